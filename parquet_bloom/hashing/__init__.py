@@ -1,1 +1,1 @@
-"""What the format calls a value's plain encoding: which bytes of a value, an array or a literal are hashed."""
+"""Plain encoding of values, Arrow arrays and literals: the bytes that Parquet's Bloom filters hash."""

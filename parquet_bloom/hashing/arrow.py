@@ -19,13 +19,13 @@ from .column_type import JULIAN_EPOCH_DAY, ColumnType, Kind, encode, from_arrow
 
 
 def chunks_of(values: Any, arrow_type: pa.DataType | None = None) -> Iterator[pa.Array]:
-    """Values of any supported kind as Arrow arrays.
+    """Yield values of any supported kind as Arrow arrays.
 
     Parameters
     ----------
     values : pyarrow Array, ChunkedArray, Scalar; NumPy array; anything with `__arrow_c_array__` or `__arrow_c_stream__`
         (polars, DuckDB, pandas) that holds one column; list or tuple of Python values.
-    arrow_type : type of Python values, and what NumPy arrays are read as; None to infer it.
+    arrow_type : type of Python values and NumPy arrays; None to infer it.
     """
     try:
         yield from _chunks_of(values, arrow_type)
@@ -57,7 +57,7 @@ def _chunks_of(values: Any, arrow_type: pa.DataType | None) -> Iterator[pa.Array
     elif isinstance(values, np.ndarray):
         if values.ndim != 1:
             raise FilterTypeError(f"values must be one-dimensional, not of shape {values.shape}")
-        # Arrow knows no swapped bytes.
+        # Arrow has no arrays of foreign byte order.
         yield pa.array(values.astype(values.dtype.newbyteorder("="), copy=False), arrow_type)
     elif isinstance(values, list | tuple):
         found = pa.array(values, arrow_type)
@@ -90,7 +90,7 @@ def _only_column(table: pa.Table | pa.RecordBatch) -> Iterator[pa.Array]:
 
 
 def plain(array: pa.Array) -> pa.Array:
-    """The array without dictionary, run-end or extension wrapping."""
+    """Return the array without dictionary, run-end or extension wrapping."""
     while True:
         if isinstance(array, pa.ExtensionArray):
             array = array.storage
@@ -103,7 +103,7 @@ def plain(array: pa.Array) -> pa.Array:
 
 
 def _long(array: pa.Array) -> pa.Array:
-    """Texts and bytes under offsets of 64 bits, which hold any number of repetitions; pyarrow takes none from views."""
+    """Cast texts and bytes to 64-bit offsets, so that `take` cannot overflow; pyarrow cannot take from views at all."""
     types = pa.types
     if types.is_string(array.type) or types.is_string_view(array.type):
         return array.cast(pa.large_string())
@@ -113,13 +113,13 @@ def _long(array: pa.Array) -> pa.Array:
 
 
 def _run_of_each(array: pa.RunEndEncodedArray) -> pa.Array:
-    """For each position of a run-end encoded array, slices included, the number of its run."""
+    """Return the run number of each position of a run-end encoded array, which may be a slice."""
     ends = array.run_ends.to_numpy()
     return pa.array(np.searchsorted(ends, np.arange(array.offset, array.offset + len(array)), side="right"))
 
 
 def to_storage(array: pa.Array, column_type: ColumnType) -> pa.Array:
-    """An Arrow array as the stored values of a column of `column_type`.
+    """Convert an Arrow array to the stored values of a column of `column_type`.
 
     Raises
     ------
@@ -166,7 +166,7 @@ def _to_storage(array: pa.Array, source: ColumnType, target: ColumnType) -> pa.A
 
 
 def _arrow_integers(target: ColumnType) -> pa.DataType:
-    """The Arrow type whose values a column of integers, dates, times or timestamps holds."""
+    """Return the Arrow type of the values of an integer, date, time or timestamp column."""
     if target.kind is Kind.DATE:
         return pa.date32()
     if target.kind is Kind.TIME:
@@ -186,25 +186,25 @@ def _arrow_integers(target: ColumnType) -> pa.DataType:
 
 
 def _reinterpret(array: pa.Array, storage: pa.DataType) -> pa.Array:
-    """Narrow integers widened (sign or zero extended), full-width ones seen as signed."""
+    """Widen narrow integers (sign or zero extended), and view full-width ones as signed."""
     if array.type.bit_width < storage.bit_width:
         return array.cast(storage)
     return array.view(storage)
 
 
 def _validity(array: pa.Array) -> pa.Buffer | None:
-    """The validity bitmap with the array's first bit at 0; None when nothing is null."""
+    """Return the validity bitmap, with the array's first value at bit 0; None when nothing is null."""
     return array.is_valid().buffers()[1] if array.null_count else None
 
 
 def _fixed(data: np.ndarray, array: pa.Array) -> pa.Array:
-    """Rows of bytes, one a value of `array`, as fixed-size binary under its nulls."""
+    """Make a fixed-size binary array of rows of bytes, one for each value of `array`, with its nulls."""
     stored = pa.py_buffer(np.ascontiguousarray(data))
     return pa.Array.from_buffers(pa.binary(data.shape[1]), len(array), [_validity(array), stored])
 
 
 def rows_of(array: pa.Array, width: int) -> np.ndarray:
-    """A fixed-width array's values as rows of bytes, uint8 of shape (n, width), nulls' slots included."""
+    """Return a fixed-width array's values as rows of bytes, uint8 of shape (n, width), including the slots of nulls."""
     if len(array) == 0:
         return np.empty((0, width), np.uint8)
     data = np.frombuffer(array.buffers()[1], np.uint8, len(array) * width, array.offset * width)
@@ -248,7 +248,7 @@ def _decimal(array: pa.Array, target: ColumnType) -> pa.Array:
 
 
 def _all_valid(rows: np.ndarray, array: pa.Array) -> bool:
-    """Whether all rows are true; those of nulls may be anything."""
+    """Return whether all rows of non-null values are true."""
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     return bool(rows.all() or rows[valid].all())
 
@@ -285,7 +285,7 @@ def _int96(array: pa.Array) -> pa.Array:
 
 
 def keys_of(storage: pa.Array) -> Keys:
-    """A storage array as the kernels' view of its memory; nothing is copied."""
+    """Return the kernels' view of a storage array's memory, without copying."""
     buffers, offset, n = storage.buffers(), storage.offset, len(storage)
     validity = buffers[0] if storage.null_count else None
     if pa.types.is_binary(storage.type) or pa.types.is_large_binary(storage.type):
@@ -297,7 +297,7 @@ def keys_of(storage: pa.Array) -> Keys:
 
 
 def type_of(array: pa.Array) -> ColumnType:
-    """The column type of an array on its own: the one pyarrow's writer would store it as."""
+    """Return the column type that pyarrow's writer would store an array as."""
     column_type = from_arrow(array.type)
     if not column_type.hashable:
         raise UnsupportedTypeError("BOOLEAN values are not hashed: BOOLEAN columns get no filter")
@@ -305,12 +305,12 @@ def type_of(array: pa.Array) -> ColumnType:
 
 
 def hash_array(array: pa.Array, column_type: ColumnType | None = None) -> np.ndarray:
-    """Hashes (uint64) of an array's non-null values as `column_type` stores them (by default, as its own type)."""
+    """Return hashes (uint64) of an array's non-null values as `column_type` stores them (default: the array's type)."""
     return hash_keys(keys_of(to_storage(array, column_type or type_of(array))))
 
 
 def hash_values(values: Any, type: pa.DataType | None = None) -> np.ndarray:
-    """XXH64 (seed 0) of the values' plain encoding, as Parquet's Bloom filters use it.
+    """Return the XXH64 (seed 0) of the values' plain encoding, as Parquet's Bloom filters use it.
 
     Parameters
     ----------
@@ -341,7 +341,7 @@ def hash_values(values: Any, type: pa.DataType | None = None) -> np.ndarray:
 
 
 def leaf_values(array: pa.Array) -> pa.Array:
-    """The values of the only leaf below structs and lists of one child; those of null parents are left out or null."""
+    """Return the values of the only leaf below structs and lists; values of null parents are dropped or null."""
     while pa.types.is_nested(array.type):
         if pa.types.is_struct(array.type):
             array = array.flatten()[0]
@@ -351,7 +351,7 @@ def leaf_values(array: pa.Array) -> pa.Array:
 
 
 def floats_of(storage: pa.Array) -> np.ndarray:
-    """A float column's storage array as NumPy floats; the slots of nulls hold anything."""
+    """Return a float column's storage array as NumPy floats; the slots of nulls are undefined."""
     if pa.types.is_fixed_size_binary(storage.type):
         return rows_of(storage, 2).view(np.float16)[:, 0]
     dtype = np.float32 if pa.types.is_float32(storage.type) else np.float64
@@ -359,7 +359,7 @@ def floats_of(storage: pa.Array) -> np.ndarray:
 
 
 def coerced_values(array: pa.Array, column_type: ColumnType) -> Iterator[tuple[Any, literals.Coerced]]:
-    """Each value of an array, and what it is as a literal: the slow way for arrays that are of another type."""
+    """Yield each value of an array with its coercion as a literal: the slow path for arrays of another type."""
     array = plain(array)
     keep = _temporal(array.type)  # Python's own types do not hold nanoseconds
     for scalar in array:

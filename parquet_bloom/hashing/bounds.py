@@ -1,7 +1,7 @@
-"""A predicate's literal -> its place among the values of one column: exactly, or not at all.
+"""A predicate's literal -> its exact position in the order of one column's values, or a reason why it has none.
 
-Values of a column lie in the order of its domain values (see `physical`): numbers by size, texts and bytes as unsigned
-bytes, dates and times by time. NaN is not among them; it is above all others, as Spark and DuckDB have it.
+Values are ordered as the column's domain values (see `column_type`): numbers by size, texts and bytes as unsigned
+bytes, dates and times by time. NaN is excluded; it compares greater than all other values, as in Spark and DuckDB.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _NO_ORDER = "values of {} have no order to compare by"
 
 @dataclass(frozen=True, slots=True)
 class LiteralBounds:
-    """Where a literal stands among the values that a column can hold.
+    """Nearest values of a column on either side of a literal.
 
     Attributes
     ----------
-    at_most : the largest value that is not above the literal; None when there is none.
-    at_least : the smallest value that is not below the literal; None when there is none.
-    unknown : why nothing can be said; None when the two are the whole answer.
+    at_most : the largest value <= the literal; None when there is none.
+    at_least : the smallest value >= the literal; None when there is none.
+    unknown : reason why the bounds are unknown; None when they are exact.
     """
 
     at_most: Domain | None = None
@@ -36,10 +36,10 @@ class LiteralBounds:
 
 
 def place(literal: Any, column_type: ColumnType, timezone: str = "UTC") -> LiteralBounds:
-    """Where a literal (see `literals.coerce`; neither NULL nor NaN) stands among a column's values.
+    """Return the bounds of a literal (see `coerce.coerce`; neither NULL nor NaN) among a column's values.
 
-    The literal means what it means in an equality: the nearest float of a column of floats, an instant of `timezone`
-    where it has none of its own. What equality cannot tell exactly has no place either.
+    The literal is interpreted as in an equality: as the nearest float in a float column, as an instant in `timezone`
+    where it has no zone. A literal that equality cannot compare exactly has no bounds either.
     """
     kind = column_type.kind
     if kind in (Kind.BOOLEAN, Kind.UNKNOWN) or (kind is Kind.BYTES and isinstance(literal, str) and "\\" in literal):
@@ -51,7 +51,7 @@ def place(literal: Any, column_type: ColumnType, timezone: str = "UTC") -> Liter
     if kind in (Kind.INTEGER, Kind.DECIMAL):
         return _number(literal, column_type, timezone)
     if kind in (Kind.STRING, Kind.BYTES):
-        # Of any length: that a column has none of its own length does not say where it stands.
+        # A literal of another length than the column's fixed length still has a position in the order.
         column_type = replace(column_type, physical="BYTE_ARRAY", length=None)
     return _exactly(coerce(literal, column_type, timezone), literal, column_type)
 
@@ -84,7 +84,7 @@ def _number(literal: Any, column_type: ColumnType, timezone: str) -> LiteralBoun
 
 
 def _between(exact: Fraction, column_type: ColumnType) -> LiteralBounds:
-    """The whole numbers of the column's range on either side of a number, or the number itself."""
+    """Return the integers of the column's range on either side of a number, or the number itself."""
     low, high = integer_range(column_type)
     below, above = math.floor(exact), math.ceil(exact)
     return LiteralBounds(
@@ -94,7 +94,7 @@ def _between(exact: Fraction, column_type: ColumnType) -> LiteralBounds:
 
 
 def _temporal(literal: Any, column_type: ColumnType, timezone: str) -> LiteralBounds:
-    """Dates and times, by way of a column of the same kind that holds nanoseconds."""
+    """Return the bounds of dates and times, by way of a column of the same kind in nanoseconds."""
     if column_type.kind is Kind.DATE:
         fine, per_value = ColumnType("INT64", Kind.TIMESTAMP, 8, unit="ns", utc=False), NANOS_PER_DAY
     else:
@@ -106,6 +106,6 @@ def _temporal(literal: Any, column_type: ColumnType, timezone: str) -> LiteralBo
     nanos = wide.values[0]
     assert isinstance(nanos, int)
     below, rest = divmod(nanos, per_value)
-    if rest and isinstance(literal, str):  # some engines cut such digits off, and compare what is left
+    if rest and isinstance(literal, str):  # some engines truncate such digits before they compare
         return LiteralBounds(unknown=f"{literal!r} has digits below the unit of {column_type}")
     return LiteralBounds(below, below + bool(rest))

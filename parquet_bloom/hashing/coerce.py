@@ -1,7 +1,7 @@
-"""A predicate's literal -> the domain values of one column that can equal it: exactly, or not at all.
+"""A predicate's literal -> the domain values of one column that can equal it, or a reason why they are unknown.
 
-The three answers: values (probe them), no values (nothing in such a column equals the literal), or "cannot tell", with
-a reason, upon which everything is read. Engines coerce differently across types (Spark compares a string column with a
+There are three results: values (probe them), no values (nothing in such a column equals the literal), or unknown with
+a reason, so that everything is read. Engines coerce differently across types (Spark compares a string column with a
 number as numbers, so that '05' equals 5), so a literal of another family is never guessed at.
 """
 
@@ -32,12 +32,12 @@ _EXACT_IN_DOUBLE = 1 << 53
 
 @dataclass(frozen=True, slots=True)
 class Coerced:
-    """What a literal is in a column's type.
+    """A literal in a column's type.
 
     Attributes
     ----------
     values : domain values that may equal the literal; empty when none can.
-    unknown : why nothing can be said; None when `values` is the whole answer.
+    unknown : reason why the values are unknown; None when `values` is complete.
     """
 
     values: tuple[Domain, ...] = ()
@@ -50,20 +50,20 @@ ABSENT = Coerced()
 def _unknown(literal: Any, column_type: ColumnType) -> Coerced:
     try:
         shown = repr(literal)
-    except (ValueError, OverflowError):  # Python writes no integers of thousands of digits, Arrow no far years
+    except (ValueError, OverflowError):  # Python does not format integers of thousands of digits, nor Arrow far years
         shown = f"this {type(literal).__name__}"
     shown = shown if len(shown) <= 40 else shown[:37] + "..."
     return Coerced(unknown=f"{shown} cannot be compared exactly with {column_type}")
 
 
 def coerce(literal: Any, column_type: ColumnType, timezone: str = "UTC") -> Coerced:
-    """The domain values of `column_type` that equal `literal`.
+    """Return the domain values of `column_type` that equal `literal`.
 
     Parameters
     ----------
     literal : None, bool, int, float, Decimal, str, bytes, date, time, datetime, UUID, or a temporal `pyarrow.Scalar`.
-        None equals nothing. NaN is never told apart: it comes back as unknown.
-    column_type : the column's type in the file at hand.
+        None equals nothing. NaN is always unknown.
+    column_type : the column's type in the file.
     timezone : zone in which a datetime without one (and text) is read where the column holds instants.
     """
     if literal is None:
@@ -78,17 +78,17 @@ def coerce(literal: Any, column_type: ColumnType, timezone: str = "UTC") -> Coer
 
 
 def stored_forms(values: Iterable[Domain], column_type: ColumnType) -> list[bytes]:
-    """Every byte string under which one of the values may stand in the file."""
+    """Return every byte string as which one of the values may be stored in the file."""
     return [form for value in values for form in encode(value, column_type)]
 
 
 def hashes(values: Iterable[Domain], column_type: ColumnType) -> np.ndarray:
-    """The hashes (uint64) of every stored form of the values: a filter without any of them has none of the values."""
+    """Return the hashes (uint64) of all stored forms of the values: a filter without any of them has no such value."""
     return np.array([hash_one(form) for form in stored_forms(values, column_type)], dtype=np.uint64)
 
 
 # ------------------------------------------------------------------------------------------- one handler a kind
-# Each answers with Coerced, or None where it cannot tell.
+# Each returns Coerced, or None where the values are unknown.
 
 
 def _in_range(value: int, column_type: ColumnType) -> Coerced:
@@ -155,7 +155,7 @@ def _float(literal: Any, column_type: ColumnType, timezone: str) -> Coerced | No
             return None
         exact, literal = literal, float(literal)  # SQL's 0.1 means the float nearest to it
         if column_type.length != 8 and math.isfinite(literal):
-            # Not to be rounded twice: a tie that comes of the first rounding is decided by what it took away.
+            # Avoid double rounding: a tie produced by the first rounding is broken by the digits that it dropped.
             rest = exact.compare(decimal.Decimal.from_float(literal), _WIDE)
             literal = math.nextafter(literal, math.inf * int(rest)) if rest else literal
     if not isinstance(literal, float):
@@ -176,11 +176,11 @@ def _narrow(value: float, width: int) -> float:
 
 def _string(literal: Any, column_type: ColumnType, timezone: str) -> Coerced | None:
     if isinstance(literal, str):
-        return _encoded(literal)
+        return _encode_text(literal)
     return Coerced((bytes(literal),)) if isinstance(literal, bytes | bytearray | memoryview) else None
 
 
-def _encoded(text: str) -> Coerced:
+def _encode_text(text: str) -> Coerced:
     try:
         return Coerced((text.encode("utf-8"),))
     except UnicodeEncodeError:  # a lone surrogate: no UTF-8 column holds it
@@ -237,13 +237,13 @@ def _time(literal: Any, column_type: ColumnType, timezone: str) -> Coerced | Non
 
 
 def _from_nanos(nanos: int, column_type: ColumnType) -> Coerced:
-    """A count of nanoseconds in the column's unit: absent where the unit is too coarse to hold it."""
+    """Convert nanoseconds to the column's unit; absent where the unit is too coarse to hold them."""
     count, rest = divmod(nanos, 1_000_000_000 // UNITS_PER_SECOND[column_type.unit or "ns"])
     return ABSENT if rest else _in_range(count, column_type)
 
 
 def _unless_cut(coerced: Coerced | None) -> Coerced | None:
-    """What a text means; None where it has digits below the column's unit, which DuckDB cuts off."""
+    """Return the result for a text; None where it has digits below the column's unit, which DuckDB truncates."""
     return None if coerced is ABSENT else coerced
 
 
@@ -271,7 +271,7 @@ def _timestamp(literal: Any, column_type: ColumnType, timezone: str) -> Coerced 
 
 
 def _in_zone(moment: dt.datetime, timezone: str) -> dt.datetime | None:
-    """A wall-clock time as an instant of a zone; None where clocks are set and it is skipped or stands for two."""
+    """Return a wall-clock time as an instant of a zone; None where a clock change skips or repeats it."""
     if timezone in ("UTC", "Z", "+00:00"):
         return moment.replace(tzinfo=dt.UTC)
     zone = _zone(timezone)
@@ -296,7 +296,7 @@ def _zone(timezone: str) -> dt.tzinfo | None:
 
 
 def _arrow_scalar(literal: pa.Scalar, column_type: ColumnType, timezone: str) -> Coerced:
-    """Arrow's dates and times, which hold nanoseconds and years that Python's do not; else the plain value."""
+    """Coerce an Arrow scalar; its dates and times hold nanoseconds and years that Python's cannot."""
     kind, arrow_type = column_type.kind, literal.type
     if not literal.is_valid:
         return ABSENT
@@ -319,7 +319,7 @@ def _arrow_scalar(literal: pa.Scalar, column_type: ColumnType, timezone: str) ->
 
 
 def _moment(nanos: int, zoned: bool, column_type: ColumnType, timezone: str) -> Coerced | None:
-    """Nanoseconds since 1970, of an instant if `zoned`, else of a wall clock; None where nothing can be said."""
+    """Coerce nanoseconds since 1970, of an instant if `zoned`, else of a wall clock; None where unknown."""
     if column_type.kind is Kind.DATE:
         day, rest = divmod(nanos, NANOS_PER_DAY)
         return None if zoned else ABSENT if rest else _in_range(day, column_type)
@@ -351,7 +351,7 @@ _HANDLERS = {
 }
 
 # ------------------------------------------------------------------------------------------- text to dates and times
-# Only the unambiguous ISO forms; what they do not match is not guessed at.
+# Only the unambiguous ISO forms are parsed.
 
 _DATE_TEXT = re.compile(r"\d{4}-\d\d-\d\d")
 _TIME_TEXT = re.compile(r"\d\d:\d\d(:\d\d(\.\d{1,6})?)?")
@@ -359,7 +359,7 @@ _TIMESTAMP_TEXT = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d(?:\.\d{1,
 
 
 def parse_date(text: str) -> dt.date | None:
-    """A date from `2026-01-31`, else None."""
+    """Parse a date such as `2026-01-31`; None for anything else."""
     try:
         return dt.date.fromisoformat(text.strip()) if _DATE_TEXT.fullmatch(text.strip()) else None
     except ValueError:
@@ -367,7 +367,7 @@ def parse_date(text: str) -> dt.date | None:
 
 
 def parse_time(text: str) -> dt.time | None:
-    """A time from `12:30`, `12:30:01` or `12:30:01.25`, else None."""
+    """Parse a time such as `12:30`, `12:30:01` or `12:30:01.25`; None for anything else."""
     try:
         return dt.time.fromisoformat(text.strip()) if _TIME_TEXT.fullmatch(text.strip()) else None
     except ValueError:
@@ -375,7 +375,7 @@ def parse_time(text: str) -> dt.time | None:
 
 
 def parse_timestamp(text: str) -> dt.datetime | None:
-    """A datetime from a date, or a date and a time with or without a UTC offset, else None."""
+    """Parse a date, or a date and a time with or without a UTC offset; None for anything else."""
     text = text.strip()
     day = parse_date(text)
     if day is not None:

@@ -1,7 +1,7 @@
-"""Many literals of one comparison at once: their values in a column's type, and the hashes of those.
+"""Coercion and hashing of many literals of one comparison at once.
 
-What a single literal means is said in `literals`; here the common lists (whole numbers, texts, floats) take a step a
-list instead of some a value.
+`coerce` defines what a single literal means; here the common lists (integers, texts, floats) are handled by list
+rather than by value.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .column_type import ColumnType, Domain, Kind, encode, integer_range
 
 
 def coerce_all(literals: Sequence[Any], column_type: ColumnType, timezone: str) -> tuple[list[Any], str | None]:
-    """The distinct domain values that equal one of the literals, ascending; or why nothing can be said.
+    """Return the distinct domain values that equal one of the literals, ascending; or the reason why they are unknown.
 
     Parameters
     ----------
-    literals, column_type, timezone : as in `literals.coerce`.
+    literals, column_type, timezone : as in `coerce.coerce`.
     """
     found = _at_once(literals, column_type) if len(literals) > 1 else None
     if found is None:
@@ -38,7 +38,7 @@ def coerce_all(literals: Sequence[Any], column_type: ColumnType, timezone: str) 
 
 
 def _at_once(given: Sequence[Any], column_type: ColumnType) -> set[Any] | None:
-    """The values of literals of one type that need no closer look; None where they do."""
+    """Return the values of literals of one simple type; None where each literal must be coerced by itself."""
     types = set(map(type, given)) - {type(None)}  # of the list: a set takes 1, 1.0 and True for the same
     literals = set(given)
     literals.discard(None)
@@ -60,7 +60,7 @@ def _at_once(given: Sequence[Any], column_type: ColumnType) -> set[Any] | None:
 
 
 def hash_all(values: Sequence[Any], column_type: ColumnType) -> tuple[np.ndarray, np.ndarray]:
-    """The hashes of every stored form of some values.
+    """Return the hashes of every stored form of some values.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def hash_all(values: Sequence[Any], column_type: ColumnType) -> tuple[np.ndarray
     Returns
     -------
     hashes : uint64, those of the first value first.
-    first_hash : intp, one more than there are values; `hashes[first_hash[i]:first_hash[i + 1]]` belong to `values[i]`.
+    first_hash : intp of length `len(values) + 1`; `hashes[first_hash[i]:first_hash[i + 1]]` belong to `values[i]`.
     """
     physical = column_type.physical
     counts = np.ones(len(values), np.intp)
@@ -104,7 +104,7 @@ def _fixed(values: np.ndarray) -> np.ndarray:
 
 
 def _variable(forms: Sequence[Domain]) -> np.ndarray:
-    if len(forms) == 1 and forms[0]:  # one literal is what is asked most often: a third of the time
+    if len(forms) == 1 and forms[0]:  # the most common case, which takes a third of the time this way
         (form,) = forms
         assert isinstance(form, bytes)
         return hash_keys(Keys.fixed(np.frombuffer(form, np.uint8), len(form), 1))

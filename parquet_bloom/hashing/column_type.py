@@ -1,11 +1,11 @@
-"""One table: a column's physical and logical type -> how its values stand in the file, and so how they are hashed.
+"""Column types: a column's physical and logical type determine how its values are stored, and so how they are hashed.
 
-Every other module asks here. A value has three faces:
+All other modules take types from here. A value has three representations:
 
 - its *domain value*, what literals and statistics are compared as: an int for integers, dates, times, timestamps (in
   the column's unit) and decimals (unscaled), a float for floats, bytes for everything that is stored as bytes;
 - its *stored bytes*, the format's plain encoding without length prefix: what the hash is taken of;
-- its Arrow form, which `arrays.py` turns into stored bytes.
+- its Arrow form, which `arrow.py` turns into stored bytes.
 
 Source: the Parquet format's LogicalTypes.md and Encodings.md (PLAIN).
 """
@@ -29,13 +29,13 @@ NANOS_PER_DAY = 86_400_000_000_000
 JULIAN_EPOCH_DAY = 2_440_588  # the Julian day number of 1970-01-01, which INT96 counts from
 UNITS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
-# A decimal may be stored longer than it needs; more than decimal256 holds is more than readers take.
+# A decimal may be stored in more bytes than it needs; readers accept no more than decimal256 holds.
 LONGEST_DECIMAL = 32
 _LARGEST_PRECISION = 76
 
 
 class Kind(Enum):
-    """What a column's values mean."""
+    """Meaning of a column's values."""
 
     BOOLEAN = "boolean"
     INTEGER = "integer"
@@ -85,12 +85,12 @@ class ColumnType:
 
     @property
     def hashable(self) -> bool:
-        """Whether a filter can stand on the column: all but BOOLEAN."""
+        """True if the column can have a filter: all but BOOLEAN."""
         return self.physical != "BOOLEAN"
 
     @property
     def signed_zero(self) -> bool:
-        """Whether two different encodings, of +0.0 and -0.0, are equal values."""
+        """True if two different encodings, of +0.0 and -0.0, are equal values."""
         return self.kind is Kind.FLOAT
 
 
@@ -128,10 +128,10 @@ def from_parquet(
     scale: int | None = None,
     precision: int | None = None,
 ) -> ColumnType:
-    """The type of a column, from its schema element (raw annotations, see `metadata.footer.Leaf`).
+    """Return the type of a column, from its schema element (raw annotations, see `metadata.footer.Leaf`).
 
-    An annotation that does not fit its physical type, or that is not known here, gives `Kind.UNKNOWN`: its stored bytes
-    can be hashed, but no literal is understood as one of its values.
+    An annotation that does not fit its physical type, or that is not supported, gives `Kind.UNKNOWN`: the stored bytes
+    can be hashed, but literals cannot be coerced to such a type.
     """
     length = _WIDTH.get(physical, length if physical == "FIXED_LEN_BYTE_ARRAY" else None)
     if physical == "FIXED_LEN_BYTE_ARRAY" and (length or 0) < 1:
@@ -159,7 +159,7 @@ def _plain(physical: str, length: int | None) -> ColumnType:
 
 
 def _annotated(physical: str, length: int | None, member: int, parameters: Mapping[int, Any]) -> ColumnType | None:
-    """The type under a LogicalType's union member; None when the two do not belong together."""
+    """Return the type for a LogicalType's union member; None when it does not fit the physical type."""
     whole = {"INT32": 32, "INT64": 64}.get(physical)
     if member in (1, 4, 12, 13) and physical == "BYTE_ARRAY":
         kind = Kind.BYTES if member == 13 else Kind.STRING
@@ -200,17 +200,17 @@ def _annotated(physical: str, length: int | None, member: int, parameters: Mappi
 
 
 def decimal_length(precision: int) -> int:
-    """Bytes that a FIXED_LEN_BYTE_ARRAY decimal of this precision takes at least."""
+    """Return the least number of bytes of a FIXED_LEN_BYTE_ARRAY decimal of this precision."""
     return (10**precision - 1).bit_length() // 8 + 1
 
 
 def from_arrow(arrow_type: pa.DataType) -> ColumnType:
-    """The type that pyarrow's writer stores an Arrow type as, by default.
+    """Return the type that pyarrow's writer stores an Arrow type as, by default.
 
     Raises
     ------
     UnsupportedTypeError
-        Parquet has no such values, or they have several leaves (lists, maps, structs).
+        Parquet cannot store such values, or the type is nested (lists, maps, structs).
     """
     types = pa.types
     if isinstance(arrow_type, pa.BaseExtensionType):
@@ -254,7 +254,7 @@ def from_arrow(arrow_type: pa.DataType) -> ColumnType:
 
 
 def integer_range(column_type: ColumnType) -> tuple[int, int]:
-    """Smallest and largest domain value that the column's stored integers can hold."""
+    """Return the smallest and the largest domain value that the column's stored integers can hold."""
     if column_type.kind is Kind.INTEGER:
         bits = column_type.bits or 64
         return (-(1 << bits - 1), (1 << bits - 1) - 1) if column_type.signed else (0, (1 << bits) - 1)
@@ -271,9 +271,9 @@ _FLOAT_FORMAT = {2: "<e", 4: "<f", 8: "<d"}
 
 
 def encode(value: Domain, column_type: ColumnType) -> list[bytes]:
-    """All stored forms that a domain value may have: one, but for zero (two signs) and BYTE_ARRAY decimals (padding).
+    """Return all stored forms of a domain value: one, except for zero (two signs) and BYTE_ARRAY decimals (padding).
 
-    `value` must lie in the column's range (`literals.coerce` sees to it).
+    `value` must lie in the column's range, as `coerce.coerce` guarantees.
     """
     kind, length = column_type.kind, column_type.length
     if isinstance(value, bytes):
@@ -282,7 +282,7 @@ def encode(value: Domain, column_type: ColumnType) -> list[bytes]:
         plain = struct.pack(_FLOAT_FORMAT[length or 8], value)
         return [struct.pack(_FLOAT_FORMAT[length or 8], zero) for zero in (0.0, -0.0)] if value == 0 else [plain]
     if isinstance(value, float):
-        raise TypeError(f"a float is no value of {column_type}")
+        raise TypeError(f"a float is not a value of {column_type}")
     if column_type.physical == "INT96":
         days, nanos = divmod(value, NANOS_PER_DAY)
         return [struct.pack("<qi", nanos, days + JULIAN_EPOCH_DAY)]
@@ -295,7 +295,7 @@ def encode(value: Domain, column_type: ColumnType) -> list[bytes]:
 
 
 def decode(stored: bytes, column_type: ColumnType) -> Domain | None:
-    """The domain value of stored bytes (of a statistic, say); None when they are no value of the type."""
+    """Return the domain value of stored bytes (of a statistic, say); None when they are not a value of the type."""
     kind, length = column_type.kind, column_type.length
     if kind is Kind.BOOLEAN:
         return bool(stored[0]) if len(stored) == 1 else None
@@ -314,12 +314,12 @@ def decode(stored: bytes, column_type: ColumnType) -> Domain | None:
 
 
 def ordered(column_type: ColumnType) -> bool:
-    """Whether min_value and max_value of such a column bound its domain values."""
+    """Return whether min_value and max_value of such a column bound its domain values."""
     return column_type.physical != "INT96" and column_type.kind is not Kind.UNKNOWN
 
 
 def legacy_ordered(column_type: ColumnType) -> bool:
-    """Whether the deprecated min and max, which compare signed, bound such a column's domain values."""
+    """Return whether the deprecated min and max, which compare signed, bound such a column's domain values."""
     return column_type.signed and column_type.physical in ("INT32", "INT64", "FLOAT", "DOUBLE") and ordered(column_type)
 
 

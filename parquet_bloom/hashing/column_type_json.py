@@ -1,4 +1,4 @@
-"""A column's type as the metadata of indexes has it: in JSON, and back to a type that a column of a file can have."""
+"""Column types as JSON in the metadata of indexes, and their validation when they are read back."""
 
 from __future__ import annotations
 
@@ -9,39 +9,41 @@ from typing import Any
 from .column_type import ColumnType, Kind, from_parquet
 
 _UNITS = {"ms": 1, "us": 2, "ns": 3}
-_ALONE = (1, 4, 6, 11, 12, 13, 14, 15)  # annotations without parameters; see `physical`
+_ALONE = (1, 4, 6, 11, 12, 13, 14, 15)  # annotations without parameters; see `column_type`
 
 
-def type_told(column_type: ColumnType) -> dict[str, Any]:
-    """A type as it is written."""
+def type_to_json(column_type: ColumnType) -> dict[str, Any]:
+    """Return a column type as a JSON object."""
     return {**asdict(column_type), "kind": column_type.kind.value}
 
 
-def type_read(told: Mapping[str, Any]) -> ColumnType:
-    """A type that was written: what is no file's would be taken for another one somewhere, or break what hashes it.
+def type_from_json(data: Mapping[str, Any]) -> ColumnType:
+    """Read a column type back from JSON; reject types that no Parquet column can have.
 
     Raises
     ------
     ValueError, TypeError, KeyError
         No column has such a type.
     """
-    found = ColumnType(**{**told, "kind": Kind(told["kind"])})
-    numbers = (found.length, found.bits, found.precision, found.scale)
-    if not isinstance(found.physical, str) or not all(number is None or type(number) is int for number in numbers):
+    column_type = ColumnType(**{**data, "kind": Kind(data["kind"])})
+    numbers = (column_type.length, column_type.bits, column_type.precision, column_type.scale)
+    if not isinstance(column_type.physical, str) or not all(
+        number is None or type(number) is int for number in numbers
+    ):
         raise ValueError("type")
-    length = found.length if found.physical == "FIXED_LEN_BYTE_ARRAY" else None
-    for logical in (None, *_annotations(found)):
-        known = from_parquet(found.physical, length, logical=logical)
-        if known == found and known.name == found.name and type(found.signed) is bool:
-            return known
+    length = column_type.length if column_type.physical == "FIXED_LEN_BYTE_ARRAY" else None
+    for logical in (None, *_annotations(column_type)):
+        valid = from_parquet(column_type.physical, length, logical=logical)
+        if valid == column_type and valid.name == column_type.name and type(column_type.signed) is bool:
+            return valid
     raise ValueError("type")
 
 
-def _annotations(told: ColumnType) -> Iterator[dict[int, Any]]:
-    """LogicalTypes of which one may have given the type."""
+def _annotations(data: ColumnType) -> Iterator[dict[int, Any]]:
+    """Yield the LogicalTypes that the type may have come from."""
     yield from ({member: {}} for member in _ALONE)
-    yield {5: {1: told.scale, 2: told.precision}}
-    if isinstance(told.unit, str) and told.unit in _UNITS:
-        yield from ({member: {1: told.utc, 2: {_UNITS[told.unit]: {}}}} for member in (7, 8))
-    yield {10: {1: told.bits, 2: told.signed}}
+    yield {5: {1: data.scale, 2: data.precision}}
+    if isinstance(data.unit, str) and data.unit in _UNITS:
+        yield from ({member: {1: data.utc, 2: {_UNITS[data.unit]: {}}}} for member in (7, 8))
+    yield {10: {1: data.bits, 2: data.signed}}
     yield {-1: {}}

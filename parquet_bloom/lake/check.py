@@ -1,4 +1,4 @@
-"""Whether an index is what it should be: every byte as it was written, and every value of a sample found."""
+"""Check an index: verify the checksums of its parts, and look up every value of a sample of files."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def check(
 def _check_file(
     state: IndexSnapshotReader, segment: Segment, number: int, filesystem: object | None, report: CheckReport
 ) -> None:
-    """Read a file again, and look up all that it holds."""
+    """Read a file again, and look up all of its values."""
     path = segment.files.path(number)
     foreign = state.live.foreign[state.segments.index(segment)]
     opened = open_to_index(Entry(path), state.manifest.columns, filesystem, state.live.find)

@@ -20,14 +20,14 @@ from ..tables.files import TableFiles
 from ..util.threads import in_order, processors
 from . import manifest as manifests
 from .files import listing as sources
-from .files.liveness import LivenessCheck, unjudged
+from .files.liveness import LivenessCheck, assume_live
 from .files.table import FileTable
-from .lookup import literals_of
+from .lookup import parse_literals
 from .manifest import Manifest
 from .parts import layouts
 from .reports import Answers, AppendReport, CheckReport, CompactReport, IndexSnapshot, IndexStats
 from .segment import Segment
-from .snapshot import IndexSnapshotReader, opened
+from .snapshot import IndexSnapshotReader, open_segments
 
 DEFAULT_MEMORY = 512 * 1024 * 1024
 
@@ -35,14 +35,14 @@ Progress = Callable[[int, int], None]
 
 
 class LakeIndex:
-    """An index over many Parquet files. Made by `create` or `open`; several threads may look up at once.
+    """An index over many Parquet files, made by `create` or `open`. Lookups are thread-safe.
 
-    A lookup names the files (and row groups) that may hold a value: those that the index says may, among files that are
-    live, and every live file that it does not know, or that was changed since. Which files are live is judged when the
-    index is opened, and by `refresh`; lookups look at nothing but the index.
+    A lookup returns the files (and row groups) that may hold a value: the index's matches among the live files, and
+    every live file that is not indexed or has changed since. Which files are live is determined when the index is
+    opened, and by `refresh`; lookups read nothing but the index.
 
-    One writer at a time: a second one is refused with `IndexInUseError`. Readers are never in anybody's way, and see
-    the index as it was when they opened or refreshed it.
+    There is one writer at a time: a second one gets `IndexInUseError`. Readers block nobody, and see the index as of
+    the time when they opened or refreshed it.
 
     Attributes
     ----------
@@ -65,16 +65,16 @@ class LakeIndex:
         self._lake_options = lake_options
         self._lake = lake
         self._judges = live
-        self._given: list[str] = []  # what the lake was listed by, where that is paths
+        self._given: list[str] = []  # the paths that the lake was listed from
         self._changing = threading.Lock()
         self._remote = not is_local(folder.filesystem, [folder.path])
         manifest, segments, listing = self._opened(ahead=ahead)
         self._judge = LivenessCheck(manifest.columns, lake_filesystem)
-        self._state = IndexSnapshotReader(manifest, segments, unjudged(segments))
+        self._state = IndexSnapshotReader(manifest, segments, assume_live(segments))
         if live:
             self._take(manifest, segments, listing, progress)
 
-    # ------------------------------------------------------------------------------------------------ made and opened
+    # ----------------------------------------------------------------------------------------------- create and open
 
     @classmethod
     def create(
@@ -94,38 +94,38 @@ class LakeIndex:
         lake_filesystem: Any = None,
         lake_options: Mapping[str, Any] | None = None,
     ) -> Self:
-        """Make an empty index.
+        """Create an empty index.
 
         Parameters
         ----------
-        path : a folder that is not there yet, or is empty: a local path, or a URL of an object store.
+        path : a folder that does not exist yet, or is empty: a local path, or a URL of an object store.
         columns : dotted names of the columns to index.
-        layout : "postings" names fewest files and reads least; "cuckoo" is the design of aligned Cuckoo filters.
-        granularity : whether lookups name files, or also the row groups in them.
-        lake : the folders and patterns whose files shall be indexed, or a table's file list; None takes those that are
-            given to `append`. Opening the index lists them again, and files that came since are candidates.
-        remainder_bits : of the layout "postings": bits that tell values apart beyond their place, 8 by default. With 8
-            a lookup names 0.05 files too many in an index of `expected_values`; each bit more halves that.
-        fingerprint_bits : of the layout "cuckoo": 8, 12, 16 (the default) or 24.
-        expected_values : how many values (each counted once a unit) the index will have, a thousand million by default.
-            It may get more, and then names more files in vain. Of "cuckoo": how many a unit, 100,000 by default.
-        num_buckets : of the layout "cuckoo", the same for all units; chosen by `expected_values` if it is not given.
-        filesystem, storage_options : of the index; as in `prune`.
-        lake_filesystem, lake_options : of the lake; as those of the index if they are not given.
+        layout : "postings" has the fewest false candidates and reads least; "cuckoo" uses aligned cuckoo filters.
+        granularity : whether lookups return files only, or also the row groups in them.
+        lake : the folders and patterns whose files are indexed, or a table's file list; None for the files given to
+            `append`. Opening the index lists them again, and new files are candidates.
+        remainder_bits : for the layout "postings": bits of a hash stored beyond its bucket, 8 by default. With 8 a
+            lookup returns 0.05 false candidates in an index of `expected_values`; each further bit halves that.
+        fingerprint_bits : for the layout "cuckoo": 8, 12, 16 (the default) or 24.
+        expected_values : number of values (each counted once per unit) that the index will have, 10**9 by default; with
+            more, lookups return more false candidates. For "cuckoo": number of values per unit, 100,000 by default.
+        num_buckets : for the layout "cuckoo", the same for all units; derived from `expected_values` by default.
+        filesystem, storage_options : of the index, as in `prune`.
+        lake_filesystem, lake_options : of the lake; default: those of the index.
 
         Raises
         ------
         StorageError
-            There is an index already, or the folder cannot be written to.
+            The folder has an index already, or cannot be written to.
         ParquetBloomError
             A setting is out of range.
         """
-        names = layouts.columns_of(columns)
+        names = layouts.parse_columns(columns)
         layouts.require_granularity(granularity)
-        settings = layouts.settings_of(layout, remainder_bits, fingerprint_bits, expected_values, num_buckets)
+        settings = layouts.make_settings(layout, remainder_bits, fingerprint_bits, expected_values, num_buckets)
         folder = Folder(path, resolve_filesystem(filesystem, storage_options))
         lake_files = _lake_files(folder, lake_filesystem, lake_options)
-        roots = sources.roots_of(lake, lake_files, lake_options)
+        roots = sources.resolve_roots(lake, lake_files, lake_options)
         sources.require_outside(folder.path, roots)
         folder.make()
         with folder.lock():
@@ -154,21 +154,20 @@ class LakeIndex:
 
         Parameters
         ----------
-        path : its folder.
-        live : whether to look at the lake: which files there are, and which are no longer what was indexed. Of a file
-            at which something is new, by its times or its etag, the indexed columns are read to find out whether its
-            values are: embedding filters changes none. With False lookups answer as of the last change of the index,
-            and know of no other files.
-        lake : the lake's files, as for `create`; None for those that the index knows of.
+        path : folder of the index.
+        live : list the lake, and check which files have changed since they were indexed. If a file's times or etag are
+            new, its indexed columns are read to find out whether its values have changed: embedding filters changes
+            none. With False, lookups return results as of the last change of the index, without files added since.
+        lake : the lake's files, as for `create`; None for the lake stored in the index.
         filesystem, storage_options, lake_filesystem, lake_options : as for `create`.
-        progress : called while files are read with (done, in all).
+        progress : called with (done, total) while files are read.
 
         Raises
         ------
         StorageError
             There is no index, or the lake cannot be listed.
         BrokenIndexError
-            The index is not as it was written.
+            The index is damaged.
         """
         folder = Folder(path, resolve_filesystem(filesystem, storage_options))
         lake_files = _lake_files(folder, lake_filesystem, lake_options)
@@ -184,26 +183,26 @@ class LakeIndex:
 
     @property
     def live(self) -> bool:
-        """Whether it looks at the lake, and so knows which files there are."""
+        """True if the index was opened with the list of the lake's files."""
         return self._judges
 
     @property
     def lake_filesystem(self) -> Any:
-        """Of the lake, as it was given or follows from where the index is; None for local paths and URLs."""
+        """File system of the lake, as given or derived from the index's; None for local paths and URLs."""
         return self._lake_filesystem
 
     @property
     def remote(self) -> bool:
-        """Whether the index is in an object store, so that each read is waited for."""
+        """True if the index is in an object store, where each read has a latency."""
         return self._remote
 
     @property
     def unindexed(self) -> list[str]:
-        """Live files of which the index knows nothing, or not what they are now: candidates for every value."""
+        """Live files that are not indexed, or have changed since: candidates for every value."""
         return list(self._state.live.unindexed)
 
     def refresh(self, progress: Progress | None = None) -> None:
-        """See the index and the lake as they are now. Errors and `progress` as of `open`."""
+        """Load the current state of the index and of the lake. Errors and `progress` are those of `open`."""
         self._refresh(progress)
 
     def _refresh(
@@ -212,17 +211,17 @@ class LakeIndex:
         manifest: Manifest | None = None,
         tables: Mapping[str, FileTable] = {},
     ) -> None:
-        """The same for who knows the newest manifest, and tables of files that are not in the state yet."""
+        """Refresh, given the newest manifest and file tables that are not in the state yet, if they are known."""
         with self._changing:
             known = {segment.info.name: segment for segment in self._state.segments}
             manifest, segments, listing = self._opened(known, {**self._tables, **tables}, manifest)
             if self._judges:
                 self._take(manifest, segments, listing, progress)
             else:
-                self._replace(IndexSnapshotReader(manifest, segments, unjudged(segments)))
+                self._replace(IndexSnapshotReader(manifest, segments, assume_live(segments)))
 
     def close(self) -> None:
-        """Let go of its files."""
+        """Close the index's files."""
         self._state.close()
 
     def __enter__(self) -> Self:
@@ -244,9 +243,9 @@ class LakeIndex:
         manifest: Manifest | None = None,
         ahead: Collection[str] | None = (),
     ) -> tuple[Manifest, list[Segment], sources.Listing | None]:
-        """See `opened`; and the lake's files as they are now, if it is looked at: listed meanwhile if that is far."""
+        """Open the index (see `open_segments`) and list the lake if it is live; concurrently if the index is remote."""
         if not self._judges or not self._remote:
-            manifest, segments = opened(self._folder, known, tables, manifest, ahead=ahead)
+            manifest, segments = open_segments(self._folder, known, tables, manifest, ahead=ahead)
             return manifest, segments, self._listing(manifest) if self._judges else None
         listings: list[Iterator[sources.Listing | None]] = []
         with ExitStack() as stack:
@@ -254,12 +253,12 @@ class LakeIndex:
             def begin(newest: Manifest) -> None:
                 listings.append(stack.enter_context(in_order(self._listing, [newest], 1)))
 
-            manifest, segments = opened(self._folder, known, tables, manifest, begin, ahead)
+            manifest, segments = open_segments(self._folder, known, tables, manifest, begin, ahead)
             return manifest, segments, next(listings[-1])
 
     @property
     def _tables(self) -> Mapping[str, FileTable]:
-        """Tables of files that are in memory, by their names."""
+        """File tables in memory, by their names."""
         return {segment.info.files: segment.files for segment in self._state.segments}
 
     def _take(
@@ -273,13 +272,13 @@ class LakeIndex:
         self._replace(IndexSnapshotReader(manifest, segments, live))
 
     def _with(self, roots: Mapping[str, Any]) -> Any:
-        """The lake that the caller has given instead of the index's own, and what was appended."""
+        """Return the lake that the caller gave instead of the index's, extended by what was appended."""
         if self._lake is None or isinstance(self._lake, TableFiles) or "paths" not in roots:
             return self._lake
         return {"paths": [*self._given, *roots["paths"]]}
 
     def _listing(self, manifest: Manifest) -> sources.Listing | None:
-        """The lake's files as they are now; None if nothing is known to be listed."""
+        """List the lake's files; None if there is no lake to list."""
         lake = self._lake if self._lake is not None else manifest.lake
         if not lake:
             return None
@@ -288,7 +287,7 @@ class LakeIndex:
         return listing
 
     def _replace(self, state: IndexSnapshotReader) -> None:
-        """Lookups that are under way go on with the old segments, which close when nobody holds them any more."""
+        """Set a new state; running lookups go on with the old segments, which close when they are last dereferenced."""
         self._state = state
 
     # ------------------------------------------------------------------------------------------------------- lookups
@@ -299,29 +298,28 @@ class LakeIndex:
         Parameters
         ----------
         column : one of the indexed columns.
-        values : Python literals, or an Arrow or NumPy array of them. They are compared as `prune` compares: exactly, in
-            the type that each file stores.
-        timezone : zone of timestamps written without one, where a column holds instants.
+        values : Python literals, or an Arrow or NumPy array. They are compared as in `prune`: exactly, in the type that
+            each file stores.
+        timezone : zone of timestamps without one, where a column holds instants.
 
         Returns
         -------
         Answers
-            For each value a list of `Candidate`: files, and row groups in them if the index has those. A file that is
-            not among them has no row of that value. What of the index cannot be read counts as "may", and is said in
-            `doubts`.
+            For each value a list of `Candidate`: files, and row groups in them if the index has those. No other file
+            has a row with that value. Where the index cannot be read, files are candidates, and `doubts` says why.
 
         Raises
         ------
         UnknownColumnError
             The column is not indexed.
         PredicateError
-            The values are no list, or one is null.
+            The values are not a list, or one is null.
         """
-        return self._state.lookup(column, literals_of(values, column), timezone, self._remote)
+        return self._state.lookup(column, parse_literals(values, column), timezone, self._remote)
 
     @property
     def state(self) -> IndexSnapshotReader:
-        """What lookups are answered from now; it stays as it is when the index goes on."""
+        """The current snapshot that lookups use; it is never changed, only replaced."""
         return self._state
 
     # ------------------------------------------------------------------------------------------------------- changes
@@ -335,18 +333,18 @@ class LakeIndex:
         progress: Progress | None = None,
         on_error: Callable[[ParquetBloomError], None] | None = None,
     ) -> AppendReport:
-        """Index files; those that are indexed and unchanged are left alone.
+        """Index files; files that are indexed and unchanged are skipped.
 
         Parameters
         ----------
-        files : a file, a folder, a pattern, or a list of them; a table's file list; None for the index's lake as it is
-            now. Folders, patterns and tables are remembered, and listed again when the index is opened; of an Iceberg
-            table which state it is in only its catalog knows, so give `open` its file list.
-        memory_limit : bytes for values that are being sorted, about; the rest waits in a temporary file.
-        threads : that read; None for as many as there are processors.
-        progress : called after each file with (done, in all).
-        on_error : called with the error of a file that cannot be read, which is then not indexed, and so a candidate
-            for every value; without it, the error is raised, and nothing is changed.
+        files : a file, a folder, a pattern, or a list of them; a table's file list; None for the current files of the
+            index's lake. Folders, patterns and tables are stored, and listed again when the index is opened. Only the
+            catalog knows the current snapshot of an Iceberg table, so pass its file list to `open`.
+        memory_limit : approximate bytes for values that are being sorted; the rest goes to a temporary file.
+        threads : number of reading threads; None for the number of processors.
+        progress : called with (done, total) after each file.
+        on_error : called with the error of a file that cannot be read; the file is not indexed, and so a candidate for
+            every value. Without it the error is raised, and the index is unchanged.
 
         Raises
         ------
@@ -355,7 +353,7 @@ class LakeIndex:
         UnknownColumnError
             None of the files has one of the columns.
         ParquetBloomError
-            A file cannot be read; or the index cannot be written, and is what it was.
+            A file cannot be read, or the index cannot be written; the index is unchanged.
         """
         from .build.append import append
 
@@ -384,21 +382,21 @@ class LakeIndex:
         memory_limit: int = DEFAULT_MEMORY,
         progress: Callable[[int], None] | None = None,
     ) -> AppendReport:
-        """Index values that are at hand.
+        """Index values given as Arrow arrays.
 
         Parameters
         ----------
-        batches : (file, {column: Arrow array of its values}); batches of one file follow each other. The files need not
-            exist: nobody looks whether they are live. A column that a file's batches do not have is not covered.
+        batches : (file, {column: Arrow array of its values}); batches of one file must be consecutive. The files need
+            not exist, and count as live. A column that is missing in a file's batches is not covered.
         memory_limit : as in `append`.
-        progress : called after each file with how many are done.
+        progress : called after each file with the number of files done.
 
         Raises
         ------
         IndexInUseError
             Another writer is at work.
         ParquetBloomError
-            An array cannot be indexed; or the index cannot be written, and is what it was.
+            An array cannot be indexed, or the index cannot be written; the index is unchanged.
         """
         from .build.append import append_batches
 
@@ -411,23 +409,23 @@ class LakeIndex:
         return done.report
 
     def remove(self, files: Iterable[str | os.PathLike[str]] | str) -> int:
-        """Take files out of the index; those that are still in the lake are candidates for every value from then on.
+        """Remove files from the index; those that are still in the lake become candidates for every value.
 
         Parameters
         ----------
-        files : paths, as they were indexed. One that ends in a slash stands for all files below it, and folders of the
-            lake that are there are none of it any more: nothing in them is a candidate, nor listed by `append`.
+        files : paths, as they were indexed. A path that ends in a slash means all files below it, and removes folders
+            there from the lake: their files are no longer candidates, nor listed by `append`.
 
         Returns
         -------
-        How many files that were.
+        The number of files removed.
 
         Raises
         ------
         IndexInUseError
             Another writer is at work.
         StorageError
-            A file is not in the index; nothing is changed then.
+            A file is not in the index; the index is unchanged.
         """
         from .build.maintenance import remove
 
@@ -437,20 +435,19 @@ class LakeIndex:
         return count
 
     def compact(self, *, memory_limit: int = DEFAULT_MEMORY, keep_seconds: float = 3600) -> CompactReport:
-        """Merge all segments into one, drop what belongs to removed files and such as are not in the lake any more.
+        """Merge all segments into one, and drop removed files and files that are no longer in the lake.
 
         Parameters
         ----------
         memory_limit : as in `append`.
-        keep_seconds : how long files of the index that nothing refers to any more are kept for readers that opened it
-            before.
+        keep_seconds : how long unreferenced files of the index are kept for readers that opened it before.
 
         Raises
         ------
         IndexInUseError
             Another writer is at work.
         ParquetBloomError
-            A part is not as it was written, or the index cannot be written; it is what it was.
+            A part is damaged, or the index cannot be written; the index is unchanged.
         """
         from .build.maintenance import compact
 
@@ -458,7 +455,7 @@ class LakeIndex:
 
         def gone_of(manifest: Manifest, segments: Sequence[Segment]) -> Sequence[NDArray[np.bool_]]:
             if not self._judges:
-                return unjudged(segments).gone_at
+                return assume_live(segments).gone_at
             return self._judge.judge(segments, self._listing(manifest), verify=False).gone_at
 
         with self._changing:
@@ -469,7 +466,7 @@ class LakeIndex:
     # ------------------------------------------------------------------------------------------------------- insight
 
     def stats(self) -> IndexStats:
-        """How large it is, and how many files a lookup is expected to name in vain."""
+        """Return the index's size, and the expected number of false candidates of a lookup."""
         state = self._state
         manifest, live = state.manifest, state.live
         entries: dict[str, int] = dict.fromkeys(manifest.columns, 0)
@@ -501,39 +498,39 @@ class LakeIndex:
         )
 
     def check(self, sample: int = 0, progress: Progress | None = None) -> CheckReport:
-        """Read the whole index, and some files again, and tell whatever is wrong.
+        """Read the whole index, and a sample of files, and report all problems.
 
         Parameters
         ----------
-        sample : of how many live files, chosen at random, every value is read and looked up.
-        progress : called after each part and each file with (done, in all).
+        sample : number of random live files of which every value is read and looked up.
+        progress : called with (done, total) after each part and each file.
         """
         from .check import check
 
         if type(sample) is not int or sample < 0:
-            raise ParquetBloomError("sample is a whole number, and not less than 0")
+            raise ParquetBloomError(f"sample must be an integer of at least 0, got {sample!r}")
         return check(self._state, self._lake_filesystem, sample, progress)
 
     def snapshot(self) -> IndexSnapshot:
-        """Which state it is in."""
+        """Return the index's current state."""
         manifest = self._state.manifest
         return IndexSnapshot(manifest.number, manifest.snapshot, manifest.num_files)
 
 
 def _lake_files(folder: Folder, filesystem: Any, options: Mapping[str, Any] | None) -> object | None:
-    """The lake's file system: its own if one is given; URLs and local paths say for themselves where they are."""
+    """Return the lake's file system: the given one, else the index's, or None where paths and URLs are sufficient."""
     if filesystem is not None or options:
         return resolve_filesystem(filesystem, options)
     return None if is_local(folder.filesystem) and not is_url(folder.path) else folder.filesystem
 
 
 def _listed_by_caller(lake: Any) -> TableFiles | None:
-    """A file list that nobody but the caller can make: which state an Iceberg table is in, its catalog knows."""
+    """Return the file list of an Iceberg table, which only the caller can make: the catalog knows its snapshot."""
     return lake if isinstance(lake, TableFiles) and lake.kind == "iceberg" else None
 
 
 def _require_no_overwriting(folder: Folder, manifest: Manifest) -> None:
-    """Refuse a store in which two writers could both have their way."""
+    """Raise StorageError for a store in which two writers could both commit."""
     try:
         manifests.write(folder, manifest)
     except IndexInUseError:
@@ -546,7 +543,7 @@ def _require_no_overwriting(folder: Folder, manifest: Manifest) -> None:
 
 
 def _require(**numbers: Any) -> None:
-    """Raise ParquetBloomError for what is no whole number from 1 on."""
+    """Raise ParquetBloomError unless all arguments are integers of at least 1."""
     for name, number in numbers.items():
         if type(number) is not int or number < 1:
-            raise ParquetBloomError(f"{name} is a whole number, and not less than 1")
+            raise ParquetBloomError(f"{name} must be an integer of at least 1, got {number!r}")

@@ -1,4 +1,4 @@
-"""Values that are looked up: the hashes that each can have in a column's type."""
+"""Hashes of looked-up values in a column's type."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ..predicate.literal import from_collection
 
 
 class Probes(NamedTuple):
-    """The hashes of values in one type.
+    """Hashes of values in one type.
 
     Attributes
     ----------
     hashes : uint64, those of the first value first.
-    values : intp; which of the values each belongs to, ascending.
-    unknown : {value's number: why nothing can be said of it}.
+    values : intp, of the same length: the position of the value that each hash belongs to, ascending.
+    unknown : {position of a value: reason why its hashes are unknown}.
     """
 
     hashes: NDArray[np.uint64]
@@ -32,9 +32,9 @@ class Probes(NamedTuple):
 
 
 def quick_hash(column_type: ColumnType) -> Callable[[Any], int | None]:
-    """What gives the one hash that a literal can have where a column is of some type, as fast as can be.
+    """Return a fast function from a literal to its only hash in a column type.
 
-    It gives None where that takes a closer look, which is nothing but slower.
+    The function returns None for literals that have to take the slower path.
     """
     if column_type.kind is Kind.INTEGER and column_type.length is not None:
         low, high = integer_range(column_type)
@@ -58,13 +58,13 @@ def quick_hash(column_type: ColumnType) -> Callable[[Any], int | None]:
     return lambda literal: None
 
 
-def literals_of(values: Any, column: str) -> list[Any]:
-    """What a caller gives as values, as literals.
+def parse_literals(values: Any, column: str) -> list[Any]:
+    """Return a caller's values as literals.
 
     Raises
     ------
     PredicateError
-        It is no list of values, or one of them is null: nulls are not indexed.
+        The argument is not a list of values, or contains a null: nulls are not indexed.
     """
     if type(values) is list and len(values) == 1 and type(values[0]) in (int, str):
         return values
@@ -74,7 +74,7 @@ def literals_of(values: Any, column: str) -> list[Any]:
         problem = error.problem.replace("'in' takes", "values are")
         raise PredicateError(problem, column=column) from None
     except (TypeError, ValueError, pa.ArrowException) as error:
-        raise PredicateError(f"values are no literals: {error}", column=column) from None
+        raise PredicateError(f"values are not literals: {error}", column=column) from None
     if None in found:
         raise PredicateError("nulls are not indexed: a null is in no list of values", column=column)
     return found
@@ -83,22 +83,22 @@ def literals_of(values: Any, column: str) -> list[Any]:
 _NO_HASH = "a value cannot be told from others"
 
 
-def probes(literals: Sequence[Any], column_type: ColumnType, timezone: str) -> Probes:
-    """The hashes that literals can have where a column is of some type."""
+def hash_literals(literals: Sequence[Any], column_type: ColumnType, timezone: str) -> Probes:
+    """Return the hashes of literals in a column type."""
     numbers: dict[tuple[type, Any], int] = {}
     try:
         own = [numbers.setdefault((type(literal), literal), len(numbers)) for literal in literals]
     except TypeError:  # Decimal("sNaN") equals nothing, not even itself
         return Probes(np.empty(0, np.uint64), np.empty(0, np.intp), dict.fromkeys(range(len(literals)), _NO_HASH))
     if len(numbers) == len(literals):
-        return _of_distinct(literals, column_type, timezone)
-    found = _of_distinct([literal for _, literal in numbers], column_type, timezone)
+        return _hash_distinct(literals, column_type, timezone)
+    found = _hash_distinct([literal for _, literal in numbers], column_type, timezone)
     first = np.searchsorted(found.values, np.arange(len(numbers) + 1))
     unknown = {at: found.unknown[number] for at, number in enumerate(own) if number in found.unknown}
     return _spread(found.hashes, first, np.array(own, np.intp))._replace(unknown=unknown)
 
 
-def _of_distinct(literals: Sequence[Any], column_type: ColumnType, timezone: str) -> Probes:
+def _hash_distinct(literals: Sequence[Any], column_type: ColumnType, timezone: str) -> Probes:
     unknown: dict[int, str] = {}
     if not literals:
         return Probes(np.empty(0, np.uint64), np.empty(0, np.intp), unknown)
@@ -110,7 +110,7 @@ def _of_distinct(literals: Sequence[Any], column_type: ColumnType, timezone: str
         hashes, _ = hash_all(together, column_type)
         return Probes(hashes, np.zeros(len(hashes), np.intp), {})
     if why is None and len(together) == len(literals):
-        own = _in_place(literals, together)
+        own = _find_positions(literals, together)
         if own is not None:
             hashes, first = hash_all(together, column_type)
             return _spread(hashes, first, own)
@@ -129,8 +129,8 @@ def _of_distinct(literals: Sequence[Any], column_type: ColumnType, timezone: str
     return Probes(found.hashes, numbers[found.values], unknown)
 
 
-def _in_place(literals: Sequence[Any], domain: Sequence[Any]) -> NDArray[np.intp] | None:
-    """Where each literal stands among distinct domain values in order; None where that does not show by itself."""
+def _find_positions(literals: Sequence[Any], domain: Sequence[Any]) -> NDArray[np.intp] | None:
+    """Return the position of each literal among sorted distinct domain values; None if any is not found directly."""
     place = {value: at for at, value in enumerate(domain)}
     found = [
         place.get(literal.encode("utf-8", "replace") if isinstance(literal, str) else literal) for literal in literals
@@ -139,7 +139,7 @@ def _in_place(literals: Sequence[Any], domain: Sequence[Any]) -> NDArray[np.intp
 
 
 def _spread(hashes: NDArray[np.uint64], first: NDArray[np.intp], own: NDArray[np.intp]) -> Probes:
-    """The hashes of values that are given by their places."""
+    """Return the hashes of values that are given by their positions."""
     counts = np.diff(first)[own]
     values = np.repeat(np.arange(len(own)), counts)
     starts = np.repeat(first[:-1][own] - (np.cumsum(counts) - counts), counts)

@@ -1,8 +1,7 @@
-"""What an index consists of: one small file that names all others, written anew under the next number by each change.
+"""Manifests of an index: one small file that lists all others, written under the next number by each change.
 
-The index is what the manifest of the highest number says. A new one is put there in one step, and only if nobody has
-taken its number, so that an index is never half of a change, whenever a writer dies, and two writers cannot both have
-their way.
+The manifest with the highest number is current. A new one is created atomically, and only if its number is not taken:
+a writer that dies leaves no half-made change, and two writers cannot both commit.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 from ..core.hash.xxh64 import hash_one
 from ..errors import BrokenIndexError, ConcurrentChangeError, IndexInUseError, ParquetBloomError, StorageError
 from ..hashing.column_type import ColumnType
-from ..hashing.column_type_json import type_read, type_told
+from ..hashing.column_type_json import type_from_json, type_to_json
 from ..predicate.statistics import ColumnShape
 from ..storage import Folder
 from .files.listing import OUTSIDE
@@ -32,7 +31,7 @@ from .parts.part import PartInfo
 
 FORMAT = 1
 _SETTINGS = {"postings": {"prefix_bits": 40}, "cuckoo": {"num_buckets": 2**32, "fingerprint_bits": 24}}
-"""Of each layout, and the most that each may be."""
+"""Settings of each layout, and their upper limits."""
 
 _MOST_UNITS = 2**32 - 2
 _NAME = re.compile(r"manifest-(\d{12})\.json")
@@ -41,19 +40,19 @@ _CHECKSUM_BYTES = 18  # a line break, sixteen digits, a line break
 
 
 Key = tuple[str, ColumnType, ColumnShape, str]
-"""A column, how its values are stored, what they are of what its name means, and what it is in a table's files."""
+"""Column, column type, shape, and meaning of a part; see `ColumnPart`."""
 
 
 @dataclass(frozen=True)
 class ColumnPart:
-    """The values of one column, as they are stored in one way, of a segment's files.
+    """The values of one column and one column type in a segment's files.
 
     Attributes
     ----------
-    column : as the index was asked to have it.
-    column_type : how the values are stored.
-    holds : what they are of what the column's name means.
-    meaning : what a table's column is in its files, where that is not just its name; see `sources.Listing.meaning`.
+    column : name of the indexed column.
+    column_type : stored type of the values.
+    holds : whether they are the column's values, elements of its list, or parts of a nested value.
+    meaning : name and field id of a table's column in its files, where they differ; see `listing.Listing.meaning`.
     slices : the files that hold them, each for a range of hashes.
     """
 
@@ -65,12 +64,12 @@ class ColumnPart:
 
     @property
     def key(self) -> Key:
-        """What tells it from other parts of its segment."""
+        """Key of the part, unique in its segment."""
         return self.column, self.column_type, self.holds, self.meaning
 
     @property
     def by_name(self) -> bool:
-        """Whether the files themselves have these values under the column's name, whatever a table calls it."""
+        """True if the files store these values under the column's name."""
         return not self.meaning or self.meaning.rpartition("#")[0] == self.column
 
     @property
@@ -80,15 +79,15 @@ class ColumnPart:
 
 @dataclass(frozen=True)
 class SegmentInfo:
-    """Some files of the lake that were indexed together.
+    """A segment: files of the lake that were indexed together.
 
     Attributes
     ----------
-    name : what the names of its files begin with.
-    files : name of the table of its files.
-    num_files, num_units : how many files, and how many things a lookup can answer with.
-    parts : its values; files refer to them by their places in here.
-    removed : numbers of its files that the index holds no longer (int64, ascending).
+    name : prefix of its file names.
+    files : name of the file table.
+    num_files, num_units : number of files, and of units (files or row groups) that a lookup can return.
+    parts : parts with its values; files refer to them by position.
+    removed : numbers of its files that were removed from the index (int64, ascending).
     """
 
     name: str
@@ -104,7 +103,7 @@ class SegmentInfo:
 
     @property
     def num_bytes(self) -> int:
-        """Of its values; the table of its files comes on top."""
+        """Bytes of the parts, without the file table."""
         return sum(each.num_bytes for part in self.parts for each in part.slices)
 
     @property
@@ -113,29 +112,29 @@ class SegmentInfo:
 
     @property
     def names(self) -> list[str]:
-        """All files in the index's folder that belong to it."""
+        """Names of all files of the segment in the index's folder."""
         return [self.files, *(each.name for part in self.parts for each in part.slices)]
 
     def without(self, numbers: NDArray[np.int64]) -> SegmentInfo:
-        """The same with more files removed."""
+        """Return the segment with more files removed."""
         return replace(self, removed=np.union1d(self.removed, numbers).astype(np.int64))
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What an index is.
+    """Description of an index at one version.
 
     Attributes
     ----------
-    number : of this manifest, from 1.
+    number : number of this manifest, from 1.
     columns : dotted names of the indexed columns.
     layout : "postings" or "cuckoo".
     granularity : "file" or "row_group": what a unit is.
-    settings : of the layout.
-    lake : what the live files are found by: {"paths": [...]}, {"delta": path}, {"iceberg": path}; empty where only the
-        indexed files themselves are looked at.
-    snapshot : which state of a table was indexed last; empty for plain files.
-    segments : what is indexed.
+    settings : settings of the layout.
+    lake : how the live files are listed: {"paths": [...]}, {"delta": path}, {"iceberg": path}; empty where only the
+        indexed files themselves are checked.
+    snapshot : table snapshot that was indexed last; empty for plain files.
+    segments : segments of the index.
     """
 
     number: int
@@ -149,7 +148,7 @@ class Manifest:
 
     @property
     def names(self) -> set[str]:
-        """Every file in the index's folder that it refers to, its own among them."""
+        """Names of all files in the index's folder that the manifest refers to, including itself."""
         return {name_of(self.number), *(name for segment in self.segments for name in segment.names)}
 
     @property
@@ -157,7 +156,7 @@ class Manifest:
         return sum(segment.kept_files for segment in self.segments)
 
     def next(self, **changes: Any) -> Manifest:
-        """The manifest that follows it."""
+        """Return the next manifest."""
         return replace(self, number=self.number + 1, **changes)
 
 
@@ -166,19 +165,19 @@ def name_of(number: int) -> str:
 
 
 def numbers_in(names: Mapping[str, Any]) -> list[int]:
-    """The numbers of the manifests among the files of a folder, ascending."""
+    """Return the numbers of the manifests among the files of a folder, ascending."""
     return sorted(int(match[1]) for match in map(_NAME.fullmatch, names) if match)
 
 
 def newest(folder: Folder) -> Manifest:
-    """The manifest that holds now.
+    """Read the current manifest.
 
     Raises
     ------
     StorageError
         There is no index.
     BrokenIndexError
-        The manifest is not as it was written.
+        The manifest is damaged.
     """
     missing: ParquetBloomError | None = None
     for _ in range(3):  # another process may have replaced and swept it between listing and reading
@@ -202,13 +201,13 @@ def newest(folder: Folder) -> Manifest:
 
 
 def require_gone(error: ParquetBloomError) -> None:
-    """Raise it again if it says another thing than that a file has gone or changed, which a sweep may have done."""
+    """Raise the error again unless it means that a file is gone or changed, which a sweep may have caused."""
     if isinstance(error, StorageError) and error.errno not in (None, errno.ENOENT, errno.ENOTDIR, errno.ESTALE):
         raise error
 
 
 def read(folder: Folder, number: int) -> Manifest:
-    """The manifest of a number; errors as of `newest`."""
+    """Read the manifest of a number; raises as `newest`."""
     name = name_of(number)
     with folder.open(name) as source:
         data = source.read_at(0, source.size)
@@ -229,9 +228,9 @@ def read(folder: Folder, number: int) -> Manifest:
             layout,
             strict.one_of(found["granularity"], ("file", "row_group")),
             {name: strict.number(found["settings"][name], most, 1) for name, most in _SETTINGS[layout].items()},
-            _lake(strict.fields(found["lake"])),
+            _parse_lake(strict.fields(found["lake"])),
             strict.fields(found["snapshot"]),
-            tuple(_segment(segment, columns) for segment in strict.items(found["segments"])),
+            tuple(_parse_segment(segment, columns) for segment in strict.items(found["segments"])),
         )
     except ParquetBloomError as error:
         error.path = error.path or folder.path_of(name)
@@ -241,14 +240,14 @@ def read(folder: Folder, number: int) -> Manifest:
 
 
 def write(folder: Folder, manifest: Manifest) -> None:
-    """Make it the one that holds.
+    """Write a manifest, which becomes the current one.
 
     Raises
     ------
     IndexInUseError
-        Another writer has made another one the next.
+        Another writer has committed this number.
     StorageError
-        It cannot be written; the one before still holds.
+        It cannot be written; the previous one is still current.
     """
     body = json.dumps(
         {
@@ -260,7 +259,7 @@ def write(folder: Folder, manifest: Manifest) -> None:
             "settings": dict(manifest.settings),
             "lake": dict(manifest.lake),
             "snapshot": dict(manifest.snapshot),
-            "segments": [_told(segment) for segment in manifest.segments],
+            "segments": [_segment_to_json(segment) for segment in manifest.segments],
         }
     ).encode()
     try:
@@ -276,7 +275,7 @@ def _checksum(body: bytes) -> bytes:
     return f"\n{hash_one(body):016x}\n".encode()
 
 
-def _told(segment: SegmentInfo) -> dict[str, Any]:
+def _segment_to_json(segment: SegmentInfo) -> dict[str, Any]:
     removed = pyroaring.BitMap(segment.removed.tolist()).serialize() if len(segment.removed) else b""
     return {
         "name": segment.name,
@@ -286,7 +285,7 @@ def _told(segment: SegmentInfo) -> dict[str, Any]:
         "parts": [
             {
                 "column": part.column,
-                "type": type_told(part.column_type),
+                "type": type_to_json(part.column_type),
                 "holds": part.holds.value,
                 "meaning": part.meaning,
                 "slices": [asdict(each) for each in part.slices],
@@ -297,8 +296,8 @@ def _told(segment: SegmentInfo) -> dict[str, Any]:
     }
 
 
-def _lake(told: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the live files are found by, as `sources.list_lake` takes it."""
+def _parse_lake(told: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return how the live files are listed, as `listing.list_lake` takes it."""
     places = {kind: where for kind, where in told.items() if kind != OUTSIDE}
     if len(places) > 1 or told.get(OUTSIDE, True) is not True:
         raise ValueError("a lake is one of paths, delta and iceberg")
@@ -308,20 +307,20 @@ def _lake(told: Mapping[str, Any]) -> Mapping[str, Any]:
     return told
 
 
-def _slice(told: Mapping[str, Any]) -> PartInfo:
+def _parse_slice(told: Mapping[str, Any]) -> PartInfo:
     numbers = (strict.number(told[name]) for name in ("num_bytes", "num_entries", "first", "last"))
     return PartInfo(strict.text(told["name"]), *numbers)
 
 
-def _all_hashes(slices: tuple[PartInfo, ...]) -> tuple[PartInfo, ...]:
-    """The slices of a part, which follow each other and leave no hash out: one in a gap would be said to be nowhere."""
+def _require_all_hashes(slices: tuple[PartInfo, ...]) -> tuple[PartInfo, ...]:
+    """Return a part's slices, checked to cover all hashes: a lookup of a hash in a gap would wrongly find nothing."""
     ends = [-1, *(each.last for each in slices)]
     if [each.first for each in slices] != [end + 1 for end in ends[:-1]] or ends[-1] != strict.MOST_HASH:
         raise BrokenIndexError("the slices of a part do not cover all hashes")
     return slices
 
 
-def _segment(told: Mapping[str, Any], columns: tuple[str, ...]) -> SegmentInfo:
+def _parse_segment(told: Mapping[str, Any], columns: tuple[str, ...]) -> SegmentInfo:
     num_files = strict.number(told["num_files"], _MOST_UNITS)
     num_units = strict.number(told["num_units"], _MOST_UNITS)
     bitmap = b64decode(strict.text(told["removed"]), validate=True)
@@ -331,10 +330,10 @@ def _segment(told: Mapping[str, Any], columns: tuple[str, ...]) -> SegmentInfo:
     parts = tuple(
         ColumnPart(
             strict.one_of(part["column"], columns),
-            type_read(strict.fields(part["type"])),
+            type_from_json(strict.fields(part["type"])),
             ColumnShape(part["holds"]),
             strict.text(part["meaning"]),
-            _all_hashes(tuple(map(_slice, strict.items(part["slices"])))),
+            _require_all_hashes(tuple(map(_parse_slice, strict.items(part["slices"])))),
         )
         for part in strict.items(told["parts"])
     )

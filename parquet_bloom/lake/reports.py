@@ -1,4 +1,4 @@
-"""What an index answers, and what its changes report."""
+"""Results of lookups in an index, and reports of its operations."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ..errors import ParquetBloomError
 from ..redaction import shown_redacted
+from ..util.wording import count
 
 
 class Candidate(NamedTuple):
@@ -16,7 +17,7 @@ class Candidate(NamedTuple):
     Attributes
     ----------
     path : the file, as the lake's listing names it.
-    row_groups : those of it that may; None for all of them.
+    row_groups : row groups that may hold it; None for all.
     """
 
     path: str
@@ -24,13 +25,13 @@ class Candidate(NamedTuple):
 
 
 class Answers(list[list[Candidate]]):
-    """What `lookup` found: for each value, in the order asked, the files that may hold it.
+    """Result of `lookup`: for each value, in the order given, the files that may hold it.
 
     Attributes
     ----------
-    doubts : what could not be read of the index, so that more files are named than need be; each once.
-    requests : range reads of the index's files that it took.
-    bytes_read : bytes that came upon them.
+    doubts : problems with reading the index, which add needless candidates; each once.
+    requests : range reads of the index's files.
+    bytes_read : bytes of those reads.
     """
 
     def __init__(
@@ -45,16 +46,16 @@ class Answers(list[list[Candidate]]):
 @shown_redacted
 @dataclass
 class AppendReport:
-    """What `append` did.
+    """Result of `append`.
 
     Attributes
     ----------
-    added, replaced, unchanged : files indexed that were not before; those indexed again, as they had changed; and those
-        left alone.
+    added, replaced, unchanged : files indexed for the first time; files indexed again, as they had changed; and files
+        that were skipped as they had not.
     failed : {path: error} of files that could not be read, and are not indexed.
-    entries : (value, file) or (value, row group) pairs that came in, before repetitions were dropped.
-    uncovered : {column: {path: why nothing of it is indexed}}; such files are candidates for every value.
-    merged : segments that were merged, as there had come to be many small ones.
+    entries : (value, file) or (value, row group) pairs, before duplicates were dropped.
+    uncovered : {column: {path: reason why the column is not indexed}}; such files are candidates for every value.
+    merged : small segments that were merged.
     """
 
     added: int = 0
@@ -70,26 +71,26 @@ class AppendReport:
         return self.added + self.replaced
 
     def __str__(self) -> str:
-        told = [f"{self.added:,} file{'' if self.added == 1 else 's'} added"]
-        for count, what in (
+        counts = [f"{count(self.added, 'file')} added"]
+        for number, what in (
             (self.replaced, "indexed again"),
             (self.unchanged, "unchanged"),
             (len(self.failed), "failed"),
         ):
-            if count:
-                told.append(f"{count:,} {what}")
-        return ", ".join(told) + f"; {self.entries:,} values"
+            if number:
+                counts.append(f"{number:,} {what}")
+        return ", ".join(counts) + f"; {self.entries:,} values"
 
 
 @dataclass(frozen=True)
 class CompactReport:
-    """What `compact` did.
+    """Result of `compact`.
 
     Attributes
     ----------
-    segments_before, segments_after, bytes_before, bytes_after : segments and bytes that there were, and are.
-    dropped : files of the lake that are not in the index any more.
-    deleted : files of the index's own that were.
+    segments_before, segments_after, bytes_before, bytes_after : number of segments, and their bytes.
+    dropped : data files dropped from the index.
+    deleted : files of the index that were deleted.
     """
 
     segments_before: int
@@ -108,19 +109,19 @@ class CompactReport:
 
 @dataclass(frozen=True)
 class IndexStats:
-    """How large an index is, and how good.
+    """Size and expected precision of an index.
 
     Attributes
     ----------
     version : number of the manifest.
-    layout, granularity, columns, settings : as it was made.
-    segments, files, units : how many there are.
-    unindexed, changed, gone : live files that it does not know, those among them that it knew as they were before,
-        and indexed files that are not in the lake any more; None where the lake was not looked at.
+    layout, granularity, columns, settings : as the index was created.
+    segments, files, units : number of each.
+    unindexed, changed, gone : live files that are not indexed, those among them that were indexed before they changed,
+        and indexed files that are no longer in the lake; None where the lake was not listed.
     entries : {column: (value, unit) pairs}.
-    num_bytes : {column: bytes of its parts}; `files_bytes` those of the tables of files.
-    expected_false : {column: units expected to be named for a value that is in none}.
-    snapshot : the table's state that was indexed last.
+    num_bytes, files_bytes : {column: bytes of its parts}, and bytes of the file tables.
+    expected_false : {column: expected number of false candidates for an absent value}.
+    snapshot : the table snapshot that was indexed last.
     """
 
     version: int
@@ -142,7 +143,7 @@ class IndexStats:
 
     @property
     def bytes_a_value(self) -> float:
-        """Of all columns together; 0 for an index without values."""
+        """Bytes per value over all columns; 0 for an index without values."""
         entries = sum(self.entries.values())
         return sum(self.num_bytes.values()) / entries if entries else 0.0
 
@@ -150,13 +151,13 @@ class IndexStats:
 @shown_redacted
 @dataclass
 class CheckReport:
-    """What `check` found.
+    """Result of `check`.
 
     Attributes
     ----------
-    problems : a line each.
-    files : how many files were read again, of which every value was looked up.
-    values : how many values that were.
+    problems : descriptions, one line each.
+    files : number of files that were read again to look up all of their values.
+    values : number of those values.
     """
 
     problems: list[str] = field(default_factory=list)
@@ -169,7 +170,7 @@ class CheckReport:
 
 
 class IndexSnapshot(NamedTuple):
-    """Which state an index is in: the number of its manifest, and the table's state that was indexed last."""
+    """State of an index: the number of its manifest, and the table snapshot that was indexed last."""
 
     version: int
     table: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""An opened segment: which of its files may hold a value."""
+"""Opened segments of an index, and the parts in them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _PARTS_AT_A_TIME = 4
 
 
 class OpenPart:
-    """A column's values of one type in a segment, opened when it is first asked. Several threads may use one.
+    """A column's values of one type in a segment, opened when it is first queried. Thread-safe.
 
     Attributes
     ----------
-    info : what the manifest says of it.
-    quick_hash : the hash of a literal in it, see `probes.quick_hash`.
+    info : the part's entry in the manifest.
+    quick_hash : returns the hash of a literal in the part's type, see `lookup.quick_hash`.
     """
 
     def __init__(self, folder: Folder, layout: str, info: ColumnPart):
@@ -38,19 +38,19 @@ class OpenPart:
         self._folder = folder
         self._layout = layout
         self._readers: list[PartReader] | None = None
-        self._cost = 0, 0  # of opening, until that is told
+        self._cost = 0, 0  # requests and bytes of opening, until they are reported
         self._opening = threading.Lock()
         self.quick_hash = quick_hash(info.column_type)
         self._last = np.array([each.last for each in info.slices], np.uint64)
 
     @property
     def readers(self) -> list[PartReader]:
-        """Of its slices.
+        """Readers of the part's slices.
 
         Raises
         ------
         BrokenIndexError, StorageError
-            A file of it is not there, or not as it was written.
+            A file of the part is missing or damaged.
         """
         if self._readers is None:
             with self._opening:
@@ -75,7 +75,7 @@ class OpenPart:
         return found
 
     def find(self, hashes: NDArray[np.uint64]) -> PartMatches:
-        """The units that may hold each hash. What cannot be read is unknown, and never an error."""
+        """Return the units that may hold each hash. What cannot be read is unknown, and never an error."""
         try:
             readers, (requests, bytes_read) = self.readers, self._opening_cost()
         except ParquetBloomError as error:
@@ -103,20 +103,20 @@ class OpenPart:
         )
 
     def _opening_cost(self) -> tuple[int, int]:
-        """Requests and bytes that opening it took; once, for who asks first."""
+        """Return the requests and bytes of opening the part, to the first caller only."""
         with self._opening:
             cost, self._cost = self._cost, (0, 0)
         return cost
 
     def find_one(self, h: int) -> PartMatches:
-        """The same of a single hash."""
+        """Return the units that may hold a single hash; see `find`."""
         readers = self._readers
         if readers is not None and len(readers) == 1 and self._cost == (0, 0):
             return readers[0].find_one(h)
         return self.find(np.array([h], np.uint64))
 
     def expected_false(self) -> float:
-        """Units that are expected to be named for a value that is in none of them."""
+        """Return the expected number of false candidate units for an absent value."""
         readers = self.readers
         widths = [(each.last - each.first + 1) / 2**64 for each in self.info.slices]
         return sum(width * reader.expected_false() for width, reader in zip(widths, readers, strict=True))
@@ -129,7 +129,7 @@ class OpenPart:
 
 @contextmanager
 def _opening(parts: Sequence[OpenPart]) -> Iterator[None]:
-    """Open parts beside something else; what is wrong with them is for who asks them to say."""
+    """Open parts in the background; their errors are raised again when the parts are queried."""
     if not parts:
         yield
         return
@@ -149,17 +149,17 @@ class Segment:
 
     Parameters
     ----------
-    folder, manifest, info : where it is, and what is said of it.
-    files : the table of its files, for who has it; else it is read.
-    ahead : columns that will be asked about, and are opened while the table is read.
+    folder, manifest, info : the index's folder, and the segment's entry in the manifest.
+    files : the table of its files, if it is in memory; else it is read.
+    ahead : columns that will be queried; their parts are opened while the table is read.
 
     Attributes
     ----------
-    info : what the manifest says of it.
-    files : its files.
-    parts : its values; files refer to them by their places in here.
-    kept : bool, for each file whether the index still holds it.
-    distant : whether it is in an object store, so that each read is waited for.
+    info : the segment's entry in the manifest.
+    files : table of its files.
+    parts : parts with its values; files refer to them by position.
+    kept : bool for each file, False if it was removed from the index.
+    distant : whether it is in an object store, where each read has a latency.
     """
 
     def __init__(
@@ -185,20 +185,20 @@ class Segment:
         self.kept[info.removed] = False
 
     def parts_of(self, column: str) -> Iterator[tuple[int, OpenPart]]:
-        """The parts that hold values of a column, by their numbers."""
+        """Return (number, part) of the parts that hold values of a column."""
         return ((number, part) for number, part in enumerate(self.parts) if part.info.column == column)
 
     def not_covered(self, column: str, foreign: Collection[int] = ()) -> NDArray[np.int64]:
-        """Files of which nothing is known in a column, or only what stands in parts that do not count."""
+        """Return the files of which a column is not indexed, or only in `foreign` parts."""
         return np.flatnonzero(np.isin(self.files.parts(column), [NOT_COVERED, *foreign]) & self.kept)
 
     def units_of_part(self, column: str, number: int) -> NDArray[np.uint32]:
-        """Every unit whose values of a column are in a part."""
+        """Return all units whose values of a column are in a part."""
         counts = np.diff(self.files.first_units)
         return np.flatnonzero(np.repeat(self.files.parts(column) == number, counts)).astype(np.uint32)
 
     def file_of(self, unit: int) -> int:
-        """The file that a unit belongs to."""
+        """Return the number of the file that a unit belongs to."""
         if len(self.files) == self.info.num_units:
             return unit
         return bisect_right(self._first_units, unit) - 1
@@ -208,7 +208,7 @@ class Segment:
         return self.files.first_units.tolist()
 
     def row_group_of(self, unit: int, file: int) -> int | None:
-        """Which row group of its file a unit is; None where units are files."""
+        """Return the row group that a unit is in its file; None where units are files."""
         return unit - int(self.files.first_units[file]) if self._by_row_group else None
 
     def close(self) -> None:

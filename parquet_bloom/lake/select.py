@@ -1,4 +1,4 @@
-"""A predicate put to an index: which files, and which row groups in them, can hold a row that matches."""
+"""Prune files, and row groups in them, by evaluating a predicate against an index."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..predicate.tree import Node
 from ..storage import Entry
 from ..util.threads import in_order
 from .files import listing as sources
-from .files.liveness import FileRef, PathTable, same_as
+from .files.liveness import FileRef, PathTable, match_stamps
 from .files.table import NOT_COVERED
 from .segment import OpenPart, Segment
 from .snapshot import IndexSnapshotReader
@@ -28,15 +28,15 @@ Trusted = Callable[[str, ColumnType], bool]
 
 
 class FileSelection(NamedTuple):
-    """What an index says of a file.
+    """Result of an index for one file.
 
     Attributes
     ----------
-    known : whether it says anything: the file is indexed, and is what it was, if that makes a difference.
-    read : whether any row of it can match.
-    row_groups : those that can; None where the index does not tell them apart.
-    reason : that the index says so, and why.
-    stamp : where row groups are told apart, what tells that the file is the one that is meant (see `stamps`).
+    known : False if the file is not indexed, or has changed since where that matters; it has to be read then.
+    read : whether any row of the file can match.
+    row_groups : row groups that can match; None where the index does not distinguish them.
+    reason : why the file is pruned.
+    stamp : version token of the indexed file, where `row_groups` is given (see `file.identity`).
     """
 
     known: bool
@@ -52,19 +52,19 @@ _WHOLE = FileSelection(True)
 
 
 class IndexPruner:
-    """Puts one predicate to an index.
+    """Evaluates one predicate against an index.
 
     Parameters
     ----------
-    state : the index as it is open.
-    node, timezone, ignore_case : the predicate, and how it is understood, as in `prune`.
-    filesystem : of the lake.
-    trusted : whether an engine reads a column of some stored type as what is stored; None if it does in every case.
+    state : the opened index.
+    node, timezone, ignore_case : the predicate and its options, as in `prune`.
+    filesystem : file system of the lake.
+    trusted : returns whether an engine reads a column of some stored type unchanged; None if it always does.
 
     Attributes
     ----------
-    doubts : what of the index could not be read, each once.
-    requests, bytes_read : what it took so far.
+    doubts : problems with reading the index, each once.
+    requests, bytes_read : cost so far.
     """
 
     def __init__(
@@ -83,20 +83,20 @@ class IndexPruner:
         self._filesystem = filesystem
         self._trusted = trusted
         self._decider = PruningPredicate(node, timezone)
-        self._indexed = _matching(self._decider.columns, state.manifest.columns, ignore_case)
+        self._indexed = _match_columns(self._decider.columns, state.manifest.columns, ignore_case)
         self._verdicts: dict[int, NDArray[np.int32]] = {}
         self._paths: PathTable | None = None
 
     @property
     def useful(self) -> bool:
-        """Whether the predicate is about an indexed column at all."""
+        """True if the predicate refers to an indexed column."""
         return bool(self._indexed)
 
     def choose(self, entries: Sequence[Entry]) -> list[FileSelection]:
-        """What the index says of files, in their order.
+        """Return the index's result for each file, in their order.
 
-        Each that it rules out is looked at whether it still is the one that was indexed; of object stores' files
-        nothing is asked if their listing told.
+        Files that would be pruned are first checked to be unchanged since they were indexed. For files in object
+        stores that takes no request if the listing has their version.
         """
         if not self.useful:
             return [_UNKNOWN] * len(entries)
@@ -120,7 +120,7 @@ class IndexPruner:
         return found
 
     def live(self) -> Iterator[tuple[str, FileSelection]]:
-        """Every live file, as was judged when the index was opened, and what the index says of it."""
+        """Yield every file that was live when the index was opened, with the index's result for it."""
         self._ask_ahead(range(len(self._state.segments)))
         for place, (segment, alive) in enumerate(zip(self._state.segments, self._state.live.alive, strict=True)):
             numbers = np.flatnonzero(alive)
@@ -131,14 +131,14 @@ class IndexPruner:
     def _same(
         self, entries: Sequence[Entry], place: int, segment: Segment, numbers: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """Which of a segment's files are what they were when they were indexed."""
+        """Return which of a segment's files are unchanged since they were indexed."""
         if not entries:
             return np.empty(0, np.bool_)
         costs: list[tuple[int, int]] = []
         now = [one or _NOT_THERE for one in read_version_tokens(entries, self._filesystem, costs)]
         self.requests += sum(requests for requests, _ in costs)
         self.bytes_read += sum(bytes_read for _, bytes_read in costs)
-        same = same_as(segment, numbers, now)
+        same = match_stamps(segment, numbers, now)
         if self._state.live.restamped:
             for at in np.flatnonzero(~same).tolist():
                 same[at] = self._state.live.restamped.get(FileRef(place, int(numbers[at]))) == now[at]
@@ -167,7 +167,7 @@ class IndexPruner:
                 yield self._none(int(verdicts[first[number]]))
 
     def _ask_ahead(self, places: Sequence[int]) -> None:
-        """Ask distant segments side by side: each is a few requests, one waiting for the other."""
+        """Query remote segments concurrently, as each takes a few requests in sequence."""
         distant = [place for place in places if self._state.segments[place].distant]
         if len(distant) > 1:
             asking = in_order(
@@ -180,12 +180,12 @@ class IndexPruner:
                     pass
 
     def _none(self, verdict: int) -> FileSelection:
-        """That no row matches, by the number of the verdict that says so."""
+        """Return the selection for a file without matching rows, with the reason of a verdict."""
         reason = self._decider.verdict(verdict).reason.replace(" by its filter", "")
         return FileSelection(True, False, None, f"the index says: {reason}")
 
     def _verdicts_of(self, place: int, segment: Segment) -> NDArray[np.int32]:
-        """The number of each unit's verdict."""
+        """Return the number of each unit's verdict."""
         if place in self._verdicts:
             return self._verdicts[place]
         counts = np.diff(segment.files.first_units)
@@ -203,7 +203,7 @@ class IndexPruner:
         return verdicts
 
     def _decided(self, segment: Segment, units: NDArray[np.intp], numbers: Sequence[int]) -> NDArray[np.int32]:
-        """The verdicts on units whose values stand in the same parts."""
+        """Return the verdicts on units whose values are stored in the same parts."""
         columns: dict[str, PruningStatisticsArray | None] = dict.fromkeys(self._decider.columns)
         parts: dict[str, OpenPart] = {}
         for (name, own), number in zip(self._indexed.items(), numbers, strict=True):
@@ -214,7 +214,7 @@ class IndexPruner:
                 continue
             if self._trusted is None or self._trusted(own, part.info.column_type):
                 parts[name] = part
-                columns[name] = _evidence(part, len(units))
+                columns[name] = _make_statistics(part, len(units))
 
         def ask(questions: list[FilterProbe]) -> list[ProbeResult]:
             return [self._answer(parts[question.column], question, segment, units) for question in questions]
@@ -234,8 +234,8 @@ class IndexPruner:
         return ProbeResult(maybe[units[question.places]])
 
 
-def _matching(names: Sequence[str], indexed: Sequence[str], ignore_case: bool) -> dict[str, str]:
-    """The columns of a predicate that are indexed, and what the index calls them."""
+def _match_columns(names: Sequence[str], indexed: Sequence[str], ignore_case: bool) -> dict[str, str]:
+    """Return {name in the predicate: name in the index} of the predicate's indexed columns."""
     found = {}
     for name in names:
         same = [own for own in indexed if own == name or (ignore_case and own.lower() == name.lower())]
@@ -244,8 +244,8 @@ def _matching(names: Sequence[str], indexed: Sequence[str], ignore_case: bool) -
     return found
 
 
-def _evidence(part: OpenPart, count: int) -> PruningStatisticsArray:
-    """What is known of a column in so many units: that there is something to ask, and nothing else."""
+def _make_statistics(part: OpenPart, count: int) -> PruningStatisticsArray:
+    """Return pruning statistics of `count` units that have a filter, but no other statistics."""
     unknown, never = np.full(count, UNKNOWN, np.int8), np.zeros(count, np.bool_)
     values = np.zeros(count, make_domain_array([None], part.info.column_type).dtype)
     return PruningStatisticsArray(

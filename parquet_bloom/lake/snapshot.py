@@ -1,4 +1,4 @@
-"""An index as a reader has it open: one manifest, its segments, and which of their files are live."""
+"""Immutable snapshot of an opened index: one manifest, its segments, and the liveness of their files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..util.threads import in_order
 from . import manifest as manifests
 from .files.liveness import LakeState
 from .files.table import FileTable
-from .lookup import Probes, probes
+from .lookup import Probes, hash_literals
 from .manifest import Manifest
 from .parts.part import PartMatches
 from .reports import Answers, Candidate
@@ -26,18 +26,18 @@ _SEGMENTS_AT_A_TIME = 16
 _TRIES = 4
 
 
-_Asked = tuple[int, Segment, int, OpenPart, Probes]
+_PartQuery = tuple[int, Segment, int, OpenPart, Probes]
 
 
 @dataclass(frozen=True, eq=False)
 class IndexSnapshotReader:
-    """What lookups are answered from; replaced as a whole, never changed.
+    """Snapshot that lookups use; replaced as a whole, never changed.
 
     Attributes
     ----------
-    manifest : what the index is.
-    segments : opened.
-    live : which of their files are.
+    manifest : the index's manifest.
+    segments : its opened segments.
+    live : liveness of their files.
     """
 
     manifest: Manifest
@@ -47,7 +47,7 @@ class IndexSnapshotReader:
     _parts: dict[str, list[tuple[int, Segment, int, OpenPart]]] = field(default_factory=dict)
 
     def lookup(self, column: str, literals: Sequence[Any], timezone: str, remote: bool) -> Answers:
-        """The files that may hold each of some values. See `LakeIndex.lookup`."""
+        """Return the files that may hold each of some values. See `LakeIndex.lookup`."""
         if column not in self.manifest.columns:
             known = ", ".join(self.manifest.columns)
             raise UnknownColumnError(f"the index has no such column; it has: {known}", column=column)
@@ -57,18 +57,18 @@ class IndexSnapshotReader:
             one = self._lookup_one(column, literals[0])
             if one is not None:
                 return one
-        asked: list[_Asked] = []
+        asked: list[_PartQuery] = []
         of_type: dict[Any, Probes] = {}
         for place, segment, number, part in self._parts_of(column):
             column_type = part.info.column_type
             if column_type not in of_type:
-                of_type[column_type] = probes(literals, column_type, timezone)
+                of_type[column_type] = hash_literals(literals, column_type, timezone)
             asked.append((place, segment, number, part, of_type[column_type]))
         found: list[list[Candidate]] = [[] for _ in literals]
         doubts: dict[str, None] = {}
         requests = bytes_read = 0
         threads = min(_SEGMENTS_AT_A_TIME, len(asked)) if remote else 1
-        finding = in_order(_found, asked, threads) if threads > 1 else nullcontext(map(_found, asked))
+        finding = in_order(_find_in_part, asked, threads) if threads > 1 else nullcontext(map(_find_in_part, asked))
         with finding as results:
             for (place, segment, number, _, probe), part_found in zip(asked, results, strict=True):
                 requests += part_found.requests
@@ -94,7 +94,7 @@ class IndexSnapshotReader:
         return Answers(found, doubts, requests, bytes_read)
 
     def _lookup_one(self, column: str, literal: Any) -> Answers | None:
-        """The same of a single value that has one hash, as quickly as can be; None where it takes a closer look."""
+        """Look up a single value with one hash on a fast path; None where the general path is needed."""
         found: list[Candidate] = []
         requests = bytes_read = 0
         for place, segment, _, part in self._parts_of(column):
@@ -119,7 +119,7 @@ class IndexSnapshotReader:
         return Answers([found + always if always else found], (), requests, bytes_read)
 
     def _parts_of(self, column: str) -> list[tuple[int, Segment, int, OpenPart]]:
-        """(segment's place, segment, part's number, part) of every part that holds values of a column."""
+        """Return (segment's position, segment, part's number, part) of every part that holds values of a column."""
         if column not in self._parts:
             self._parts[column] = [
                 (place, segment, number, part)
@@ -130,7 +130,7 @@ class IndexSnapshotReader:
         return self._parts[column]
 
     def always(self, column: str) -> list[Candidate]:
-        """Live files that are candidates for every value: not indexed, changed since, or not in this column."""
+        """Return live files that are candidates for every value: not indexed, changed, or without this column."""
         if column not in self._always:
             found = [Candidate(path) for path in self.live.unindexed]
             for segment, alive, foreign in zip(self.segments, self.live.alive, self.live.foreign, strict=True):
@@ -147,7 +147,7 @@ class IndexSnapshotReader:
         segment: Segment,
         place: int,
     ) -> None:
-        """Note units of a segment as candidates for values, if their files are live."""
+        """Add units of a segment as candidates for values, if their files are live."""
         if not len(units):
             return
         files = segment.files.files_of(units)
@@ -165,14 +165,14 @@ class IndexSnapshotReader:
             segment.close()
 
 
-def _found(asked: _Asked) -> PartMatches:
-    """The answer of a part."""
+def _find_in_part(asked: _PartQuery) -> PartMatches:
+    """Return the matches of a part."""
     _, _, _, part, probe = asked
     return part.find(probe.hashes)
 
 
 def _merge(candidates: list[Candidate]) -> None:
-    """Let a file be named once, with all its row groups."""
+    """Merge candidates of the same file in place, with all of its row groups."""
     if len(candidates) < 2:
         return
     row_groups: dict[str, set[int] | None] = {}
@@ -187,7 +187,7 @@ def _merge(candidates: list[Candidate]) -> None:
     ]
 
 
-def opened(
+def open_segments(
     folder: Folder,
     known: Mapping[str, Segment] = {},
     tables: Mapping[str, FileTable] = {},
@@ -195,32 +195,32 @@ def opened(
     begin: Callable[[Manifest], None] | None = None,
     ahead: Collection[str] | None = (),
 ) -> tuple[Manifest, list[Segment]]:
-    """The newest manifest, and its segments.
+    """Open the newest manifest and its segments.
 
     Parameters
     ----------
     known : segments that are open already, by their names.
-    tables : tables of files that are in memory already, by their names: what has a name never changes.
-    manifest : the newest one, for who knows it.
-    begin : called with the manifest before the segments are opened, so that something may go on beside that; again,
-        where the manifest turns out not to be the newest.
-    ahead : columns that will be asked about; see `Segment`. None for the index's only column, if it has no others.
-        Nothing of a local index is opened ahead.
+    tables : file tables that are in memory already, by their names; files of one name never change.
+    manifest : the newest one, if it is known.
+    begin : called with the manifest before the segments are opened, to start concurrent work; called again if the
+        manifest turns out not to be the newest.
+    ahead : columns that will be queried; see `Segment`. None for the index's only column, if it has no others.
+        Parts of a local index are not opened ahead.
 
     Raises
     ------
     StorageError
         There is no index, or it cannot be read.
     BrokenIndexError
-        Its manifest or a table of files is not as it was written.
+        The manifest or a file table is damaged.
     """
     missing: ParquetBloomError | None = None
-    for _ in range(_TRIES):  # a writer may sweep old files away between the reading of the manifest and of its files
+    for _ in range(_TRIES):  # a writer may delete old files between the reading of the manifest and of its files
         newest = manifests.newest(folder) if manifest is None or missing is not None else manifest
         if begin is not None:
             begin(newest)
         try:
-            return newest, _segments(folder, newest, known, tables, ahead)
+            return newest, _open_all(folder, newest, known, tables, ahead)
         except (StorageError, ConcurrentChangeError) as error:
             manifests.require_gone(error)
             missing = error
@@ -228,14 +228,14 @@ def opened(
     raise missing
 
 
-def _segments(
+def _open_all(
     folder: Folder,
     manifest: Manifest,
     known: Mapping[str, Segment],
     tables: Mapping[str, FileTable],
     ahead: Collection[str] | None,
 ) -> list[Segment]:
-    """The segments of a manifest; of distant ones the tables of files are fetched side by side."""
+    """Open the segments of a manifest; the file tables of remote ones are fetched concurrently."""
     numbers = range(len(manifest.segments))
     local = is_local(folder.filesystem, [folder.path])
     if ahead is None:
@@ -243,7 +243,7 @@ def _segments(
     columns = () if local else ahead
 
     def segment(number: int) -> Segment:
-        return _segment(folder, manifest, number, known, tables, columns)
+        return _open_segment(folder, manifest, number, known, tables, columns)
 
     if len(numbers) < 2 or local:
         return list(map(segment, numbers))
@@ -253,22 +253,22 @@ def _segments(
 
 
 @contextmanager
-def changing(folder: Folder, tables: Mapping[str, FileTable] = {}) -> Iterator[tuple[Manifest, list[Segment]]]:
-    """Be the writer: the newest manifest and its segments, open as long as nobody else may change the index.
+def open_for_writing(folder: Folder, tables: Mapping[str, FileTable] = {}) -> Iterator[tuple[Manifest, list[Segment]]]:
+    """Lock the index for writing, and open the newest manifest and its segments.
 
     Parameters
     ----------
-    tables : see `opened`.
+    tables : see `open_segments`.
 
     Raises
     ------
     IndexInUseError
-        Another writer is at work.
+        Another writer holds the lock.
     StorageError, BrokenIndexError
-        See `opened`.
+        See `open_segments`.
     """
     with folder.lock():
-        manifest, segments = opened(folder, tables=tables)
+        manifest, segments = open_segments(folder, tables=tables)
         try:
             yield manifest, segments
         finally:
@@ -276,7 +276,7 @@ def changing(folder: Folder, tables: Mapping[str, FileTable] = {}) -> Iterator[t
                 segment.close()
 
 
-def _segment(
+def _open_segment(
     folder: Folder,
     manifest: Manifest,
     number: int,

@@ -11,13 +11,13 @@ from pyspark.sql import SparkSession
 
 from ..errors import ParquetBloomError
 from ..lake import manifest as manifests
-from ..lake.build.append import commit, unknown
+from ..lake.build.append import commit, select_unknown
 from ..lake.files import listing as sources
 from ..lake.files.liveness import LivenessCheck
 from ..lake.manifest import Manifest
 from ..lake.parts import layouts
 from ..lake.reports import AppendReport
-from ..lake.snapshot import opened
+from ..lake.snapshot import open_segments
 from ..storage import Folder, is_url, resolve_filesystem
 from ..tables.files import TableFiles
 from .jobs.index_job import SegmentJobs
@@ -93,7 +93,7 @@ def build_index(
         raise ParquetBloomError(f"memory_limit must be at least 1 MiB in bytes, got {memory_limit!r}")
     if slices is not None and (not isinstance(slices, int) or not 1 <= slices <= 4096):
         raise ParquetBloomError(f"slices must be a number from 1 to 4096, got {slices!r}")
-    names = layouts.columns_of(columns)
+    names = layouts.parse_columns(columns)
     if granularity is not None:
         layouts.require_granularity(granularity)
     index_options = storage_options if index_options is None else index_options
@@ -101,13 +101,13 @@ def build_index(
     folder = Folder(folder_path, resolve_filesystem(None, index_options))
     lake_files = resolve_filesystem(None, storage_options)
     requested = _RequestedIndex(names, granularity, remainder_bits, expected_values)
-    settings = layouts.settings_of(layout, remainder_bits, None, expected_values)
+    settings = layouts.make_settings(layout, remainder_bits, None, expected_values)
     paths = resolve_paths(path) if not (path is None or isinstance(path, (Mapping, TableFiles))) else path
-    roots = sources.roots_of(lake, lake_files, storage_options)
+    roots = sources.resolve_roots(lake, lake_files, storage_options)
     folder.make()
     with folder.lock():
         if manifests.numbers_in(folder.names()):
-            manifest, segments = opened(folder)
+            manifest, segments = open_segments(folder)
         else:
             manifest, segments = Manifest(0, names, layout, granularity or "file", settings), []
         try:
@@ -117,10 +117,10 @@ def build_index(
                     "there is no index yet, so its lake is not known: give a path", path=folder.path
                 )
             listing = sources.list_lake(manifest.lake if paths is None else paths, lake_files, storage_options)
-            roots = sources.merged(sources.merged(manifest.lake, roots), listing.roots)
+            roots = sources.merge_roots(sources.merge_roots(manifest.lake, roots), listing.roots)
             sources.require_outside(folder.path, roots)
             live = LivenessCheck(names, lake_files).judge(segments, listing, verify=False)
-            todo = unknown(listing.entries, live)
+            todo = select_unknown(listing.entries, live)
             report = AppendReport(unchanged=len(listing.entries) - len(todo))
             jobs = SegmentJobs(
                 spark, folder, manifest, listing.named, storage_options, index_options, memory_limit, slices, report
@@ -155,7 +155,7 @@ class _RequestedIndex:
         elif self.granularity not in (None, manifest.granularity):
             problem = f"the index has the granularity {manifest.granularity!r}"
         elif (self.remainder_bits, self.expected_values) != (None, None):
-            settings = layouts.settings_of(manifest.layout, self.remainder_bits, None, self.expected_values)
+            settings = layouts.make_settings(manifest.layout, self.remainder_bits, None, self.expected_values)
             if settings != dict(manifest.settings):
                 problem = f"the index has other settings: {dict(manifest.settings)}, not {settings}"
         if problem is not None:

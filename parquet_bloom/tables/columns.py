@@ -1,4 +1,4 @@
-"""What the columns of a Delta or Iceberg table are called in its files, by the table's schemas."""
+"""Names of a Delta or Iceberg table's columns in its data files, from the table's schemas."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _EPOCH = date(1970, 1, 1)
 Path = tuple[str, ...]
 
 Column = tuple[Path, Path, int | None]
-"""Its path in the table, that in the files, and its field id."""
+"""Path in the table, path in the files, and field id."""
 
 
-def names_of(columns: Iterator[Column], only_plain: bool) -> tuple[dict[str, str], dict[str, int]]:
-    """{name: name in the files} and {name: field id}, without names that mean several columns.
+def map_names(columns: Iterator[Column], only_plain: bool) -> tuple[dict[str, str], dict[str, int]]:
+    """Return {name: name in the files} and {name: field id}, without ambiguous names.
 
-    `only_plain` leaves out those with a dot in a part of their name.
+    `only_plain` leaves out columns with a dot in a part of their name.
     """
     found: dict[str, Column] = {}
     twice: set[str] = set()
@@ -34,7 +34,7 @@ def names_of(columns: Iterator[Column], only_plain: bool) -> tuple[dict[str, str
 
 
 def delta_columns(struct: Mapping[str, Any], mode: str, above: Path, above_in_files: Path) -> Iterator[Column]:
-    """A Delta schema's columns and the fields of structs; not what is inside of lists and maps."""
+    """Yield a Delta schema's columns and the fields of structs, but not the contents of lists and maps."""
     for column in struct["fields"]:
         in_files, number = column["name"], None
         if mode != "none":
@@ -47,19 +47,19 @@ def delta_columns(struct: Mapping[str, Any], mode: str, above: Path, above_in_fi
 
 
 def iceberg_names(schema: Any, schemas: Sequence[Any], mapping: Any) -> tuple[dict[str, str], dict[str, int]]:
-    """As `names_of`, of the columns that had one name in all schemas of a table and in its mapping of names."""
+    """Return the names (see `map_names`) of the columns with the same name in all schemas and in the name mapping."""
     ever: dict[int | None, set[Path]] = {}
     for each in schemas:
         for _, physical, number in _iceberg_columns(each.fields, (), ()):
             ever.setdefault(number, set()).add(physical)
-    for number, path in _mapped(mapping or (), [()]):
+    for number, path in _mapped_names(mapping or (), [()]):
         ever.setdefault(number, set()).add(path)
     columns = _iceberg_columns(schema.fields, (), ())
-    return names_of((column for column in columns if len(ever[column[2]]) == 1), only_plain=True)
+    return map_names((column for column in columns if len(ever[column[2]]) == 1), only_plain=True)
 
 
 def iceberg_values(file: Any, specs: Mapping[int, Any], schema: Any) -> dict[str, Any]:
-    """{column: value} of the columns that a data file of a table is partitioned by as they are."""
+    """Return {column: value} of a data file's identity partition columns."""
     from pyiceberg.transforms import IdentityTransform
     from pyiceberg.types import DateType
 
@@ -77,7 +77,7 @@ def iceberg_values(file: Any, specs: Mapping[int, Any], schema: Any) -> dict[str
 
 
 def _iceberg_columns(fields: Any, above: Path, above_in_files: Path) -> Iterator[Column]:
-    """An Iceberg schema's columns and the fields of structs; not what is inside of lists and maps."""
+    """Yield an Iceberg schema's columns and the fields of structs, but not the contents of lists and maps."""
     from pyiceberg.schema import make_compatible_name
     from pyiceberg.types import StructType
 
@@ -88,9 +88,9 @@ def _iceberg_columns(fields: Any, above: Path, above_in_files: Path) -> Iterator
             yield from _iceberg_columns(column.field_type.fields, path, in_files)
 
 
-def _mapped(fields: Any, above: Sequence[Path]) -> Iterator[tuple[int | None, Path]]:
-    """(field id, path) of each name that a table gives its columns in files without field ids."""
+def _mapped_names(fields: Any, above: Sequence[Path]) -> Iterator[tuple[int | None, Path]]:
+    """Yield (field id, path) of each name in a table's name mapping, which applies to files without field ids."""
     for each in fields:
         paths = [(*path, name) for path in above for name in each.names]
         yield from ((each.field_id, path) for path in paths)
-        yield from _mapped(each.fields, paths)
+        yield from _mapped_names(each.fields, paths)

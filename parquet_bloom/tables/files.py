@@ -1,7 +1,7 @@
-"""The files of a Delta or Iceberg table at one version, and what its columns are called in them.
+"""The data files of a Delta or Iceberg table at one version, and the names of its columns in them.
 
-deltalake and pyiceberg read the tables' own books; they are imported when a table is asked for. A table's folder is
-never listed: it holds files of other versions too.
+deltalake and pyiceberg read the tables' metadata; they are imported when they are first needed. A table's folder is
+never listed, as it also holds files of other versions.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import pyarrow as pa
 from ..errors import ParquetBloomError, StorageError, UnknownColumnError
 from ..file.columns import find_leaf
 from ..metadata.footer import Leaf
-from .columns import delta_columns, iceberg_names, iceberg_values, names_of
-from .iceberg_metadata import static_table
-from .locations import FILE_SCHEME, require_books_inside, require_inside, without_scheme
+from .columns import delta_columns, iceberg_names, iceberg_values, map_names
+from .iceberg_metadata import open_static_table
+from .locations import FILE_SCHEME, require_inside, require_metadata_inside, without_scheme
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^/?#]+)(/.*)?", re.DOTALL)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -29,7 +29,7 @@ _FIELD_ID = 9  # of a schema's element
 
 
 class TableFile(NamedTuple):
-    """One data file: its absolute path, or URL as `parquet_bloom.open` takes it, and its size by the table's books."""
+    """A data file: its absolute path, or URL as `parquet_bloom.open` takes it, and its size by the table's metadata."""
 
     path: str
     size: int
@@ -42,22 +42,22 @@ class TableFiles:
     Attributes
     ----------
     kind : "delta" or "iceberg".
-    table_id : the table's own identifier, which stays when it is moved or written to.
+    table_id : the table's identifier, which does not change when the table is moved or written to.
     version : Delta's version or Iceberg's snapshot id; None for an Iceberg table without a snapshot.
     root : the table's folder, or its URL.
-    files : what the version consists of, sorted by path. Rows that deletion vectors or delete files take away are in
-        them still: what is found in such a file may be deleted, what is not found is not there.
-    columns : {name in the table: name in the files}, dotted for fields of structs. One whose name in the files is not
-        certain is left out: Iceberg's that was ever renamed, say.
+    files : the data files of the version, sorted by path. They still contain rows removed by deletion vectors or delete
+        files: a value found in such a file may be deleted, but a value that is not found is absent.
+    columns : {name in the table: name in the files}, dotted for fields of structs. Columns whose name in the files is
+        uncertain are left out, such as Iceberg columns that were ever renamed.
     ids : {name in the table: field id that the column has in the files}; see `leaf_of`.
     unnumbered : whether files without any field ids are read by the columns' names.
-    partitions : names of columns that files need not have, as their folders or the table's books tell their values.
-    outside : whether files were taken that lie outside of the root.
-    deletes : paths of files of which rows may have been taken away: of Delta all, where the table has the feature of
-        deletion vectors: which have one deltalake tells by reading the vectors, wherever the log says that they are; of
-        Iceberg those with delete files.
-    told : {path: {column: value}}, what an Iceberg table's books say of the columns that files are partitioned by as
-        they are; what folders are called means nothing there. None for Delta, whose folders are called by the values.
+    partitions : names of columns that files may lack, as folder names or the table's metadata give their values.
+    outside : whether files outside of the root were accepted.
+    deletes : paths of files of which rows may have been deleted. For Delta all files, where the table has the feature
+        of deletion vectors: to find out which files have one, deltalake would read the vectors, from wherever the log
+        says that they are. For Iceberg the files with delete files.
+    told : {path: {column: value}}, the values of identity partition columns by an Iceberg table's metadata; folder
+        names mean nothing there. None for Delta, whose folder names give the values.
     """
 
     kind: str
@@ -74,19 +74,19 @@ class TableFiles:
     told: Mapping[str, Mapping[str, Any]] | None = None
 
     def leaf_of(self, column: str, leaves: Sequence[Leaf], path: str | None = None) -> Leaf:
-        """The leaf of one of the table's files that is a column of the table.
+        """Return the leaf of one of the table's files that is a column of the table.
 
         Parameters
         ----------
         column : its name in the table.
-        leaves : those of the file.
-        path : the file, for errors.
+        leaves : leaves of the file.
+        path : path of the file, for errors.
 
         Raises
         ------
         UnknownColumnError
-            The table has no such column, or the file has none that certainly is this one. That says nothing of its
-            values: a table may give them a default, or read them from a column of another name.
+            The table has no such column, or it cannot be identified in the file. Its values may exist all the same: a
+            table may give them a default, or read them from a column of another name.
         """
         if column not in self.columns:
             problem = "the table has no such column, or its name in the files is not certain"
@@ -108,22 +108,22 @@ def delta_files(
     *,
     outside: bool = False,
 ) -> TableFiles:
-    """The files of a Delta table.
+    """Return the data files of a Delta table.
 
     Parameters
     ----------
     path : the table's folder, or its URL.
-    version : which version; None for the last one.
-    storage_options : settings of the store, as obstore and deltalake call them.
-    outside : whether files may lie outside of the table's folder, as those of a shallow clone do: its log may name any
-        file, and whoever writes the log chooses which.
+    version : the version; None for the latest.
+    storage_options : settings of the store, as named by obstore and deltalake.
+    outside : accept files outside of the table's folder, as in a shallow clone. A log may name any file, so anyone who
+        can write the log chooses which files are read.
 
     Raises
     ------
     StorageError
         There is no such table or version, or deltalake cannot read it.
     ParquetBloomError
-        deltalake is missing, the table says something that is not understood, or has a file outside of its folder.
+        deltalake is missing, the table's log is not understood, or the table has a file outside of its folder.
     """
     try:
         from deltalake import DeltaTable
@@ -137,17 +137,17 @@ def delta_files(
         metadata, schema = table.metadata(), json.loads(table.schema().to_json())
         features = table.protocol().reader_features or ()
         uri, number = str(table.table_uri), int(table.version())
-    except Exception as error:  # of many kinds, and none of them documented
+    except Exception as error:  # deltalake raises many kinds, none of them documented
         raise StorageError.wrap(error, "cannot read the Delta table", path) from error
     try:
-        root = _delta_place(uri.rstrip("/") or "/", None)
-        files = sorted(TableFile(_delta_place(name, root), int(size)) for name, size in found)
+        root = _resolve_delta_path(uri.rstrip("/") or "/", None)
+        files = sorted(TableFile(_resolve_delta_path(name, root), int(size)) for name, size in found)
         if not outside:
             require_inside((file.path for file in files), root)
         mode = metadata.configuration.get("delta.columnMapping.mode", "none")
         if mode not in ("none", "name", "id"):
             raise ParquetBloomError(f"its column mapping is '{mode}', which is not known here")
-        columns, ids = names_of(delta_columns(schema, mode, (), ()), only_plain=mode == "id")
+        columns, ids = map_names(delta_columns(schema, mode, (), ()), only_plain=mode == "id")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ParquetBloomError(f"its log cannot be understood: {error!r}", path=path) from error
     except ParquetBloomError as error:
@@ -166,25 +166,24 @@ def iceberg_files(
     *,
     outside: bool = False,
 ) -> TableFiles:
-    """The files of an Iceberg table.
+    """Return the data files of an Iceberg table.
 
     Parameters
     ----------
-    table : a `pyiceberg.table.Table`, as a catalog gives it; or the path of one of its `*.metadata.json`, or of its
-        folder if a `version-hint.text` there says which of them is the last.
-    snapshot_id : which snapshot, columns by its schema; None for the current one, columns by the table's schema of now.
-    properties : pyiceberg's settings of the store, where a path is given; those in the table's metadata do not count.
-    outside : whether files may lie outside of the table's location, as those that were added where they lay; of a table
-        that is given by a path, also whether that location may be another folder than the one that its metadata lies
-        in, and whether its lists of files may lie elsewhere.
+    table : a `pyiceberg.table.Table` from a catalog; or the path of one of its `*.metadata.json`, or of its folder if
+        a `version-hint.text` there names the latest.
+    snapshot_id : the snapshot, with columns by its schema; None for the current one, with the table's current schema.
+    properties : pyiceberg's settings of the store, for a path; the properties in the table's metadata are ignored.
+    outside : accept files outside of the table's location, such as files that were added in place. For a table given
+        by a path, also accept a location other than the folder of its metadata, and manifests that lie elsewhere.
 
     Raises
     ------
     StorageError
         There is no such table, or pyiceberg cannot read it.
     ParquetBloomError
-        pyiceberg is missing, there is no such snapshot, the table says something that is not understood, or has a file
-        outside of its location; or its location is not where it was said to be.
+        pyiceberg is missing, there is no such snapshot, the metadata is not understood, a file is outside of the
+        table's location, or the location is not the given folder.
     """
     given = name = os.fsdecode(table) if isinstance(table, str | os.PathLike) else None
     try:
@@ -195,7 +194,7 @@ def iceberg_files(
         raise ParquetBloomError(f"an Iceberg table is a pyiceberg Table or a path, not {type(table).__name__}")
     try:
         if name is not None:
-            table = static_table(name.rstrip("/"), properties or {})
+            table = open_static_table(name.rstrip("/"), properties or {})
         name = name or ".".join(table.name())
         snapshot = table.current_snapshot() if snapshot_id is None else table.snapshot_by_id(snapshot_id)
         schemas = table.schemas()
@@ -204,11 +203,11 @@ def iceberg_files(
             schema = schemas.get(snapshot.schema_id, schema)
         mapping = table.name_mapping()
         if given is not None and not outside:  # a catalog's tables are where the catalog says
-            require_books_inside(table, snapshot, given, lambda place: _iceberg_place(place, given))
+            require_metadata_inside(table, snapshot, given, lambda place: _resolve_iceberg_path(place, given))
         tasks = [] if snapshot is None else list(table.scan(snapshot_id=snapshot.snapshot_id).plan_files())
     except ParquetBloomError:
         raise
-    except Exception as error:  # of many kinds: pyarrow's, pydantic's, its own
+    except Exception as error:  # of many kinds: pyarrow's, pydantic's, pyiceberg's
         raise StorageError.wrap(error, "cannot read the Iceberg table", name or "") from error
     if snapshot_id is not None and snapshot is None:
         raise ParquetBloomError(f"it has no snapshot {snapshot_id}", path=name)
@@ -217,13 +216,13 @@ def iceberg_files(
         data = task.file
         if str(getattr(data.file_format, "value", data.file_format)).upper() != "PARQUET":
             raise ParquetBloomError(f"its file {data.file_path} is no Parquet file", path=name)
-        place = _iceberg_place(data.file_path, name)
+        place = _resolve_iceberg_path(data.file_path, name)
         files[place] = int(data.file_size_in_bytes)
         told[place] = iceberg_values(data, table.specs(), schema)
         if task.delete_files:
             deletes.add(place)
     columns, ids = iceberg_names(schema, [*schemas.values(), schema], mapping)
-    root = _iceberg_place(table.location().rstrip("/") or "/", name)
+    root = _resolve_iceberg_path(table.location().rstrip("/") or "/", name)
     version = None if snapshot is None else int(snapshot.snapshot_id)
     found = sorted(TableFile(*item) for item in files.items())
     if not outside:
@@ -245,15 +244,15 @@ def _missing(kind: str, package: str, extra: str, path: Any) -> ParquetBloomErro
 
 
 def _text(value: Any) -> str:
-    """A setting as deltalake takes it."""
+    """Return a setting as deltalake takes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-# ---------------------------------------------------------------------------------------------------- places
+# ---------------------------------------------------------------------------------------------------- locations
 
 
-def _delta_place(name: str, root: str | None) -> str:
-    """Where a file of a Delta table is. Its log has URIs, quoted; those without a scheme are relative to the root."""
+def _resolve_delta_path(name: str, root: str | None) -> str:
+    """Resolve a file name of a Delta log. The log has quoted URIs; those without a scheme are relative to the root."""
     local = FILE_SCHEME.match(name)
     if local:
         return unquote(name[local.end() :], errors="strict")
@@ -261,7 +260,7 @@ def _delta_place(name: str, root: str | None) -> str:
     url = _URL.fullmatch(name)
     if url and "?" not in name and "#" not in name and not name.lower().startswith("file:"):
         return url[1] + unquote(url[2] or "", errors="strict")
-    # Of an absolute path without a scheme nothing says which store's it is.
+    # An absolute path without a scheme does not say which store it belongs to.
     known = root is not None and not (path.startswith("/") and _URL.fullmatch(root))
     leads_on = any(part in ("", ".", "..") or "\0" in part for part in path.removeprefix("/").split("/"))
     if not known or _SCHEME.match(name) or leads_on:
@@ -269,8 +268,8 @@ def _delta_place(name: str, root: str | None) -> str:
     return path if path.startswith("/") else f"{(root or '').rstrip('/')}/{path}"
 
 
-def _iceberg_place(name: str, table: str) -> str:
-    """Where a file of an Iceberg table is. Its books have paths and URLs as they are, with nothing quoted."""
+def _resolve_iceberg_path(name: str, table: str) -> str:
+    """Resolve a file name of Iceberg metadata, which has unquoted paths and URLs."""
     path = without_scheme(name)
     if not path.startswith("/") and not (_URL.fullmatch(path) and not path.lower().startswith("file:")):
         raise ParquetBloomError(f"it has a file {name!r}, whose place is not understood", path=table)

@@ -1,8 +1,8 @@
-"""An Iceberg table by one of its metadata files, without a catalog.
+"""Open an Iceberg table by one of its metadata files, without a catalog.
 
-pyiceberg's own `StaticTable.from_metadata` makes what reads the table's files by the properties that stand in the
-table's metadata, and one of those (`py-io-impl`) names any callable of any module, which is then imported and called.
-So whoever writes a metadata file could have anything run. Here the caller's properties alone count.
+pyiceberg's `StaticTable.from_metadata` creates its file IO from the properties in the table's metadata, and one of
+those (`py-io-impl`) names any callable of any module, which is then imported and called: anyone who can write a
+metadata file could run arbitrary code. Here only the caller's properties are used.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ METADATA_SUFFIX = ".metadata.json"
 _LONGEST_HINT = 4096
 
 
-def static_table(place: str, properties: Mapping[str, Any]) -> Any:
-    """The table, as a `pyiceberg.table.Table`.
+def open_static_table(place: str, properties: Mapping[str, Any]) -> Any:
+    """Return the table, as a `pyiceberg.table.Table`.
 
     Parameters
     ----------
@@ -27,9 +27,9 @@ def static_table(place: str, properties: Mapping[str, Any]) -> Any:
     Raises
     ------
     ParquetBloomError
-        The hint names something else than a file beside it.
+        The hint does not name a file in its folder.
     Exception
-        Of many kinds, pyiceberg's: the file cannot be read, or is none.
+        Of many kinds, from pyiceberg: the file cannot be read, or is not a metadata file.
     """
     from pyiceberg.catalog.noop import NoopCatalog
     from pyiceberg.io import load_file_io
@@ -40,17 +40,17 @@ def static_table(place: str, properties: Mapping[str, Any]) -> Any:
         folder = f"{place}/metadata"
         hint = f"{folder}/version-hint.text"
         with load_file_io(dict(properties), location=hint).new_input(hint).open() as stream:
-            place = f"{folder}/{_hinted(stream.read(_LONGEST_HINT), hint)}"
+            place = f"{folder}/{_resolve_hint(stream.read(_LONGEST_HINT), hint)}"
     io = load_file_io(dict(properties), location=place)
     metadata = FromInputFile.table_metadata(io.new_input(place))
     return StaticTable(("static-table", place), metadata, place, io, NoopCatalog("static-table"))
 
 
-def _hinted(content: bytes, hint: str) -> str:
-    """The name of the metadata file that a hint means: its number, or its name with or without what it ends in."""
+def _resolve_hint(content: bytes, hint: str) -> str:
+    """Return the name of the metadata file for a hint: its number, or its name with or without the suffix."""
     text = content.decode("utf-8").strip()
     if not text or "/" in text or "\0" in text:
-        raise ParquetBloomError(f"it names {text[:100]!r}, which is no file beside it", path=hint)
+        raise ParquetBloomError(f"it names {text[:100]!r}, which is not a file in its folder", path=hint)
     if text.endswith(METADATA_SUFFIX):
         return text
     return f"v{text}{METADATA_SUFFIX}" if text.isnumeric() else f"{text}{METADATA_SUFFIX}"

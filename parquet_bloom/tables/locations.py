@@ -1,4 +1,4 @@
-"""Whether the files of a table lie in its folder: its books may name any file there is."""
+"""Check that the files of a table lie in its folder, as its metadata may name any file."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ..storage.paths import name_of
 from .iceberg_metadata import METADATA_SUFFIX
 
 FILE_SCHEME = re.compile(r"file:(?://(?:localhost)?)?(?=/(?!/))", re.IGNORECASE)
-"""What stands in front of a local file's path where it is written as a URI."""
+"""Prefix of a local file's path that is written as a URI."""
 
 
 def without_scheme(name: str) -> str:
-    """A local file's URI as its path; all else as it is."""
+    """Return the path of a local file's URI; any other name unchanged."""
     local = FILE_SCHEME.match(name)
     return name[local.end() :] if local else name
 
@@ -27,13 +27,13 @@ def require_inside(paths: Iterable[str], root: str) -> None:
 
     Parameters
     ----------
-    paths : of the files, or their URLs; no part of one is `..`.
+    paths : paths or URLs of the files, without `..`.
     root : the folder, or its URL.
 
     Raises
     ------
     ParquetBloomError
-        One does not.
+        A file lies outside.
     """
     folder = root.rstrip("/") + "/"
     if is_url(root):
@@ -47,26 +47,26 @@ def require_inside(paths: Iterable[str], root: str) -> None:
         raise ParquetBloomError(text, path=root)
 
 
-def require_books_inside(table: Any, snapshot: Any, given: str, place_of: Callable[[str], str]) -> None:
-    """Raise unless an Iceberg table is where it was said to be, and its lists of files are there, before any is read.
+def require_metadata_inside(table: Any, snapshot: Any, given: str, place_of: Callable[[str], str]) -> None:
+    """Raise unless an Iceberg table's location is the given folder and holds its manifests, before files are read.
 
-    Its metadata names its folder as well as its files: by a folder such as `/` all files would be inside of it.
+    The metadata names the location as well as the files: with a location such as `/` all files would be inside.
 
     Parameters
     ----------
     table, snapshot : pyiceberg's; the snapshot may be None.
     given : the path of the table's folder or of one of its metadata files, or its URL.
-    place_of : path or URL of a name in the books.
+    place_of : resolves a name in the metadata to a path or URL.
 
     Raises
     ------
     ParquetBloomError
-        It is not, or they are not.
+        The location differs, or a manifest lies outside.
     Exception
-        Of many kinds, pyiceberg's: a list cannot be read.
+        Of many kinds, from pyiceberg: a manifest cannot be read.
     """
     location = place_of(table.location().rstrip("/") or "/")
-    folder = _folder_of(given)
+    folder = _find_folder(given)
     if _real(location) != _real(folder):
         text = f"its metadata says that it is in {location}, which is another folder; outside=True takes that, too"
         raise ParquetBloomError(text, path=given)
@@ -77,8 +77,8 @@ def require_books_inside(table: Any, snapshot: Any, given: str, place_of: Callab
     require_inside([place_of(manifest.manifest_path) for manifest in snapshot.manifests(table.io)], location)
 
 
-def _folder_of(given: str) -> str:
-    """A table's folder, by that or by one of its metadata files, which lie in `metadata/` there."""
+def _find_folder(given: str) -> str:
+    """Return a table's folder, given that or one of its metadata files, which lie in `metadata/` there."""
     path = without_scheme(given).rstrip("/") or "/"
     if not path.endswith(METADATA_SUFFIX):
         return path
@@ -91,7 +91,7 @@ def _real(place: str) -> str:
 
 
 def _is_inside(path: str, real: str, known: dict[str, bool]) -> bool:
-    """Whether a local file is below a folder whose real path is given; of what `known` holds, that is known."""
+    """Return whether a local file is below a folder of real path `real`; `known` caches the result by folder."""
     if is_url(path):
         return False
     if os.path.islink(path):

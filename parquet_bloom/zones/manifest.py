@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..core.hash.xxh64 import hash_one
 from ..errors import BrokenZonesError
-from ..hashing.column_type_json import type_read, type_told
+from ..hashing.column_type_json import type_from_json, type_to_json
 from .hashes import HASHING
 from .reports import Fragment, ZonedFile
 from .schema import NUMBERS, ZONE
@@ -86,7 +86,7 @@ class Manifest:
             "column": self.column,
             "hashing": HASHING,
             "filter_bytes": self.filter_bytes,
-            "types": [type_told(column_type) for column_type, _ in types],
+            "types": [type_to_json(column_type) for column_type, _ in types],
             "files": {
                 "path": [file.path for file in self.files],
                 "size": [file.size for file in self.files],
@@ -144,7 +144,7 @@ class Manifest:
     def _parse(cls, document: dict[str, Any]) -> Manifest:
         if document["hashing"] != HASHING:
             raise ValueError(document["hashing"])
-        types = [type_read(item) for item in document["types"]]
+        types = [type_from_json(item) for item in document["types"]]
         is_text = document["version"] == PACKED_VERSION
         columns = document["files"]
         names = ("path", "size", "stamp", "footer", "data", "type", "row_groups")

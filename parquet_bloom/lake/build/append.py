@@ -1,4 +1,4 @@
-"""Files come into an index: what is new or changed is read, and a segment made of it."""
+"""Append to an index: read new and changed files, and commit a segment of them."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from ...predicate.statistics import ColumnShape
 from ...storage import Entry, Folder
 from .. import manifest as manifests
 from ..files import listing as sources
-from ..files.hash_files import OpenedFile, RowGroupResult, pieces
-from ..files.liveness import LakeState, LivenessCheck, PathTable, unjudged
+from ..files.hash_files import OpenedFile, RowGroupResult, hash_files
+from ..files.liveness import LakeState, LivenessCheck, PathTable, assume_live
 from ..files.table import FileRecord, FileTable
 from ..manifest import Key, Manifest, SegmentInfo
 from ..reports import AppendReport
 from ..segment import Segment
-from ..snapshot import changing
-from .maintenance import restamp, swept, tiered
+from ..snapshot import open_for_writing
+from .maintenance import merge_tiers, restamp, sweep
 from .segment_builder import SegmentBuilder
 
 Progress = Callable[[int, int], None]
 
 
 class Appended(NamedTuple):
-    """What an append has come to.
+    """Result of an append.
 
     Attributes
     ----------
-    report : for the caller.
-    roots : the folders, patterns or table that the files were found in.
-    manifest : what the index is now.
-    tables : of its new segments' files, by their names.
+    report : report for the caller.
+    roots : the folders, patterns or table that the files were listed in.
+    manifest : the current manifest.
+    tables : file tables of the new segments, by their names.
     """
 
     report: AppendReport
@@ -61,18 +61,18 @@ def append(
     tables: Mapping[str, FileTable] = {},
 ) -> Appended:
     """See `LakeIndex.append`; for `tables` see `opened`."""
-    with changing(folder, tables) as (manifest, segments):
+    with open_for_writing(folder, tables) as (manifest, segments):
         listing = sources.list_lake(manifest.lake if files is None else files, lake_filesystem, lake_options)
-        roots = sources.merged(manifest.lake, listing.roots)
+        roots = sources.merge_roots(manifest.lake, listing.roots)
         sources.require_outside(folder.path, roots)
         live = judge.judge(segments, listing)
         entries = list(listing.entries)
-        if files is None:  # changed ones among those that were named, too
+        if files is None:  # also changed files that were given by name
             known = {entry.path for entry in entries}
             more = [path for path in live.unindexed if path not in known]
             listing = replace(listing, named=listing.named.union(more))
             entries += map(Entry, more)
-        todo = unknown(entries, live)
+        todo = select_unknown(entries, live)
         report = AppendReport(unchanged=len(entries) - len(todo))
         with closing(_Appending(folder, manifest, listing, memory_limit, report)) as appending:
             appending.read(todo, lake_filesystem, threads, progress, on_error)
@@ -82,8 +82,8 @@ def append(
         return Appended(report, listing.roots, now, appending.tables)
 
 
-def unknown(entries: Sequence[Entry], live: LakeState) -> list[Entry]:
-    """Files that are not known as they are now."""
+def select_unknown(entries: Sequence[Entry], live: LakeState) -> list[Entry]:
+    """Return the files that are not indexed in their current state."""
     paths = {*live.unindexed, *live.renamed}
     return [entry for entry in entries if entry.path in paths]
 
@@ -100,32 +100,32 @@ def commit(
     memory_limit: int,
     report: AppendReport,
 ) -> Manifest:
-    """Let segments that have been written be part of an index; what went before in their place goes.
+    """Commit new segments to an index, and remove older records of their files.
 
-    Returns the manifest that holds now.
+    Returns the current manifest.
 
     Parameters
     ----------
-    segments, live : of the manifest before, and what was judged of their files.
-    made, names : the new segments, and the files in them, as an index names them.
-    roots, snapshot : what the lake is from now on, and its table's state.
-    report : told how many files were added and replaced, and how many segments merged.
+    segments, live : segments of the previous manifest, and the liveness of their files.
+    made, names : the new segments, and the files in them, by their names in the index.
+    roots, snapshot : new description of the lake, and its table's snapshot.
+    report : receives the numbers of files added and replaced, and of segments merged.
     """
-    before = _without(segments, manifest, names, report)
+    before = _remove_replaced(segments, manifest, names, report)
     before = restamp(folder, segments, before, live)
     following = manifest.next(segments=(*before, *made), lake=roots, snapshot=dict(snapshot) or manifest.snapshot)
     if not made and replace(following, number=manifest.number) == manifest:
         return manifest  # nothing has changed
-    following, report.merged = tiered(folder, following, memory_limit)
+    following, report.merged = merge_tiers(folder, following, memory_limit)
     manifests.write(folder, following)
-    swept(folder, following, before=manifest)
+    sweep(folder, following, before=manifest)
     return following
 
 
-def _without(
+def _remove_replaced(
     segments: Sequence[Segment], manifest: Manifest, names: Sequence[str], report: AppendReport
 ) -> list[SegmentInfo]:
-    """The segments there were, without files that have been indexed again."""
+    """Return the previous segments, without files that have been indexed again."""
     owners, numbers = PathTable(segments).find(names)
     report.replaced = int((owners >= 0).sum())
     report.added = len(names) - report.replaced
@@ -136,7 +136,7 @@ def _without(
 
 
 class _Appending:
-    """Makes segments of files that are read one after the other."""
+    """Builds segments from files that are read one after the other."""
 
     def __init__(
         self, folder: Folder, manifest: Manifest, listing: sources.Listing, memory_limit: int, report: AppendReport
@@ -149,7 +149,7 @@ class _Appending:
         self._builder = self._new()
         self._made: list[SegmentInfo] = []
         self.tables: dict[str, FileTable] = {}
-        # What no file has is a mistake, unless files that are indexed have it: columns come and go.
+        # A column that no file has is a mistake, unless indexed files have it: schemas evolve.
         known = {part.column for segment in manifest.segments for part in segment.parts}
         self._missing = set(manifest.columns) - known
         self._begun = False
@@ -162,11 +162,11 @@ class _Appending:
         progress: Progress | None,
         on_error: Callable[[ParquetBloomError], None] | None,
     ) -> None:
-        """Read all files; the first error is raised unless somebody takes errors."""
+        """Read all files; raise the first error unless `on_error` is given."""
         failed: ParquetBloomError | None = None
         done = 0
         columns, find = self._manifest.columns, self._listing.find
-        reading = pieces(entries, columns, filesystem, threads, find, max(1, self._memory_limit // 4))
+        reading = hash_files(entries, columns, filesystem, threads, find, max(1, self._memory_limit // 4))
         with closing(reading) as found:
             for piece in found:
                 opened_file = piece.opened
@@ -239,7 +239,7 @@ class _Appending:
         self._begun = False
 
     def _roll(self, row_groups: int) -> None:
-        """Begin another segment where the units of this one are used up."""
+        """Begin another segment if this one has no units left."""
         if not self._builder.has_room(row_groups):
             self._finish_segment()
             self._builder = self._new()
@@ -269,19 +269,19 @@ class _Appending:
     def close(self) -> None:
         self._builder.close()
 
-    # --------------------------------------------------------------------------------------------- values at hand
+    # --------------------------------------------------------------------------------------------- given values
 
     def take_batches(
         self, batches: Iterable[tuple[str, Mapping[str, pa.Array]]], progress: Callable[[int], None] | None
     ) -> list[str]:
-        """Take values that are at hand; returns the files' paths."""
+        """Add given values; return the files' paths."""
         paths: list[str] = []
         parts: dict[str, int] = {}
         for name, arrays in batches:
             path = os.fsdecode(name)
-            unknown = set(arrays) - set(self._manifest.columns)
-            if unknown:
-                raise UnknownColumnError("the index has no such column", path=path, column=min(unknown))
+            unknown_columns = set(arrays) - set(self._manifest.columns)
+            if unknown_columns:
+                raise UnknownColumnError("the index has no such column", path=path, column=min(unknown_columns))
             if not paths or path != paths[-1]:
                 self._end_batch(paths, parts, progress)
                 paths.append(path)
@@ -328,14 +328,14 @@ def append_batches(
     tables: Mapping[str, FileTable] = {},
 ) -> Appended:
     """See `LakeIndex.append_batches`; for `tables` see `opened`."""
-    with changing(folder, tables) as (manifest, segments):
+    with open_for_writing(folder, tables) as (manifest, segments):
         if manifest.granularity != "file":
             raise ParquetBloomError("values without a row group go into an index of files only", path=folder.path)
         report = AppendReport()
         with closing(_Appending(folder, manifest, sources.Listing([]), memory_limit, report)) as appending:
             names = appending.take_batches(batches, progress)
             made = appending.finish()
-        live = unjudged(segments)
+        live = assume_live(segments)
         told = manifest.lake, manifest.snapshot
         now = commit(folder, manifest, segments, live, made, names, *told, memory_limit, report)
         return Appended(report, manifest.lake, now, appending.tables)

@@ -1,4 +1,4 @@
-"""Column chunks of files that are not local: fetched some at a time, many files side by side, each byte once."""
+"""Fetch column chunks of remote files: some chunks per request, many files concurrently, each byte once."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from ...util.threads import stoppable_pool, wait_for_result
 
 T = TypeVar("T")
 
-_TOGETHER_BYTES = DISTANT_BUFFER_BYTES  # of one file that are fetched together; longer chunks are streamed
+_TOGETHER_BYTES = DISTANT_BUFFER_BYTES  # fetched together, of one file; longer chunks are streamed
 _SIDE_BY_SIDE = 64
 
 
 class FetchedChunks:
-    """Some column chunks of a file, once they have come.
+    """Some column chunks of a file, available after `fetch`.
 
     Attributes
     ----------
-    num_bytes : of them all.
+    num_bytes : bytes of all chunks.
     """
 
     def __init__(self, source: Source, spans: dict[tuple[int, int], tuple[int, int]]):
@@ -38,7 +38,7 @@ class FetchedChunks:
         self._data: dict[tuple[int, int], BufferedChunk] = {}
 
     def fetch(self) -> None:
-        """Read them, in as few requests as they are worth; what the source keeps of its end is not asked for."""
+        """Read the chunks in few requests; the end of the file that the source has cached is not read again."""
         kept_from = self._source.size - len(self._source.kept[0])
         ranges = [(start, stop) for at, length in self._spans.values() for start, stop in _cut(at, length, kept_from)]
         starts, stops = np.array(ranges, np.int64).reshape(-1, 2).T
@@ -48,29 +48,29 @@ class FetchedChunks:
             place += length
 
     def held(self, row_group: int, leaf: Leaf) -> BufferedChunk | None:
-        """A chunk; None for one that is not among them."""
+        """Return a chunk; None if it was not fetched."""
         return self._data.get((row_group, leaf.index))
 
 
 def _cut(offset: int, length: int, at: int) -> list[tuple[int, int]]:
-    """A range as (start, stop), in two where a place is inside of it."""
+    """Return a range as (start, stop), cut in two where position `at` is inside of it."""
     stop = offset + length
     return [(offset, at), (at, stop)] if offset < at < stop else [(offset, stop)]
 
 
 class Fetching:
-    """How the column chunks of a file are read, each once: for their values, and for its fingerprint.
+    """Reads the column chunks of a file once, both for their values and for the file's fingerprint.
 
     Parameters
     ----------
-    source, sums : the file, whose bytes of the indexed columns are summed.
+    source, sums : the file, and the checksums of its indexed columns.
     """
 
     def __init__(self, source: Source, sums: ColumnFingerprint):
         self._source, self.sums = source, sums
 
     def together(self, row_groups: Iterable[int]) -> Iterator[tuple[FetchedChunks, list[int]]]:
-        """Row groups whose column chunks are fetched together, in their order; chunks that are too long are not."""
+        """Yield row groups whose column chunks are fetched together, in order; long chunks are left out."""
         leaves = {leaf for _, leaf in self.sums.spans}
         some: list[int] = []
         spans: dict[tuple[int, int], tuple[int, int]] = {}
@@ -90,25 +90,25 @@ class Fetching:
 
     @contextmanager
     def chunk(self, chunks: FetchedChunks, row_group: int, leaf: Leaf) -> Iterator[Chunk]:
-        """A column chunk for who decodes it; when that is done it is part of the sums, whatever was read of it."""
+        """Yield a column chunk to decode; on exit it is added to the sums, even if it was not read to its end."""
         held = chunks.held(row_group, leaf)
         if held is not None:
             self.sums.add_chunk(row_group, leaf.index, held.data)
             yield held
             return
-        passing = self.sums.stream_chunk(row_group, leaf.index)
-        yield passing
-        passing.complete(self._source)
+        stream_chunk = self.sums.stream_chunk(row_group, leaf.index)
+        yield stream_chunk
+        stream_chunk.complete(self._source)
 
 
-def fetched(
+def fetch_ahead(
     tasks: Iterable[tuple[T, FetchedChunks | None]], most_bytes: int
 ) -> Generator[tuple[T, ParquetBloomError | None], None, None]:
-    """Tasks in their order, when what is to be fetched for each has come, or why it has not.
+    """Yield tasks in their order when their chunks have been fetched, with the error if that failed.
 
     Parameters
     ----------
-    most_bytes : that are fetched and wait; a task may have more by itself.
+    most_bytes : limit of fetched bytes that wait; a single task may exceed it.
     """
     waiting: deque[tuple[T, int, Future[ParquetBloomError | None] | None]] = deque()
     total = 0

@@ -1,4 +1,4 @@
-"""What keeps an index small and quick: files taken out, segments merged, old files of its own deleted."""
+"""Maintenance of an index: remove files, merge segments, delete old files of the index."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from ..parts import layouts
 from ..parts.part import PartReader
 from ..reports import CompactReport
 from ..segment import Segment
-from ..snapshot import changing
+from ..snapshot import open_for_writing
 from .segment_builder import part_name
 
-# What segments' files are called. Whatever else lies in the folder is somebody else's, and is not deleted.
+# Names of segments' files. Other files in the folder are not ours, and are not deleted.
 _OWN = re.compile(rf"[0-9a-f]{{16}}(-[0-9a-f]+)*\.(files|{'|'.join(layouts.LAYOUTS)})")
 
 _TIER = 8
-"""So many segments of about one size are merged, and sizes differ by this factor: a value is merged once a size."""
+"""Number of segments of one size class that are merged, and the factor between size classes."""
 
 _KEEP_SECONDS = 3600.0
-_MANIFESTS_AT_A_TIME = 16  # of those that are read from an object store
-_ORPHANED_SECONDS = 24 * 3600.0  # where no lock tells that no writer is at work
+_MANIFESTS_AT_A_TIME = 16  # read concurrently from an object store
+_ORPHANED_SECONDS = 24 * 3600.0  # in stores without locks, where a writer may still be running
 
 
 def remove(folder: Folder, lake_filesystem: object | None, files: Iterable[str | os.PathLike[str]] | str) -> int:
@@ -46,7 +46,7 @@ def remove(folder: Folder, lake_filesystem: object | None, files: Iterable[str |
     given = [files] if isinstance(files, (str, os.PathLike)) or not isinstance(files, Iterable) else list(files)
     if not all(isinstance(path, (str, bytes, os.PathLike)) for path in given):
         raise ParquetBloomError("files are paths, each a string or a path object")
-    with changing(folder) as (manifest, segments):
+    with open_for_writing(folder) as (manifest, segments):
         table = PathTable(segments)
         gone = [np.zeros(len(segment.files), np.bool_) for segment in segments]
         for path in map(os.fsdecode, given):
@@ -54,15 +54,15 @@ def remove(folder: Folder, lake_filesystem: object | None, files: Iterable[str |
             if not _mark(path, table, segments, gone, lake_filesystem) and not known:
                 raise StorageError("the index has no such file", path=path, errno=2)
         count = sum(int((some & segment.kept).sum()) for some, segment in zip(gone, segments, strict=True))
-        kept = tuple(info for info in _less(manifest, gone) if info.kept_files)
+        kept = tuple(info for info in _remove_marked(manifest, gone) if info.kept_files)
         following = manifest.next(segments=kept, lake=_without_roots(manifest.lake, given, lake_filesystem))
         manifests.write(folder, following)
-        swept(folder, following)
+        sweep(folder, following)
         return count
 
 
-def _less(manifest: Manifest, gone: Sequence[NDArray[np.bool_]]) -> list[SegmentInfo]:
-    """The segments of a manifest with files removed that are marked."""
+def _remove_marked(manifest: Manifest, gone: Sequence[NDArray[np.bool_]]) -> list[SegmentInfo]:
+    """Return the segments of a manifest without the marked files."""
     return [
         info.without(np.flatnonzero(some)) if some.any() else info
         for info, some in zip(manifest.segments, gone, strict=True)
@@ -70,7 +70,7 @@ def _less(manifest: Manifest, gone: Sequence[NDArray[np.bool_]]) -> list[Segment
 
 
 def _without_roots(lake: Mapping[str, Any], paths: Sequence[Any], filesystem: object | None) -> Mapping[str, Any]:
-    """What a manifest says of the lake without the folders that are, or lie below, one of those taken out."""
+    """Return the description of the lake without the folders at or below the given paths."""
     texts = map(os.fsdecode, paths)
     taken = [glob.escape(sources.name_of(path, filesystem).rstrip("/")) for path in texts if path.endswith("/")]
     if not taken or "paths" not in lake:
@@ -88,7 +88,7 @@ def _mark(
     gone: Sequence[NDArray[np.bool_]],
     lake_filesystem: object | None,
 ) -> bool:
-    """Mark what a path stands for; False if that is nothing."""
+    """Mark the files that a path means; return False if there are none."""
     for name in dict.fromkeys((path, sources.name_of(path, lake_filesystem))):
         owners, numbers = table.find([name])
         if owners[0] >= 0:
@@ -115,28 +115,28 @@ def compact(
 
     Parameters
     ----------
-    gone_of : tells of each file of a manifest's segments whether it is not in the lake any more.
+    gone_of : returns for each segment which of its files are no longer in the lake.
     """
-    with changing(folder) as (manifest, segments):
-        deleted = swept(folder, manifest, keep_seconds)  # before as well: a disk may be full of it
-        infos = _less(manifest, gone_of(manifest, segments))
+    with open_for_writing(folder) as (manifest, segments):
+        deleted = sweep(folder, manifest, keep_seconds)  # also before: the disk may be full
+        infos = _remove_marked(manifest, gone_of(manifest, segments))
         dropped = sum(len(info.removed) for info in infos)
         after = manifest
         if len(infos) > 1 or dropped:
-            after = manifest.next(segments=merged(folder, manifest, infos, memory_limit))
+            after = manifest.next(segments=merge_segments(folder, manifest, infos, memory_limit))
             manifests.write(folder, after)
-            deleted += swept(folder, after, keep_seconds)
+            deleted += sweep(folder, after, keep_seconds)
         before = sum(info.num_bytes for info in manifest.segments)
         bytes_after = sum(info.num_bytes for info in after.segments)
         return CompactReport(len(infos), len(after.segments), before, bytes_after, dropped, deleted)
 
 
-def tiered(folder: Folder, manifest: Manifest, memory_limit: int) -> tuple[Manifest, int]:
-    """Merge segments of about one size where there are many.
+def merge_tiers(folder: Folder, manifest: Manifest, memory_limit: int) -> tuple[Manifest, int]:
+    """Merge segments of similar size where there are many.
 
     Returns
     -------
-    The manifest of what there is then, and how many segments were merged.
+    The new manifest, and the number of segments merged.
     """
     infos, count = list(manifest.segments), 0
     while True:
@@ -146,7 +146,7 @@ def tiered(folder: Folder, manifest: Manifest, memory_limit: int) -> tuple[Manif
         many = next((some for _, some in sorted(of_size.items()) if len(some) >= _TIER), None)
         if many is None:
             return replace(manifest, segments=tuple(infos)), count
-        made = merged(folder, manifest, many, memory_limit)
+        made = merge_segments(folder, manifest, many, memory_limit)
         names = {info.name for info in many}
         if len(made) >= len(many):  # their units do not fit into fewer
             return replace(manifest, segments=tuple(infos)), count
@@ -154,15 +154,15 @@ def tiered(folder: Folder, manifest: Manifest, memory_limit: int) -> tuple[Manif
         count += len(many)
 
 
-def merged(
+def merge_segments(
     folder: Folder, manifest: Manifest, infos: Sequence[SegmentInfo], memory_limit: int
 ) -> tuple[SegmentInfo, ...]:
-    """New segments with the files that are kept of others; one, unless it has too many units.
+    """Merge segments, without removed files, into one, or into several if it would have too many units.
 
     Raises
     ------
     BrokenIndexError, StorageError
-        A part cannot be read: what it holds must not be lost without a word.
+        A part cannot be read; its values must not be lost silently.
     """
     most = layouts.most_units(manifest.layout, manifest.settings)
     groups: list[list[SegmentInfo]] = [[]]
@@ -175,10 +175,10 @@ def merged(
             units = 0
         groups[-1].append(info)
         units += info.num_units
-    return tuple(_merged(folder, manifest, group, memory_limit) for group in groups if group)
+    return tuple(_merge_group(folder, manifest, group, memory_limit) for group in groups if group)
 
 
-def _merged(folder: Folder, manifest: Manifest, infos: Sequence[SegmentInfo], memory_limit: int) -> SegmentInfo:
+def _merge_group(folder: Folder, manifest: Manifest, infos: Sequence[SegmentInfo], memory_limit: int) -> SegmentInfo:
     if len(infos) == 1 and not len(infos[0].removed):
         return infos[0]
     segments = [Segment(folder, manifest, info) for info in infos]
@@ -218,7 +218,7 @@ def _merged(folder: Folder, manifest: Manifest, infos: Sequence[SegmentInfo], me
 def restamp(
     folder: Folder, segments: Sequence[Segment], infos: Sequence[SegmentInfo], live: LakeState
 ) -> list[SegmentInfo]:
-    """Note the new stamps of files that proved to be unchanged, so that they need not be read the next time."""
+    """Store the new stamps of files with unchanged values, so that they are not read again."""
     found = list(infos)
     for place, segment in enumerate(segments):
         known = {at.file: found for at, found in live.restamped.items() if at.segment == place}
@@ -230,15 +230,15 @@ def restamp(
     return found
 
 
-def swept(
+def sweep(
     folder: Folder, manifest: Manifest, keep_seconds: float = _KEEP_SECONDS, before: Manifest | None = None
 ) -> int:
-    """Delete what no reader can want any more: manifests before this one, and files that only those refer to.
+    """Delete old manifests, and files to which only those refer, once no reader can need them.
 
-    Manifests are read to learn that, but for `before`, which the caller has.
+    Old manifests are read to find their files, except `before`, which the caller has in memory.
 
-    Files to which no manifest refers are of writers that died. Where there is a lock, which the caller holds, they go
-    at once, elsewhere when they are a day old. Nothing of it is an error: what is left is deleted the next time.
+    Files without a manifest are from writers that died. Where there is a lock, which the caller holds, they are deleted
+    at once, elsewhere when they are a day old. Errors are ignored: remaining files are deleted the next time.
     """
     with suppress(ParquetBloomError):
         folder.sweep_temporary()
@@ -247,9 +247,9 @@ def swept(
         needed, known = set(manifest.names), set(manifest.names)
         doomed = []
         numbers = [number for number in manifests.numbers_in(files) if number < manifest.number]
-        for number, names in zip(numbers, _names_of(folder, numbers, before), strict=True):
+        for number, names in zip(numbers, _read_names(folder, numbers, before), strict=True):
             known |= names
-            # It held until the next one was made.
+            # It was current until the next one was written.
             following = files.get(manifests.name_of(number + 1))
             ended = now if following is None else following[1] / 1e9
             if now - ended < keep_seconds:
@@ -260,15 +260,15 @@ def swept(
         for name, (_, modified_ns) in files.items():
             if _OWN.fullmatch(name) and name not in needed and (name in known or now - modified_ns / 1e9 >= orphaned):
                 doomed.append(name)
-        # Manifests last: one whose files are gone must not be left to be the newest of a copy.
+        # Manifests last, so that a copy of the folder never has a newest manifest without its files.
         doomed.sort(key=lambda name: name.startswith("manifest-"))
         folder.delete(doomed)
         return len(doomed)
     return 0
 
 
-def _names_of(folder: Folder, numbers: Sequence[int], known: Manifest | None) -> list[set[str]]:
-    """What manifests refer to; of one that cannot be read, itself."""
+def _read_names(folder: Folder, numbers: Sequence[int], known: Manifest | None) -> list[set[str]]:
+    """Return the names that each manifest refers to; for one that cannot be read, its own name."""
 
     def names(number: int) -> set[str]:
         if known is not None and number == known.number:

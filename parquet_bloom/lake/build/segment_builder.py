@@ -1,4 +1,4 @@
-"""A segment in the making: files come with their hashes, and at the end everything but the manifest is written."""
+"""Build a segment from files and their hashes, and write everything but the manifest."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ class _Part:
 
 @dataclass
 class SegmentBuilder:
-    """Takes files one after the other.
+    """Builds a segment; files are added one after the other.
 
     Parameters
     ----------
-    folder : of the index.
+    folder : folder of the index.
     layout, settings, columns, granularity : the index's.
-    memory_limit : bytes for values, about; the rest waits on disk.
+    memory_limit : approximate bytes for values; the rest is spilled to disk.
 
     Attributes
     ----------
-    num_units : given out so far.
-    tables : the table of the segment's files by its name, once that is written.
+    num_units : units assigned so far.
+    tables : the segment's file table by its name, once it is written.
     """
 
     folder: Folder
@@ -61,38 +61,38 @@ class SegmentBuilder:
         self._rows = FileRows(self.columns)
 
     def has_room(self, row_groups: int) -> bool:
-        """Whether a file of so many row groups fits."""
+        """Return whether a file of so many row groups fits."""
         return self.num_units + self.units_of(row_groups) <= layouts.most_units(self.layout, self.settings)
 
     def begin_file(self) -> None:
-        """Begin the next file; its units follow those of the one before."""
+        """Begin the next file; its units follow those of the previous one."""
         self._first_unit = self.num_units
 
     def add(self, key: Key, row_group: int, hashes: NDArray[np.uint64]) -> None:
-        """Hashes of a column in a row group of the file that was begun; the key is (column, type, holds, meaning)."""
+        """Add hashes of a column in a row group of the current file; the key is (column, type, holds, meaning)."""
         unit = self._first_unit + (row_group if self.granularity == "row_group" else 0)
         self._part(key).writer.add(unit, hashes)
 
     def part_number(self, key: Key) -> int:
-        """Where the values of such a column are found, for the file's record."""
+        """Return the number of the part with such values, for the file's record."""
         return self._part(key).number
 
     def end_file(self, record: FileRecord) -> None:
-        """The file that was begun is complete."""
+        """Complete the current file."""
         self._rows.add(record)
         self.num_units = self._first_unit + record.num_units
 
     def abandon_file(self, path: str, row_groups: int) -> None:
-        """The file that was begun will not be indexed; what came of it belongs to nobody."""
+        """Discard the current file; the units of its values belong to no file."""
         self._abandoned.append(len(self._rows))
         self.end_file(FileRecord(path, -1, b"", 0, 0, self.units_of(row_groups), False))
 
     def units_of(self, row_groups: int) -> int:
-        """How many units a file of so many row groups has."""
+        """Return the number of units of a file with so many row groups."""
         return max(1, row_groups) if self.granularity == "row_group" else 1
 
     def finish(self) -> SegmentInfo | None:
-        """Write the segment's files; None if nothing is in it."""
+        """Write the segment's files and return its info; None if it is empty."""
         if len(self._abandoned) == len(self._rows):
             self.close()
             return None
@@ -102,14 +102,14 @@ class SegmentBuilder:
 
         if is_local(self.folder.filesystem, [self.folder.path]):
             made = self.with_parts(list(map(finished, self._parts.items())))
-        else:  # sending is mostly waiting
+        else:  # uploads are bound by latency
             with in_order(finished, self._parts.items(), _SENT_AT_A_TIME) as parts:
                 made = self.with_parts(parts)
         self.close()
         return made
 
     def with_parts(self, parts: Iterable[ColumnPart]) -> SegmentInfo:
-        """The segment whose parts have been written, or are being; only the table of its files is left to be."""
+        """Write the file table while the given parts may still be written, and return the segment's info."""
         files = f"{self.name}.files"
         table = self._rows.table()
         table.write(self.folder, files)
@@ -118,7 +118,7 @@ class SegmentBuilder:
         return SegmentInfo(self.name, files, len(table), self.num_units, tuple(parts), removed)
 
     def close(self) -> None:
-        """Let go of memory and temporary files."""
+        """Free memory and temporary files."""
         for part in self._parts.values():
             part.writer.close()
 
@@ -128,7 +128,7 @@ class SegmentBuilder:
             if number > np.iinfo(np.int16).max:
                 raise ParquetBloomError("the columns have too many types", path=self.folder.path, column=key[0])
             name = part_name(self.name, number, self.layout)
-            # A column has one type in most lakes; where it has several, what is set aside for it is shared out.
+            # A column has one type in most lakes; where it has more, they share its memory.
             limit = self.memory_limit // max(len(self.columns), number + 1)
             writer = layouts.writer(
                 self.layout, self.settings, self.folder.path_of(name), self.folder.filesystem, limit
@@ -138,6 +138,6 @@ class SegmentBuilder:
 
 
 def part_name(segment: str, number: int, layout: str, slice_number: int | None = None) -> str:
-    """The name of a part's file in the index's folder."""
+    """Return the name of a part's file in the index's folder."""
     middle = "" if slice_number is None else f"-{slice_number:05d}"
     return f"{segment}-{number}{middle}.{layout}"

@@ -1,7 +1,7 @@
-"""Files of the lake, read for the hashes of their indexed columns: many at a time, row group by row group.
+"""Read files of the lake and hash their indexed columns: many files concurrently, row group by row group.
 
-Of files that are not local every byte is read once: column chunks are fetched (see `fetching`), and what is decoded and
-what the file's fingerprint is made of are the same bytes.
+Every byte of a remote file is read once: column chunks are fetched (see `fetching`), and the same bytes are decoded and
+fingerprinted.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from ...metadata.footer import Leaf
 from ...predicate.statistics import ColumnShape
 from ...storage import Entry, Source, is_local, open_source
 from ...util.threads import in_order
-from ..build.fetching import FetchedChunks, Fetching, fetched
+from ..build.fetching import FetchedChunks, Fetching, fetch_ahead
 
 FindLeaf = Callable[[str, Sequence[Leaf], str | None], Leaf]
 
-_FILES_AHEAD = 4  # opened at a time, so that none is waited for
-_DISTANT_FILES_AHEAD = 32  # the same, of files each of which is a request, and its answer a while in coming
+_FILES_AHEAD = 4  # opened concurrently, so that decoding does not wait for them
+_DISTANT_FILES_AHEAD = 32  # the same for remote files, where each takes a request
 _FETCHED_BYTES = 128 << 20  # of column chunks that wait to be decoded
 
 
@@ -40,8 +40,8 @@ class Covered:
     Attributes
     ----------
     leaf : the column.
-    column_type, holds : how its values are stored, and what they are of what the column's name means.
-    hashes : reads them.
+    column_type, holds : stored type of its values, and their shape.
+    hashes : reader of its hashes.
     """
 
     leaf: Leaf
@@ -56,15 +56,15 @@ class OpenedFile:
 
     Attributes
     ----------
-    entry : as it was listed.
-    file : the file; closed when its fingerprint is known.
-    stamp : what will tell that it is unchanged.
+    entry : entry of the listing.
+    file : the opened file; closed when its fingerprint is known.
+    stamp : version token, by which it is recognized as unchanged later.
     footer : fingerprint of the footer without filters.
-    data : of the indexed columns' bytes; known at the end.
-    columns : {column: what is indexed of it}.
-    doubts : {column: why it is not indexed}.
+    data : fingerprint of the indexed columns' bytes; set at the end.
+    columns : {column: how it is indexed}.
+    doubts : {column: reason why it is not indexed}.
     missing : the columns among them that the file does not have.
-    fetching : how its column chunks are read; None where they are read as they are decoded.
+    fetching : fetches its column chunks; None where they are read as they are decoded.
     """
 
     entry: Entry
@@ -78,21 +78,21 @@ class OpenedFile:
     fetching: Fetching | None = None
 
     def data_fingerprint(self) -> int:
-        """Of the bytes of the columns that are indexed, as they are stored."""
+        """Return the fingerprint of the indexed columns' stored bytes."""
         leaves = [column.leaf for column in self.columns.values()]
         return chunk_bytes_fingerprint(self.file.source, self.file.footer, leaves)
 
 
 @dataclass
 class RowGroupResult:
-    """What was read of a file at a time: the hashes of one column in one row group, or at last its fingerprint.
+    """Hashes of one column in one row group of a file, or the end of the file.
 
     Attributes
     ----------
     opened : the file; None if it could not be opened.
-    column, row_group, hashes : what was read; an empty column for the last piece of a file.
-    chunks : bytes that were fetched for it, and others.
-    error : what went wrong; no more pieces of the file follow that mean anything.
+    column, row_group, hashes : what was read; the column is empty in the last result of a file.
+    chunks : fetched bytes, which may be shared with other results.
+    error : the error, if reading failed; later results of the file are to be ignored.
     entry : the file as it was listed.
     """
 
@@ -112,27 +112,27 @@ class RowGroupResult:
 def open_to_index(
     entry: Entry, columns: Sequence[str], filesystem: object | None, find: FindLeaf | None = None
 ) -> OpenedFile:
-    """Open a file, and find out which of the columns can be indexed.
+    """Open a file, and determine which of the columns can be indexed.
 
     Parameters
     ----------
-    find : which leaf of a file is a column; None to find it by its name.
+    find : finds the leaf of a column; None to find it by its name.
 
     Raises
     ------
     ParquetBloomError
-        It cannot be opened, or is no Parquet file.
+        It cannot be opened, or is not a Parquet file.
     """
     source = open_source(entry.path, filesystem, entry)
     try:
         stamp = wait_until_settled(source)
-        file = _with_its_end(source)
+        file = _open_with_tail(source)
         found: dict[str, Covered] = {}
         doubts: dict[str, str] = {}
         missing = []
         for column in columns:
             try:
-                found[column] = covered(file, column, find)
+                found[column] = cover_column(file, column, find)
             except ParquetBloomError as error:
                 doubts[column] = error.problem
                 if isinstance(error, UnknownColumnError):
@@ -143,8 +143,8 @@ def open_to_index(
         raise
 
 
-def _with_its_end(source: Source) -> BloomFile:
-    """The file, whose last bytes, if they were far to fetch, are kept: column chunks may lie in them."""
+def _open_with_tail(source: Source) -> BloomFile:
+    """Open the file; keep the last bytes of a remote one, as column chunks may lie in them."""
     if source.path is not None:
         return BloomFile(source, None)
     length = min(source.size, source.first_read)
@@ -155,13 +155,13 @@ def _with_its_end(source: Source) -> BloomFile:
     return file
 
 
-def leaf_of(file: BloomFile, column: str, find: FindLeaf | None = None) -> Leaf:
-    """The leaf of a file that a column is.
+def find_column_leaf(file: BloomFile, column: str, find: FindLeaf | None = None) -> Leaf:
+    """Return the leaf of a file for a column.
 
     Raises
     ------
     UnknownColumnError
-        There is none, or it cannot be told which.
+        There is none, or more than one.
     """
     if find is not None:
         return find(column, file.leaves, file.path)
@@ -171,14 +171,14 @@ def leaf_of(file: BloomFile, column: str, find: FindLeaf | None = None) -> Leaf:
         raise UnknownColumnError(problem, path=file.path, column=column)
     (leaf,) = leaves
     if any(f"{other.name}.".lower().startswith(f"{column}.".lower()) for other in file.leaves if other is not leaf):
-        # Who asks whatever the case may mean the other one.
+        # A case-insensitive query may mean the other column.
         raise UnknownColumnError("other columns differ from it by their case only", path=file.path, column=column)
     return leaf
 
 
-def covered(file: BloomFile, column: str, find: FindLeaf | None = None) -> Covered:
-    """What is indexed of a column; raises a ParquetBloomError that says why nothing is."""
-    leaf = leaf_of(file, column, find)
+def cover_column(file: BloomFile, column: str, find: FindLeaf | None = None) -> Covered:
+    """Return how a column is indexed; raise ParquetBloomError with the reason if it cannot be."""
+    leaf = find_column_leaf(file, column, find)
     hashes = ColumnHashes(file, leaf)
     if not leaf.repeated and (find is not None or leaf.name == column):
         holds = ColumnShape.VALUES
@@ -187,7 +187,7 @@ def covered(file: BloomFile, column: str, find: FindLeaf | None = None) -> Cover
     return Covered(leaf, hashes.column_type, holds, hashes)
 
 
-def pieces(
+def hash_files(
     entries: Sequence[Entry],
     columns: Sequence[str],
     filesystem: object | None,
@@ -195,13 +195,13 @@ def pieces(
     find: FindLeaf | None = None,
     memory_limit: int = _FETCHED_BYTES,
 ) -> Generator[RowGroupResult, None, None]:
-    """Read files, in their order; close the iterator to give up.
+    """Read and hash files, in their order; close the iterator to cancel.
 
     Parameters
     ----------
-    threads : that decode and hash.
+    threads : number of threads that decode and hash.
     find : see `open_to_index`.
-    memory_limit : bytes that wait to be decoded, about.
+    memory_limit : approximate bytes that wait to be decoded.
     """
 
     def opened(entry: Entry) -> RowGroupResult:
@@ -225,7 +225,7 @@ def pieces(
     with (
         in_order(opened, entries, ahead) as files,
         closing(_tasks(files)) as tasks,
-        closing(fetched(tasks, min(memory_limit, _FETCHED_BYTES))) as ready,
+        closing(fetch_ahead(tasks, min(memory_limit, _FETCHED_BYTES))) as ready,
         in_order(work, _one_by_one(ready), threads) as done,
     ):
         for piece in done:
@@ -238,7 +238,7 @@ def pieces(
 
 
 def _tasks(files: Iterator[RowGroupResult]) -> Generator[tuple[list[RowGroupResult], FetchedChunks | None], None, None]:
-    """What is to be read of files, a piece at a time, and what is fetched for some of them together."""
+    """Yield the results to read of each file, with the column chunks that are fetched for them together."""
     for found in files:
         opened = found.opened
         if opened is not None:
@@ -264,7 +264,7 @@ def _distant(found: RowGroupResult, opened: OpenedFile) -> Iterator[tuple[list[R
 
 
 def _one_by_one(ready: Iterator[tuple[list[RowGroupResult], ParquetBloomError | None]]) -> Iterator[RowGroupResult]:
-    """Pieces of which the bytes have come, or what kept them from it."""
+    """Yield results whose bytes have been fetched, or failed to be."""
     for some, error in ready:
         for piece in some:
             piece.error = piece.error or error
@@ -287,7 +287,7 @@ def _read(piece: RowGroupResult, opened: OpenedFile) -> RowGroupResult:
 
 
 def _finish(piece: RowGroupResult, opened: OpenedFile) -> None:
-    """The end of a file whose pieces have all been read."""
+    """Complete a file of which all column chunks have been read."""
     if opened.fetching is None:
         return
     opened.data = opened.fetching.sums.fingerprint()

@@ -1,4 +1,4 @@
-"""The lake's files as they are now: of folders and patterns, of a table, or those that were named."""
+"""List the lake's files: in folders, by patterns, of a table, or given by name."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ...tables.files import TableFiles, delta_files, iceberg_files
 from .hash_files import FindLeaf
 
 OUTSIDE = "outside"
-"""Said of a table's files: they may lie outside of its folder."""
+"""Key in a table's lake description: its files may lie outside of its folder."""
 
 
 @dataclass(frozen=True)
 class Listing:
-    """Files of the lake.
+    """Listed files of the lake.
 
     Attributes
     ----------
     entries : the files.
-    roots : what they were found in, to be looked at again; as a manifest has it.
-    named : paths of those that were named; the others were found in folders, by patterns or in a table.
+    roots : the folders, patterns or table that were listed, as stored in a manifest.
+    named : paths of files that were given by name; the others were listed in `roots`.
     table : the table whose files they are; None for plain files.
     """
 
@@ -38,18 +38,18 @@ class Listing:
 
     @property
     def snapshot(self) -> dict[str, Any]:
-        """Which state of a table they are; empty for plain files."""
+        """The table's snapshot; empty for plain files."""
         if self.table is None:
             return {}
         return {"kind": self.table.kind, "table_id": self.table.table_id, "version": self.table.version}
 
     @property
     def find(self) -> FindLeaf | None:
-        """Which leaf of a file is a column of the table; None where it is the one of its name."""
+        """Function that finds the leaf of a table's column; None for plain files, where names decide."""
         return None if self.table is None else self.table.leaf_of
 
     def meaning(self, column: str) -> str:
-        """What a column is in the files, where that is not just its name: what it is called there, and its number."""
+        """Return "name#field id" of a column in the files; empty where it is just the column's name."""
         if self.table is None:
             return ""
         name, number = self.table.columns.get(column, ""), self.table.ids.get(column)
@@ -57,7 +57,7 @@ class Listing:
 
 
 def list_lake(lake: Any, filesystem: object | None, storage_options: Mapping[str, Any] | None = None) -> Listing:
-    """The files that a caller's description of the lake stands for.
+    """List the files of a caller's description of the lake.
 
     Parameters
     ----------
@@ -94,13 +94,13 @@ def list_lake(lake: Any, filesystem: object | None, storage_options: Mapping[str
     return Listing(entries, {"paths": folders} if folders else {}, frozenset(files.intersection(texts)))
 
 
-def roots_of(lake: Any, filesystem: object | None, storage_options: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """What a manifest says of the lake that an index is made for; errors as of `list_lake`.
+def resolve_roots(lake: Any, filesystem: object | None, storage_options: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return the description of a lake for the manifest of a new index; raises as `list_lake`.
 
     Raises
     ------
     ParquetBloomError
-        It is files: those are named when they are indexed.
+        The lake contains single files, which are to be passed to `append`.
     """
     if lake is None:
         return {}
@@ -112,14 +112,14 @@ def roots_of(lake: Any, filesystem: object | None, storage_options: Mapping[str,
 
 
 def _root(path: str, filesystem: object | None) -> str:
-    """A folder or pattern as it is written down: absolute, and a folder so that it never is a pattern."""
+    """Return a folder or pattern as stored: absolute, and a folder escaped so that it is not read as a pattern."""
     name = name_of(path, filesystem)
     is_folder = not is_url(name) and is_local(filesystem) and os.path.isdir(name)
     return glob.escape(name) if is_folder else name
 
 
-def merged(roots: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """What a manifest says of the lake, and what was added to it.
+def merge_roots(roots: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge new roots into a manifest's description of the lake.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def merged(roots: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def covers(root: str, path: str) -> bool:
-    """Whether listing a folder finds all that is below another, or a file: none of the folders between is hidden."""
+    """Return whether listing `root` finds everything below `path`, as no folder between them is hidden."""
     if root == path:
         return True
     folder = root.rstrip("/") + "/"
@@ -149,7 +149,7 @@ def covers(root: str, path: str) -> bool:
 
 
 def require_outside(index: str, roots: Mapping[str, Any]) -> None:
-    """Raise ParquetBloomError if the index would find its own files in its lake."""
+    """Raise ParquetBloomError if the index lies in its lake."""
     place = name_of(index) if not is_url(index) else index
     for root in roots.get("paths", ()):
         if covers(root, place):

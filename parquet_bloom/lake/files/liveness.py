@@ -1,4 +1,4 @@
-"""Which indexed files are live: still in the lake, and still what they were when they were indexed."""
+"""Liveness of indexed files: live files are still in the lake, and unchanged since they were indexed."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ...storage import Entry
 from ...util.threads import in_order
 from ..segment import Segment
 from . import listing as sources
-from .hash_files import FindLeaf, leaf_of
-from .table import NOT_COVERED, encoded
+from .hash_files import FindLeaf, find_column_leaf
+from .table import NOT_COVERED, encode_paths
 
 _OPENED_AT_A_TIME = 16
 
@@ -27,14 +27,14 @@ _NOT_ASKED = -2
 
 
 class FileRef(NamedTuple):
-    """Where a file stands in an index."""
+    """Position of a file in an index: segment, and file in the segment."""
 
     segment: int
     file: int
 
 
 class PathTable:
-    """Finds files by their paths among those that segments keep."""
+    """Finds files by path among the files of all segments that were not removed."""
 
     def __init__(self, segments: Sequence[Segment]):
         self._segments = segments
@@ -51,15 +51,15 @@ class PathTable:
         self._owners = (np.concatenate(owners) if owners else np.empty(0, np.int32))[order]
 
     def find(self, names: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """For each name the segment and the number of the file; -1 and -1 for one that is not indexed."""
-        wanted = encoded(names)
+        """Return for each name the segment and the number of the file; -1 and -1 if it is not indexed."""
+        wanted = encode_paths(names)
         owners, numbers = np.full(len(names), -1, np.int32), np.full(len(names), -1, np.int64)
         if not len(self._hashes) or not len(names):
             return owners, numbers
         hashes = np.asarray(hash_keys(keys_of(wanted)))
         at = np.searchsorted(self._hashes, hashes)
         open_places = np.arange(len(names))
-        while len(open_places):  # paths that share a hash stand side by side
+        while len(open_places):  # paths with the same hash are adjacent
             inside = at[open_places] < len(self._hashes)
             open_places = open_places[inside]
             open_places = open_places[self._hashes[at[open_places]] == hashes[open_places]]
@@ -75,21 +75,21 @@ class PathTable:
 
 @dataclass
 class LakeState:
-    """What holds of the lake's files.
+    """State of the lake's files.
 
     Attributes
     ----------
-    alive : for each segment and file of it (bool) whether its values are those of a live file.
-    unindexed : paths of live files of which nothing is known, as they were listed.
-    changed : how many of them are in the index, but as they were before.
-    gone_at : for each segment and file of it whether it is not in the lake any more.
-    judged : False where the lake was not looked at, so that nothing is known of files that are not indexed.
-    restamped : {place: (size, stamp)} of files whose values proved to be unchanged, although something is new at them.
-    foreign : for each segment the numbers of parts that hold what the table now calls something else.
-    renamed : paths of live files with such a part, as they were listed.
-    find : which leaf of a file is a column of the table; None for plain files.
-    told : what a table's books say of its files' partitions; None where folders say it. See `TableFiles`.
-    deletes : paths of files of which the table may have taken rows away.
+    alive : for each segment, bool for each of its files: live and unchanged.
+    unindexed : paths of live files that are not indexed in their current state, as listed.
+    changed : number of them that are indexed in an earlier state.
+    gone_at : for each segment, bool for each of its files: no longer in the lake.
+    judged : False where the lake was not listed, so that files that are not indexed are unknown.
+    restamped : {file: (size, stamp)} of files with a new version token but unchanged values.
+    foreign : for each segment, numbers of parts whose column has another name in the table now.
+    renamed : paths of live files with such a part, as listed.
+    find : finds the leaf of a table's column; None for plain files.
+    told : partition values by a table's metadata; None where folder names give them. See `TableFiles`.
+    deletes : paths of files of which the table may have deleted rows.
     """
 
     alive: list[NDArray[np.bool_]]
@@ -110,7 +110,7 @@ class LakeState:
 
     @classmethod
     def nothing(cls, segments: Sequence[Segment], listing: sources.Listing | None) -> LakeState:
-        """Before anything was judged."""
+        """Return the state before any file was checked."""
         never = [np.zeros(len(segment.files), np.bool_) for segment in segments]
         foreign = [
             frozenset(
@@ -128,15 +128,15 @@ class LakeState:
         return live
 
 
-def unjudged(segments: Sequence[Segment]) -> LakeState:
-    """As if every file were what it was."""
+def assume_live(segments: Sequence[Segment]) -> LakeState:
+    """Return the state in which every indexed file counts as live."""
     live = LakeState.nothing(segments, None)
     live.alive = [segment.kept.copy() for segment in segments]
     return live
 
 
-def same_as(segment: Segment, numbers: NDArray[np.int64], found: Sequence[tuple[int, bytes]]) -> NDArray[np.bool_]:
-    """Which files of a segment have the size and the stamp that were found of them, which must be one."""
+def match_stamps(segment: Segment, numbers: NDArray[np.int64], found: Sequence[tuple[int, bytes]]) -> NDArray[np.bool_]:
+    """Return which files of a segment still have the given sizes and stamps; NO_TOKEN never matches."""
     known = segment.files.stamps.take(pa.array(numbers))
     stamps = pa.array([stamp for _, stamp in found], pa.binary())
     same = pc.and_(pc.equal(stamps, known), pc.not_equal(stamps, pa.scalar(NO_TOKEN)))
@@ -145,12 +145,12 @@ def same_as(segment: Segment, numbers: NDArray[np.int64], found: Sequence[tuple[
 
 
 class LivenessCheck:
-    """Judges which files are live, and remembers of which it has read the contents.
+    """Determines which files are live, and caches the files of which it has read the contents.
 
     Parameters
     ----------
-    columns : indexed ones; the bytes of those that are covered make up a file's fingerprint.
-    filesystem : of the lake.
+    columns : indexed columns; a file's fingerprint is that of the bytes of the covered ones.
+    filesystem : file system of the lake.
     """
 
     def __init__(self, columns: Sequence[str], filesystem: object | None):
@@ -165,13 +165,13 @@ class LivenessCheck:
         verify: bool = True,
         progress: Callable[[int, int], None] | None = None,
     ) -> LakeState:
-        """Judge all files.
+        """Determine the liveness of all files.
 
         Parameters
         ----------
-        listing : the lake's files as they are now; None where only the indexed files themselves are looked at.
-        verify : read the contents of files at which something is new; otherwise those count as changed.
-        progress : called while contents are read with (done, in all).
+        listing : the lake's current files; None where only the indexed files themselves are checked.
+        verify : read the contents of files with a new version token; otherwise they count as changed.
+        progress : called with (done, total) while contents are read.
         """
         entries = list(listing.entries) if listing is not None else []
         num_listed = len(entries)
@@ -210,7 +210,7 @@ class LivenessCheck:
         verify: bool,
         progress: Callable[[int, int], None] | None,
     ) -> None:
-        """Say of each file whether it is the one that was indexed; the first so many were listed, so they are there."""
+        """Determine whether each file is unchanged; the first `num_listed` entries were listed, so they exist."""
         live.unindexed += [entries[at].path for at in np.flatnonzero(owners == -1).tolist()]
         doubtful: list[tuple[Entry, FileRef, int, bytes]] = []
         for number, segment in enumerate(segments):
@@ -224,7 +224,7 @@ class LivenessCheck:
             found = [one or UNREADABLE for one, is_there in zip(looked, there.tolist(), strict=True) if is_there]
             asked = asked[there]
             at = numbers[asked]
-            same = same_as(segment, at, found)
+            same = match_stamps(segment, at, found)
             live.alive[number][at[same]] = True
             for where in np.flatnonzero(~same).tolist():
                 entry, (size, stamp) = entries[int(asked[where])], found[where]
@@ -250,7 +250,7 @@ class LivenessCheck:
     def _note_renamed(
         segment: Segment, entries: Sequence[Entry], numbers: NDArray[np.int64], live: LakeState, place: int
     ) -> None:
-        """Note files of which a column is not what the index has under its name."""
+        """Record files with a column that the table has renamed since it was indexed."""
         if not live.foreign[place]:
             return
         columns = {segment.parts[number].info.column for number in live.foreign[place]}
@@ -268,7 +268,7 @@ class LivenessCheck:
         stamp: bytes,
         find: FindLeaf | None,
     ) -> bytes | bool:
-        """The stamp by which a file is known from now on if its contents are those that were indexed; else False."""
+        """Return a file's new version token if its contents are those that were indexed, else False."""
         table = segments[place.segment].files
         footer, data = table.fingerprints(place.file)
         columns = [column for column in self._columns if table.parts(column)[place.file] != NOT_COVERED]
@@ -276,7 +276,11 @@ class LivenessCheck:
         if stamp != NO_TOKEN and key in self._verified:
             return self._verified[key] and stamp
         same, settled = compare_contents(
-            entry, self._filesystem, footer, data, lambda file: [leaf_of(file, column, find) for column in columns]
+            entry,
+            self._filesystem,
+            footer,
+            data,
+            lambda file: [find_column_leaf(file, column, find) for column in columns],
         )
         if settled != NO_TOKEN and settled == stamp:
             self._verified[key] = same

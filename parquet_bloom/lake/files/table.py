@@ -1,4 +1,4 @@
-"""The files of a segment: which they are, what they were when they were indexed, and which units are theirs."""
+"""File table of a segment: paths, version tokens and fingerprints of its files, and their units."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from .table_pages import FilePages
 
 NOT_COVERED = -1
 
-_TOGETHER = 8192  # records that are converted at a time
-_FEW_PAGES = 16  # that are read by themselves; for paths in more of them all are
+_TOGETHER = 8192  # records that are converted together
+_FEW_PAGES = 16  # read one by one; for paths in more pages the whole table is read
 _PAGES_KEPT = 64
-_WORTH_THREADS = 1 << 20  # bytes of a table: of fewer, handing them to threads takes longer than unpacking them
+_WORTH_THREADS = 1 << 20  # bytes of a table: below, starting threads takes longer than decompressing
 
 
 @dataclass(frozen=True)
 class FileRecord:
-    """A file that was indexed.
+    """Record of an indexed file.
 
     Attributes
     ----------
-    path : as the lake's listing names it (see `names.name_of`).
-    size : in bytes; -1 for one that nobody looked at.
-    stamp : what tells that it is unchanged, see `stamps`.
+    path : path as listed (see `names.name_of`).
+    size : bytes; -1 for a file that was not checked.
+    stamp : version token, see `file.identity`.
     footer, data : fingerprints of its footer without filters, and of the indexed columns' bytes.
-    num_units : how many are its own.
-    listed : whether it was found in the lake's folders; otherwise it was named.
-    parts : {column: number of the segment's part that has its values}; missing where the column is not covered.
-    doubts : {column: why it is not covered}.
+    num_units : number of its units.
+    listed : whether it was listed in the lake; otherwise it was given by name.
+    parts : {column: number of the segment's part with its values}; missing where the column is not covered.
+    doubts : {column: reason why it is not covered}.
     """
 
     path: str
@@ -56,7 +56,7 @@ class FileRecord:
 
     @property
     def checked(self) -> bool:
-        """Whether the file is looked at to learn whether it is live."""
+        """True if the file is checked for liveness."""
         return self.size >= 0
 
 
@@ -65,9 +65,9 @@ class FileTable:
 
     Parameters
     ----------
-    table : see below; None for one that is read from pages, as far as it is asked for.
-    num_units : of all files.
-    pages : that it is read from.
+    table : see the property; None for a table that is read from pages, as needed.
+    num_units : number of units of all files.
+    pages : the pages to read from.
     """
 
     def __init__(self, table: pa.Table | None, num_units: int, pages: FilePages | None = None):
@@ -80,13 +80,13 @@ class FileTable:
 
     @cached_property
     def table(self) -> pa.Table:
-        """A row a file: path, size, stamp, footer, data, first_unit, listed, and for each column a part and a doubt."""
+        """One row per file: path, size, stamp, footer, data, first_unit, listed, and a part and a doubt per column."""
         assert self._pages is not None
-        return _sound(self._pages.read(), self._pages)
+        return _concat_pages(self._pages.read(), self._pages)
 
     @property
     def _in_pages(self) -> FilePages | None:
-        """The pages of a table that has not been read whole."""
+        """The pages of a table that has not been read completely, else None."""
         return None if "table" in self.__dict__ else self._pages
 
     def __len__(self) -> int:
@@ -94,7 +94,7 @@ class FileTable:
         return self.table.num_rows if pages is None else pages.num_files
 
     def new_cost(self) -> tuple[int, int]:
-        """Requests and bytes that reading pages took, beyond what was told before."""
+        """Return the requests and bytes of reading pages since the last call."""
         if self._pages is None:
             return 0, 0
         before, source = self._told, self._pages.source
@@ -103,7 +103,7 @@ class FileTable:
 
     @classmethod
     def of(cls, records: Iterable[FileRecord], columns: Sequence[str]) -> FileTable:
-        """The table of files whose units follow each other in the records' order."""
+        """Make the table of files whose units are numbered in the records' order."""
         rows = FileRows(columns)
         for record in records:
             rows.add(record)
@@ -131,12 +131,12 @@ class FileTable:
 
     @classmethod
     def read(cls, folder: Folder, name: str, num_files: int, num_units: int) -> FileTable:
-        """Read it back.
+        """Read a table from a file of the index.
 
         Raises
         ------
         BrokenIndexError
-            The file is not as it was written.
+            The file is damaged.
         StorageError
             It cannot be read.
         """
@@ -144,7 +144,7 @@ class FileTable:
         try:
             pages = FilePages.of(source) if num_files > file_pages.MANY_FILES else None
             data = b"" if pages is not None else source.read_at(0, source.size)
-            if data.endswith(file_pages.MAGIC):  # written where fewer files were many
+            if data.endswith(file_pages.MAGIC):  # written by a version with a lower limit
                 pages = FilePages(source)
             if pages is not None:
                 found = cls._of_pages(pages, num_files, num_units)
@@ -176,7 +176,7 @@ class FileTable:
 
     @classmethod
     def _of_pages(cls, pages: FilePages, num_files: int, num_units: int) -> FileTable:
-        """The same of a table in pages, which are read when they are asked for if that takes requests."""
+        """Open a table in pages, which are read when needed if the index is remote."""
         if (pages.num_files, pages.num_units) != (num_files, num_units):
             told = f"{pages.num_files} files of {pages.num_units} units, not {num_files} of {num_units}"
             raise BrokenIndexError(f"it holds {told}", path=pages.source.name)
@@ -186,7 +186,7 @@ class FileTable:
         return found
 
     def _constants(self) -> dict[str, int]:
-        """{column: value} of the parts of columns that have one value in all rows."""
+        """Return {column: value} of the "part" columns with one value in all rows."""
         found = {}
         for name in self.table.schema.names:
             if name.startswith("part "):
@@ -196,9 +196,9 @@ class FileTable:
         return found
 
     def _require_sound(self) -> None:
-        """Raise ValueError unless the columns are those that `FileRows` makes, and every unit is a file's."""
+        """Raise ValueError unless the columns are those that `FileRows` makes, and every unit belongs to a file."""
         columns = [name.removeprefix("part ") for name in self.table.schema.names if name.startswith("part ")]
-        wanted = _schema_of(tuple(columns))
+        wanted = _make_schema(tuple(columns))
         if self.table.schema != wanted:
             raise ValueError("it has other columns than such a table")
         for place, name in enumerate(wanted.names):
@@ -209,9 +209,9 @@ class FileTable:
             raise ValueError("its files do not divide the units among them")
 
     def problem_with(self, columns: Iterable[str], num_parts: int) -> str | None:
-        """Why it cannot be the table of a segment of these columns and so many parts; None if it can.
+        """Return why this cannot be the table of a segment with these columns and parts; None if it can.
 
-        A file whose values are in no part, and are not said to be in none, would never be found.
+        A file with a wrong part number would never be returned by a lookup.
         """
         pages = self._in_pages
         for column in columns:
@@ -228,15 +228,15 @@ class FileTable:
     def path(self, number: int) -> str:
         if self._in_pages is not None:
             return self.paths(np.array([number], np.int64))[0]
-        return _decoded(self._paths[number].as_py())
+        return _decode_path(self._paths[number].as_py())
 
     def paths(self, numbers: NDArray[np.int64] | None = None) -> list[str]:
-        """Paths of all files, or of some.
+        """Return the paths of all files, or of some.
 
         Raises
         ------
         BrokenIndexError, StorageError, ConcurrentChangeError
-            Pages that they are in cannot be read, or are not what was written.
+            Their pages cannot be read, or are damaged.
         """
         pages = self._in_pages
         if pages is not None and numbers is not None:
@@ -244,10 +244,10 @@ class FileTable:
             if some is not None:
                 return some
         chosen = self._paths if numbers is None else self._paths.take(pa.array(numbers))
-        return [_decoded(path) for path in chosen.to_pylist()]
+        return [_decode_path(path) for path in chosen.to_pylist()]
 
     def _some_paths(self, pages: FilePages, numbers: NDArray[np.int64]) -> list[str] | None:
-        """Paths of files in a few pages, of which those that are not at hand are read; None if they are many."""
+        """Return paths of files in a few pages, reading those that are not cached; None if there are too many."""
         of_page = pages.pages_of(numbers)
         wanted = np.unique(of_page).tolist()
         known = self._page_paths
@@ -257,72 +257,72 @@ class FileTable:
         if missing:
             tables = pages.read(missing)
             known = known if len(known) + len(missing) <= _PAGES_KEPT else {}
-            known = known | {page: _whole(table["path"]) for page, table in zip(missing, tables, strict=True)}
+            known = known | {page: _combine_chunks(table["path"]) for page, table in zip(missing, tables, strict=True)}
             if any(page not in known for page in wanted):
                 return None
             self._page_paths = known
         return [
-            _decoded(known[page][number - pages.first_of(page)].as_py())
+            _decode_path(known[page][number - pages.first_of(page)].as_py())
             for page, number in zip(of_page.tolist(), numbers.tolist(), strict=True)
         ]
 
     @cached_property
     def _paths(self) -> pa.LargeBinaryArray:
-        return _whole(self.table["path"])
+        return _combine_chunks(self.table["path"])
 
     @cached_property
     def path_hashes(self) -> NDArray[np.uint64]:
         return np.asarray(hash_keys(keys_of(self._paths)))
 
     def has_paths(self, numbers: NDArray[np.int64], names: pa.LargeBinaryArray) -> NDArray[np.bool_]:
-        """Whether files have these paths, file by file."""
+        """Return which files have these paths, file by file."""
         same = pc.equal(self._paths.take(pa.array(numbers)), names)
         return np.asarray(same.to_numpy(zero_copy_only=False), np.bool_)
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
-        return np.asarray(_whole(self.table["size"]).to_numpy())
+        return np.asarray(_combine_chunks(self.table["size"]).to_numpy())
 
     @cached_property
     def stamps(self) -> pa.BinaryArray:
-        return _whole(self.table["stamp"])
+        return _combine_chunks(self.table["stamp"])
 
     @cached_property
     def listed(self) -> NDArray[np.bool_]:
-        return np.asarray(_whole(self.table["listed"]).to_numpy(zero_copy_only=False))
+        return np.asarray(_combine_chunks(self.table["listed"]).to_numpy(zero_copy_only=False))
 
     @cached_property
     def first_units(self) -> NDArray[np.int64]:
-        """One more than there are files: file i has the units first_units[i] to first_units[i + 1]."""
+        """Unit bounds, one more than files: file i has the units first_units[i] to first_units[i + 1] - 1."""
         pages = self._in_pages
         if pages is not None and pages.units_a_file:
             return np.arange(pages.num_files + 1, dtype=np.int64) * pages.units_a_file
-        return np.append(_whole(self.table["first_unit"]).to_numpy(), self.num_units)
+        return np.append(_combine_chunks(self.table["first_unit"]).to_numpy(), self.num_units)
 
     def fingerprints(self, number: int) -> tuple[int, int]:
-        """Of the footer and of the data."""
+        """Return the fingerprints of the footer and of the data."""
         return self.table["footer"][number].as_py(), self.table["data"][number].as_py()
 
     def files_of(self, units: NDArray[np.uint32]) -> NDArray[np.int64]:
-        """The files that units belong to."""
+        """Return the files that units belong to."""
         return np.asarray(np.searchsorted(self.first_units, units, "right") - 1)
 
     def parts(self, column: str) -> NDArray[np.int16]:
-        """For each file the number of the part that has its values of a column, or NOT_COVERED."""
+        """Return for each file the number of the part with its values of a column, or NOT_COVERED."""
         pages = self._in_pages
         if pages is not None and _part(column) in pages.constants:
             return np.full(pages.num_files, pages.constants[_part(column)], np.int16)
-        return np.asarray(_whole(self.table[_part(column)]).to_numpy())
+        return np.asarray(_combine_chunks(self.table[_part(column)]).to_numpy())
 
     def doubt(self, column: str, number: int) -> str | None:
-        """Why a column of a file is not covered."""
+        """Return the reason why a column of a file is not covered."""
         found = self.table[_doubt(column)][number].as_py()
         return None if found is None else str(found)
 
     # ------------------------------------------------------------------------------------------------- made of others
 
     def stamped(self, known: Mapping[int, tuple[int, bytes]]) -> FileTable:
-        """The same, with other sizes and stamps of some files, given by their numbers."""
+        """Return the table with new sizes and stamps of some files, given by their numbers."""
         sizes, stamps = self.sizes.copy(), self.stamps.to_pylist()
         for number, (size, stamp) in known.items():
             sizes[number], stamps[number] = size, stamp
@@ -335,16 +335,16 @@ class FileTable:
     def merged(
         cls, tables: Sequence[tuple[FileTable, NDArray[np.bool_]]], parts: Sequence[Sequence[int]]
     ) -> tuple[FileTable, list[NDArray[np.int64]]]:
-        """One table of the files that are kept of several.
+        """Merge the kept files of tables into one.
 
         Parameters
         ----------
-        tables : each with what is kept of it.
-        parts : for each table the new number of each of its parts.
+        tables : tables, each with a mask of the files to keep.
+        parts : for each table the new numbers of its parts.
 
         Returns
         -------
-        The table, and for each of the old ones the new number of every unit, -1 for those that are dropped.
+        The table, and for each input table the new number of every unit, -1 for dropped ones.
         """
         chosen, units, done = [], [], 0
         for (table, kept), numbers in zip(tables, parts, strict=True):
@@ -359,7 +359,7 @@ class FileTable:
             )
             for place, name in enumerate(found.schema.names):
                 if name.startswith("part "):
-                    found = found.set_column(place, name, pa.array(renumbered[_whole(found[name]).to_numpy()]))
+                    found = found.set_column(place, name, pa.array(renumbered[_combine_chunks(found[name]).to_numpy()]))
             chosen.append(found.filter(pa.array(kept)))
             done += int(of_unit.sum())
         whole = pa.concat_tables(chosen).unify_dictionaries()
@@ -367,11 +367,11 @@ class FileTable:
 
 
 class FileRows:
-    """Records that become a table; those that have come take no more memory than in it.
+    """Builder of a file table, which stores records as compactly as the table.
 
     Parameters
     ----------
-    columns : those that are indexed.
+    columns : indexed columns.
     """
 
     def __init__(self, columns: Sequence[str]):
@@ -385,14 +385,14 @@ class FileRows:
         return self._count
 
     def add(self, record: FileRecord) -> None:
-        """Take the next file; its units follow those of the one before."""
+        """Add the next file; its units follow those of the previous one."""
         self._waiting.append(record)
         self._count += 1
         if len(self._waiting) == _TOGETHER:
             self._convert()
 
     def table(self) -> FileTable:
-        """All that have come."""
+        """Return the table of all files added."""
         if self._waiting or not self._done:
             self._convert()
         return FileTable(pa.concat_tables(self._done).unify_dictionaries(), self._num_units)
@@ -403,7 +403,7 @@ class FileRows:
         first = self._num_units + np.cumsum(units) - units
         self._num_units += int(units.sum())
         found: dict[str, Any] = {
-            "path": encoded([record.path for record in records]),
+            "path": encode_paths([record.path for record in records]),
             "size": pa.array([record.size for record in records], pa.int64()),
             "stamp": pa.array([record.stamp for record in records], pa.binary()),
             "footer": pa.array([record.footer for record in records], pa.uint64()),
@@ -420,8 +420,8 @@ class FileRows:
 
 
 @lru_cache(maxsize=64)
-def _schema_of(columns: tuple[str, ...]) -> pa.Schema:
-    """Of a table of files whose values of these columns are indexed."""
+def _make_schema(columns: tuple[str, ...]) -> pa.Schema:
+    """Return the schema of a file table for these columns."""
     return FileRows(columns).table().table.schema
 
 
@@ -433,24 +433,24 @@ def _doubt(column: str) -> str:
     return f"doubt {column}"
 
 
-def _encoded(path: str) -> bytes:
+def _encode_path(path: str) -> bytes:
     try:
         return path.encode("utf-8", "surrogateescape")  # names of files may be no UTF-8
     except UnicodeEncodeError:
         raise StorageError("the path holds characters that no file's name can", path=path, errno=EINVAL) from None
 
 
-def _decoded(path: bytes) -> str:
+def _decode_path(path: bytes) -> str:
     return path.decode("utf-8", "surrogateescape")
 
 
-def encoded(paths: Sequence[str]) -> pa.LargeBinaryArray:
-    """Paths as the table has them."""
-    return pa.array([_encoded(path) for path in paths], pa.large_binary())
+def encode_paths(paths: Sequence[str]) -> pa.LargeBinaryArray:
+    """Return paths as the table stores them."""
+    return pa.array([_encode_path(path) for path in paths], pa.large_binary())
 
 
-def _sound(tables: Sequence[pa.Table], pages: FilePages) -> pa.Table:
-    """The table that pages make up; BrokenIndexError if that is none."""
+def _concat_pages(tables: Sequence[pa.Table], pages: FilePages) -> pa.Table:
+    """Concatenate pages to a table and validate it; raise BrokenIndexError if it is invalid."""
     try:
         found = FileTable(pa.concat_tables(tables).unify_dictionaries(), pages.num_units)
         found.table.validate(full=True)
@@ -461,5 +461,5 @@ def _sound(tables: Sequence[pa.Table], pages: FilePages) -> pa.Table:
     return found.table
 
 
-def _whole(column: pa.ChunkedArray) -> Any:
+def _combine_chunks(column: pa.ChunkedArray) -> Any:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])

@@ -1,6 +1,6 @@
-"""The table of very many files, in pages: a lookup reads those of the files that it names, and not the others.
+"""File tables of very many files, in pages: a lookup reads only the pages of the files that it returns.
 
-A file of pages is Arrow IPC files one behind the other, each of some rows of the table, then a directory in JSON that
+The file consists of concatenated Arrow IPC files, each with some rows of the table, then a directory in JSON that
 says where each begins. The last 20 bytes are the directory's length (uint32), its XXH64 (uint64) and the magic.
 """
 
@@ -22,15 +22,15 @@ from ..parts import json_checks as strict
 MAGIC = b"PBFILES2"
 PAGE_ROWS = 4096
 MANY_FILES = 2 * PAGE_ROWS
-"""A table of more files than these is written in pages."""
+"""Tables of more files than this are written in pages."""
 
 _TAIL = struct.Struct("<IQ8s")
 _END_BYTES = 64 * 1024
-_WORTH_THREADS = 1 << 20  # bytes of a table: of fewer, handing them to threads takes longer than unpacking them
+_WORTH_THREADS = 1 << 20  # bytes of a table: below, starting threads takes longer than decompressing
 
 
 class _Page(NamedTuple):
-    """Where a page stands in its file; its checksum, and its rows."""
+    """Location of a page in its file, its checksum, and its number of rows."""
 
     offset: int
     length: int
@@ -39,22 +39,22 @@ class _Page(NamedTuple):
 
 
 class FilePages:
-    """A table's pages, as they stand in an opened file; several threads may read.
+    """Pages of a table in an opened file. Thread-safe.
 
     Parameters
     ----------
-    source : the file, which is kept open for as long as pages are read.
+    source : the file, which stays open while pages are read.
 
     Attributes
     ----------
-    num_files, num_units : of the table.
-    units_a_file : how many each file has, if they are equally many; else 0.
-    constants : {column: its value} of columns that have one value in all rows.
+    num_files, num_units : number of files and units of the table.
+    units_a_file : units per file, if all files have equally many; else 0.
+    constants : {column: value} of columns with one value in all rows.
 
     Raises
     ------
     BrokenIndexError
-        It is no such file, or its directory is not as it was written.
+        It is not such a file, or its directory is damaged.
     StorageError
         It cannot be read.
     """
@@ -83,7 +83,7 @@ class FilePages:
 
     @classmethod
     def of(cls, source: Source) -> FilePages | None:
-        """The pages of a file; None if it ends otherwise, as tables do that are in one piece. Errors as above."""
+        """Open the pages of a file; None if it is a table in one piece. Raises as the constructor."""
         length = min(source.size, _END_BYTES if source.path is None else _TAIL.size)
         end = source.read_at(source.size - length, length)
         if not end.endswith(MAGIC):
@@ -104,23 +104,23 @@ class FilePages:
         try:
             return dict(json.loads(data))
         except (ValueError, TypeError, RecursionError) as error:
-            raise BrokenIndexError("its directory is no JSON", path=source.name) from error
+            raise BrokenIndexError("its directory is not valid JSON", path=source.name) from error
 
     def pages_of(self, numbers: NDArray[np.int64]) -> NDArray[np.intp]:
-        """The pages that files are in, by their numbers."""
+        """Return the pages of files, by their numbers."""
         return np.searchsorted(self._ends, numbers, "right")
 
     def first_of(self, page: int) -> int:
-        """The number of the first file of a page."""
+        """Return the number of the first file of a page."""
         return int(self._ends[page]) - self._pages[page].rows
 
     def read(self, pages: list[int] | None = None) -> list[pa.Table]:
-        """Some pages, or all, side by side where they are far.
+        """Read some pages, or all; concurrently from a remote file.
 
         Raises
         ------
         BrokenIndexError
-            One is not as it was written.
+            A page is damaged.
         StorageError, ConcurrentChangeError
             They cannot be read.
         """
@@ -151,11 +151,11 @@ class FilePages:
 
 
 def write_pages(new: Rewrite, table: pa.Table, num_units: int, constants: dict[str, int]) -> None:
-    """Write a table in pages into a file that is begun.
+    """Write a table in pages to an open file.
 
     Parameters
     ----------
-    table, num_units : of its files, in the order of their units.
+    table, num_units : the table, in the order of the files' units, and their number.
     constants : see `FilePages`.
     """
     pages: list[_Page] = []

@@ -1,4 +1,4 @@
-"""What JSON in an index's files has to be: of the right type, and a number in its range; anything else is an error."""
+"""Checks of JSON values in an index's files: types, and ranges of numbers."""
 
 from __future__ import annotations
 
@@ -10,51 +10,51 @@ from ...errors import shortened
 MOST_HASH = 2**64 - 1
 
 
-def text(told: Any) -> str:
-    """A text that can be a name; ValueError if it is none."""
-    if not isinstance(told, str) or (not told.isascii() and _has_surrogates(told)):
-        raise ValueError(f"{_shown(told)} is no text")
-    return told
+def text(value: Any) -> str:
+    """Return a string that can be a name; raise ValueError for anything else."""
+    if not isinstance(value, str) or (not value.isascii() and _has_surrogates(value)):
+        raise ValueError(f"{_shown(value)} is not a text")
+    return value
 
 
-def _has_surrogates(told: str) -> bool:
+def _has_surrogates(value: str) -> bool:
     try:
-        told.encode("utf-8", "surrogateescape")  # which names of files may have
+        value.encode("utf-8", "surrogateescape")  # which names of files may have
     except UnicodeEncodeError:
         return True
     return False
 
 
-def number(told: Any, most: int = MOST_HASH, least: int = 0) -> int:
-    """A whole number from `least` to `most`; ValueError if it is none."""
-    if type(told) is not int or not least <= told <= most:
-        raise ValueError(f"{_shown(told)} is no number from {least} to {most}")
-    return told
+def number(value: Any, most: int = MOST_HASH, least: int = 0) -> int:
+    """Return an integer from `least` to `most`; raise ValueError for anything else."""
+    if type(value) is not int or not least <= value <= most:
+        raise ValueError(f"{_shown(value)} is not an integer from {least} to {most}")
+    return value
 
 
-def one_of(told: Any, known: Sequence[str]) -> str:
-    """One of some words; ValueError if it is none."""
-    if not isinstance(told, str) or told not in known:
-        raise ValueError(f"{_shown(told)} is none of {', '.join(known)}")
-    return told
+def one_of(value: Any, known: Sequence[str]) -> str:
+    """Return one of some strings; raise ValueError for anything else."""
+    if not isinstance(value, str) or value not in known:
+        raise ValueError(f"{_shown(value)} is not one of {', '.join(known)}")
+    return value
 
 
-def items(told: Any) -> list[Any]:
-    """A list; ValueError if it is none."""
-    if not isinstance(told, list):
-        raise ValueError(f"{_shown(told)} is no list")
-    return told
+def items(value: Any) -> list[Any]:
+    """Return a list; raise ValueError for anything else."""
+    if not isinstance(value, list):
+        raise ValueError(f"{_shown(value)} is not a list")
+    return value
 
 
-def fields(told: Any) -> Mapping[str, Any]:
-    """An object; ValueError if it is none."""
-    if not isinstance(told, dict):
-        raise ValueError(f"{_shown(told)} is no object")
-    return told
+def fields(value: Any) -> Mapping[str, Any]:
+    """Return a JSON object; raise ValueError for anything else."""
+    if not isinstance(value, dict):
+        raise ValueError(f"{_shown(value)} is not an object")
+    return value
 
 
-def _shown(told: Any) -> str:
-    """What was found, shortly: a number may have thousands of digits, more than Python writes."""
-    if isinstance(told, int) and not -(1 << 128) < told < 1 << 128:
+def _shown(value: Any) -> str:
+    """Return a short representation of a value: Python does not format numbers of thousands of digits."""
+    if isinstance(value, int) and not -(1 << 128) < value < 1 << 128:
         return "a number beyond all sizes"
-    return shortened(repr(told), 60)
+    return shortened(repr(value), 60)

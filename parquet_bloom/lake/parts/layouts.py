@@ -1,4 +1,4 @@
-"""The two ways in which a part can be laid out: how each is written, read and merged."""
+"""The two layouts of a part, and the functions that write, read and merge each."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ DEFAULT_VALUES_A_UNIT = 100_000
 _SLOTS_A_BUCKET, _OCCUPANCY = 3, 0.88
 
 
-def settings_of(
+def make_settings(
     layout: str,
     remainder_bits: int | None = None,
     fingerprint_bits: int | None = None,
     expected_values: int | None = None,
     num_buckets: int | None = None,
 ) -> dict[str, Any]:
-    """The settings that an index is made with.
+    """Return the settings of a new index.
 
     Raises
     ------
     ParquetBloomError
-        There is no such layout, or a setting is not one of its own, or out of range.
+        The layout does not exist, or a setting does not apply to it, or is out of range.
     """
     numbers = {
         "remainder_bits": remainder_bits,
@@ -82,8 +82,8 @@ def settings_of(
     raise ParquetBloomError(f"layout is 'postings' or 'cuckoo', not {layout!r}")
 
 
-def columns_of(columns: Any) -> tuple[str, ...]:
-    """The columns of an index as callers give them, one or several; ParquetBloomError if they are none."""
+def parse_columns(columns: Any) -> tuple[str, ...]:
+    """Return a caller's column or columns as a tuple; raise ParquetBloomError if they are invalid."""
     several = not isinstance(columns, str) and isinstance(columns, Iterable)
     names = tuple(columns) if several else (columns,)
     if not names or not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
@@ -92,20 +92,20 @@ def columns_of(columns: Any) -> tuple[str, ...]:
 
 
 def require_granularity(granularity: Any) -> None:
-    """Raise ParquetBloomError if units are to be what they cannot be."""
+    """Raise ParquetBloomError unless the granularity is "file" or "row_group"."""
     if granularity not in ("file", "row_group"):
         raise ParquetBloomError(f"granularity is 'file' or 'row_group', not {granularity!r}")
 
 
 def most_units(layout: str, settings: Mapping[str, Any]) -> int:
-    """So many units a segment has at most."""
+    """Return the largest number of units of a segment."""
     return 2 ** (64 - settings["prefix_bits"]) - 2 if layout == POSTINGS else 2**32 - 2
 
 
 def writer(
     layout: str, settings: Mapping[str, Any], path: str, filesystem: object | None, memory_limit: int
 ) -> PartWriter:
-    """What writes a part."""
+    """Return the writer of a new part."""
     if layout == POSTINGS:
         return PostingsWriter(path, filesystem, settings["prefix_bits"], memory_limit)
     return CuckooWriter(
@@ -118,12 +118,12 @@ def writer(
 
 
 def reader(layout: str, path: str, filesystem: object | None, info: PartInfo, known: Entry | None = None) -> PartReader:
-    """What reads a part, of which a listing may have told something.
+    """Open the reader of a part; `known` is its entry in a listing, if there is one.
 
     Raises
     ------
     BrokenIndexError, StorageError
-        The file is not there, or not the one that was written.
+        The file is missing or damaged.
     """
     if layout == POSTINGS:
         return PostingsReader(
@@ -143,7 +143,7 @@ def merge(
     num_units: int,
     memory_limit: int,
 ) -> PartInfo:
-    """Write one part in place of several; each comes with the new number of every unit, -1 for those dropped."""
+    """Merge parts into one; each comes with the new number of every unit, -1 for dropped ones."""
     if layout == POSTINGS:
         several: Any = parts
         return merge_postings(several, path, filesystem, settings["prefix_bits"], num_units, memory_limit)

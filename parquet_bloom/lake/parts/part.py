@@ -1,7 +1,7 @@
-"""Parts of an index: a column's hashes in some files, in one file that is written once and never changed.
+"""Parts of an index: the hashes of a column in some files, stored in one immutable file.
 
-A part's file is made of sections, behind which a footer says in JSON where each begins and what the part is. Its last
-20 bytes are the footer's length (uint32), its XXH64 (uint64) and the magic, all little-endian.
+A part's file consists of sections, followed by a footer in JSON with the offsets of the sections and the part's
+metadata. The last 20 bytes are the footer's length (uint32), its XXH64 (uint64) and the magic, all little-endian.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _TAIL = struct.Struct("<IQ8s")
 _MAX_FOOTER_BYTES = 1 << 20
 
 END_BYTES = 64 * 1024
-"""Of a distant part that are read when it is opened, and kept: of a small part they may be all that is asked for."""
+"""Bytes at the end of a remote part that are read and cached when it is opened; they may hold all of a small part."""
 
 
 class Section(NamedTuple):
-    """Where a section stands in its file; `checksum`: XXH64 of its bytes, None where they have checks of their own."""
+    """Location of a section in its file; `checksum`: XXH64 of its bytes, None where its contents have checksums."""
 
     offset: int
     length: int
@@ -39,13 +39,13 @@ class Section(NamedTuple):
 
 
 def _section(offset: Any, length: Any, checksum: Any) -> Section:
-    """A place as a footer tells it; ValueError if that is none."""
+    """Read a section's location from a footer; raise ValueError if it is invalid."""
     unchecked = checksum is None
     return Section(strict.number(offset), strict.number(length), None if unchecked else strict.number(checksum))
 
 
 class SectionWriter:
-    """Writes a part's file: sections in turn, then `finish`. Nothing is there before that, and nothing after an error.
+    """Writes a part's file: sections in turn, then `finish`, which creates the file; after an error there is none.
 
     Parameters
     ----------
@@ -67,22 +67,22 @@ class SectionWriter:
         self._rewrite.__exit__(kind, error, trace)
 
     def begin(self, name: str) -> None:
-        """Begin a section that is written piece by piece, and whose bytes have checks of their own."""
+        """Begin a section that is written incrementally, and whose contents have checksums."""
         self._end()
         self._open = name, self._rewrite.tell()
 
     def write(self, data: Any) -> None:
-        """Append to the section that was begun."""
+        """Append to the current section."""
         self._rewrite.write(data)
 
     def add(self, name: str, data: Any) -> None:
-        """A whole section, with its checksum."""
+        """Write a complete section, with its checksum."""
         self._end()
         self._sections[name] = Section(self._rewrite.tell(), memoryview(data).nbytes, hash_one(data))
         self._rewrite.write(data)
 
     def finish(self, kind: str, meta: Mapping[str, Any]) -> int:
-        """Put the file in its place; `kind` and `meta` (JSON) say what the part is. Returns its length in bytes."""
+        """Write the footer with `kind` and `meta` (JSON), and publish the file. Return its length in bytes."""
         self._end()
         footer = json.dumps({"kind": kind, "meta": dict(meta), "sections": self._sections}).encode()
         self._rewrite.write(footer)
@@ -103,19 +103,19 @@ class Sections:
     Parameters
     ----------
     path, filesystem : the file.
-    kind : what it has to be.
-    known : what a listing told of it.
-    end_bytes : how many of its last bytes are worth a request: its footer, and sections that are read right away.
+    kind : expected kind of the part.
+    known : entry of the file in a listing, if there is one.
+    end_bytes : number of last bytes to read at once: the footer, and sections that are needed right away.
 
     Attributes
     ----------
     source : the file.
-    meta : what its writer said of it.
+    meta : metadata from the footer.
 
     Raises
     ------
     BrokenIndexError
-        It is no file of this kind, or not as it was written.
+        It is not a file of this kind, or is damaged.
     StorageError
         It cannot be read.
     """
@@ -150,14 +150,14 @@ class Sections:
             raise
 
     def _keep_end(self, length: int) -> None:
-        """Fetch the end of a distant file at once, if opening it has not."""
+        """Fetch the end of a remote file at once, unless opening it did."""
         source = self.source
         length = min(source.size, length)
         if source.path is None and length > len(source.kept[0]):
             source.keep(source.size - length, source.read_at(source.size - length, length))
 
     def let_go_of_end(self, most_bytes: int) -> None:
-        """Forget what was kept of the end, unless it is little: what is needed of it has been taken."""
+        """Drop the cached end of the file if it is larger than `most_bytes`."""
         if len(self.source.kept[0]) > most_bytes:
             self.source.keep(0, b"")
 
@@ -177,18 +177,18 @@ class Sections:
         return dict(json.loads(footer))
 
     def place(self, name: str) -> Section:
-        """Where a section stands; BrokenIndexError if there is none of the name."""
+        """Return the location of a section; raise BrokenIndexError if there is none of the name."""
         if name not in self._sections:
             raise BrokenIndexError(f"it has no section '{name}'", path=self.source.name)
         return self._sections[name]
 
     def read(self, name: str) -> bytes:
-        """A whole section, checked; see `place`.
+        """Read a complete section and verify its checksum.
 
         Raises
         ------
         BrokenIndexError
-            There is no such section, or it is not as it was written.
+            There is no such section, or it is damaged.
         """
         place = self.place(name)
         data = self.source.read_at(place.offset, place.length)
@@ -202,14 +202,14 @@ class Sections:
 
 @dataclass(frozen=True)
 class PartInfo:
-    """What the manifest says of a part.
+    """Entry of a part in the manifest.
 
     Attributes
     ----------
-    name : of its file.
+    name : name of its file.
     num_bytes : the file's length.
     num_entries : (value, unit) pairs in it.
-    first, last : the hashes that it covers: those whose top 64 bits lie in first..last (both included).
+    first, last : range of the hashes that it covers (both included).
     """
 
     name: str
@@ -221,14 +221,14 @@ class PartInfo:
 
 @dataclass
 class PartMatches:
-    """What a part says of some hashes.
+    """Units in a part that match some hashes.
 
     Attributes
     ----------
-    queries : intp; which of the hashes asked for each finding belongs to, ascending.
-    units : uint32, of the same length: a unit that may hold it. Ascending within a query, each once.
-    unknown : {number of the hash asked for: why nothing can be said of it}; such a value may be in every unit.
-    requests, bytes_read : what it took.
+    queries : intp, the position of the queried hash of each match, ascending.
+    units : uint32, of the same length: a unit that may hold the hash. Ascending within a query, each once.
+    unknown : {position of a queried hash: reason why its units are unknown}; it may be in every unit.
+    requests, bytes_read : cost of the query.
     """
 
     queries: NDArray[np.intp]
@@ -239,29 +239,29 @@ class PartMatches:
 
 
 class PartWriter(ABC):
-    """Makes a part of the values of units (files, or row groups of files), given in the order of the units' numbers."""
+    """Builds a part from the hashes of units (files, or row groups of files), added in the order of unit numbers."""
 
     @abstractmethod
     def add(self, unit: int, hashes: NDArray[np.uint64]) -> None:
-        """Take distinct hashes of a unit, in any order; it may be the same unit again, but no earlier one."""
+        """Add distinct hashes of a unit, in any order; units are added in ascending order, and may be repeated."""
 
     @abstractmethod
     def finish(self, num_units: int) -> PartInfo:
-        """Write the part's file; `num_units` is how many units there are, with and without values."""
+        """Write the part's file; `num_units` is the number of units, with and without values."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of memory and temporary files; may be called again, and without `finish`."""
+        """Free memory and temporary files; may be called again, and without `finish`."""
 
 
 class PartReader(ABC):
-    """Answers from a part's file. Several threads may use one."""
+    """Finds units in a part's file. Thread-safe."""
 
     _source: Source
 
     @property
     def cost(self) -> tuple[int, int]:
-        """Range reads of the file since it was opened, and bytes that came upon them."""
+        """Range reads of the file since it was opened, and their bytes."""
         return self._source.requests, self._source.bytes_read
 
     @abstractmethod
@@ -269,16 +269,16 @@ class PartReader(ABC):
         """Return the units that may hold each hash. A damaged file raises no error: see `PartMatches`."""
 
     def find_one(self, h: int) -> PartMatches:
-        """The same of a single hash."""
+        """Return the units that may hold a single hash; see `find`."""
         return self.find(np.array([h], np.uint64))
 
     @abstractmethod
     def check(self) -> Iterator[str]:
-        """Read the whole part and tell what is wrong with it, a line each."""
+        """Read the complete part and yield its problems, one line each."""
 
     @abstractmethod
     def expected_false(self) -> float:
-        """How many units are expected to be named for a value that is in none of them."""
+        """Return the expected number of false candidate units for an absent value."""
 
     @abstractmethod
     def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Sorting more keys than fit in memory: sorted runs on disk, merged by ranges of keys."""
+"""External sort of keys: sorted runs on disk, merged by ranges of keys."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ _LEAST_KEYS = 1024
 
 
 def sort_once(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Sort keys where they stand; each of them once.
+    """Sort keys in place, and return them without duplicates.
 
-    Not by `np.unique`: it hashes whole numbers by their lower bits, which keys that share a unit, or a value, have in
-    common, and then takes minutes for some million.
+    `np.unique` is not used: it hashes integers by their lower bits, which keys of one unit, or of one value, have in
+    common, and then takes minutes for some millions.
     """
     keys.sort()
     return keys[: squeeze(keys)]
 
 
 class _SortedRun(NamedTuple):
-    """Sorted keys on disk; `samples` is every so many-th of them, the first one included."""
+    """Sorted keys on disk; `samples` has every n-th of them, from the first."""
 
     run: SpillRun
     samples: NDArray[np.uint64]
 
 
 class SortedRuns:
-    """Takes keys in any order, and gives them back sorted, each once.
+    """Sorts keys and drops duplicates, with limited memory.
 
     Parameters
     ----------
-    memory_limit : bytes; five eighths of it are for keys that have come, and less than that when they are given back.
-    folder : where what does not fit is put, see `SpillFile`.
+    memory_limit : bytes; five eighths of it are for added keys, and less during the merge.
+    folder : folder of the spill file, see `SpillFile`.
 
     Attributes
     ----------
-    num_keys : keys that have come, most repetitions left out; exact after `sort` if nothing had to be put aside.
+    num_keys : keys added, without most duplicates; exact after `sort` if nothing was spilled.
     """
 
     def __init__(self, memory_limit: int, folder: str | os.PathLike[str] | None = None):
@@ -62,15 +62,15 @@ class SortedRuns:
         return self._put_aside + self._count
 
     def add(self, keys: NDArray[np.uint64]) -> None:
-        """Take some keys; they are copied."""
+        """Add keys; they are copied."""
         done = 0
         while done < len(keys):
             if self._count == self._room:
                 self._sort_in_memory()
-                if self._count > self._room * 3 // 4:  # few repetitions: there would soon be no room again
+                if self._count > self._room * 3 // 4:  # few duplicates: the buffer would soon be full again
                     self._spill()
             if self._keys is None:
-                self._keys = np.empty(self._room, np.uint64)  # pages that are not written to take no memory
+                self._keys = np.empty(self._room, np.uint64)  # untouched pages take no memory
             count = min(len(keys) - done, self._room - self._count)
             self._keys[self._count : self._count + count] = keys[done : done + count]
             self._count, done = self._count + count, done + count
@@ -83,7 +83,7 @@ class SortedRuns:
         return keys
 
     def _spill(self) -> None:
-        """Put the sorted keys in memory aside."""
+        """Write the sorted keys in memory to disk."""
         assert self._keys is not None
         if self._scratch is None:
             self._scratch = SpillFile(self._folder)
@@ -93,7 +93,7 @@ class SortedRuns:
         self._count = 0
 
     def sort(self) -> Iterator[NDArray[np.uint64]]:
-        """Sort what has come; the keys, in chunks that may be changed by whoever takes them and hold until the next."""
+        """Sort all keys; yield them in chunks, which callers may change and are valid until the next one."""
         keys = self._sort_in_memory()
         if not self._runs:
             return iter([keys] if len(keys) else [])
@@ -103,7 +103,7 @@ class SortedRuns:
         return self._merge()
 
     def _merge(self) -> Iterator[NDArray[np.uint64]]:
-        """Between two bounds lie few enough keys of all runs together, whatever they are: samples tell."""
+        """Merge all runs by ranges; bounds from the samples limit the keys per range, whatever their distribution."""
         samples = np.sort(np.concatenate([run.samples for run in self._runs]))
         step = max(1, self._window // self._step)
         bounds = sort_once(samples[step::step].copy())
@@ -122,7 +122,7 @@ class SortedRuns:
                 yield keys
 
     def _count_below(self, run: _SortedRun, bound: np.uint64) -> int:
-        """How many keys of a run are less than a bound."""
+        """Return how many keys of a run are less than a bound."""
         number = int(np.searchsorted(run.samples, bound))
         if number == 0:
             return 0
@@ -134,7 +134,7 @@ class SortedRuns:
         return self._scratch.get(run.run, first, end - first)
 
     def close(self) -> None:
-        """Let go of memory and disk; may be called again."""
+        """Free memory and disk space; may be called again."""
         self._keys, self._count, self._runs = None, 0, []
         if self._scratch is not None:
             self._scratch.close()

@@ -23,7 +23,7 @@ from ...core.index.postings import squeeze
 from ...errors import ConcurrentChangeError, ParquetBloomError
 from ...hashing.column_type import ColumnType, Kind
 from ...lake.build.segment_builder import part_name
-from ...lake.files.hash_files import OpenedFile, RowGroupResult, pieces
+from ...lake.files.hash_files import OpenedFile, RowGroupResult, hash_files
 from ...lake.parts.layouts import POSTINGS
 from ...lake.parts.part import PartInfo
 from ...lake.parts.postings.writer import write_sorted
@@ -135,7 +135,7 @@ class HashTask:
         entries = [Entry(decode_path(file["path"])) for file in files]
         results = [HashedFile(file["number"], row_groups=max(1, file["row_groups"])) for file in files]
         i = 0
-        for piece in pieces(entries, self.columns, resolve_filesystem(None, self.storage_options), 1):
+        for piece in hash_files(entries, self.columns, resolve_filesystem(None, self.storage_options), 1):
             yield from self._add_row_group(piece, files[i], results[i], sender)
             if piece.last:
                 if piece.opened is not None:

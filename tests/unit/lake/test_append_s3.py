@@ -163,7 +163,7 @@ def test_no_more_waits_in_memory_than_may() -> None:
     fetching_now: set[int] = set()
     sizes = [5, 50, 1, 1, 200, 3, 3]
     tasks: list[Any] = [(number, Chunks(size)) for number, size in enumerate(sizes)]
-    ready = fetching.fetched(iter(tasks), 60)
+    ready = fetching.fetch_ahead(iter(tasks), 60)
     for at, (number, error) in enumerate(ready):
         assert (number, error) == (at, None)
         ahead = [size for (_, chunks), size in zip(tasks, sizes, strict=True) if id(chunks) in fetching_now][at:]

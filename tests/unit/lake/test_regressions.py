@@ -21,7 +21,7 @@ import parquet_bloom
 from parquet_bloom.core.hash.xxh64 import hash_one
 from parquet_bloom.errors import BrokenIndexError, ParquetBloomError, StorageError
 from parquet_bloom.hashing.column_type import from_arrow
-from parquet_bloom.hashing.column_type_json import type_read, type_told
+from parquet_bloom.hashing.column_type_json import type_from_json, type_to_json
 from parquet_bloom.lake.index import LakeIndex
 
 
@@ -444,7 +444,7 @@ def test_types_come_back_from_json_as_they_were():
     types = [pa.int8(), pa.uint64(), pa.string(), pa.binary(), pa.binary(5), pa.date32(), pa.time32("ms")]
     types += [pa.timestamp("us"), pa.timestamp("ns", "UTC"), pa.decimal128(9, 2), pa.float16(), pa.float64(), pa.uuid()]
     for arrow_type in [*types, pa.bool_(), pa.null()]:
-        found = type_read(json.loads(json.dumps(type_told(from_arrow(arrow_type)))))
+        found = type_from_json(json.loads(json.dumps(type_to_json(from_arrow(arrow_type)))))
         assert (found, found.name) == (from_arrow(arrow_type), from_arrow(arrow_type).name)
 
 

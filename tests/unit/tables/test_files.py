@@ -207,9 +207,9 @@ def test_places_that_are_not_understood(tmp_path: Path, delta: Any, path: str) -
 
 def test_absolute_paths_of_a_store_that_nothing_names() -> None:
     with pytest.raises(ParquetBloomError, match="place is not understood"):
-        tables._delta_place("/a/b.parquet", "s3://bucket/t")
-    assert tables._delta_place("a/b%2B.parquet", "s3://bucket") == "s3://bucket/a/b+.parquet"
-    assert tables._delta_place("a.parquet", "/") == "/a.parquet"
+        tables._resolve_delta_path("/a/b.parquet", "s3://bucket/t")
+    assert tables._resolve_delta_path("a/b%2B.parquet", "s3://bucket") == "s3://bucket/a/b+.parquet"
+    assert tables._resolve_delta_path("a.parquet", "/") == "/a.parquet"
 
 
 MAPPED = [

@@ -24,15 +24,15 @@ def merge(
     num_units: int,
     memory_limit: int = MEMORY_LIMIT,
 ) -> PartInfo:
-    """One part of several, without the units that were removed; no hash is needed for it.
+    """Merge parts into one, without removed units; this needs no hashes.
 
     Parameters
     ----------
-    parts : each part with the new number of each of its units, -1 for one that was removed. Where several get the same
-        number, it stands for all of them.
+    parts : parts, each with the new numbers of its units, -1 for removed ones. Units with the same new number are
+        combined.
     path, filesystem : the new part's file.
-    num_units : of the new part.
-    memory_limit : bytes that are used, about; one row of all parts four times over has to fit in any case.
+    num_units : number of units of the new part.
+    memory_limit : approximate bytes; four times one row of all parts has to fit in any case.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def merge(
     def rows() -> Iterator[NDArray[Any]]:
         widest = total + sum(int(reader.first_slots[-1]) for reader, _ in parts)
         step = max(1, min(_PIECE_BYTES, memory_limit // 4) // max(1, 2 * widest * layout.dtype.itemsize))
-        # which slot of all parts, one behind the other, each new slot is
+        # the position of each new slot in the concatenated slots of all parts
         bases = np.concatenate([[0], np.cumsum([int(reader.first_slots[-1]) for reader, _ in parts])])
         breaks = np.ones(len(news), np.bool_)
         starts = bases[from_part] + places

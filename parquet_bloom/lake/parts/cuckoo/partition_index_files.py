@@ -1,16 +1,16 @@
-"""Reading the index files of another program: partition-index by Thomas Peiselt (github.com/dispanser/partition-index).
+"""Read the index files of another program: partition-index by Thomas Peiselt (github.com/dispanser/partition-index).
 
 A folder of it has `partitions.data` and `index/0000000.bucket`, `index/0000001.bucket` and so on. Numbers are
 little-endian:
 
     partitions.data    num_buckets u64, slots u64, number of partitions u64, and each partition:
-                       what it is, its slots a bucket u64, whether it is active u8, and (newer versions) its values u64
-    *.bucket           the 16-bit fingerprints of that bucket, all partitions' slots one behind the other; 0 is a
-                       free slot
+                       its name, its slots per bucket u64, whether it is active u8, and (newer versions) its values u64
+    *.bucket           the 16-bit fingerprints of that bucket, the concatenated slots of all partitions; 0 is a free
+                       slot
 
-What a partition is depends on the program around that library: its benchmarks have the first value and the number of
-consecutive ones, two u64; a text is its length in bytes, u64, and UTF-8. Which of these it is shows by the file's
-length, and by the partitions' slots, which have to be `slots` in all.
+The name depends on the program that uses that library: its benchmarks have the first value and the number of
+consecutive ones, two u64; a text is its length in bytes, u64, and UTF-8. The file's length, and the partitions' slots,
+which have to sum to `slots`, show which of these it is.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _MOST_SLOTS = 1 << 32  # of one partition: more than any bucket file has
 
 
 class SeedPartition(NamedTuple):
-    """A partition as the program describes it.
+    """A partition of such an index.
 
     Attributes
     ----------
     name : (first value, number of values) of consecutive ones, or a text.
-    slots : a bucket.
-    active : False for one that was removed; it is never an answer.
-    num_values : as told; None where the program's version does not tell.
+    slots : slots per bucket.
+    active : False for a removed partition, which lookups never return.
+    num_values : number of values; None where the program's version does not store it.
     """
 
     name: tuple[int, int] | str
@@ -52,7 +52,7 @@ class SeedPartition(NamedTuple):
 
 
 class PartitionIndexFile:
-    """An index that the program wrote, opened for reading. Nothing of it is changed.
+    """An index of that program, opened read-only.
 
     Parameters
     ----------
@@ -60,14 +60,14 @@ class PartitionIndexFile:
 
     Attributes
     ----------
-    partitions : in the program's order.
-    num_buckets : bucket files.
-    num_slots : 16-bit fingerprints in each of them.
+    partitions : partitions in the file's order.
+    num_buckets : number of bucket files.
+    num_slots : number of 16-bit fingerprints in each of them.
 
     Raises
     ------
     BrokenIndexError
-        `partitions.data` is nothing that the program writes.
+        `partitions.data` is not a file of that program.
     StorageError
         It is missing, or cannot be read.
     """
@@ -84,14 +84,14 @@ class PartitionIndexFile:
         self.num_buckets, num_slots, count = _HEADER.unpack_from(data)
         found = _partitions(data, count, num_slots)
         if found is None or not 1 <= self.num_buckets < 1 << 63:
-            raise BrokenIndexError("it is no list of partitions as that program writes it", path=path)
+            raise BrokenIndexError("it is not a list of partitions in the format of that program", path=path)
         self.partitions: list[SeedPartition] = found
         self._first_slots = np.zeros(count + 1, np.int64)
         np.cumsum([partition.slots for partition in found], out=self._first_slots[1:])
         self.num_slots = int(self._first_slots[-1])
 
     def places(self, values: NDArray[np.uint64]) -> tuple[NDArray[np.uint16], NDArray[np.uint64], NDArray[np.uint64]]:
-        """The fingerprint of each value, and its two buckets."""
+        """Return the fingerprint of each value, and its two buckets."""
         values = np.ascontiguousarray(values, np.uint64)
         found = fingerprints(values, *FINGERPRINT_KEYS)
         buckets = np.uint64(self.num_buckets)
@@ -99,16 +99,16 @@ class PartitionIndexFile:
         return found, first, (hash_words(found.astype(np.uint64), 0, 0) - first) % buckets
 
     def lookup(self, values: NDArray[np.uint64]) -> list[list[SeedPartition]]:
-        """The active partitions that may hold each value, in their order, each once.
+        """Return the active partitions that may hold each value, in order, each once.
 
         Parameters
         ----------
-        values : uint64, as the program was given them.
+        values : uint64, as they were given to the program.
 
         Raises
         ------
         BrokenIndexError
-            A bucket's file has not as many fingerprints as the partitions have slots.
+            A bucket's file does not have as many fingerprints as the partitions have slots.
         StorageError
             It is missing, or cannot be read.
         """
@@ -139,7 +139,7 @@ class PartitionIndexFile:
 
 
 def _partitions(data: bytes, count: int, num_slots: int) -> list[SeedPartition] | None:
-    """Read the list in whichever way it comes out even and has the slots in all; None if it does in none."""
+    """Read the list in the encoding that matches its length and total slots; None if none does."""
     left = len(data) - _HEADER.size
     if count > left:  # before anything is made for so many
         return None
@@ -164,14 +164,14 @@ def _collect(records: Iterator[SeedPartition | None]) -> list[SeedPartition] | N
 
 
 def _ranges(data: bytes, tells_values: bool) -> Iterator[SeedPartition | None]:
-    """Partitions that are consecutive values; None for one that cannot be."""
+    """Yield partitions that are ranges of values; None for an invalid one."""
     layout = struct.Struct("<QQQBQ" if tells_values else "<QQQB")
     for first, length, slots, active, *values in layout.iter_unpack(memoryview(data)[_HEADER.size :]):
         yield SeedPartition((first, length), slots, bool(active), *(values or [None])) if active <= 1 else None
 
 
 def _texts(data: bytes, count: int, tells_values: bool) -> Iterator[SeedPartition | None]:
-    """Partitions that have a text for a name; None where they cannot be."""
+    """Yield partitions whose names are texts; None for an invalid one."""
     layout = struct.Struct("<QBQ" if tells_values else "<QB")
     place = _HEADER.size
     for _ in range(count):

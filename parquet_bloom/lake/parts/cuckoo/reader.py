@@ -1,8 +1,8 @@
-"""Parts of the layout "cuckoo": a cuckoo filter a unit, all of the same number of buckets, bucket by bucket.
+"""Read parts of the layout "cuckoo": one cuckoo filter per unit, all with the same number of buckets, bucket by bucket.
 
-Section `rows` has a row a bucket, of equal length, one behind the other: `core.cuckoo.Layout` says what is in one. A
-lookup reads two of them. Section `slots` has for each unit how many slots it has in a row, in `slot_bytes` bytes each.
-What the part is stands in its footer: num_buckets, fingerprint_bits, num_units, num_slots, slot_bytes, num_entries.
+Section `rows` has one row per bucket, all of equal length; `core.index.cuckoo.Layout` defines their contents. A lookup
+reads two of them. Section `slots` has for each unit its number of slots in a row, in `slot_bytes` bytes each. The
+footer has num_buckets, fingerprint_bits, num_units, num_slots, slot_bytes, num_entries.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ from ..part import END_BYTES, PartMatches, PartReader, Sections
 from ..sorted_runs import sort_once
 from .writer import KIND, ROWS, SLOTS
 
-_CHUNK_BYTES = 256 << 10  # of a long row that are read before they are searched: they stay in the near caches
+_CHUNK_BYTES = 256 << 10  # of a long row that are read and then searched, so that they stay in the CPU caches
 _LONG_ROW_BYTES = 1 << 20  # two such rows are worth a second thread
-_AT_ONCE_BYTES = 32 << 20  # of rows that are fetched side by side
+_AT_ONCE_BYTES = 32 << 20  # of rows that are fetched concurrently
 
 _NUMBERS = ("num_buckets", "fingerprint_bits", "num_units", "num_slots", "slot_bytes", "num_entries")
 
 
 class CuckooReader(PartReader):
-    """A part of aligned cuckoo filters, opened. Its units' numbers of slots are in memory, 5 to 12 bytes a unit.
+    """An opened part of aligned cuckoo filters. The slot counts of its units take 5 to 12 bytes per unit in memory.
 
     Parameters
     ----------
     path, filesystem : the part's file.
-    expected_bytes : how long it is, if that is known.
-    known : what a listing told of it.
+    expected_bytes : expected length of the file; None to accept any.
+    known : entry of the file in a listing, if there is one.
 
     Attributes
     ----------
     path : as given.
     layout : number of buckets and of fingerprints' bits.
     num_units, num_entries : units, with and without values; fingerprints in all of them.
-    slots : a bucket, of each unit.
-    first_slots : where each unit's slots begin in a row, and the number of all.
+    slots : slots per bucket of each unit.
+    first_slots : position of each unit's first slot in a row, and the total.
 
     Raises
     ------
     BrokenIndexError
-        It is no such part, or not as it was written; of the rows nothing is known yet.
+        It is not such a part, or is damaged; the rows are not checked here.
     StorageError
         It is missing, or cannot be read.
     """
@@ -87,7 +87,7 @@ class CuckooReader(PartReader):
             raise BrokenIndexError("its footer says what no part of this kind has", path=self.path)
         self.layout = Layout(num_buckets, bits)
         rows, slots = self._sections.place(ROWS), self._sections.place(SLOTS)
-        # the lengths first: what they have to fit is bounded by the file's own
+        # check lengths first: they are bounded by the file's length
         if slots.length != self.num_units * slot_bytes or self.num_slots > rows.length:
             raise BrokenIndexError("its footer and the lengths of its sections contradict each other", path=self.path)
         self._row_bytes = self.layout.row_bytes(self.num_slots)
@@ -102,15 +102,15 @@ class CuckooReader(PartReader):
         np.cumsum(self.slots, out=self.first_slots[1:])
 
     def find(self, hashes: NDArray[np.uint64]) -> PartMatches:
-        """The units that may hold each of some hashes; see `PartMatches`.
+        """Return the units that may hold each of some hashes; see `PartMatches`.
 
-        Local rows are read piece by piece and searched while the pieces are in the near caches, long ones by two
-        threads; others are fetched whole, side by side. Each row is read once, however many of the hashes need it.
+        Local rows are read piece by piece and searched while the pieces are in the CPU caches, long ones by two
+        threads; remote rows are fetched concurrently. Each row is read once, however many of the hashes need it.
         """
         hashes = np.ascontiguousarray(hashes, np.uint64)
         num_queries = len(hashes)
         fingerprints, first, second = self.layout.places(hashes)
-        # what is looked for: each fingerprint once in each row
+        # search for each fingerprint once in each row
         asked = np.concatenate([first, second]).astype(np.uint64) << np.uint64(32)
         asked |= np.concatenate([fingerprints, fingerprints])
         wanted, which = np.unique(asked, return_inverse=True)
@@ -129,7 +129,7 @@ class CuckooReader(PartReader):
         units = np.searchsorted(self.first_slots, slots.astype(self.first_slots.dtype), "right") - 1
         order = np.argsort(numbers, kind="stable")
         units, numbers = units[order], numbers[order]
-        # each query has what was found for it in its first row, and in its second
+        # combine the matches of each query in its first and its second row
         begins = np.searchsorted(numbers, np.arange(len(wanted) + 1))
         counts = np.diff(begins)[which]
         queries = np.repeat(np.arange(len(which)) % max(1, num_queries), counts)
@@ -145,12 +145,12 @@ class CuckooReader(PartReader):
     def _search(
         self, rows: NDArray[np.int64], bounds: NDArray[np.intp], wanted: NDArray[np.uint32]
     ) -> tuple[NDArray[np.int64], NDArray[np.uint32], dict[int, str], int]:
-        """Look in each row for its fingerprints.
+        """Search each row for its fingerprints.
 
         Returns
         -------
-        Slots, which of `wanted` stands in each, the rows (by their place in `rows`) of which nothing can be said, and
-        how many were read.
+        Matching slots, the position in `wanted` of each, the problems of rows (by position in `rows`) that cannot be
+        searched, and the number of rows read.
         """
         pieces: list[tuple[NDArray[np.int64], NDArray[np.uint32]]] = []
         problems: dict[int, str] = {}
@@ -189,7 +189,7 @@ class CuckooReader(PartReader):
             return self._helper
 
     def _scan(self, row: int, wanted: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.uint32]] | str:
-        """What a long row has of some fingerprints, or why nothing can be said."""
+        """Search a long row for fingerprints; return the matches, or the problem."""
         scan = RowScan(self.layout, self.num_slots, wanted)
         offset = self.row_place(row)
         assert isinstance(self._source, LocalSource)
@@ -230,11 +230,11 @@ class CuckooReader(PartReader):
         return f"{self.path}: row {row} does not fit its checksum"
 
     def row_place(self, row: int) -> int:
-        """Where a row begins in the file."""
+        """Return the offset of a row in the file."""
         return self._rows_at + row * self._row_bytes
 
     def read_rows(self, first: int, count: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Fingerprints of some rows, of shape (rows, slots), and which rows are damaged; errors as `Source.read_at`."""
+        """Return fingerprints of shape (rows, slots), and which rows are damaged; raises as `Source.read_at`."""
         data = self._source.read_at(self.row_place(first), count * self._row_bytes)
         return unpack(self.layout, np.frombuffer(data, np.uint8), self.num_slots, first)
 
@@ -268,13 +268,13 @@ class CuckooReader(PartReader):
 
 
 def expected_false(layout: Layout, slots: NDArray[Any], num_entries: int) -> float:
-    """How many units are named for a value that is in none: of 2 buckets' slots, those in use are each alike by chance.
+    """Return the expected number of false candidate units, as used slots of 2 buckets may match by chance.
 
     The two are the same bucket for one value in `num_buckets`.
 
     Parameters
     ----------
-    slots : a bucket, of each unit.
+    slots : slots per bucket of each unit.
     num_entries : slots in use, over all units and buckets.
     """
     total = int(np.sum(slots, dtype=np.int64))

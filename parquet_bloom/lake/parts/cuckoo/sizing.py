@@ -1,7 +1,7 @@
-"""How many buckets, and how long fingerprints, for units of given sizes: what each choice takes, and which is advised.
+"""Choose the number of buckets and the width of fingerprints of cuckoo filters for units of given sizes.
 
 More buckets make rows shorter, until small units have one slot a bucket and most of it is empty; fewer fill their slots
-better. Longer fingerprints make rows longer, and units that are named for nothing rare.
+better. Longer fingerprints make rows longer, and false candidates rare.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from ....core.index.cuckoo import FINGERPRINT_BITS, MOST_BUCKETS
 
 FALSE_UNIT_BYTES = 256 << 10
-"""What a unit that is named for nothing costs, in bytes read: a file is opened, and its filter or a page of it read."""
+"""Cost of a false candidate unit, in bytes read: a file is opened, and its filter or a page of it read."""
 
-_MOST_EXTRA = 1.25  # bytes in all, against the least that fingerprints of that width can do with
-_MOST_SIZES = 2048  # different sizes of units that are looked at; of more, as many evenly chosen
+_MOST_EXTRA = 1.25  # total bytes, relative to the smallest option of that width
+_MOST_SIZES = 2048  # distinct unit sizes to evaluate; more are grouped
 _ROW_CHECKSUM_BYTES = 4
 
 # The share of slots in use at which every second unit needs one more a bucket: measured with `core.cuckoo.Group`.
@@ -29,16 +29,16 @@ _MOST_FULL = 0.998
 
 @dataclass(frozen=True)
 class SizingOption:
-    """A number of buckets and a width of fingerprints, and what they come to.
+    """A number of buckets and a width of fingerprints, with their size and costs.
 
     Attributes
     ----------
     num_buckets, fingerprint_bits : the choice.
-    row_slots : fingerprints in a row: a bucket of every unit.
-    num_bytes : in all.
-    lookup_bytes : that a lookup reads.
-    occupancy : share of the slots in use.
-    false_units : named in a lookup for nothing.
+    row_slots : fingerprints in a row: one bucket of every unit.
+    num_bytes : total bytes.
+    lookup_bytes : bytes that a lookup reads.
+    occupancy : fraction of slots in use.
+    false_units : false candidate units per lookup.
     """
 
     num_buckets: int
@@ -50,19 +50,19 @@ class SizingOption:
     false_units: float
 
     def cost(self, false_unit_bytes: float = FALSE_UNIT_BYTES) -> float:
-        """Bytes that a lookup reads, and what is named for nothing counted as bytes."""
+        """Return the bytes that a lookup reads, plus the cost of false candidates in bytes."""
         return self.lookup_bytes + self.false_units * false_unit_bytes
 
 
 @dataclass(frozen=True)
 class CuckooAdvice:
-    """All choices that were looked at, and the best.
+    """All options that were evaluated, and the best.
 
     Attributes
     ----------
-    num_units, num_values : what is to be indexed.
-    best : the choice advised.
-    choices : by width of fingerprints, then by number of buckets.
+    num_units, num_values : numbers of units and values to index.
+    best : the advised option.
+    choices : all options, by width of fingerprints, then by number of buckets.
     """
 
     num_units: int
@@ -71,12 +71,12 @@ class CuckooAdvice:
     choices: Sequence[SizingOption] = field(repr=False)
 
     def size_against_bytes(self, fingerprint_bits: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """For a plot: fingerprints in a row, and bytes that a lookup reads."""
+        """Return data to plot: fingerprints in a row, and bytes that a lookup reads."""
         some = self._of(fingerprint_bits)
         return np.array([choice.row_slots for choice in some]), np.array([choice.lookup_bytes for choice in some])
 
     def buckets_against_occupancy(self, fingerprint_bits: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """For a plot: buckets, and the share of slots in use."""
+        """Return data to plot: numbers of buckets, and fractions of slots in use."""
         some = self._of(fingerprint_bits)
         return np.array([choice.num_buckets for choice in some]), np.array([choice.occupancy for choice in some])
 
@@ -113,17 +113,17 @@ def advise(
     max_bytes: int | None = None,
     num_buckets: Sequence[int] | None = None,
 ) -> CuckooAdvice:
-    """Look for the number of buckets and the width of fingerprints that make lookups cheap.
+    """Find the number of buckets and the width of fingerprints that make lookups cheap.
 
     The advice is the option with the cheapest lookups (see `SizingOption.cost`) among those that need little more room
     than the smallest option of their width.
 
     Parameters
     ----------
-    sizes : distinct values of each unit.
+    sizes : number of distinct values of each unit.
     fingerprint_bits : widths to choose from.
-    false_unit_bytes : what a unit named for nothing costs, counted as bytes read.
-    max_bytes : the most that the part may have; where no choice stays below, the smallest is advised.
+    false_unit_bytes : cost of a false candidate unit, in bytes read.
+    max_bytes : largest size of the part; if no option is below it, the smallest is advised.
     num_buckets : numbers to choose from; None for a range that fits the sizes.
 
     Raises
@@ -138,7 +138,7 @@ def advise(
         raise ValueError("fingerprints have 8, 12, 16 or 24 bits")
     if num_buckets is not None and not (num_buckets and 1 <= min(num_buckets) <= max(num_buckets) <= MOST_BUCKETS):
         raise ValueError(f"there are 1 to {MOST_BUCKETS} buckets")
-    counts, weights = _different(sizes)
+    counts, weights = _group_sizes(sizes)
     candidates = _candidates(counts) if num_buckets is None else sorted(set(num_buckets))
     choices, allowed = [], []
     for bits in sorted(set(fingerprint_bits)):
@@ -154,9 +154,10 @@ def advise(
 
 
 def expected_slots(sizes: NDArray[np.float64], num_buckets: int) -> NDArray[np.float64]:
-    """How many slots a bucket units of some sizes need on average: one more as soon as one value finds no room.
+    """Return the mean number of slots per bucket that units of some sizes need.
 
-    The load at which that happens lies around what large filters reach, and scatters more with fewer buckets.
+    A unit needs one more slot as soon as one value does not fit. The load at which that happens lies around what large
+    filters reach, and scatters more with fewer buckets.
     """
     first = np.maximum(1, np.ceil(sizes / num_buckets))
     total = first.copy()
@@ -177,10 +178,10 @@ def _full(slots: NDArray[np.float64], num_buckets: int) -> NDArray[np.float64]:
     return full
 
 
-def _different(sizes: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Different sizes, and how many units each stands for."""
+def _group_sizes(sizes: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return distinct sizes, and the number of units with each."""
     counts, weights = np.unique(sizes, return_counts=True)
-    if len(counts) > _MOST_SIZES:  # groups of neighbours, each with its mean: the values in all stay what they are
+    if len(counts) > _MOST_SIZES:  # groups of neighbours, each with its mean, which keeps the total of values
         ordered = np.sort(sizes)
         starts = np.linspace(0, len(ordered), _MOST_SIZES, endpoint=False).astype(np.intp)
         weights = np.diff(np.append(starts, len(ordered)))
@@ -189,7 +190,7 @@ def _different(sizes: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[n
 
 
 def _candidates(counts: NDArray[np.float64]) -> list[int]:
-    """Numbers of buckets from where the smallest units fill a slot to where the largest have few slots."""
+    """Return numbers of buckets, from where small units fill a slot to where the largest have few slots."""
     filled = counts[counts > 0]
     if not len(filled):
         return [1]

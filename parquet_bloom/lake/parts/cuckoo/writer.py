@@ -1,4 +1,4 @@
-"""Making parts of the layout "cuckoo": from hashes, and from other parts."""
+"""Write parts of the layout "cuckoo"."""
 
 from __future__ import annotations
 
@@ -23,19 +23,18 @@ _PIECE_BYTES = 4 << 20  # of rows in the making; less where memory is short
 
 
 class CuckooWriter(PartWriter):
-    """Makes a part of aligned cuckoo filters, one a unit.
+    """Writes a part of aligned cuckoo filters, one per unit.
 
-    Units are built one after the other; when their filters reach the memory's limit, they are turned into pieces of
-    rows and put aside, and at the end each row is put together from its pieces.
+    Units are built one after the other; when their filters reach the memory limit, they are turned into pieces of
+    rows and spilled to disk, and at the end each row is assembled from its pieces.
 
     Parameters
     ----------
     path, filesystem : the part's file.
-    num_buckets : of every unit's filter; `cuckoo_advice.advise` finds a good number.
+    num_buckets : buckets of every unit's filter; `sizing.advise` finds a good number.
     fingerprint_bits : 8, 12, 16 or 24.
-    memory_limit : bytes that are used, about; one unit's filter, and one row of all units three times over, have to fit
-        in any case.
-    scratch : folder for what does not fit; None for where temporary files are.
+    memory_limit : approximate bytes; one unit's filter, and three times one row of all units, have to fit in any case.
+    scratch : folder of the spill file; None for the system's temporary folder.
     """
 
     def __init__(
@@ -95,7 +94,7 @@ class CuckooWriter(PartWriter):
             self._spill()
 
     def _pack_slots(self) -> None:
-        """Numbers of slots as an array: lists take many times as much."""
+        """Convert slot counts to an array, which takes much less memory than a list."""
         if not self._slots_here:
             return
         start = sum(map(len, self._slots))
@@ -106,7 +105,7 @@ class CuckooWriter(PartWriter):
         self._slots_here = []
 
     def _spill(self) -> None:
-        """Put the rows of the units at hand aside."""
+        """Write the rows of the units in memory to disk."""
         if self._scratch is None:
             self._scratch = SpillFile(self._folder)
         width = self._group.num_slots * self._layout.dtype.itemsize
@@ -119,7 +118,7 @@ class CuckooWriter(PartWriter):
         self._group.clear()
 
     def _rows(self) -> Iterator[NDArray[Any]]:
-        """All rows, some at a time."""
+        """Yield all rows, some at a time."""
         width = self._group.num_slots + sum(spilled.num_slots for spilled in self._spilled)
         step = max(1, self._piece_bytes // max(1, width * self._layout.dtype.itemsize))
         for first in range(0, self._layout.num_buckets, step):
@@ -130,7 +129,7 @@ class CuckooWriter(PartWriter):
 
 
 class _Spilled:
-    """Rows of some units that were put aside."""
+    """Rows of some units on disk."""
 
     def __init__(self, scratch: SpillFile, num_slots: int, step: int):
         self._scratch = scratch
@@ -161,9 +160,9 @@ def write_part(
 
     Parameters
     ----------
-    slots : a bucket, of each unit.
-    rows : all of them in their order, some at a time.
-    num_entries : fingerprints in them; None to count them.
+    slots : slots per bucket of each unit.
+    rows : all rows in order, some at a time.
+    num_entries : number of fingerprints; None to count them.
     """
     first = counted = 0
     with SectionWriter(path, filesystem) as out:

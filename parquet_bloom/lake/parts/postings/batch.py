@@ -1,4 +1,4 @@
-"""The hashes of one lookup, sorted, and what is found of them piece by piece."""
+"""Collect the matches of one lookup's hashes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NO_UNITS = np.empty(0, np.uint32)
 
 
 class Batch:
-    """The hashes of one lookup in order, and what was found of them so far."""
+    """The sorted hashes of one lookup, and their matches so far."""
 
     def __init__(self, order: NDArray[np.intp], hashes: NDArray[np.uint64]):
         self.hashes = hashes
@@ -23,7 +23,7 @@ class Batch:
         self._lists: list[tuple[int, int, int]] = []
 
     def give_up(self, first: int, end: int, reason: str) -> None:
-        """Nothing can be said of some hashes."""
+        """Mark a range of hashes as unknown."""
         self.give_up_all(range(first, end), reason)
 
     def give_up_all(self, queries: range | list[int], reason: str) -> None:
@@ -31,14 +31,14 @@ class Batch:
             self._unknown[int(self._order[query])] = reason
 
     def take(self, first: int, queries: NDArray[np.intp], units: NDArray[np.uint32], *lists: NDArray[np.int64]) -> None:
-        """What `core.postings.find` has found; its numbers of hashes count from `first`."""
+        """Add matches of `core.index.postings.find`, which numbers hashes from `first`."""
         self._queries.append(queries + first)
         self._units.append(units)
         for query, offset, length in zip(*(column.tolist() for column in lists), strict=True):
             self._lists.append((query + first, offset, length))
 
     def lists(self) -> list[tuple[int, int, int]]:
-        """(hash, offset, length) of the lists that are wanted."""
+        """Return (hash, offset, length) of the lists of units to read."""
         return self._lists
 
     def take_list(self, queries: list[int], units: NDArray[np.uint32]) -> None:

@@ -1,4 +1,4 @@
-"""Long lists of units as bytes: Roaring bitmaps in their portable form, and a checksum behind.
+"""Serialization of long lists of units: Roaring bitmaps in their portable format, followed by a checksum.
 
 Source: https://github.com/RoaringBitmap/RoaringFormatSpec.
 """
@@ -18,7 +18,7 @@ _SUM_BYTES = 4
 
 
 def pack_units(units: NDArray[np.uint32]) -> bytes:
-    """The bytes of a list of distinct units."""
+    """Serialize a list of distinct units."""
     bitmap = BitMap(array("I", np.ascontiguousarray(units, np.uint32).tobytes()))
     bitmap.run_optimize()
     data: bytes = bitmap.serialize()
@@ -26,18 +26,18 @@ def pack_units(units: NDArray[np.uint32]) -> bytes:
 
 
 def unpack_units(data: bytes, num_units: int) -> NDArray[np.uint32]:
-    """The units of a list, ascending.
+    """Deserialize a list of units, ascending.
 
     Raises
     ------
     BrokenIndexError
-        It is not as it was written, or names a unit that there is none of.
+        It is damaged, or contains a unit out of range.
     """
     bitmap_bytes = data[:-_SUM_BYTES]
     if len(data) < _SUM_BYTES or data[-_SUM_BYTES:] != _checksum(bitmap_bytes):
         raise BrokenIndexError("a list of units does not fit its checksum")
     try:
-        # It stays inside of the bytes, and looks at what came of them before it hands that out.
+        # BitMap.deserialize is bounds-checked and validates its result.
         bitmap = BitMap.deserialize(bitmap_bytes)
         if len(bitmap) and bitmap.max() >= num_units:
             raise BrokenIndexError(f"a list of units names unit {bitmap.max()}, there are {num_units}")

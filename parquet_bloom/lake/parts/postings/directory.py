@@ -1,4 +1,4 @@
-"""Where the blocks of a part begin: in memory if that is little, else read where it is needed."""
+"""Directory of a part's blocks: in memory if it is small, else read as needed."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _TWO = struct.Struct("<qq")
 
 
 class BlockDirectory:
-    """Offsets in a part's blocks: where each block begins, and behind the last where that ends.
+    """Offsets of a part's blocks, and the end of the last one.
 
-    No place is handed out that is not inside of the blocks, or is longer than the largest of them.
+    Ranges are validated: they lie in the section of blocks, and are no longer than the largest block.
 
     Parameters
     ----------
     sections : the part's file.
-    num_blocks : how many blocks there are.
-    largest : length of the largest.
-    most_bytes : what may be kept in memory.
+    num_blocks : number of blocks.
+    largest : length of the largest block.
+    most_bytes : size up to which the directory is kept in memory.
 
     Raises
     ------
     BrokenIndexError
-        There is no such directory, or it is not as it was written.
+        There is no such directory, or it is damaged.
     StorageError
         It cannot be read.
     """
@@ -56,12 +56,12 @@ class BlockDirectory:
         self._lock = threading.Lock()
 
     def place(self, block: int) -> tuple[int, int]:
-        """Where a block begins and ends.
+        """Return the start and the end of a block.
 
         Raises
         ------
         BrokenIndexError, StorageError, TruncatedFileError
-            That cannot be told.
+            The directory cannot be read, or is damaged there.
         """
         if self._data is not None:
             start, end = _TWO.unpack_from(self._data, 8 * block)
@@ -72,7 +72,7 @@ class BlockDirectory:
         return start, end
 
     def places(self, blocks: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """Where blocks begin and end, and which of these places are wrong; see `place`."""
+        """Return the starts and ends of blocks, and which of them are invalid; see `place`."""
         if self._offsets is not None:
             starts, ends = self._offsets[blocks], self._offsets[blocks + 1]
         else:
@@ -82,7 +82,7 @@ class BlockDirectory:
         return starts, ends, self._are_wrong(starts, ends)
 
     def neighbours(self, first: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """The same of blocks that stand one behind the other."""
+        """Return the same for consecutive blocks."""
         if self._offsets is not None:
             offsets = self._offsets[first : first + count + 1]
         else:

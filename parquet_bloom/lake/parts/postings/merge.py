@@ -1,4 +1,4 @@
-"""Several parts of postings become one, as their keys stream by."""
+"""Merge parts of postings by streaming their keys."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def merge(
     memory_limit: int = MEMORY_LIMIT,
     scratch_folder: str | os.PathLike[str] | None = None,
 ) -> PartInfo:
-    """Write one part of several. It covers the hashes from the first that one of them covers to the last.
+    """Merge parts into one, which covers the hashes from the lowest to the highest that they cover.
 
     Parameters
     ----------
-    parts : each with the new number of each of its units, -1 for those that are left out.
+    parts : parts, each with the new numbers of its units, -1 for dropped ones.
     path, filesystem : the new part's file.
-    prefix_bits : at most the least of theirs.
-    num_units : how many units there will be.
+    prefix_bits : bits kept of a hash; at most the smallest of the parts'.
+    num_units : number of units of the new part.
     memory_limit : bytes.
     scratch_folder : see `write_sorted`.
 
@@ -54,17 +54,25 @@ def merge(
         kept = int((remap >= 0).sum()) / max(1, len(remap))
         expected += math.ceil(reader.info.num_entries * kept)
     chunk_bytes = max(1 << 14, memory_limit // (32 * len(parts)))
-    streams = [_renumbered(reader, remap, prefix_bits, chunk_bytes) for reader, remap in parts]
+    streams = [_renumber(reader, remap, prefix_bits, chunk_bytes) for reader, remap in parts]
     first, last = min(reader.info.first for reader, _ in parts), max(reader.info.last for reader, _ in parts)
     return write_sorted(
-        path, filesystem, _merged(streams, prefix_bits), prefix_bits, num_units, first, last, expected, scratch_folder
+        path,
+        filesystem,
+        _merge_streams(streams, prefix_bits),
+        prefix_bits,
+        num_units,
+        first,
+        last,
+        expected,
+        scratch_folder,
     )
 
 
-def _renumbered(
+def _renumber(
     reader: PostingsReader, remap: NDArray[np.int64], prefix_bits: int, chunk_bytes: int
 ) -> Iterator[NDArray[np.uint64]]:
-    """A part's keys with new units and prefixes: sorted by prefix alone."""
+    """Yield a part's keys with new units and prefixes, sorted by prefix only."""
     old = np.uint64(2 ** (64 - reader.prefix_bits) - 1)
     mask = np.uint64(2**64 - 2 ** (64 - prefix_bits))
     for keys in reader.keys(chunk_bytes):
@@ -73,8 +81,8 @@ def _renumbered(
         yield (keys[kept] & mask) | units[kept].astype(np.uint64)
 
 
-def _merged(streams: list[Iterator[NDArray[np.uint64]]], prefix_bits: int) -> Iterator[NDArray[np.uint64]]:
-    """The keys of streams that are sorted by prefix: sorted, each once."""
+def _merge_streams(streams: list[Iterator[NDArray[np.uint64]]], prefix_bits: int) -> Iterator[NDArray[np.uint64]]:
+    """Merge streams of keys that are sorted by prefix; yield sorted keys without duplicates."""
     shift = 64 - prefix_bits
     waiting = [np.empty(0, np.uint64) for _ in streams]
     open_streams = set(range(len(streams)))
@@ -86,7 +94,7 @@ def _merged(streams: list[Iterator[NDArray[np.uint64]]], prefix_bits: int) -> It
                 open_streams.discard(number)
             elif len(chunk):
                 waiting[number] = np.concatenate([waiting[number], chunk])
-        # All keys below the prefix that the stream which is least far has come to are at hand.
+        # All keys below the smallest last prefix of the open streams have been read.
         ends = {n: int(waiting[n][-1]) >> shift if len(waiting[n]) else 0 for n in open_streams}
         bound = min(ends.values()) << shift if ends else LAST_HASH + 1
         ready = []

@@ -1,7 +1,7 @@
-"""Postings: the (hash, unit) pairs of a part, sorted by hash, in blocks that are each one small read.
+"""Read postings: the (hash, unit) pairs of a part, sorted by hash, in blocks of one small read each.
 
-A part's file has the sections `blocks` (see `core.postings`), `hot` (lists of units of values that are in many, see
-`unit_lists`) and `directory` (where each block begins, and behind the last where that ends, uint64).
+A part's file has the sections `blocks` (see `core.index.postings`), `hot` (lists of units of frequent values, see
+`bitmaps`) and `directory` (the offset of each block, and the end of the last one, uint64).
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ _NO_UNITS = np.empty(0, np.uint32)
 
 
 class PostingsReader(PartReader):
-    """A part of postings.
+    """Reader of a part of postings.
 
     Parameters
     ----------
-    path, filesystem : its file.
-    expected_bytes : how long the file has to be.
+    path, filesystem : the part's file.
+    expected_bytes : expected length of the file; None to accept any.
     directory_bytes : a directory up to this size is kept in memory.
-    known : what a listing told of the file.
-    num_entries : how many pairs it should have, which tells about how long its directory is.
+    known : entry of the file in a listing, if there is one.
+    num_entries : expected number of pairs, to estimate the length of the directory.
 
     Attributes
     ----------
-    info : what the part's own footer says of it.
-    num_units : how many units there are, with and without values.
+    info : the part's description from its footer.
+    num_units : number of units, with and without values.
     prefix_bits : bits of each hash that it keeps.
 
     Raises
     ------
     BrokenIndexError
-        It is no such part, or its footer or directory is damaged.
+        It is not such a part, or its footer or directory is damaged.
     StorageError
         It cannot be read.
     """
@@ -102,9 +102,9 @@ class PostingsReader(PartReader):
     # One hash ------------------------------------------------------------------------------------------------------
 
     def find(self, hashes: NDArray[np.uint64]) -> PartMatches:
-        """The units that may hold each of some hashes; none for hashes that the part does not cover.
+        """Return the units that may hold each of some hashes; none for hashes that the part does not cover.
 
-        Never raises for what is wrong with the file: see `PartMatches`.
+        A damaged file raises no error: see `PartMatches`.
         """
         if len(hashes) == 1:
             return self.find_one(int(hashes[0]))
@@ -135,7 +135,7 @@ class PostingsReader(PartReader):
         return str(BrokenIndexError(f"block {block}: {REASONS[status]}", path=self._source.name))
 
     def _list_place(self, offset: int, length: int) -> int:
-        """Where a list stands in the file; BrokenIndexError if it is not among the lists."""
+        """Return the offset of a list in the file; raise BrokenIndexError if it lies outside of its section."""
         if not (0 <= offset <= self._hot.length and length <= self._hot.length - offset):
             raise BrokenIndexError("a list of units is said to lie outside of the lists", path=self._source.name)
         return self._hot.offset + offset
@@ -205,7 +205,7 @@ class PostingsReader(PartReader):
         self._look_up_lists(batch)
 
     def _look_up_lists(self, batch: Batch) -> None:
-        """Read the lists of units that the hashes of a batch have, each once."""
+        """Read the lists of units of a batch's hashes, each once."""
         wanted: dict[tuple[int, int], list[int]] = {}
         for query, offset, length in batch.lists():
             wanted.setdefault((offset, length), []).append(query)
@@ -243,7 +243,7 @@ class PostingsReader(PartReader):
     # All of it -----------------------------------------------------------------------------------------------------
 
     def _pieces(self, chunk_bytes: int) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.uint8]]]:
-        """Neighbouring blocks: the number of the first, where each begins in the bytes, and the bytes."""
+        """Yield consecutive blocks: the number of the first, the offset of each in the bytes, and the bytes."""
         first = 0
         while first < self._directory.num_blocks:
             count = min(self._directory.num_blocks - first, _BLOCKS_AT_ONCE)
@@ -257,7 +257,7 @@ class PostingsReader(PartReader):
             first += count
 
     def keys(self, chunk_bytes: int = 1 << 20) -> Iterator[NDArray[np.uint64]]:
-        """All keys: the top `prefix_bits` bits of hashes, below them units; sorted, in chunks of about so many bytes.
+        """Yield all keys (top `prefix_bits` bits of a hash, then the unit), sorted, in chunks of about `chunk_bytes`.
 
         Raises
         ------
@@ -283,7 +283,7 @@ class PostingsReader(PartReader):
             raise BrokenIndexError(f"it has {count} entries, not {self.info.num_entries}", path=self._source.name)
 
     def check(self) -> Iterator[str]:
-        """Read the whole part and tell what is wrong with it, a line each."""
+        """Read the complete part and yield its problems, one line each."""
         count, lists, complete = 0, [], True
         try:
             self._sections.read("directory")
@@ -313,7 +313,7 @@ class PostingsReader(PartReader):
             yield str(BrokenIndexError(problem, path=self._source.name))
 
     def expected_false(self) -> float:
-        """How many units are expected to be named for a value that is in none, and whose hash the part covers."""
+        """Return the expected number of false candidate units for an absent value whose hash the part covers."""
         covered = (self._last - self._first + 1) / 2**64
         return self.info.num_entries * 2.0**-self.prefix_bits / covered
 

@@ -1,4 +1,4 @@
-"""Writing parts of postings: sorted keys become blocks, long lists of units stand by themselves."""
+"""Write parts of postings: sorted keys are packed into blocks, and long lists of units are stored separately."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LISTS_IN_MEMORY = 1 << 20  # bytes
 
 
 def layout_for(num_entries: int, prefix_bits: int, num_units: int, first: int = 0, last: int = LAST_HASH) -> Layout:
-    """The layout of a part of so many entries, whose hashes lie evenly in a range.
+    """Return the layout of a part with so many entries, whose hashes are evenly distributed in a range.
 
     Raises
     ------
@@ -55,12 +55,12 @@ def layout_for(num_entries: int, prefix_bits: int, num_units: int, first: int = 
 
 
 def most_units(prefix_bits: int) -> int:
-    """How many units a part may have: their numbers stand in the rest of a key, and are uint32."""
+    """Return the largest number of units of a part: their numbers are in the low bits of a key, and are uint32."""
     return int(min(2 ** (64 - prefix_bits), 2**32 - 1))
 
 
 class _HotLists:
-    """Lists of units that wait until the blocks are written, in memory as long as they are few."""
+    """Lists of units, buffered until the blocks are written; spilled to disk if they are large."""
 
     def __init__(self, folder: str | os.PathLike[str] | None):
         self._folder = folder
@@ -71,7 +71,7 @@ class _HotLists:
         self._num_bytes = 0
 
     def put(self, units: NDArray[np.uint64]) -> tuple[int, int]:
-        """Where a list will stand, and its length."""
+        """Add a list; return its offset in the section, and its length."""
         data = pack_units(units.astype(np.uint32))
         place = self._num_bytes, len(data)
         self._num_bytes += len(data)
@@ -98,7 +98,7 @@ class _HotLists:
 
 
 class _Blocks:
-    """Writes the blocks of a part from keys that come sorted."""
+    """Writes the blocks of a part from sorted keys."""
 
     def __init__(self, file: SectionWriter, layout: Layout, num_units: int, first: int, last: int, lists: _HotLists):
         self._file = file
@@ -129,12 +129,12 @@ class _Blocks:
             self._pending.append(piece.copy())
 
     def end(self) -> NDArray[np.int64]:
-        """Write what is left; where the blocks begin, and behind the last where that ends."""
+        """Write the remaining blocks; return the offsets of all blocks, and the end of the last one."""
         self._pack_until(self._end, np.empty(0, np.uint64))
         return np.concatenate([*self._starts, np.array([self.num_bytes], np.int64)])
 
     def _pack_until(self, end: int, more: NDArray[np.uint64]) -> None:
-        """Write the blocks before one, of the keys that wait and some more."""
+        """Write the blocks before `end`, from the pending keys and `more`."""
         keys = np.concatenate([*self._pending, more])
         self._pending = []
         first = 0
@@ -171,17 +171,17 @@ def write_sorted(
     num_entries: int = 0,
     scratch_folder: str | os.PathLike[str] | None = None,
 ) -> PartInfo:
-    """Write a part from keys: the top `prefix_bits` bits of hashes, and below them numbers of units.
+    """Write a part from keys: the top `prefix_bits` bits of a hash, followed by the unit's number.
 
     Parameters
     ----------
     path, filesystem : the part's file.
-    keys : chunks of them, sorted within each and from chunk to chunk, each key once.
+    keys : chunks of keys, sorted within and across chunks, without duplicates.
     prefix_bits : 1 to 40.
-    num_units : how many units there are.
-    first, last : the hashes that the part covers, both included. Where neighbouring parts meet may be anywhere.
-    num_entries : how many keys will come, about; it decides how large blocks are, no more.
-    scratch_folder : see `SpillFile`; it is used where there are many long lists of units.
+    num_units : number of units.
+    first, last : range of the hashes that the part covers, both included.
+    num_entries : approximate number of keys, which determines the size of blocks only.
+    scratch_folder : see `SpillFile`; used if there are many long lists of units.
 
     Raises
     ------
@@ -190,7 +190,7 @@ def write_sorted(
     StorageError
         It cannot be written.
     ValueError
-        Keys are not sorted, or not of the units and hashes that they should be of.
+        Keys are not sorted, or have a unit or hash out of range.
     """
     try:
         layout = layout_for(num_entries, prefix_bits, num_units, first, last)
@@ -217,14 +217,14 @@ def write_sorted(
 
 
 class PostingsWriter(PartWriter):
-    """Makes a part of postings.
+    """Writes a part of postings.
 
     Parameters
     ----------
     path, filesystem : the part's file.
     prefix_bits : bits kept of a hash, 1 to 40.
-    memory_limit : bytes that keys and what is made of them may take; a few MiB are needed beside them.
-    scratch_folder : where what does not fit in memory is put, see `SpillFile`.
+    memory_limit : bytes for keys; a few MiB more are needed.
+    scratch_folder : folder of the spill file, see `SpillFile`.
     """
 
     def __init__(
@@ -235,7 +235,7 @@ class PostingsWriter(PartWriter):
         memory_limit: int = MEMORY_LIMIT,
         scratch_folder: str | os.PathLike[str] | None = None,
     ):
-        layout_for(0, prefix_bits, 0)  # refuses what cannot be, before the work
+        layout_for(0, prefix_bits, 0)  # raises for invalid arguments before any work
         self._path, self._filesystem, self._prefix_bits, self._folder = path, filesystem, prefix_bits, scratch_folder
         self._mask = np.uint64(2**64 - 2 ** (64 - prefix_bits))
         self._runs = SortedRuns(memory_limit, scratch_folder)
