@@ -379,8 +379,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory, server: FaultServer) -> Pat
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parquet_bloom.storage.objects.s3.client._TIMEOUT", 0.15, raising=False)
-    monkeypatch.setattr("parquet_bloom.storage.objects.s3.client.MAX_ATTEMPTS", 1, raising=False)
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
     redaction.forget()
