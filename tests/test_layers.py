@@ -235,6 +235,21 @@ def circles(sources: dict[str, str]) -> list[list[str]]:
     return groups
 
 
+def mutual_folders(sources: dict[str, str]) -> list[tuple[str, str]]:
+    """Return the pairs of folders, neither inside the other, that import each other."""
+    packages = {module_of(path) for path in sources if path.endswith("__init__.py")}
+
+    def folder_of(module: str) -> str:
+        return module if module in packages else module.rpartition(".")[0]
+
+    pairs = {(folder_of(module), folder_of(name)) for module, names in import_graph(sources).items() for name in names}
+    return sorted(
+        (one, other)
+        for one, other in pairs
+        if one < other and (other, one) in pairs and not other.startswith(f"{one}.")
+    )
+
+
 def folder_sizes(sources: dict[str, str]) -> Counter[str]:
     """Return the number of modules in each folder, without `__init__` and the stubs and headers of modules."""
     modules = {
@@ -258,6 +273,16 @@ def test_the_package_keeps_to_its_layers() -> None:
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
     assert circles(package_sources()) == []
+
+
+def test_folders_beside_each_other_import_one_way() -> None:
+    assert mutual_folders(package_sources()) == []
+
+
+def test_two_folders_that_import_each_other_are_seen() -> None:
+    sources = {"d/__init__.py": "", "d/a.py": "from ..e import x", "e/__init__.py": "", "e/b.py": "from ..d.a import y"}
+    found = mutual_folders({f"{PACKAGE}/{path}": source for path, source in sources.items()})
+    assert found == [(f"{PACKAGE}.d", f"{PACKAGE}.e")]
 
 
 def test_no_folder_is_too_large_to_survey() -> None:

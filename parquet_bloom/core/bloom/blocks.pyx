@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 import numpy as np
 
-from .block cimport block_check, block_of, num_blocks_of
+from ..block cimport block_check, block_of, num_blocks_of
 
 
 def locate_blocks(const int64_t[::1] num_bytes not None, const uint64_t[::1] hashes not None):

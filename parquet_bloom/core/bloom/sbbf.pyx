@@ -12,7 +12,7 @@ from libc.string cimport memcpy
 
 from threading import Lock
 
-from .block cimport check_hash, num_blocks_of
+from ..block cimport check_hash, num_blocks_of
 from .scalar cimport ANY, FLOATS, INTEGERS, NEVER, NO_FORM, STRINGS, UNSURE, ZERO, Answer, Scalars, hash_scalar
 from ..hash.xxh64 cimport hash_bytes
 

@@ -3,7 +3,7 @@ from libc.string cimport memcpy
 
 import numpy as np
 
-from ..bloom.block cimport block_check, block_insert, block_of, num_blocks_of
+from ..block cimport block_check, block_insert, block_of, num_blocks_of
 from ..keys cimport (
     FIXED, HASHES, INLINE_BYTES, INLINE_START, OFFSETS32, OFFSETS64, Keys, KeySpan, View, is_valid, offset_of, view_of
 )

@@ -24,7 +24,7 @@ from ...metadata.footer import Leaf
 from ...predicate.statistics import ColumnShape
 from ...storage import Entry, Source, is_local, open_source
 from ...util.threads import in_order
-from ..build.fetching import FetchedChunks, Fetching, fetch_ahead
+from .fetching import FetchedChunks, Fetching, fetch_ahead
 
 FindLeaf = Callable[[str, Sequence[Leaf], str | None], Leaf]
 

@@ -29,7 +29,7 @@ from ...predicate.tree import (
     NotIn,
 )
 from ...redaction import without_secrets
-from ..plan.connect import is_connect
+from ..session.connect import is_connect
 from ..session.fallback import CannotPush, log
 from ..session.fields import Field, find_field, iter_types
 from ..session.settings import ignores_case, is_set

@@ -16,17 +16,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ...util.progress import Bar
+from ..session.connect import is_connect
 
 R = TypeVar("R")
 
 _POLL_SECONDS = 0.25
 _CANCEL_SECONDS = 5.0  # longest that an interrupted caller waits for Spark to end the job
 _FAILURES = (PySparkException, Py4JError, OSError)
-
-
-def is_connect(spark: SparkSession) -> bool:
-    """Whether a session uses Spark Connect, and has no JVM."""
-    return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def run_with_progress(spark: SparkSession, label: str, files: int, tasks: int, job: Callable[[], R]) -> R:

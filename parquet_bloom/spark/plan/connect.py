@@ -6,17 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from ..session.fallback import CannotPush
 from ..session.settings import setting
 
 _MAX_FILTERS = 100
-
-
-def is_connect(spark: SparkSession) -> bool:
-    """Return True if a session is a client of a Spark Connect server, without a JVM."""
-    return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 @dataclass(frozen=True)

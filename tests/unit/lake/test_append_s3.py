@@ -17,7 +17,7 @@ import pytest
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.file import values
-from parquet_bloom.lake.build import fetching
+from parquet_bloom.lake.files import fetching
 from parquet_bloom.lake.index import LakeIndex
 
 FILES, ROWS, GROUP = 6, 12_000, 2_000
