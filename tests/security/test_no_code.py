@@ -137,7 +137,7 @@ def test_what_is_pickled_is_loaded_in_two_places_alone() -> None:
                 if _called(node) != "Unpickler" and ast.unparse(node.func).partition(".")[0] not in PICKLERS:
                     continue
                 loads.append((path.name, ast.unparse(node.args[0])))
-    assert loads == [("index_job.py", "bytes(row['data'])"), ("run.py", "found[number]")]
+    assert loads == [("index_job.py", "bytes(row['data'])"), ("run.py", "outcomes[number]")]
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ cdef extern from *:
     #endif
     }
 
-    /* Read a range; return 0, or -1 if the file ends before its end, or the errno of the system. */
+    /* Read a range; return 0, or -1 if the file ends before its end, or an errno. */
     static int pb_read_all(int descriptor, uint8_t* to, int64_t length, int64_t offset) {
     #ifdef _WIN32 /* there is no pread; libc.py raises an error before */
         (void)descriptor; (void)to; (void)offset;
@@ -157,7 +157,7 @@ def read_scattered(
     Raises
     ------
     OSError
-        If a read fails, with the errno of the system.
+        If a read fails, with its errno.
     ValueError
         The ranges do not fill `out`.
     """
