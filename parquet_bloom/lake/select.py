@@ -228,10 +228,10 @@ class IndexPruner:
             self.bytes_read += found.bytes_read
         if found.unknown:
             self.doubts.update(dict.fromkeys(found.unknown.values()))
-            return ProbeResult(np.ones(len(question.places), np.bool_))
+            return ProbeResult(np.ones(len(question.positions), np.bool_))
         maybe = np.zeros(segment.info.num_units, np.bool_)
         maybe[found.units] = True
-        return ProbeResult(maybe[units[question.places]])
+        return ProbeResult(maybe[units[question.positions]])
 
 
 def _match_columns(names: Sequence[str], indexed: Sequence[str], ignore_case: bool) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Decide from statistics alone (bounds, null counts, Bloom filters) whether a row group can have matching rows.
+"""Decide from bounds, null counts and Bloom filters whether a row group can have matching rows.
 
 Each leaf is possible or impossible, with a reason. AND is impossible if one of its children is, OR if all of them are.
 Whatever is unknown is possible, so that no matching row is ever lost. Many row groups are evaluated at once, as arrays.
@@ -24,6 +24,8 @@ from .tree import (
     Compare,
     Connective,
     Contains,
+    Equal,
+    In,
     IsNotNull,
     IsNull,
     Leaf,
@@ -63,12 +65,12 @@ class FilterProbe:
     Attributes
     ----------
     column : the column of the filters.
-    places : positions of the containers to probe (intp array); each has a filter.
+    positions : of the containers to probe (intp array); each has a filter.
     hashes : hashes of the keys (uint64 array).
     """
 
     column: str
-    places: NDArray[np.intp]
+    positions: NDArray[np.intp]
     hashes: NDArray[np.uint64]
 
 
@@ -104,7 +106,7 @@ class _Evaluation:
     columns: Mapping[str, PruningStatisticsArray | None]
     count: int
     spans: dict[int, tuple[NDArray[np.intp], NDArray[np.intp]]] = field(default_factory=dict)  # by the leaf's id
-    denied: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
+    denied_by_filters: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
     problems: dict[int, dict[int, str]] = field(default_factory=dict)
 
 
@@ -145,7 +147,7 @@ class PruningPredicate:
         self,
         columns: Mapping[str, PruningStatisticsArray | None],
         count: int,
-        ask: Callable[[list[FilterProbe]], Sequence[ProbeResult]] | None = None,
+        probe_filters: Callable[[list[FilterProbe]], Sequence[ProbeResult]] | None = None,
     ) -> NDArray[np.int32]:
         """Evaluate the predicate for many containers at once: row groups or pages in which each column is of one type.
 
@@ -153,8 +155,9 @@ class PruningPredicate:
         ----------
         columns : statistics of each column of the predicate; None for a column that the files do not have.
         count : number of containers.
-        ask : returns the results of filter probes, in their order. It is called at most once, with all probes; these
-            cover only containers that bounds and null counts leave possible. None if there are no filters.
+        probe_filters : returns the results of filter probes, in their order. It is called at most once, with all
+            probes; these cover only containers that bounds and null counts leave possible. None if there are no
+            filters.
 
         Returns
         -------
@@ -163,17 +166,17 @@ class PruningPredicate:
         evaluation = _Evaluation(columns, count)
         # Bounds first: they cost nothing, and save probes of what they rule out.
         verdicts = self._evaluate(evaluation)
-        probes = self._make_probes(evaluation, verdicts) if ask is not None else []
+        probes = self._make_probes(evaluation, verdicts) if probe_filters is not None else []
         if not probes:
             return verdicts
-        assert ask is not None
-        for (leaf, probe), result in zip(probes, ask([probe for _, probe in probes]), strict=True):
-            denied = evaluation.denied.setdefault(id(leaf), np.zeros(count, np.bool_))
-            denied[probe.places[~result.maybe]] = True
+        assert probe_filters is not None
+        for (leaf, probe), result in zip(probes, probe_filters([probe for _, probe in probes]), strict=True):
+            denied = evaluation.denied_by_filters.setdefault(id(leaf), np.zeros(count, np.bool_))
+            denied[probe.positions[~result.maybe]] = True
             problems = evaluation.problems.setdefault(id(leaf), {})
             problems.update(
                 (i, problem)
-                for i, problem, maybe in zip(probe.places.tolist(), result.problems, result.maybe, strict=False)
+                for i, problem, maybe in zip(probe.positions.tolist(), result.problems, result.maybe, strict=False)
                 if problem and maybe
             )
         return self._evaluate(evaluation)
@@ -241,8 +244,11 @@ class PruningPredicate:
             self._evaluate_compare(leaf, column, verdicts)
         elif isinstance(leaf, NotEqual | NotIn):
             self._evaluate_not_equal(leaf, column, verdicts)
-        else:
+        elif isinstance(leaf, Equal | In | Contains):
             self._evaluate_equal(leaf, column, verdicts, evaluation)
+        else:  # a new kind of leaf must not be taken for an equality
+            verdicts[:] = self._number_verdict(Verdict(True, doubts=(f"{name}: statistics cannot decide {leaf}",)))
+            return verdicts
         nothing = "has no element in any row" if isinstance(leaf, Contains) else "is null in every row"
         self._rule_out(verdicts, column.has_values == NO, "nulls", f"{name} {nothing}")
         return verdicts
@@ -269,7 +275,7 @@ class PruningPredicate:
             doubts[i] = (*doubts.get(i, ()), f"{name}: {problem}")
         for i, messages in doubts.items():
             verdicts[i] = self._number_verdict(Verdict(True, doubts=messages))
-        denied = evaluation.denied.get(id(leaf))
+        denied = evaluation.denied_by_filters.get(id(leaf))
         if denied is not None and denied.any():
             reason = f"{name} is absent by its filter"
             some = last - first < len(literals.values)

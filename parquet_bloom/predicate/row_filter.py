@@ -30,6 +30,8 @@ from .tree import (
     Compare,
     Connective,
     Contains,
+    Equal,
+    In,
     IsNotNull,
     IsNull,
     Leaf,
@@ -122,6 +124,7 @@ def _evaluate_stored_leaf(column: StoredColumn, leaf: Leaf, timezone: str) -> pa
         return ordered.compare_stored(column.values, column.column_type, leaf, timezone)
     if isinstance(leaf, Contains):
         raise PredicateError(f"{column.column_type} is not a list", column=leaf.column)
+    _require_equality(leaf)
     if not leaf.literals:
         return _make_constant(len(column.values), False)
     forms: list[bytes] = []
@@ -132,6 +135,12 @@ def _evaluate_stored_leaf(column: StoredColumn, leaf: Leaf, timezone: str) -> pa
         forms.extend(stored_forms(coerced.values, column.column_type))
     probes = pa.array(forms, column.values.type)
     return _apply_null_literal(leaf, [_equals_any(chunk, probes, False) for chunk in column.values.chunks])
+
+
+def _require_equality(leaf: Leaf) -> None:
+    """Raise PredicateError for a kind of leaf that this module does not know: it must not be taken for an equality."""
+    if not isinstance(leaf, Equal | In):
+        raise PredicateError(f"{leaf} cannot be evaluated on rows", column=leaf.column)
 
 
 def _evaluate_leaf(
@@ -151,6 +160,7 @@ def _evaluate_leaf(
         return _make_constant(num_rows, None)
     if isinstance(leaf, Compare):
         return ordered.compare([_decode(chunk) for chunk in column.chunks], _unwrap_type(column.type), leaf, timezone)
+    _require_equality(leaf)
     key = number, column.type
     if key not in probe_cache:
         probe_cache[key] = _coerce_literals(literals, column.type, leaf.column, timezone)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...errors import BrokenFilterError, ParquetBloomError
+from ...errors import BrokenFilterError, ParquetBloomError, UnsupportedTypeError
 from ...metadata.filter_header import write_header
 from ...metadata.footer import Footer, Leaf
 from ...redaction import shown_redacted
@@ -31,6 +31,9 @@ from .rewrite import (
     write_footer,
 )
 from .tail_layout import Sink, Tail, cut_tail, keep_tail
+
+_DUCKDB_INTERVALS = b"duckdb.interval_bloom_filter"
+_CONVERTED_INTERVAL = 21
 
 Progress = Callable[[int, int], None]
 """Called with (column chunks done, column chunks in total)."""
@@ -154,6 +157,23 @@ def embed(
     return report
 
 
+def _refuse_duckdb_intervals(file: BloomFile, leaves: Iterable[Leaf]) -> None:
+    """Raise UnsupportedTypeError if DuckDB would probe new filters by other bytes than those that are stored.
+
+    A footer with this key makes DuckDB 2.0 probe filters of INTERVAL columns by a normalised form, in which 30 days are
+    a month. Filters of the stored bytes would hide rows from it.
+    """
+    if _DUCKDB_INTERVALS not in file.footer.key_value_metadata:
+        return
+    for leaf in leaves:
+        if leaf.converted == _CONVERTED_INTERVAL:
+            problem = (
+                "an INTERVAL column of a file by DuckDB gets no filter: DuckDB would probe it by normalised intervals "
+                f"(its footer has the key {_DUCKDB_INTERVALS.decode()}), and miss rows"
+            )
+            raise UnsupportedTypeError(problem, path=file.path, column=leaf.name)
+
+
 class _EmbedJob:
     """The filters to build and to keep, and the resulting layout of the file's tail.
 
@@ -183,6 +203,7 @@ class _EmbedJob:
         replaced = {(row_group, plan.leaf.index) for row_group, plan in self.todo}
         if self.todo:
             refuse_filters_beyond(file, replaced)
+            _refuse_duckdb_intervals(file, [plan.leaf for _, plan in self.todo])
         if self.todo and (replace or keep_footer):
             tail = keep_tail if keep_footer else cut_tail
             self.tail = tail(file, file.chunks(), replaced)

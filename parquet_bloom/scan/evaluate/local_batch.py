@@ -307,15 +307,15 @@ class _BatchRead:
 
     def _probe_filters(self, probes: list[FilterProbe]) -> list[ProbeResult]:
         self._read_headers([probe for probe in probes if len(probe.hashes) <= MAX_KEYS])
-        results = [ProbeResult(np.ones(len(probe.places), np.bool_)) for probe in probes]
+        results = [ProbeResult(np.ones(len(probe.positions), np.bool_)) for probe in probes]
         probed: list[tuple[int, NDArray[np.intp]]] = []  # the probe, and which of its row groups
         files, offsets = [], []
         for i, probe in enumerate(probes):
-            file_numbers = np.searchsorted(self._ends, probe.places, "right")
+            file_numbers = np.searchsorted(self._ends, probe.positions, "right")
             starts, num_bytes, problems = self._batch.filters(probe.column)
-            starts, num_bytes = starts[probe.places], num_bytes[probe.places]
+            starts, num_bytes = starts[probe.positions], num_bytes[probe.positions]
             if problems:
-                results[i] = ProbeResult(results[i].maybe, [problems[at] for at in probe.places.tolist()])
+                results[i] = ProbeResult(results[i].maybe, [problems[at] for at in probe.positions.tolist()])
             members = np.flatnonzero(num_bytes > 0)
             if len(probe.hashes) > MAX_KEYS:
                 self._usable[file_numbers] = False
@@ -343,11 +343,11 @@ class _BatchRead:
         """Read the headers of filters that are probed for the first time."""
         unread_headers: list[tuple[int, int, ColumnStatistics]] = []  # file, row group, column
         for probe in probes:
-            file_numbers = np.searchsorted(self._ends, probe.places, "right")
-            unread = np.flatnonzero(self._batch.filters(probe.column)[1][probe.places] == UNREAD)
+            file_numbers = np.searchsorted(self._ends, probe.positions, "right")
+            unread = np.flatnonzero(self._batch.filters(probe.column)[1][probe.positions] == UNREAD)
             if len(unread):
                 self._batch.forget_filters(probe.column)
-            for number, place in zip(file_numbers[unread].tolist(), probe.places[unread].tolist(), strict=True):
+            for number, place in zip(file_numbers[unread].tolist(), probe.positions[unread].tolist(), strict=True):
                 file = self._files[number]
                 row_group = place - int(self._ends[number]) + len(file.statistics.num_rows)
                 column = file.statistics.columns[probe.column]

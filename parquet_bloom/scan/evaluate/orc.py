@@ -192,7 +192,7 @@ class _FilterProber:
         self._row_groups = [file.row_groups[row_group] for row_group in row_groups.tolist()]
 
     def __call__(self, probes: list[FilterProbe]) -> list[ProbeResult]:
-        probed = [[self._row_groups[i] for i in probe.places.tolist()] for probe in probes]
+        probed = [[self._row_groups[i] for i in probe.positions.tolist()] for probe in probes]
         keys = {
             (leaf.column_id, row_group.stripe): (leaf, row_group.stripe)
             for probe, row_groups in zip(probes, probed, strict=True)

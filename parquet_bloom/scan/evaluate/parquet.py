@@ -67,7 +67,7 @@ def make_filter_prober(file: BloomFile, statistics: FileStatistics) -> FilterPro
     """Return a function that probes the filters of one file, all of a step at once."""
 
     def probe_filters(probes: list[FilterProbe]) -> list[ProbeResult]:
-        chunks_of_probes = [find_filters(file, statistics, probe.column, probe.places) for probe in probes]
+        chunks_of_probes = [find_filters(file, statistics, probe.column, probe.positions) for probe in probes]
         file.read_headers(chunk for chunks in chunks_of_probes for chunk in chunks)
         pairs = [
             (chunk, probe.hashes) for chunks, probe in zip(chunks_of_probes, probes, strict=True) for chunk in chunks

@@ -110,7 +110,7 @@ def select_rows(
     def probe_filters(probes: list[FilterProbe]) -> list[ProbeResult]:
         return [
             ProbeResult(
-                columns[probe.column].zone_index.check(segments.zones[probe.column][probe.places], probe.hashes)
+                columns[probe.column].zone_index.check(segments.zones[probe.column][probe.positions], probe.hashes)
             )
             for probe in probes
         ]

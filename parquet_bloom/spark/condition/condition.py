@@ -391,6 +391,8 @@ def _coerce_literals(node: Node, fields: Mapping[str, Field], coerce: Coerce) ->
             return item
         if isinstance(item, Compare | NotEqual | NotIn):
             return IsNotNull(item.column)
+        if not isinstance(item, Equal | In | Contains):  # a new kind of leaf must not be taken for an equality
+            raise CannotPush(f"{item} is not supported")
         data_type = fields[item.column].type
         if isinstance(item, Contains) and isinstance(data_type, ArrayType):
             data_type = data_type.elementType

@@ -31,6 +31,7 @@ from ...predicate.tree import (
     NotIn,
     Or,
 )
+from ..session.fallback import CannotPush
 from ..session.fields import Field
 from .comparison import Comparison, Literal
 from .terms import Spelling, join_spellings, negate
@@ -112,7 +113,9 @@ def _spell_leaf(item: Leaf, field: Field, stamp: str) -> Spelling:
         assert isinstance(opposite, Leaf)
         return negate(_spell_leaf(opposite, field, stamp))
     literals = [Literal(_spell_literal(value, stamp)) for value in item.literals]
-    operator = item.operator if isinstance(item, Compare) else _OPERATORS[type(item)]
+    operator = item.operator if isinstance(item, Compare) else _OPERATORS.get(type(item))
+    if operator is None:
+        raise CannotPush(f"{item} is not supported")
     return Comparison(operator, field.name, literals).spell(field)
 
 

@@ -28,6 +28,7 @@ from ...predicate.tree import (
     Compare,
     Connective,
     Contains,
+    Equal,
     In,
     IsNotNull,
     IsNull,
@@ -124,6 +125,8 @@ def _make_exact(item: Leaf, field: Field, zone: _NamedZone) -> Node:
         return item
     if isinstance(item, NotEqual | NotIn):
         return IsNotNull(item.column)
+    if not isinstance(item, Compare | Equal | In | Contains):  # a new kind of leaf must not be taken for an equality
+        raise CannotPush(f"{item} is not supported")
     data_type = field.type
     if isinstance(item, Contains) and isinstance(data_type, ArrayType):
         data_type = data_type.elementType

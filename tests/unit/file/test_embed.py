@@ -795,3 +795,36 @@ def test_odd_names(tmp_path, name):
     assert parquet_bloom.verify(path, data=True).ok
     with parquet_bloom.open(path) as file:
         assert file.filter(0, shown).check(["a", "b", "c"]).tolist() == [True, True, False]
+
+
+def test_intervals_of_a_file_that_duckdb_probes_in_its_own_form(tmp_path: Path) -> None:
+    """DuckDB looks for 40 days as a month and 10 days where the footer says so: a filter of 40 days hid the row."""
+    duckdb = pytest.importorskip("duckdb")
+    path = tmp_path / "a.parquet"
+    rows = "SELECT to_days(40 + (range % 500)::INT) iv, range id FROM range(4096)"
+    duckdb.sql(f"COPY ({rows}) TO '{path}' (ROW_GROUP_SIZE 2048)")
+
+    def count(days: int) -> int:
+        return duckdb.sql(f"SELECT count(*) FROM '{path}' WHERE iv = INTERVAL '{days} days'").fetchall()[0][0]
+
+    expected = {days: count(days) for days in range(40, 540, 25)}
+    assert 0 not in expected.values()
+    before = path.read_bytes()
+    with parquet_bloom.open(path) as file:
+        declared = b"duckdb.interval_bloom_filter" in file.footer.key_value_metadata
+    assert declared
+    for replace in (False, True):
+        with pytest.raises(errors.UnsupportedTypeError, match="normalised intervals"):
+            parquet_bloom.embed(path, ["id", "iv"], replace=replace)
+    assert path.read_bytes() == before
+    parquet_bloom.embed(path, ["id"], replace=True)  # other columns get theirs
+    assert {days: count(days) for days in expected} == expected
+
+
+def test_intervals_of_a_file_without_that_key_get_filters(tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    path = tmp_path / "a.parquet"
+    rows = "SELECT to_days(40 + (range % 500)::INT) iv FROM range(4096)"
+    duckdb.sql(f"COPY ({rows}) TO '{path}' (ROW_GROUP_SIZE 2048, WRITE_BLOOM_FILTER false)")
+    assert len(parquet_bloom.embed(path, ["iv"]).filters) == 2
+    assert duckdb.sql(f"SELECT count(*) FROM '{path}' WHERE iv = INTERVAL '40 days'").fetchall() == [(9,)]

@@ -7,13 +7,19 @@ import decimal
 import math
 import pickle
 import uuid
+from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from support.cases import each_case
 
 from parquet_bloom.errors import ParquetBloomError, PredicateError
+from parquet_bloom.hashing.column_type import from_arrow
 from parquet_bloom.predicate import parse
+from parquet_bloom.predicate.pruning import PruningPredicate
+from parquet_bloom.predicate.row_filter import row_mask
+from parquet_bloom.predicate.statistics import PruningStatistics
 from parquet_bloom.predicate.tree import (
     And,
     Connective,
@@ -213,3 +219,27 @@ def test_no_depth_is_too_deep():
     assert columns(node) == {"a", "b"}
     assert str(node)
     assert fold(node, lambda leaf: 0, lambda connective, depths: 1 + max(depths)) == 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class _Unknown(Leaf):
+    """A kind of leaf that nothing but the tree knows."""
+
+    column: str
+    value: int
+
+    @property
+    def literals(self) -> tuple[Any, ...]:
+        return (self.value,)
+
+    def __str__(self) -> str:
+        return f"{self.column} ~ {self.value}"
+
+
+def test_a_new_kind_of_leaf_is_not_taken_for_an_equality() -> None:
+    """A leaf that a module does not know is possible for pruning, and an error on rows: as `=` it would lose rows."""
+    leaf = _Unknown("a", 3)
+    statistics = PruningStatistics(from_arrow(pa.int64()), True, 5, 9)
+    assert PruningPredicate(leaf).decide({"a": statistics}).possible
+    with pytest.raises(PredicateError, match="a ~ 3"):
+        row_mask(pa.table({"a": [1, 3]}), leaf)

@@ -231,7 +231,7 @@ def test_extents_hold_what_was_added() -> None:
 
 
 def test_extents_are_bounded() -> None:
-    extents = Extents(most=3)
+    extents = Extents(max_extents=3)
     for number in range(5):
         extents.add(number * 100, b"x" * 10)
     assert [offset for offset, _ in extents.items()] == [200, 300, 400]
