@@ -60,10 +60,10 @@ def _chunks_of(values: Any, arrow_type: pa.DataType | None) -> Iterator[pa.Array
         # Arrow has no arrays of foreign byte order.
         yield pa.array(values.astype(values.dtype.newbyteorder("="), copy=False), arrow_type)
     elif isinstance(values, list | tuple):
-        found = pa.array(values, arrow_type)
-        if pa.types.is_timestamp(found.type) and any(getattr(value, "nanosecond", 0) for value in values):
-            found = pa.array(values, pa.timestamp("ns", found.type.tz))  # of pandas: Arrow infers microseconds
-        yield found
+        array = pa.array(values, arrow_type)
+        if pa.types.is_timestamp(array.type) and any(getattr(value, "nanosecond", 0) for value in values):
+            array = pa.array(values, pa.timestamp("ns", array.type.tz))  # of pandas: Arrow infers microseconds
+        yield array
     else:
         raise FilterTypeError(f"values of type {type(values).__name__} are not Arrow data, NumPy arrays or lists")
 
@@ -334,10 +334,10 @@ def hash_values(values: Any, type: pa.DataType | None = None) -> np.ndarray:
     -----
     Source: Parquet format, BloomFilter.md and Encodings.md (PLAIN, without the length in front of BYTE_ARRAY).
     """
-    found = [hash_array(array) for array in chunks_of(values, type)]
-    if len(found) == 1:
-        return found[0]
-    return np.concatenate(found) if found else np.empty(0, np.uint64)
+    hashes = [hash_array(array) for array in chunks_of(values, type)]
+    if len(hashes) == 1:
+        return hashes[0]
+    return np.concatenate(hashes) if hashes else np.empty(0, np.uint64)
 
 
 def leaf_values(array: pa.Array) -> pa.Array:

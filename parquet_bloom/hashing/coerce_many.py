@@ -26,15 +26,15 @@ def coerce_all(literals: Sequence[Any], column_type: ColumnType, timezone: str) 
     ----------
     literals, column_type, timezone : as in `coerce.coerce`.
     """
-    found = _at_once(literals, column_type) if len(literals) > 1 else None
-    if found is None:
-        found = set()
+    coerced_values = _at_once(literals, column_type) if len(literals) > 1 else None
+    if coerced_values is None:
+        coerced_values = set()
         for literal in literals:
             coerced = coerce(literal, column_type, timezone)
             if coerced.unknown is not None:
                 return [], coerced.unknown
-            found.update(coerced.values)
-    return sorted(found), None
+            coerced_values.update(coerced.values)
+    return sorted(coerced_values), None
 
 
 def _at_once(given: Sequence[Any], column_type: ColumnType) -> set[Any] | None:

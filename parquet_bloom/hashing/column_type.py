@@ -144,8 +144,8 @@ def from_parquet(
     if logical:
         member, parameters = next(iter(logical.items())) if len(logical) == 1 else (-1, {})
         parameters = parameters if isinstance(parameters, dict) else {}
-        known = _annotated(physical, length, member, parameters)
-        return known or ColumnType(physical, Kind.UNKNOWN, length, name="UNKNOWN")
+        annotated = _annotated(physical, length, member, parameters)
+        return annotated or ColumnType(physical, Kind.UNKNOWN, length, name="UNKNOWN")
     return _plain(physical, length)
 
 
@@ -160,7 +160,7 @@ def _plain(physical: str, length: int | None) -> ColumnType:
 
 def _annotated(physical: str, length: int | None, member: int, parameters: Mapping[int, Any]) -> ColumnType | None:
     """Return the type for a LogicalType's union member; None when it does not fit the physical type."""
-    whole = {"INT32": 32, "INT64": 64}.get(physical)
+    width = {"INT32": 32, "INT64": 64}.get(physical)
     if member in (1, 4, 12, 13) and physical == "BYTE_ARRAY":
         kind = Kind.BYTES if member == 13 else Kind.STRING
         return ColumnType(physical, kind, name={1: "STRING", 4: "ENUM", 12: "JSON", 13: "BSON"}[member])
@@ -178,16 +178,16 @@ def _annotated(physical: str, length: int | None, member: int, parameters: Mappi
             return ColumnType(physical, Kind.DECIMAL, length, precision=precision, scale=scale, name=name)
     if member == 6 and physical == "INT32":
         return ColumnType(physical, Kind.DATE, length, name="DATE")
-    if member in (7, 8) and whole:
+    if member in (7, 8) and width:
         unit = next(iter(parameters[2]), None) if isinstance(parameters.get(2), dict) else None
-        if unit in _UNIT_MEMBERS and (whole == 64) == (member == 8 or unit != 1):
+        if unit in _UNIT_MEMBERS and (width == 64) == (member == 8 or unit != 1):
             utc = parameters.get(1) is True
             kind = Kind.TIME if member == 7 else Kind.TIMESTAMP
             name = f"{kind.name}({_UNIT_MEMBERS[unit]}{',UTC' if utc else ''})"
             return ColumnType(physical, kind, length, unit=_UNIT_MEMBERS[unit], utc=utc, name=name)
-    if member == 10 and whole:
+    if member == 10 and width:
         bits, signed = parameters.get(1), parameters.get(2) is True
-        if isinstance(bits, int) and bits in (8, 16, 32, 64) and bits <= whole and (bits == 64) == (whole == 64):
+        if isinstance(bits, int) and bits in (8, 16, 32, 64) and bits <= width and (bits == 64) == (width == 64):
             name = f"{'' if signed else 'U'}INT_{bits}"
             return ColumnType(physical, Kind.INTEGER, length, bits=bits, signed=signed, name=name)
     if member == 11:  # UNKNOWN: every value is null

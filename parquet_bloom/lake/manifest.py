@@ -296,20 +296,22 @@ def _segment_to_json(segment: SegmentInfo) -> dict[str, Any]:
     }
 
 
-def _parse_lake(told: Mapping[str, Any]) -> Mapping[str, Any]:
+def _parse_lake(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return how the live files are listed, as `listing.list_lake` takes it."""
-    places = {kind: where for kind, where in told.items() if kind != OUTSIDE}
-    if len(places) > 1 or told.get(OUTSIDE, True) is not True:
+    locations = {kind: where for kind, where in fields.items() if kind != OUTSIDE}
+    if len(locations) > 1 or fields.get(OUTSIDE, True) is not True:
         raise ValueError("a lake is one of paths, delta and iceberg")
-    for kind, where in places.items():
-        for place in strict.items(where) if strict.one_of(kind, ("paths", "delta", "iceberg")) == "paths" else [where]:
-            strict.text(place)
-    return told
+    for kind, where in locations.items():
+        for location in (
+            strict.items(where) if strict.one_of(kind, ("paths", "delta", "iceberg")) == "paths" else [where]
+        ):
+            strict.text(location)
+    return fields
 
 
-def _parse_slice(told: Mapping[str, Any]) -> PartInfo:
-    numbers = (strict.number(told[name]) for name in ("num_bytes", "num_entries", "first", "last"))
-    return PartInfo(strict.text(told["name"]), *numbers)
+def _parse_slice(fields: Mapping[str, Any]) -> PartInfo:
+    numbers = (strict.number(fields[name]) for name in ("num_bytes", "num_entries", "first", "last"))
+    return PartInfo(strict.text(fields["name"]), *numbers)
 
 
 def _require_all_hashes(slices: tuple[PartInfo, ...]) -> tuple[PartInfo, ...]:
@@ -320,10 +322,10 @@ def _require_all_hashes(slices: tuple[PartInfo, ...]) -> tuple[PartInfo, ...]:
     return slices
 
 
-def _parse_segment(told: Mapping[str, Any], columns: tuple[str, ...]) -> SegmentInfo:
-    num_files = strict.number(told["num_files"], _MOST_UNITS)
-    num_units = strict.number(told["num_units"], _MOST_UNITS)
-    bitmap = b64decode(strict.text(told["removed"]), validate=True)
+def _parse_segment(fields: Mapping[str, Any], columns: tuple[str, ...]) -> SegmentInfo:
+    num_files = strict.number(fields["num_files"], _MOST_UNITS)
+    num_units = strict.number(fields["num_units"], _MOST_UNITS)
+    bitmap = b64decode(strict.text(fields["removed"]), validate=True)
     removed = np.array(pyroaring.BitMap.deserialize(bitmap) if bitmap else (), np.int64)
     if len(removed) and removed[-1] >= num_files:
         raise BrokenIndexError(f"file {removed[-1]} of a segment of {num_files} files is said to be removed")
@@ -335,6 +337,6 @@ def _parse_segment(told: Mapping[str, Any], columns: tuple[str, ...]) -> Segment
             strict.text(part["meaning"]),
             _require_all_hashes(tuple(map(_parse_slice, strict.items(part["slices"])))),
         )
-        for part in strict.items(told["parts"])
+        for part in strict.items(fields["parts"])
     )
-    return SegmentInfo(strict.text(told["name"]), strict.text(told["files"]), num_files, num_units, parts, removed)
+    return SegmentInfo(strict.text(fields["name"]), strict.text(fields["files"]), num_files, num_units, parts, removed)

@@ -94,9 +94,9 @@ class TableFiles:
         leaf = find_leaf(leaves, self.columns[column], path)
         if column in self.ids:
             depth = column.count(".")  # both names have as many parts
-            found = leaf.nodes[depth].get(_FIELD_ID) if depth < len(leaf.nodes) else None
-            if found != self.ids[column] and not (found is None and self.unnumbered and _without_ids(leaves)):
-                problem = f"the file's column of that name has field id {found}, the table's {self.ids[column]}"
+            field_id = leaf.nodes[depth].get(_FIELD_ID) if depth < len(leaf.nodes) else None
+            if field_id != self.ids[column] and not (field_id is None and self.unnumbered and _without_ids(leaves)):
+                problem = f"the file's column of that name has field id {field_id}, the table's {self.ids[column]}"
                 raise UnknownColumnError(problem, path=path, column=column)
         return leaf
 
@@ -133,7 +133,7 @@ def delta_files(
         options = {name: _text(value) for name, value in (storage_options or {}).items()}
         table = DeltaTable(os.fspath(path), version=version, storage_options=options or None)
         adds = pa.table(table.get_add_actions())
-        found = list(zip(adds["path"].to_pylist(), adds["size_bytes"].to_pylist(), strict=True))
+        entries = list(zip(adds["path"].to_pylist(), adds["size_bytes"].to_pylist(), strict=True))
         metadata, schema = table.metadata(), json.loads(table.schema().to_json())
         features = table.protocol().reader_features or ()
         uri, number = str(table.table_uri), int(table.version())
@@ -141,7 +141,7 @@ def delta_files(
         raise StorageError.wrap(error, "cannot read the Delta table", path) from error
     try:
         root = _resolve_delta_path(uri.rstrip("/") or "/", None)
-        files = sorted(TableFile(_resolve_delta_path(name, root), int(size)) for name, size in found)
+        files = sorted(TableFile(_resolve_delta_path(name, root), int(size)) for name, size in entries)
         if not outside:
             require_inside((file.path for file in files), root)
         mode = metadata.configuration.get("delta.columnMapping.mode", "none")
@@ -203,7 +203,7 @@ def iceberg_files(
             schema = schemas.get(snapshot.schema_id, schema)
         mapping = table.name_mapping()
         if given is not None and not outside:  # a catalog's tables are where the catalog says
-            require_metadata_inside(table, snapshot, given, lambda place: _resolve_iceberg_path(place, given))
+            require_metadata_inside(table, snapshot, given, lambda path: _resolve_iceberg_path(path, given))
         tasks = [] if snapshot is None else list(table.scan(snapshot_id=snapshot.snapshot_id).plan_files())
     except ParquetBloomError:
         raise
@@ -211,26 +211,36 @@ def iceberg_files(
         raise StorageError.wrap(error, "cannot read the Iceberg table", name or "") from error
     if snapshot_id is not None and snapshot is None:
         raise ParquetBloomError(f"it has no snapshot {snapshot_id}", path=name)
-    files, told, deletes = {}, {}, set()
+    files, partition_values, deletes = {}, {}, set()
     for task in tasks:
         data = task.file
         if str(getattr(data.file_format, "value", data.file_format)).upper() != "PARQUET":
             raise ParquetBloomError(f"its file {data.file_path} is no Parquet file", path=name)
-        place = _resolve_iceberg_path(data.file_path, name)
-        files[place] = int(data.file_size_in_bytes)
-        told[place] = iceberg_values(data, table.specs(), schema)
+        path = _resolve_iceberg_path(data.file_path, name)
+        files[path] = int(data.file_size_in_bytes)
+        partition_values[path] = iceberg_values(data, table.specs(), schema)
         if task.delete_files:
-            deletes.add(place)
+            deletes.add(path)
     columns, ids = iceberg_names(schema, [*schemas.values(), schema], mapping)
     root = _resolve_iceberg_path(table.location().rstrip("/") or "/", name)
     version = None if snapshot is None else int(snapshot.snapshot_id)
-    found = sorted(TableFile(*item) for item in files.items())
+    table_files = sorted(TableFile(*item) for item in files.items())
     if not outside:
         require_inside(files, root)
     number, unnumbered = str(table.metadata.table_uuid), mapping is not None
-    taken = frozenset(deletes)
+    deleted_from = frozenset(deletes)
     return TableFiles(
-        "iceberg", number, version, root, found, columns, ids, unnumbered, outside=outside, deletes=taken, told=told
+        "iceberg",
+        number,
+        version,
+        root,
+        table_files,
+        columns,
+        ids,
+        unnumbered,
+        outside=outside,
+        deletes=deleted_from,
+        told=partition_values,
     )
 
 
@@ -261,9 +271,9 @@ def _resolve_delta_path(name: str, root: str | None) -> str:
     if url and "?" not in name and "#" not in name and not name.lower().startswith("file:"):
         return url[1] + unquote(url[2] or "", errors="strict")
     # An absolute path without a scheme does not say which store it belongs to.
-    known = root is not None and not (path.startswith("/") and _URL.fullmatch(root))
+    has_root = root is not None and not (path.startswith("/") and _URL.fullmatch(root))
     leads_on = any(part in ("", ".", "..") or "\0" in part for part in path.removeprefix("/").split("/"))
-    if not known or _SCHEME.match(name) or leads_on:
+    if not has_root or _SCHEME.match(name) or leads_on:
         raise ParquetBloomError(f"it has a file {name!r}, whose place is not understood")
     return path if path.startswith("/") else f"{(root or '').rstrip('/')}/{path}"
 

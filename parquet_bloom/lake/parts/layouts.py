@@ -84,8 +84,8 @@ def make_settings(
 
 def parse_columns(columns: Any) -> tuple[str, ...]:
     """Return a caller's column or columns as a tuple; raise ParquetBloomError if they are invalid."""
-    several = not isinstance(columns, str) and isinstance(columns, Iterable)
-    names = tuple(columns) if several else (columns,)
+    is_list = not isinstance(columns, str) and isinstance(columns, Iterable)
+    names = tuple(columns) if is_list else (columns,)
     if not names or not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
         raise ParquetBloomError("columns are one or more different names")
     return names
@@ -117,8 +117,8 @@ def writer(
     )
 
 
-def reader(layout: str, path: str, filesystem: object | None, info: PartInfo, known: Entry | None = None) -> PartReader:
-    """Open the reader of a part; `known` is its entry in a listing, if there is one.
+def reader(layout: str, path: str, filesystem: object | None, info: PartInfo, entry: Entry | None = None) -> PartReader:
+    """Open the reader of a part; `entry` is its entry in a listing, if there is one.
 
     Raises
     ------
@@ -127,10 +127,10 @@ def reader(layout: str, path: str, filesystem: object | None, info: PartInfo, kn
     """
     if layout == POSTINGS:
         return PostingsReader(
-            path, filesystem, info.num_bytes, known=known, num_entries=min(info.num_entries, info.num_bytes)
+            path, filesystem, info.num_bytes, entry=entry, num_entries=min(info.num_entries, info.num_bytes)
         )
     if layout == CUCKOO:
-        return CuckooReader(path, filesystem, info.num_bytes, known)
+        return CuckooReader(path, filesystem, info.num_bytes, entry)
     raise BrokenIndexError(f"layout {layout!r} is not known", path=path)
 
 

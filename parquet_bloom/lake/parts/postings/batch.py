@@ -46,7 +46,7 @@ class Batch:
             self._queries.append(np.full(len(units), query, np.intp))
             self._units.append(units)
 
-    def found(self, requests: int, bytes_read: int) -> PartMatches:
+    def make_matches(self, requests: int, bytes_read: int) -> PartMatches:
         if not self._queries:
             return PartMatches(_NO_QUERIES, _NO_UNITS, self._unknown, requests, bytes_read)
         queries, units = self._order[np.concatenate(self._queries)], np.concatenate(self._units)

@@ -44,8 +44,8 @@ class BlockDirectory:
     def __init__(self, sections: Sections, num_blocks: int, largest: int, most_bytes: int = MOST_BYTES):
         self.num_blocks = num_blocks
         self._source = sections.source
-        self._section = sections.place("directory")
-        self._num_bytes = sections.place("blocks").length
+        self._section = sections.section("directory")
+        self._num_bytes = sections.section("blocks").length
         self._largest = largest
         if self._section.length != 8 * (num_blocks + 1):
             problem = f"its directory has {self._section.length} bytes, {num_blocks} blocks need {8 * (num_blocks + 1)}"
@@ -55,7 +55,7 @@ class BlockDirectory:
         self._pages: OrderedDict[int, bytes] = OrderedDict()
         self._lock = threading.Lock()
 
-    def place(self, block: int) -> tuple[int, int]:
+    def find(self, block: int) -> tuple[int, int]:
         """Return the start and the end of a block.
 
         Raises
@@ -71,8 +71,8 @@ class BlockDirectory:
             raise self.wrong(block)
         return start, end
 
-    def places(self, blocks: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the starts and ends of blocks, and which of them are invalid; see `place`."""
+    def find_many(self, blocks: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the starts and ends of blocks, and which of them are invalid; see `find`."""
         if self._offsets is not None:
             starts, ends = self._offsets[blocks], self._offsets[blocks + 1]
         else:
