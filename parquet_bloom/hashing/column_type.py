@@ -144,12 +144,12 @@ def from_parquet(
     if logical:
         member, parameters = next(iter(logical.items())) if len(logical) == 1 else (-1, {})
         parameters = parameters if isinstance(parameters, dict) else {}
-        annotated = _annotated(physical, length, member, parameters)
+        annotated = _parse_annotation(physical, length, member, parameters)
         return annotated or ColumnType(physical, Kind.UNKNOWN, length, name="UNKNOWN")
-    return _plain(physical, length)
+    return _make_plain(physical, length)
 
 
-def _plain(physical: str, length: int | None) -> ColumnType:
+def _make_plain(physical: str, length: int | None) -> ColumnType:
     if physical == "INT96":
         return ColumnType(physical, Kind.TIMESTAMP, length, unit="ns")
     if physical in ("INT32", "INT64"):
@@ -158,7 +158,9 @@ def _plain(physical: str, length: int | None) -> ColumnType:
     return ColumnType(physical, kinds.get(physical, Kind.BYTES), length)
 
 
-def _annotated(physical: str, length: int | None, member: int, parameters: Mapping[int, Any]) -> ColumnType | None:
+def _parse_annotation(
+    physical: str, length: int | None, member: int, parameters: Mapping[int, Any]
+) -> ColumnType | None:
     """Return the type for a LogicalType's union member; None when it does not fit the physical type."""
     width = {"INT32": 32, "INT64": 64}.get(physical)
     if member in (1, 4, 12, 13) and physical == "BYTE_ARRAY":
@@ -250,7 +252,7 @@ def from_arrow(arrow_type: pa.DataType) -> ColumnType:
         return from_parquet("FIXED_LEN_BYTE_ARRAY", arrow_type.byte_width)
     if types.is_null(arrow_type):
         return from_parquet("INT32", logical={11: {}})
-    raise UnsupportedTypeError(f"values of Arrow type {arrow_type} have no plain encoding of their own")
+    raise UnsupportedTypeError(f"values of Arrow type {arrow_type} have no plain encoding")
 
 
 def integer_range(column_type: ColumnType) -> tuple[int, int]:
@@ -313,14 +315,16 @@ def decode(stored: bytes, column_type: ColumnType) -> Domain | None:
     return stored
 
 
-def ordered(column_type: ColumnType) -> bool:
+def is_ordered(column_type: ColumnType) -> bool:
     """Return whether min_value and max_value of such a column bound its domain values."""
     return column_type.physical != "INT96" and column_type.kind is not Kind.UNKNOWN
 
 
-def legacy_ordered(column_type: ColumnType) -> bool:
+def is_legacy_ordered(column_type: ColumnType) -> bool:
     """Return whether the deprecated min and max, which compare signed, bound such a column's domain values."""
-    return column_type.signed and column_type.physical in ("INT32", "INT64", "FLOAT", "DOUBLE") and ordered(column_type)
+    return (
+        column_type.signed and column_type.physical in ("INT32", "INT64", "FLOAT", "DOUBLE") and is_ordered(column_type)
+    )
 
 
 def is_nan(value: Domain) -> bool:

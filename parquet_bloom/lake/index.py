@@ -211,7 +211,7 @@ class LakeIndex:
         manifest: Manifest | None = None,
         tables: Mapping[str, FileTable] = {},
     ) -> None:
-        """Refresh, given the newest manifest and file tables that are not in the state yet, if they are known."""
+        """Refresh, given the newest manifest and file tables that are not in the state yet, if the caller has them."""
         with self._changing:
             segments_by_name = {segment.info.name: segment for segment in self._state.segments}
             manifest, segments, listing = self._open_current(segments_by_name, {**self._tables, **tables}, manifest)
@@ -487,7 +487,7 @@ class LakeIndex:
             len(state.segments),
             manifest.num_files,
             sum(segment.info.num_units for segment in state.segments),
-            len(live.unindexed) if live.judged else None,
+            len(live.unindexed) if live.listed else None,
             live.changed if self._checks_liveness else None,
             live.gone if self._checks_liveness else None,
             entries,
@@ -498,7 +498,7 @@ class LakeIndex:
         )
 
     def check(self, sample: int = 0, progress: Progress | None = None) -> CheckReport:
-        """Read the whole index, and a sample of files, and report all problems.
+        """Read the complete index, and a sample of files, and report all problems.
 
         Parameters
         ----------
@@ -535,10 +535,8 @@ def _require_no_overwriting(folder: Folder, manifest: Manifest) -> None:
         manifests.write(folder, manifest)
     except IndexInUseError:
         return
-    folder.delete([manifests.name_of(manifest.number)])
-    problem = (
-        "the store overwrites objects although it was asked not to (If-None-Match): an index would not be safe there"
-    )
+    folder.delete([manifests.manifest_name(manifest.number)])
+    problem = "the store overwrites objects in spite of If-None-Match: an index would not be safe there"
     raise StorageError(problem, path=folder.path)
 
 

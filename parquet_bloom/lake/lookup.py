@@ -80,7 +80,7 @@ def parse_literals(values: Any, column: str) -> list[Any]:
     return literals
 
 
-_NO_HASH = "a value cannot be told from others"
+_NO_HASH = "a value cannot be distinguished from others"
 
 
 def hash_literals(literals: Sequence[Any], column_type: ColumnType, timezone: str) -> Probes:

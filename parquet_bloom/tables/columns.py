@@ -52,7 +52,7 @@ def iceberg_names(schema: Any, schemas: Sequence[Any], mapping: Any) -> tuple[di
     for each in schemas:
         for _, physical, number in _iceberg_columns(each.fields, (), ()):
             ever.setdefault(number, set()).add(physical)
-    for number, path in _mapped_names(mapping or (), [()]):
+    for number, path in _list_mapped_names(mapping or (), [()]):
         ever.setdefault(number, set()).add(path)
     columns = _iceberg_columns(schema.fields, (), ())
     return map_names((column for column in columns if len(ever[column[2]]) == 1), only_plain=True)
@@ -88,9 +88,9 @@ def _iceberg_columns(fields: Any, above: Path, above_in_files: Path) -> Iterator
             yield from _iceberg_columns(column.field_type.fields, path, in_files)
 
 
-def _mapped_names(fields: Any, above: Sequence[Path]) -> Iterator[tuple[int | None, Path]]:
+def _list_mapped_names(fields: Any, above: Sequence[Path]) -> Iterator[tuple[int | None, Path]]:
     """Yield (field id, path) of each name in a table's name mapping, which applies to files without field ids."""
     for each in fields:
         paths = [(*path, name) for path in above for name in each.names]
         yield from ((each.field_id, path) for path in paths)
-        yield from _mapped_names(each.fields, paths)
+        yield from _list_mapped_names(each.fields, paths)

@@ -128,9 +128,9 @@ def delta_files(
     try:
         from deltalake import DeltaTable
     except ImportError:
-        raise _missing("Delta", "deltalake", "delta", path) from None
+        raise _make_missing_error("Delta", "deltalake", "delta", path) from None
     try:
-        options = {name: _text(value) for name, value in (storage_options or {}).items()}
+        options = {name: _format_setting(value) for name, value in (storage_options or {}).items()}
         table = DeltaTable(os.fspath(path), version=version, storage_options=options or None)
         adds = pa.table(table.get_add_actions())
         entries = list(zip(adds["path"].to_pylist(), adds["size_bytes"].to_pylist(), strict=True))
@@ -146,7 +146,7 @@ def delta_files(
             require_inside((file.path for file in files), root)
         mode = metadata.configuration.get("delta.columnMapping.mode", "none")
         if mode not in ("none", "name", "id"):
-            raise ParquetBloomError(f"its column mapping is '{mode}', which is not known here")
+            raise ParquetBloomError(f"its column mapping is '{mode}', which is not supported")
         columns, ids = map_names(delta_columns(schema, mode, (), ()), only_plain=mode == "id")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ParquetBloomError(f"its log cannot be understood: {error!r}", path=path) from error
@@ -189,7 +189,7 @@ def iceberg_files(
     try:
         from pyiceberg.table import Table
     except ImportError:
-        raise _missing("Iceberg", "pyiceberg", "iceberg", name) from None
+        raise _make_missing_error("Iceberg", "pyiceberg", "iceberg", name) from None
     if name is None and not isinstance(table, Table):
         raise ParquetBloomError(f"an Iceberg table is a pyiceberg Table or a path, not {type(table).__name__}")
     try:
@@ -215,7 +215,7 @@ def iceberg_files(
     for task in tasks:
         data = task.file
         if str(getattr(data.file_format, "value", data.file_format)).upper() != "PARQUET":
-            raise ParquetBloomError(f"its file {data.file_path} is no Parquet file", path=name)
+            raise ParquetBloomError(f"its file {data.file_path} is not a Parquet file", path=name)
         path = _resolve_iceberg_path(data.file_path, name)
         files[path] = int(data.file_size_in_bytes)
         partition_values[path] = iceberg_values(data, table.specs(), schema)
@@ -248,12 +248,12 @@ def _without_ids(leaves: Sequence[Leaf]) -> bool:
     return not any(_FIELD_ID in node for leaf in leaves for node in leaf.nodes)
 
 
-def _missing(kind: str, package: str, extra: str, path: Any) -> ParquetBloomError:
+def _make_missing_error(kind: str, package: str, extra: str, path: Any) -> ParquetBloomError:
     text = f"{kind} tables are read by {package}, which is not installed: pip install 'parquet-bloom[{extra}]'"
     return ParquetBloomError(text, path=path)
 
 
-def _text(value: Any) -> str:
+def _format_setting(value: Any) -> str:
     """Return a setting as deltalake takes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -274,7 +274,7 @@ def _resolve_delta_path(name: str, root: str | None) -> str:
     has_root = root is not None and not (path.startswith("/") and _URL.fullmatch(root))
     leads_on = any(part in ("", ".", "..") or "\0" in part for part in path.removeprefix("/").split("/"))
     if not has_root or _SCHEME.match(name) or leads_on:
-        raise ParquetBloomError(f"it has a file {name!r}, whose place is not understood")
+        raise ParquetBloomError(f"it has a file {name!r}, whose location cannot be resolved")
     return path if path.startswith("/") else f"{(root or '').rstrip('/')}/{path}"
 
 
@@ -282,5 +282,5 @@ def _resolve_iceberg_path(name: str, table: str) -> str:
     """Resolve a file name of Iceberg metadata, which has unquoted paths and URLs."""
     path = without_scheme(name)
     if not path.startswith("/") and not (_URL.fullmatch(path) and not path.lower().startswith("file:")):
-        raise ParquetBloomError(f"it has a file {name!r}, whose place is not understood", path=table)
+        raise ParquetBloomError(f"it has a file {name!r}, whose location cannot be resolved", path=table)
     return path

@@ -30,7 +30,7 @@ from .segment_builder import SegmentBuilder
 Progress = Callable[[int, int], None]
 
 
-class Appended(NamedTuple):
+class AppendResult(NamedTuple):
     """Result of an append.
 
     Attributes
@@ -59,8 +59,8 @@ def append(
     progress: Progress | None = None,
     on_error: Callable[[ParquetBloomError], None] | None = None,
     tables: Mapping[str, FileTable] = {},
-) -> Appended:
-    """See `LakeIndex.append`; for `tables` see `opened`."""
+) -> AppendResult:
+    """See `LakeIndex.append`; for `tables` see `open_segments`."""
     with open_for_writing(folder, tables) as (manifest, segments):
         listing = sources.list_lake(manifest.lake if files is None else files, lake_filesystem, lake_options)
         roots = sources.merge_roots(manifest.lake, listing.roots)
@@ -72,7 +72,7 @@ def append(
             more = [path for path in live.unindexed if path not in listed]
             listing = replace(listing, named=listing.named.union(more))
             entries += map(Entry, more)
-        todo = select_unknown(entries, live)
+        todo = select_unindexed(entries, live)
         report = AppendReport(unchanged=len(entries) - len(todo))
         with closing(_Appending(folder, manifest, listing, memory_limit, report)) as appending:
             appending.read(todo, lake_filesystem, threads, progress, on_error)
@@ -81,10 +81,10 @@ def append(
         current = commit(
             folder, manifest, segments, live, new_segments, names, roots, listing.snapshot, memory_limit, report
         )
-        return Appended(report, listing.roots, current, appending.tables)
+        return AppendResult(report, listing.roots, current, appending.tables)
 
 
-def select_unknown(entries: Sequence[Entry], live: LakeState) -> list[Entry]:
+def select_unindexed(entries: Sequence[Entry], live: LakeState) -> list[Entry]:
     """Return the files that are not indexed in their current state."""
     paths = {*live.unindexed, *live.renamed}
     return [entry for entry in entries if entry.path in paths]
@@ -329,8 +329,8 @@ def append_batches(
     memory_limit: int,
     progress: Callable[[int], None] | None = None,
     tables: Mapping[str, FileTable] = {},
-) -> Appended:
-    """See `LakeIndex.append_batches`; for `tables` see `opened`."""
+) -> AppendResult:
+    """See `LakeIndex.append_batches`; for `tables` see `open_segments`."""
     with open_for_writing(folder, tables) as (manifest, segments):
         if manifest.granularity != "file":
             raise ParquetBloomError("values without a row group go into an index of files only", path=folder.path)
@@ -343,4 +343,4 @@ def append_batches(
         current = commit(
             folder, manifest, segments, live, new_segments, names, *roots_and_snapshot, memory_limit, report
         )
-        return Appended(report, manifest.lake, current, appending.tables)
+        return AppendResult(report, manifest.lake, current, appending.tables)

@@ -221,7 +221,7 @@ def restamp(
     """Store the new stamps of files with unchanged values, so that they are not read again."""
     updated = list(infos)
     for i, segment in enumerate(segments):
-        stamps = {ref.file: updated for ref, updated in live.restamped.items() if ref.segment == i}
+        stamps = {ref.file: stamp for ref, stamp in live.restamped.items() if ref.segment == i}
         if not stamps:
             continue
         name = f"{segment.info.name}-{secrets.token_hex(4)}.files"
@@ -250,12 +250,12 @@ def sweep(
         for number, names in zip(numbers, _read_names(folder, numbers, before), strict=True):
             referenced |= names
             # It was current until the next one was written.
-            following = files.get(manifests.name_of(number + 1))
+            following = files.get(manifests.manifest_name(number + 1))
             ended = now if following is None else following[1] / 1e9
             if now - ended < keep_seconds:
                 needed |= names
             else:
-                doomed.append(manifests.name_of(number))
+                doomed.append(manifests.manifest_name(number))
         orphaned = 0.0 if is_local(folder.filesystem, [folder.path]) else _ORPHANED_SECONDS
         for name, (_, modified_ns) in files.items():
             if (
@@ -280,7 +280,7 @@ def _read_names(folder: Folder, numbers: Sequence[int], before: Manifest | None)
         try:
             return manifests.read(folder, number).names
         except ParquetBloomError:
-            return {manifests.name_of(number)}
+            return {manifests.manifest_name(number)}
 
     if is_local(folder.filesystem, [folder.path]):
         return list(map(names, numbers))

@@ -167,7 +167,7 @@ def find_column_leaf(file: BloomFile, column: str, find: FindLeaf | None = None)
         return find(column, file.leaves, file.path)
     leaves = find_leaves(file.leaves, column)
     if len(leaves) != 1:
-        problem = "no such column" if not leaves else f"the name stands for {len(leaves)} columns"
+        problem = "no such column" if not leaves else f"the name matches {len(leaves)} columns"
         raise UnknownColumnError(problem, path=file.path, column=column)
     (leaf,) = leaves
     if any(f"{other.name}.".lower().startswith(f"{column}.".lower()) for other in file.leaves if other is not leaf):

@@ -106,7 +106,7 @@ def resolve_roots(lake: Any, filesystem: object | None, storage_options: Mapping
         return {}
     listing = list_lake(lake, filesystem, storage_options)
     if listing.named:
-        problem = "a lake is folders, patterns or a table; files are named to append"
+        problem = "a lake is folders, patterns or a table; pass single files to append"
         raise ParquetBloomError(problem, path=min(listing.named))
     return listing.roots
 

@@ -40,10 +40,10 @@ class PathTable:
         self._segments = segments
         hashes, numbers, owners = [], [], []
         for i, segment in enumerate(segments):
-            kept = np.flatnonzero(segment.present)
-            hashes.append(segment.files.path_hashes[kept])
-            numbers.append(kept)
-            owners.append(np.full(len(kept), i, np.int32))
+            present = np.flatnonzero(segment.present)
+            hashes.append(segment.files.path_hashes[present])
+            numbers.append(present)
+            owners.append(np.full(len(present), i, np.int32))
         every = np.concatenate(hashes) if hashes else np.empty(0, np.uint64)
         order = np.argsort(every, kind="stable")
         self._hashes = every[order]
@@ -83,7 +83,7 @@ class LakeState:
     unindexed : paths of live files that are not indexed in their current state, as listed.
     changed : number of them that are indexed in an earlier state.
     gone_at : for each segment, bool for each of its files: no longer in the lake.
-    judged : False where the lake was not listed, so that files that are not indexed are unknown.
+    listed : False where the lake was not listed, so that files that are not indexed are unknown.
     restamped : {file: (size, stamp)} of files with a new version token but unchanged values.
     foreign : for each segment, numbers of parts whose column has another name in the table now.
     renamed : paths of live files with such a part, as listed.
@@ -96,7 +96,7 @@ class LakeState:
     unindexed: list[str] = field(default_factory=list)
     changed: int = 0
     gone_at: list[NDArray[np.bool_]] = field(default_factory=list)
-    judged: bool = False
+    listed: bool = False
     restamped: dict[FileRef, tuple[int, bytes]] = field(default_factory=dict)
     foreign: list[frozenset[int]] = field(default_factory=list)
     renamed: list[str] = field(default_factory=list)
@@ -109,7 +109,7 @@ class LakeState:
         return sum(int(gone.sum()) for gone in self.gone_at)
 
     @classmethod
-    def nothing(cls, segments: Sequence[Segment], listing: sources.Listing | None) -> LakeState:
+    def make_unchecked(cls, segments: Sequence[Segment], listing: sources.Listing | None) -> LakeState:
         """Return the state before any file was checked."""
         never = [np.zeros(len(segment.files), np.bool_) for segment in segments]
         foreign = [
@@ -120,7 +120,7 @@ class LakeState:
             )
             for segment in segments
         ]
-        live = cls([one.copy() for one in never], gone_at=never, judged=listing is not None, foreign=foreign)
+        live = cls([one.copy() for one in never], gone_at=never, listed=listing is not None, foreign=foreign)
         if listing is not None:
             live.find = listing.find
             if listing.table is not None:
@@ -130,7 +130,7 @@ class LakeState:
 
 def assume_live(segments: Sequence[Segment]) -> LakeState:
     """Return the state in which every indexed file counts as live."""
-    live = LakeState.nothing(segments, None)
+    live = LakeState.make_unchecked(segments, None)
     live.alive = [segment.present.copy() for segment in segments]
     return live
 
@@ -180,7 +180,7 @@ class LivenessCheck:
         names = [sources.name_of(entry.path, self._filesystem) for entry in entries]
         table = PathTable(segments)
         owners, numbers = table.find(names)
-        live = LakeState.nothing(segments, listing)
+        live = LakeState.make_unchecked(segments, listing)
         live.deletes |= {sources.name_of(path, self._filesystem) for path in live.deletes}
         for i, segment in enumerate(segments):
             of_segment = owners == i

@@ -23,7 +23,7 @@ from .table_pages import FilePages
 NOT_COVERED = -1
 
 _TOGETHER = 8192  # records that are converted together
-_FEW_PAGES = 16  # read one by one; for paths in more pages the whole table is read
+_FEW_PAGES = 16  # read one by one; for paths in more pages the complete table is read
 _PAGES_KEPT = 64
 _WORTH_THREADS = 1 << 20  # bytes of a table: below, starting threads takes longer than decompressing
 
@@ -321,7 +321,7 @@ class FileTable:
         reason = self.table[_doubt(column)][number].as_py()
         return None if reason is None else str(reason)
 
-    # ------------------------------------------------------------------------------------------------- made of others
+    # ------------------------------------------------------------------------------------------------- changed tables
 
     def with_stamps(self, stamps_by_file: Mapping[int, tuple[int, bytes]]) -> FileTable:
         """Return the table with new sizes and stamps of some files, given by their numbers."""
@@ -437,7 +437,7 @@ def _doubt(column: str) -> str:
 
 def _encode_path(path: str) -> bytes:
     try:
-        return path.encode("utf-8", "surrogateescape")  # names of files may be no UTF-8
+        return path.encode("utf-8", "surrogateescape")  # names of files may be invalid UTF-8
     except UnicodeEncodeError:
         raise StorageError("the path holds characters that no file's name can", path=path, errno=EINVAL) from None
 

@@ -55,7 +55,7 @@ def make_settings(
     }
     for name, number in numbers.items():
         if number is not None and type(number) is not int:
-            raise ParquetBloomError(f"{name} is a whole number, not {number!r}")
+            raise ParquetBloomError(f"{name} must be an integer, got {number!r}")
     if layout == POSTINGS:
         if fingerprint_bits is not None or num_buckets is not None:
             raise ParquetBloomError("fingerprint_bits and num_buckets are of the layout 'cuckoo'")
@@ -145,7 +145,7 @@ def merge(
 ) -> PartInfo:
     """Merge parts into one; each comes with the new number of every unit, -1 for dropped ones."""
     if layout == POSTINGS:
-        several: Any = parts
-        return merge_postings(several, path, filesystem, settings["prefix_bits"], num_units, memory_limit)
-    several = parts
-    return merge_cuckoo(several, path, filesystem, num_units=num_units, memory_limit=memory_limit)
+        postings: Any = parts
+        return merge_postings(postings, path, filesystem, settings["prefix_bits"], num_units, memory_limit)
+    cuckoo: Any = parts
+    return merge_cuckoo(cuckoo, path, filesystem, num_units=num_units, memory_limit=memory_limit)

@@ -34,7 +34,7 @@ _MOST_BYTES = 1 << 30  # of partitions.data
 _MOST_SLOTS = 1 << 32  # of one partition: more than any bucket file has
 
 
-class SeedPartition(NamedTuple):
+class IndexedPartition(NamedTuple):
     """A partition of such an index.
 
     Attributes
@@ -82,10 +82,10 @@ class PartitionIndexFile:
         if len(data) < _HEADER.size:
             raise BrokenIndexError(f"it has {len(data)} bytes, too few to say what is indexed", path=path)
         self.num_buckets, num_slots, count = _HEADER.unpack_from(data)
-        partitions = _partitions(data, count, num_slots)
+        partitions = _parse_partitions(data, count, num_slots)
         if partitions is None or not 1 <= self.num_buckets < 1 << 63:
             raise BrokenIndexError("it is not a list of partitions in the format of that program", path=path)
-        self.partitions: list[SeedPartition] = partitions
+        self.partitions: list[IndexedPartition] = partitions
         self._first_slots = np.zeros(count + 1, np.int64)
         np.cumsum([partition.slots for partition in partitions], out=self._first_slots[1:])
         self.num_slots = int(self._first_slots[-1])
@@ -100,7 +100,7 @@ class PartitionIndexFile:
         first = hash_words(values, 0, 0) % buckets
         return prints, first, (hash_words(prints.astype(np.uint64), 0, 0) - first) % buckets
 
-    def lookup(self, values: NDArray[np.uint64]) -> list[list[SeedPartition]]:
+    def lookup(self, values: NDArray[np.uint64]) -> list[list[IndexedPartition]]:
         """Return the active partitions that may hold each value, in order, each once.
 
         Parameters
@@ -140,17 +140,17 @@ class PartitionIndexFile:
             return np.frombuffer(source.read_at(0, source.size), "<u2")
 
 
-def _partitions(data: bytes, count: int, num_slots: int) -> list[SeedPartition] | None:
+def _parse_partitions(data: bytes, count: int, num_slots: int) -> list[IndexedPartition] | None:
     """Read the list in the encoding that matches its length and total slots; None if none does."""
     remaining = len(data) - _HEADER.size
-    if count > remaining:  # before anything is made for so many
+    if count > remaining:  # before memory is allocated for so many
         return None
     for has_values in (True, False):
         size = 33 if has_values else 25
         if remaining == count * size:
-            partitions = _collect(_ranges(data, has_values))
+            partitions = _collect(_parse_ranges(data, has_values))
         else:
-            partitions = _collect(_texts(data, count, has_values))
+            partitions = _collect(_parse_texts(data, count, has_values))
         if (
             partitions is not None
             and len(partitions) == count
@@ -160,7 +160,7 @@ def _partitions(data: bytes, count: int, num_slots: int) -> list[SeedPartition] 
     return None
 
 
-def _collect(records: Iterator[SeedPartition | None]) -> list[SeedPartition] | None:
+def _collect(records: Iterator[IndexedPartition | None]) -> list[IndexedPartition] | None:
     partitions = []
     for record in records:
         if record is None or record.slots > _MOST_SLOTS:
@@ -169,14 +169,14 @@ def _collect(records: Iterator[SeedPartition | None]) -> list[SeedPartition] | N
     return partitions
 
 
-def _ranges(data: bytes, has_values: bool) -> Iterator[SeedPartition | None]:
+def _parse_ranges(data: bytes, has_values: bool) -> Iterator[IndexedPartition | None]:
     """Yield partitions that are ranges of values; None for an invalid one."""
     layout = struct.Struct("<QQQBQ" if has_values else "<QQQB")
     for first, length, slots, active, *values in layout.iter_unpack(memoryview(data)[_HEADER.size :]):
-        yield SeedPartition((first, length), slots, bool(active), *(values or [None])) if active <= 1 else None
+        yield IndexedPartition((first, length), slots, bool(active), *(values or [None])) if active <= 1 else None
 
 
-def _texts(data: bytes, count: int, has_values: bool) -> Iterator[SeedPartition | None]:
+def _parse_texts(data: bytes, count: int, has_values: bool) -> Iterator[IndexedPartition | None]:
     """Yield partitions whose names are texts; None for an invalid one."""
     layout = struct.Struct("<QBQ" if has_values else "<QB")
     position = _HEADER.size
@@ -195,7 +195,7 @@ def _texts(data: bytes, count: int, has_values: bool) -> Iterator[SeedPartition 
         except UnicodeDecodeError:
             yield None
             return
-        yield SeedPartition(name, slots, bool(active), *(values or [None])) if active <= 1 else None
+        yield IndexedPartition(name, slots, bool(active), *(values or [None])) if active <= 1 else None
         position += length + layout.size
     if position != len(data):
         yield None

@@ -80,11 +80,11 @@ class CuckooReader(PartReader):
         meta = self._sections.meta
         values = [meta.get(name) for name in _NUMBERS]
         if not all(isinstance(value, int) and value >= 0 for value in values):
-            raise BrokenIndexError("its footer does not say what a part of this kind is made of", path=self.path)
+            raise BrokenIndexError("its footer lacks numbers that a part of this kind needs", path=self.path)
         numbers = [int(value) for value in values if value is not None]
         num_buckets, bits, self.num_units, self.num_slots, slot_bytes, self.num_entries = numbers
         if not 1 <= num_buckets <= MOST_BUCKETS or bits not in FINGERPRINT_BITS or slot_bytes not in (1, 2, 4):
-            raise BrokenIndexError("its footer says what no part of this kind has", path=self.path)
+            raise BrokenIndexError("its footer has numbers that are out of range", path=self.path)
         self.layout = Layout(num_buckets, bits)
         rows, slots = self._sections.section(ROWS), self._sections.section(SLOTS)
         # check lengths first: they are bounded by the file's length
@@ -220,8 +220,8 @@ class CuckooReader(PartReader):
                 ]
             problems[start] = str(error)
             return []
-        starts = np.ascontiguousarray(bounds, np.int64)
-        slots, numbers, damaged = scan_rows(self.layout, self.num_slots, data, rows, starts, fingerprints)
+        positions = np.ascontiguousarray(bounds, np.int64)
+        slots, numbers, damaged = scan_rows(self.layout, self.num_slots, data, rows, positions, fingerprints)
         for i in np.flatnonzero(damaged):
             problems[start + int(i)] = self._describe_damage(int(rows[i]))
         return [(slots, numbers)]

@@ -173,7 +173,7 @@ class PostingsReader(PartReader):
         try:
             starts, ends, wrong = self._directory.find_many(blocks)
         except ParquetBloomError as error:
-            batch.give_up(0, len(batch.hashes), str(error))
+            batch.mark_unknown(0, len(batch.hashes), str(error))
             return
         lengths = np.where(wrong, 0, ends - starts)
         offsets = np.where(wrong, 0, starts) + self._blocks.offset
@@ -187,7 +187,7 @@ class PostingsReader(PartReader):
             try:
                 data = self._source.gather(offsets[here], lengths[here])
             except ParquetBloomError as error:
-                batch.give_up(queries.start, queries.stop, str(error))
+                batch.mark_unknown(queries.start, queries.stop, str(error))
             else:
                 repeats = np.diff(until[first : end + 1])
                 block_ends = np.cumsum(lengths[here])
@@ -195,12 +195,14 @@ class PostingsReader(PartReader):
                     self._layout, data, np.repeat(block_ends - lengths[here], repeats), np.repeat(block_ends, repeats),
                     batch.hashes[queries], self.num_units,
                 )  # fmt: skip
-                batch.take(queries.start, query_numbers, units, hot, hot_offsets, hot_lengths)
+                batch.add_matches(queries.start, query_numbers, units, hot, hot_offsets, hot_lengths)
                 for query, reason in zip((damaged + queries.start).tolist(), reasons.tolist(), strict=True):
                     block = int(numbers[query])
                     at_fault = wrong[np.searchsorted(blocks, block)]
-                    why = str(self._directory.wrong(block)) if at_fault else ""
-                    batch.give_up(query, query + 1, why or self._describe_damage(block + self._first_block, reason))
+                    why = str(self._directory.make_error(block)) if at_fault else ""
+                    batch.mark_unknown(
+                        query, query + 1, why or self._describe_damage(block + self._first_block, reason)
+                    )
             first = end
         self._look_up_lists(batch)
 
@@ -215,30 +217,30 @@ class PostingsReader(PartReader):
             try:
                 self._find_list(offset, length)
             except BrokenIndexError as error:
-                batch.give_up_all(queries_by_list[offset, length], str(error))
+                batch.mark_all_unknown(queries_by_list[offset, length], str(error))
             else:
                 lists.append((offset, length))
                 size += length
             if lists and (size >= _AT_ONCE or number == len(pairs) - 1):
-                self._take_lists(batch, lists, queries_by_list)
+                self._add_lists(batch, lists, queries_by_list)
                 lists, size = [], 0
         if lists:
-            self._take_lists(batch, lists, queries_by_list)
+            self._add_lists(batch, lists, queries_by_list)
 
-    def _take_lists(
+    def _add_lists(
         self, batch: Batch, lists: list[tuple[int, int]], queries_by_list: dict[tuple[int, int], list[int]]
     ) -> None:
         try:
             blobs = self._source.read_ranges([(self._hot.offset + offset, length) for offset, length in lists])
         except ParquetBloomError as error:
             for location in lists:
-                batch.give_up_all(queries_by_list[location], str(error))
+                batch.mark_all_unknown(queries_by_list[location], str(error))
             return
         for location, data in zip(lists, blobs, strict=True):
             try:
-                batch.take_list(queries_by_list[location], self._unpack_units(data))
+                batch.add_list(queries_by_list[location], self._unpack_units(data))
             except BrokenIndexError as error:
-                batch.give_up_all(queries_by_list[location], str(error))
+                batch.mark_all_unknown(queries_by_list[location], str(error))
 
     # All of it -----------------------------------------------------------------------------------------------------
 
@@ -249,7 +251,7 @@ class PostingsReader(PartReader):
             count = min(self._directory.num_blocks - first, _BLOCKS_AT_ONCE)
             starts, ends, wrong = self._directory.neighbours(first, count)
             if wrong.any():
-                raise self._directory.wrong(first + int(wrong.argmax()))
+                raise self._directory.make_error(first + int(wrong.argmax()))
             count = max(1, int(np.searchsorted(ends, starts[0] + chunk_bytes, "right")))
             length = int(ends[count - 1] - starts[0])
             data = np.frombuffer(self._source.read_at(self._blocks.offset + int(starts[0]), length), np.uint8)

@@ -26,7 +26,7 @@ _ENTRIES_A_BUCKET = (
 _BLOCK_BITS = 8
 _MOST_ENTRY_BITS = 56
 _BLOCKS_AT_ONCE = 1024
-_PIECE = 1 << 16  # keys made, or looked at, at once
+_PIECE = 1 << 16  # keys processed at once
 _LISTS_IN_MEMORY = 1 << 20  # bytes
 
 
