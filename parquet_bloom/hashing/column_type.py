@@ -322,9 +322,8 @@ def is_ordered(column_type: ColumnType) -> bool:
 
 def is_legacy_ordered(column_type: ColumnType) -> bool:
     """Return whether the deprecated min and max, which compare signed, bound such a column's domain values."""
-    return (
-        column_type.signed and column_type.physical in ("INT32", "INT64", "FLOAT", "DOUBLE") and is_ordered(column_type)
-    )
+    numbers = ("INT32", "INT64", "FLOAT", "DOUBLE")
+    return column_type.signed and column_type.physical in numbers and is_ordered(column_type)
 
 
 def is_nan(value: Domain) -> bool:
