@@ -94,7 +94,9 @@ def hash_literals(literals: Sequence[Any], column_type: ColumnType, timezone: st
         return _hash_distinct(literals, column_type, timezone)
     probes = _hash_distinct([literal for _, literal in numbers], column_type, timezone)
     first = np.searchsorted(probes.values, np.arange(len(numbers) + 1))
-    unknown = {at: probes.unknown[number] for at, number in enumerate(positions) if number in probes.unknown}
+    unknown = {
+        position: probes.unknown[number] for position, number in enumerate(positions) if number in probes.unknown
+    }
     return _spread(probes.hashes, first, np.array(positions, np.intp))._replace(unknown=unknown)
 
 
@@ -122,16 +124,16 @@ def _hash_distinct(literals: Sequence[Any], column_type: ColumnType, timezone: s
             unknown[number] = why
     distinct = sorted({value for coerced in domain_values for value in coerced})
     hashes, first = hash_all(distinct, column_type)
-    position_by_value = {value: at for at, value in enumerate(distinct)}
+    position_by_value = {value: position for position, value in enumerate(distinct)}
     pairs = [(number, position_by_value[value]) for number, coerced in enumerate(domain_values) for value in coerced]
     numbers = np.array([number for number, _ in pairs], np.intp)
-    probes = _spread(hashes, first, np.array([at for _, at in pairs], np.intp))
+    probes = _spread(hashes, first, np.array([position for _, position in pairs], np.intp))
     return Probes(probes.hashes, numbers[probes.values], unknown)
 
 
 def _find_positions(literals: Sequence[Any], domain: Sequence[Any]) -> NDArray[np.intp] | None:
     """Return the position of each literal among sorted distinct domain values; None if any is not found directly."""
-    position_by_value = {value: at for at, value in enumerate(domain)}
+    position_by_value = {value: position for position, value in enumerate(domain)}
     positions = [
         position_by_value.get(literal.encode("utf-8", "replace") if isinstance(literal, str) else literal)
         for literal in literals

@@ -97,7 +97,7 @@ class OpenPart:
         return PartMatches(
             queries[order],
             units[order],
-            {int(positions[at]): why for positions, matches in results for at, why in matches.unknown.items()},
+            {int(positions[query]): why for positions, matches in results for query, why in matches.unknown.items()},
             requests + sum(matches.requests for _, matches in results),
             bytes_read + sum(matches.bytes_read for _, matches in results),
         )

@@ -111,12 +111,14 @@ class IndexPruner:
             if not len(positions):
                 continue
             chosen = dict(zip(positions.tolist(), self._make_selections(i, segment, numbers[positions]), strict=True))
-            doubtful = np.array([at for at, choice in chosen.items() if choice is not _ALL], np.intp)
-            unchanged = self._find_unchanged([entries[at] for at in doubtful.tolist()], i, segment, numbers[doubtful])
-            for at in doubtful[~unchanged].tolist():
-                chosen[at] = _UNKNOWN
-            for at, choice in chosen.items():
-                selections[at] = choice
+            doubtful = np.array([position for position, choice in chosen.items() if choice is not _ALL], np.intp)
+            unchanged = self._find_unchanged(
+                [entries[position] for position in doubtful.tolist()], i, segment, numbers[doubtful]
+            )
+            for position in doubtful[~unchanged].tolist():
+                chosen[position] = _UNKNOWN
+            for position, choice in chosen.items():
+                selections[position] = choice
         return selections
 
     def live(self) -> Iterator[tuple[str, FileSelection]]:
@@ -139,9 +141,10 @@ class IndexPruner:
         self.requests += sum(requests for requests, _ in costs)
         self.bytes_read += sum(bytes_read for _, bytes_read in costs)
         unchanged = match_stamps(segment, numbers, current)
-        if self._state.live.restamped:
-            for at in np.flatnonzero(~unchanged).tolist():
-                unchanged[at] = self._state.live.restamped.get(FileRef(i, int(numbers[at]))) == current[at]
+        restamped = self._state.live.restamped
+        if restamped:
+            for position in np.flatnonzero(~unchanged).tolist():
+                unchanged[position] = restamped.get(FileRef(i, int(numbers[position]))) == current[position]
         return unchanged
 
     def _make_selections(self, i: int, segment: Segment, numbers: NDArray[np.int64]) -> Iterator[FileSelection]:
@@ -150,19 +153,19 @@ class IndexPruner:
         first = segment.files.first_units
         by_row_group = self._state.manifest.granularity == "row_group"
         if not by_row_group:
-            at = first[numbers]
-            for read, number in zip(possible[at].tolist(), verdicts[at].tolist(), strict=True):
+            units = first[numbers]
+            for read, number in zip(possible[units].tolist(), verdicts[units].tolist(), strict=True):
                 yield _ALL if read else self._make_skipped(number)
             return
         for number in numbers.tolist():
-            some = possible[first[number] : first[number + 1]]
-            if some.any():
-                if some.all():
+            can_match = possible[first[number] : first[number + 1]]
+            if can_match.any():
+                if can_match.all():
                     yield _ALL
                     continue
                 restamped = self._state.live.restamped.get(FileRef(i, number))
                 stamp = segment.files.stamps[number].as_py() if restamped is None else restamped[1]
-                yield FileSelection(True, True, frozenset(np.flatnonzero(some).tolist()), stamp=stamp)
+                yield FileSelection(True, True, frozenset(np.flatnonzero(can_match).tolist()), stamp=stamp)
             else:
                 yield self._make_skipped(int(verdicts[first[number]]))
 

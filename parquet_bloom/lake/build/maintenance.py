@@ -53,7 +53,7 @@ def remove(folder: Folder, lake_filesystem: object | None, files: Iterable[str |
             is_root = _without_roots(manifest.lake, [path], lake_filesystem) != manifest.lake
             if not _mark(path, table, segments, gone, lake_filesystem) and not is_root:
                 raise StorageError("the index has no such file", path=path, errno=2)
-        count = sum(int((some & segment.present).sum()) for some, segment in zip(gone, segments, strict=True))
+        count = sum(int((mask & segment.present).sum()) for mask, segment in zip(gone, segments, strict=True))
         kept = tuple(info for info in _remove_marked(manifest, gone) if info.kept_files)
         following = manifest.next(segments=kept, lake=_without_roots(manifest.lake, given, lake_filesystem))
         manifests.write(folder, following)
@@ -64,8 +64,8 @@ def remove(folder: Folder, lake_filesystem: object | None, files: Iterable[str |
 def _remove_marked(manifest: Manifest, gone: Sequence[NDArray[np.bool_]]) -> list[SegmentInfo]:
     """Return the segments of a manifest without the marked files."""
     return [
-        info.without(np.flatnonzero(some)) if some.any() else info
-        for info, some in zip(manifest.segments, gone, strict=True)
+        info.without(np.flatnonzero(mask)) if mask.any() else info
+        for info, mask in zip(manifest.segments, gone, strict=True)
     ]
 
 
@@ -98,9 +98,9 @@ def _mark(
         return False
     below = sources.name_of(path, lake_filesystem).rstrip("/") + "/"
     matched = False
-    for segment, some in zip(segments, gone, strict=True):
+    for segment, mask in zip(segments, gone, strict=True):
         inside = np.array([name.startswith(below) for name in segment.files.paths()], np.bool_) & segment.present
-        some |= inside
+        mask |= inside
         matched = matched or bool(inside.any())
     return matched
 

@@ -57,19 +57,19 @@ class PathTable:
         if not len(self._hashes) or not len(names):
             return owners, numbers
         hashes = np.asarray(hash_keys(keys_of(paths)))
-        at = np.searchsorted(self._hashes, hashes)
+        rows = np.searchsorted(self._hashes, hashes)
         unresolved = np.arange(len(names))
         while len(unresolved):  # paths with the same hash are adjacent
-            inside = at[unresolved] < len(self._hashes)
+            inside = rows[unresolved] < len(self._hashes)
             unresolved = unresolved[inside]
-            unresolved = unresolved[self._hashes[at[unresolved]] == hashes[unresolved]]
-            for owner in np.unique(self._owners[at[unresolved]]).tolist():
-                members = unresolved[self._owners[at[unresolved]] == owner]
-                files = self._numbers[at[members]]
+            unresolved = unresolved[self._hashes[rows[unresolved]] == hashes[unresolved]]
+            for owner in np.unique(self._owners[rows[unresolved]]).tolist():
+                members = unresolved[self._owners[rows[unresolved]] == owner]
+                files = self._numbers[rows[members]]
                 matching = self._segments[owner].files.has_paths(files, paths.take(pa.array(members)))
                 owners[members[matching]], numbers[members[matching]] = owner, files[matching]
             unresolved = unresolved[owners[unresolved] < 0]
-            at[unresolved] += 1
+            rows[unresolved] += 1
         return owners, numbers
 
 
@@ -193,10 +193,10 @@ class LivenessCheck:
             named = segment.present & ~unchecked & ~seen
             if listing is not None:
                 named &= ~segment.files.listed
-            at = np.flatnonzero(named)
-            entries += map(Entry, segment.files.paths(at))
-            owners = np.append(owners, np.full(len(at), i, np.int32))
-            numbers = np.append(numbers, at)
+            to_check = np.flatnonzero(named)
+            entries += map(Entry, segment.files.paths(to_check))
+            owners = np.append(owners, np.full(len(to_check), i, np.int32))
+            numbers = np.append(numbers, to_check)
             live.gone_at[i] |= segment.present & ~unchecked & ~seen & ~named
         self._check_versions(segments, entries, num_listed, owners, numbers, live, verify, progress)
         return live
@@ -259,7 +259,7 @@ class LivenessCheck:
         foreign = np.zeros(len(entries), np.bool_)
         for column in columns:
             foreign |= np.isin(segment.files.parts(column)[numbers], list(live.foreign[i]))
-        live.renamed += [entries[at].path for at in np.flatnonzero(foreign).tolist()]
+        live.renamed += [entries[position].path for position in np.flatnonzero(foreign).tolist()]
 
     def _check_contents(
         self,
