@@ -324,7 +324,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
             return self._check_slowly(array, column_type)  # a value has more than one stored form
         answers = self._check_storage(storage)
         if column_type.signed_zero and not answers.all():
-            floats = arrays.floats_of(storage)
+            floats = arrays.to_floats(storage)
             answers |= np.isnan(floats)
             if (zeros := floats == 0).any():
                 answers |= zeros & self._contains_any(literals.stored_forms((0.0,), column_type))
@@ -342,7 +342,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
     def _check_slowly(self, array: pa.Array, column_type: ColumnType) -> np.ndarray:
         """Check one value at a time, for arrays whose type is not the column's."""
         answers = np.empty(len(array), np.bool_)
-        for i, (value, coerced) in enumerate(arrays.coerced_values(array, column_type)):
+        for i, (value, coerced) in enumerate(arrays.coerce_values(array, column_type)):
             if coerced.unknown is not None and not (isinstance(value, float) and math.isnan(value)):
                 raise FilterTypeError(coerced.unknown)
             missing = value is None or coerced.unknown is not None

@@ -138,9 +138,9 @@ def decode_bounds(
     fields for signed numbers. NaN and bounds in the wrong order are ignored.
     """
     low_stored, high_stored = statistics.min_value, statistics.max_value
-    if not physical.ordered(column_type) or not (type_ordered or physical.legacy_ordered(column_type)):
+    if not physical.is_ordered(column_type) or not (type_ordered or physical.is_legacy_ordered(column_type)):
         return None, None
-    if low_stored is None and high_stored is None and physical.legacy_ordered(column_type):
+    if low_stored is None and high_stored is None and physical.is_legacy_ordered(column_type):
         low_stored, high_stored = statistics.legacy_min, statistics.legacy_max
     low = None if low_stored is None else physical.decode(low_stored, column_type)
     high = None if high_stored is None else physical.decode(high_stored, column_type)

@@ -28,7 +28,7 @@ def chunks_of(values: Any, arrow_type: pa.DataType | None = None) -> Iterator[pa
     arrow_type : type of Python values and NumPy arrays; None to infer it.
     """
     try:
-        yield from _chunks_of(values, arrow_type)
+        yield from _iter_chunks(values, arrow_type)
     except ParquetBloomError:
         raise
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
@@ -36,7 +36,7 @@ def chunks_of(values: Any, arrow_type: pa.DataType | None = None) -> Iterator[pa
         raise FilterTypeError(problem) from error
 
 
-def _chunks_of(values: Any, arrow_type: pa.DataType | None) -> Iterator[pa.Array]:
+def _iter_chunks(values: Any, arrow_type: pa.DataType | None) -> Iterator[pa.Array]:
     if isinstance(values, pa.Array):
         yield values
     elif isinstance(values, pa.ChunkedArray):
@@ -60,10 +60,10 @@ def _chunks_of(values: Any, arrow_type: pa.DataType | None) -> Iterator[pa.Array
         # Arrow has no arrays of foreign byte order.
         yield pa.array(values.astype(values.dtype.newbyteorder("="), copy=False), arrow_type)
     elif isinstance(values, list | tuple):
-        found = pa.array(values, arrow_type)
-        if pa.types.is_timestamp(found.type) and any(getattr(value, "nanosecond", 0) for value in values):
-            found = pa.array(values, pa.timestamp("ns", found.type.tz))  # of pandas: Arrow infers microseconds
-        yield found
+        array = pa.array(values, arrow_type)
+        if pa.types.is_timestamp(array.type) and any(getattr(value, "nanosecond", 0) for value in values):
+            array = pa.array(values, pa.timestamp("ns", array.type.tz))  # of pandas: Arrow infers microseconds
+        yield array
     else:
         raise FilterTypeError(f"values of type {type(values).__name__} are not Arrow data, NumPy arrays or lists")
 
@@ -197,7 +197,7 @@ def _validity(array: pa.Array) -> pa.Buffer | None:
     return array.is_valid().buffers()[1] if array.null_count else None
 
 
-def _fixed(data: np.ndarray, array: pa.Array) -> pa.Array:
+def _make_fixed(data: np.ndarray, array: pa.Array) -> pa.Array:
     """Make a fixed-size binary array of rows of bytes, one for each value of `array`, with its nulls."""
     stored = pa.py_buffer(np.ascontiguousarray(data))
     return pa.Array.from_buffers(pa.binary(data.shape[1]), len(array), [_validity(array), stored])
@@ -244,7 +244,7 @@ def _decimal(array: pa.Array, target: ColumnType) -> pa.Array:
         rows = np.concatenate([rows, np.repeat(sign, length - width, axis=1)], axis=1)
     elif not _all_valid(rows[:, length:] == np.where(rows[:, length - 1 : length] & 0x80, 0xFF, 0), array):
         raise FilterTypeError(f"decimals do not fit the {length} bytes of a column of {target}")
-    return _fixed(rows[:, :length][:, ::-1], array)
+    return _make_fixed(rows[:, :length][:, ::-1], array)
 
 
 def _all_valid(rows: np.ndarray, array: pa.Array) -> bool:
@@ -256,7 +256,7 @@ def _all_valid(rows: np.ndarray, array: pa.Array) -> bool:
 def _float(array: pa.Array, target: ColumnType) -> pa.Array:
     width = target.length or 8
     if array.type.bit_width == 8 * width:
-        return _fixed(rows_of(array, 2), array) if width == 2 else array
+        return _make_fixed(rows_of(array, 2), array) if width == 2 else array
     arrow_type = {2: pa.float16(), 4: pa.float32(), 8: pa.float64()}[width]
     cast = array.cast(arrow_type)
     if array.type.bit_width > 8 * width and not _equal_floats(cast.cast(array.type), array):
@@ -281,7 +281,7 @@ def _int96(array: pa.Array) -> pa.Array:
     stored = np.empty(len(array), dtype=np.dtype([("nanos", "<i8"), ("day", "<i4")]))
     stored["nanos"] = rest * (10**9 // per_second)
     stored["day"] = days + JULIAN_EPOCH_DAY
-    return _fixed(stored.view(np.uint8).reshape(len(array), 12), array)
+    return _make_fixed(stored.view(np.uint8).reshape(len(array), 12), array)
 
 
 def keys_of(storage: pa.Array) -> Keys:
@@ -334,10 +334,10 @@ def hash_values(values: Any, type: pa.DataType | None = None) -> np.ndarray:
     -----
     Source: Parquet format, BloomFilter.md and Encodings.md (PLAIN, without the length in front of BYTE_ARRAY).
     """
-    found = [hash_array(array) for array in chunks_of(values, type)]
-    if len(found) == 1:
-        return found[0]
-    return np.concatenate(found) if found else np.empty(0, np.uint64)
+    hashes = [hash_array(array) for array in chunks_of(values, type)]
+    if len(hashes) == 1:
+        return hashes[0]
+    return np.concatenate(hashes) if hashes else np.empty(0, np.uint64)
 
 
 def leaf_values(array: pa.Array) -> pa.Array:
@@ -350,7 +350,7 @@ def leaf_values(array: pa.Array) -> pa.Array:
     return array
 
 
-def floats_of(storage: pa.Array) -> np.ndarray:
+def to_floats(storage: pa.Array) -> np.ndarray:
     """Return a float column's storage array as NumPy floats; the slots of nulls are undefined."""
     if pa.types.is_fixed_size_binary(storage.type):
         return rows_of(storage, 2).view(np.float16)[:, 0]
@@ -358,7 +358,7 @@ def floats_of(storage: pa.Array) -> np.ndarray:
     return rows_of(storage, dtype().itemsize).view(dtype)[:, 0]
 
 
-def coerced_values(array: pa.Array, column_type: ColumnType) -> Iterator[tuple[Any, literals.Coerced]]:
+def coerce_values(array: pa.Array, column_type: ColumnType) -> Iterator[tuple[Any, literals.Coerced]]:
     """Yield each value of an array with its coercion as a literal: the slow path for arrays of another type."""
     array = plain(array)
     keep = _temporal(array.type)  # Python's own types do not hold nanoseconds

@@ -35,7 +35,7 @@ class LiteralBounds:
     unknown: str | None = None
 
 
-def place(literal: Any, column_type: ColumnType, timezone: str = "UTC") -> LiteralBounds:
+def make_bounds(literal: Any, column_type: ColumnType, timezone: str = "UTC") -> LiteralBounds:
     """Return the bounds of a literal (see `coerce.coerce`; neither NULL nor NaN) among a column's values.
 
     The literal is interpreted as in an equality: as the nearest float in a float column, as an instant in `timezone`
@@ -60,7 +60,7 @@ def _exactly(coerced: Coerced, literal: Any, column_type: ColumnType) -> Literal
     if coerced.unknown is not None:
         return LiteralBounds(unknown=coerced.unknown)
     if len(coerced.values) != 1:
-        return LiteralBounds(unknown=f"{type(literal).__name__} has no place among values of {column_type}")
+        return LiteralBounds(unknown=f"{type(literal).__name__} cannot be ordered among values of {column_type}")
     return LiteralBounds(coerced.values[0], coerced.values[0])
 
 
@@ -74,12 +74,12 @@ def _number(literal: Any, column_type: ColumnType, timezone: str) -> LiteralBoun
             return LiteralBounds(None, low) if literal < 0 else LiteralBounds(high, None)
         coerced = coerce(literal, column_type, timezone)
         if coerced.unknown is not None or (not coerced.values and column_type.kind is Kind.DECIMAL):
-            # Engines compare decimals with doubles as doubles, each in its own way.
+            # Engines compare decimals with doubles as doubles, each in a different way.
             return LiteralBounds(unknown=coerced.unknown or f"{literal!r} lies between decimals of {column_type}")
         if coerced.values:
             return LiteralBounds(coerced.values[0], coerced.values[0])
     elif isinstance(literal, decimal.Decimal) and not (literal.is_finite() and -400 < literal.adjusted() < 400):
-        return LiteralBounds(unknown=f"this Decimal has no place among values of {column_type}")
+        return LiteralBounds(unknown=f"this Decimal cannot be ordered among values of {column_type}")
     return _between(Fraction(literal) * 10**scale, column_type)
 
 

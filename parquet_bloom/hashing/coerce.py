@@ -47,7 +47,7 @@ class Coerced:
 ABSENT = Coerced()
 
 
-def _unknown(literal: Any, column_type: ColumnType) -> Coerced:
+def _make_unknown(literal: Any, column_type: ColumnType) -> Coerced:
     try:
         shown = repr(literal)
     except (ValueError, OverflowError):  # Python does not format integers of thousands of digits, nor Arrow far years
@@ -74,7 +74,7 @@ def coerce(literal: Any, column_type: ColumnType, timezone: str = "UTC") -> Coer
         return Coerced(unknown="NaN is not looked for in filters or ranges")
     handler = _HANDLERS.get(column_type.kind)
     result = handler(literal, column_type, timezone) if handler else None
-    return _unknown(literal, column_type) if result is None else result
+    return _make_unknown(literal, column_type) if result is None else result
 
 
 def stored_forms(values: Iterable[Domain], column_type: ColumnType) -> list[bytes]:
@@ -304,18 +304,18 @@ def _arrow_scalar(literal: pa.Scalar, column_type: ColumnType, timezone: str) ->
         nanos = literal.value * (1_000_000_000 // UNITS_PER_SECOND[arrow_type.unit])
         if kind in (Kind.TIMESTAMP, Kind.DATE):
             result = _moment(nanos, arrow_type.tz is not None, column_type, timezone)
-            return _unknown(literal, column_type) if result is None else result
+            return _make_unknown(literal, column_type) if result is None else result
     elif pa.types.is_date32(arrow_type) or (pa.types.is_date64(arrow_type) and literal.value % 86_400_000 == 0):
         day = literal.value if pa.types.is_date32(arrow_type) else literal.value // 86_400_000
         if kind in (Kind.TIMESTAMP, Kind.DATE):
             result = _moment(day * NANOS_PER_DAY, False, column_type, timezone)
-            return _unknown(literal, column_type) if result is None else result
+            return _make_unknown(literal, column_type) if result is None else result
     elif pa.types.is_time(arrow_type):
         if kind is Kind.TIME:
             return _from_nanos(literal.value * (1_000_000_000 // UNITS_PER_SECOND[arrow_type.unit]), column_type)
     elif not pa.types.is_temporal(arrow_type):
         return coerce(literal.as_py(), column_type, timezone)
-    return _unknown(literal, column_type)
+    return _make_unknown(literal, column_type)
 
 
 def _moment(nanos: int, zoned: bool, column_type: ColumnType, timezone: str) -> Coerced | None:
@@ -327,9 +327,9 @@ def _moment(nanos: int, zoned: bool, column_type: ColumnType, timezone: str) -> 
         return _from_nanos(nanos, column_type)
     if zoned:
         return None
-    whole, below = divmod(nanos, 1_000)  # a wall clock for a column of instants: shifted as a datetime is
+    micros, below = divmod(nanos, 1_000)  # a wall clock for a column of instants: shifted as a datetime is
     try:
-        shifted = _timestamp(_EPOCH + dt.timedelta(microseconds=whole), _MICROS, timezone)
+        shifted = _timestamp(_EPOCH + dt.timedelta(microseconds=micros), _MICROS, timezone)
     except OverflowError:
         return None
     return None if shifted is None else _from_nanos(int(shifted.values[0]) * 1_000 + below, column_type)

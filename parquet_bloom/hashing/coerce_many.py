@@ -26,15 +26,15 @@ def coerce_all(literals: Sequence[Any], column_type: ColumnType, timezone: str) 
     ----------
     literals, column_type, timezone : as in `coerce.coerce`.
     """
-    found = _at_once(literals, column_type) if len(literals) > 1 else None
-    if found is None:
-        found = set()
+    coerced_values = _at_once(literals, column_type) if len(literals) > 1 else None
+    if coerced_values is None:
+        coerced_values = set()
         for literal in literals:
             coerced = coerce(literal, column_type, timezone)
             if coerced.unknown is not None:
                 return [], coerced.unknown
-            found.update(coerced.values)
-    return sorted(found), None
+            coerced_values.update(coerced.values)
+    return sorted(coerced_values), None
 
 
 def _at_once(given: Sequence[Any], column_type: ColumnType) -> set[Any] | None:
@@ -80,16 +80,16 @@ def hash_all(values: Sequence[Any], column_type: ColumnType) -> tuple[np.ndarray
         if zero < len(values) and values[zero] == 0:
             forms[zero : zero + 1] = [0.0, -0.0]
             counts[zero] = 2
-        hashes = _fixed(np.array(forms, _FLOATS[physical]))
+        hashes = _hash_fixed(np.array(forms, _FLOATS[physical]))
     elif physical in _INTEGERS:
         wide = np.array(values, np.int64 if column_type.signed else np.uint64)
-        hashes = _fixed(wide.astype(_INTEGERS[physical]))  # narrow integers are stored extended, by their sign
+        hashes = _hash_fixed(wide.astype(_INTEGERS[physical]))  # narrow integers are stored extended, by their sign
     elif physical == "BYTE_ARRAY" and column_type.kind is not Kind.DECIMAL:
-        hashes = _variable(values)
+        hashes = _hash_variable(values)
     else:
         of_each: list[list[bytes]] = [encode(value, column_type) for value in values]
         counts = np.array([len(forms) for forms in of_each], np.intp)
-        hashes = _variable([form for forms in of_each for form in forms])
+        hashes = _hash_variable([form for forms in of_each for form in forms])
     first_hash = np.zeros(len(values) + 1, np.intp)
     np.cumsum(counts, out=first_hash[1:])
     return hashes, first_hash
@@ -99,11 +99,11 @@ _FLOATS = {"FLOAT": "<f4", "DOUBLE": "<f8"}
 _INTEGERS = {"INT32": "<i4", "INT64": "<i8"}
 
 
-def _fixed(values: np.ndarray) -> np.ndarray:
+def _hash_fixed(values: np.ndarray) -> np.ndarray:
     return hash_keys(Keys.fixed(values, values.itemsize, len(values)))
 
 
-def _variable(forms: Sequence[Domain]) -> np.ndarray:
+def _hash_variable(forms: Sequence[Domain]) -> np.ndarray:
     if len(forms) == 1 and forms[0]:  # the most common case, which takes a third of the time this way
         (form,) = forms
         assert isinstance(form, bytes)

@@ -144,12 +144,12 @@ def from_parquet(
     if logical:
         member, parameters = next(iter(logical.items())) if len(logical) == 1 else (-1, {})
         parameters = parameters if isinstance(parameters, dict) else {}
-        known = _annotated(physical, length, member, parameters)
-        return known or ColumnType(physical, Kind.UNKNOWN, length, name="UNKNOWN")
-    return _plain(physical, length)
+        annotated = _parse_annotation(physical, length, member, parameters)
+        return annotated or ColumnType(physical, Kind.UNKNOWN, length, name="UNKNOWN")
+    return _make_plain(physical, length)
 
 
-def _plain(physical: str, length: int | None) -> ColumnType:
+def _make_plain(physical: str, length: int | None) -> ColumnType:
     if physical == "INT96":
         return ColumnType(physical, Kind.TIMESTAMP, length, unit="ns")
     if physical in ("INT32", "INT64"):
@@ -158,9 +158,11 @@ def _plain(physical: str, length: int | None) -> ColumnType:
     return ColumnType(physical, kinds.get(physical, Kind.BYTES), length)
 
 
-def _annotated(physical: str, length: int | None, member: int, parameters: Mapping[int, Any]) -> ColumnType | None:
+def _parse_annotation(
+    physical: str, length: int | None, member: int, parameters: Mapping[int, Any]
+) -> ColumnType | None:
     """Return the type for a LogicalType's union member; None when it does not fit the physical type."""
-    whole = {"INT32": 32, "INT64": 64}.get(physical)
+    width = {"INT32": 32, "INT64": 64}.get(physical)
     if member in (1, 4, 12, 13) and physical == "BYTE_ARRAY":
         kind = Kind.BYTES if member == 13 else Kind.STRING
         return ColumnType(physical, kind, name={1: "STRING", 4: "ENUM", 12: "JSON", 13: "BSON"}[member])
@@ -178,16 +180,16 @@ def _annotated(physical: str, length: int | None, member: int, parameters: Mappi
             return ColumnType(physical, Kind.DECIMAL, length, precision=precision, scale=scale, name=name)
     if member == 6 and physical == "INT32":
         return ColumnType(physical, Kind.DATE, length, name="DATE")
-    if member in (7, 8) and whole:
+    if member in (7, 8) and width:
         unit = next(iter(parameters[2]), None) if isinstance(parameters.get(2), dict) else None
-        if unit in _UNIT_MEMBERS and (whole == 64) == (member == 8 or unit != 1):
+        if unit in _UNIT_MEMBERS and (width == 64) == (member == 8 or unit != 1):
             utc = parameters.get(1) is True
             kind = Kind.TIME if member == 7 else Kind.TIMESTAMP
             name = f"{kind.name}({_UNIT_MEMBERS[unit]}{',UTC' if utc else ''})"
             return ColumnType(physical, kind, length, unit=_UNIT_MEMBERS[unit], utc=utc, name=name)
-    if member == 10 and whole:
+    if member == 10 and width:
         bits, signed = parameters.get(1), parameters.get(2) is True
-        if isinstance(bits, int) and bits in (8, 16, 32, 64) and bits <= whole and (bits == 64) == (whole == 64):
+        if isinstance(bits, int) and bits in (8, 16, 32, 64) and bits <= width and (bits == 64) == (width == 64):
             name = f"{'' if signed else 'U'}INT_{bits}"
             return ColumnType(physical, Kind.INTEGER, length, bits=bits, signed=signed, name=name)
     if member == 11:  # UNKNOWN: every value is null
@@ -250,7 +252,7 @@ def from_arrow(arrow_type: pa.DataType) -> ColumnType:
         return from_parquet("FIXED_LEN_BYTE_ARRAY", arrow_type.byte_width)
     if types.is_null(arrow_type):
         return from_parquet("INT32", logical={11: {}})
-    raise UnsupportedTypeError(f"values of Arrow type {arrow_type} have no plain encoding of their own")
+    raise UnsupportedTypeError(f"values of Arrow type {arrow_type} have no plain encoding")
 
 
 def integer_range(column_type: ColumnType) -> tuple[int, int]:
@@ -313,14 +315,15 @@ def decode(stored: bytes, column_type: ColumnType) -> Domain | None:
     return stored
 
 
-def ordered(column_type: ColumnType) -> bool:
+def is_ordered(column_type: ColumnType) -> bool:
     """Return whether min_value and max_value of such a column bound its domain values."""
     return column_type.physical != "INT96" and column_type.kind is not Kind.UNKNOWN
 
 
-def legacy_ordered(column_type: ColumnType) -> bool:
+def is_legacy_ordered(column_type: ColumnType) -> bool:
     """Return whether the deprecated min and max, which compare signed, bound such a column's domain values."""
-    return column_type.signed and column_type.physical in ("INT32", "INT64", "FLOAT", "DOUBLE") and ordered(column_type)
+    numbers = ("INT32", "INT64", "FLOAT", "DOUBLE")
+    return column_type.signed and column_type.physical in numbers and is_ordered(column_type)
 
 
 def is_nan(value: Domain) -> bool:

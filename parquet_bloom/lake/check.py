@@ -63,17 +63,17 @@ def _check_file(
             return
         first = int(segment.files.first_units[number])
         for column, covered in opened.columns.items():
-            own = int(segment.files.parts(column)[number])
-            if own == NOT_COVERED or own in foreign:
+            part_number = int(segment.files.parts(column)[number])
+            if part_number == NOT_COVERED or part_number in foreign:
                 continue
-            part = segment.parts[own]
+            part = segment.parts[part_number]
             for row_group in opened.file.row_groups:
                 hashes = covered.hashes.of(row_group)
-                unit = first + (segment.row_group_of(first + row_group, number) or 0)
-                found = part.find(hashes)
+                unit = first + (segment.find_row_group(first + row_group, number) or 0)
+                matches = part.find(hashes)
                 hit = np.zeros(len(hashes), np.bool_)
-                hit[found.queries[found.units == unit]] = True
-                hit[list(found.unknown)] = True
+                hit[matches.queries[matches.units == unit]] = True
+                hit[list(matches.unknown)] = True
                 report.values += len(hashes)
                 if not hit.all():
                     problem = f"{int((~hit).sum()):,} of {len(hashes):,} values are not found"

@@ -64,15 +64,15 @@ class LakeIndex:
         self._lake_filesystem = lake_filesystem
         self._lake_options = lake_options
         self._lake = lake
-        self._judges = live
-        self._given: list[str] = []  # the paths that the lake was listed from
+        self._checks_liveness = live
+        self._listed_paths: list[str] = []  # the paths that the lake was listed from
         self._changing = threading.Lock()
         self._remote = not is_local(folder.filesystem, [folder.path])
-        manifest, segments, listing = self._opened(ahead=ahead)
-        self._judge = LivenessCheck(manifest.columns, lake_filesystem)
+        manifest, segments, listing = self._open_current(ahead=ahead)
+        self._liveness = LivenessCheck(manifest.columns, lake_filesystem)
         self._state = IndexSnapshotReader(manifest, segments, assume_live(segments))
         if live:
-            self._take(manifest, segments, listing, progress)
+            self._update_liveness(manifest, segments, listing, progress)
 
     # ----------------------------------------------------------------------------------------------- create and open
 
@@ -184,7 +184,7 @@ class LakeIndex:
     @property
     def live(self) -> bool:
         """True if the index was opened with the list of the lake's files."""
-        return self._judges
+        return self._checks_liveness
 
     @property
     def lake_filesystem(self) -> Any:
@@ -211,14 +211,14 @@ class LakeIndex:
         manifest: Manifest | None = None,
         tables: Mapping[str, FileTable] = {},
     ) -> None:
-        """Refresh, given the newest manifest and file tables that are not in the state yet, if they are known."""
+        """Refresh, given the newest manifest and file tables that are not in the state yet, if the caller has them."""
         with self._changing:
-            known = {segment.info.name: segment for segment in self._state.segments}
-            manifest, segments, listing = self._opened(known, {**self._tables, **tables}, manifest)
-            if self._judges:
-                self._take(manifest, segments, listing, progress)
+            segments_by_name = {segment.info.name: segment for segment in self._state.segments}
+            manifest, segments, listing = self._open_current(segments_by_name, {**self._tables, **tables}, manifest)
+            if self._checks_liveness:
+                self._update_liveness(manifest, segments, listing, progress)
             else:
-                self._replace(IndexSnapshotReader(manifest, segments, assume_live(segments)))
+                self._set_state(IndexSnapshotReader(manifest, segments, assume_live(segments)))
 
     def close(self) -> None:
         """Close the index's files."""
@@ -236,24 +236,24 @@ class LakeIndex:
         manifest = self._state.manifest
         return redacted(f"<LakeIndex {self.path}: {', '.join(manifest.columns)} of {manifest.num_files:,} files>")
 
-    def _opened(
+    def _open_current(
         self,
-        known: Mapping[str, Segment] = {},
+        segments_by_name: Mapping[str, Segment] = {},
         tables: Mapping[str, FileTable] = {},
         manifest: Manifest | None = None,
         ahead: Collection[str] | None = (),
     ) -> tuple[Manifest, list[Segment], sources.Listing | None]:
         """Open the index (see `open_segments`) and list the lake if it is live; concurrently if the index is remote."""
-        if not self._judges or not self._remote:
-            manifest, segments = open_segments(self._folder, known, tables, manifest, ahead=ahead)
-            return manifest, segments, self._listing(manifest) if self._judges else None
+        if not self._checks_liveness or not self._remote:
+            manifest, segments = open_segments(self._folder, segments_by_name, tables, manifest, ahead=ahead)
+            return manifest, segments, self._list_lake(manifest) if self._checks_liveness else None
         listings: list[Iterator[sources.Listing | None]] = []
         with ExitStack() as stack:
 
             def begin(newest: Manifest) -> None:
-                listings.append(stack.enter_context(in_order(self._listing, [newest], 1)))
+                listings.append(stack.enter_context(in_order(self._list_lake, [newest], 1)))
 
-            manifest, segments = open_segments(self._folder, known, tables, manifest, begin, ahead)
+            manifest, segments = open_segments(self._folder, segments_by_name, tables, manifest, begin, ahead)
             return manifest, segments, next(listings[-1])
 
     @property
@@ -261,32 +261,32 @@ class LakeIndex:
         """File tables in memory, by their names."""
         return {segment.info.files: segment.files for segment in self._state.segments}
 
-    def _take(
+    def _update_liveness(
         self,
         manifest: Manifest,
         segments: Sequence[Segment],
         listing: sources.Listing | None,
         progress: Progress | None,
     ) -> None:
-        live = self._judge.judge(segments, listing, progress=progress)
-        self._replace(IndexSnapshotReader(manifest, segments, live))
+        live = self._liveness.check(segments, listing, progress=progress)
+        self._set_state(IndexSnapshotReader(manifest, segments, live))
 
-    def _with(self, roots: Mapping[str, Any]) -> Any:
+    def _extend_lake(self, roots: Mapping[str, Any]) -> Any:
         """Return the lake that the caller gave instead of the index's, extended by what was appended."""
         if self._lake is None or isinstance(self._lake, TableFiles) or "paths" not in roots:
             return self._lake
-        return {"paths": [*self._given, *roots["paths"]]}
+        return {"paths": [*self._listed_paths, *roots["paths"]]}
 
-    def _listing(self, manifest: Manifest) -> sources.Listing | None:
+    def _list_lake(self, manifest: Manifest) -> sources.Listing | None:
         """List the lake's files; None if there is no lake to list."""
         lake = self._lake if self._lake is not None else manifest.lake
         if not lake:
             return None
         listing = sources.list_lake(lake, self._lake_filesystem, self._lake_options)
-        self._given = [*listing.named, *listing.roots.get("paths", ())]
+        self._listed_paths = [*listing.named, *listing.roots.get("paths", ())]
         return listing
 
-    def _replace(self, state: IndexSnapshotReader) -> None:
+    def _set_state(self, state: IndexSnapshotReader) -> None:
         """Set a new state; running lookups go on with the old segments, which close when they are last dereferenced."""
         self._state = state
 
@@ -364,14 +364,14 @@ class LakeIndex:
                 self._lake_filesystem,
                 self._lake_options,
                 files,
-                self._judge,
+                self._liveness,
                 memory_limit=memory_limit,
                 threads=threads or processors(),
                 progress=progress,
                 on_error=on_error,
                 tables=self._tables,
             )
-        self._lake = _listed_by_caller(files) or self._with(done.roots)
+        self._lake = _listed_by_caller(files) or self._extend_lake(done.roots)
         self._refresh(manifest=done.manifest, tables=done.tables)
         return done.report
 
@@ -453,13 +453,13 @@ class LakeIndex:
 
         _require(memory_limit=memory_limit)
 
-        def gone_of(manifest: Manifest, segments: Sequence[Segment]) -> Sequence[NDArray[np.bool_]]:
-            if not self._judges:
+        def find_gone(manifest: Manifest, segments: Sequence[Segment]) -> Sequence[NDArray[np.bool_]]:
+            if not self._checks_liveness:
                 return assume_live(segments).gone_at
-            return self._judge.judge(segments, self._listing(manifest), verify=False).gone_at
+            return self._liveness.check(segments, self._list_lake(manifest), verify=False).gone_at
 
         with self._changing:
-            report = compact(self._folder, gone_of, memory_limit, keep_seconds)
+            report = compact(self._folder, find_gone, memory_limit, keep_seconds)
         self.refresh()
         return report
 
@@ -487,9 +487,9 @@ class LakeIndex:
             len(state.segments),
             manifest.num_files,
             sum(segment.info.num_units for segment in state.segments),
-            len(live.unindexed) if live.judged else None,
-            live.changed if self._judges else None,
-            live.gone if self._judges else None,
+            len(live.unindexed) if live.listed else None,
+            live.changed if self._checks_liveness else None,
+            live.gone if self._checks_liveness else None,
             entries,
             num_bytes,
             sum(files[segment.info.files][0] for segment in state.segments if segment.info.files in files),
@@ -498,7 +498,7 @@ class LakeIndex:
         )
 
     def check(self, sample: int = 0, progress: Progress | None = None) -> CheckReport:
-        """Read the whole index, and a sample of files, and report all problems.
+        """Read the complete index, and a sample of files, and report all problems.
 
         Parameters
         ----------
@@ -535,10 +535,8 @@ def _require_no_overwriting(folder: Folder, manifest: Manifest) -> None:
         manifests.write(folder, manifest)
     except IndexInUseError:
         return
-    folder.delete([manifests.name_of(manifest.number)])
-    problem = (
-        "the store overwrites objects although it was asked not to (If-None-Match): an index would not be safe there"
-    )
+    folder.delete([manifests.manifest_name(manifest.number)])
+    problem = "the store overwrites objects in spite of If-None-Match: an index would not be safe there"
     raise StorageError(problem, path=folder.path)
 
 

@@ -40,21 +40,21 @@ def quick_hash(column_type: ColumnType) -> Callable[[Any], int | None]:
         low, high = integer_range(column_type)
         width, mask = column_type.length, 2 ** (8 * column_type.length) - 1
 
-        def of_integer(literal: Any) -> int | None:
+        def hash_integer(literal: Any) -> int | None:
             if type(literal) is not int or not low <= literal <= high:
                 return None
             return int(hash_one((literal & mask).to_bytes(width, "little")))
 
-        return of_integer
+        return hash_integer
     if column_type.kind is Kind.STRING:
 
-        def of_text(literal: Any) -> int | None:
+        def hash_text(literal: Any) -> int | None:
             try:
                 return int(hash_one(literal.encode())) if type(literal) is str else None
             except UnicodeEncodeError:
                 return None
 
-        return of_text
+        return hash_text
     return lambda literal: None
 
 
@@ -69,33 +69,35 @@ def parse_literals(values: Any, column: str) -> list[Any]:
     if type(values) is list and len(values) == 1 and type(values[0]) in (int, str):
         return values
     try:
-        found = list(from_collection(values))
+        literals = list(from_collection(values))
     except PredicateError as error:
         problem = error.problem.replace("'in' takes", "values are")
         raise PredicateError(problem, column=column) from None
     except (TypeError, ValueError, pa.ArrowException) as error:
         raise PredicateError(f"values are not literals: {error}", column=column) from None
-    if None in found:
+    if None in literals:
         raise PredicateError("nulls are not indexed: a null is in no list of values", column=column)
-    return found
+    return literals
 
 
-_NO_HASH = "a value cannot be told from others"
+_NO_HASH = "a value cannot be distinguished from others"
 
 
 def hash_literals(literals: Sequence[Any], column_type: ColumnType, timezone: str) -> Probes:
     """Return the hashes of literals in a column type."""
     numbers: dict[tuple[type, Any], int] = {}
     try:
-        own = [numbers.setdefault((type(literal), literal), len(numbers)) for literal in literals]
+        positions = [numbers.setdefault((type(literal), literal), len(numbers)) for literal in literals]
     except TypeError:  # Decimal("sNaN") equals nothing, not even itself
         return Probes(np.empty(0, np.uint64), np.empty(0, np.intp), dict.fromkeys(range(len(literals)), _NO_HASH))
     if len(numbers) == len(literals):
         return _hash_distinct(literals, column_type, timezone)
-    found = _hash_distinct([literal for _, literal in numbers], column_type, timezone)
-    first = np.searchsorted(found.values, np.arange(len(numbers) + 1))
-    unknown = {at: found.unknown[number] for at, number in enumerate(own) if number in found.unknown}
-    return _spread(found.hashes, first, np.array(own, np.intp))._replace(unknown=unknown)
+    probes = _hash_distinct([literal for _, literal in numbers], column_type, timezone)
+    first = np.searchsorted(probes.values, np.arange(len(numbers) + 1))
+    unknown = {
+        position: probes.unknown[number] for position, number in enumerate(positions) if number in probes.unknown
+    }
+    return _spread(probes.hashes, first, np.array(positions, np.intp))._replace(unknown=unknown)
 
 
 def _hash_distinct(literals: Sequence[Any], column_type: ColumnType, timezone: str) -> Probes:
@@ -103,44 +105,45 @@ def _hash_distinct(literals: Sequence[Any], column_type: ColumnType, timezone: s
     if not literals:
         return Probes(np.empty(0, np.uint64), np.empty(0, np.intp), unknown)
     try:
-        together, why = coerce_all(literals, column_type, timezone)
+        all_values, why = coerce_all(literals, column_type, timezone)
     except ParquetBloomError as error:
-        together, why = [], error.problem
+        all_values, why = [], error.problem
     if why is None and len(literals) == 1:
-        hashes, _ = hash_all(together, column_type)
+        hashes, _ = hash_all(all_values, column_type)
         return Probes(hashes, np.zeros(len(hashes), np.intp), {})
-    if why is None and len(together) == len(literals):
-        own = _find_positions(literals, together)
-        if own is not None:
-            hashes, first = hash_all(together, column_type)
-            return _spread(hashes, first, own)
-    of_each: list[list[Any]] = []
+    if why is None and len(all_values) == len(literals):
+        positions = _find_positions(literals, all_values)
+        if positions is not None:
+            hashes, first = hash_all(all_values, column_type)
+            return _spread(hashes, first, positions)
+    domain_values: list[list[Any]] = []
     for number, literal in enumerate(literals):
         coerced, why = coerce_all([literal], column_type, timezone)
-        of_each.append(coerced)
+        domain_values.append(coerced)
         if why is not None:
             unknown[number] = why
-    several = sorted({value for coerced in of_each for value in coerced})
-    hashes, first = hash_all(several, column_type)
-    place = {value: at for at, value in enumerate(several)}
-    pairs = [(number, place[value]) for number, coerced in enumerate(of_each) for value in coerced]
+    distinct = sorted({value for coerced in domain_values for value in coerced})
+    hashes, first = hash_all(distinct, column_type)
+    position_by_value = {value: position for position, value in enumerate(distinct)}
+    pairs = [(number, position_by_value[value]) for number, coerced in enumerate(domain_values) for value in coerced]
     numbers = np.array([number for number, _ in pairs], np.intp)
-    found = _spread(hashes, first, np.array([at for _, at in pairs], np.intp))
-    return Probes(found.hashes, numbers[found.values], unknown)
+    probes = _spread(hashes, first, np.array([position for _, position in pairs], np.intp))
+    return Probes(probes.hashes, numbers[probes.values], unknown)
 
 
 def _find_positions(literals: Sequence[Any], domain: Sequence[Any]) -> NDArray[np.intp] | None:
     """Return the position of each literal among sorted distinct domain values; None if any is not found directly."""
-    place = {value: at for at, value in enumerate(domain)}
-    found = [
-        place.get(literal.encode("utf-8", "replace") if isinstance(literal, str) else literal) for literal in literals
+    position_by_value = {value: position for position, value in enumerate(domain)}
+    positions = [
+        position_by_value.get(literal.encode("utf-8", "replace") if isinstance(literal, str) else literal)
+        for literal in literals
     ]
-    return None if None in found else np.array(found, np.intp)
+    return None if None in positions else np.array(positions, np.intp)
 
 
-def _spread(hashes: NDArray[np.uint64], first: NDArray[np.intp], own: NDArray[np.intp]) -> Probes:
+def _spread(hashes: NDArray[np.uint64], first: NDArray[np.intp], positions: NDArray[np.intp]) -> Probes:
     """Return the hashes of values that are given by their positions."""
-    counts = np.diff(first)[own]
-    values = np.repeat(np.arange(len(own)), counts)
-    starts = np.repeat(first[:-1][own] - (np.cumsum(counts) - counts), counts)
+    counts = np.diff(first)[positions]
+    values = np.repeat(np.arange(len(positions)), counts)
+    starts = np.repeat(first[:-1][positions] - (np.cumsum(counts) - counts), counts)
     return Probes(hashes[starts + np.arange(len(values))], values, {})

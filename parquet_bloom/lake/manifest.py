@@ -149,7 +149,7 @@ class Manifest:
     @property
     def names(self) -> set[str]:
         """Names of all files in the index's folder that the manifest refers to, including itself."""
-        return {name_of(self.number), *(name for segment in self.segments for name in segment.names)}
+        return {manifest_name(self.number), *(name for segment in self.segments for name in segment.names)}
 
     @property
     def num_files(self) -> int:
@@ -160,7 +160,7 @@ class Manifest:
         return replace(self, number=self.number + 1, **changes)
 
 
-def name_of(number: int) -> str:
+def manifest_name(number: int) -> str:
     return f"manifest-{number:012d}.json"
 
 
@@ -208,29 +208,29 @@ def require_gone(error: ParquetBloomError) -> None:
 
 def read(folder: Folder, number: int) -> Manifest:
     """Read the manifest of a number; raises as `newest`."""
-    name = name_of(number)
+    name = manifest_name(number)
     with folder.open(name) as source:
         data = source.read_at(0, source.size)
     body, line = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
     if line != _checksum(body):
         raise BrokenIndexError("the manifest does not fit its checksum", path=folder.path_of(name))
     try:
-        found = json.loads(body)
-        if found["format"] != FORMAT:
-            raise BrokenIndexError(f"it is an index of format {found['format']!r}; this version knows {FORMAT}")
-        if found["number"] != number:
-            raise BrokenIndexError(f"the manifest says that its number is {found['number']}")
-        columns = tuple(strict.text(column) for column in strict.items(found["columns"]))
-        layout = strict.one_of(found["layout"], tuple(_SETTINGS))
+        fields = json.loads(body)
+        if fields["format"] != FORMAT:
+            raise BrokenIndexError(f"it is an index of format {fields['format']!r}; this version knows {FORMAT}")
+        if fields["number"] != number:
+            raise BrokenIndexError(f"the manifest says that its number is {fields['number']}")
+        columns = tuple(strict.text(column) for column in strict.items(fields["columns"]))
+        layout = strict.one_of(fields["layout"], tuple(_SETTINGS))
         return Manifest(
             number,
             columns,
             layout,
-            strict.one_of(found["granularity"], ("file", "row_group")),
-            {name: strict.number(found["settings"][name], most, 1) for name, most in _SETTINGS[layout].items()},
-            _parse_lake(strict.fields(found["lake"])),
-            strict.fields(found["snapshot"]),
-            tuple(_parse_segment(segment, columns) for segment in strict.items(found["segments"])),
+            strict.one_of(fields["granularity"], ("file", "row_group")),
+            {name: strict.number(fields["settings"][name], most, 1) for name, most in _SETTINGS[layout].items()},
+            _parse_lake(strict.fields(fields["lake"])),
+            strict.fields(fields["snapshot"]),
+            tuple(_parse_segment(segment, columns) for segment in strict.items(fields["segments"])),
         )
     except ParquetBloomError as error:
         error.path = error.path or folder.path_of(name)
@@ -263,7 +263,7 @@ def write(folder: Folder, manifest: Manifest) -> None:
         }
     ).encode()
     try:
-        with folder.create(name_of(manifest.number), new=True) as new:
+        with folder.create(manifest_name(manifest.number), new=True) as new:
             new.write(body)
             new.write(_checksum(body))
             new.commit()
@@ -296,20 +296,22 @@ def _segment_to_json(segment: SegmentInfo) -> dict[str, Any]:
     }
 
 
-def _parse_lake(told: Mapping[str, Any]) -> Mapping[str, Any]:
+def _parse_lake(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return how the live files are listed, as `listing.list_lake` takes it."""
-    places = {kind: where for kind, where in told.items() if kind != OUTSIDE}
-    if len(places) > 1 or told.get(OUTSIDE, True) is not True:
+    locations = {kind: where for kind, where in fields.items() if kind != OUTSIDE}
+    if len(locations) > 1 or fields.get(OUTSIDE, True) is not True:
         raise ValueError("a lake is one of paths, delta and iceberg")
-    for kind, where in places.items():
-        for place in strict.items(where) if strict.one_of(kind, ("paths", "delta", "iceberg")) == "paths" else [where]:
-            strict.text(place)
-    return told
+    for kind, where in locations.items():
+        for location in (
+            strict.items(where) if strict.one_of(kind, ("paths", "delta", "iceberg")) == "paths" else [where]
+        ):
+            strict.text(location)
+    return fields
 
 
-def _parse_slice(told: Mapping[str, Any]) -> PartInfo:
-    numbers = (strict.number(told[name]) for name in ("num_bytes", "num_entries", "first", "last"))
-    return PartInfo(strict.text(told["name"]), *numbers)
+def _parse_slice(fields: Mapping[str, Any]) -> PartInfo:
+    numbers = (strict.number(fields[name]) for name in ("num_bytes", "num_entries", "first", "last"))
+    return PartInfo(strict.text(fields["name"]), *numbers)
 
 
 def _require_all_hashes(slices: tuple[PartInfo, ...]) -> tuple[PartInfo, ...]:
@@ -320,10 +322,10 @@ def _require_all_hashes(slices: tuple[PartInfo, ...]) -> tuple[PartInfo, ...]:
     return slices
 
 
-def _parse_segment(told: Mapping[str, Any], columns: tuple[str, ...]) -> SegmentInfo:
-    num_files = strict.number(told["num_files"], _MOST_UNITS)
-    num_units = strict.number(told["num_units"], _MOST_UNITS)
-    bitmap = b64decode(strict.text(told["removed"]), validate=True)
+def _parse_segment(fields: Mapping[str, Any], columns: tuple[str, ...]) -> SegmentInfo:
+    num_files = strict.number(fields["num_files"], _MOST_UNITS)
+    num_units = strict.number(fields["num_units"], _MOST_UNITS)
+    bitmap = b64decode(strict.text(fields["removed"]), validate=True)
     removed = np.array(pyroaring.BitMap.deserialize(bitmap) if bitmap else (), np.int64)
     if len(removed) and removed[-1] >= num_files:
         raise BrokenIndexError(f"file {removed[-1]} of a segment of {num_files} files is said to be removed")
@@ -335,6 +337,6 @@ def _parse_segment(told: Mapping[str, Any], columns: tuple[str, ...]) -> Segment
             strict.text(part["meaning"]),
             _require_all_hashes(tuple(map(_parse_slice, strict.items(part["slices"])))),
         )
-        for part in strict.items(told["parts"])
+        for part in strict.items(fields["parts"])
     )
-    return SegmentInfo(strict.text(told["name"]), strict.text(told["files"]), num_files, num_units, parts, removed)
+    return SegmentInfo(strict.text(fields["name"]), strict.text(fields["files"]), num_files, num_units, parts, removed)

@@ -55,24 +55,24 @@ class OpenPart:
         if self._readers is None:
             with self._opening:
                 if self._readers is None:
-                    readers = self._opened()
+                    readers = self._open_readers()
                     costs = [reader.cost for reader in readers]
                     self._cost = sum(requests for requests, _ in costs), sum(num_bytes for _, num_bytes in costs)
                     self._readers = readers
         return self._readers
 
-    def _opened(self) -> list[PartReader]:
-        found: list[PartReader] = []
+    def _open_readers(self) -> list[PartReader]:
+        readers: list[PartReader] = []
         try:
             for each in self.info.slices:
                 path = self._folder.to_read(each.name)
-                known = self._folder.entry(each.name)
-                found.append(layouts.reader(self._layout, path, self._folder.filesystem, each, known))
+                entry = self._folder.entry(each.name)
+                readers.append(layouts.reader(self._layout, path, self._folder.filesystem, each, entry))
         except BaseException:
-            for reader in found:
+            for reader in readers:
                 reader.close()
             raise
-        return found
+        return readers
 
     def find(self, hashes: NDArray[np.uint64]) -> PartMatches:
         """Return the units that may hold each hash. What cannot be read is unknown, and never an error."""
@@ -82,24 +82,24 @@ class OpenPart:
             none = np.empty(0, np.uint32)
             return PartMatches(none.astype(np.intp), none, dict.fromkeys(range(len(hashes)), str(error)), 0, 0)
         if len(readers) == 1:
-            found = readers[0].find(hashes)
-            return replace(found, requests=requests + found.requests, bytes_read=bytes_read + found.bytes_read)
+            matches = readers[0].find(hashes)
+            return replace(matches, requests=requests + matches.requests, bytes_read=bytes_read + matches.bytes_read)
         slices = np.searchsorted(self._last, hashes, "left")
-        several: list[tuple[NDArray[np.intp], PartMatches]] = []
+        results: list[tuple[NDArray[np.intp], PartMatches]] = []
         for number in np.unique(slices).tolist():
-            asked = np.flatnonzero(slices == number)
-            several.append((asked, readers[number].find(hashes[asked])))
-        if not several:
+            positions = np.flatnonzero(slices == number)
+            results.append((positions, readers[number].find(hashes[positions])))
+        if not results:
             return PartMatches(np.empty(0, np.intp), np.empty(0, np.uint32), {}, requests, bytes_read)
-        queries = np.concatenate([asked[found.queries] for asked, found in several])
-        units = np.concatenate([found.units for _, found in several])
+        queries = np.concatenate([positions[matches.queries] for positions, matches in results])
+        units = np.concatenate([matches.units for _, matches in results])
         order = np.argsort(queries, kind="stable")
         return PartMatches(
             queries[order],
             units[order],
-            {int(asked[at]): why for asked, found in several for at, why in found.unknown.items()},
-            requests + sum(found.requests for _, found in several),
-            bytes_read + sum(found.bytes_read for _, found in several),
+            {int(positions[query]): why for positions, matches in results for query, why in matches.unknown.items()},
+            requests + sum(matches.requests for _, matches in results),
+            bytes_read + sum(matches.bytes_read for _, matches in results),
         )
 
     def _opening_cost(self) -> tuple[int, int]:
@@ -158,8 +158,8 @@ class Segment:
     info : the segment's entry in the manifest.
     files : table of its files.
     parts : parts with its values; files refer to them by position.
-    kept : bool for each file, False if it was removed from the index.
-    distant : whether it is in an object store, where each read has a latency.
+    present : bool for each file, False if it was removed from the index.
+    is_remote : whether it is in an object store, where each read has a latency.
     """
 
     def __init__(
@@ -178,26 +178,26 @@ class Segment:
             if problem is not None:
                 raise BrokenIndexError(problem, path=folder.path_of(info.files))
         self.files = files
-        self.distant = not is_local(folder.filesystem, [folder.path])
+        self.is_remote = not is_local(folder.filesystem, [folder.path])
         self._by_row_group = manifest.granularity == "row_group"
         self.info = info
-        self.kept = np.ones(info.num_files, np.bool_)
-        self.kept[info.removed] = False
+        self.present = np.ones(info.num_files, np.bool_)
+        self.present[info.removed] = False
 
-    def parts_of(self, column: str) -> Iterator[tuple[int, OpenPart]]:
+    def find_parts(self, column: str) -> Iterator[tuple[int, OpenPart]]:
         """Return (number, part) of the parts that hold values of a column."""
         return ((number, part) for number, part in enumerate(self.parts) if part.info.column == column)
 
-    def not_covered(self, column: str, foreign: Collection[int] = ()) -> NDArray[np.int64]:
+    def find_uncovered(self, column: str, foreign: Collection[int] = ()) -> NDArray[np.int64]:
         """Return the files of which a column is not indexed, or only in `foreign` parts."""
-        return np.flatnonzero(np.isin(self.files.parts(column), [NOT_COVERED, *foreign]) & self.kept)
+        return np.flatnonzero(np.isin(self.files.parts(column), [NOT_COVERED, *foreign]) & self.present)
 
-    def units_of_part(self, column: str, number: int) -> NDArray[np.uint32]:
+    def find_units(self, column: str, number: int) -> NDArray[np.uint32]:
         """Return all units whose values of a column are in a part."""
         counts = np.diff(self.files.first_units)
         return np.flatnonzero(np.repeat(self.files.parts(column) == number, counts)).astype(np.uint32)
 
-    def file_of(self, unit: int) -> int:
+    def find_file(self, unit: int) -> int:
         """Return the number of the file that a unit belongs to."""
         if len(self.files) == self.info.num_units:
             return unit
@@ -207,7 +207,7 @@ class Segment:
     def _first_units(self) -> list[int]:
         return self.files.first_units.tolist()
 
-    def row_group_of(self, unit: int, file: int) -> int | None:
+    def find_row_group(self, unit: int, file: int) -> int | None:
         """Return the row group that a unit is in its file; None where units are files."""
         return unit - int(self.files.first_units[file]) if self._by_row_group else None
 

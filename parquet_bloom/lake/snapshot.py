@@ -49,115 +49,115 @@ class IndexSnapshotReader:
     def lookup(self, column: str, literals: Sequence[Any], timezone: str, remote: bool) -> Answers:
         """Return the files that may hold each of some values. See `LakeIndex.lookup`."""
         if column not in self.manifest.columns:
-            known = ", ".join(self.manifest.columns)
-            raise UnknownColumnError(f"the index has no such column; it has: {known}", column=column)
+            names = ", ".join(self.manifest.columns)
+            raise UnknownColumnError(f"the index has no such column; it has: {names}", column=column)
         if not literals:
             return Answers([])
         if len(literals) == 1 and not remote:
             one = self._lookup_one(column, literals[0])
             if one is not None:
                 return one
-        asked: list[_PartQuery] = []
-        of_type: dict[Any, Probes] = {}
-        for place, segment, number, part in self._parts_of(column):
+        part_queries: list[_PartQuery] = []
+        probes: dict[Any, Probes] = {}
+        for i, segment, number, part in self._list_parts(column):
             column_type = part.info.column_type
-            if column_type not in of_type:
-                of_type[column_type] = hash_literals(literals, column_type, timezone)
-            asked.append((place, segment, number, part, of_type[column_type]))
-        found: list[list[Candidate]] = [[] for _ in literals]
+            if column_type not in probes:
+                probes[column_type] = hash_literals(literals, column_type, timezone)
+            part_queries.append((i, segment, number, part, probes[column_type]))
+        candidates: list[list[Candidate]] = [[] for _ in literals]
         doubts: dict[str, None] = {}
         requests = bytes_read = 0
-        threads = min(_SEGMENTS_AT_A_TIME, len(asked)) if remote else 1
-        finding = in_order(_find_in_part, asked, threads) if threads > 1 else nullcontext(map(_find_in_part, asked))
-        with finding as results:
-            for (place, segment, number, _, probe), part_found in zip(asked, results, strict=True):
-                requests += part_found.requests
-                bytes_read += part_found.bytes_read
-                values, units = probe.values[part_found.queries], part_found.units
-                whole = dict(probe.unknown)
-                for query, why in part_found.unknown.items():
-                    whole.setdefault(int(probe.values[query]), why)
+        threads = min(_SEGMENTS_AT_A_TIME, len(part_queries)) if remote else 1
+        one_by_one = nullcontext(map(_find_in_part, part_queries))
+        with in_order(_find_in_part, part_queries, threads) if threads > 1 else one_by_one as results:
+            for (i, segment, number, _, probe), matches in zip(part_queries, results, strict=True):
+                requests += matches.requests
+                bytes_read += matches.bytes_read
+                values, units = probe.values[matches.queries], matches.units
+                unknown = dict(probe.unknown)
+                for query, why in matches.unknown.items():
+                    unknown.setdefault(int(probe.values[query]), why)
                     doubts[why] = None
-                self._take(found, values, units, segment, place)
-                if whole:
-                    every = segment.units_of_part(column, number)
-                    for value in whole:
-                        self._take(found, np.full(len(every), value), every, segment, place)
+                self._add_candidates(candidates, values, units, segment, i)
+                if unknown:
+                    every = segment.find_units(column, number)
+                    for value in unknown:
+                        self._add_candidates(candidates, np.full(len(every), value), every, segment, i)
                     doubts.update(dict.fromkeys(probe.unknown.values()))
         always = self.always(column)
-        for several in found:
-            _merge(several)
-            several += always
+        for matching in candidates:
+            _merge(matching)
+            matching += always
         for segment in self.segments:
             more, num_bytes = segment.files.new_cost()
             requests, bytes_read = requests + more, bytes_read + num_bytes
-        return Answers(found, doubts, requests, bytes_read)
+        return Answers(candidates, doubts, requests, bytes_read)
 
     def _lookup_one(self, column: str, literal: Any) -> Answers | None:
         """Look up a single value with one hash on a fast path; None where the general path is needed."""
-        found: list[Candidate] = []
+        candidates: list[Candidate] = []
         requests = bytes_read = 0
-        for place, segment, _, part in self._parts_of(column):
+        for i, segment, _, part in self._list_parts(column):
             h = part.quick_hash(literal)
             if h is None:
                 return None
-            one = part.find_one(h)
-            if one.unknown:
+            matches = part.find_one(h)
+            if matches.unknown:
                 return None
-            requests += one.requests
-            bytes_read += one.bytes_read
-            alive = self.live.alive[place]
-            for unit in one.units.tolist():
-                file = segment.file_of(unit)
+            requests += matches.requests
+            bytes_read += matches.bytes_read
+            alive = self.live.alive[i]
+            for unit in matches.units.tolist():
+                file = segment.find_file(unit)
                 if alive[file]:
-                    row_group = segment.row_group_of(unit, file)
+                    row_group = segment.find_row_group(unit, file)
                     path = segment.files.path(file)
-                    found.append(Candidate(path, None if row_group is None else (row_group,)))
-        if len(found) > 1:
-            _merge(found)
+                    candidates.append(Candidate(path, None if row_group is None else (row_group,)))
+        if len(candidates) > 1:
+            _merge(candidates)
         always = self.always(column)
-        return Answers([found + always if always else found], (), requests, bytes_read)
+        return Answers([candidates + always if always else candidates], (), requests, bytes_read)
 
-    def _parts_of(self, column: str) -> list[tuple[int, Segment, int, OpenPart]]:
+    def _list_parts(self, column: str) -> list[tuple[int, Segment, int, OpenPart]]:
         """Return (segment's position, segment, part's number, part) of every part that holds values of a column."""
         if column not in self._parts:
             self._parts[column] = [
-                (place, segment, number, part)
-                for place, segment in enumerate(self.segments)
-                for number, part in segment.parts_of(column)
-                if number not in self.live.foreign[place]
+                (i, segment, number, part)
+                for i, segment in enumerate(self.segments)
+                for number, part in segment.find_parts(column)
+                if number not in self.live.foreign[i]
             ]
         return self._parts[column]
 
     def always(self, column: str) -> list[Candidate]:
         """Return live files that are candidates for every value: not indexed, changed, or without this column."""
         if column not in self._always:
-            found = [Candidate(path) for path in self.live.unindexed]
+            candidates = [Candidate(path) for path in self.live.unindexed]
             for segment, alive, foreign in zip(self.segments, self.live.alive, self.live.foreign, strict=True):
-                numbers = segment.not_covered(column, foreign)
-                found += [Candidate(segment.files.path(number)) for number in numbers[alive[numbers]].tolist()]
-            self._always[column] = list(dict.fromkeys(found))
+                numbers = segment.find_uncovered(column, foreign)
+                candidates += [Candidate(segment.files.path(number)) for number in numbers[alive[numbers]].tolist()]
+            self._always[column] = list(dict.fromkeys(candidates))
         return self._always[column]
 
-    def _take(
+    def _add_candidates(
         self,
-        found: list[list[Candidate]],
+        candidates: list[list[Candidate]],
         values: NDArray[np.intp],
         units: NDArray[np.uint32],
         segment: Segment,
-        place: int,
+        i: int,
     ) -> None:
         """Add units of a segment as candidates for values, if their files are live."""
         if not len(units):
             return
-        files = segment.files.files_of(units)
-        alive = self.live.alive[place][files]
+        files = segment.files.find_files(units)
+        alive = self.live.alive[i][files]
         paths = segment.files.paths(files[alive])
         for value, file, unit, path in zip(
             values[alive].tolist(), files[alive].tolist(), units[alive].tolist(), paths, strict=True
         ):
-            row_group = segment.row_group_of(unit, file)
-            found[value].append(Candidate(path, None if row_group is None else (row_group,)))
+            row_group = segment.find_row_group(unit, file)
+            candidates[value].append(Candidate(path, None if row_group is None else (row_group,)))
 
     def close(self) -> None:
         """Close the segments."""
@@ -165,9 +165,9 @@ class IndexSnapshotReader:
             segment.close()
 
 
-def _find_in_part(asked: _PartQuery) -> PartMatches:
+def _find_in_part(query: _PartQuery) -> PartMatches:
     """Return the matches of a part."""
-    _, _, _, part, probe = asked
+    _, _, _, part, probe = query
     return part.find(probe.hashes)
 
 
@@ -177,11 +177,11 @@ def _merge(candidates: list[Candidate]) -> None:
         return
     row_groups: dict[str, set[int] | None] = {}
     for path, some in candidates:
-        known = row_groups.setdefault(path, set())
-        if some is None or known is None:
+        merged = row_groups.setdefault(path, set())
+        if some is None or merged is None:
             row_groups[path] = None
         else:
-            known.update(some)
+            merged.update(some)
     candidates[:] = [
         Candidate(path, None if some is None else tuple(sorted(some))) for path, some in row_groups.items()
     ]
@@ -189,7 +189,7 @@ def _merge(candidates: list[Candidate]) -> None:
 
 def open_segments(
     folder: Folder,
-    known: Mapping[str, Segment] = {},
+    segments_by_name: Mapping[str, Segment] = {},
     tables: Mapping[str, FileTable] = {},
     manifest: Manifest | None = None,
     begin: Callable[[Manifest], None] | None = None,
@@ -199,7 +199,7 @@ def open_segments(
 
     Parameters
     ----------
-    known : segments that are open already, by their names.
+    segments_by_name : segments that are open already, by their names.
     tables : file tables that are in memory already, by their names; files of one name never change.
     manifest : the newest one, if it is known.
     begin : called with the manifest before the segments are opened, to start concurrent work; called again if the
@@ -220,7 +220,7 @@ def open_segments(
         if begin is not None:
             begin(newest)
         try:
-            return newest, _open_all(folder, newest, known, tables, ahead)
+            return newest, _open_all(folder, newest, segments_by_name, tables, ahead)
         except (StorageError, ConcurrentChangeError) as error:
             manifests.require_gone(error)
             missing = error
@@ -231,7 +231,7 @@ def open_segments(
 def _open_all(
     folder: Folder,
     manifest: Manifest,
-    known: Mapping[str, Segment],
+    segments_by_name: Mapping[str, Segment],
     tables: Mapping[str, FileTable],
     ahead: Collection[str] | None,
 ) -> list[Segment]:
@@ -243,13 +243,13 @@ def _open_all(
     columns = () if local else ahead
 
     def segment(number: int) -> Segment:
-        return _open_segment(folder, manifest, number, known, tables, columns)
+        return _open_segment(folder, manifest, number, segments_by_name, tables, columns)
 
     if len(numbers) < 2 or local:
         return list(map(segment, numbers))
     threads = min(len(numbers), _SEGMENTS_AT_A_TIME)
-    with in_order(segment, numbers, threads) as found:
-        return list(found)
+    with in_order(segment, numbers, threads) as segments:
+        return list(segments)
 
 
 @contextmanager
@@ -280,12 +280,12 @@ def _open_segment(
     folder: Folder,
     manifest: Manifest,
     number: int,
-    known: Mapping[str, Segment],
+    segments_by_name: Mapping[str, Segment],
     tables: Mapping[str, FileTable],
     ahead: Collection[str],
 ) -> Segment:
     info = manifest.segments[number]
-    before = known.get(info.name)
+    before = segments_by_name.get(info.name)
     if before is not None and before.info.files == info.files:
         if np.array_equal(before.info.removed, info.removed) and before.info.parts == info.parts:
             return before

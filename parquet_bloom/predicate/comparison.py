@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import PredicateError, UnsupportedTypeError
-from ..hashing.bounds import place
+from ..hashing.bounds import make_bounds
 from ..hashing.column_type import JULIAN_EPOCH_DAY, NANOS_PER_DAY, ColumnType, Domain, from_arrow
 from .tree import Compare
 
@@ -65,7 +65,7 @@ def compare_stored(values: pa.ChunkedArray, column_type: ColumnType, leaf: Compa
 
 
 def _find_limit(leaf: Compare, column_type: ColumnType, timezone: str) -> Domain | None:
-    bounds = place(leaf.value, column_type, timezone)
+    bounds = make_bounds(leaf.value, column_type, timezone)
     if bounds.unknown is not None:
         raise PredicateError(bounds.unknown, column=leaf.column)
     return select_bound(leaf.operator, bounds.at_most, bounds.at_least)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ..hashing.bounds import LiteralBounds, place
+from ..hashing.bounds import LiteralBounds, make_bounds
 from ..hashing.coerce_many import coerce_all
 from ..hashing.column_type import ColumnType, Domain, Kind
 from . import tree
@@ -326,7 +326,7 @@ class PruningPredicate:
             return  # NaN is above all numbers, and bounds do not include it
         limits = self._limits.get((id(leaf), column_type))
         if limits is None:
-            limits = place(leaf.value, column_type, self._timezone)
+            limits = make_bounds(leaf.value, column_type, self._timezone)
             self._limits[id(leaf), column_type] = limits
         if limits.unknown is not None:
             verdicts[:] = self._number_verdict(Verdict(True, doubts=(f"{name}: {limits.unknown}",)))

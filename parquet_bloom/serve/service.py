@@ -121,7 +121,7 @@ class Service:
             "status": "stopping" if self._stopping.is_set() else "ok",
             "version": state.manifest.number,
             "files": state.manifest.num_files,
-            "unindexed": len(state.live.unindexed) if state.live.judged else None,
+            "unindexed": len(state.live.unindexed) if state.live.listed else None,
             "changes": self._changes.taken,
             "read_only": self.settings.read_only,
             "refreshed_seconds_ago": round(time.monotonic() - self._refreshed, 3),
@@ -176,7 +176,7 @@ class Service:
                 raise
             self._mark_fresh()
             state = self.index.state
-            unindexed = len(state.live.unindexed) if state.live.judged else None
+            unindexed = len(state.live.unindexed) if state.live.listed else None
             return {"version": state.manifest.number, "files": state.manifest.num_files, "unindexed": unindexed}
 
         return await self._change(refresh, changes=False)

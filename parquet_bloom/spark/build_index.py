@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from ..errors import ParquetBloomError
 from ..lake import manifest as manifests
-from ..lake.build.append import commit, select_unknown
+from ..lake.build.append import commit, select_unindexed
 from ..lake.files import listing as sources
 from ..lake.files.liveness import LivenessCheck
 from ..lake.manifest import Manifest
@@ -119,8 +119,8 @@ def build_index(
             listing = sources.list_lake(manifest.lake if paths is None else paths, lake_files, storage_options)
             roots = sources.merge_roots(sources.merge_roots(manifest.lake, roots), listing.roots)
             sources.require_outside(folder.path, roots)
-            live = LivenessCheck(names, lake_files).judge(segments, listing, verify=False)
-            todo = select_unknown(listing.entries, live)
+            live = LivenessCheck(names, lake_files).check(segments, listing, verify=False)
+            todo = select_unindexed(listing.entries, live)
             report = AppendReport(unchanged=len(listing.entries) - len(todo))
             jobs = SegmentJobs(
                 spark, folder, manifest, listing.named, storage_options, index_options, memory_limit, slices, report

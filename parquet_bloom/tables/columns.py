@@ -19,18 +19,18 @@ def map_names(columns: Iterator[Column], only_plain: bool) -> tuple[dict[str, st
 
     `only_plain` leaves out columns with a dot in a part of their name.
     """
-    found: dict[str, Column] = {}
-    twice: set[str] = set()
+    by_name: dict[str, Column] = {}
+    duplicates: set[str] = set()
     for column in columns:
         logical, physical, _ = column
         name = ".".join(logical)
-        if name in found:
-            twice.add(name)
+        if name in by_name:
+            duplicates.add(name)
         if not only_plain or not any("." in part for part in (*logical, *physical)):
-            found[name] = column
-    kept = {name: column for name, column in found.items() if name not in twice}
-    ids = {name: number for name, (_, _, number) in kept.items() if number is not None}
-    return {name: ".".join(physical) for name, (_, physical, _) in kept.items()}, ids
+            by_name[name] = column
+    unique = {name: column for name, column in by_name.items() if name not in duplicates}
+    ids = {name: number for name, (_, _, number) in unique.items() if number is not None}
+    return {name: ".".join(physical) for name, (_, physical, _) in unique.items()}, ids
 
 
 def delta_columns(struct: Mapping[str, Any], mode: str, above: Path, above_in_files: Path) -> Iterator[Column]:
@@ -52,7 +52,7 @@ def iceberg_names(schema: Any, schemas: Sequence[Any], mapping: Any) -> tuple[di
     for each in schemas:
         for _, physical, number in _iceberg_columns(each.fields, (), ()):
             ever.setdefault(number, set()).add(physical)
-    for number, path in _mapped_names(mapping or (), [()]):
+    for number, path in _list_mapped_names(mapping or (), [()]):
         ever.setdefault(number, set()).add(path)
     columns = _iceberg_columns(schema.fields, (), ())
     return map_names((column for column in columns if len(ever[column[2]]) == 1), only_plain=True)
@@ -63,7 +63,7 @@ def iceberg_values(file: Any, specs: Mapping[int, Any], schema: Any) -> dict[str
     from pyiceberg.transforms import IdentityTransform
     from pyiceberg.types import DateType
 
-    found = {}
+    values = {}
     spec = specs.get(getattr(file, "spec_id", -1))
     for number, part in enumerate(() if spec is None else spec.fields):
         column = schema.find_column_name(part.source_id)
@@ -72,8 +72,8 @@ def iceberg_values(file: Any, specs: Mapping[int, Any], schema: Any) -> dict[str
         value = file.partition[number]
         if isinstance(schema.find_type(part.source_id), DateType) and isinstance(value, int):
             value = _EPOCH + timedelta(days=value)
-        found[part.name] = value
-    return found
+        values[part.name] = value
+    return values
 
 
 def _iceberg_columns(fields: Any, above: Path, above_in_files: Path) -> Iterator[Column]:
@@ -88,9 +88,9 @@ def _iceberg_columns(fields: Any, above: Path, above_in_files: Path) -> Iterator
             yield from _iceberg_columns(column.field_type.fields, path, in_files)
 
 
-def _mapped_names(fields: Any, above: Sequence[Path]) -> Iterator[tuple[int | None, Path]]:
+def _list_mapped_names(fields: Any, above: Sequence[Path]) -> Iterator[tuple[int | None, Path]]:
     """Yield (field id, path) of each name in a table's name mapping, which applies to files without field ids."""
     for each in fields:
         paths = [(*path, name) for path in above for name in each.names]
         yield from ((each.field_id, path) for path in paths)
-        yield from _mapped_names(each.fields, paths)
+        yield from _list_mapped_names(each.fields, paths)

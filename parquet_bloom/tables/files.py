@@ -94,9 +94,9 @@ class TableFiles:
         leaf = find_leaf(leaves, self.columns[column], path)
         if column in self.ids:
             depth = column.count(".")  # both names have as many parts
-            found = leaf.nodes[depth].get(_FIELD_ID) if depth < len(leaf.nodes) else None
-            if found != self.ids[column] and not (found is None and self.unnumbered and _without_ids(leaves)):
-                problem = f"the file's column of that name has field id {found}, the table's {self.ids[column]}"
+            field_id = leaf.nodes[depth].get(_FIELD_ID) if depth < len(leaf.nodes) else None
+            if field_id != self.ids[column] and not (field_id is None and self.unnumbered and _without_ids(leaves)):
+                problem = f"the file's column of that name has field id {field_id}, the table's {self.ids[column]}"
                 raise UnknownColumnError(problem, path=path, column=column)
         return leaf
 
@@ -128,12 +128,12 @@ def delta_files(
     try:
         from deltalake import DeltaTable
     except ImportError:
-        raise _missing("Delta", "deltalake", "delta", path) from None
+        raise _make_missing_error("Delta", "deltalake", "delta", path) from None
     try:
-        options = {name: _text(value) for name, value in (storage_options or {}).items()}
+        options = {name: _format_setting(value) for name, value in (storage_options or {}).items()}
         table = DeltaTable(os.fspath(path), version=version, storage_options=options or None)
         adds = pa.table(table.get_add_actions())
-        found = list(zip(adds["path"].to_pylist(), adds["size_bytes"].to_pylist(), strict=True))
+        entries = list(zip(adds["path"].to_pylist(), adds["size_bytes"].to_pylist(), strict=True))
         metadata, schema = table.metadata(), json.loads(table.schema().to_json())
         features = table.protocol().reader_features or ()
         uri, number = str(table.table_uri), int(table.version())
@@ -141,12 +141,12 @@ def delta_files(
         raise StorageError.wrap(error, "cannot read the Delta table", path) from error
     try:
         root = _resolve_delta_path(uri.rstrip("/") or "/", None)
-        files = sorted(TableFile(_resolve_delta_path(name, root), int(size)) for name, size in found)
+        files = sorted(TableFile(_resolve_delta_path(name, root), int(size)) for name, size in entries)
         if not outside:
             require_inside((file.path for file in files), root)
         mode = metadata.configuration.get("delta.columnMapping.mode", "none")
         if mode not in ("none", "name", "id"):
-            raise ParquetBloomError(f"its column mapping is '{mode}', which is not known here")
+            raise ParquetBloomError(f"its column mapping is '{mode}', which is not supported")
         columns, ids = map_names(delta_columns(schema, mode, (), ()), only_plain=mode == "id")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ParquetBloomError(f"its log cannot be understood: {error!r}", path=path) from error
@@ -189,7 +189,7 @@ def iceberg_files(
     try:
         from pyiceberg.table import Table
     except ImportError:
-        raise _missing("Iceberg", "pyiceberg", "iceberg", name) from None
+        raise _make_missing_error("Iceberg", "pyiceberg", "iceberg", name) from None
     if name is None and not isinstance(table, Table):
         raise ParquetBloomError(f"an Iceberg table is a pyiceberg Table or a path, not {type(table).__name__}")
     try:
@@ -203,7 +203,7 @@ def iceberg_files(
             schema = schemas.get(snapshot.schema_id, schema)
         mapping = table.name_mapping()
         if given is not None and not outside:  # a catalog's tables are where the catalog says
-            require_metadata_inside(table, snapshot, given, lambda place: _resolve_iceberg_path(place, given))
+            require_metadata_inside(table, snapshot, given, lambda path: _resolve_iceberg_path(path, given))
         tasks = [] if snapshot is None else list(table.scan(snapshot_id=snapshot.snapshot_id).plan_files())
     except ParquetBloomError:
         raise
@@ -211,26 +211,36 @@ def iceberg_files(
         raise StorageError.wrap(error, "cannot read the Iceberg table", name or "") from error
     if snapshot_id is not None and snapshot is None:
         raise ParquetBloomError(f"it has no snapshot {snapshot_id}", path=name)
-    files, told, deletes = {}, {}, set()
+    files, partition_values, deletes = {}, {}, set()
     for task in tasks:
         data = task.file
         if str(getattr(data.file_format, "value", data.file_format)).upper() != "PARQUET":
-            raise ParquetBloomError(f"its file {data.file_path} is no Parquet file", path=name)
-        place = _resolve_iceberg_path(data.file_path, name)
-        files[place] = int(data.file_size_in_bytes)
-        told[place] = iceberg_values(data, table.specs(), schema)
+            raise ParquetBloomError(f"its file {data.file_path} is not a Parquet file", path=name)
+        path = _resolve_iceberg_path(data.file_path, name)
+        files[path] = int(data.file_size_in_bytes)
+        partition_values[path] = iceberg_values(data, table.specs(), schema)
         if task.delete_files:
-            deletes.add(place)
+            deletes.add(path)
     columns, ids = iceberg_names(schema, [*schemas.values(), schema], mapping)
     root = _resolve_iceberg_path(table.location().rstrip("/") or "/", name)
     version = None if snapshot is None else int(snapshot.snapshot_id)
-    found = sorted(TableFile(*item) for item in files.items())
+    table_files = sorted(TableFile(*item) for item in files.items())
     if not outside:
         require_inside(files, root)
     number, unnumbered = str(table.metadata.table_uuid), mapping is not None
-    taken = frozenset(deletes)
+    deleted_from = frozenset(deletes)
     return TableFiles(
-        "iceberg", number, version, root, found, columns, ids, unnumbered, outside=outside, deletes=taken, told=told
+        "iceberg",
+        number,
+        version,
+        root,
+        table_files,
+        columns,
+        ids,
+        unnumbered,
+        outside=outside,
+        deletes=deleted_from,
+        told=partition_values,
     )
 
 
@@ -238,12 +248,12 @@ def _without_ids(leaves: Sequence[Leaf]) -> bool:
     return not any(_FIELD_ID in node for leaf in leaves for node in leaf.nodes)
 
 
-def _missing(kind: str, package: str, extra: str, path: Any) -> ParquetBloomError:
+def _make_missing_error(kind: str, package: str, extra: str, path: Any) -> ParquetBloomError:
     text = f"{kind} tables are read by {package}, which is not installed: pip install 'parquet-bloom[{extra}]'"
     return ParquetBloomError(text, path=path)
 
 
-def _text(value: Any) -> str:
+def _format_setting(value: Any) -> str:
     """Return a setting as deltalake takes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -261,10 +271,10 @@ def _resolve_delta_path(name: str, root: str | None) -> str:
     if url and "?" not in name and "#" not in name and not name.lower().startswith("file:"):
         return url[1] + unquote(url[2] or "", errors="strict")
     # An absolute path without a scheme does not say which store it belongs to.
-    known = root is not None and not (path.startswith("/") and _URL.fullmatch(root))
+    has_root = root is not None and not (path.startswith("/") and _URL.fullmatch(root))
     leads_on = any(part in ("", ".", "..") or "\0" in part for part in path.removeprefix("/").split("/"))
-    if not known or _SCHEME.match(name) or leads_on:
-        raise ParquetBloomError(f"it has a file {name!r}, whose place is not understood")
+    if not has_root or _SCHEME.match(name) or leads_on:
+        raise ParquetBloomError(f"it has a file {name!r}, whose location cannot be resolved")
     return path if path.startswith("/") else f"{(root or '').rstrip('/')}/{path}"
 
 
@@ -272,5 +282,5 @@ def _resolve_iceberg_path(name: str, table: str) -> str:
     """Resolve a file name of Iceberg metadata, which has unquoted paths and URLs."""
     path = without_scheme(name)
     if not path.startswith("/") and not (_URL.fullmatch(path) and not path.lower().startswith("file:")):
-        raise ParquetBloomError(f"it has a file {name!r}, whose place is not understood", path=table)
+        raise ParquetBloomError(f"it has a file {name!r}, whose location cannot be resolved", path=table)
     return path

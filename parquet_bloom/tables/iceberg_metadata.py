@@ -16,12 +16,12 @@ METADATA_SUFFIX = ".metadata.json"
 _LONGEST_HINT = 4096
 
 
-def open_static_table(place: str, properties: Mapping[str, Any]) -> Any:
+def open_static_table(path: str, properties: Mapping[str, Any]) -> Any:
     """Return the table, as a `pyiceberg.table.Table`.
 
     Parameters
     ----------
-    place : its metadata file; or its folder, where `metadata/version-hint.text` names that.
+    path : its metadata file; or its folder, where `metadata/version-hint.text` names that.
     properties : pyiceberg's settings of the store.
 
     Raises
@@ -36,14 +36,14 @@ def open_static_table(place: str, properties: Mapping[str, Any]) -> Any:
     from pyiceberg.serializers import FromInputFile
     from pyiceberg.table import StaticTable
 
-    if not place.endswith(METADATA_SUFFIX):
-        folder = f"{place}/metadata"
+    if not path.endswith(METADATA_SUFFIX):
+        folder = f"{path}/metadata"
         hint = f"{folder}/version-hint.text"
         with load_file_io(dict(properties), location=hint).new_input(hint).open() as stream:
-            place = f"{folder}/{_resolve_hint(stream.read(_LONGEST_HINT), hint)}"
-    io = load_file_io(dict(properties), location=place)
-    metadata = FromInputFile.table_metadata(io.new_input(place))
-    return StaticTable(("static-table", place), metadata, place, io, NoopCatalog("static-table"))
+            path = f"{folder}/{_resolve_hint(stream.read(_LONGEST_HINT), hint)}"
+    io = load_file_io(dict(properties), location=path)
+    metadata = FromInputFile.table_metadata(io.new_input(path))
+    return StaticTable(("static-table", path), metadata, path, io, NoopCatalog("static-table"))
 
 
 def _resolve_hint(content: bytes, hint: str) -> str:

@@ -40,14 +40,14 @@ def require_inside(paths: Iterable[str], root: str) -> None:
         problem = next((path for path in paths if not path.startswith(folder) or _leads_up(path)), None)
     else:
         real = os.path.realpath(root).rstrip("/") + "/"
-        known: dict[str, bool] = {}
-        problem = next((path for path in paths if not _is_inside(path, real, known)), None)
+        inside_by_folder: dict[str, bool] = {}
+        problem = next((path for path in paths if not _is_inside(path, real, inside_by_folder)), None)
     if problem is not None:
         text = f"its file {problem} is outside of the table's folder; outside=True takes such files, too"
         raise ParquetBloomError(text, path=root)
 
 
-def require_metadata_inside(table: Any, snapshot: Any, given: str, place_of: Callable[[str], str]) -> None:
+def require_metadata_inside(table: Any, snapshot: Any, given: str, resolve: Callable[[str], str]) -> None:
     """Raise unless an Iceberg table's location is the given folder and holds its manifests, before files are read.
 
     The metadata names the location as well as the files: with a location such as `/` all files would be inside.
@@ -56,7 +56,7 @@ def require_metadata_inside(table: Any, snapshot: Any, given: str, place_of: Cal
     ----------
     table, snapshot : pyiceberg's; the snapshot may be None.
     given : the path of the table's folder or of one of its metadata files, or its URL.
-    place_of : resolves a name in the metadata to a path or URL.
+    resolve : resolves a name in the metadata to a path or URL.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def require_metadata_inside(table: Any, snapshot: Any, given: str, place_of: Cal
     Exception
         Of many kinds, from pyiceberg: a manifest cannot be read.
     """
-    location = place_of(table.location().rstrip("/") or "/")
+    location = resolve(table.location().rstrip("/") or "/")
     folder = _find_folder(given)
     if _real(location) != _real(folder):
         text = f"its metadata says that it is in {location}, which is another folder; outside=True takes that, too"
@@ -73,8 +73,8 @@ def require_metadata_inside(table: Any, snapshot: Any, given: str, place_of: Cal
     if snapshot is None:
         return
     if snapshot.manifest_list:
-        require_inside([place_of(snapshot.manifest_list)], location)
-    require_inside([place_of(manifest.manifest_path) for manifest in snapshot.manifests(table.io)], location)
+        require_inside([resolve(snapshot.manifest_list)], location)
+    require_inside([resolve(manifest.manifest_path) for manifest in snapshot.manifests(table.io)], location)
 
 
 def _find_folder(given: str) -> str:
@@ -86,20 +86,20 @@ def _find_folder(given: str) -> str:
     return os.path.dirname(folder) if os.path.basename(folder) == "metadata" else folder
 
 
-def _real(place: str) -> str:
-    return name_of(place) if is_url(place) else os.path.realpath(place)
+def _real(path: str) -> str:
+    return name_of(path) if is_url(path) else os.path.realpath(path)
 
 
-def _is_inside(path: str, real: str, known: dict[str, bool]) -> bool:
-    """Return whether a local file is below a folder of real path `real`; `known` caches the result by folder."""
+def _is_inside(path: str, real: str, inside_by_folder: dict[str, bool]) -> bool:
+    """Return whether a local file is below a folder of real path `real`; `inside_by_folder` is a cache."""
     if is_url(path):
         return False
     if os.path.islink(path):
         return os.path.realpath(path).startswith(real)
     folder = os.path.dirname(path)
-    if folder not in known:
-        known[folder] = (os.path.realpath(folder).rstrip("/") + "/").startswith(real)
-    return known[folder] and not _leads_up(path)
+    if folder not in inside_by_folder:
+        inside_by_folder[folder] = (os.path.realpath(folder).rstrip("/") + "/").startswith(real)
+    return inside_by_folder[folder] and not _leads_up(path)
 
 
 def _leads_up(path: str) -> bool:

@@ -63,7 +63,7 @@ def change(lake: Path, path: str, chance: random.Random) -> None:
             index.append(lake if chance.random() < 0.3 else one, threads=1, memory_limit=1 << 20)
         elif what < 0.65:
             known = [
-                file for segment in index.state.segments for file in segment.files.paths(segment.kept.nonzero()[0])
+                file for segment in index.state.segments for file in segment.files.paths(segment.present.nonzero()[0])
             ]
             if known:
                 index.remove(chance.choice(known))

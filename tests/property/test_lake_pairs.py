@@ -43,11 +43,11 @@ def look_up_all(path: Path, files: int, count: int, seed: int) -> int:
             hit = np.zeros(len(together), np.bool_)
             for segment, own in zip(segments, numbers, strict=True):
                 units = np.array([own.get(str(file), -1) for file in some])
-                for _, part in segment.parts_of("id"):
+                for _, part in segment.find_parts("id"):
                     found = part.find(together)
                     assert not found.unknown
-                    of_file = segment.files.files_of(found.units)
-                    right = (of_file == units[wanted[found.queries]]) & segment.kept[of_file]
+                    of_file = segment.files.find_files(found.units)
+                    right = (of_file == units[wanted[found.queries]]) & segment.present[of_file]
                     hit[found.queries[right]] = True
             assert hit.all(), f"{int((~hit).sum())} of {len(hit)} pairs are lost"
             done += len(hit)

@@ -12,7 +12,7 @@ import pyarrow.orc as pa_orc
 import pytest
 
 import parquet_bloom.orc as orc
-from parquet_bloom.hashing.bounds import place
+from parquet_bloom.hashing.bounds import make_bounds
 from parquet_bloom.hashing.coerce import coerce
 from parquet_bloom.orc.filters.hashes import keying_of
 
@@ -99,7 +99,7 @@ def _assert_left_in(value: pa.Scalar, leaf: Any, known: Any, found: Any) -> None
     hashes, _ = keying_of(leaf)(coerced.values, leaf.column_type)
     if found.trusted:
         assert found.check_hashes(hashes).any()
-    limits = place(literal, leaf.column_type)
+    limits = make_bounds(literal, leaf.column_type)
     if limits.unknown is None:
         assert known.low is None or known.low <= limits.at_most
         assert known.high is None or known.high >= limits.at_least

@@ -21,7 +21,7 @@ from parquet_bloom.cli import tool
 from parquet_bloom.core.hash.xxh64 import hash_one
 from parquet_bloom.errors import IndexInUseError, ParquetBloomError, StorageError
 from parquet_bloom.lake.index import LakeIndex
-from parquet_bloom.lake.manifest import name_of
+from parquet_bloom.lake.manifest import manifest_name
 from parquet_bloom.storage import Folder, list_files
 from parquet_bloom.storage.objects.location import object_location
 from parquet_bloom.tables.files import delta_files
@@ -56,8 +56,8 @@ def place(tmp_path: Path) -> Path:
 
 
 def newest(index: Path) -> tuple[int, dict[str, Any]]:
-    number = max(int(path.name[9:21]) for path in index.glob(name_of(0).replace("0", "?")))
-    return number, json.loads((index / name_of(number)).read_bytes()[:-18])
+    number = max(int(path.name[9:21]) for path in index.glob(manifest_name(0).replace("0", "?")))
+    return number, json.loads((index / manifest_name(number)).read_bytes()[:-18])
 
 
 def forged(index: Path, change: Callable[[dict[str, Any]], None]) -> None:
@@ -66,7 +66,7 @@ def forged(index: Path, change: Callable[[dict[str, Any]], None]) -> None:
     change(told)
     told["number"] = number + 1
     body = json.dumps(told).encode()
-    (index / name_of(number + 1)).write_bytes(body + f"\n{hash_one(body):016x}\n".encode())
+    (index / manifest_name(number + 1)).write_bytes(body + f"\n{hash_one(body):016x}\n".encode())
 
 
 def run_all(place: Path) -> list[str]:
@@ -117,7 +117,7 @@ def test_an_index_is_not_left_by_links(place: Path) -> None:
     """Its lock, a table of files and a manifest lead elsewhere: nothing there is written, cut or deleted."""
     index, outside = place / "index", place / "outside"
     (outside / "victim").write_text("precious")
-    (outside / name_of(9)).write_text("no manifest")
+    (outside / manifest_name(9)).write_text("no manifest")
     before = everything_in(outside)
     (index / "writer.lock").unlink(missing_ok=True)
     (index / "writer.lock").symlink_to(outside / "victim")
@@ -131,9 +131,9 @@ def test_an_index_is_not_left_by_links(place: Path) -> None:
     (index / "writer.lock").unlink()
     table = next(path for path in index.glob("*.files") if not path.is_symlink())
     (index / "0123456789abcdef.files").symlink_to(outside / "secret.files")
-    (index / name_of(9)).symlink_to(outside / name_of(9))
+    (index / manifest_name(9)).symlink_to(outside / manifest_name(9))
     run_all(place)
-    (index / name_of(9)).unlink()
+    (index / manifest_name(9)).unlink()
     run_all(place)
     assert not table.exists() or table.is_file()
     assert everything_in(outside).keys() == before.keys()

@@ -117,7 +117,7 @@ def as_the_original(part: Path, reader: Any, keys: list[int]) -> list[float]:
             for row in rows:
                 peer.scan_row(
                     ctypes.c_int(descriptor),
-                    ctypes.c_int64(reader.row_place(int(row[at]))),
+                    ctypes.c_int64(reader.row_offset(int(row[at]))),
                     ctypes.c_int64(reader.num_slots),
                     slots.ctypes.data_as(ctypes.c_void_p),
                     ctypes.c_int64(len(slots)),

@@ -154,7 +154,7 @@ def _alternative_hashes(array: pa.Array, column_type: ColumnType) -> np.ndarray:
     Both zeros are equal, but DataFusion and Spark probe only for the literal's sign: both are added when one occurs.
     NaN has many encodings, and Spark probes for the canonical one. DuckDB probes for a float16 as a float32.
     """
-    floats = arrays.floats_of(array.drop_null())
+    floats = arrays.to_floats(array.drop_null())
     if column_type.length == 2:
         # By their bits: sorting floats rewrites NaNs, differently on each processor.
         wide = np.unique(floats.astype(np.float32).view(np.uint32)).view(np.float32)

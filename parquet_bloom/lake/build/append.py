@@ -30,7 +30,7 @@ from .segment_builder import SegmentBuilder
 Progress = Callable[[int, int], None]
 
 
-class Appended(NamedTuple):
+class AppendResult(NamedTuple):
     """Result of an append.
 
     Attributes
@@ -52,37 +52,39 @@ def append(
     lake_filesystem: object | None,
     lake_options: Mapping[str, Any] | None,
     files: Any,
-    judge: LivenessCheck,
+    liveness: LivenessCheck,
     *,
     memory_limit: int,
     threads: int,
     progress: Progress | None = None,
     on_error: Callable[[ParquetBloomError], None] | None = None,
     tables: Mapping[str, FileTable] = {},
-) -> Appended:
-    """See `LakeIndex.append`; for `tables` see `opened`."""
+) -> AppendResult:
+    """See `LakeIndex.append`; for `tables` see `open_segments`."""
     with open_for_writing(folder, tables) as (manifest, segments):
         listing = sources.list_lake(manifest.lake if files is None else files, lake_filesystem, lake_options)
         roots = sources.merge_roots(manifest.lake, listing.roots)
         sources.require_outside(folder.path, roots)
-        live = judge.judge(segments, listing)
+        live = liveness.check(segments, listing)
         entries = list(listing.entries)
         if files is None:  # also changed files that were given by name
-            known = {entry.path for entry in entries}
-            more = [path for path in live.unindexed if path not in known]
+            listed = {entry.path for entry in entries}
+            more = [path for path in live.unindexed if path not in listed]
             listing = replace(listing, named=listing.named.union(more))
             entries += map(Entry, more)
-        todo = select_unknown(entries, live)
+        todo = select_unindexed(entries, live)
         report = AppendReport(unchanged=len(entries) - len(todo))
         with closing(_Appending(folder, manifest, listing, memory_limit, report)) as appending:
             appending.read(todo, lake_filesystem, threads, progress, on_error)
-            made = appending.finish()
+            new_segments = appending.finish()
         names = [sources.name_of(entry.path, lake_filesystem) for entry in todo if entry.path not in report.failed]
-        now = commit(folder, manifest, segments, live, made, names, roots, listing.snapshot, memory_limit, report)
-        return Appended(report, listing.roots, now, appending.tables)
+        current = commit(
+            folder, manifest, segments, live, new_segments, names, roots, listing.snapshot, memory_limit, report
+        )
+        return AppendResult(report, listing.roots, current, appending.tables)
 
 
-def select_unknown(entries: Sequence[Entry], live: LakeState) -> list[Entry]:
+def select_unindexed(entries: Sequence[Entry], live: LakeState) -> list[Entry]:
     """Return the files that are not indexed in their current state."""
     paths = {*live.unindexed, *live.renamed}
     return [entry for entry in entries if entry.path in paths]
@@ -93,7 +95,7 @@ def commit(
     manifest: Manifest,
     segments: Sequence[Segment],
     live: LakeState,
-    made: Sequence[SegmentInfo],
+    new_segments: Sequence[SegmentInfo],
     names: Sequence[str],
     roots: Mapping[str, Any],
     snapshot: Mapping[str, Any],
@@ -107,14 +109,16 @@ def commit(
     Parameters
     ----------
     segments, live : segments of the previous manifest, and the liveness of their files.
-    made, names : the new segments, and the files in them, by their names in the index.
+    new_segments, names : the new segments, and the files in them, by their names in the index.
     roots, snapshot : new description of the lake, and its table's snapshot.
     report : receives the numbers of files added and replaced, and of segments merged.
     """
     before = _remove_replaced(segments, manifest, names, report)
     before = restamp(folder, segments, before, live)
-    following = manifest.next(segments=(*before, *made), lake=roots, snapshot=dict(snapshot) or manifest.snapshot)
-    if not made and replace(following, number=manifest.number) == manifest:
+    following = manifest.next(
+        segments=(*before, *new_segments), lake=roots, snapshot=dict(snapshot) or manifest.snapshot
+    )
+    if not new_segments and replace(following, number=manifest.number) == manifest:
         return manifest  # nothing has changed
     following, report.merged = merge_tiers(folder, following, memory_limit)
     manifests.write(folder, following)
@@ -130,8 +134,7 @@ def _remove_replaced(
     report.replaced = int((owners >= 0).sum())
     report.added = len(names) - report.replaced
     return [
-        info.without(numbers[owners == place]) if (owners == place).any() else info
-        for place, info in enumerate(manifest.segments)
+        info.without(numbers[owners == i]) if (owners == i).any() else info for i, info in enumerate(manifest.segments)
     ]
 
 
@@ -147,11 +150,11 @@ class _Appending:
         self._memory_limit = memory_limit
         self._report = report
         self._builder = self._new()
-        self._made: list[SegmentInfo] = []
+        self._segments: list[SegmentInfo] = []
         self.tables: dict[str, FileTable] = {}
         # A column that no file has is a mistake, unless indexed files have it: schemas evolve.
-        known = {part.column for segment in manifest.segments for part in segment.parts}
-        self._missing = set(manifest.columns) - known
+        indexed = {part.column for segment in manifest.segments for part in segment.parts}
+        self._missing = set(manifest.columns) - indexed
         self._begun = False
 
     def read(
@@ -167,46 +170,46 @@ class _Appending:
         done = 0
         columns, find = self._manifest.columns, self._listing.find
         reading = hash_files(entries, columns, filesystem, threads, find, max(1, self._memory_limit // 4))
-        with closing(reading) as found:
-            for piece in found:
-                opened_file = piece.opened
+        with closing(reading) as results:
+            for result in results:
+                opened_file = result.opened
                 try:
-                    if failed is None and piece.error is None and opened_file is not None:
-                        self._take(piece, opened_file, filesystem)
+                    if failed is None and result.error is None and opened_file is not None:
+                        self._add_result(result, opened_file, filesystem)
                     else:
-                        failed = failed or piece.error
-                    if not piece.last:
+                        failed = failed or result.error
+                    if not result.last:
                         continue
                 finally:
-                    if piece.last and opened_file is not None:
+                    if result.last and opened_file is not None:
                         opened_file.file.source.close()
                 if failed is not None:
                     if on_error is None:
                         raise failed
                     on_error(failed)
-                    self._report.failed[piece.entry.path] = failed
-                    self._abandon(opened_file, piece.entry)
+                    self._report.failed[result.entry.path] = failed
+                    self._abandon(opened_file, result.entry)
                     failed = None
                 done += 1
                 if progress:
                     progress(done, len(entries))
         read = len(entries) - len(self._report.failed)
         if self._missing and read:
-            several = f" in any of {read:,} files" if read > 1 else ""
-            path = None if several else entries[0].path
-            raise UnknownColumnError(f"no such column{several}", path=path, column=min(self._missing))
+            suffix = f" in any of {read:,} files" if read > 1 else ""
+            path = None if suffix else entries[0].path
+            raise UnknownColumnError(f"no such column{suffix}", path=path, column=min(self._missing))
 
-    def _take(self, piece: RowGroupResult, opened_file: OpenedFile, filesystem: object | None) -> None:
+    def _add_result(self, result: RowGroupResult, opened_file: OpenedFile, filesystem: object | None) -> None:
         row_groups = opened_file.file.num_row_groups
         if not self._begun:
             self._roll(row_groups)
             self._builder.begin_file()
             self._begun = True
-        if piece.last:
+        if result.last:
             self._end(opened_file, filesystem, row_groups)
             return
-        self._builder.add(self._key(piece.column, opened_file), piece.row_group, piece.hashes)
-        self._report.entries += len(piece.hashes)
+        self._builder.add(self._key(result.column, opened_file), result.row_group, result.hashes)
+        self._report.entries += len(result.hashes)
 
     def _end(self, opened_file: OpenedFile, filesystem: object | None, row_groups: int) -> None:
         self._missing &= opened_file.missing
@@ -221,7 +224,7 @@ class _Appending:
                 opened_file.stamp,
                 opened_file.footer,
                 opened_file.data,
-                self._builder.units_of(row_groups),
+                self._builder.count_units(row_groups),
                 path not in self._listing.named,
                 parts,
                 opened_file.doubts,
@@ -230,8 +233,8 @@ class _Appending:
         self._begun = False
 
     def _key(self, column: str, opened_file: OpenedFile) -> Key:
-        found = opened_file.columns[column]
-        return column, found.column_type, found.holds, self._listing.meaning(column)
+        covered = opened_file.columns[column]
+        return column, covered.column_type, covered.holds, self._listing.meaning(column)
 
     def _abandon(self, opened_file: OpenedFile | None, entry: Entry) -> None:
         if self._begun and opened_file is not None:
@@ -259,11 +262,11 @@ class _Appending:
 
     def finish(self) -> list[SegmentInfo]:
         self._finish_segment()
-        return self._made
+        return self._segments
 
     def _finish_segment(self) -> None:
-        made = self._builder.finish()
-        self._made += [made] if made else []
+        info = self._builder.finish()
+        self._segments += [info] if info else []
         self.tables |= self._builder.tables
 
     def close(self) -> None:
@@ -326,16 +329,18 @@ def append_batches(
     memory_limit: int,
     progress: Callable[[int], None] | None = None,
     tables: Mapping[str, FileTable] = {},
-) -> Appended:
-    """See `LakeIndex.append_batches`; for `tables` see `opened`."""
+) -> AppendResult:
+    """See `LakeIndex.append_batches`; for `tables` see `open_segments`."""
     with open_for_writing(folder, tables) as (manifest, segments):
         if manifest.granularity != "file":
             raise ParquetBloomError("values without a row group go into an index of files only", path=folder.path)
         report = AppendReport()
         with closing(_Appending(folder, manifest, sources.Listing([]), memory_limit, report)) as appending:
             names = appending.take_batches(batches, progress)
-            made = appending.finish()
+            new_segments = appending.finish()
         live = assume_live(segments)
-        told = manifest.lake, manifest.snapshot
-        now = commit(folder, manifest, segments, live, made, names, *told, memory_limit, report)
-        return Appended(report, manifest.lake, now, appending.tables)
+        roots_and_snapshot = manifest.lake, manifest.snapshot
+        current = commit(
+            folder, manifest, segments, live, new_segments, names, *roots_and_snapshot, memory_limit, report
+        )
+        return AppendResult(report, manifest.lake, current, appending.tables)

@@ -31,7 +31,7 @@ from ..snapshot import open_for_writing
 from .segment_builder import part_name
 
 # Names of segments' files. Other files in the folder are not ours, and are not deleted.
-_OWN = re.compile(rf"[0-9a-f]{{16}}(-[0-9a-f]+)*\.(files|{'|'.join(layouts.LAYOUTS)})")
+_INDEX_FILE = re.compile(rf"[0-9a-f]{{16}}(-[0-9a-f]+)*\.(files|{'|'.join(layouts.LAYOUTS)})")
 
 _TIER = 8
 """Number of segments of one size class that are merged, and the factor between size classes."""
@@ -50,10 +50,10 @@ def remove(folder: Folder, lake_filesystem: object | None, files: Iterable[str |
         table = PathTable(segments)
         gone = [np.zeros(len(segment.files), np.bool_) for segment in segments]
         for path in map(os.fsdecode, given):
-            known = _without_roots(manifest.lake, [path], lake_filesystem) != manifest.lake
-            if not _mark(path, table, segments, gone, lake_filesystem) and not known:
+            is_root = _without_roots(manifest.lake, [path], lake_filesystem) != manifest.lake
+            if not _mark(path, table, segments, gone, lake_filesystem) and not is_root:
                 raise StorageError("the index has no such file", path=path, errno=2)
-        count = sum(int((some & segment.kept).sum()) for some, segment in zip(gone, segments, strict=True))
+        count = sum(int((mask & segment.present).sum()) for mask, segment in zip(gone, segments, strict=True))
         kept = tuple(info for info in _remove_marked(manifest, gone) if info.kept_files)
         following = manifest.next(segments=kept, lake=_without_roots(manifest.lake, given, lake_filesystem))
         manifests.write(folder, following)
@@ -64,21 +64,21 @@ def remove(folder: Folder, lake_filesystem: object | None, files: Iterable[str |
 def _remove_marked(manifest: Manifest, gone: Sequence[NDArray[np.bool_]]) -> list[SegmentInfo]:
     """Return the segments of a manifest without the marked files."""
     return [
-        info.without(np.flatnonzero(some)) if some.any() else info
-        for info, some in zip(manifest.segments, gone, strict=True)
+        info.without(np.flatnonzero(mask)) if mask.any() else info
+        for info, mask in zip(manifest.segments, gone, strict=True)
     ]
 
 
 def _without_roots(lake: Mapping[str, Any], paths: Sequence[Any], filesystem: object | None) -> Mapping[str, Any]:
     """Return the description of the lake without the folders at or below the given paths."""
     texts = map(os.fsdecode, paths)
-    taken = [glob.escape(sources.name_of(path, filesystem).rstrip("/")) for path in texts if path.endswith("/")]
-    if not taken or "paths" not in lake:
+    removed = [glob.escape(sources.name_of(path, filesystem).rstrip("/")) for path in texts if path.endswith("/")]
+    if not removed or "paths" not in lake:
         return lake
-    left = [
-        root for root in lake["paths"] if not any((root.rstrip("/") + "/").startswith(each + "/") for each in taken)
+    remaining = [
+        root for root in lake["paths"] if not any((root.rstrip("/") + "/").startswith(each + "/") for each in removed)
     ]
-    return {"paths": left} if left else {}
+    return {"paths": remaining} if remaining else {}
 
 
 def _mark(
@@ -97,17 +97,17 @@ def _mark(
     if not path.endswith("/"):
         return False
     below = sources.name_of(path, lake_filesystem).rstrip("/") + "/"
-    found = False
-    for segment, some in zip(segments, gone, strict=True):
-        inside = np.array([name.startswith(below) for name in segment.files.paths()], np.bool_) & segment.kept
-        some |= inside
-        found = found or bool(inside.any())
-    return found
+    matched = False
+    for segment, mask in zip(segments, gone, strict=True):
+        inside = np.array([name.startswith(below) for name in segment.files.paths()], np.bool_) & segment.present
+        mask |= inside
+        matched = matched or bool(inside.any())
+    return matched
 
 
 def compact(
     folder: Folder,
-    gone_of: Callable[[Manifest, Sequence[Segment]], Sequence[NDArray[np.bool_]]],
+    find_gone: Callable[[Manifest, Sequence[Segment]], Sequence[NDArray[np.bool_]]],
     memory_limit: int,
     keep_seconds: float,
 ) -> CompactReport:
@@ -115,11 +115,11 @@ def compact(
 
     Parameters
     ----------
-    gone_of : returns for each segment which of its files are no longer in the lake.
+    find_gone : returns for each segment which of its files are no longer in the lake.
     """
     with open_for_writing(folder) as (manifest, segments):
         deleted = sweep(folder, manifest, keep_seconds)  # also before: the disk may be full
-        infos = _remove_marked(manifest, gone_of(manifest, segments))
+        infos = _remove_marked(manifest, find_gone(manifest, segments))
         dropped = sum(len(info.removed) for info in infos)
         after = manifest
         if len(infos) > 1 or dropped:
@@ -140,17 +140,17 @@ def merge_tiers(folder: Folder, manifest: Manifest, memory_limit: int) -> tuple[
     """
     infos, count = list(manifest.segments), 0
     while True:
-        of_size: dict[int, list[SegmentInfo]] = {}
+        by_size: dict[int, list[SegmentInfo]] = {}
         for info in infos:
-            of_size.setdefault(int(np.log(max(1, info.num_entries)) / np.log(_TIER)), []).append(info)
-        many = next((some for _, some in sorted(of_size.items()) if len(some) >= _TIER), None)
+            by_size.setdefault(int(np.log(max(1, info.num_entries)) / np.log(_TIER)), []).append(info)
+        many = next((some for _, some in sorted(by_size.items()) if len(some) >= _TIER), None)
         if many is None:
             return replace(manifest, segments=tuple(infos)), count
-        made = merge_segments(folder, manifest, many, memory_limit)
+        merged = merge_segments(folder, manifest, many, memory_limit)
         names = {info.name for info in many}
-        if len(made) >= len(many):  # their units do not fit into fewer
+        if len(merged) >= len(many):  # their units do not fit into fewer
             return replace(manifest, segments=tuple(infos)), count
-        infos = [info for info in infos if info.name not in names] + list(made)
+        infos = [info for info in infos if info.name not in names] + list(merged)
         count += len(many)
 
 
@@ -185,22 +185,22 @@ def _merge_group(folder: Folder, manifest: Manifest, infos: Sequence[SegmentInfo
     try:
         keys: dict[Key, int] = {}
         numbers = [[keys.setdefault(part.key, len(keys)) for part in info.parts] for info in infos]
-        table, remaps = FileTable.merged([(segment.files, segment.kept) for segment in segments], numbers)
+        table, remaps = FileTable.merge([(segment.files, segment.present) for segment in segments], numbers)
         name = secrets.token_hex(8)
         parts = []
         for key, number in keys.items():
-            sources_of: list[tuple[PartReader, NDArray[np.int64]]] = [
+            readers: list[tuple[PartReader, NDArray[np.int64]]] = [
                 (reader, remap)
-                for segment, of_segment, remap in zip(segments, numbers, remaps, strict=True)
-                for part, own in zip(segment.parts, of_segment, strict=True)
-                if own == number
+                for segment, segment_numbers, remap in zip(segments, numbers, remaps, strict=True)
+                for part, other in zip(segment.parts, segment_numbers, strict=True)
+                if other == number
                 for reader in part.readers
             ]
             path = folder.path_of(part_name(name, number, manifest.layout))
             info = layouts.merge(
                 manifest.layout,
                 manifest.settings,
-                sources_of,
+                readers,
                 path,
                 folder.filesystem,
                 table.num_units,
@@ -219,15 +219,15 @@ def restamp(
     folder: Folder, segments: Sequence[Segment], infos: Sequence[SegmentInfo], live: LakeState
 ) -> list[SegmentInfo]:
     """Store the new stamps of files with unchanged values, so that they are not read again."""
-    found = list(infos)
-    for place, segment in enumerate(segments):
-        known = {at.file: found for at, found in live.restamped.items() if at.segment == place}
-        if not known:
+    updated = list(infos)
+    for i, segment in enumerate(segments):
+        stamps = {ref.file: stamp for ref, stamp in live.restamped.items() if ref.segment == i}
+        if not stamps:
             continue
         name = f"{segment.info.name}-{secrets.token_hex(4)}.files"
-        segment.files.stamped(known).write(folder, name)
-        found[place] = replace(found[place], files=name)
-    return found
+        segment.files.with_stamps(stamps).write(folder, name)
+        updated[i] = replace(updated[i], files=name)
+    return updated
 
 
 def sweep(
@@ -244,21 +244,25 @@ def sweep(
         folder.sweep_temporary()
         files = folder.names()
         now = time.time()
-        needed, known = set(manifest.names), set(manifest.names)
+        needed, referenced = set(manifest.names), set(manifest.names)
         doomed = []
         numbers = [number for number in manifests.numbers_in(files) if number < manifest.number]
         for number, names in zip(numbers, _read_names(folder, numbers, before), strict=True):
-            known |= names
+            referenced |= names
             # It was current until the next one was written.
-            following = files.get(manifests.name_of(number + 1))
+            following = files.get(manifests.manifest_name(number + 1))
             ended = now if following is None else following[1] / 1e9
             if now - ended < keep_seconds:
                 needed |= names
             else:
-                doomed.append(manifests.name_of(number))
+                doomed.append(manifests.manifest_name(number))
         orphaned = 0.0 if is_local(folder.filesystem, [folder.path]) else _ORPHANED_SECONDS
         for name, (_, modified_ns) in files.items():
-            if _OWN.fullmatch(name) and name not in needed and (name in known or now - modified_ns / 1e9 >= orphaned):
+            if (
+                _INDEX_FILE.fullmatch(name)
+                and name not in needed
+                and (name in referenced or now - modified_ns / 1e9 >= orphaned)
+            ):
                 doomed.append(name)
         # Manifests last, so that a copy of the folder never has a newest manifest without its files.
         doomed.sort(key=lambda name: name.startswith("manifest-"))
@@ -267,18 +271,18 @@ def sweep(
     return 0
 
 
-def _read_names(folder: Folder, numbers: Sequence[int], known: Manifest | None) -> list[set[str]]:
+def _read_names(folder: Folder, numbers: Sequence[int], before: Manifest | None) -> list[set[str]]:
     """Return the names that each manifest refers to; for one that cannot be read, its own name."""
 
     def names(number: int) -> set[str]:
-        if known is not None and number == known.number:
-            return known.names
+        if before is not None and number == before.number:
+            return before.names
         try:
             return manifests.read(folder, number).names
         except ParquetBloomError:
-            return {manifests.name_of(number)}
+            return {manifests.manifest_name(number)}
 
     if is_local(folder.filesystem, [folder.path]):
         return list(map(names, numbers))
-    with in_order(names, numbers, _MANIFESTS_AT_A_TIME) as found:
-        return list(found)
+    with in_order(names, numbers, _MANIFESTS_AT_A_TIME) as results:
+        return list(results)

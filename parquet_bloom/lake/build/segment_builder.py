@@ -62,7 +62,7 @@ class SegmentBuilder:
 
     def has_room(self, row_groups: int) -> bool:
         """Return whether a file of so many row groups fits."""
-        return self.num_units + self.units_of(row_groups) <= layouts.most_units(self.layout, self.settings)
+        return self.num_units + self.count_units(row_groups) <= layouts.most_units(self.layout, self.settings)
 
     def begin_file(self) -> None:
         """Begin the next file; its units follow those of the previous one."""
@@ -85,9 +85,9 @@ class SegmentBuilder:
     def abandon_file(self, path: str, row_groups: int) -> None:
         """Discard the current file; the units of its values belong to no file."""
         self._abandoned.append(len(self._rows))
-        self.end_file(FileRecord(path, -1, b"", 0, 0, self.units_of(row_groups), False))
+        self.end_file(FileRecord(path, -1, b"", 0, 0, self.count_units(row_groups), False))
 
-    def units_of(self, row_groups: int) -> int:
+    def count_units(self, row_groups: int) -> int:
         """Return the number of units of a file with so many row groups."""
         return max(1, row_groups) if self.granularity == "row_group" else 1
 
@@ -97,16 +97,16 @@ class SegmentBuilder:
             self.close()
             return None
 
-        def finished(part: tuple[Key, _Part]) -> ColumnPart:
+        def finish_part(part: tuple[Key, _Part]) -> ColumnPart:
             return ColumnPart(*part[0], (part[1].writer.finish(self.num_units),))
 
         if is_local(self.folder.filesystem, [self.folder.path]):
-            made = self.with_parts(list(map(finished, self._parts.items())))
+            info = self.with_parts(list(map(finish_part, self._parts.items())))
         else:  # uploads are bound by latency
-            with in_order(finished, self._parts.items(), _SENT_AT_A_TIME) as parts:
-                made = self.with_parts(parts)
+            with in_order(finish_part, self._parts.items(), _SENT_AT_A_TIME) as parts:
+                info = self.with_parts(parts)
         self.close()
-        return made
+        return info
 
     def with_parts(self, parts: Iterable[ColumnPart]) -> SegmentInfo:
         """Write the file table while the given parts may still be written, and return the segment's info."""

@@ -42,12 +42,12 @@ class FetchedChunks:
         kept_from = self._source.size - len(self._source.kept[0])
         ranges = [(start, stop) for at, length in self._spans.values() for start, stop in _cut(at, length, kept_from)]
         starts, stops = np.array(ranges, np.int64).reshape(-1, 2).T
-        came, place = self._source.gather(starts, stops - starts).data, 0
+        data, offset_in_data = self._source.gather(starts, stops - starts).data, 0
         for key, (offset, length) in self._spans.items():
-            self._data[key] = BufferedChunk(offset, came[place : place + length])
-            place += length
+            self._data[key] = BufferedChunk(offset, data[offset_in_data : offset_in_data + length])
+            offset_in_data += length
 
-    def held(self, row_group: int, leaf: Leaf) -> BufferedChunk | None:
+    def find_chunk(self, row_group: int, leaf: Leaf) -> BufferedChunk | None:
         """Return a chunk; None if it was not fetched."""
         return self._data.get((row_group, leaf.index))
 
@@ -69,21 +69,21 @@ class Fetching:
     def __init__(self, source: Source, sums: ColumnFingerprint):
         self._source, self.sums = source, sums
 
-    def together(self, row_groups: Iterable[int]) -> Iterator[tuple[FetchedChunks, list[int]]]:
+    def group_row_groups(self, row_groups: Iterable[int]) -> Iterator[tuple[FetchedChunks, list[int]]]:
         """Yield row groups whose column chunks are fetched together, in order; long chunks are left out."""
         leaves = {leaf for _, leaf in self.sums.spans}
         some: list[int] = []
         spans: dict[tuple[int, int], tuple[int, int]] = {}
         total = 0
         for row_group in row_groups:
-            own = {(row_group, leaf): self.sums.spans[row_group, leaf] for leaf in leaves}
-            own = {key: span for key, span in own.items() if span[1] <= _TOGETHER_BYTES}
-            more = sum(length for _, length in own.values())
+            new_spans = {(row_group, leaf): self.sums.spans[row_group, leaf] for leaf in leaves}
+            new_spans = {key: span for key, span in new_spans.items() if span[1] <= _TOGETHER_BYTES}
+            more = sum(length for _, length in new_spans.values())
             if some and total + more > _TOGETHER_BYTES:
                 yield FetchedChunks(self._source, spans), some
                 some, spans, total = [], {}, 0
             some.append(row_group)
-            spans |= own
+            spans |= new_spans
             total += more
         if some:
             yield FetchedChunks(self._source, spans), some
@@ -91,10 +91,10 @@ class Fetching:
     @contextmanager
     def chunk(self, chunks: FetchedChunks, row_group: int, leaf: Leaf) -> Iterator[Chunk]:
         """Yield a column chunk to decode; on exit it is added to the sums, even if it was not read to its end."""
-        held = chunks.held(row_group, leaf)
-        if held is not None:
-            self.sums.add_chunk(row_group, leaf.index, held.data)
-            yield held
+        fetched = chunks.find_chunk(row_group, leaf)
+        if fetched is not None:
+            self.sums.add_chunk(row_group, leaf.index, fetched.data)
+            yield fetched
             return
         stream_chunk = self.sums.stream_chunk(row_group, leaf.index)
         yield stream_chunk

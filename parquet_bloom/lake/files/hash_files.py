@@ -29,7 +29,7 @@ from .fetching import FetchedChunks, Fetching, fetch_ahead
 FindLeaf = Callable[[str, Sequence[Leaf], str | None], Leaf]
 
 _FILES_AHEAD = 4  # opened concurrently, so that decoding does not wait for them
-_DISTANT_FILES_AHEAD = 32  # the same for remote files, where each takes a request
+_REMOTE_FILES_AHEAD = 32  # the same for remote files, where each takes a request
 _FETCHED_BYTES = 128 << 20  # of column chunks that wait to be decoded
 
 
@@ -127,17 +127,17 @@ def open_to_index(
     try:
         stamp = wait_until_settled(source)
         file = _open_with_tail(source)
-        found: dict[str, Covered] = {}
+        covered: dict[str, Covered] = {}
         doubts: dict[str, str] = {}
         missing = []
         for column in columns:
             try:
-                found[column] = cover_column(file, column, find)
+                covered[column] = cover_column(file, column, find)
             except ParquetBloomError as error:
                 doubts[column] = error.problem
                 if isinstance(error, UnknownColumnError):
                     missing.append(column)
-        return OpenedFile(entry, file, stamp, footer_fingerprint(file.footer), found, doubts, frozenset(missing))
+        return OpenedFile(entry, file, stamp, footer_fingerprint(file.footer), covered, doubts, frozenset(missing))
     except BaseException:
         source.close()
         raise
@@ -167,7 +167,7 @@ def find_column_leaf(file: BloomFile, column: str, find: FindLeaf | None = None)
         return find(column, file.leaves, file.path)
     leaves = find_leaves(file.leaves, column)
     if len(leaves) != 1:
-        problem = "no such column" if not leaves else f"the name stands for {len(leaves)} columns"
+        problem = "no such column" if not leaves else f"the name matches {len(leaves)} columns"
         raise UnknownColumnError(problem, path=file.path, column=column)
     (leaf,) = leaves
     if any(f"{other.name}.".lower().startswith(f"{column}.".lower()) for other in file.leaves if other is not leaf):
@@ -204,89 +204,91 @@ def hash_files(
     memory_limit : approximate bytes that wait to be decoded.
     """
 
-    def opened(entry: Entry) -> RowGroupResult:
+    def open_entry(entry: Entry) -> RowGroupResult:
         try:
             return RowGroupResult(entry, open_to_index(entry, columns, filesystem, find))
         except ParquetBloomError as error:
             return RowGroupResult(entry, None, error=error)
 
-    def work(piece: RowGroupResult) -> RowGroupResult:
-        if piece.opened is None or piece.error is not None:
-            return piece
+    def work(result: RowGroupResult) -> RowGroupResult:
+        if result.opened is None or result.error is not None:
+            return result
         try:
-            return _read(piece, piece.opened)
+            return _read(result, result.opened)
         except ParquetBloomError as error:
-            error.path = error.path or piece.entry.path
-            piece.error = error
-            return piece
+            error.path = error.path or result.entry.path
+            result.error = error
+            return result
 
-    ahead = _FILES_AHEAD if is_local(filesystem, (entry.path for entry in entries)) else _DISTANT_FILES_AHEAD
+    ahead = _FILES_AHEAD if is_local(filesystem, (entry.path for entry in entries)) else _REMOTE_FILES_AHEAD
     failed = False
     with (
-        in_order(opened, entries, ahead) as files,
+        in_order(open_entry, entries, ahead) as files,
         closing(_tasks(files)) as tasks,
         closing(fetch_ahead(tasks, min(memory_limit, _FETCHED_BYTES))) as ready,
         in_order(work, _one_by_one(ready), threads) as done,
     ):
-        for piece in done:
-            failed |= piece.error is not None
-            if piece.last:
-                if piece.opened is not None and not failed:
-                    _finish(piece, piece.opened)
+        for result in done:
+            failed |= result.error is not None
+            if result.last:
+                if result.opened is not None and not failed:
+                    _finish(result, result.opened)
                 failed = False
-            yield piece
+            yield result
 
 
 def _tasks(files: Iterator[RowGroupResult]) -> Generator[tuple[list[RowGroupResult], FetchedChunks | None], None, None]:
     """Yield the results to read of each file, with the column chunks that are fetched for them together."""
-    for found in files:
-        opened = found.opened
+    for result in files:
+        opened = result.opened
         if opened is not None:
             try:
-                yield from _local(found, opened) if opened.file.source.path is not None else _distant(found, opened)
+                plan = _plan_local if opened.file.source.path is not None else _plan_remote
+                yield from plan(result, opened)
             except ParquetBloomError as error:
-                found.error = error
-        yield [found], None
+                result.error = error
+        yield [result], None
 
 
-def _local(found: RowGroupResult, opened: OpenedFile) -> Iterator[tuple[list[RowGroupResult], None]]:
+def _plan_local(result: RowGroupResult, opened: OpenedFile) -> Iterator[tuple[list[RowGroupResult], None]]:
     for column in opened.columns:
         for row_group in opened.file.row_groups:
-            yield [replace(found, column=column, row_group=row_group)], None
+            yield [replace(result, column=column, row_group=row_group)], None
 
 
-def _distant(found: RowGroupResult, opened: OpenedFile) -> Iterator[tuple[list[RowGroupResult], FetchedChunks]]:
+def _plan_remote(result: RowGroupResult, opened: OpenedFile) -> Iterator[tuple[list[RowGroupResult], FetchedChunks]]:
     leaves = [column.leaf for column in opened.columns.values()]
     opened.fetching = Fetching(opened.file.source, ColumnFingerprint(opened.file.footer, leaves, opened.file.path))
-    for chunks, row_groups in opened.fetching.together(opened.file.row_groups):
+    for chunks, row_groups in opened.fetching.group_row_groups(opened.file.row_groups):
         pairs = ((row_group, column) for row_group in row_groups for column in opened.columns)
-        yield [replace(found, column=column, row_group=row_group, chunks=chunks) for row_group, column in pairs], chunks
+        results = [replace(result, column=column, row_group=row_group, chunks=chunks) for row_group, column in pairs]
+        yield results, chunks
 
 
 def _one_by_one(ready: Iterator[tuple[list[RowGroupResult], ParquetBloomError | None]]) -> Iterator[RowGroupResult]:
     """Yield results whose bytes have been fetched, or failed to be."""
-    for some, error in ready:
-        for piece in some:
-            piece.error = piece.error or error
-            yield piece
+    for results, error in ready:
+        for result in results:
+            result.error = result.error or error
+            yield result
 
 
-def _read(piece: RowGroupResult, opened: OpenedFile) -> RowGroupResult:
-    if not piece.last:
-        column = opened.columns[piece.column]
-        if opened.fetching is None or piece.chunks is None:
-            piece.hashes = column.hashes.of(piece.row_group)
+def _read(result: RowGroupResult, opened: OpenedFile) -> RowGroupResult:
+    if not result.last:
+        column = opened.columns[result.column]
+        if opened.fetching is None or result.chunks is None:
+            result.hashes = column.hashes.of(result.row_group)
         else:
-            with opened.fetching.chunk(piece.chunks, piece.row_group, column.leaf) as chunk:
-                piece.hashes = column.hashes.of(piece.row_group, chunk)
-            piece.chunks = None
+            with opened.fetching.chunk(result.chunks, result.row_group, column.leaf) as chunk:
+                result.hashes = column.hashes.of(result.row_group, chunk)
+            result.chunks = None
     elif opened.fetching is None:
         opened.data = opened.data_fingerprint()
         opened.file.source.check_unchanged()
-    return piece
+    return result
 
 
-def _finish(piece: RowGroupResult, opened: OpenedFile) -> None:
+def _finish(result: RowGroupResult, opened: OpenedFile) -> None:
     """Complete a file of which all column chunks have been read."""
     if opened.fetching is None:
         return
@@ -294,5 +296,5 @@ def _finish(piece: RowGroupResult, opened: OpenedFile) -> None:
     try:
         require_unchanged(opened.file.source)
     except ParquetBloomError as error:
-        error.path = error.path or piece.entry.path
-        piece.error = error
+        error.path = error.path or result.entry.path
+        result.error = error

@@ -106,7 +106,7 @@ def resolve_roots(lake: Any, filesystem: object | None, storage_options: Mapping
         return {}
     listing = list_lake(lake, filesystem, storage_options)
     if listing.named:
-        problem = "a lake is folders, patterns or a table; files are named to append"
+        problem = "a lake is folders, patterns or a table; pass single files to append"
         raise ParquetBloomError(problem, path=min(listing.named))
     return listing.roots
 
@@ -132,8 +132,8 @@ def merge_roots(roots: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, 
         raise ParquetBloomError("an index is of one table, or of files that are in none: make another one")
     paths = list(roots["paths"])
     for path in more["paths"]:
-        if not any(covers(known, path) for known in paths):
-            paths = [known for known in paths if not covers(path, known)]
+        if not any(covers(other, path) for other in paths):
+            paths = [other for other in paths if not covers(path, other)]
             paths.append(path)
     return {"paths": paths}
 
@@ -150,7 +150,7 @@ def covers(root: str, path: str) -> bool:
 
 def require_outside(index: str, roots: Mapping[str, Any]) -> None:
     """Raise ParquetBloomError if the index lies in its lake."""
-    place = name_of(index) if not is_url(index) else index
+    location = name_of(index) if not is_url(index) else index
     for root in roots.get("paths", ()):
-        if covers(root, place):
+        if covers(root, location):
             raise ParquetBloomError(f"it lies inside of its lake, {root}", path=index)

@@ -23,7 +23,7 @@ from .table import NOT_COVERED, encode_paths
 
 _OPENED_AT_A_TIME = 16
 
-_NOT_ASKED = -2
+_UNCHECKED = -2
 
 
 class FileRef(NamedTuple):
@@ -39,11 +39,11 @@ class PathTable:
     def __init__(self, segments: Sequence[Segment]):
         self._segments = segments
         hashes, numbers, owners = [], [], []
-        for place, segment in enumerate(segments):
-            kept = np.flatnonzero(segment.kept)
-            hashes.append(segment.files.path_hashes[kept])
-            numbers.append(kept)
-            owners.append(np.full(len(kept), place, np.int32))
+        for i, segment in enumerate(segments):
+            present = np.flatnonzero(segment.present)
+            hashes.append(segment.files.path_hashes[present])
+            numbers.append(present)
+            owners.append(np.full(len(present), i, np.int32))
         every = np.concatenate(hashes) if hashes else np.empty(0, np.uint64)
         order = np.argsort(every, kind="stable")
         self._hashes = every[order]
@@ -52,24 +52,24 @@ class PathTable:
 
     def find(self, names: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Return for each name the segment and the number of the file; -1 and -1 if it is not indexed."""
-        wanted = encode_paths(names)
+        paths = encode_paths(names)
         owners, numbers = np.full(len(names), -1, np.int32), np.full(len(names), -1, np.int64)
         if not len(self._hashes) or not len(names):
             return owners, numbers
-        hashes = np.asarray(hash_keys(keys_of(wanted)))
-        at = np.searchsorted(self._hashes, hashes)
-        open_places = np.arange(len(names))
-        while len(open_places):  # paths with the same hash are adjacent
-            inside = at[open_places] < len(self._hashes)
-            open_places = open_places[inside]
-            open_places = open_places[self._hashes[at[open_places]] == hashes[open_places]]
-            for owner in np.unique(self._owners[at[open_places]]).tolist():
-                mine = open_places[self._owners[at[open_places]] == owner]
-                found = self._numbers[at[mine]]
-                same = self._segments[owner].files.has_paths(found, wanted.take(pa.array(mine)))
-                owners[mine[same]], numbers[mine[same]] = owner, found[same]
-            open_places = open_places[owners[open_places] < 0]
-            at[open_places] += 1
+        hashes = np.asarray(hash_keys(keys_of(paths)))
+        rows = np.searchsorted(self._hashes, hashes)
+        unresolved = np.arange(len(names))
+        while len(unresolved):  # paths with the same hash are adjacent
+            inside = rows[unresolved] < len(self._hashes)
+            unresolved = unresolved[inside]
+            unresolved = unresolved[self._hashes[rows[unresolved]] == hashes[unresolved]]
+            for owner in np.unique(self._owners[rows[unresolved]]).tolist():
+                members = unresolved[self._owners[rows[unresolved]] == owner]
+                files = self._numbers[rows[members]]
+                matching = self._segments[owner].files.has_paths(files, paths.take(pa.array(members)))
+                owners[members[matching]], numbers[members[matching]] = owner, files[matching]
+            unresolved = unresolved[owners[unresolved] < 0]
+            rows[unresolved] += 1
         return owners, numbers
 
 
@@ -83,12 +83,12 @@ class LakeState:
     unindexed : paths of live files that are not indexed in their current state, as listed.
     changed : number of them that are indexed in an earlier state.
     gone_at : for each segment, bool for each of its files: no longer in the lake.
-    judged : False where the lake was not listed, so that files that are not indexed are unknown.
+    listed : False where the lake was not listed, so that files that are not indexed are unknown.
     restamped : {file: (size, stamp)} of files with a new version token but unchanged values.
     foreign : for each segment, numbers of parts whose column has another name in the table now.
     renamed : paths of live files with such a part, as listed.
     find : finds the leaf of a table's column; None for plain files.
-    told : partition values by a table's metadata; None where folder names give them. See `TableFiles`.
+    partition_values : partition values by a table's metadata; None where folder names give them. See `TableFiles`.
     deletes : paths of files of which the table may have deleted rows.
     """
 
@@ -96,12 +96,12 @@ class LakeState:
     unindexed: list[str] = field(default_factory=list)
     changed: int = 0
     gone_at: list[NDArray[np.bool_]] = field(default_factory=list)
-    judged: bool = False
+    listed: bool = False
     restamped: dict[FileRef, tuple[int, bytes]] = field(default_factory=dict)
     foreign: list[frozenset[int]] = field(default_factory=list)
     renamed: list[str] = field(default_factory=list)
     find: FindLeaf | None = None
-    told: Mapping[str, Mapping[str, Any]] | None = None
+    partition_values: Mapping[str, Mapping[str, Any]] | None = None
     deletes: frozenset[str] = frozenset()
 
     @property
@@ -109,7 +109,7 @@ class LakeState:
         return sum(int(gone.sum()) for gone in self.gone_at)
 
     @classmethod
-    def nothing(cls, segments: Sequence[Segment], listing: sources.Listing | None) -> LakeState:
+    def make_unchecked(cls, segments: Sequence[Segment], listing: sources.Listing | None) -> LakeState:
         """Return the state before any file was checked."""
         never = [np.zeros(len(segment.files), np.bool_) for segment in segments]
         foreign = [
@@ -120,27 +120,29 @@ class LakeState:
             )
             for segment in segments
         ]
-        live = cls([one.copy() for one in never], gone_at=never, judged=listing is not None, foreign=foreign)
+        live = cls([one.copy() for one in never], gone_at=never, listed=listing is not None, foreign=foreign)
         if listing is not None:
             live.find = listing.find
             if listing.table is not None:
-                live.told, live.deletes = listing.table.told, listing.table.deletes
+                live.partition_values, live.deletes = listing.table.told, listing.table.deletes
         return live
 
 
 def assume_live(segments: Sequence[Segment]) -> LakeState:
     """Return the state in which every indexed file counts as live."""
-    live = LakeState.nothing(segments, None)
-    live.alive = [segment.kept.copy() for segment in segments]
+    live = LakeState.make_unchecked(segments, None)
+    live.alive = [segment.present.copy() for segment in segments]
     return live
 
 
-def match_stamps(segment: Segment, numbers: NDArray[np.int64], found: Sequence[tuple[int, bytes]]) -> NDArray[np.bool_]:
+def match_stamps(
+    segment: Segment, numbers: NDArray[np.int64], current: Sequence[tuple[int, bytes]]
+) -> NDArray[np.bool_]:
     """Return which files of a segment still have the given sizes and stamps; NO_TOKEN never matches."""
-    known = segment.files.stamps.take(pa.array(numbers))
-    stamps = pa.array([stamp for _, stamp in found], pa.binary())
-    same = pc.and_(pc.equal(stamps, known), pc.not_equal(stamps, pa.scalar(NO_TOKEN)))
-    sizes = np.array([size for size, _ in found], np.int64)
+    indexed = segment.files.stamps.take(pa.array(numbers))
+    stamps = pa.array([stamp for _, stamp in current], pa.binary())
+    same = pc.and_(pc.equal(stamps, indexed), pc.not_equal(stamps, pa.scalar(NO_TOKEN)))
+    sizes = np.array([size for size, _ in current], np.int64)
     return np.asarray(same.to_numpy(zero_copy_only=False), np.bool_) & (sizes == segment.files.sizes[numbers])
 
 
@@ -156,9 +158,9 @@ class LivenessCheck:
     def __init__(self, columns: Sequence[str], filesystem: object | None):
         self._columns = columns
         self._filesystem = filesystem
-        self._verified: dict[tuple[str, int, bytes, int, int], bool] = {}
+        self._cache: dict[tuple[str, int, bytes, int, int], bool] = {}
 
-    def judge(
+    def check(
         self,
         segments: Sequence[Segment],
         listing: sources.Listing | None,
@@ -178,28 +180,28 @@ class LivenessCheck:
         names = [sources.name_of(entry.path, self._filesystem) for entry in entries]
         table = PathTable(segments)
         owners, numbers = table.find(names)
-        live = LakeState.nothing(segments, listing)
+        live = LakeState.make_unchecked(segments, listing)
         live.deletes |= {sources.name_of(path, self._filesystem) for path in live.deletes}
-        for place, segment in enumerate(segments):
-            mine = owners == place
+        for i, segment in enumerate(segments):
+            of_segment = owners == i
             seen = np.zeros(len(segment.files), np.bool_)
-            seen[numbers[mine]] = True
-            unchecked = segment.kept & (segment.files.sizes < 0)
-            live.alive[place] |= unchecked
-            mine[mine] = unchecked[numbers[mine]]
-            owners[mine] = _NOT_ASKED
-            named = segment.kept & ~unchecked & ~seen
+            seen[numbers[of_segment]] = True
+            unchecked = segment.present & (segment.files.sizes < 0)
+            live.alive[i] |= unchecked
+            of_segment[of_segment] = unchecked[numbers[of_segment]]
+            owners[of_segment] = _UNCHECKED
+            named = segment.present & ~unchecked & ~seen
             if listing is not None:
                 named &= ~segment.files.listed
-            at = np.flatnonzero(named)
-            entries += map(Entry, segment.files.paths(at))
-            owners = np.append(owners, np.full(len(at), place, np.int32))
-            numbers = np.append(numbers, at)
-            live.gone_at[place] |= segment.kept & ~unchecked & ~seen & ~named
-        self._settle(segments, entries, num_listed, owners, numbers, live, verify, progress)
+            to_check = np.flatnonzero(named)
+            entries += map(Entry, segment.files.paths(to_check))
+            owners = np.append(owners, np.full(len(to_check), i, np.int32))
+            numbers = np.append(numbers, to_check)
+            live.gone_at[i] |= segment.present & ~unchecked & ~seen & ~named
+        self._check_versions(segments, entries, num_listed, owners, numbers, live, verify, progress)
         return live
 
-    def _settle(
+    def _check_versions(
         self,
         segments: Sequence[Segment],
         entries: Sequence[Entry],
@@ -214,74 +216,74 @@ class LivenessCheck:
         live.unindexed += [entries[at].path for at in np.flatnonzero(owners == -1).tolist()]
         doubtful: list[tuple[Entry, FileRef, int, bytes]] = []
         for number, segment in enumerate(segments):
-            asked = np.flatnonzero(owners == number)
-            if not len(asked):
+            positions = np.flatnonzero(owners == number)
+            if not len(positions):
                 continue
-            self._note_renamed(segment, [entries[at] for at in asked.tolist()], numbers[asked], live, number)
-            looked = read_version_tokens([entries[at] for at in asked.tolist()], self._filesystem)
-            there = np.array([one is not None for one in looked], np.bool_) | (asked < num_listed)
-            live.gone_at[number][numbers[asked[~there]]] = True
-            found = [one or UNREADABLE for one, is_there in zip(looked, there.tolist(), strict=True) if is_there]
-            asked = asked[there]
-            at = numbers[asked]
-            same = match_stamps(segment, at, found)
-            live.alive[number][at[same]] = True
-            for where in np.flatnonzero(~same).tolist():
-                entry, (size, stamp) = entries[int(asked[where])], found[where]
-                doubtful.append((entry, FileRef(number, int(at[where])), size, stamp))
+            self._note_renamed(segment, [entries[at] for at in positions.tolist()], numbers[positions], live, number)
+            tokens = read_version_tokens([entries[at] for at in positions.tolist()], self._filesystem)
+            exists = np.array([one is not None for one in tokens], np.bool_) | (positions < num_listed)
+            live.gone_at[number][numbers[positions[~exists]]] = True
+            current = [one or UNREADABLE for one, is_there in zip(tokens, exists.tolist(), strict=True) if is_there]
+            positions = positions[exists]
+            at = numbers[positions]
+            unchanged = match_stamps(segment, at, current)
+            live.alive[number][at[unchanged]] = True
+            for j in np.flatnonzero(~unchanged).tolist():
+                entry, (size, stamp) = entries[int(positions[j])], current[j]
+                doubtful.append((entry, FileRef(number, int(at[j])), size, stamp))
         checks = in_order(
-            lambda one: verify and self._unchanged(segments, *one, live.find),
+            lambda one: verify and self._check_contents(segments, *one, live.find),
             doubtful,
             max(1, min(_OPENED_AT_A_TIME, len(doubtful))),
         )
         with checks as results:
-            for done, ((entry, place, size, _), known) in enumerate(zip(doubtful, results, strict=True)):
-                if known is False:
+            for done, ((entry, ref, size, _), token) in enumerate(zip(doubtful, results, strict=True)):
+                if token is False:
                     live.changed += 1
                     live.unindexed.append(entry.path)
                 else:
-                    live.alive[place.segment][place.file] = True
-                    if known != NO_TOKEN:
-                        live.restamped[place] = size, bytes(known)
+                    live.alive[ref.segment][ref.file] = True
+                    if token != NO_TOKEN:
+                        live.restamped[ref] = size, bytes(token)
                 if progress and verify:
                     progress(done + 1, len(doubtful))
 
     @staticmethod
     def _note_renamed(
-        segment: Segment, entries: Sequence[Entry], numbers: NDArray[np.int64], live: LakeState, place: int
+        segment: Segment, entries: Sequence[Entry], numbers: NDArray[np.int64], live: LakeState, i: int
     ) -> None:
         """Record files with a column that the table has renamed since it was indexed."""
-        if not live.foreign[place]:
+        if not live.foreign[i]:
             return
-        columns = {segment.parts[number].info.column for number in live.foreign[place]}
+        columns = {segment.parts[number].info.column for number in live.foreign[i]}
         foreign = np.zeros(len(entries), np.bool_)
         for column in columns:
-            foreign |= np.isin(segment.files.parts(column)[numbers], list(live.foreign[place]))
-        live.renamed += [entries[at].path for at in np.flatnonzero(foreign).tolist()]
+            foreign |= np.isin(segment.files.parts(column)[numbers], list(live.foreign[i]))
+        live.renamed += [entries[position].path for position in np.flatnonzero(foreign).tolist()]
 
-    def _unchanged(
+    def _check_contents(
         self,
         segments: Sequence[Segment],
         entry: Entry,
-        place: FileRef,
+        ref: FileRef,
         size: int,
         stamp: bytes,
         find: FindLeaf | None,
     ) -> bytes | bool:
         """Return a file's new version token if its contents are those that were indexed, else False."""
-        table = segments[place.segment].files
-        footer, data = table.fingerprints(place.file)
-        columns = [column for column in self._columns if table.parts(column)[place.file] != NOT_COVERED]
+        table = segments[ref.segment].files
+        footer, data = table.fingerprints(ref.file)
+        columns = [column for column in self._columns if table.parts(column)[ref.file] != NOT_COVERED]
         key = (entry.path, size, stamp, footer, data)
-        if stamp != NO_TOKEN and key in self._verified:
-            return self._verified[key] and stamp
-        same, settled = compare_contents(
+        if stamp != NO_TOKEN and key in self._cache:
+            return self._cache[key] and stamp
+        same, token = compare_contents(
             entry,
             self._filesystem,
             footer,
             data,
             lambda file: [find_column_leaf(file, column, find) for column in columns],
         )
-        if settled != NO_TOKEN and settled == stamp:
-            self._verified[key] = same
-        return same and settled
+        if token != NO_TOKEN and token == stamp:
+            self._cache[key] = same
+        return same and token

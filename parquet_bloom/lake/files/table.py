@@ -23,7 +23,7 @@ from .table_pages import FilePages
 NOT_COVERED = -1
 
 _TOGETHER = 8192  # records that are converted together
-_FEW_PAGES = 16  # read one by one; for paths in more pages the whole table is read
+_FEW_PAGES = 16  # read one by one; for paths in more pages the complete table is read
 _PAGES_KEPT = 64
 _WORTH_THREADS = 1 << 20  # bytes of a table: below, starting threads takes longer than decompressing
 
@@ -74,7 +74,7 @@ class FileTable:
         self.num_units = num_units
         self._pages = pages
         self._page_paths: dict[int, pa.LargeBinaryArray] = {}  # of pages that were read
-        self._told = 0, 0
+        self._reported_cost = 0, 0
         if table is not None:
             self.__dict__["table"] = table.combine_chunks()
 
@@ -97,12 +97,12 @@ class FileTable:
         """Return the requests and bytes of reading pages since the last call."""
         if self._pages is None:
             return 0, 0
-        before, source = self._told, self._pages.source
-        self._told = source.requests, source.bytes_read
-        return self._told[0] - before[0], self._told[1] - before[1]
+        before, source = self._reported_cost, self._pages.source
+        self._reported_cost = source.requests, source.bytes_read
+        return self._reported_cost[0] - before[0], self._reported_cost[1] - before[1]
 
     @classmethod
-    def of(cls, records: Iterable[FileRecord], columns: Sequence[str]) -> FileTable:
+    def from_records(cls, records: Iterable[FileRecord], columns: Sequence[str]) -> FileTable:
         """Make the table of files whose units are numbered in the records' order."""
         rows = FileRows(columns)
         for record in records:
@@ -142,15 +142,15 @@ class FileTable:
         """
         source = folder.open(name)
         try:
-            pages = FilePages.of(source) if num_files > file_pages.MANY_FILES else None
+            pages = FilePages.open(source) if num_files > file_pages.MANY_FILES else None
             data = b"" if pages is not None else source.read_at(0, source.size)
             if data.endswith(file_pages.MAGIC):  # written by a version with a lower limit
                 pages = FilePages(source)
             if pages is not None:
-                found = cls._of_pages(pages, num_files, num_units)
-                if found._in_pages is None:
+                result = cls._from_pages(pages, num_files, num_units)
+                if result._in_pages is None:
                     source.close()
-                return found
+                return result
         except BaseException:
             source.close()
             raise
@@ -163,46 +163,46 @@ class FileTable:
             with pa.ipc.open_file(pa.BufferReader(body), options=options) as reader:
                 table = reader.read_all()
             table.validate(full=True)
-            told = (table.schema.metadata or {})[b"num_units"]
-            found = cls(table.replace_schema_metadata(), int(told[:20]))
-            found._require_sound()
+            num_units_text = (table.schema.metadata or {})[b"num_units"]
+            result = cls(table.replace_schema_metadata(), int(num_units_text[:20]))
+            result._require_sound()
         except (pa.ArrowException, OSError, MemoryError, KeyError, TypeError, ValueError) as error:
             problem = f"the table of files cannot be read: {first_line(error)}"
             raise BrokenIndexError(problem, path=folder.path_of(name)) from error
-        if (len(found), found.num_units) != (num_files, num_units):
-            problem = f"it holds {len(found)} files of {found.num_units} units, not {num_files} of {num_units}"
+        if (len(result), result.num_units) != (num_files, num_units):
+            problem = f"it holds {len(result)} files of {result.num_units} units, not {num_files} of {num_units}"
             raise BrokenIndexError(problem, path=folder.path_of(name))
-        return found
+        return result
 
     @classmethod
-    def _of_pages(cls, pages: FilePages, num_files: int, num_units: int) -> FileTable:
+    def _from_pages(cls, pages: FilePages, num_files: int, num_units: int) -> FileTable:
         """Open a table in pages, which are read when needed if the index is remote."""
         if (pages.num_files, pages.num_units) != (num_files, num_units):
-            told = f"{pages.num_files} files of {pages.num_units} units, not {num_files} of {num_units}"
-            raise BrokenIndexError(f"it holds {told}", path=pages.source.name)
-        found = cls(None, num_units, pages)
+            difference = f"{pages.num_files} files of {pages.num_units} units, not {num_files} of {num_units}"
+            raise BrokenIndexError(f"it holds {difference}", path=pages.source.name)
+        result = cls(None, num_units, pages)
         if not isinstance(pages.source, ObjectSource):
-            found.table  # noqa: B018  # read now, and the file closed
-        return found
+            result.table  # noqa: B018  # read now, and the file closed
+        return result
 
     def _constants(self) -> dict[str, int]:
         """Return {column: value} of the "part" columns with one value in all rows."""
-        found = {}
+        constants = {}
         for name in self.table.schema.names:
             if name.startswith("part "):
                 ends = pc.min_max(self.table[name]).as_py()
                 if ends["min"] == ends["max"] is not None:
-                    found[name] = ends["min"]
-        return found
+                    constants[name] = ends["min"]
+        return constants
 
     def _require_sound(self) -> None:
         """Raise ValueError unless the columns are those that `FileRows` makes, and every unit belongs to a file."""
         columns = [name.removeprefix("part ") for name in self.table.schema.names if name.startswith("part ")]
-        wanted = _make_schema(tuple(columns))
-        if self.table.schema != wanted:
+        expected = _make_schema(tuple(columns))
+        if self.table.schema != expected:
             raise ValueError("it has other columns than such a table")
-        for place, name in enumerate(wanted.names):
-            if not name.startswith("doubt ") and self.table.column(place).null_count:
+        for i, name in enumerate(expected.names):
+            if not name.startswith("doubt ") and self.table.column(i).null_count:
                 raise ValueError(f"column {name} has nulls")
         units = self.first_units
         if (np.diff(units) < 0).any() or units[0] != 0:
@@ -215,8 +215,8 @@ class FileTable:
         """
         pages = self._in_pages
         for column in columns:
-            known = pages is not None and _part(column) in pages.constants
-            if not known and _part(column) not in self.table.schema.names:
+            is_constant = pages is not None and _part(column) in pages.constants
+            if not is_constant and _part(column) not in self.table.schema.names:
                 return f"it does not say where the values of column '{column}' are"
             parts = self.parts(column)
             if len(parts) and not (parts.min() >= NOT_COVERED and parts.max() < num_parts):
@@ -248,22 +248,24 @@ class FileTable:
 
     def _some_paths(self, pages: FilePages, numbers: NDArray[np.int64]) -> list[str] | None:
         """Return paths of files in a few pages, reading those that are not cached; None if there are too many."""
-        of_page = pages.pages_of(numbers)
-        wanted = np.unique(of_page).tolist()
-        known = self._page_paths
-        missing = [page for page in wanted if page not in known]
+        page_numbers = pages.find_pages(numbers)
+        needed = np.unique(page_numbers).tolist()
+        cached = self._page_paths
+        missing = [page for page in needed if page not in cached]
         if len(missing) > _FEW_PAGES:
             return None
         if missing:
             tables = pages.read(missing)
-            known = known if len(known) + len(missing) <= _PAGES_KEPT else {}
-            known = known | {page: _combine_chunks(table["path"]) for page, table in zip(missing, tables, strict=True)}
-            if any(page not in known for page in wanted):
+            cached = cached if len(cached) + len(missing) <= _PAGES_KEPT else {}
+            cached = cached | {
+                page: _combine_chunks(table["path"]) for page, table in zip(missing, tables, strict=True)
+            }
+            if any(page not in cached for page in needed):
                 return None
-            self._page_paths = known
+            self._page_paths = cached
         return [
-            _decode_path(known[page][number - pages.first_of(page)].as_py())
-            for page, number in zip(of_page.tolist(), numbers.tolist(), strict=True)
+            _decode_path(cached[page][number - pages.first_file(page)].as_py())
+            for page, number in zip(page_numbers.tolist(), numbers.tolist(), strict=True)
         ]
 
     @cached_property
@@ -303,7 +305,7 @@ class FileTable:
         """Return the fingerprints of the footer and of the data."""
         return self.table["footer"][number].as_py(), self.table["data"][number].as_py()
 
-    def files_of(self, units: NDArray[np.uint32]) -> NDArray[np.int64]:
+    def find_files(self, units: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Return the files that units belong to."""
         return np.asarray(np.searchsorted(self.first_units, units, "right") - 1)
 
@@ -316,15 +318,15 @@ class FileTable:
 
     def doubt(self, column: str, number: int) -> str | None:
         """Return the reason why a column of a file is not covered."""
-        found = self.table[_doubt(column)][number].as_py()
-        return None if found is None else str(found)
+        reason = self.table[_doubt(column)][number].as_py()
+        return None if reason is None else str(reason)
 
-    # ------------------------------------------------------------------------------------------------- made of others
+    # ------------------------------------------------------------------------------------------------- changed tables
 
-    def stamped(self, known: Mapping[int, tuple[int, bytes]]) -> FileTable:
+    def with_stamps(self, stamps_by_file: Mapping[int, tuple[int, bytes]]) -> FileTable:
         """Return the table with new sizes and stamps of some files, given by their numbers."""
         sizes, stamps = self.sizes.copy(), self.stamps.to_pylist()
-        for number, (size, stamp) in known.items():
+        for number, (size, stamp) in stamps_by_file.items():
             sizes[number], stamps[number] = size, stamp
         table = self.table
         for name, values in (("size", pa.array(sizes)), ("stamp", pa.array(stamps, pa.binary()))):
@@ -332,7 +334,7 @@ class FileTable:
         return FileTable(table, self.num_units)
 
     @classmethod
-    def merged(
+    def merge(
         cls, tables: Sequence[tuple[FileTable, NDArray[np.bool_]]], parts: Sequence[Sequence[int]]
     ) -> tuple[FileTable, list[NDArray[np.int64]]]:
         """Merge the kept files of tables into one.
@@ -354,16 +356,16 @@ class FileTable:
             units.append(remap)
             first = done + np.cumsum(np.where(kept, counts, 0)) - np.where(kept, counts, 0)
             renumbered = np.append(np.array(numbers, np.int16), np.int16(NOT_COVERED))  # the last for NOT_COVERED
-            found = table.table.set_column(
+            rows = table.table.set_column(
                 table.table.schema.get_field_index("first_unit"), "first_unit", pa.array(first, pa.int64())
             )
-            for place, name in enumerate(found.schema.names):
+            for i, name in enumerate(rows.schema.names):
                 if name.startswith("part "):
-                    found = found.set_column(place, name, pa.array(renumbered[_combine_chunks(found[name]).to_numpy()]))
-            chosen.append(found.filter(pa.array(kept)))
+                    rows = rows.set_column(i, name, pa.array(renumbered[_combine_chunks(rows[name]).to_numpy()]))
+            chosen.append(rows.filter(pa.array(kept)))
             done += int(of_unit.sum())
-        whole = pa.concat_tables(chosen).unify_dictionaries()
-        return cls(whole, done), units
+        combined = pa.concat_tables(chosen).unify_dictionaries()
+        return cls(combined, done), units
 
 
 class FileRows:
@@ -402,7 +404,7 @@ class FileRows:
         units = np.array([record.num_units for record in records], np.int64)
         first = self._num_units + np.cumsum(units) - units
         self._num_units += int(units.sum())
-        found: dict[str, Any] = {
+        columns: dict[str, Any] = {
             "path": encode_paths([record.path for record in records]),
             "size": pa.array([record.size for record in records], pa.int64()),
             "stamp": pa.array([record.stamp for record in records], pa.binary()),
@@ -413,10 +415,10 @@ class FileRows:
         }
         for column in self._columns:
             parts = [record.parts.get(column, NOT_COVERED) for record in records]
-            found[_part(column)] = pa.array(parts, pa.int16())
+            columns[_part(column)] = pa.array(parts, pa.int16())
             doubts = [record.doubts.get(column) for record in records]
-            found[_doubt(column)] = pa.array(doubts, pa.string()).dictionary_encode()
-        self._done.append(pa.table(found))
+            columns[_doubt(column)] = pa.array(doubts, pa.string()).dictionary_encode()
+        self._done.append(pa.table(columns))
 
 
 @lru_cache(maxsize=64)
@@ -435,7 +437,7 @@ def _doubt(column: str) -> str:
 
 def _encode_path(path: str) -> bytes:
     try:
-        return path.encode("utf-8", "surrogateescape")  # names of files may be no UTF-8
+        return path.encode("utf-8", "surrogateescape")  # names of files may be invalid UTF-8
     except UnicodeEncodeError:
         raise StorageError("the path holds characters that no file's name can", path=path, errno=EINVAL) from None
 
@@ -452,13 +454,13 @@ def encode_paths(paths: Sequence[str]) -> pa.LargeBinaryArray:
 def _concat_pages(tables: Sequence[pa.Table], pages: FilePages) -> pa.Table:
     """Concatenate pages to a table and validate it; raise BrokenIndexError if it is invalid."""
     try:
-        found = FileTable(pa.concat_tables(tables).unify_dictionaries(), pages.num_units)
-        found.table.validate(full=True)
-        found._require_sound()
+        result = FileTable(pa.concat_tables(tables).unify_dictionaries(), pages.num_units)
+        result.table.validate(full=True)
+        result._require_sound()
     except (pa.ArrowException, TypeError, ValueError) as error:
         problem = f"the table of files cannot be read: {first_line(error)}"
         raise BrokenIndexError(problem, path=pages.source.name) from error
-    return found.table
+    return result.table
 
 
 def _combine_chunks(column: pa.ChunkedArray) -> Any:

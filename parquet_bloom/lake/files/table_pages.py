@@ -61,13 +61,13 @@ class FilePages:
 
     def __init__(self, source: Source):
         self.source = source
-        told = self._directory()
+        directory = self._read_directory()
         try:
-            self._pages = [_Page(*map(strict.number, page)) for page in strict.items(told["pages"])]
+            self._pages = [_Page(*map(strict.number, page)) for page in strict.items(directory["pages"])]
             self.num_files, self.num_units, self.units_a_file = (
-                strict.number(told[name]) for name in ("files", "units", "units_a_file")
+                strict.number(directory[name]) for name in ("files", "units", "units_a_file")
             )
-            constants = strict.fields(told["constants"])
+            constants = strict.fields(directory["constants"])
             self.constants = {name: strict.number(value, 2**16) - 1 for name, value in constants.items()}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise BrokenIndexError(f"its directory cannot be understood: {error}", path=source.name) from error
@@ -82,7 +82,7 @@ class FilePages:
             raise BrokenIndexError("its directory contradicts itself", path=source.name)
 
     @classmethod
-    def of(cls, source: Source) -> FilePages | None:
+    def open(cls, source: Source) -> FilePages | None:
         """Open the pages of a file; None if it is a table in one piece. Raises as the constructor."""
         length = min(source.size, _END_BYTES if source.path is None else _TAIL.size)
         end = source.read_at(source.size - length, length)
@@ -92,7 +92,7 @@ class FilePages:
             source.keep(source.size - length, end)
         return cls(source)
 
-    def _directory(self) -> dict[str, Any]:
+    def _read_directory(self) -> dict[str, Any]:
         source = self.source
         size = source.size
         length, checksum, _ = _TAIL.unpack(source.read_at(size - _TAIL.size, _TAIL.size))
@@ -106,11 +106,11 @@ class FilePages:
         except (ValueError, TypeError, RecursionError) as error:
             raise BrokenIndexError("its directory is not valid JSON", path=source.name) from error
 
-    def pages_of(self, numbers: NDArray[np.int64]) -> NDArray[np.intp]:
+    def find_pages(self, numbers: NDArray[np.int64]) -> NDArray[np.intp]:
         """Return the pages of files, by their numbers."""
         return np.searchsorted(self._ends, numbers, "right")
 
-    def first_of(self, page: int) -> int:
+    def first_file(self, page: int) -> int:
         """Return the number of the first file of a page."""
         return int(self._ends[page]) - self._pages[page].rows
 
@@ -173,13 +173,13 @@ def write_pages(new: Rewrite, table: pa.Table, num_units: int, constants: dict[s
     first = table["first_unit"].to_numpy()
     counts = np.diff(np.append(first, num_units))
     even = int(counts[0]) if len(counts) and (counts == counts[0]).all() else 0
-    told = {
+    fields = {
         "files": table.num_rows,
         "units": num_units,
         "units_a_file": even,
         "constants": {name: value + 1 for name, value in constants.items()},
         "pages": pages,
     }
-    directory = json.dumps(told, separators=(",", ":")).encode()
+    directory = json.dumps(fields, separators=(",", ":")).encode()
     new.write(directory)
     new.write(_TAIL.pack(len(directory), hash_one(directory), MAGIC))

@@ -32,10 +32,10 @@ def number(value: Any, most: int = MOST_HASH, least: int = 0) -> int:
     return value
 
 
-def one_of(value: Any, known: Sequence[str]) -> str:
+def one_of(value: Any, allowed: Sequence[str]) -> str:
     """Return one of some strings; raise ValueError for anything else."""
-    if not isinstance(value, str) or value not in known:
-        raise ValueError(f"{_shown(value)} is not one of {', '.join(known)}")
+    if not isinstance(value, str) or value not in allowed:
+        raise ValueError(f"{_shown(value)} is not one of {', '.join(allowed)}")
     return value
 
 

@@ -55,7 +55,7 @@ def make_settings(
     }
     for name, number in numbers.items():
         if number is not None and type(number) is not int:
-            raise ParquetBloomError(f"{name} is a whole number, not {number!r}")
+            raise ParquetBloomError(f"{name} must be an integer, got {number!r}")
     if layout == POSTINGS:
         if fingerprint_bits is not None or num_buckets is not None:
             raise ParquetBloomError("fingerprint_bits and num_buckets are of the layout 'cuckoo'")
@@ -84,8 +84,8 @@ def make_settings(
 
 def parse_columns(columns: Any) -> tuple[str, ...]:
     """Return a caller's column or columns as a tuple; raise ParquetBloomError if they are invalid."""
-    several = not isinstance(columns, str) and isinstance(columns, Iterable)
-    names = tuple(columns) if several else (columns,)
+    is_list = not isinstance(columns, str) and isinstance(columns, Iterable)
+    names = tuple(columns) if is_list else (columns,)
     if not names or not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
         raise ParquetBloomError("columns are one or more different names")
     return names
@@ -117,8 +117,8 @@ def writer(
     )
 
 
-def reader(layout: str, path: str, filesystem: object | None, info: PartInfo, known: Entry | None = None) -> PartReader:
-    """Open the reader of a part; `known` is its entry in a listing, if there is one.
+def reader(layout: str, path: str, filesystem: object | None, info: PartInfo, entry: Entry | None = None) -> PartReader:
+    """Open the reader of a part; `entry` is its entry in a listing, if there is one.
 
     Raises
     ------
@@ -127,10 +127,10 @@ def reader(layout: str, path: str, filesystem: object | None, info: PartInfo, kn
     """
     if layout == POSTINGS:
         return PostingsReader(
-            path, filesystem, info.num_bytes, known=known, num_entries=min(info.num_entries, info.num_bytes)
+            path, filesystem, info.num_bytes, entry=entry, num_entries=min(info.num_entries, info.num_bytes)
         )
     if layout == CUCKOO:
-        return CuckooReader(path, filesystem, info.num_bytes, known)
+        return CuckooReader(path, filesystem, info.num_bytes, entry)
     raise BrokenIndexError(f"layout {layout!r} is not known", path=path)
 
 
@@ -145,7 +145,7 @@ def merge(
 ) -> PartInfo:
     """Merge parts into one; each comes with the new number of every unit, -1 for dropped ones."""
     if layout == POSTINGS:
-        several: Any = parts
-        return merge_postings(several, path, filesystem, settings["prefix_bits"], num_units, memory_limit)
-    several = parts
-    return merge_cuckoo(several, path, filesystem, num_units=num_units, memory_limit=memory_limit)
+        postings: Any = parts
+        return merge_postings(postings, path, filesystem, settings["prefix_bits"], num_units, memory_limit)
+    cuckoo: Any = parts
+    return merge_cuckoo(cuckoo, path, filesystem, num_units=num_units, memory_limit=memory_limit)

@@ -104,7 +104,7 @@ class Sections:
     ----------
     path, filesystem : the file.
     kind : expected kind of the part.
-    known : entry of the file in a listing, if there is one.
+    entry : entry of the file in a listing, if there is one.
     end_bytes : number of last bytes to read at once: the footer, and sections that are needed right away.
 
     Attributes
@@ -125,19 +125,21 @@ class Sections:
         path: str,
         kind: str,
         filesystem: object | None = None,
-        known: Entry | None = None,
+        entry: Entry | None = None,
         end_bytes: int = 0,
     ):
-        self.source: Source = open_source(path, filesystem, known)
+        self.source: Source = open_source(path, filesystem, entry)
         try:
             self._keep_end(end_bytes)
-            found = self._footer()
-            if found["kind"] != kind:
-                raise BrokenIndexError(f"it is a {found['kind']!r} part, not a {kind!r} one")
-            self.meta: Mapping[str, Any] = strict.fields(found["meta"])
-            self._sections = {name: _section(*place) for name, place in found["sections"].items()}
-            for name, place in self._sections.items():
-                if not (place.offset >= 0 and place.length >= 0 and place.offset + place.length <= self.source.size):
+            footer = self._footer()
+            if footer["kind"] != kind:
+                raise BrokenIndexError(f"it is a {footer['kind']!r} part, not a {kind!r} one")
+            self.meta: Mapping[str, Any] = strict.fields(footer["meta"])
+            self._sections = {name: _section(*section) for name, section in footer["sections"].items()}
+            for name, section in self._sections.items():
+                if not (
+                    section.offset >= 0 and section.length >= 0 and section.offset + section.length <= self.source.size
+                ):
                     raise BrokenIndexError(f"section '{name}' is said to lie outside of the file")
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             self.source.close()
@@ -176,7 +178,7 @@ class Sections:
             raise BrokenIndexError("its footer does not fit its checksum")
         return dict(json.loads(footer))
 
-    def place(self, name: str) -> Section:
+    def section(self, name: str) -> Section:
         """Return the location of a section; raise BrokenIndexError if there is none of the name."""
         if name not in self._sections:
             raise BrokenIndexError(f"it has no section '{name}'", path=self.source.name)
@@ -190,9 +192,9 @@ class Sections:
         BrokenIndexError
             There is no such section, or it is damaged.
         """
-        place = self.place(name)
-        data = self.source.read_at(place.offset, place.length)
-        if place.checksum is not None and hash_one(data) != place.checksum:
+        section = self.section(name)
+        data = self.source.read_at(section.offset, section.length)
+        if section.checksum is not None and hash_one(data) != section.checksum:
             raise BrokenIndexError(f"section '{name}' does not fit its checksum", path=self.source.name)
         return data
 

@@ -72,7 +72,7 @@ class IndexView:
     def keep_confirmed(self, partitions: Partitions, entries: Sequence[Entry]) -> Partitions:
         """Return the partition columns whose path values agree with the table's metadata, if there is any."""
         assert self._state is not None
-        values = self._state.live.told
+        values = self._state.live.partition_values
         return partitions if values is None else partitions.keep_confirmed([entry.path for entry in entries], values)
 
     @property

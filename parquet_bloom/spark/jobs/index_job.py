@@ -249,7 +249,7 @@ class SegmentJobs:
                 file.stamp,
                 file.footer,
                 file.data,
-                builder.units_of(file.row_groups),
+                builder.count_units(file.row_groups),
                 entry.path not in self.named,
                 {column: numbers[name] for column, name in file.parts.items()},
                 file.doubts,

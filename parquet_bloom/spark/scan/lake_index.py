@@ -140,7 +140,7 @@ def _query_index(
     sizes = [size for size, _ in states()] if states is not None and not is_local else None
     excluded = {}
     for i, (selection, entry) in enumerate(zip(selections, entries, strict=True)):
-        if not selection.known or selection.read:
+        if not selection.current or selection.read:
             continue
         # Spark may use another endpoint of the store: its object must at least have the same size.
         if sizes is None or entry.known is None or entry.known.size in (None, sizes[i]):

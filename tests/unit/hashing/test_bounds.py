@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from support.cases import each_case
 
-from parquet_bloom.hashing.bounds import LiteralBounds, place
+from parquet_bloom.hashing.bounds import LiteralBounds, make_bounds
 from parquet_bloom.hashing.column_type import ColumnType, Kind, from_arrow
 
 D = decimal.Decimal
@@ -62,11 +62,11 @@ INT96 = ColumnType("INT96", Kind.TIMESTAMP, 12, utc=None)
     ],
 )
 def test_places(arrow, literal, at_most, at_least):
-    assert place(literal, from_arrow(arrow)) == LiteralBounds(at_most, at_least)
+    assert make_bounds(literal, from_arrow(arrow)) == LiteralBounds(at_most, at_least)
 
 
 def test_places_among_int96_timestamps():
-    assert place(dt.datetime(1970, 1, 1, 0, 0, 1), INT96).at_most == 10**9
+    assert make_bounds(dt.datetime(1970, 1, 1, 0, 0, 1), INT96).at_most == 10**9
 
 
 @pytest.mark.parametrize(
@@ -88,6 +88,6 @@ def test_places_among_int96_timestamps():
     ],
 )
 def test_what_has_no_place(arrow, literal):
-    found = place(literal, from_arrow(arrow))
+    found = make_bounds(literal, from_arrow(arrow))
     assert found.unknown
     assert (found.at_most, found.at_least) == (None, None)

@@ -25,9 +25,9 @@ from parquet_bloom.hashing.column_type import (
     from_arrow,
     from_parquet,
     integer_range,
+    is_legacy_ordered,
     is_nan,
-    legacy_ordered,
-    ordered,
+    is_ordered,
 )
 
 PHYSICAL = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
@@ -180,8 +180,8 @@ def test_without_an_annotation(physical, kind, shown):
 def test_annotations_that_mean_nothing_here(arguments):
     found = from_parquet(*arguments)
     assert found.kind is Kind.UNKNOWN
-    assert not ordered(found)
-    assert not legacy_ordered(found)
+    assert not is_ordered(found)
+    assert not is_legacy_ordered(found)
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -379,9 +379,9 @@ def test_a_float_is_not_taken_for_an_integer():
 @each_case("column_type", [*TYPES, from_parquet("BOOLEAN")])
 def test_which_bounds_count(column_type):
     """INT96 has no order; the deprecated min and max compare as signed numbers, whatever the type."""
-    assert ordered(column_type) == (column_type.physical != "INT96")
+    assert is_ordered(column_type) == (column_type.physical != "INT96")
     numbers = column_type.physical in ("INT32", "INT64", "FLOAT", "DOUBLE")
-    assert legacy_ordered(column_type) == (numbers and column_type.signed)
+    assert is_legacy_ordered(column_type) == (numbers and column_type.signed)
 
 
 def test_ranges_of_integers():

@@ -179,7 +179,7 @@ def test_damage_of_any_byte(tmp_path: Path, bits: int) -> None:
     info = write(tmp_path / "part", units, 6, bits)
     whole = (tmp_path / "part").read_bytes()
     sections = Sections(str(tmp_path / "part"), "cuckoo")
-    rows = sections.place("rows")
+    rows = sections.section("rows")
     sections.close()
     for place in range(len(whole)):
         data = bytearray(whole)
@@ -243,7 +243,7 @@ def test_a_footer_that_lies(tmp_path: Path, change: dict[str, object]) -> None:
     sections = Sections(str(tmp_path / "part"), "cuckoo")
     with SectionWriter(str(tmp_path / "other")) as out:
         for name in ("rows", "slots"):
-            place = sections.place(name)
+            place = sections.section(name)
             if name == "rows":
                 out.begin(name)
                 out.write(sections.source.read_at(place.offset, place.length))
@@ -345,7 +345,7 @@ def test_the_files_layout(tmp_path: Path) -> None:
     """What is written stays readable: one part, byte by byte."""
     write(tmp_path / "part", [[0, 2**63], [], [5 << 40]], 2, 8)
     sections = Sections(str(tmp_path / "part"), "cuckoo")
-    rows = sections.place("rows")
+    rows = sections.section("rows")
     assert dict(sections.meta) == {
         "num_buckets": 2,
         "fingerprint_bits": 8,

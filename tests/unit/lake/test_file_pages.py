@@ -35,7 +35,7 @@ def tables(even: bool) -> FileTable:
     rng = np.random.default_rng(3)
     units = [1] * COUNT if even else rng.integers(1, 5, COUNT).tolist()
     parts = [0] * COUNT if even else rng.integers(-1, 3, COUNT).tolist()
-    return FileTable.of(map(record, range(COUNT), units, parts), ["id"])
+    return FileTable.from_records(map(record, range(COUNT), units, parts), ["id"])
 
 
 @pytest.fixture(params=["disk", "bucket"])

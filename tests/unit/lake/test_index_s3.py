@@ -147,7 +147,7 @@ def test_a_store_that_overwrites_is_refused(s3: Any, monkeypatch: pytest.MonkeyP
     real = manifest.write
 
     def overwriting(folder: Any, made: Any) -> None:
-        folder.delete([manifest.name_of(made.number)])
+        folder.delete([manifest.manifest_name(made.number)])
         real(folder, made)
 
     monkeypatch.setattr(manifest, "write", overwriting)

@@ -265,7 +265,7 @@ def test_a_large_directory_is_read_where_it_is_needed(tmp_path, monkeypatch):
     require_truth(reader, truth_of(units))
     assert list(reader.check()) == []
     assert all_keys(reader) == keys_of(truth_of(units))
-    place = reader._sections.place("directory")
+    place = reader._sections.section("directory")
     data = bytearray((tmp_path / "p").read_bytes())
     for at in range(place.offset, place.offset + 8 * 20, 11):
         broken = bytearray(data)
@@ -303,7 +303,7 @@ def test_damage_never_loses_a_unit(tmp_path):
     sections = Sections(str(tmp_path / "p"), "postings")
     rng = random.Random(2)
     for name in ("blocks", "hot"):
-        place = sections.place(name)
+        place = sections.section(name)
         for at in rng.sample(range(place.offset, place.offset + place.length), min(40, place.length)):
             broken = bytearray(data)
             broken[at] ^= 1 << rng.randrange(8)
@@ -316,7 +316,7 @@ def test_damage_never_loses_a_unit(tmp_path):
             with pytest.raises(BrokenIndexError):
                 merge([(reader, np.arange(150))], str(tmp_path / "r"), None, 35, 150)
             assert not (tmp_path / "r").exists()
-    for at in range(sections.place("directory").offset, len(data)):
+    for at in range(sections.section("directory").offset, len(data)):
         broken = bytearray(data)
         broken[at] ^= 1 << rng.randrange(8)
         (tmp_path / "q").write_bytes(broken)

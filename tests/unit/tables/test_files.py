@@ -206,7 +206,7 @@ def test_places_that_are_not_understood(tmp_path: Path, delta: Any, path: str) -
 
 
 def test_absolute_paths_of_a_store_that_nothing_names() -> None:
-    with pytest.raises(ParquetBloomError, match="place is not understood"):
+    with pytest.raises(ParquetBloomError, match="location cannot be resolved"):
         tables._resolve_delta_path("/a/b.parquet", "s3://bucket/t")
     assert tables._resolve_delta_path("a/b%2B.parquet", "s3://bucket") == "s3://bucket/a/b+.parquet"
     assert tables._resolve_delta_path("a.parquet", "/") == "/a.parquet"

@@ -52,11 +52,11 @@ def merge(
     news = np.concatenate([remap for _, remap in parts])
     slots = np.concatenate([reader.slots for reader, _ in parts]).astype(np.int64)
     from_part = np.repeat(np.arange(len(parts)), [reader.num_units for reader, _ in parts])
-    places = np.concatenate([reader.first_slots[:-1] for reader, _ in parts]).astype(np.int64)
-    kept = (news >= 0) & (slots > 0)
-    news, slots, from_part, places = (array[kept] for array in (news, slots, from_part, places))
+    positions = np.concatenate([reader.first_slots[:-1] for reader, _ in parts]).astype(np.int64)
+    used = (news >= 0) & (slots > 0)
+    news, slots, from_part, positions = (array[used] for array in (news, slots, from_part, positions))
     order = np.argsort(news, kind="stable")
-    news, slots, from_part, places = (array[order] for array in (news, slots, from_part, places))
+    news, slots, from_part, positions = (array[order] for array in (news, slots, from_part, positions))
     new_slots = np.bincount(news, slots, minlength=num_units).astype(np.int64)
     if new_slots.max(initial=0) >= 1 << 32:
         raise ValueError("a unit has too many slots")
@@ -68,7 +68,7 @@ def merge(
         # the position of each new slot in the concatenated slots of all parts
         bases = np.concatenate([[0], np.cumsum([int(reader.first_slots[-1]) for reader, _ in parts])])
         breaks = np.ones(len(news), np.bool_)
-        starts = bases[from_part] + places
+        starts = bases[from_part] + positions
         breaks[1:] = starts[1:] != starts[:-1] + slots[:-1]
         heads = np.flatnonzero(breaks)
         lengths = np.add.reduceat(slots, heads) if len(heads) else np.empty(0, np.int64)
@@ -81,21 +81,21 @@ def merge(
         )
         for first in range(0, layout.num_buckets, step):
             count = min(step, layout.num_buckets - first)
-            old = np.concatenate([_whole_rows(reader, first, count) for reader, _ in parts], axis=1)
+            old = np.concatenate([_read_valid_rows(reader, first, count) for reader, _ in parts], axis=1)
             if chosen is not None:
                 yield np.take(old, chosen, axis=1)
                 continue
             new = np.empty((count, total), layout.dtype)
-            place = 0
+            position = 0
             for begin, length in zip(begins.tolist(), lengths.tolist(), strict=True):
-                new[:, place : place + length] = old[:, begin : begin + length]
-                place += length
+                new[:, position : position + length] = old[:, begin : begin + length]
+                position += length
             yield new
 
     return write_part(path, filesystem, layout, new_slots.astype(np.uint32), rows(), num_entries=None)
 
 
-def _whole_rows(reader: CuckooReader, first: int, count: int) -> NDArray[Any]:
+def _read_valid_rows(reader: CuckooReader, first: int, count: int) -> NDArray[Any]:
     rows, damaged = reader.read_rows(first, count)
     if damaged.any():
         raise BrokenIndexError(f"row {first + int(damaged.argmax())} does not fit its checksum", path=reader.path)

@@ -34,7 +34,7 @@ _MOST_BYTES = 1 << 30  # of partitions.data
 _MOST_SLOTS = 1 << 32  # of one partition: more than any bucket file has
 
 
-class SeedPartition(NamedTuple):
+class IndexedPartition(NamedTuple):
     """A partition of such an index.
 
     Attributes
@@ -82,23 +82,25 @@ class PartitionIndexFile:
         if len(data) < _HEADER.size:
             raise BrokenIndexError(f"it has {len(data)} bytes, too few to say what is indexed", path=path)
         self.num_buckets, num_slots, count = _HEADER.unpack_from(data)
-        found = _partitions(data, count, num_slots)
-        if found is None or not 1 <= self.num_buckets < 1 << 63:
+        partitions = _parse_partitions(data, count, num_slots)
+        if partitions is None or not 1 <= self.num_buckets < 1 << 63:
             raise BrokenIndexError("it is not a list of partitions in the format of that program", path=path)
-        self.partitions: list[SeedPartition] = found
+        self.partitions: list[IndexedPartition] = partitions
         self._first_slots = np.zeros(count + 1, np.int64)
-        np.cumsum([partition.slots for partition in found], out=self._first_slots[1:])
+        np.cumsum([partition.slots for partition in partitions], out=self._first_slots[1:])
         self.num_slots = int(self._first_slots[-1])
 
-    def places(self, values: NDArray[np.uint64]) -> tuple[NDArray[np.uint16], NDArray[np.uint64], NDArray[np.uint64]]:
+    def find_buckets(
+        self, values: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.uint16], NDArray[np.uint64], NDArray[np.uint64]]:
         """Return the fingerprint of each value, and its two buckets."""
         values = np.ascontiguousarray(values, np.uint64)
-        found = fingerprints(values, *FINGERPRINT_KEYS)
+        prints = fingerprints(values, *FINGERPRINT_KEYS)
         buckets = np.uint64(self.num_buckets)
         first = hash_words(values, 0, 0) % buckets
-        return found, first, (hash_words(found.astype(np.uint64), 0, 0) - first) % buckets
+        return prints, first, (hash_words(prints.astype(np.uint64), 0, 0) - first) % buckets
 
-    def lookup(self, values: NDArray[np.uint64]) -> list[list[SeedPartition]]:
+    def lookup(self, values: NDArray[np.uint64]) -> list[list[IndexedPartition]]:
         """Return the active partitions that may hold each value, in order, each once.
 
         Parameters
@@ -112,22 +114,22 @@ class PartitionIndexFile:
         StorageError
             It is missing, or cannot be read.
         """
-        wanted, first, second = self.places(values)
+        prints, first, second = self.find_buckets(values)
         if not self.num_slots:
-            return [[] for _ in wanted]
-        found: list[set[int]] = [set() for _ in wanted]
-        asked = np.concatenate([first, second])
+            return [[] for _ in prints]
+        matches: list[set[int]] = [set() for _ in prints]
+        buckets = np.concatenate([first, second])
         # value by value would read the same bucket again and again
-        order = np.argsort(asked, kind="stable")
+        order = np.argsort(buckets, kind="stable")
         row, number = np.empty(0, np.uint16), -1
-        for place in order.tolist():
-            if number != int(asked[place]):
-                number = int(asked[place])
+        for position in order.tolist():
+            if number != int(buckets[position]):
+                number = int(buckets[position])
                 row = self._bucket(number)
-            query = place % len(wanted)
-            slots = np.flatnonzero(row == wanted[query])
-            found[query].update((np.searchsorted(self._first_slots, slots, "right") - 1).tolist())
-        return [[self.partitions[i] for i in sorted(some) if self.partitions[i].active] for some in found]
+            query = position % len(prints)
+            slots = np.flatnonzero(row == prints[query])
+            matches[query].update((np.searchsorted(self._first_slots, slots, "right") - 1).tolist())
+        return [[self.partitions[i] for i in sorted(some) if self.partitions[i].active] for some in matches]
 
     def _bucket(self, number: int) -> NDArray[np.uint16]:
         path = f"{self._folder}/index/{number:07d}.bucket"
@@ -138,58 +140,62 @@ class PartitionIndexFile:
             return np.frombuffer(source.read_at(0, source.size), "<u2")
 
 
-def _partitions(data: bytes, count: int, num_slots: int) -> list[SeedPartition] | None:
+def _parse_partitions(data: bytes, count: int, num_slots: int) -> list[IndexedPartition] | None:
     """Read the list in the encoding that matches its length and total slots; None if none does."""
-    left = len(data) - _HEADER.size
-    if count > left:  # before anything is made for so many
+    remaining = len(data) - _HEADER.size
+    if count > remaining:  # before memory is allocated for so many
         return None
-    for tells_values in (True, False):
-        size = 33 if tells_values else 25
-        if left == count * size:
-            found = _collect(_ranges(data, tells_values))
+    for has_values in (True, False):
+        size = 33 if has_values else 25
+        if remaining == count * size:
+            partitions = _collect(_parse_ranges(data, has_values))
         else:
-            found = _collect(_texts(data, count, tells_values))
-        if found is not None and len(found) == count and sum(partition.slots for partition in found) == num_slots:
-            return found
+            partitions = _collect(_parse_texts(data, count, has_values))
+        if (
+            partitions is not None
+            and len(partitions) == count
+            and sum(partition.slots for partition in partitions) == num_slots
+        ):
+            return partitions
     return None
 
 
-def _collect(records: Iterator[SeedPartition | None]) -> list[SeedPartition] | None:
-    found = []
+def _collect(records: Iterator[IndexedPartition | None]) -> list[IndexedPartition] | None:
+    partitions = []
     for record in records:
         if record is None or record.slots > _MOST_SLOTS:
             return None
-        found.append(record)
-    return found
+        partitions.append(record)
+    return partitions
 
 
-def _ranges(data: bytes, tells_values: bool) -> Iterator[SeedPartition | None]:
+def _parse_ranges(data: bytes, has_values: bool) -> Iterator[IndexedPartition | None]:
     """Yield partitions that are ranges of values; None for an invalid one."""
-    layout = struct.Struct("<QQQBQ" if tells_values else "<QQQB")
+    layout = struct.Struct("<QQQBQ" if has_values else "<QQQB")
     for first, length, slots, active, *values in layout.iter_unpack(memoryview(data)[_HEADER.size :]):
-        yield SeedPartition((first, length), slots, bool(active), *(values or [None])) if active <= 1 else None
+        yield IndexedPartition((first, length), slots, bool(active), *(values or [None])) if active <= 1 else None
 
 
-def _texts(data: bytes, count: int, tells_values: bool) -> Iterator[SeedPartition | None]:
+def _parse_texts(data: bytes, count: int, has_values: bool) -> Iterator[IndexedPartition | None]:
     """Yield partitions whose names are texts; None for an invalid one."""
-    layout = struct.Struct("<QBQ" if tells_values else "<QB")
-    place = _HEADER.size
+    layout = struct.Struct("<QBQ" if has_values else "<QB")
+    position = _HEADER.size
     for _ in range(count):
-        if len(data) - place < 8:
+        if len(data) - position < 8:
             yield None
             return
-        length = int.from_bytes(data[place : place + 8], "little")
-        place += 8
-        if length > len(data) - place - layout.size:
+        length = int.from_bytes(data[position : position + 8], "little")
+        position += 8
+        if length > len(data) - position - layout.size:
             yield None
             return
-        slots, active, *values = layout.unpack_from(data, place + length)
+        slots, active, *values = layout.unpack_from(data, position + length)
         try:
-            name = data[place : place + length].decode()
+            name = data[position : position + length].decode()
         except UnicodeDecodeError:
             yield None
             return
-        yield SeedPartition(name, slots, bool(active), *(values or [None])) if active <= 1 else None
-        place += length + layout.size
-    if place != len(data):
+        yield IndexedPartition(name, slots, bool(active), *(values or [None])) if active <= 1 else None
+        position += length + layout.size
+    if position != len(data):
         yield None

@@ -38,7 +38,7 @@ class CuckooReader(PartReader):
     ----------
     path, filesystem : the part's file.
     expected_bytes : expected length of the file; None to accept any.
-    known : entry of the file in a listing, if there is one.
+    entry : entry of the file in a listing, if there is one.
 
     Attributes
     ----------
@@ -61,32 +61,32 @@ class CuckooReader(PartReader):
         path: str,
         filesystem: object | None = None,
         expected_bytes: int | None = None,
-        known: Entry | None = None,
+        entry: Entry | None = None,
     ):
         self.path = path
-        self._sections = Sections(path, KIND, filesystem, known, END_BYTES)
+        self._sections = Sections(path, KIND, filesystem, entry, END_BYTES)
         self._helper: ThreadPoolExecutor | None = None
         self._guard = threading.Lock()
         try:
             self._source = self._sections.source
             if expected_bytes is not None and self._source.size != expected_bytes:
                 raise BrokenIndexError(f"it has {self._source.size} bytes, not {expected_bytes}", path=path)
-            self._understand()
+            self._parse_footer()
         except BaseException:
             self._sections.close()
             raise
 
-    def _understand(self) -> None:
+    def _parse_footer(self) -> None:
         meta = self._sections.meta
         values = [meta.get(name) for name in _NUMBERS]
         if not all(isinstance(value, int) and value >= 0 for value in values):
-            raise BrokenIndexError("its footer does not say what a part of this kind is made of", path=self.path)
+            raise BrokenIndexError("its footer lacks numbers that a part of this kind needs", path=self.path)
         numbers = [int(value) for value in values if value is not None]
         num_buckets, bits, self.num_units, self.num_slots, slot_bytes, self.num_entries = numbers
         if not 1 <= num_buckets <= MOST_BUCKETS or bits not in FINGERPRINT_BITS or slot_bytes not in (1, 2, 4):
-            raise BrokenIndexError("its footer says what no part of this kind has", path=self.path)
+            raise BrokenIndexError("its footer has numbers that are out of range", path=self.path)
         self.layout = Layout(num_buckets, bits)
-        rows, slots = self._sections.place(ROWS), self._sections.place(SLOTS)
+        rows, slots = self._sections.section(ROWS), self._sections.section(SLOTS)
         # check lengths first: they are bounded by the file's length
         if slots.length != self.num_units * slot_bytes or self.num_slots > rows.length:
             raise BrokenIndexError("its footer and the lengths of its sections contradict each other", path=self.path)
@@ -111,46 +111,46 @@ class CuckooReader(PartReader):
         num_queries = len(hashes)
         fingerprints, first, second = self.layout.places(hashes)
         # search for each fingerprint once in each row
-        asked = np.concatenate([first, second]).astype(np.uint64) << np.uint64(32)
-        asked |= np.concatenate([fingerprints, fingerprints])
-        wanted, which = np.unique(asked, return_inverse=True)
-        rows = (wanted >> np.uint64(32)).astype(np.int64)
+        searches = np.concatenate([first, second]).astype(np.uint64) << np.uint64(32)
+        searches |= np.concatenate([fingerprints, fingerprints])
+        distinct, which = np.unique(searches, return_inverse=True)
+        rows = (distinct >> np.uint64(32)).astype(np.int64)
         starts = np.flatnonzero(np.diff(rows, prepend=-1))
         bounds = np.append(starts, len(rows))
-        slots, numbers, problems, num_read = self._search(rows[starts], bounds, wanted.astype(np.uint32))
-        found = PartMatches(np.empty(0, np.intp), np.empty(0, np.uint32), {}, num_read, num_read * self._row_bytes)
+        slots, numbers, problems, num_read = self._search(rows[starts], bounds, distinct.astype(np.uint32))
+        matches = PartMatches(np.empty(0, np.intp), np.empty(0, np.uint32), {}, num_read, num_read * self._row_bytes)
         if problems:
             row_of = np.searchsorted(bounds, which, "right") - 1
             for number, problem in problems.items():
                 for query in np.flatnonzero(row_of == number) % num_queries:
-                    found.unknown[int(query)] = problem
+                    matches.unknown[int(query)] = problem
         if not len(slots):
-            return found
+            return matches
         units = np.searchsorted(self.first_slots, slots.astype(self.first_slots.dtype), "right") - 1
         order = np.argsort(numbers, kind="stable")
         units, numbers = units[order], numbers[order]
         # combine the matches of each query in its first and its second row
-        begins = np.searchsorted(numbers, np.arange(len(wanted) + 1))
+        begins = np.searchsorted(numbers, np.arange(len(distinct) + 1))
         counts = np.diff(begins)[which]
         queries = np.repeat(np.arange(len(which)) % max(1, num_queries), counts)
         shifts = np.repeat(begins[which] - (np.cumsum(counts) - counts), counts)
         named = units[np.arange(len(shifts)) + shifts].astype(np.uint64)
         both = sort_once((queries.astype(np.uint64) << np.uint64(32)) | named)
-        found.queries, found.units = (both >> np.uint64(32)).astype(np.intp), both.astype(np.uint32)
-        if found.unknown:
-            known = ~np.isin(found.queries, np.fromiter(found.unknown, np.intp))
-            found.queries, found.units = found.queries[known], found.units[known]
-        return found
+        matches.queries, matches.units = (both >> np.uint64(32)).astype(np.intp), both.astype(np.uint32)
+        if matches.unknown:
+            is_known = ~np.isin(matches.queries, np.fromiter(matches.unknown, np.intp))
+            matches.queries, matches.units = matches.queries[is_known], matches.units[is_known]
+        return matches
 
     def _search(
-        self, rows: NDArray[np.int64], bounds: NDArray[np.intp], wanted: NDArray[np.uint32]
+        self, rows: NDArray[np.int64], bounds: NDArray[np.intp], fingerprints: NDArray[np.uint32]
     ) -> tuple[NDArray[np.int64], NDArray[np.uint32], dict[int, str], int]:
         """Search each row for its fingerprints.
 
         Returns
         -------
-        Matching slots, the position in `wanted` of each, the problems of rows (by position in `rows`) that cannot be
-        searched, and the number of rows read.
+        Matching slots, the position in `fingerprints` of each, the problems of rows (by position in `rows`) that cannot
+        be searched, and the number of rows read.
         """
         pieces: list[tuple[NDArray[np.int64], NDArray[np.uint32]]] = []
         problems: dict[int, str] = {}
@@ -162,7 +162,7 @@ class CuckooReader(PartReader):
                 pieces.append((answer[0], answer[1] + np.uint32(bounds[number])))
 
         if isinstance(self._source, LocalSource) and self._row_bytes > _CHUNK_BYTES:
-            tasks = [(int(row), wanted[bounds[i] : bounds[i + 1]]) for i, row in enumerate(rows)]
+            tasks = [(int(row), fingerprints[bounds[i] : bounds[i + 1]]) for i, row in enumerate(rows)]
             if self._row_bytes >= _LONG_ROW_BYTES:
                 for i in range(0, len(tasks), 2):
                     other = self._aside().submit(self._scan, *tasks[i + 1]) if i + 1 < len(tasks) else None
@@ -176,7 +176,7 @@ class CuckooReader(PartReader):
             step = max(2, _AT_ONCE_BYTES // self._row_bytes)
             for start in range(0, len(rows), step):
                 some = rows[start : start + step]
-                pieces += self._scan_many(some, bounds[start : start + len(some) + 1], wanted, start, problems)
+                pieces += self._scan_many(some, bounds[start : start + len(some) + 1], fingerprints, start, problems)
         if not pieces:
             return np.empty(0, np.int64), np.empty(0, np.uint32), problems, len(rows)
         slots, numbers = zip(*pieces, strict=True)
@@ -188,23 +188,23 @@ class CuckooReader(PartReader):
                 self._helper = ThreadPoolExecutor(1, thread_name_prefix="parquet_bloom")
             return self._helper
 
-    def _scan(self, row: int, wanted: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.uint32]] | str:
+    def _scan(self, row: int, fingerprints: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.uint32]] | str:
         """Search a long row for fingerprints; return the matches, or the problem."""
-        scan = RowScan(self.layout, self.num_slots, wanted)
-        offset = self.row_place(row)
+        scan = RowScan(self.layout, self.num_slots, fingerprints)
+        offset = self.row_offset(row)
         assert isinstance(self._source, LocalSource)
         try:
             for piece in self._source.pieces(offset, self._row_bytes, _CHUNK_BYTES):
                 scan.feed(piece)
         except ParquetBloomError as error:
             return f"{self.path}: row {row} cannot be read: {error.problem}"
-        return scan.finish(row) or self._damaged(row)
+        return scan.finish(row) or self._describe_damage(row)
 
     def _scan_many(
         self,
         rows: NDArray[np.int64],
         bounds: NDArray[np.intp],
-        wanted: NDArray[np.uint32],
+        fingerprints: NDArray[np.uint32],
         start: int,
         problems: dict[int, str],
     ) -> list[tuple[NDArray[np.int64], NDArray[np.uint32]]]:
@@ -216,44 +216,44 @@ class CuckooReader(PartReader):
                 return [
                     piece
                     for i in range(len(rows))
-                    for piece in self._scan_many(rows[i : i + 1], bounds[i : i + 2], wanted, start + i, problems)
+                    for piece in self._scan_many(rows[i : i + 1], bounds[i : i + 2], fingerprints, start + i, problems)
                 ]
             problems[start] = str(error)
             return []
-        places = np.ascontiguousarray(bounds, np.int64)
-        slots, numbers, damaged = scan_rows(self.layout, self.num_slots, data, rows, places, wanted)
+        positions = np.ascontiguousarray(bounds, np.int64)
+        slots, numbers, damaged = scan_rows(self.layout, self.num_slots, data, rows, positions, fingerprints)
         for i in np.flatnonzero(damaged):
-            problems[start + int(i)] = self._damaged(int(rows[i]))
+            problems[start + int(i)] = self._describe_damage(int(rows[i]))
         return [(slots, numbers)]
 
-    def _damaged(self, row: int) -> str:
+    def _describe_damage(self, row: int) -> str:
         return f"{self.path}: row {row} does not fit its checksum"
 
-    def row_place(self, row: int) -> int:
+    def row_offset(self, row: int) -> int:
         """Return the offset of a row in the file."""
         return self._rows_at + row * self._row_bytes
 
     def read_rows(self, first: int, count: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Return fingerprints of shape (rows, slots), and which rows are damaged; raises as `Source.read_at`."""
-        data = self._source.read_at(self.row_place(first), count * self._row_bytes)
+        data = self._source.read_at(self.row_offset(first), count * self._row_bytes)
         return unpack(self.layout, np.frombuffer(data, np.uint8), self.num_slots, first)
 
     def check(self) -> Iterator[str]:
-        step, num_entries, whole = max(1, (4 << 20) // self._row_bytes), 0, True
+        step, num_entries, complete = max(1, (4 << 20) // self._row_bytes), 0, True
         for first in range(0, self.layout.num_buckets, step):
             try:
                 rows, damaged = self.read_rows(first, min(step, self.layout.num_buckets - first))
             except (ParquetBloomError, OSError) as error:
                 yield f"rows from {first} on cannot be read: {error}"
-                whole = False
+                complete = False
                 continue
             for row in np.flatnonzero(damaged):
-                yield self._damaged(first + int(row))
-                whole = False
+                yield self._describe_damage(first + int(row))
+                complete = False
             if self.layout.fingerprint_bits == 12 and int(rows.max(initial=0)) >> 12:
                 yield f"{self.path}: a fingerprint has more than 12 bits"
             num_entries += int(np.count_nonzero(rows))
-        if whole and num_entries != self.num_entries:
+        if complete and num_entries != self.num_entries:
             yield f"{self.path}: there are {num_entries} fingerprints, not {self.num_entries}"
 
     def expected_false(self) -> float:

@@ -72,15 +72,15 @@ class CuckooAdvice:
 
     def size_against_bytes(self, fingerprint_bits: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return data to plot: fingerprints in a row, and bytes that a lookup reads."""
-        some = self._of(fingerprint_bits)
+        some = self._select_options(fingerprint_bits)
         return np.array([choice.row_slots for choice in some]), np.array([choice.lookup_bytes for choice in some])
 
     def buckets_against_occupancy(self, fingerprint_bits: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return data to plot: numbers of buckets, and fractions of slots in use."""
-        some = self._of(fingerprint_bits)
+        some = self._select_options(fingerprint_bits)
         return np.array([choice.num_buckets for choice in some]), np.array([choice.occupancy for choice in some])
 
-    def _of(self, fingerprint_bits: int) -> list[SizingOption]:
+    def _select_options(self, fingerprint_bits: int) -> list[SizingOption]:
         return [choice for choice in self.choices if choice.fingerprint_bits == fingerprint_bits]
 
     def __str__(self) -> str:

@@ -22,15 +22,17 @@ class Batch:
         self._units: list[NDArray[np.uint32]] = []
         self._lists: list[tuple[int, int, int]] = []
 
-    def give_up(self, first: int, end: int, reason: str) -> None:
+    def mark_unknown(self, first: int, end: int, reason: str) -> None:
         """Mark a range of hashes as unknown."""
-        self.give_up_all(range(first, end), reason)
+        self.mark_all_unknown(range(first, end), reason)
 
-    def give_up_all(self, queries: range | list[int], reason: str) -> None:
+    def mark_all_unknown(self, queries: range | list[int], reason: str) -> None:
         for query in queries:
             self._unknown[int(self._order[query])] = reason
 
-    def take(self, first: int, queries: NDArray[np.intp], units: NDArray[np.uint32], *lists: NDArray[np.int64]) -> None:
+    def add_matches(
+        self, first: int, queries: NDArray[np.intp], units: NDArray[np.uint32], *lists: NDArray[np.int64]
+    ) -> None:
         """Add matches of `core.index.postings.find`, which numbers hashes from `first`."""
         self._queries.append(queries + first)
         self._units.append(units)
@@ -41,12 +43,12 @@ class Batch:
         """Return (hash, offset, length) of the lists of units to read."""
         return self._lists
 
-    def take_list(self, queries: list[int], units: NDArray[np.uint32]) -> None:
+    def add_list(self, queries: list[int], units: NDArray[np.uint32]) -> None:
         for query in queries:
             self._queries.append(np.full(len(units), query, np.intp))
             self._units.append(units)
 
-    def found(self, requests: int, bytes_read: int) -> PartMatches:
+    def make_matches(self, requests: int, bytes_read: int) -> PartMatches:
         if not self._queries:
             return PartMatches(_NO_QUERIES, _NO_UNITS, self._unknown, requests, bytes_read)
         queries, units = self._order[np.concatenate(self._queries)], np.concatenate(self._units)

@@ -44,8 +44,8 @@ class BlockDirectory:
     def __init__(self, sections: Sections, num_blocks: int, largest: int, most_bytes: int = MOST_BYTES):
         self.num_blocks = num_blocks
         self._source = sections.source
-        self._section = sections.place("directory")
-        self._num_bytes = sections.place("blocks").length
+        self._section = sections.section("directory")
+        self._num_bytes = sections.section("blocks").length
         self._largest = largest
         if self._section.length != 8 * (num_blocks + 1):
             problem = f"its directory has {self._section.length} bytes, {num_blocks} blocks need {8 * (num_blocks + 1)}"
@@ -55,7 +55,7 @@ class BlockDirectory:
         self._pages: OrderedDict[int, bytes] = OrderedDict()
         self._lock = threading.Lock()
 
-    def place(self, block: int) -> tuple[int, int]:
+    def find(self, block: int) -> tuple[int, int]:
         """Return the start and the end of a block.
 
         Raises
@@ -68,32 +68,32 @@ class BlockDirectory:
         else:
             start, end = _TWO.unpack_from(self._page(block // _PAGE), 8 * (block % _PAGE))
         if not (0 <= start <= end <= self._num_bytes and end - start <= self._largest):
-            raise self.wrong(block)
+            raise self.make_error(block)
         return start, end
 
-    def places(self, blocks: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the starts and ends of blocks, and which of them are invalid; see `place`."""
+    def find_many(self, blocks: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the starts and ends of blocks, and which of them are invalid; see `find`."""
         if self._offsets is not None:
             starts, ends = self._offsets[blocks], self._offsets[blocks + 1]
         else:
             offsets = self._section.offset + 8 * blocks
             data = self._source.gather(offsets, np.full(len(blocks), _TWO.size, np.int64))
             starts, ends = data.view(np.int64).reshape(-1, 2).T
-        return starts, ends, self._are_wrong(starts, ends)
+        return starts, ends, self._find_invalid(starts, ends)
 
     def neighbours(self, first: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the same for consecutive blocks."""
+        """Return the starts and ends of consecutive blocks, and which of them are invalid."""
         if self._offsets is not None:
             offsets = self._offsets[first : first + count + 1]
         else:
             data = self._source.read_at(self._section.offset + 8 * first, 8 * (count + 1))
             offsets = np.frombuffer(data, np.int64)
-        return offsets[:-1], offsets[1:], self._are_wrong(offsets[:-1], offsets[1:])
+        return offsets[:-1], offsets[1:], self._find_invalid(offsets[:-1], offsets[1:])
 
-    def _are_wrong(self, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def _find_invalid(self, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.bool_]:
         return (starts < 0) | (ends < starts) | (ends > self._num_bytes) | (ends - starts > self._largest)
 
-    def wrong(self, block: int) -> BrokenIndexError:
+    def make_error(self, block: int) -> BrokenIndexError:
         return BrokenIndexError(f"its directory is damaged at block {block}", path=self._source.name)
 
     def _page(self, number: int) -> bytes:

@@ -40,7 +40,7 @@ class PostingsReader(PartReader):
     path, filesystem : the part's file.
     expected_bytes : expected length of the file; None to accept any.
     directory_bytes : a directory up to this size is kept in memory.
-    known : entry of the file in a listing, if there is one.
+    entry : entry of the file in a listing, if there is one.
     num_entries : expected number of pairs, to estimate the length of the directory.
 
     Attributes
@@ -63,11 +63,11 @@ class PostingsReader(PartReader):
         filesystem: object | None = None,
         expected_bytes: int | None = None,
         directory_bytes: int = block_directory.MOST_BYTES,
-        known: Entry | None = None,
+        entry: Entry | None = None,
         num_entries: int = 0,
     ):
         directory = min(directory_bytes, num_entries // _ENTRIES_A_DIRECTORY_BYTE)
-        self._sections = Sections(path, KIND, filesystem, known, max(directory + _FOOTER_BYTES, END_BYTES))
+        self._sections = Sections(path, KIND, filesystem, entry, max(directory + _FOOTER_BYTES, END_BYTES))
         self._source = self._sections.source
         try:
             self._open(path, expected_bytes, directory_bytes)
@@ -95,7 +95,7 @@ class PostingsReader(PartReader):
         self._first, self._last = first, last
         self._first_block = layout.block_of(first)
         self._shift = 64 - layout.bucket_bits + layout.block_bits
-        self._blocks, self._hot = self._sections.place("blocks"), self._sections.place("hot")
+        self._blocks, self._hot = self._sections.section("blocks"), self._sections.section("hot")
         num_blocks = layout.block_of(last) - self._first_block + 1
         self._directory = BlockDirectory(self._sections, num_blocks, largest, directory_bytes)
 
@@ -119,11 +119,11 @@ class PostingsReader(PartReader):
         unknown = {}
         units = _NO_UNITS
         try:
-            start, end = self._directory.place(block)
+            start, end = self._directory.find(block)
             data = source.read_at(self._blocks.offset + start, end - start)
             units, hot, status = find_one(self._layout, data, h, self.num_units)
             if status:
-                unknown[0] = self._damaged(block + self._first_block, status)
+                unknown[0] = self._describe_damage(block + self._first_block, status)
             elif hot is not None:
                 units = self._read_list(*hot)
         except ParquetBloomError as error:
@@ -131,20 +131,20 @@ class PostingsReader(PartReader):
         queries = _FIRST_QUERY if len(units) == 1 else np.zeros(len(units), np.intp)
         return PartMatches(queries, units, unknown, source.requests - requests, source.bytes_read - bytes_read)
 
-    def _damaged(self, block: int, status: int) -> str:
+    def _describe_damage(self, block: int, status: int) -> str:
         return str(BrokenIndexError(f"block {block}: {REASONS[status]}", path=self._source.name))
 
-    def _list_place(self, offset: int, length: int) -> int:
+    def _find_list(self, offset: int, length: int) -> int:
         """Return the offset of a list in the file; raise BrokenIndexError if it lies outside of its section."""
         if not (0 <= offset <= self._hot.length and length <= self._hot.length - offset):
             raise BrokenIndexError("a list of units is said to lie outside of the lists", path=self._source.name)
         return self._hot.offset + offset
 
     def _read_list(self, offset: int, length: int) -> NDArray[np.uint32]:
-        data = self._source.read_at(self._list_place(offset, length), length)
-        return self._units_of(data)
+        data = self._source.read_at(self._find_list(offset, length), length)
+        return self._unpack_units(data)
 
-    def _units_of(self, data: bytes) -> NDArray[np.uint32]:
+    def _unpack_units(self, data: bytes) -> NDArray[np.uint32]:
         try:
             return unpack_units(data, self.num_units)
         except BrokenIndexError as error:
@@ -162,7 +162,7 @@ class PostingsReader(PartReader):
         batch = Batch(order, hashes[order])
         if len(order):
             self._look_up(batch)
-        return batch.found(source.requests - requests, source.bytes_read - bytes_read)
+        return batch.make_matches(source.requests - requests, source.bytes_read - bytes_read)
 
     def _look_up(self, batch: Batch) -> None:
         numbers = (batch.hashes >> np.uint64(self._shift) if self._shift < 64 else np.zeros_like(batch.hashes)).astype(
@@ -171,9 +171,9 @@ class PostingsReader(PartReader):
         begins = np.flatnonzero(np.diff(numbers, prepend=-1))  # of the hashes of each block
         blocks = numbers[begins]
         try:
-            starts, ends, wrong = self._directory.places(blocks)
+            starts, ends, wrong = self._directory.find_many(blocks)
         except ParquetBloomError as error:
-            batch.give_up(0, len(batch.hashes), str(error))
+            batch.mark_unknown(0, len(batch.hashes), str(error))
             return
         lengths = np.where(wrong, 0, ends - starts)
         offsets = np.where(wrong, 0, starts) + self._blocks.offset
@@ -187,58 +187,60 @@ class PostingsReader(PartReader):
             try:
                 data = self._source.gather(offsets[here], lengths[here])
             except ParquetBloomError as error:
-                batch.give_up(queries.start, queries.stop, str(error))
+                batch.mark_unknown(queries.start, queries.stop, str(error))
             else:
                 repeats = np.diff(until[first : end + 1])
-                places = np.cumsum(lengths[here])
-                found, units, hot, hot_offsets, hot_lengths, damaged, reasons = find(
-                    self._layout, data, np.repeat(places - lengths[here], repeats), np.repeat(places, repeats),
+                block_ends = np.cumsum(lengths[here])
+                query_numbers, units, hot, hot_offsets, hot_lengths, damaged, reasons = find(
+                    self._layout, data, np.repeat(block_ends - lengths[here], repeats), np.repeat(block_ends, repeats),
                     batch.hashes[queries], self.num_units,
                 )  # fmt: skip
-                batch.take(queries.start, found, units, hot, hot_offsets, hot_lengths)
+                batch.add_matches(queries.start, query_numbers, units, hot, hot_offsets, hot_lengths)
                 for query, reason in zip((damaged + queries.start).tolist(), reasons.tolist(), strict=True):
                     block = int(numbers[query])
                     at_fault = wrong[np.searchsorted(blocks, block)]
-                    why = str(self._directory.wrong(block)) if at_fault else ""
-                    batch.give_up(query, query + 1, why or self._damaged(block + self._first_block, reason))
+                    why = str(self._directory.make_error(block)) if at_fault else ""
+                    batch.mark_unknown(
+                        query, query + 1, why or self._describe_damage(block + self._first_block, reason)
+                    )
             first = end
         self._look_up_lists(batch)
 
     def _look_up_lists(self, batch: Batch) -> None:
         """Read the lists of units of a batch's hashes, each once."""
-        wanted: dict[tuple[int, int], list[int]] = {}
+        queries_by_list: dict[tuple[int, int], list[int]] = {}
         for query, offset, length in batch.lists():
-            wanted.setdefault((offset, length), []).append(query)
-        places, size = [], 0
-        pairs = sorted(wanted)
+            queries_by_list.setdefault((offset, length), []).append(query)
+        lists, size = [], 0
+        pairs = sorted(queries_by_list)
         for number, (offset, length) in enumerate(pairs):
             try:
-                self._list_place(offset, length)
+                self._find_list(offset, length)
             except BrokenIndexError as error:
-                batch.give_up_all(wanted[offset, length], str(error))
+                batch.mark_all_unknown(queries_by_list[offset, length], str(error))
             else:
-                places.append((offset, length))
+                lists.append((offset, length))
                 size += length
-            if places and (size >= _AT_ONCE or number == len(pairs) - 1):
-                self._take_lists(batch, places, wanted)
-                places, size = [], 0
-        if places:
-            self._take_lists(batch, places, wanted)
+            if lists and (size >= _AT_ONCE or number == len(pairs) - 1):
+                self._add_lists(batch, lists, queries_by_list)
+                lists, size = [], 0
+        if lists:
+            self._add_lists(batch, lists, queries_by_list)
 
-    def _take_lists(
-        self, batch: Batch, places: list[tuple[int, int]], wanted: dict[tuple[int, int], list[int]]
+    def _add_lists(
+        self, batch: Batch, lists: list[tuple[int, int]], queries_by_list: dict[tuple[int, int], list[int]]
     ) -> None:
         try:
-            came = self._source.read_ranges([(self._hot.offset + offset, length) for offset, length in places])
+            blobs = self._source.read_ranges([(self._hot.offset + offset, length) for offset, length in lists])
         except ParquetBloomError as error:
-            for place in places:
-                batch.give_up_all(wanted[place], str(error))
+            for location in lists:
+                batch.mark_all_unknown(queries_by_list[location], str(error))
             return
-        for place, data in zip(places, came, strict=True):
+        for location, data in zip(lists, blobs, strict=True):
             try:
-                batch.take_list(wanted[place], self._units_of(data))
+                batch.add_list(queries_by_list[location], self._unpack_units(data))
             except BrokenIndexError as error:
-                batch.give_up_all(wanted[place], str(error))
+                batch.mark_all_unknown(queries_by_list[location], str(error))
 
     # All of it -----------------------------------------------------------------------------------------------------
 
@@ -249,7 +251,7 @@ class PostingsReader(PartReader):
             count = min(self._directory.num_blocks - first, _BLOCKS_AT_ONCE)
             starts, ends, wrong = self._directory.neighbours(first, count)
             if wrong.any():
-                raise self._directory.wrong(first + int(wrong.argmax()))
+                raise self._directory.make_error(first + int(wrong.argmax()))
             count = max(1, int(np.searchsorted(ends, starts[0] + chunk_bytes, "right")))
             length = int(ends[count - 1] - starts[0])
             data = np.frombuffer(self._source.read_at(self._blocks.offset + int(starts[0]), length), np.uint8)
@@ -276,9 +278,9 @@ class PostingsReader(PartReader):
                 parts += [keys[before:at], units | np.uint64(prefix << (64 - self.prefix_bits))]
                 before = at
             parts.append(keys[before:])
-            whole = np.concatenate(parts) if len(parts) > 1 else keys
-            count += len(whole)
-            yield whole
+            combined = np.concatenate(parts) if len(parts) > 1 else keys
+            count += len(combined)
+            yield combined
         if count != self.info.num_entries:
             raise BrokenIndexError(f"it has {count} entries, not {self.info.num_entries}", path=self._source.name)
 

@@ -26,7 +26,7 @@ _ENTRIES_A_BUCKET = (
 _BLOCK_BITS = 8
 _MOST_ENTRY_BITS = 56
 _BLOCKS_AT_ONCE = 1024
-_PIECE = 1 << 16  # keys made, or looked at, at once
+_PIECE = 1 << 16  # keys processed at once
 _LISTS_IN_MEMORY = 1 << 20  # bytes
 
 
@@ -49,8 +49,8 @@ def layout_for(num_entries: int, prefix_bits: int, num_units: int, first: int = 
         raise ParquetBloomError(f"there are no hashes from {first} to {last}")
     id_bits = max(1, num_units.bit_length())
     entries_everywhere = num_entries * 2**64 / (last - first + 1)
-    wanted = math.ceil(math.log2(max(1.0, entries_everywhere / _ENTRIES_A_BUCKET)))
-    bucket_bits = min(prefix_bits, max(wanted, prefix_bits + id_bits - _MOST_ENTRY_BITS))
+    needed_bits = math.ceil(math.log2(max(1.0, entries_everywhere / _ENTRIES_A_BUCKET)))
+    bucket_bits = min(prefix_bits, max(needed_bits, prefix_bits + id_bits - _MOST_ENTRY_BITS))
     return Layout(prefix_bits, bucket_bits, min(_BLOCK_BITS, bucket_bits), id_bits)
 
 
@@ -73,7 +73,7 @@ class _HotLists:
     def put(self, units: NDArray[np.uint64]) -> tuple[int, int]:
         """Add a list; return its offset in the section, and its length."""
         data = pack_units(units.astype(np.uint32))
-        place = self._num_bytes, len(data)
+        location = self._num_bytes, len(data)
         self._num_bytes += len(data)
         self._pieces.append(data)
         self._waiting += len(data)
@@ -82,7 +82,7 @@ class _HotLists:
                 self._scratch = SpillFile(self._folder)
             self._runs.append(self._scratch.put([np.frombuffer(b"".join(self._pieces), np.uint8)]))
             self._pieces, self._waiting = [], 0
-        return place
+        return location
 
     def write(self, file: SectionWriter) -> None:
         for run in self._runs:
@@ -151,8 +151,8 @@ class _Blocks:
         hot_first, hot_length = hot_runs(self._layout, keys)
         hot = zip(hot_first.tolist(), hot_length.tolist(), strict=True)
         lists = [self._lists.put(keys[start : start + length] & self._unit_mask) for start, length in hot]
-        places = np.array(lists, np.uint64).reshape(-1, 2)
-        data, starts = pack(self._layout, keys, self._next, num_blocks, hot_first, hot_length, places)
+        list_locations = np.array(lists, np.uint64).reshape(-1, 2)
+        data, starts = pack(self._layout, keys, self._next, num_blocks, hot_first, hot_length, list_locations)
         self._file.write(data)
         self._starts.append(starts + self.num_bytes)
         self.largest = max(self.largest, int(np.diff(starts, append=len(data)).max()))
