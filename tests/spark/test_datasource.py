@@ -369,7 +369,7 @@ def test_what_cannot_be_read(spark: Any, tmp_path: Path, load: Any) -> None:
     assert load(tmp_path / "months", columns="id").collect() == [(1,)]
     assert load(tmp_path / "d.parquet", columns="i").collect() == [(1,)]
     assert load(tmp_path / "twins", caseSensitive="true").columns == ["a", "A"]
-    with pytest.raises(Exception, match="neither on the local file system nor in an object store"):
+    with pytest.raises(Exception, match="neither on the local file system nor in a supported object store"):
         load("hdfs://host/lake")
 
 

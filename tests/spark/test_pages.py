@@ -71,14 +71,14 @@ def test_pages_hold_what_the_row_group_holds(
     monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)
     monkeypatch.setattr(pages, "SPARSE_FACTOR", few)
     by_rows = set()
-    original = RowGroupPages._few
+    original = RowGroupPages._extract
 
     def noted(self: RowGroupPages, *others: Any) -> Any:
         found = original(self, *others)
         by_rows.update(found)
         return found
 
-    monkeypatch.setattr(RowGroupPages, "_few", noted)
+    monkeypatch.setattr(RowGroupPages, "_extract", noted)
     path = files[codec, version]
     whole = pq.ParquetFile(path).read_row_group(0)
     assert whole.num_rows == ROWS

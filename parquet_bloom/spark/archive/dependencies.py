@@ -18,7 +18,7 @@ from ...errors import ParquetBloomError
 from ...storage import open_source
 
 PACKAGE = "parquet-bloom"
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PROVIDED_BY_SPARK = frozenset({"pyspark", "py4j"})
 """Distributions that Spark itself brings to every executor."""
 

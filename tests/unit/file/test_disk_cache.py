@@ -445,7 +445,7 @@ def test_a_folder_that_can_only_be_read(lake: Path, tmp_path: Path) -> None:
         requests, said = run_apart(open_lake / "lake", folder, user=nobody)
         assert requests == [0, 0]
         assert len(said) == 2
-        assert "not written" in said[0]
+        assert "used read-only" in said[0]
         (folder / NAME).chmod(0o600)
         requests, said = run_apart(open_lake / "lake", folder, user=nobody)
         assert requests == [FILES, FILES]

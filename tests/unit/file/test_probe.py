@@ -290,7 +290,7 @@ def test_a_file_cut_after_it_was_opened(tmp_path: Path, immutable: bool, headers
         os.truncate(cut, chunks[1].offset + 1_000)
         found, problems = probe_hashes(chunks, KEY, immutable=immutable)
         assert found[:4].all()
-        assert all("cut meanwhile" in (problem or "") for problem in problems[:4]), problems
+        assert all("truncated meanwhile" in (problem or "") for problem in problems[:4]), problems
         assert found[4:].tolist() == answers
         assert problems[4:] == [None] * 4
 
@@ -373,7 +373,7 @@ def test_prune_doubts_a_file_that_is_cut_between_header_and_block(
     report = parquet_bloom.prune(path, "key = 123456789")
     assert report.selected[str(path)] == [0, 1, 2, 3]
     assert len(report.doubts) == 4
-    assert all("cut meanwhile" in doubt for _, _, doubt in report.doubts)
+    assert all("truncated meanwhile" in doubt for _, _, doubt in report.doubts)
 
 
 def test_a_filter_that_nobody_asked_still_tells_that_it_is_broken(tmp_path: Path) -> None:

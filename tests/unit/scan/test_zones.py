@@ -409,7 +409,7 @@ def verified(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append(entry.path)
         return compare_contents(entry, *others)
 
-    monkeypatch.setattr(evaluate_zones, "still_same", noted)
+    monkeypatch.setattr(evaluate_zones, "compare_contents", noted)
     return seen
 
 
@@ -463,7 +463,7 @@ def test_times_that_tell_no_change_are_not_remembered(file: Path, monkeypatch: p
         calls.append(entry.path)
         return compare_contents(entry, *others)[0], NO_TOKEN
 
-    monkeypatch.setattr(evaluate_zones, "still_same", unsettled)
+    monkeypatch.setattr(evaluate_zones, "compare_contents", unsettled)
     with zones.open(build(file)) as given:
         tick()
         os.utime(file)
@@ -542,7 +542,7 @@ def test_a_file_that_is_replaced_while_it_is_verified(file: Path, monkeypatch: p
             os.replace(spare, file)
         return compare_contents(entry, *others)
 
-    monkeypatch.setattr(evaluate_zones, "still_same", first_swap)
+    monkeypatch.setattr(evaluate_zones, "compare_contents", first_swap)
     report = parquet_bloom.prune(file, where, zones=path)
     assert left(report) == dict.fromkeys(range(4))
     assert len(report.zone_doubts) == 1
