@@ -180,12 +180,13 @@ class Store:
         }
 
     def new_client(self, endpoint: str | None = None) -> Any:
-        """Return a boto3 client that tries everything once."""
+        """Return a boto3 client of the store, or of a proxy before it, where it tries everything once."""
         import boto3
         from botocore.config import Config
 
         config = Config(
-            retries={"total_max_attempts": 1},
+            # A busy server may close a kept connection in the moment in which it is used again.
+            retries={"total_max_attempts": 2 if endpoint is None else 1},
             connect_timeout=5,
             read_timeout=20,
             request_checksum_calculation="when_required",
