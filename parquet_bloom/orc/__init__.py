@@ -1,7 +1,8 @@
 """ORC files: Bloom filters and statistics of all writers."""
 
 from .filters.filter import OrcFilter
-from .filters.hashes import hash_values, keying_of
+from .filters.hashes import hash_values as keying
+from .filters.hashes import keying_of
 from .metadata.schema import OrcLeaf
 from .metadata.stripes import OrcRowGroup, Stripe
 from .metadata.tail import is_orc
@@ -14,8 +15,8 @@ __all__ = [
     "OrcLeaf",
     "OrcRowGroup",
     "Stripe",
-    "hash_values",
     "is_orc",
+    "keying",
     "keying_of",
     "open",
     "verify",

@@ -130,7 +130,9 @@ class AppendAnswer(BaseModel):
     added: int
     replaced: Annotated[int, Field(description="Files indexed again because they had changed.")]
     unchanged: int
-    failed: Annotated[dict[str, str], Field(description="Files that could not be read, with the reason.")]
+    failed: Annotated[
+        dict[str, str], Field(description="Files that could not be read and are not indexed, with the reason.")
+    ]
     entries: Annotated[int, Field(description="Added (value, file) or (value, row group) pairs.")]
     uncovered: Annotated[
         dict[str, dict[str, str]],
@@ -151,7 +153,9 @@ class RefreshAnswer(BaseModel):
 
     version: Version
     files: int
-    unindexed: Annotated[int | None, Field(description="Files of the lake that are not indexed.")]
+    unindexed: Annotated[
+        int | None, Field(description="Files of the lake that are not indexed; they are returned for every value.")
+    ]
 
 
 class StatsAnswer(BaseModel):

@@ -2,7 +2,7 @@
 
 from .build import build
 from .filters import lance_filter
-from .hashes import hash_values
+from .hashes import hash_values as keying
 from .index import FileZones, ZoneIndex
 from .open import open
 from .reports import Fragment, ZoneBuildReport, ZonedFile
@@ -15,7 +15,7 @@ __all__ = [
     "ZoneIndex",
     "ZonedFile",
     "build",
-    "hash_values",
+    "keying",
     "lance_filter",
     "lance_num_bytes",
     "open",

@@ -86,7 +86,7 @@ def limit(folder: Path, mode: str) -> Peer:
     if platform.machine() != "x86_64":
         raise FileNotFoundError("the limit is written for x86-64")
     if not program.exists():
-        includes = [f"-I{PROJECT / 'parquet_bloom' / 'core'}", f"-I{pa.get_include()}"]
+        includes = [f"-I{PROJECT / 'parquet_bloom' / 'core' / 'include'}", f"-I{pa.get_include()}"]
         _compile("kernels_limit.cpp", program, ["-march=native", *includes])
     return Peer(f"limit {mode}", [str(program), mode], fills=False)
 
@@ -109,7 +109,7 @@ def java() -> Peer:
 
 
 def available(start: Callable[[], Peer], what: str) -> list[Peer]:
-    """Return the peer, or None after printing the reason."""
+    """Return the peer in a list; after printing the reason, an empty list if it cannot be started."""
     try:
         return [start()]
     except (FileNotFoundError, subprocess.CalledProcessError) as error:

@@ -4,7 +4,7 @@
 //
 // read looks for nothing in what it read: this is where the processor and its memory end. mask makes the key's eight
 // bits too and compares the block with them, though it gives no answers: no check or insertion can do with less; it
-// finds 0 where no key lacks a bit. Hash and index are those of parquet_bloom/core/simd.h at the best instruction set
+// finds 0 where no key lacks a bit. Hash and index are those of parquet_bloom/core/include/simd.h at the best instruction set
 // of the machine (-march=native); blocks are located a chunk ahead and, beyond the near caches, prefetched; bitsets
 // stand in pages of 2 MiB.
 

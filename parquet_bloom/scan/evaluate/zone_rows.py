@@ -217,7 +217,7 @@ def _add_zones(
     if column_type != without_zones.column_type:
         problem = f"its zones are of {column_type}, the column is of {without_zones.column_type}: they are not used"
         raise ParquetBloomError(problem, column=name)
-    from ...zones import hash_values
+    from ...zones.hashes import hash_values
 
     has_nulls = without_zones.has_nulls
     if not column_statistics.leaf.repeated:  # of lists, only nulls among the elements would be known

@@ -1,4 +1,4 @@
-"""core/blocks.pyx and core/sbbf.pyx: bitsets of any length, single blocks of them, and places that do not fit."""
+"""core/bloom: blocks and sbbf: bitsets of any length, single blocks of them, and offsets out of range."""
 
 from __future__ import annotations
 

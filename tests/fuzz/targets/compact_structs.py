@@ -1,4 +1,4 @@
-"""metadata/compact.pyx over any struct: what is read is what Apache Thrift reads, and is written again."""
+"""metadata/thrift_compact.pyx over any struct: what is read is what Apache Thrift reads, and is written again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""core/cuckoo_rows.pyx: rows of any bytes and sizes, and rows whose checksum is right beside a search by numpy."""
+"""core/index/cuckoo_rows.pyx: rows of any bytes and sizes, and rows with the right checksum, beside numpy."""
 
 from __future__ import annotations
 

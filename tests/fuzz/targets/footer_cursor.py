@@ -1,4 +1,4 @@
-"""metadata/compact.pyx over a footer: indexing it, reading its values, and putting filters into it."""
+"""metadata/thrift_compact.pyx over a footer: indexing it, reading its values, and putting filters into it."""
 
 from __future__ import annotations
 

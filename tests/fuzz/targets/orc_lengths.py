@@ -1,4 +1,4 @@
-"""core/orc_lengths.pyx: lengths of texts and lists in ORC files, beside a slow twin."""
+"""core/decode/orc_lengths.pyx: lengths of texts and lists in ORC files, beside a slow twin."""
 
 from __future__ import annotations
 

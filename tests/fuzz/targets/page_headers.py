@@ -1,4 +1,4 @@
-"""metadata/compact.pyx and page_index.py: headers of pages, and the two indexes of a chunk's pages."""
+"""metadata/thrift_compact.pyx and page_index.py: headers of pages, and the two indexes of a chunk's pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""core/postings.pyx over one block whose checksum is right: its readers agree, and what is read is packed again."""
+"""core/index/postings.pyx over one block with the right checksum: its readers agree, and packing restores it."""
 
 from __future__ import annotations
 

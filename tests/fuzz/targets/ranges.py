@@ -1,4 +1,4 @@
-"""storage/scattered.pyx and `Source.gather`: ranges of a file, in and out of it, kept and not, compared with slices."""
+"""storage/local/scatter.pyx and `Source.gather`: ranges in and out of a file, kept or not, compared with slices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""core/snappy.pyx: the front of a compressed page, compared with the codec that pyarrow has."""
+"""core/decode/snappy.pyx: the front of a compressed page, compared with the codec that pyarrow has."""
 
 from __future__ import annotations
 

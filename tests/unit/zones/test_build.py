@@ -138,12 +138,10 @@ def test_files_row_groups_and_rows(container, tmp_path, monkeypatch):
         assert found.length.tolist()[-3:] == [44, 64, 36]
         assert found.has_null.tolist() == [i in (3, 8, 12, 16) for i in range(17)]
         assert index.zones[found.zones]["fragment_id"].tolist() == (4 + found.row_group).tolist()
-        hashes, _ = zones.hash_values([1310], index.column_type)
+        hashes, _ = zones.keying([1310], index.column_type)
         (hit,) = np.flatnonzero(index.check(found.zones, hashes))
         assert (found.row_group[hit], found.start[hit]) == (1, 0)
-        many, _ = zones.hash_values(
-            list(range(1600, 1700)), index.column_type
-        )  # more than there are blocks: read whole
+        many, _ = zones.keying(list(range(1600, 1700)), index.column_type)  # more than there are blocks: read whole
         hits = np.flatnonzero(index.check(found.zones, many))
         assert [(found.row_group[i], found.start[i]) for i in hits] == [(2, 0), (2, 64)]
         filters = index.to_table()["bloom_filter_data"].to_pylist()
@@ -232,9 +230,7 @@ def test_files_that_cannot_be_covered_are_left_out_and_named(tmp_path):
         assert [os.path.basename(file.path) for file in index.files] == ["0.parquet", "2.parquet"]
         assert [answered(index.equals(value)) for value in (5, 2005)] == [{(0, 0)}, {(4, 0)}]
         found = index.zones_of(1)
-        assert (
-            index.check(found.zones, zones.hash_values([2005], index.column_type)[0]).tolist() == [True] + [False] * 16
-        )
+        assert index.check(found.zones, zones.keying([2005], index.column_type)[0]).tolist() == [True] + [False] * 16
 
 
 def test_no_file_at_all(tmp_path):
@@ -358,7 +354,7 @@ def test_files_of_several_types_are_asked_each_in_its_own(tmp_path):
         assert [str(file.column_type) for file in index.files] == ["INT32 INT_8", "INT64"]
         assert answered(index.equals(5)) == {(0, 0), (1, 0)}
         assert answered(index.equals(6)) == {(1, 0)}
-        assert index.check(index.zones_of(0).zones, zones.hash_values([5], index.files[0].column_type)[0]).all()
+        assert index.check(index.zones_of(0).zones, zones.keying([5], index.files[0].column_type)[0]).all()
 
 
 def test_values_outside_of_their_type_are_refused(tmp_path):

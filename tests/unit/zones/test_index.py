@@ -127,7 +127,7 @@ def test_filters_hold_native_bytes_and_literals_find_them(name):
     for value in values:
         coerced = coerce(value, column_type)
         assert coerced.unknown is None, name
-        hashes, first = zones.hash_values(sorted(coerced.values), column_type)
+        hashes, first = zones.keying(sorted(coerced.values), column_type)
         assert hashes.tolist() == [oracle.xxh64(encode(value))]
         assert first.tolist() == [0, 1]
 
@@ -168,7 +168,7 @@ def test_decimals_are_hashed_alike_however_they_are_stored(unscaled):
     }
     for column_type, array in stored.items():
         assert hash_keys(native.stored_keys(array, column_type)).tolist() == expected
-        hashes, _ = zones.hash_values(sorted(set(unscaled)), column_type)
+        hashes, _ = zones.keying(sorted(set(unscaled)), column_type)
         assert {*hashes.tolist()} == {*expected}
 
 
@@ -179,15 +179,12 @@ def test_a_decimal_that_16_bytes_do_not_hold():
     column_type = from_parquet("FIXED_LEN_BYTE_ARRAY", 20, logical={5: {1: 0, 2: 38}})
     value = 1 << 140
     stored = pa.array([value.to_bytes(20, "big", signed=True)], pa.binary(20))
-    assert (
-        hash_keys(native.stored_keys(stored, column_type)).tolist()
-        == zones.hash_values([value], column_type)[0].tolist()
-    )
+    assert hash_keys(native.stored_keys(stored, column_type)).tolist() == zones.keying([value], column_type)[0].tolist()
 
 
 def test_both_zeros_are_asked_for():
     for arrow_type in (pa.float16(), pa.float32(), pa.float64()):
-        hashes, first = zones.hash_values([-1.0, 0.0, 2.0], native.find_column_type(arrow_type))
+        hashes, first = zones.keying([-1.0, 0.0, 2.0], native.find_column_type(arrow_type))
         assert first.tolist() == [0, 1, 3, 4]
         assert len({*hashes.tolist()}) == 4
 
@@ -237,12 +234,12 @@ def test_a_table_comes_back_as_it_was():
     several = pa.concat_tables([table.slice(0, 1), table.slice(1)])
     index = zones.open(several, value_type=pa.int8())
     assert index.to_table().equals(table)
-    assert index.check(np.array([3, 0, 3]), zones.hash_values([5], index.column_type)[0]).tolist() == [
+    assert index.check(np.array([3, 0, 3]), zones.keying([5], index.column_type)[0]).tolist() == [
         True,
         False,
         True,
     ]
-    assert index.check(np.array([], int), zones.hash_values([5], index.column_type)[0]).tolist() == []
+    assert index.check(np.array([], int), zones.keying([5], index.column_type)[0]).tolist() == []
     assert index.check(np.array([1]), np.array([], np.uint64)).tolist() == [False]
     with pytest.raises(ValueError, match="zones must be from 0 to 3"):
         index.check(np.array([4]), np.array([1], np.uint64))

@@ -72,7 +72,7 @@ def test_opening_is_one_request_and_asking_one_more_each(s3: Any, tmp_path: Path
     with zones.open(target, **options) as index:
         assert len(s3.log) == 1
         assert len(index) == FILES * GROUPS
-        hashes, _ = zones.hash_values([ids(3)[5]], index.column_type)
+        hashes, _ = zones.keying([ids(3)[5]], index.column_type)
         s3.clear_log()
         of_file = index.zones_of(3)
         assert index.check(of_file.zones[:1], hashes).tolist() == [True]
