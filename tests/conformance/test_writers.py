@@ -303,7 +303,9 @@ def test_embedding_keeps_the_filters_that_are_there(name, peer_file, tmp_path):
 def test_replacing_builds_all_filters_anew(name, peer_file, plain_file, tmp_path):
     """The filters of a file that had others are those of one that had none."""
     file = peer_file(name)
-    columns = [leaf for leaf in file.leaves if leaf not in NOT_EMBEDDED]
+    # DuckDB probes the INTERVAL filters of its own files in another form: they get none.
+    refused = {leaf for leaf, peer in file.leaves.items() if name.startswith("duckdb") and peer.logical == "Interval"}
+    columns = [leaf for leaf in file.leaves if leaf not in NOT_EMBEDDED | refused]
     replaced, fresh = tmp_path / "replaced.parquet", tmp_path / "fresh.parquet"
     parquet_bloom.embed(file.path, columns, output=replaced, replace=True)
     parquet_bloom.embed(plain_file(name).path, columns, output=fresh)
