@@ -12,8 +12,8 @@ import pyarrow as pa
 from .core.bloom import memory, sbbf, sizing
 from .core.bloom.variants import FINAL, MASK, Variant
 from .errors import BrokenFilterError, FilterTypeError
-from .hashing import arrow as arrays
-from .hashing import coerce as literals
+from .hashing.arrow import chunks_of, coerce_values, keys_of, to_floats, to_storage, type_of
+from .hashing.coerce import coerce, stored_forms
 from .hashing.column_type import ColumnType, Kind, integer_range
 from .metadata.filter_header import read_header, write_header
 from .util.threads import in_order, processors
@@ -249,9 +249,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         most = _resolve_threads(threads)
         bitset = self._writable()
         # An empty list, or one of nulls, has no values, and no type to bind the filter to.
-        chunks: Iterable[pa.Array] = (
-            array for array in arrays.chunks_of(values, type) if not pa.types.is_null(array.type)
-        )
+        chunks: Iterable[pa.Array] = (array for array in chunks_of(values, type) if not pa.types.is_null(array.type))
         if most > 1:
             chunks = list(chunks)
             fewest = max(_MIN_KEYS, _KEYS_PER_BLOCK * self.num_blocks)
@@ -264,8 +262,8 @@ class SplitBlockBloomFilter(sbbf.Bitset):
                 self._insert_array(array, bitset)
 
     def _insert_array(self, array: pa.Array, bitset: np.ndarray) -> None:
-        column_type = self._column_type or arrays.type_of(array)
-        keys = arrays.keys_of(arrays.to_storage(array, column_type))
+        column_type = self._column_type or type_of(array)
+        keys = keys_of(to_storage(array, column_type))
         if self._column_type is None:
             self._bind(column_type)
         sbbf.insert_keys(bitset, self._variant.keys_for(keys, self.num_blocks))
@@ -281,7 +279,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
 
         with self._lock:
             if self._column_type is None:  # here, so that the threads agree
-                self._bind(arrays.type_of(shares[0][0]))
+                self._bind(type_of(shares[0][0]))
             with in_order(build, shares, len(shares)) as built:
                 for bitset in built:
                     if bitset is not self._bitset:
@@ -303,7 +301,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         FilterTypeError
             The values are of another kind than the filter's, so that their absence cannot be determined.
         """
-        chunks = list(arrays.chunks_of(values, type))
+        chunks = list(chunks_of(values, type))
         probers = min(_resolve_threads(threads), sum(map(len, chunks)) // _MIN_KEYS)
         if probers > 1:
             pieces = [array for share in _split_evenly(chunks, probers) for array in share]
@@ -315,23 +313,23 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         return np.concatenate(results) if results else np.empty(0, np.bool_)
 
     def _check_array(self, array: pa.Array) -> np.ndarray:
-        column_type = self._column_type or arrays.type_of(array)
+        column_type = self._column_type or type_of(array)
         try:
-            storage = arrays.to_storage(array, column_type)
+            storage = to_storage(array, column_type)
         except FilterTypeError:
             return self._check_slowly(array, column_type)
         if column_type.kind is Kind.DECIMAL and column_type.physical == "BYTE_ARRAY":
             return self._check_slowly(array, column_type)  # a value has more than one stored form
         answers = self._check_storage(storage)
         if column_type.signed_zero and not answers.all():
-            floats = arrays.to_floats(storage)
+            floats = to_floats(storage)
             answers |= np.isnan(floats)
             if (zeros := floats == 0).any():
-                answers |= zeros & self._contains_any(literals.stored_forms((0.0,), column_type))
+                answers |= zeros & self._contains_any(stored_forms((0.0,), column_type))
         return answers
 
     def _check_storage(self, storage: pa.Array) -> np.ndarray:
-        keys = self._variant.keys_for(arrays.keys_of(storage), self.num_blocks)
+        keys = self._variant.keys_for(keys_of(storage), self.num_blocks)
         answers = sbbf.check_keys(self._bitset, keys)
         if len(answers) == len(storage):
             return answers
@@ -342,11 +340,11 @@ class SplitBlockBloomFilter(sbbf.Bitset):
     def _check_slowly(self, array: pa.Array, column_type: ColumnType) -> np.ndarray:
         """Check one value at a time, for arrays whose type is not the column's."""
         answers = np.empty(len(array), np.bool_)
-        for i, (value, coerced) in enumerate(arrays.coerce_values(array, column_type)):
+        for i, (value, coerced) in enumerate(coerce_values(array, column_type)):
             if coerced.unknown is not None and not (isinstance(value, float) and math.isnan(value)):
                 raise FilterTypeError(coerced.unknown)
             missing = value is None or coerced.unknown is not None
-            answers[i] = missing or self._contains_any(literals.stored_forms(coerced.values, column_type))
+            answers[i] = missing or self._contains_any(stored_forms(coerced.values, column_type))
         return answers
 
     def insert_hashes(self, hashes: np.ndarray) -> None:
@@ -365,9 +363,9 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         array_scalar = isinstance(value, _ARRAY_SCALARS) and not isinstance(value, str | bytes)
         literal = value.item() if array_scalar and isinstance(value, _NUMPY_NUMBERS) else value
         if self._column_type is not None and (not array_scalar or literal is not value):
-            coerced = literals.coerce(literal, self._column_type)
+            coerced = coerce(literal, self._column_type)
             if coerced.unknown is None:
-                forms = literals.stored_forms(coerced.values, self._column_type)
+                forms = stored_forms(coerced.values, self._column_type)
                 return literal is None or self._contains_any(forms)
         if isinstance(value, np.generic):
             value = np.array([value])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from ..errors import UnknownColumnError
-from ..hashing import column_type as physical
+from ..hashing.column_type import ColumnType, from_parquet
 from ..metadata.footer import Leaf
 
 
@@ -94,6 +94,6 @@ _REPETITION, _CONVERTED, _LOGICAL = 3, 6, 10
 _REPEATED, _LIST = 2, 3
 
 
-def type_of(leaf: Leaf) -> physical.ColumnType:
+def type_of(leaf: Leaf) -> ColumnType:
     """Return the type of a leaf's values."""
-    return physical.from_parquet(leaf.physical, leaf.length, leaf.converted, leaf.logical, leaf.scale, leaf.precision)
+    return from_parquet(leaf.physical, leaf.length, leaf.converted, leaf.logical, leaf.scale, leaf.precision)

@@ -14,8 +14,8 @@ from ..core.bloom import sbbf
 from ..core.bloom.blocks import check_blocks, locate_blocks
 from ..core.bloom.variants import FINAL, MULTIPLY_SHIFT, Variant
 from ..errors import ParquetBloomError, PredicateError
-from ..hashing import arrow as arrays
 from ..hashing import coerce as literals
+from ..hashing.arrow import keys_of
 from ..hashing.column_type import ColumnType
 from ..predicate.literal import from_python
 from .chunk_filter import ChunkFilter
@@ -123,7 +123,7 @@ class _ProbeKeys:
                 hashes.append(literals.hashes(usable, column_type))
             else:
                 forms = pa.array(literals.stored_forms(usable, column_type), pa.large_binary())
-                hashes.append(variant.hash_keys(arrays.keys_of(forms)))
+                hashes.append(variant.hash_keys(keys_of(forms)))
         first = np.cumsum([0, *map(len, hashes)]).tolist()
         return cls(np.concatenate([np.empty(0, np.uint64), *hashes]), first, always, doubt)
 

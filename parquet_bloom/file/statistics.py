@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ..errors import BrokenFilterError, EncryptedFileError, MalformedFooterError
-from ..hashing import column_type as physical
-from ..hashing.column_type import ColumnType, Domain
+from ..hashing.column_type import ColumnType, Domain, decode, is_legacy_ordered, is_nan, is_ordered
 from ..metadata.filter_header import MAX_HEADER_BYTES, read_header
 from ..metadata.footer import Leaf, Statistics
 from ..predicate.statistics import ColumnShape, PruningStatistics, PruningStatisticsArray
@@ -138,13 +137,13 @@ def decode_bounds(
     fields for signed numbers. NaN and bounds in the wrong order are ignored.
     """
     low_stored, high_stored = statistics.min_value, statistics.max_value
-    if not physical.is_ordered(column_type) or not (type_ordered or physical.is_legacy_ordered(column_type)):
+    if not is_ordered(column_type) or not (type_ordered or is_legacy_ordered(column_type)):
         return None, None
-    if low_stored is None and high_stored is None and physical.is_legacy_ordered(column_type):
+    if low_stored is None and high_stored is None and is_legacy_ordered(column_type):
         low_stored, high_stored = statistics.legacy_min, statistics.legacy_max
-    low = None if low_stored is None else physical.decode(low_stored, column_type)
-    high = None if high_stored is None else physical.decode(high_stored, column_type)
-    if any(bound is not None and physical.is_nan(bound) for bound in (low, high)):
+    low = None if low_stored is None else decode(low_stored, column_type)
+    high = None if high_stored is None else decode(high_stored, column_type)
+    if any(bound is not None and is_nan(bound) for bound in (low, high)):
         return None, None
     if low is not None and high is not None and low > high:  # type: ignore[operator]
         return None, None

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..errors import UnreadableColumnError
-from ..hashing import arrow as arrays
+from ..hashing.arrow import leaf_values, rows_of
 from ..hashing.column_type import (
     JULIAN_EPOCH_DAY,
     LONGEST_DECIMAL,
@@ -84,7 +84,7 @@ class ColumnReader:
             The pages cannot be decoded, or do not hold the declared number of rows.
         """
         for array in self._decode(row_group, BATCH_ROWS, [], chunk):
-            yield arrays.leaf_values(array)
+            yield leaf_values(array)
 
     def _decode(
         self, row_group: int, batch_rows: int, dictionaries: list[str], chunk: Chunk = None
@@ -173,7 +173,7 @@ class ColumnReader:
     def _read_dictionary(self, row_group: int, chunk: Chunk) -> Iterator[pa.Array]:
         path = self._metadata.schema.column(0).path
         for array in self._decode(row_group, DICTIONARY_ROWS, [path], chunk):
-            values = arrays.leaf_values(array)
+            values = leaf_values(array)
             indices = values.indices.drop_null().to_numpy()
             if len(indices) and not 0 <= indices.min() <= indices.max() < len(values.dictionary):
                 raise self._unreadable_error("a value's number is not in the dictionary", row_group)
@@ -200,7 +200,7 @@ def find_value_outside_type(array: pa.Array, column_type: ColumnType) -> str | N
         if lengths["min"] is not None and not 1 <= lengths["min"] <= lengths["max"] <= LONGEST_DECIMAL:
             return f"it holds decimals of {lengths['min']} to {lengths['max']} bytes"
     if column_type.physical == "INT96":
-        nanos = arrays.rows_of(array.drop_null(), 12)[:, :8].copy().view(np.int64)
+        nanos = rows_of(array.drop_null(), 12)[:, :8].copy().view(np.int64)
         if ((nanos < 0) | (nanos >= NANOS_PER_DAY)).any():
             return "it holds INT96 timestamps whose time of day is not within a day"
     return None
@@ -209,7 +209,7 @@ def find_value_outside_type(array: pa.Array, column_type: ColumnType) -> str | N
 def fit_nanoseconds(values: pa.ChunkedArray) -> bool:
     """Return whether the days of stored INT96 timestamps fit 64-bit nanoseconds since 1970."""
     for array in values.chunks:
-        days = arrays.rows_of(array.drop_null(), 12)[:, 8:].copy().view(np.int32)[:, 0].astype(np.int64)
+        days = rows_of(array.drop_null(), 12)[:, 8:].copy().view(np.int32)[:, 0].astype(np.int64)
         if (np.abs(days - JULIAN_EPOCH_DAY) > np.iinfo(np.int64).max // NANOS_PER_DAY - 1).any():
             return False
     return True

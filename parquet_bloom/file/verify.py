@@ -9,7 +9,7 @@ from typing import Any
 from ..core.bloom.sbbf import check_keys
 from ..core.bloom.variants import Variant
 from ..errors import ParquetBloomError
-from ..hashing import arrow as arrays
+from ..hashing.arrow import keys_of
 from ..redaction import shown_redacted
 from .chunk_filter import ChunkFilter
 from .reader import BloomFile, open
@@ -143,7 +143,7 @@ def _probe_all(chunk: ChunkFilter, reader: ColumnReader, verdict: ChunkVerdict) 
     bitset = memoryview(chunk.filter)
     verdict.num_values = 0
     for array in reader.batches(chunk.row_group):
-        answers = check_keys(bitset, chunk.variant.keys_for(arrays.keys_of(array), chunk.num_blocks))
+        answers = check_keys(bitset, chunk.variant.keys_for(keys_of(array), chunk.num_blocks))
         verdict.num_values += len(array) - array.null_count
         verdict.num_missing += len(answers) - int(answers.sum())
     if verdict.num_missing:

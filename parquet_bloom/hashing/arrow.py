@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ..core.hash.xxh64 import Keys, hash_keys
 from ..errors import FilterTypeError, ParquetBloomError, UnsupportedTypeError, first_line
-from . import coerce as literals
+from .coerce import Coerced, coerce
 from .column_type import JULIAN_EPOCH_DAY, ColumnType, Kind, encode, from_arrow
 
 
@@ -358,10 +358,10 @@ def to_floats(storage: pa.Array) -> np.ndarray:
     return rows_of(storage, dtype().itemsize).view(dtype)[:, 0]
 
 
-def coerce_values(array: pa.Array, column_type: ColumnType) -> Iterator[tuple[Any, literals.Coerced]]:
+def coerce_values(array: pa.Array, column_type: ColumnType) -> Iterator[tuple[Any, Coerced]]:
     """Yield each value of an array with its coercion as a literal: the slow path for arrays of another type."""
     array = plain(array)
     keep = _temporal(array.type)  # Python's own types do not hold nanoseconds
     for scalar in array:
         value = scalar if keep and scalar.is_valid else scalar.as_py()
-        yield value, literals.coerce(value, column_type)
+        yield value, coerce(value, column_type)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from ..core.hash.xxh64 import Keys, hash_keys
 from ..errors import UnsupportedTypeError
-from ..hashing import arrow as arrays
+from ..hashing.arrow import keys_of, plain, rows_of, to_storage
 from ..hashing.coerce_many import hash_all
 from ..hashing.column_type import ColumnType, Domain, Kind, from_arrow
 
@@ -86,7 +86,7 @@ def hash_values(values: Sequence[Domain], column_type: ColumnType) -> tuple[NDAr
         hashes = hash_keys(Keys.fixed(stored, stored.itemsize, len(stored)))
     elif column_type.kind is Kind.DECIMAL:
         forms = [_encode_decimal(int(value), column_type) for value in values]
-        hashes = hash_keys(arrays.keys_of(pa.array(forms, pa.large_binary())))
+        hashes = hash_keys(keys_of(pa.array(forms, pa.large_binary())))
     else:
         return hash_all(values, column_type)
     return hashes, np.arange(len(values) + 1, dtype=np.intp)
@@ -96,10 +96,10 @@ def stored_keys(storage: pa.Array, column_type: ColumnType) -> Keys:
     """Return the keys of stored values of a Parquet column (see `hashing.arrow`)."""
     narrow = _NARROW.get((column_type.bits or 0, column_type.signed))
     if column_type.kind is Kind.INTEGER and narrow is not None:
-        return arrays.keys_of(storage.cast(narrow[0]))
+        return keys_of(storage.cast(narrow[0]))
     if column_type.kind is Kind.DECIMAL:
-        return arrays.keys_of(_encode_decimals(storage, column_type))
-    return arrays.keys_of(storage)
+        return keys_of(_encode_decimals(storage, column_type))
+    return keys_of(storage)
 
 
 def array_keys(array: pa.Array) -> Keys:
@@ -111,18 +111,18 @@ def array_keys(array: pa.Array) -> Keys:
         Booleans, and nested types.
     """
     column_type = find_column_type(array.type)
-    array = arrays.plain(array)
+    array = plain(array)
     if pa.types.is_null(array.type):
-        return arrays.keys_of(pa.nulls(len(array), pa.int32()))
+        return keys_of(pa.nulls(len(array), pa.int32()))
     if column_type.kind is Kind.DECIMAL:
         digits, scale = array.type.precision, array.type.scale
         wide = pa.decimal256 if digits > _DECIMAL128_DIGITS else pa.decimal128
         array = array.cast(wide(digits, scale))
     elif column_type.kind in (Kind.STRING, Kind.BYTES):
-        return arrays.keys_of(arrays.to_storage(array, column_type))
+        return keys_of(to_storage(array, column_type))
     validity = array.is_valid().buffers()[1] if array.null_count else None
     width = array.type.bit_width // 8
-    return Keys.fixed(np.ascontiguousarray(arrays.rows_of(array, width)), width, len(array), 0, validity)
+    return Keys.fixed(np.ascontiguousarray(rows_of(array, width)), width, len(array), 0, validity)
 
 
 def _encode_decimal(value: int, column_type: ColumnType) -> bytes:
@@ -140,7 +140,7 @@ def _encode_decimals(storage: pa.Array, column_type: ColumnType) -> pa.Array:
         ]
         return pa.array(forms, pa.large_binary())
     width = 16 if (column_type.precision or 0) <= _DECIMAL128_DIGITS else 32
-    rows = arrays.rows_of(storage, length)
+    rows = rows_of(storage, length)
     if column_type.physical == "FIXED_LEN_BYTE_ARRAY":
         rows = rows[:, ::-1]
     sign = np.where(rows[:, -1:] & 0x80, 0xFF, 0).astype(np.uint8)

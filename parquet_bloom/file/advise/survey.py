@@ -13,7 +13,7 @@ from ...core.bloom.distinct import HashSet
 from ...core.bloom.sizing import size_for
 from ...core.hash.xxh64 import hash_keys
 from ...errors import EncryptedFileError, ParquetBloomError
-from ...hashing import arrow as arrays
+from ...hashing.arrow import keys_of
 from ...hashing.column_type import ColumnType, Domain
 from ...metadata.footer import Leaf
 from ...metadata.page_index import read_page_header
@@ -260,7 +260,7 @@ def _dictionary_size(head: bytes | None) -> int | None:
 def _read_sample(reader: ColumnReader, row_group: int) -> Sample:
     distinct, num_values = HashSet(), 0
     for array in reader.batches(row_group):
-        distinct.add(hash_keys(arrays.keys_of(array)))
+        distinct.add(hash_keys(keys_of(array)))
         num_values += len(array) - array.null_count
     return make_sample(distinct, num_values)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ...core.bloom import sbbf
 from ...core.bloom.variants import MASK, MURMUR3, SEED, VARIANTS, XXH64, Variant
 from ...core.hash import murmur3, xxh64
-from ...hashing import arrow as arrays
+from ...hashing.arrow import keys_of
 from ...metadata.filter_header import FilterHeader
 from ..values import ColumnReader
 
@@ -38,7 +38,7 @@ def read_some_hashes(reader: ColumnReader, row_group: int) -> Hashes:
     """
     hashes = {name: np.empty(0, np.uint64) for name in (XXH64, MURMUR3)}
     for array in reader.batches(row_group):
-        keys = arrays.keys_of(array)
+        keys = keys_of(array)
         both = {XXH64: xxh64.hash_keys(keys), MURMUR3: murmur3.hash_keys(keys, SEED)}
         _, first = np.unique(np.concatenate([hashes[XXH64], both[XXH64]]), return_index=True)
         first = np.sort(first)[:ENOUGH_VALUES]

@@ -14,7 +14,7 @@ import numpy as np
 from ...errors import MalformedFooterError, ParquetBloomError
 from ...metadata.footer import Leaf
 from ...metadata.page_index import MAX_INDEX_BYTES, CachedPageIndex, read_column_index, read_offset_index
-from ...storage import coalesce as ranges
+from ...storage.coalesce import coalesce
 from ...util.logs import logger
 from ..reader import BloomFile
 
@@ -138,7 +138,7 @@ class PageLookup:
         if self._is_local:
             return sum([length for _, length in spans])
         offsets, lengths = np.array(list(spans), np.int64).reshape(-1, 2).T
-        requests = ranges.coalesce(offsets, lengths)
+        requests = coalesce(offsets, lengths)
         return sum(request.length for request in requests) + REQUEST_BYTES * len(requests)
 
     # ---------------------------------------------------------------------------------------------------- one chunk

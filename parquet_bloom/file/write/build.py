@@ -13,8 +13,8 @@ from ...core.bloom import memory, sbbf, sizing
 from ...core.bloom.distinct import HashSet
 from ...core.hash.xxh64 import Keys, hash_keys
 from ...filter import SplitBlockBloomFilter
-from ...hashing import arrow as arrays
 from ...hashing import coerce as literals
+from ...hashing.arrow import hash_array, keys_of, to_floats
 from ...hashing.column_type import ColumnType, Kind
 from .options import FilterOptions
 
@@ -83,7 +83,7 @@ class FilterBuilder:
         self._num_fresh = 0
         self._bitset = None if count_keys else memory.zeros(options.num_bytes(0))
         for array in _split_batches(batches):
-            keys = arrays.keys_of(array)
+            keys = keys_of(array)
             if column_type.kind is Kind.FLOAT:
                 alternatives.add(_alternative_hashes(array, column_type))
             if not count_keys:
@@ -154,11 +154,11 @@ def _alternative_hashes(array: pa.Array, column_type: ColumnType) -> np.ndarray:
     Both zeros are equal, but DataFusion and Spark probe only for the literal's sign: both are added when one occurs.
     NaN has many encodings, and Spark probes for the canonical one. DuckDB probes for a float16 as a float32.
     """
-    floats = arrays.to_floats(array.drop_null())
+    floats = to_floats(array.drop_null())
     if column_type.length == 2:
         # By their bits: sorting floats rewrites NaNs, differently on each processor.
         wide = np.unique(floats.astype(np.float32).view(np.uint32)).view(np.float32)
-        hashes = [arrays.hash_array(pa.array(wide)), _special_hashes(floats, ColumnType("FLOAT", Kind.FLOAT, 4))]
+        hashes = [hash_array(pa.array(wide)), _special_hashes(floats, ColumnType("FLOAT", Kind.FLOAT, 4))]
     else:
         hashes = []
     return np.concatenate([*hashes, _special_hashes(floats, column_type)])

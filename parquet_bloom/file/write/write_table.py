@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...errors import FilterTypeError, MissingFilterError, ParquetBloomError, UnsupportedTypeError
-from ...hashing import arrow as arrays
+from ...hashing.arrow import to_storage
 from ...metadata.footer import TAIL_BYTES, Footer, find_footer
 from ...storage import Rewrite, create, resolve_filesystem
 from .build import FilterBuilder
@@ -133,7 +133,7 @@ def _write_filters(
         rows = table.slice(row, num_rows)
         row += num_rows
         for plan in plans if num_rows else ():
-            values = (arrays.to_storage(array, plan.column_type) for array in _leaf_arrays(rows, plan.leaf.index))
+            values = (to_storage(array, plan.column_type) for array in _leaf_arrays(rows, plan.leaf.index))
             built = builder.build(values, plan.column_type, plan.options, num_rows)
             locations[row_group, plan.leaf.index] = write_filter(new, built, footer, row_group, plan.leaf, report)
     if row != table.num_rows:
