@@ -67,19 +67,26 @@ def test_an_answer_that_never_comes_ends_the_call_in_time(
     s3: Any, size: str, step: int, times: int, carried_out: bool
 ) -> None:
     hang = s3.hang_after if carried_out else s3.hang
-    met: list[Any] = []
     begun = 0.0
+    fault: Any = None
 
     def harm() -> None:
-        nonlocal begun
-        met.append(hang(None, times=times, skip=step))
+        nonlocal begun, fault
+        fault = hang(None, times=times, skip=step)
         begun = time.monotonic()
 
-    error = rewrite(s3, size, harm)
-    took = time.monotonic() - begun
-    assert met[0].happened
+    for limit in (LIMIT, 5 * LIMIT, 20 * LIMIT):
+        left = {*s3.uploads(), *s3._server.objects.get_bucket(s3.bucket).keys}
+        s3.storage_options["retry_timeout"] = limit
+        error = rewrite(s3, size, harm)
+        took = time.monotonic() - begun
+        if fault.happened or error is None:
+            break
+        # The machine is so busy that an earlier request took longer than the limit.
+        fault.times = 0
+    assert fault.happened
     # What comes before the step takes its own time, on a busy machine, too.
-    assert took < LIMIT + 1 + BUSY
+    assert took < limit + 1 + BUSY
     final = s3.get("a.parquet")
     assert final in (OLD[size], NEW[size])
     if error is None:  # the list of who may do what, which need not be told; or what clears up
@@ -90,9 +97,9 @@ def test_an_answer_that_never_comes_ends_the_call_in_time(
     if final == NEW[size]:
         assert "cannot tell whether it was written" in text or "it was written, but cannot be read back" in text
     for key in s3._server.objects.get_bucket(s3.bucket).keys:
-        assert NAME not in key or key in text
+        assert NAME not in key or key in text or key in left
     for upload in s3.uploads():
-        assert upload in text or carried_out  # nobody was told its number
+        assert upload in text or upload in left or carried_out  # nobody was told its number
 
 
 @pytest.mark.parametrize(("size", "step"), AT_EACH_STEP)
