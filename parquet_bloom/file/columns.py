@@ -54,7 +54,7 @@ def find_leaf(leaves: Sequence[AnyLeaf], name: str, path: str | None = None) -> 
         names = ", ".join(leaf.name for leaf in leaves[:8]) + (", ..." if len(leaves) > 8 else "")
         raise UnknownColumnError(f"no such column; there are: {names}", path=path, column=name)
     choices = ", ".join(".".join(leaf.path) for leaf in matches[:8])
-    raise UnknownColumnError(f"the name stands for several columns: {choices}", path=path, column=name)
+    raise UnknownColumnError(f"several columns match the name: {choices}", path=path, column=name)
 
 
 def holds_elements(leaf: Leaf, name: str, ignore_case: bool = False) -> bool:

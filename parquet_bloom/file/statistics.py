@@ -13,6 +13,7 @@ from ..errors import BrokenFilterError, EncryptedFileError, MalformedFooterError
 from ..hashing.column_type import ColumnType, Domain, decode, is_legacy_ordered, is_nan, is_ordered
 from ..metadata.filter_header import MAX_HEADER_BYTES, read_header
 from ..metadata.footer import Leaf, Statistics
+from ..predicate.reason import Reason, make_ignored
 from ..predicate.statistics import ColumnShape, PruningStatistics, PruningStatisticsArray
 from .columns import find_leaves, holds_elements, type_of
 
@@ -168,7 +169,7 @@ class FileStatistics:
     columns: dict[str, ColumnStatistics | None]
     holds: dict[str, ColumnShape]
     missing: tuple[str, ...]
-    doubts: tuple[str, ...]
+    doubts: tuple[Reason, ...]
     num_rows: tuple[int | None, ...]
     layout: int
     beside: dict[Hashable, Any] = field(default_factory=dict)
@@ -221,10 +222,10 @@ def file_statistics(
             if not leaves:
                 missing.append(name)
             elif name in distrusted:
-                doubts.append(f"'{name}': {distrusted[name]}")
+                doubts.append(make_ignored(distrusted[name], name))
                 leaves = []
             if len(leaves) > 1:
-                doubts.append(f"'{name}' stands for {len(leaves)} columns of the file")
+                doubts.append(make_ignored(f"the name is ambiguous: the file has {len(leaves)} such columns", name))
             statistics[name] = None
             if len(leaves) == 1:
                 index, holds[name] = leaves[0].index, _find_shape(leaves[0], name, ignore_case)

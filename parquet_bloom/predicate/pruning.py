@@ -19,6 +19,7 @@ from ..hashing.coerce_many import coerce_all
 from ..hashing.column_type import ColumnType, Domain, Kind
 from . import tree
 from .comparison import holds_for_all, select_bound
+from .reason import MISSING, Reason
 from .statistics import NO, ColumnShape, KeyHasher, PruningStatistics, PruningStatisticsArray, make_domain_array
 from .tree import (
     Compare,
@@ -52,7 +53,7 @@ class Verdict:
     possible: bool
     by: frozenset[str] = frozenset()
     reason: str = ""
-    doubts: tuple[str, ...] = ()
+    doubts: tuple[Reason, ...] = ()
 
 
 POSSIBLE = Verdict(True)
@@ -224,19 +225,18 @@ class PruningPredicate:
         name, column = f"'{leaf.column}'", evaluation.columns[leaf.column]
         verdicts = np.zeros(evaluation.count, np.int32)
         if column is None:
-            verdicts[:] = self._number_verdict(Verdict(True, doubts=(f"{name}: the file has no such column",)))
+            self._doubt_all(verdicts, Reason("the file has no such column", MISSING, leaf.column))
             return verdicts
         if isinstance(leaf, IsNull):
-            self._rule_out(verdicts, column.has_nulls == NO, "nulls", f"{name} is null in no row")
+            self._rule_out(verdicts, column.has_nulls == NO, f"{name} is null in no row", "nulls")
             return verdicts
         if isinstance(leaf, NotContains) or (isinstance(leaf, NotIn) and not leaf.values):
             return verdicts
         if isinstance(leaf, IsNotNull) and column.holds is not ColumnShape.VALUES:
             return verdicts  # an empty list is not null, nor is a struct with only null fields
         if isinstance(leaf, Contains) and column.holds is not ColumnShape.ELEMENTS:
-            verdicts[:] = self._number_verdict(
-                Verdict(True, doubts=(f"{name}: the column is not a list of single values in the file",))
-            )
+            problem = "the column is not a list of single values in the file"
+            self._doubt_all(verdicts, Reason(problem, column=leaf.column))
             return verdicts
         if isinstance(leaf, IsNotNull):
             pass
@@ -247,15 +247,18 @@ class PruningPredicate:
         elif isinstance(leaf, Equal | In | Contains):
             self._evaluate_equal(leaf, column, verdicts, evaluation)
         else:  # a new kind of leaf must not be taken for an equality
-            verdicts[:] = self._number_verdict(Verdict(True, doubts=(f"{name}: statistics cannot decide {leaf}",)))
+            self._doubt_all(verdicts, Reason(f"statistics cannot decide {leaf}", column=leaf.column))
             return verdicts
         nothing = "has no element in any row" if isinstance(leaf, Contains) else "is null in every row"
-        self._rule_out(verdicts, column.has_values == NO, "nulls", f"{name} {nothing}")
+        self._rule_out(verdicts, column.has_values == NO, f"{name} {nothing}", "nulls")
         return verdicts
 
-    def _rule_out(self, verdicts: NDArray[np.int32], where: NDArray[np.bool_] | slice, by: str, reason: str) -> None:
+    def _doubt_all(self, verdicts: NDArray[np.int32], doubt: Reason) -> None:
+        verdicts[:] = self._number_verdict(Verdict(True, doubts=(doubt,)))
+
+    def _rule_out(self, verdicts: NDArray[np.int32], where: NDArray[np.bool_] | slice, reason: str, *by: str) -> None:
         if isinstance(where, slice) or where.any():
-            verdicts[where] = self._number_verdict(Verdict(False, frozenset(by.split("+")), reason))
+            verdicts[where] = self._number_verdict(Verdict(False, frozenset(by), reason))
 
     def _evaluate_equal(
         self, leaf: Leaf, column: PruningStatisticsArray, verdicts: NDArray[np.int32], evaluation: _Evaluation
@@ -263,25 +266,25 @@ class PruningPredicate:
         name = f"'{leaf.column}'"
         literals = self._get_values(leaf, column)
         if literals.unknown is not None:
-            verdicts[:] = self._number_verdict(Verdict(True, doubts=(f"{name}: {literals.unknown}",)))
+            self._doubt_all(verdicts, Reason(literals.unknown, column=leaf.column))
             return
         if not literals.values:
             reason = f"{name} is {column.column_type}, which has no such value"
-            self._rule_out(verdicts, slice(None), "type", reason)
+            self._rule_out(verdicts, slice(None), reason, "type")
             return
         first, last = self._find_span(leaf, column, literals, evaluation)
-        doubts = {i: (f"{name}: {doubt}",) for i, doubt in enumerate(column.doubts) if doubt}
+        doubts = {i: (Reason(doubt, column=leaf.column),) for i, doubt in enumerate(column.doubts) if doubt}
         for i, problem in evaluation.problems.get(id(leaf), {}).items():
-            doubts[i] = (*doubts.get(i, ()), f"{name}: {problem}")
+            doubts[i] = (*doubts.get(i, ()), Reason(problem, column=leaf.column))
         for i, messages in doubts.items():
             verdicts[i] = self._number_verdict(Verdict(True, doubts=messages))
         denied = evaluation.denied_by_filters.get(id(leaf))
         if denied is not None and denied.any():
             reason = f"{name} is absent by its filter"
             some = last - first < len(literals.values)
-            self._rule_out(verdicts, denied & ~some, "filter", reason)
-            self._rule_out(verdicts, denied & some, "filter+range", reason)
-        self._rule_out(verdicts, first >= last, "range", f"{name} lies outside of its range")
+            self._rule_out(verdicts, denied & ~some, reason, "filter")
+            self._rule_out(verdicts, denied & some, reason, "filter", "range")
+        self._rule_out(verdicts, first >= last, f"{name} lies outside of its range", "range")
 
     def _find_span(
         self, leaf: Leaf, column: PruningStatisticsArray, literals: _Values, evaluation: _Evaluation
@@ -318,7 +321,7 @@ class PruningPredicate:
     def _evaluate_compare(self, leaf: Compare, column: PruningStatisticsArray, verdicts: NDArray[np.int32]) -> None:
         name, column_type = f"'{leaf.column}'", column.column_type
         if leaf.value is None:
-            self._rule_out(verdicts, slice(None), "type", f"a comparison of {name} with NULL is never true")
+            self._rule_out(verdicts, slice(None), f"a comparison of {name} with NULL is never true", "type")
             return
         if column_type.kind is Kind.FLOAT and (
             leaf.operator in (">", ">=") or (isinstance(leaf.value, float) and math.isnan(leaf.value))
@@ -329,27 +332,27 @@ class PruningPredicate:
             limits = make_bounds(leaf.value, column_type, self._timezone)
             self._limits[id(leaf), column_type] = limits
         if limits.unknown is not None:
-            verdicts[:] = self._number_verdict(Verdict(True, doubts=(f"{name}: {limits.unknown}",)))
+            self._doubt_all(verdicts, Reason(limits.unknown, column=leaf.column))
             return
         limit = select_bound(leaf.operator, limits.at_most, limits.at_least)
         if limit is None:
             if not holds_for_all(leaf.operator):
                 reason = f"{name} is {column_type}, which has no such value"
-                self._rule_out(verdicts, slice(None), "type", reason)
+                self._rule_out(verdicts, slice(None), reason, "type")
             return
         operator = leaf.operator
         if operator == "<" and isinstance(limit, float) and (column_type.length != 8 or limit != leaf.value):
             # Engines that widen the column compare with the literal itself, not with the nearest value of the column's
             # type; and no double equals a Decimal beyond the range of doubles.
             operator = "<="
-        self._rule_out(verdicts, _find_beyond(column, operator, limit), "range", f"{name} lies outside of its range")
+        self._rule_out(verdicts, _find_beyond(column, operator, limit), f"{name} lies outside of its range", "range")
 
     def _evaluate_not_equal(
         self, leaf: NotEqual | NotIn, column: PruningStatisticsArray, verdicts: NDArray[np.int32]
     ) -> None:
         name = f"'{leaf.column}'"
         if None in leaf.literals:
-            self._rule_out(verdicts, slice(None), "type", f"a comparison of {name} with NULL is never true")
+            self._rule_out(verdicts, slice(None), f"a comparison of {name} with NULL is never true", "type")
             return
         if column.column_type.kind is Kind.FLOAT:
             return
@@ -365,7 +368,7 @@ class PruningPredicate:
             )
             other = np.zeros(len(verdicts), np.bool_)
             other[constant] = same
-            self._rule_out(verdicts, other, "range", f"{name} has no other value")
+            self._rule_out(verdicts, other, f"{name} has no other value", "range")
 
     def _get_values(self, leaf: Leaf, column: PruningStatisticsArray) -> _Values:
         key = (id(leaf), column.column_type, column.keying)

@@ -97,7 +97,7 @@ class RemoveRequest(_Request):
 
     files: Annotated[
         list[Path],
-        Field(description="Paths as they were indexed; one that ends in a slash stands for all below it."),
+        Field(description="Paths as they were indexed; one that ends in a slash means all paths below it."),
     ]
 
 

@@ -202,7 +202,7 @@ def test_names_whatever_their_case(drifting, run):
     pq.write_table(pa.table({"id": [1], "Id": [2]}), "lake/day=1/two.parquet")
     result = run("find", "lake", "--where", "ID = 1", "--ignore-case", "--format", "csv", "--columns", "day")
     assert result.code == 2
-    assert "day=1/two.parquet: column 'ID': the name stands for several columns: id, Id" in result.err
+    assert "day=1/two.parquet: column 'ID': several columns match the name: id, Id" in result.err
     assert result.out == "day\n1\n2\n"
 
 

@@ -76,7 +76,7 @@ COLUMNS = (
     ),
     exit_codes="0 advised, 2 error: a file could not be read; the advice is about the others.",
 )
-@column_option("Consider this column only: a dotted path; a group stands for all columns in it. Repeatable.")
+@column_option("Consider this column only: a dotted path; a group means all columns in it. Repeatable.")
 @click.option(
     "--sample",
     metavar="N",

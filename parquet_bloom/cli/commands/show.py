@@ -63,7 +63,7 @@ COLUMNS = (
     example="parquet-bloom show lake/ --column user.id\nparquet-bloom show a.parquet --row-group 0 --json",
     exit_codes="0 shown (the row of a broken filter says what is broken), 2 error.",
 )
-@column_option("Show the filters of this column only: a dotted path; a group stands for all columns in it. Repeatable.")
+@column_option("Show the filters of this column only: a dotted path; a group means all columns in it. Repeatable.")
 @click.option(
     "--row-group",
     "row_groups",

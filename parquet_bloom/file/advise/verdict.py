@@ -187,7 +187,7 @@ class Advice:
         if kind.barred:
             return NO, kind.barred
         if column.twice:
-            return NO, "the name stands for several columns of a file"
+            return NO, "several columns of a file match the name"
         if not advice.row_groups and column.problem:
             return NO, column.problem
         if not advice.num_values:

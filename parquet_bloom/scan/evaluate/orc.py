@@ -16,6 +16,7 @@ from ...file.columns import find_leaves
 from ...file.statistics import ColumnCompatibility
 from ...orc.filters.hashes import keying_of
 from ...predicate.pruning import FilterProbe, ProbeResult, PruningPredicate
+from ...predicate.reason import Reason, make_ignored
 from ...predicate.statistics import ColumnShape, PruningStatistics, PruningStatisticsArray
 from ..model.plan import ORC, FilePlan
 from .parquet import RowGroupPlanner, predicate_columns
@@ -41,7 +42,7 @@ class OrcStatistics:
     columns: dict[str, OrcLeaf | None]
     holds: dict[str, ColumnShape]
     missing: tuple[str, ...]
-    doubts: tuple[str, ...]
+    doubts: tuple[Reason, ...]
     num_rows: tuple[int | None, ...]
 
 
@@ -90,13 +91,13 @@ def orc_statistics(
         if not leaves:
             missing.append(name)
         elif name in distrusted:
-            doubts.append(f"'{name}': {distrusted[name]}")
+            doubts.append(make_ignored(distrusted[name], name))
         elif len(leaves) > 1:
-            doubts.append(f"'{name}' stands for {len(leaves)} columns of the file")
+            doubts.append(make_ignored(f"the name is ambiguous: the file has {len(leaves)} such columns", name))
         elif (shape := _column_shape(leaves[0], name)) is ColumnShape.PARTS:
-            doubts.append(f"'{name}': values nested in it are not supported")
+            doubts.append(make_ignored("values nested in it are not supported", name))
         elif is_misleading(file, leaves[0]):
-            doubts.append(f"'{name}': ORC's C++ library writes other values of nested structs than it counts")
+            doubts.append(make_ignored("ORC's C++ library writes other values of nested structs than it counts", name))
         else:
             columns[name], holds[name] = leaves[0], shape
     num_rows = tuple(row_group.num_rows or None for row_group in file.row_groups)

@@ -13,6 +13,7 @@ from ...file.probe import probe_any, probe_hashes
 from ...file.reader import BloomFile
 from ...file.statistics import FileStatistics
 from ...predicate.pruning import POSSIBLE, FilterProbe, ProbeResult, PruningPredicate
+from ...predicate.reason import Reason
 from ...predicate.statistics import PruningStatistics, PruningStatisticsArray
 from ..model.plan import RowGroupPlan
 
@@ -120,7 +121,7 @@ class RowGroupCounts(Protocol):
     def num_rows(self) -> tuple[int | None, ...]: ...
 
     @property
-    def doubts(self) -> tuple[str, ...]: ...
+    def doubts(self) -> tuple[Reason, ...]: ...
 
 
 class RowGroupPlanner:
@@ -132,7 +133,7 @@ class RowGroupPlanner:
     doubts : added to each row group that is read.
     """
 
-    def __init__(self, predicate: PruningPredicate | Literal[True], doubts: tuple[str, ...] = ()):
+    def __init__(self, predicate: PruningPredicate | Literal[True], doubts: tuple[Reason, ...] = ()):
         self._predicate = predicate
         self._doubts = doubts
         self._plans: dict[tuple[object, ...], tuple[RowGroupPlan, ...]] = {}
@@ -149,13 +150,13 @@ class RowGroupPlanner:
         return plans
 
     def _plan_row_group(
-        self, number: int, row_group: int, num_rows: int | None, file_doubts: tuple[str, ...]
+        self, number: int, row_group: int, num_rows: int | None, file_doubts: tuple[Reason, ...]
     ) -> RowGroupPlan:
         if num_rows is None:
             return RowGroupPlan(row_group, False, frozenset({"empty"}), "it has no rows")
         verdict = POSSIBLE if self._predicate is True else self._predicate.verdict(number)
         # To the predicate, a column that is ignored is missing; the file's doubts say why it is ignored.
-        ignored = tuple(doubt.partition(": ")[0] + ": " for doubt in file_doubts)
-        others = tuple(doubt for doubt in verdict.doubts if not doubt.startswith(ignored))
+        ignored = {doubt.column for doubt in file_doubts}
+        others = tuple(doubt for doubt in verdict.doubts if doubt.column not in ignored)
         doubts = others + file_doubts + self._doubts if verdict.possible else ()
         return RowGroupPlan(row_group, verdict.possible, verdict.by, verdict.reason, doubts, num_rows)

@@ -26,7 +26,7 @@ def resolve_names(file: DataFile, names: Iterable[str], ignore_case: bool) -> di
             spelling[name] = name
         elif ignore_case and (matches := spellings(file.leaves, name)):
             if len(matches) > 1:
-                problem = f"the name stands for several columns: {', '.join(matches)}"
+                problem = f"several columns match the name: {', '.join(matches)}"
                 raise UnknownColumnError(problem, path=file.path, column=name)
             spelling[name] = matches[0]
     return spelling

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from ...errors import ParquetBloomError, PredicateError
 from ...hashing.coerce import parse_date
 from ...predicate import tree
+from ...predicate.reason import Reason
 from ...predicate.row_filter import row_mask
 from ...predicate.tree import Node
 
@@ -104,7 +105,7 @@ class Partitions:
         columns = self._match_names(tree.columns(node), ignore_case)
         folders = pa.table({name: _untyped_if_null(self._folders[column]) for name, column in columns.items()})
         truths: dict[int, list[bool]] = {}
-        doubts: list[str] = []
+        doubts: list[Reason] = []
         for leaf in tree.leaves(node) if columns else ():
             if leaf.column not in columns:
                 continue
@@ -114,7 +115,7 @@ class Partitions:
                 if strict:
                     raise
                 truth = [True] * len(folders)
-                doubts.append(f"'{leaf.column}': {error.problem}")
+                doubts.append(Reason(error.problem, column=leaf.column))
             truths[id(leaf)] = truth
         return PartitionResiduals(node, self._positions, truths, folders, tuple(doubts))
 
@@ -171,7 +172,7 @@ class PartitionResiduals:
         positions: Mapping[str, int],
         truths: Mapping[int, list[bool]],
         folders: pa.Table,
-        doubts: tuple[str, ...],
+        doubts: tuple[Reason, ...],
     ):
         self.doubts = doubts
         self._node = node

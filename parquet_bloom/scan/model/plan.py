@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ...errors import ManagedTableError
+from ...predicate.reason import Reason
 from ...predicate.tree import Node
 from ...redaction import shown_redacted
 from .data_file import Identified
@@ -47,7 +48,7 @@ class RowGroupPlan:
     read: bool
     by: frozenset[str] = frozenset()
     reason: str = ""
-    doubts: tuple[str, ...] = ()
+    doubts: tuple[Reason, ...] = ()
     num_rows: int = 0
     rows: RowSelection | None = None
     stripe: int | None = None
@@ -105,7 +106,7 @@ class FilePlan:
         return dict(Counter("+".join(sorted(plan.by)) for plan in self.row_groups if not plan.read))
 
     @property
-    def doubts(self) -> list[str]:
+    def doubts(self) -> list[Reason]:
         """Evidence that could not be used, each doubt once."""
         return list(dict.fromkeys(doubt for plan in self.row_groups for doubt in plan.doubts))
 
@@ -203,7 +204,7 @@ class ScanPlan:
         ]
 
     @property
-    def doubts(self) -> list[tuple[str, int, str]]:
+    def doubts(self) -> list[tuple[str, int, Reason]]:
         """(path, row group, doubt) wherever evidence could not be used."""
         return [
             (file.path, plan.row_group, doubt)

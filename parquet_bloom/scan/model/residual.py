@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from ...predicate.reason import Reason
 from ...predicate.tree import Node
 
 
@@ -11,7 +12,7 @@ class Residuals(Protocol):
     """The residual of a predicate for each file; see `partitions.PartitionResiduals`."""
 
     @property
-    def doubts(self) -> tuple[str, ...]: ...
+    def doubts(self) -> tuple[Reason, ...]: ...
 
     @property
     def whole(self) -> bool: ...

@@ -15,6 +15,7 @@ from ...hashing.coerce import parse_date
 from ...hashing.column_type import ColumnType, Domain, Kind
 from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
+from ...predicate.reason import Reason
 from ...predicate.statistics import PruningStatistics
 from ...predicate.tree import Leaf, Node
 from ..session.fallback import CannotPush
@@ -65,7 +66,7 @@ class FolderResiduals:
     layout, schema : layout and schema of the DataFrame.
     """
 
-    doubts: tuple[str, ...] = ()
+    doubts: tuple[Reason, ...] = ()
 
     def __init__(self, node: Node, fields: Mapping[str, Field], layout: Layout, schema: StructType):
         self._node = node

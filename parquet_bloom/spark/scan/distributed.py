@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import SparkSession
 
 from ...errors import ParquetBloomError
+from ...predicate.reason import Reason
 from ...predicate.tree import Node
 from ...scan.model.plan import FilePlan
 from ...scan.model.residual import Residuals
@@ -85,7 +86,7 @@ class _FileResidual:
     """`scan.model.residual.Residuals` of one file."""
 
     residual: Node | bool
-    doubts: tuple[str, ...] = ()
+    doubts: tuple[Reason, ...] = ()
     whole: bool = False
 
     def of(self, path: str) -> Node | bool:

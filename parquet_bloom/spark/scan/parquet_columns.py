@@ -28,6 +28,7 @@ from pyspark.sql.types import (
 from ...file.columns import holds_elements, type_of
 from ...file.reader import BloomFile
 from ...hashing.column_type import ColumnType, Kind
+from ...predicate.reason import MISSING, Reason
 from ..session.fallback import CannotPush
 from ..session.fields import Field, find_leaves
 from ..session.settings import ignores_case, is_set, setting
@@ -94,7 +95,7 @@ def refuse_field_ids(spark: SparkSession) -> None:
         raise CannotPush("columns are found by their field ids, not by their names")
 
 
-NO_COLUMN = "the file has no such column"
+NO_COLUMN = Reason("the file has no such column", MISSING)
 
 
 def find_column_problem(file: BloomFile, field: Field, rules: Rules) -> str | None:

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from ...errors import ParquetBloomError
 from ...file.cache.memory import SHARED_CACHE, MetadataCache
 from ...lake.index import LakeIndex
+from ...predicate.reason import Reason
 from ...predicate.tree import Node
 from ...scan.model.plan import INDEX, FilePlan
 from ...scan.model.residual import Residuals
@@ -179,7 +180,7 @@ class RenamedResiduals:
     names: Mapping[str, str]
 
     @property
-    def doubts(self) -> tuple[str, ...]:
+    def doubts(self) -> tuple[Reason, ...]:
         return self.residuals.doubts
 
     @property

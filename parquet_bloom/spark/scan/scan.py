@@ -8,6 +8,7 @@ from typing import Any
 
 from ...errors import ParquetBloomError
 from ...file.cache.memory import SHARED_CACHE, MetadataCache
+from ...predicate.reason import MISSING, Reason
 from ...predicate.tree import Node
 from ...redaction import redacted, shown_redacted
 from ...scan.evaluate.planner import plan_scan
@@ -16,7 +17,6 @@ from ...scan.model.plan import FilePlan, RowGroupPlan
 from ...scan.model.residual import Residuals
 from ...scan.report import PruneReport
 from ...storage import Entry
-from .parquet_columns import NO_COLUMN
 from .trust import SparkCompatibility
 
 
@@ -41,7 +41,7 @@ class Scan:
         They are broken, or Spark shows their column as another value than is stored. All filters that matter to a row
         group were probed, so its warnings are complete.
         """
-        return any(not doubt.endswith(NO_COLUMN) for _, _, doubt in self.report.doubts)
+        return any(doubt.kind != MISSING for _, _, doubt in self.report.doubts)
 
     def mark_unreadable(self, files: Collection[str], problem: str) -> None:
         """Leave files to Spark about which nothing reliable is known after all."""
@@ -106,4 +106,4 @@ def scan_files(
 
 def _make_unreadable_plan(file: str, problems: dict[str, str]) -> FilePlan:
     """Return the plan of a file that could not be read: one unknown row group."""
-    return FilePlan(file, (RowGroupPlan(0, True, doubts=(problems.get(redacted(file), "it cannot be read"),)),))
+    return FilePlan(file, (RowGroupPlan(0, True, doubts=(Reason(problems.get(redacted(file), "it cannot be read")),)),))

@@ -651,7 +651,7 @@ def test_many_halves_are_counted_once(tmp_path):
         (["nope"], errors.UnknownColumnError, "no such column"),
         (["id", "nope"], errors.UnknownColumnError, "nope"),
         (["ID"], errors.UnknownColumnError, "no such column"),
-        (["user"], errors.UnknownColumnError, "several columns: user.key, user.home.city"),
+        (["user"], errors.UnknownColumnError, "several columns match the name: user.key, user.home.city"),
         (["map"], errors.UnknownColumnError, "several columns"),
         (["tags", "tags.list.element"], errors.UnknownColumnError, "named twice"),
         (["flag"], errors.UnsupportedTypeError, "BOOLEAN"),

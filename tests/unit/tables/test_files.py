@@ -375,7 +375,7 @@ def test_columns_that_changed(catalog: Any) -> None:
     before = iceberg_files(table)
     assert leaves(before, first.path) == {
         **{name: name for name in ("kept", "old", "swap", "other", "again", "s.x", "s.y")},
-        "s": "the name stands for several columns: s.x, s.y",
+        "s": "several columns match the name: s.x, s.y",
         "my-col": "my_x2Dcol",
         "l": "l.list.element",
     }
