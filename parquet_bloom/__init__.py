@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         IndexStats,
     )
     from .scan.advise import advise
-    from .scan.api import iter_batches, prune, read_table, row_ranges
+    from .scan.api import dataset, prune, read_table, semi_join
     from .scan.engines.polars import scan_polars
     from .scan.report import PruneReport
 
@@ -66,19 +66,19 @@ __all__ = [
     "Variant",
     "VerifyReport",
     "advise",
+    "dataset",
     "detect_variant",
     "drop",
     "embed",
     "errors",
     "fpp_for",
     "hash_values",
-    "iter_batches",
     "open",
     "probe",
     "prune",
     "read_table",
-    "row_ranges",
     "scan_polars",
+    "semi_join",
     "size_for",
     "verify",
     "write_table",
@@ -114,12 +114,12 @@ _HOMES = {
     "embed": ".file.write.embed",
     "fpp_for": ".core.bloom.sizing",
     "hash_values": ".hashing.arrow",
-    "iter_batches": ".scan.api",
+    "dataset": ".scan.api",
     "open": ".file.reader",
     "probe": ".file.probe",
     "prune": ".scan.api",
     "read_table": ".scan.api",
-    "row_ranges": ".scan.api",
+    "semi_join": ".scan.api",
     "scan_polars": ".scan.engines.polars",
     "size_for": ".core.bloom.sizing",
     "verify": ".file.verify",

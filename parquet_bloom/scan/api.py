@@ -1,4 +1,4 @@
-"""Public functions: plan a scan, and read the rows that match."""
+"""Public functions: a dataset of files, and the one-liners over it."""
 
 from __future__ import annotations
 
@@ -9,20 +9,58 @@ import pyarrow as pa
 
 from ..errors import ParquetBloomError
 from ..file.cache.memory import SHARED_CACHE, MetadataCache
-from ..predicate import parse, tree
-from ..storage import Entry, RequestCount, entry_for_identity, list_entries, resolve_filesystem
-from .evaluate.lake_index import open_lake_index
-from .evaluate.planner import plan_scan
-from .evaluate.zones import open_zone_indexes
-from .model.partitions import parse_partitions
-from .model.row_selection import RowRangesByGroup
-from .read.reader import iter_selected, read_selected
-from .read.row_ranges import find_row_ranges
+from ..predicate import parse
+from ..predicate.literal import from_collection
+from ..predicate.tree import In
 from .report import PruneReport
+from .scan import Scan
+from .source import ScanSource
 
 if TYPE_CHECKING:
+    from .engines.dataset import Dataset
     from .evaluate.lake_index import Index
     from .evaluate.zones import Zones
+
+
+def dataset(
+    source: Any,
+    *,
+    index: Index | None = None,
+    zones: Zones | None = None,
+    partitioning: Literal["hive"] | None = "hive",
+    filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
+    cache: MetadataCache | None = SHARED_CACHE,
+    schema: pa.Schema | None = None,
+) -> Dataset:
+    """Open the files of a lake as one dataset, which every engine can query and which reads only what a query needs.
+
+    Parameters
+    ----------
+    source : a file, a folder, a pattern, or a list of them: local paths, or URLs of object stores (`s3://`, `gs://`,
+        `az://`, `abfss://`) or web servers (`https://`); or a `LakeIndex`, for its live files. None for those of
+        `index`. Parquet and ORC files may be mixed: the format is recognised by a file's last bytes.
+    index, zones, partitioning, filesystem, storage_options, cache : as in `prune`.
+    schema : of the rows; None for the unified schema of all files, whose footers are read now, and with an index for
+        that of its first file.
+
+    Returns
+    -------
+    Dataset
+        A `pyarrow.dataset.Dataset`: pass it to DuckDB, polars or DataFusion, or call its `scan`. The files are listed
+        anew for each query, so that files that were added, replaced or removed are seen; the schema stays.
+
+    Raises
+    ------
+    ParquetBloomError
+        There are no files, a file cannot be read, or the files' columns do not fit into one schema.
+    """
+    # Not at the top: pyarrow's own datasets take half a second to import.
+    from .engines.dataset import Dataset
+
+    options: dict[str, Any] = {"filesystem": filesystem, "storage_options": storage_options, "cache": cache}
+    source = ScanSource.resolve(source, index=index, zones=zones, partitioning=partitioning, **options)
+    return Dataset.open(source, schema)
 
 
 def prune(
@@ -98,38 +136,11 @@ def prune(
     ParquetBloomError
         A file is neither a Parquet nor an ORC file, or cannot be read.
     """
+    options: dict[str, Any] = {"filesystem": filesystem, "storage_options": storage_options, "cache": cache}
+    source = ScanSource.resolve(paths, index=index, zones=zones, partitioning=partitioning, **options)
     node = parse(where, dialect=dialect)
-    filesystem = resolve_filesystem(filesystem, storage_options)
-    options: dict[str, Any] = {"timezone": timezone, "ignore_case": ignore_case, "progress": progress}
-    options |= {"on_error": on_error, "threads": threads, "cache": cache}
-    of_lake, columns = paths is None, tree.columns(node)
-    listing = RequestCount()
-    with (
-        open_lake_index(index, filesystem, storage_options, of_lake=of_lake, columns=columns) as view,
-        open_zone_indexes(zones, filesystem) as zone_view,
-    ):
-        if of_lake and view is not None:
-            filesystem, paths, entries = view.list_files(filesystem)
-        else:
-            entries = _list_entries(paths, filesystem, cache, listing)
-        partitions = parse_partitions([entry.path for entry in entries], partitioning, paths)
-        if of_lake and view is not None:
-            partitions = view.keep_confirmed(partitions, entries)
-        if partitioning is None:
-            options["named"] = lambda name: any(f"{name}=" in entry.path for entry in entries)
-        report = plan_scan(entries, node, partitions, filesystem=filesystem, index=view, zones=zone_view, **options)
-        report.requests += listing.number
-        return PruneReport.of(report)
-
-
-def _list_entries(paths: Any, filesystem: Any, cache: MetadataCache | None, requests: RequestCount) -> list[Entry]:
-    is_cached = (
-        cache is not None
-        and isinstance(paths, str)
-        and entry_for_identity(paths, filesystem, cache.last_identity(paths))
-    )
-    # An object that was opened before is not a folder, so listing it would be a wasted request.
-    return [Entry(paths)] if is_cached else list_entries(paths, filesystem, requests=requests)
+    options = {"timezone": timezone, "ignore_case": ignore_case, "progress": progress, "threads": threads}
+    return source.plan(node, on_error=on_error, **options)
 
 
 def read_table(
@@ -141,6 +152,9 @@ def read_table(
     storage_options: Mapping[str, Any] | None = None,
     timezone: str = "UTC",
     dialect: str | None = None,
+    ignore_case: bool = False,
+    threads: int | None = None,
+    cache: MetadataCache | None = SHARED_CACHE,
     progress: Callable[[int, int], None] | None = None,
     partitioning: Literal["hive"] | None = "hive",
     index: Index | None = None,
@@ -154,7 +168,8 @@ def read_table(
     where : SQL text, pyarrow's `filters=` lists, a `pyarrow.compute.Expression`, or a predicate tree.
     columns : top-level columns (or dotted leaves, as in `pyarrow.parquet`) of the result; None for all. One that only
         some of the files have is null in the others.
-    filesystem, storage_options, timezone, dialect, progress, partitioning, index, zones : as in `prune`.
+    filesystem, storage_options, timezone, dialect, ignore_case, threads, cache, progress, partitioning, index, zones :
+        as in `prune`.
 
     Returns
     -------
@@ -178,86 +193,27 @@ def read_table(
     ParquetBloomError
         As in `prune`.
     """
+    options: dict[str, Any] = {"filesystem": filesystem, "storage_options": storage_options, "cache": cache}
+    source = ScanSource.resolve(paths, index=index, zones=zones, partitioning=partitioning, **options)
     node = parse(where, dialect=dialect)
-    options: dict[str, Any] = {"timezone": timezone, "progress": progress, "partitioning": partitioning}
-    options |= {"filesystem": filesystem, "storage_options": storage_options}
-    report = prune(paths, node, index=index, zones=zones, **options)
-    return read_selected(report, node, columns, filesystem=report.filesystem, timezone=timezone)
+    scan = Scan(
+        source, node, columns, timezone=timezone, case_sensitive=not ignore_case, threads=threads, progress=progress
+    )
+    return scan.to_arrow()
 
 
-def iter_batches(
-    paths: Any,
-    where: Any,
-    columns: Sequence[str] | None = None,
-    *,
-    batch_size: int = 65_536,
-    filesystem: Any = None,
-    storage_options: Mapping[str, Any] | None = None,
-    timezone: str = "UTC",
-    dialect: str | None = None,
-    progress: Callable[[int, int], None] | None = None,
-    partitioning: Literal["hive"] | None = "hive",
-    index: Index | None = None,
-    zones: Zones | None = None,
-) -> pa.RecordBatchReader:
-    """Read the rows that match a predicate in batches; at most one row group (in ORC, stripe) is in memory.
+def semi_join(dataset: Dataset, keys: Any, on: str) -> Scan:
+    """Return a scan of the rows of a dataset whose key is one of some keys: one side of a join, pruned by the other.
 
     Parameters
     ----------
-    paths, where, columns, filesystem, storage_options, timezone, dialect, progress, partitioning, index, zones : as in
-        `read_table`.
-    batch_size : maximum rows of a batch; a batch has rows of one row group, and is never empty.
-
-    Returns
-    -------
-    pyarrow.RecordBatchReader
-        Iterates over record batches with the schema of `read_table`; engines that read Arrow streams can read it. Row
-        groups are selected now, and read as the batches are consumed.
+    dataset : the large side.
+    keys : the keys of the small side: an Arrow array or column, a pandas or polars Series, or any collection.
+    on : the key's column in the dataset.
 
     Raises
     ------
-    PredicateError, ParquetBloomError
-        As in `read_table`; errors in the row groups are raised when they are read.
+    PredicateError
+        The keys are not values that a predicate can have.
     """
-    if batch_size < 1:
-        raise ParquetBloomError(f"batch_size must be at least 1, got {batch_size}")
-    node = parse(where, dialect=dialect)
-    options: dict[str, Any] = {"timezone": timezone, "progress": progress, "partitioning": partitioning}
-    options |= {"filesystem": filesystem, "storage_options": storage_options}
-    report = prune(paths, node, index=index, zones=zones, **options)
-    schema, batches = iter_selected(report, node, columns, batch_size=batch_size, timezone=timezone)
-    return pa.RecordBatchReader.from_batches(schema, batches)
-
-
-def row_ranges(
-    paths: Any,
-    where: Any,
-    *,
-    filesystem: Any = None,
-    storage_options: Mapping[str, Any] | None = None,
-    timezone: str = "UTC",
-    dialect: str | None = None,
-    partitioning: Literal["hive"] | None = "hive",
-    index: Index | None = None,
-    zones: Zones | None = None,
-) -> dict[str, RowRangesByGroup]:
-    """Find the rows that can match, without reading values.
-
-    Parameters
-    ----------
-    paths, where, filesystem, storage_options, timezone, dialect, partitioning, index, zones : as in `prune`.
-
-    Returns
-    -------
-    {path: {row group: [(start, stop), ...]}} of the files and row groups that `prune` selects, with `stop` excluded.
-    Rows are counted from the first row of their row group. A row group is listed whole unless a valid page index or
-    zones rule out rows; it may have no ranges at all. Row groups of ORC files are always listed whole.
-
-    Raises
-    ------
-    PredicateError, ParquetBloomError
-        As in `prune`.
-    """
-    node = parse(where, dialect=dialect)
-    options: dict[str, Any] = {"filesystem": filesystem, "storage_options": storage_options, "timezone": timezone}
-    return find_row_ranges(prune(paths, node, partitioning=partitioning, index=index, zones=zones, **options))
+    return dataset.scan(In(on, from_collection(keys)))

@@ -1,4 +1,4 @@
-"""The public report of a plan: explained as text or as a page, and handed to other engines."""
+"""The public report of a plan: explained as text or as a page."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from dataclasses import fields
 from itertools import groupby
 from typing import Any
 
-import pyarrow as pa
-
 from ..errors import ParquetBloomError, printable
 from ..storage import create
 from ..util.wording import count, count_of, truncate_list
@@ -18,40 +16,12 @@ from .model.wording import summarize
 
 
 class PruneReport(ScanPlan):
-    """A scan plan that can be shown as text or as a page, and read by other engines as a dataset."""
+    """A scan plan that can be shown as text or as a page. Its figures are the attributes of `ScanPlan`."""
 
     @classmethod
     def of(cls, plan: ScanPlan) -> PruneReport:
         """Wrap a plan."""
         return cls(**{field.name: getattr(plan, field.name) for field in fields(plan)})
-
-    def to_dataset(self, schema: pa.Schema | None = None) -> Any:
-        """Return the selected row groups as a dataset, for DuckDB, polars, DataFusion and other engines.
-
-        The predicate is not applied: the dataset has every row of these row groups, and the engine filters them. A file
-        that was replaced since it was planned is included whole, and so is an ORC file with a selected row group:
-        pyarrow has no fragments of parts of ORC files. The files are read when the dataset is; one that is rewritten
-        after the dataset was made has other row groups.
-
-        Parameters
-        ----------
-        schema : of the dataset; None for the unified schema of all files of the report, skipped ones included.
-
-        Returns
-        -------
-        pyarrow.dataset.Dataset
-            A fragment for each file, in the report's order. Types may differ between files as far as pyarrow's datasets
-            allow. Partition columns come after the files' own. For Parquet and ORC files together it is a union.
-
-        Raises
-        ------
-        UnreadableColumnError
-            The files' columns do not fit into one schema.
-        """
-        # Not at the top: modules that open files import reports.
-        from .engines.dataset import make_dataset
-
-        return make_dataset(self.files, self.filesystem, schema, self.partitions)
 
     def explain(self, max_files: int = 20, max_lines: int = 20) -> str:
         """Explain for each row group whether it is read, what ruled it out, and what is doubtful.

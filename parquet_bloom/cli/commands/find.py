@@ -10,7 +10,7 @@ import click
 import pyarrow as pa
 
 from ...predicate import parse
-from ...scan.read.reader import iter_selected
+from ...scan.read.reader import RowReader
 from ...storage import Rewrite, create
 from ...util.wording import count
 from ..options.common import column_option, command
@@ -80,16 +80,8 @@ def find(
         report = prune_files(output, files, node, timezone, ignore_case, cache, lake_index, zones)
     num_rows = 0
     with output.progress(report.selected_files) as bar, output.step("read"):
-        schema, batches = iter_selected(
-            report,
-            node,
-            requested,
-            batch_size=_BATCH_ROWS,
-            timezone=timezone,
-            ignore_case=ignore_case,
-            progress=bar.update,
-            on_error=output.fail,
-        )
+        reader = RowReader(report, requested)
+        schema, batches = reader.read_batches(_BATCH_ROWS, progress=bar.update, on_error=output.fail)
         names = _sort_columns(schema.names, requested, ignore_case)
         schema = pa.schema([schema.field(name) for name in names], schema.metadata)
         facts: dict[str, Any] = {"where": report.where, "totals": {"rows": 0} | collect_totals(report)}

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -43,7 +43,7 @@ from ..tree import (
     negation,
 )
 
-_COMPARISONS = {
+COMPARISONS = {
     "equal": "=",
     "not_equal": "<>",
     "less": "<",
@@ -51,7 +51,7 @@ _COMPARISONS = {
     "greater": ">",
     "greater_equal": ">=",
 }
-_SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _CONNECTIVES: dict[str, type[Connective]] = {"and_kleene": And, "or_kleene": Or}
 
 SUPPORTED = "supported are ==, !=, <, <=, >, >=, isin, is_null, is_valid, is_nan, &, | and ~ over fields and literals"
@@ -79,16 +79,22 @@ def parse_expression(expression: pc.Expression) -> Node:
     ExpressionError
         It contains something else, such as a cast of a field or another function; the message names it.
     """
+    parts, batch = read_parts(expression)
+    try:
+        return _simplify(_to_condition(_decode(iter(parts), batch)))
+    except PredicateError as error:
+        raise ExpressionError(error.problem, column=error.column) from None
+
+
+def read_parts(expression: pc.Expression) -> tuple[list[tuple[str, str]], pa.RecordBatch]:
+    """Return an expression's parts in prefix order, as (kind, text), and the batch of its literals and options."""
     try:
         (encoded,) = expression.__reduce__()[1]
         with pa.ipc.open_file(encoded) as file:
             batch = file.get_batch(0)
     except pa.ArrowException as error:
         raise ExpressionError(f"the expression cannot be decoded: {first_line(error)}") from None
-    try:
-        return _simplify(_to_condition(_decode(iter(_read_metadata(batch.schema)), batch)))
-    except PredicateError as error:
-        raise ExpressionError(error.problem, column=error.column) from None
+    return _read_metadata(batch.schema), batch
 
 
 def _decode(parts: Iterator[tuple[str, str]], batch: pa.RecordBatch) -> _Operand:
@@ -129,8 +135,8 @@ def _make_call(name: str, operands: list[_Operand], options: list[pa.Scalar]) ->
         return _make_connective(_CONNECTIVES[name], operands)
     if name == "invert" and len(operands) == 1:
         return negation(_to_condition(operands[0]))
-    if name in _COMPARISONS and len(operands) == 2 and not options:
-        return _make_comparison(_COMPARISONS[name], *operands)
+    if name in COMPARISONS and len(operands) == 2 and not options:
+        return _make_comparison(COMPARISONS[name], *operands)
     handler = _HANDLERS.get(name)
     if handler is None or len(operands) != 1 or len(options) > 1:
         raise ExpressionError(f"the function {name!r} is not supported; {SUPPORTED}")
@@ -159,7 +165,7 @@ def _to_condition(operand: _Operand) -> Node:
 
 def _make_comparison(operator: str, left: _Operand, right: _Operand) -> Node:
     if isinstance(right, _Field):
-        left, right, operator = right, left, _SWAPPED.get(operator, operator)
+        left, right, operator = right, left, SWAPPED.get(operator, operator)
     if not isinstance(left, _Field) or not isinstance(right, pa.Scalar):
         raise ExpressionError(f"a comparison of anything but a field with a literal is not supported; {SUPPORTED}")
     value = literal.from_python(right)
@@ -176,13 +182,13 @@ def _require_field(operand: _Operand, function: str) -> str:
 
 def _is_null(operand: _Operand, options: dict[str, pa.Scalar]) -> Node:
     column = _require_field(operand, "is_null")
-    nan_is_null = _get_option(options, "nan_is_null", False)
+    nan_is_null = get_option(options, "nan_is_null", False)
     return any_of((IsNull(column), Equal(column, math.nan))) if nan_is_null else IsNull(column)
 
 
 def _is_in(operand: _Operand, options: dict[str, pa.Scalar]) -> Node:
     column = _require_field(operand, "isin")
-    nulls = _get_option(options, "null_matching_behavior", None)
+    nulls = get_option(options, "null_matching_behavior", None)
     if nulls not in (_MATCH, _SKIP) or "value_set" not in options:
         raise ExpressionError(f"these options of is_in are not supported; {SUPPORTED}", column=column)
     values = options["value_set"].values
@@ -196,17 +202,25 @@ _MATCH, _SKIP = 0, 1  # arrow::compute::SetLookupOptions::NullMatchingBehavior
 
 def _cast(operand: _Operand, options: dict[str, pa.Scalar]) -> pa.Scalar:
     """Cast a literal. A cast of a field is rejected: filters hold its values before the cast."""
-    if not isinstance(operand, pa.Scalar) or "to_type" not in options:
+    if not isinstance(operand, pa.Scalar):
         raise ExpressionError(f"a cast of a field is not supported; {SUPPORTED}")
+    return cast_literal(operand, options)
+
+
+def cast_literal(scalar: pa.Scalar, options: Mapping[str, pa.Scalar]) -> pa.Scalar:
+    """Cast a literal; raise ExpressionError for a cast that is impossible, or may change it."""
+    if "to_type" not in options:
+        raise ExpressionError(f"a cast without a type is not supported; {SUPPORTED}")
     if any(value.as_py() for name, value in options.items() if name.startswith("allow_")):
         raise ExpressionError(f"a cast that may change a literal is not supported; {SUPPORTED}")
     try:
-        return operand.cast(options["to_type"].type)
+        return scalar.cast(options["to_type"].type)
     except pa.ArrowException as error:
         raise ExpressionError(f"a literal cannot be cast: {first_line(error)}") from None
 
 
-def _get_option(options: dict[str, pa.Scalar], name: str, default: Any) -> Any:
+def get_option(options: Mapping[str, pa.Scalar], name: str, default: Any) -> Any:
+    """Return an option of a call as a Python value."""
     return options[name].as_py() if name in options else default
 
 

@@ -1,88 +1,311 @@
-"""Selected row groups as a `pyarrow.dataset.Dataset`, which DuckDB, polars and DataFusion can read."""
+"""A dataset that prunes itself: a `pyarrow.dataset.Dataset` whose scanners read only what a filter needs.
+
+DuckDB, polars, DataFusion and pyarrow hand the filter of a query to `scanner`, or to `get_fragments`, and rely on it:
+the rows that come back are exactly those for which Arrow evaluates the filter to true. `predicate.parse.necessary`
+finds the part of the filter that prunes; Arrow's own scanner evaluates the whole of it on the rows that are read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import partial, reduce
-from itertools import groupby
-from operator import and_, itemgetter
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
-from ...file.cache.memory import SHARED_CACHE
-from ...storage import arrow_filesystem, is_local
-from ..model.partitions import Partitions
-from ..model.plan import PARQUET, FilePlan
-from ..model.schemas import map_in_threads, unify_schemas
-from ..read.open import open_version
+from ...errors import ParquetBloomError, UnreadableColumnError
+from ...predicate import parse, tree
+from ...predicate.parse.necessary import FilterParts, read_filter
+from ..compatibility import DatasetCompatibility
+from ..model.plan import FilePlan, ScanPlan
+from ..read.reader import RowReader
+from ..report import PruneReport
+from ..scan import Scan
+from ..schema import find_schema
+from ..source import ScanSource
+
+_BATCH_ROWS = 131_072  # pyarrow's own default
 
 
-def make_dataset(
-    plans: Sequence[FilePlan],
-    filesystem: Any = None,
-    schema: pa.Schema | None = None,
-    partitions: Partitions | None = None,
-) -> Any:
-    """Return a dataset of the selected row groups.
+class Dataset(ds.Dataset):  # type: ignore[misc]
+    """Files of a lake as one dataset. Every scan lists the files anew, and reads only what its filter needs.
 
-    Parameters
+    It is a `pyarrow.dataset.Dataset`, for engines; `scan` gives rows by this package's own predicates. Its schema is
+    fixed when it is made: a file that is added later is read as far as its columns fit, and columns that no file had
+    then are left out.
+
+    Attributes
     ----------
-    plans : of all files. A file that has changed since its plan was made is included whole.
-    filesystem : of the paths, as in `PruneReport`.
-    schema : of the dataset; None for the unified schema of all files, whose footers are read for it.
-    partitions : the partition columns.
-
-    Returns
-    -------
-    pyarrow.dataset.FileSystemDataset, a fragment for each file; for Parquet and ORC files together, a UnionDataset of
-    such. A fragment of an ORC file is the whole file.
+    schema : of the rows, partition columns last.
     """
-    # Not at the top: the import takes a third of a second, and few callers need it.
-    import pyarrow.dataset as ds
 
-    def read_file(plan: FilePlan) -> tuple[str, str, list[int], pa.Schema | None]:
-        if plan.unopened and schema is not None:
-            return plan.path, PARQUET, [], None
-        # A file that is read must be the current version; for the others the planned version gives the schema.
-        identity = None if plan.selected else plan.identity
-        with open_version(plan.path, filesystem, SHARED_CACHE, identity) as file:
-            return plan.path, file.format, plan.selected_in(file), file.schema if schema is None else None
+    def __init__(self, source: ScanSource, schema: pa.Schema, condition: pc.Expression | None = None):
+        # The base class has no constructor to call: it is made by Arrow. Everything that it offers is defined below.
+        self._source = source
+        self._arrow_schema = schema
+        self._condition = condition
 
-    remote = not is_local(filesystem, [plan.path for plan in plans])
-    files = map_in_threads(read_file, plans, remote=remote)
-    selected = [(path, kind, row_groups) for path, kind, row_groups, _ in files if row_groups]
-    if schema is None:
-        schema = unify_schemas(one for *_, one in files if one is not None) if files else pa.schema([])
-        if partitions:
-            schema = partitions.add_columns(schema.empty_table()).schema
+    @classmethod
+    def open(cls, source: ScanSource, schema: pa.Schema | None = None) -> Dataset:
+        """Open a dataset; see `parquet_bloom.dataset`."""
+        schema = find_schema(source) if schema is None else schema
+        names = schema.names
+        if len({*names}) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise UnreadableColumnError("a dataset cannot have two columns of one name", column=twice)
+        return cls(source, schema)
 
-    def partition_expression(path: str) -> Any:
-        values = partitions.values(path) if partitions else {}
-        fields = {name: ds.field(name) == value for name, value in values.items() if value is not None}
-        fields |= {name: ds.field(name).is_null() for name, value in values.items() if value is None}
-        return reduce(and_, fields.values()) if fields else None
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._source, self._arrow_schema, self._condition)
 
-    arrow_fs = arrow_filesystem(filesystem, [plan.path for plan in plans])
+    def __repr__(self) -> str:
+        return f"<parquet_bloom.Dataset of {self._source.paths!r}>"
 
-    def make_part(kind: str, members: Iterable[tuple[str, str, list[int]]]) -> Any:
-        if kind == PARQUET:
-            file_format: Any = ds.ParquetFileFormat()
-            make = file_format.make_fragment
-        else:  # pyarrow has no fragments of some row groups of an ORC file
-            file_format = ds.OrcFileFormat()
-            make = partial(_make_orc_fragment, file_format)
-        fragments = [
-            make(path, arrow_fs, partition_expression(path), row_groups=row_groups) for path, _, row_groups in members
-        ]
-        return ds.FileSystemDataset(fragments, schema, file_format, arrow_fs)
+    @property
+    def schema(self) -> pa.Schema:
+        return self._arrow_schema
 
-    parts = [make_part(kind, members) for kind, members in groupby(selected, itemgetter(1))] or [make_part(PARQUET, ())]
-    return parts[0] if len(parts) == 1 else ds.UnionDataset(schema, parts)
+    @property
+    def files(self) -> list[str]:
+        """The files as they are listed now."""
+        return [entry.path for entry in self._source.list_files().entries]
+
+    @property
+    def partition_expression(self) -> pc.Expression:
+        return pc.scalar(True)
+
+    def scan(
+        self,
+        where: Any = None,
+        columns: Sequence[str] | None = None,
+        *,
+        timezone: str = "UTC",
+        dialect: str | None = None,
+        case_sensitive: bool = True,
+        threads: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+        on_error: Callable[[ParquetBloomError], None] | Literal["raise"] = "raise",
+    ) -> Scan:
+        """Return a scan of the rows that match a predicate, which is planned and read by its methods.
+
+        Parameters
+        ----------
+        where : SQL text (`"user_id = 42 AND day IN ('a', 'b')"`), pyarrow's `filters=` lists, a pyarrow expression, or
+            a predicate tree; None for all rows.
+        columns : top-level columns (or dotted leaves) of the result; None for all.
+        timezone : zone of timestamps written without one, where a column holds instants.
+        dialect : sqlglot dialect of SQL text; None for generic SQL.
+        case_sensitive : False to match column names whatever their case.
+        threads : files planned, and row groups read, concurrently; None for what suits where they are stored.
+        progress : called with (done, in all) after each file that is planned, and again after each that is read.
+        on_error : called with the error of a file that cannot be read, which is then left out; "raise" to raise it.
+
+        Raises
+        ------
+        PredicateError
+            The predicate cannot be parsed.
+        """
+        node = None if where is None else parse(where, dialect=dialect)
+        if self._condition is not None:
+            raise ParquetBloomError("a dataset that was filtered has no scans of its own; scan the dataset itself")
+        options: dict[str, Any] = {"timezone": timezone, "case_sensitive": case_sensitive, "threads": threads}
+        handler = None if on_error == "raise" else on_error
+        return Scan(self._source, node, columns, progress=progress, on_error=handler, **options)
+
+    def to_polars(self) -> Any:
+        """Return the dataset as a polars LazyFrame, whose filters prune; see `scan_polars`."""
+        from .polars import scan_source
+
+        return scan_source(self._source, self._arrow_schema)
+
+    # --------------------------------------------------------------------------- the interface of pyarrow's datasets
+
+    def scanner(self, columns: Any = None, filter: pc.Expression | None = None, **options: Any) -> ds.Scanner:
+        """Return a scanner of the rows for which Arrow evaluates a filter to true; see `pyarrow.dataset.Dataset`."""
+        query = _Query.make(self._source, self._arrow_schema, _join(self._condition, filter))
+        return query.scanner(query.plan, columns, **options)
+
+    def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[Fragment]:
+        """Plan a scan with a filter, and yield each file that is read as a fragment of its selected row groups."""
+        query = _Query.make(self._source, self._arrow_schema, _join(self._condition, filter))
+        plan = query.plan()
+        for file in plan.files:
+            if file.selected:
+                yield Fragment(query, plan, file)
+
+    def to_table(self, columns: Any = None, filter: pc.Expression | None = None, **options: Any) -> pa.Table:
+        return self.scanner(columns, filter, **options).to_table()
+
+    def to_batches(
+        self, columns: Any = None, filter: pc.Expression | None = None, **options: Any
+    ) -> Iterator[pa.RecordBatch]:
+        return self.scanner(columns, filter, **options).to_batches()
+
+    def head(self, num_rows: int, columns: Any = None, filter: pc.Expression | None = None, **options: Any) -> pa.Table:
+        return self.scanner(columns, filter, **options).head(num_rows)
+
+    def take(self, indices: Any, columns: Any = None, filter: pc.Expression | None = None, **options: Any) -> pa.Table:
+        return self.scanner(columns, filter, **options).take(indices)
+
+    def count_rows(self, filter: pc.Expression | None = None, **options: Any) -> int:
+        """Count the rows for which a filter is true; without one, from the footers alone."""
+        if filter is None and self._condition is None:
+            return Scan(self._source).count_rows()
+        return int(self.scanner([], filter, **options).count_rows())
+
+    def filter(self, expression: pc.Expression) -> Dataset:
+        return type(self)(self._source, self._arrow_schema, _join(self._condition, expression))
+
+    def replace_schema(self, schema: pa.Schema) -> Dataset:
+        """Return the dataset with another schema, to which its files' columns are cast."""
+        return type(self)(self._source, schema, self._condition)
+
+    def join(self, right_dataset: Any, *arguments: Any, **options: Any) -> ds.InMemoryDataset:
+        """Join the rows, read into memory, with another dataset; see `pyarrow.dataset.Dataset.join`."""
+        return ds.InMemoryDataset(self.to_table()).join(_in_memory(right_dataset), *arguments, **options)
+
+    def join_asof(self, right_dataset: Any, *arguments: Any, **options: Any) -> ds.InMemoryDataset:
+        """Join the rows, read into memory, with another dataset; see `pyarrow.dataset.Dataset.join_asof`."""
+        return ds.InMemoryDataset(self.to_table()).join_asof(_in_memory(right_dataset), *arguments, **options)
+
+    def sort_by(self, sorting: Any, **options: Any) -> ds.InMemoryDataset:
+        """Sort the rows, read into memory."""
+        return ds.InMemoryDataset(self.to_table().sort_by(sorting, **options))
+
+    def _get_fragments(self, filter: pc.Expression | None) -> Iterator[Fragment]:
+        return self.get_fragments(filter)
+
+    def _scanner_options(self, options: dict[str, Any]) -> dict[str, Any]:
+        return options
+
+    @property
+    def _scan_options(self) -> dict[str, Any]:
+        return {}
 
 
-def _make_orc_fragment(
-    file_format: Any, path: str, filesystem: Any, partition_expression: Any, *, row_groups: list[int]
-) -> Any:
-    """Return a fragment of a whole file, whichever row groups are selected."""
-    return file_format.make_fragment(path, filesystem, partition_expression)
+class Fragment(ds.Fragment):  # type: ignore[misc]
+    """A file of a dataset, as far as a filter selected its row groups."""
+
+    def __init__(self, query: _Query, plan: ScanPlan, file: FilePlan):
+        # As for Dataset: the base class has no constructor to call.
+        self._query = query
+        self._plan = replace(plan, files=[file])
+
+    @property
+    def path(self) -> str:
+        """Path of the file."""
+        return self._plan.files[0].path
+
+    @property
+    def row_groups(self) -> list[int]:
+        """Ordinals of the row groups that are read."""
+        return self._plan.files[0].selected
+
+    @property
+    def physical_schema(self) -> pa.Schema:
+        return self._query.schema
+
+    @property
+    def partition_expression(self) -> pc.Expression:
+        return pc.scalar(True)
+
+    def scanner(
+        self, schema: pa.Schema | None = None, columns: Any = None, filter: pc.Expression | None = None, **options: Any
+    ) -> ds.Scanner:
+        """Return a scanner of the rows of this file for which a filter is true, besides the one that selected it."""
+        query = self._query
+        if filter is not None and (query.filter is None or not query.filter.equals(filter)):
+            query = _Query.make(query.source, query.schema if schema is None else schema, _join(query.filter, filter))
+        return query.scanner(lambda: self._plan, columns, **options)
+
+    def to_table(
+        self, schema: pa.Schema | None = None, columns: Any = None, filter: pc.Expression | None = None, **options: Any
+    ) -> pa.Table:
+        return self.scanner(schema, columns, filter, **options).to_table()
+
+    def to_batches(
+        self, schema: pa.Schema | None = None, columns: Any = None, filter: pc.Expression | None = None, **options: Any
+    ) -> Iterator[pa.RecordBatch]:
+        return self.scanner(schema, columns, filter, **options).to_batches()
+
+    def head(self, num_rows: int, columns: Any = None, filter: pc.Expression | None = None, **options: Any) -> pa.Table:
+        return self.scanner(None, columns, filter, **options).head(num_rows)
+
+    def take(self, indices: Any, columns: Any = None, filter: pc.Expression | None = None, **options: Any) -> pa.Table:
+        return self.scanner(None, columns, filter, **options).take(indices)
+
+    def count_rows(self, filter: pc.Expression | None = None, **options: Any) -> int:
+        return int(self.scanner(None, [], filter, **options).count_rows())
+
+    def __repr__(self) -> str:
+        return f"<parquet_bloom.Fragment {self.path!r}, row groups {self.row_groups}>"
+
+
+@dataclass(frozen=True)
+class _Query:
+    """A filter over a dataset.
+
+    Attributes
+    ----------
+    source, schema : of the dataset.
+    filter : in Arrow's expressions; None for all rows.
+    parts : of the filter.
+    trust : where the dataset shows the filter's columns as other values than files store.
+    """
+
+    source: ScanSource
+    schema: pa.Schema
+    filter: pc.Expression | None
+    parts: FilterParts
+    trust: DatasetCompatibility | None
+
+    @classmethod
+    def make(cls, source: ScanSource, schema: pa.Schema, filter: pc.Expression | None) -> _Query:
+        """Read the parts of a filter."""
+        parts = FilterParts() if filter is None else read_filter(filter, schema)
+        names = [] if parts.condition is None else sorted(tree.columns(parts.condition))
+        return cls(source, schema, filter, parts, DatasetCompatibility.of(schema, names) if names else None)
+
+    def plan(self) -> PruneReport:
+        """List the files, and plan the scan of those that the filter needs."""
+        return self.source.plan(self.parts.condition, trust=self.trust, named=lambda _: True)
+
+    def scanner(
+        self, plan: Callable[[], ScanPlan], columns: Any, batch_size: int = _BATCH_ROWS, **options: Any
+    ) -> ds.Scanner:
+        """Return a scanner of the rows of a plan, which is made when the first rows are requested."""
+        names = self._columns_to_read(columns)
+        schema = pa.schema([self.schema.field(name) for name in names], self.schema.metadata)
+
+        def read_batches() -> Iterator[pa.RecordBatch]:
+            reader = RowReader(plan(), names, schema=schema, cache=self.source.cache, trust=self.trust)
+            yield from reader.read_batches(batch_size)[1]
+
+        stream = pa.RecordBatchReader.from_batches(schema, read_batches())
+        options |= {"columns": columns, "filter": self.filter, "batch_size": batch_size}
+        return ds.Scanner.from_batches(stream, **options)
+
+    def _columns_to_read(self, columns: Any) -> list[str]:
+        """Return the top-level columns of a projection and of the filter, in the schema's order."""
+        schema_names = self.schema.names
+        needed: set[str] = set()
+        used = [self.parts.columns]
+        if isinstance(columns, Mapping):
+            used += [read_filter(expression, self.schema).columns for expression in columns.values()]
+        elif columns is not None:
+            used.append({name if name in schema_names else name.partition(".")[0] for name in columns})
+        if columns is None or any(names is None for names in used):
+            return list(schema_names)
+        needed = set().union(*(names for names in used if names is not None))
+        # At least one column, whose rows can be counted.
+        return [name for name in schema_names if name in needed] or schema_names[:1]
+
+
+def _join(first: pc.Expression | None, second: pc.Expression | None) -> pc.Expression | None:
+    return second if first is None else first if second is None else first & second
+
+
+def _in_memory(dataset: Any) -> Any:
+    return ds.InMemoryDataset(dataset.to_table()) if isinstance(dataset, Dataset) else dataset

@@ -124,7 +124,7 @@ def _group_by_predicate(
     entries: Sequence[Entry], evaluator: ResidualEvaluator
 ) -> list[tuple[PruningPredicate, Sequence[int]]]:
     """Return each pruning predicate with the positions of its files."""
-    if evaluator.common is not None:
+    if isinstance(evaluator.common, PruningPredicate):
         return [(evaluator.common, range(len(entries)))]
     groups: dict[int, tuple[PruningPredicate, list[int]]] = {}
     for i, entry in enumerate(entries):

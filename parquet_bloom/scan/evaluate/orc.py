@@ -84,7 +84,7 @@ def orc_statistics(
     columns: dict[str, OrcLeaf | None] = {}
     holds: dict[str, ColumnShape] = {}
     missing, doubts = [], []
-    distrusted = _find_distrusted(file, names, trust)
+    distrusted = find_distrusted(file, names, trust)
     for name in names:
         leaves = find_leaves(file.leaves, name, ignore_case)
         columns[name] = None
@@ -114,7 +114,7 @@ def is_misleading(file: OrcFile, leaf: OrcLeaf) -> bool:
     return file.writer == "c++" and not leaf.repeated and len(leaf.path) > (1 if text else 2)
 
 
-def _find_distrusted(file: OrcFile, names: Sequence[str], trust: ColumnCompatibility | None) -> Mapping[str, str]:
+def find_distrusted(file: OrcFile, names: Sequence[str], trust: ColumnCompatibility | None) -> Mapping[str, str]:
     """Return {name: doubt} for the columns that an engine may read as another type."""
     if trust is None:
         return {}

@@ -36,7 +36,7 @@ _LOCAL_FILES_PER_BATCH = 4096
 
 def plan_scan(
     entries: Sequence[Entry],
-    node: Node,
+    node: Node | None,
     partitions: Partitions,
     *,
     filesystem: Any,
@@ -56,6 +56,7 @@ def plan_scan(
 
     Parameters
     ----------
+    node : the predicate; None for all rows.
     partitions : the partition columns of the files.
     named : returns whether a column that no file has is valid all the same.
     trust : which columns of a file are ignored, since an engine reads them as another type.
@@ -63,28 +64,28 @@ def plan_scan(
     index : lake index that is queried before files are opened; None for none.
     zones : zone indexes that are queried for the rows of the remaining row groups; None for none.
     """
-    predicate = PruningPredicate(node, timezone)
-    plan = ScanPlan(
-        str(node), filesystem=filesystem, partitions=partitions, asked=ScanRequest(node, timezone, ignore_case)
-    )
-    missing = set(predicate.columns)
+    predicate = None if node is None else PruningPredicate(node, timezone)
+    request = ScanRequest(node, timezone, ignore_case)
+    plan = ScanPlan(request.where, filesystem=filesystem, partitions=partitions, asked=request)
+    missing = set() if predicate is None else set(predicate.columns)
     if left is None:
         left = partitions.make_residuals(node, timezone, ignore_case=ignore_case, strict=False)
     evaluator = ResidualEvaluator(predicate, left, timezone)
     plan_files = _FilePlanner(
         evaluator, filesystem, ignore_case, cache, threads, trust, fail_fast=on_error is None
     ).plan_files
-    if index is None:
+    if index is not None:
+        plan.deletes = index.deletes
+    if index is None or node is None:
         results = plan_files(entries)
     else:
         selections = index.select_files(entries, evaluator, timezone, ignore_case, filesystem)
         results = apply_index(entries, selections, plan_files)
         plan.requests, plan.bytes_read, plan.index_doubts = index.requests, index.bytes_read, [*index.doubts]
-        plan.deletes = index.deletes
     with (
         closing(results),  # otherwise its threads would be ended by whichever thread collects garbage
         nullcontext((result, result.plan) for result in results)
-        if zones is None
+        if zones is None or node is None
         else zones.restrict_plans(results, evaluator) as restricted,
     ):
         for done, (result, file_plan) in enumerate(restricted):
@@ -100,7 +101,7 @@ def plan_scan(
                 on_error(result.error)
             if progress:
                 progress(done + 1, len(entries))
-    if zones is not None:
+    if zones is not None and node is not None:
         plan.zone_doubts = zones.finish()
     if cache is not None:
         cache.flush()

@@ -19,7 +19,7 @@ from ...predicate.tree import Contains, Equal, In
 from ..model.plan import FilePlan, ScanPlan
 from ..read.open import open_file
 from ..read.parquet import ParquetData
-from ..read.reader import make_match_counter
+from ..read.reader import RowReader
 
 if TYPE_CHECKING:
     from ...orc import OrcFile
@@ -102,13 +102,14 @@ def read_details(
     """
     request = report.asked
     assert request is not None, "the report is not prune's"
-    names = sorted(tree.columns(request.node))
-    equalities = {leaf.column for leaf in tree.leaves(request.node) if isinstance(leaf, Equal | In | Contains)}
+    leaves = [] if request.node is None else [*tree.leaves(request.node)]
+    names = sorted({leaf.column for leaf in leaves})
+    equalities = {leaf.column for leaf in leaves if isinstance(leaf, Equal | In | Contains)}
     resolved = {report.partitions.resolve_name(name, request.ignore_case): name for name in equalities}
     filterable = sorted(name for column, name in resolved.items() if column not in report.partitions.schema.names)
     details = PlanDetails(checked=check)
     sample = _Sample(max(1, report.total_row_groups * max(1, len(filterable))))
-    count = make_match_counter(report) if check else None
+    count = RowReader(report).count_matches if check else None
     for done, plan in enumerate(report.files):
         if not plan.unopened:
             try:

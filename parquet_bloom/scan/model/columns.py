@@ -6,8 +6,10 @@ from collections.abc import Iterable
 
 from ...errors import UnknownColumnError
 from ...file.columns import find_leaves, spellings
+from ...file.statistics import ColumnCompatibility
 from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
+from ...predicate.tree import Node
 from .data_file import DataFile
 from .partitions import PartitionResiduals
 
@@ -40,13 +42,22 @@ class FileResidualEvaluator:
     residuals : what partition values leave of the predicate.
     timezone : zone of literals without one.
     ignore_case : match names whatever their case.
+    trust : the columns of a file that are shown as other values than it stores; comparisons with them count as true.
     """
 
-    def __init__(self, residuals: PartitionResiduals, timezone: str, ignore_case: bool):
+    def __init__(
+        self,
+        residuals: PartitionResiduals,
+        timezone: str,
+        ignore_case: bool,
+        trust: ColumnCompatibility | None = None,
+    ):
         self._residuals = residuals
         self._timezone = timezone
         self._ignore_case = ignore_case
+        self._trust = trust
         self._predicates: dict[tuple[int, tuple[tuple[str, str], ...]], PruningPredicate] = {}
+        self._weakened: dict[tuple[int, frozenset[str]], Node | bool] = {}
 
     def predicate_for(self, file: DataFile) -> PruningPredicate | bool:
         """Return the predicate of a file; True if all of its rows match, False if none does.
@@ -54,6 +65,8 @@ class FileResidualEvaluator:
         Files with the same residual and spelling share one object.
         """
         residual = self._residuals.of(file.path)
+        if self._trust is not None and not isinstance(residual, bool):
+            residual = self._drop_untrusted(residual, file, self._trust)
         if isinstance(residual, bool):
             return residual
         names = resolve_names(file, sorted(tree.columns(residual)), self._ignore_case)
@@ -61,3 +74,13 @@ class FileResidualEvaluator:
         if key not in self._predicates:
             self._predicates[key] = PruningPredicate(tree.rename_columns(residual, names), self._timezone)
         return self._predicates[key]
+
+    def _drop_untrusted(self, residual: Node, file: DataFile, trust: ColumnCompatibility) -> Node | bool:
+        untrusted = frozenset(file.find_doubts(trust))
+        if not untrusted:
+            return residual
+        key = id(residual), untrusted
+        if key not in self._weakened:
+            weakened = tree.find_residual(residual, lambda leaf: leaf.column in untrusted or leaf)
+            self._weakened.setdefault(key, weakened)
+        return self._weakened[key]

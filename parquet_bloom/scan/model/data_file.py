@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from ...file.columns import Named
+from ...file.statistics import ColumnCompatibility
 from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import Probes
 from ...storage import Source
@@ -93,6 +94,9 @@ class DataFile(Protocol):
 
     def num_rows_of(self, row_group: int) -> int:
         """Return the number of rows of a row group."""
+
+    def find_doubts(self, trust: ColumnCompatibility) -> Mapping[str, str]:
+        """Return {column: why it is shown as other values than the file stores}, see `ColumnCompatibility`."""
 
     def inexact_columns(self) -> set[str]:
         """Return the top-level columns of which pyarrow may show other values than the stored ones."""

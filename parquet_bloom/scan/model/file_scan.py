@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ...errors import ParquetBloomError
 from ...file.statistics import FileStatistics
@@ -20,17 +20,25 @@ class ResidualEvaluator:
     Attributes
     ----------
     residuals : the residuals.
-    common : the predicate of all files, if partition values decide nothing; else None.
+    common : the predicate of all files, if partition values decide nothing; True if there is no predicate; else None.
+
+    Parameters
+    ----------
+    predicate : of the scan; None if all rows match.
     """
 
-    def __init__(self, predicate: PruningPredicate, residuals: Residuals, timezone: str):
+    def __init__(self, predicate: PruningPredicate | None, residuals: Residuals, timezone: str):
         self.residuals = residuals
-        self.common = predicate if residuals.whole else None
+        self.common: PruningPredicate | Literal[True] | None = None
+        if predicate is None or residuals.whole:
+            self.common = True if predicate is None else predicate
         self._timezone = timezone
-        self._predicates = {id(predicate.node): predicate}
+        self._predicates = {} if predicate is None else {id(predicate.node): predicate}
 
     def predicate_for(self, path: str) -> PruningPredicate | bool:
         """Return the predicate of a file; True if all of its rows match, False if none does."""
+        if self.common is not None:
+            return self.common
         residual = self.residuals.of(path)
         if isinstance(residual, bool):
             return residual

@@ -87,13 +87,14 @@ class Partitions:
         return confirmed
 
     def make_residuals(
-        self, node: Node, timezone: str = "UTC", *, ignore_case: bool = False, strict: bool = True
+        self, node: Node | None, timezone: str = "UTC", *, ignore_case: bool = False, strict: bool = True
     ) -> PartitionResiduals:
         """Return what remains of a predicate for each file once its partition values are known.
 
         Parameters
         ----------
-        node, timezone : as for `prune`.
+        node : the predicate; None if all rows match.
+        timezone : as for `prune`.
         ignore_case : match names whatever their case.
         strict : False to treat comparisons that are impossible as true, and note a doubt.
 
@@ -102,11 +103,11 @@ class Partitions:
         PredicateError
             A literal cannot be compared exactly with a partition column.
         """
-        columns = self._match_names(tree.columns(node), ignore_case)
+        columns = {} if node is None else self._match_names(tree.columns(node), ignore_case)
         folders = pa.table({name: _untyped_if_null(self._folders[column]) for name, column in columns.items()})
         truths: dict[int, list[bool]] = {}
         doubts: list[Reason] = []
-        for leaf in tree.leaves(node) if columns else ():
+        for leaf in tree.leaves(node) if node is not None and columns else ():
             if leaf.column not in columns:
                 continue
             try:
@@ -168,7 +169,7 @@ class PartitionResiduals:
 
     def __init__(
         self,
-        node: Node,
+        node: Node | None,
         positions: Mapping[str, int],
         truths: Mapping[int, list[bool]],
         folders: pa.Table,
@@ -189,6 +190,8 @@ class PartitionResiduals:
 
     def of(self, path: str) -> Node | bool:
         """Return the residual over the columns of a file; True or False if its partition values decide alone."""
+        if self._node is None:
+            return True
         if self.whole:
             return self._node
         i = self._positions[_parent_folder(path)]

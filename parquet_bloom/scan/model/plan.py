@@ -114,9 +114,14 @@ class FilePlan:
 class ScanRequest(NamedTuple):
     """The arguments of `prune` that later steps on its report need."""
 
-    node: Node
+    node: Node | None
     timezone: str
     ignore_case: bool
+
+    @property
+    def where(self) -> str:
+        """The predicate as text; empty if all rows match."""
+        return "" if self.node is None else str(self.node)
 
 
 class Selection(dict[str, list[int]]):
@@ -140,7 +145,7 @@ class ScanPlan:
 
     Attributes
     ----------
-    where : the predicate as text.
+    where : the predicate as text; empty if all rows match.
     files : a plan for each file, in the order given.
     filesystem : of the files: a pyarrow or fsspec file system, or an object with the URLs' stores and their settings;
         None for local paths and URLs.

@@ -5,7 +5,7 @@ pyarrow reads whole stripes. If few row groups of a stripe are selected, pyorc r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -16,11 +16,13 @@ import pyarrow.orc as po
 
 from ...errors import UnreadableColumnError
 from ...file.pages.reader import take_rows
+from ...file.statistics import ColumnCompatibility
 from ...orc import OrcFile
 from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import row_mask
 from ...storage import Source
+from ..evaluate.orc import find_distrusted
 from ..model.data_file import FileProjection, RowFilter
 from ..model.plan import ORC
 from ..model.row_selection import RowGroupSelections, RowSelection, mask_to_positions
@@ -76,6 +78,9 @@ class OrcData:
 
     def num_rows_of(self, row_group: int) -> int:
         return self.file.row_groups[row_group].num_rows
+
+    def find_doubts(self, trust: ColumnCompatibility) -> Mapping[str, str]:
+        return find_distrusted(self.file, [leaf.name for leaf in self.leaves], trust)
 
     def inexact_columns(self) -> set[str]:
         return set()  # timestamps that nanoseconds cannot count are an error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from ...errors import UnreadableColumnError
 from ...file.columns import find_leaves, type_of
 from ...file.pages.reader import RowGroupPages
 from ...file.reader import BloomFile
+from ...file.statistics import ColumnCompatibility
 from ...file.values import ColumnReader, fit_nanoseconds
 from ...hashing.coerce import stored_forms
 from ...hashing.coerce_many import coerce_all
@@ -72,6 +73,9 @@ class ParquetData:
 
     def num_rows_of(self, row_group: int) -> int:
         return self.file.footer.num_rows_of(row_group)
+
+    def find_doubts(self, trust: ColumnCompatibility) -> Mapping[str, str]:
+        return trust.doubts(self.file)
 
     def inexact_columns(self) -> set[str]:
         # pyarrow converts INT96 to nanoseconds, and wraps values that do not fit.

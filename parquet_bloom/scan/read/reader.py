@@ -3,199 +3,206 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Any
+from functools import cached_property
 
 import pyarrow as pa
 
 from ...errors import ConcurrentChangeError, ParquetBloomError
-from ...file.cache.memory import SHARED_CACHE
+from ...file.cache.memory import SHARED_CACHE, MetadataCache
+from ...file.statistics import ColumnCompatibility
 from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import Probes
-from ...predicate.tree import Node
 from ...storage import is_local
 from ..model.columns import FileResidualEvaluator
 from ..model.data_file import DataFile, RowFilter
-from ..model.partitions import Partitions
 from ..model.plan import FilePlan, ScanPlan, refuse_deleted_rows
 from ..model.row_selection import RowGroupSelections
 from ..model.schemas import map_in_threads, promote_table, unify_schemas
 from .open import open_file, open_version
 from .projection import Projection
 
+BATCH_ROWS = 65_536
 
-def iter_selected(
-    report: ScanPlan,
-    node: Node,
-    columns: Sequence[str] | None = None,
-    *,
-    batch_size: int = 65_536,
-    timezone: str = "UTC",
-    ignore_case: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-    on_error: Callable[[ParquetBloomError], None] | None = None,
-) -> tuple[pa.Schema, Generator[pa.RecordBatch, None, None]]:
-    """Read the matching rows of the selected row groups lazily; return their schema and a generator of batches.
+
+class RowReader:
+    """Reads the rows that match the predicate of a plan; partition values answer their part of it.
 
     Parameters
     ----------
-    report : of `prune`, for the same predicate, timezone and case.
-    columns, batch_size : as in `iter_batches`.
-    progress : called after each file that is read with (done, in all).
-    on_error : called with the error of a file that cannot be read, whose remaining rows are then missing; without it,
-        the error is raised.
-    """
-    reader = _RowReader(node, columns, timezone, report.partitions, ignore_case)
-    filesystem = report.filesystem
-
-    def read_schema(plan: FilePlan) -> pa.Schema | ParquetBloomError:
-        try:
-            with open_version(plan.path, filesystem, SHARED_CACHE, plan.identity) as file:
-                return reader.read_schema(file)
-        except ParquetBloomError as error:
-            if on_error is None:
-                raise
-            return error
-
-    plans, schemas = [], []
-    to_open = _files_to_open(report)
-    remote = not is_local(filesystem, [plan.path for plan in to_open])
-    for plan, result in zip(to_open, map_in_threads(read_schema, to_open, remote=remote), strict=True):
-        if isinstance(result, ParquetBloomError):
-            assert on_error is not None
-            on_error(result)
-        else:
-            plans.append(plan)
-            schemas.append(result)
-    schemas += reader.projection.find_elsewhere([plan.path for plan in report.files], filesystem)
-    schema = reader.projection.add_partitions(unify_schemas(schemas).empty_table()).schema if schemas else pa.schema([])
-
-    def read_batches() -> Generator[pa.RecordBatch, None, None]:
-        for done, plan in enumerate(plans):
-            try:
-                for table in reader.read_file(plan, filesystem):
-                    yield from promote_table(table, schema).combine_chunks().to_batches(max_chunksize=batch_size)
-            except ParquetBloomError as error:
-                if on_error is None:
-                    raise
-                on_error(error)
-            if progress:
-                progress(done + 1, len(plans))
-
-    return schema, read_batches()
-
-
-def read_selected(
-    report: ScanPlan,
-    node: Node,
-    columns: Sequence[str] | None = None,
-    *,
-    filesystem: Any = None,
-    timezone: str = "UTC",
-) -> pa.Table:
-    """Read the matching rows of the selected row groups; see `read_table`."""
-    reader = _RowReader(node, columns, timezone, report.partitions)
-    to_open = _files_to_open(report)
-    if is_local(filesystem, [plan.path for plan in to_open]):
-        tables = [reader.read_table(plan, filesystem) for plan in to_open]
-    else:  # each takes several consecutive requests, which are waited for
-        tables = map_in_threads(lambda plan: reader.read_table(plan, filesystem), to_open, remote=True)
-    elsewhere = reader.projection.find_elsewhere([plan.path for plan in report.files], filesystem)
-    tables += [schema.empty_table() for schema in elsewhere]
-    if not tables:
-        return pa.table({})
-    schema = unify_schemas(table.schema for table in tables)
-    return pa.concat_tables([promote_table(table, schema) for table in tables])
-
-
-def make_match_counter(report: ScanPlan) -> Callable[[FilePlan], dict[int, int]]:
-    """Return a function that counts the matching rows of each selected row group of a file.
-
-    It reads the predicate's columns alone, and raises ConcurrentChangeError for a file that has changed since `prune`.
-    """
-    request = report.asked
-    assert request is not None, "the report is not prune's"
-    reader = _RowReader(request.node, None, request.timezone, report.partitions, request.ignore_case)
-
-    def count_matches(plan: FilePlan) -> dict[int, int]:
-        refuse_deleted_rows(plan.path, report.deletes)
-        with open_version(plan.path, report.filesystem, SHARED_CACHE, plan.identity) as file:
-            if plan.identity is not None and file.source.identity != plan.identity:
-                raise ConcurrentChangeError("another writer changed it meanwhile", path=file.path)
-            return dict(reader.count_matches(file, plan.selected))
-
-    return count_matches
-
-
-def _files_to_open(report: ScanPlan) -> list[FilePlan]:
-    """Return the files with a row group to read; if there are none, the first file, for its schema alone."""
-    selected = [plan for plan in report.files if plan.selected]
-    for plan in selected:
-        refuse_deleted_rows(plan.path, report.deletes)
-    return selected or report.files[:1]
-
-
-class _RowReader:
-    """Reads the rows that match a predicate from files; partition values answer their part of it.
-
-    Attributes
-    ----------
-    projection : the columns of the result.
+    plan : of the files, with its request.
+    columns : top-level columns or dotted leaves of the result; None for all.
+    schema : of the result; None for the unified schema of the files that are read.
+    cache : of footers.
+    trust : the columns that a dataset shows as other values than a file stores: their comparisons are left to its
+        engine.
     """
 
     def __init__(
         self,
-        node: Node,
-        columns: Sequence[str] | None,
-        timezone: str,
-        partitions: Partitions,
-        ignore_case: bool = False,
+        plan: ScanPlan,
+        columns: Sequence[str] | None = None,
+        *,
+        schema: pa.Schema | None = None,
+        cache: MetadataCache | None = SHARED_CACHE,
+        trust: ColumnCompatibility | None = None,
     ):
-        self.projection = Projection(columns, partitions, ignore_case)
-        self._timezone = timezone
-        residuals = partitions.make_residuals(node, timezone, ignore_case=ignore_case)
-        self._evaluator = FileResidualEvaluator(residuals, timezone, ignore_case)
+        request = plan.asked
+        assert request is not None, "the report is not prune's"
+        self._plan = plan
+        self._filesystem = plan.filesystem
+        self._cache = cache
+        self._schema = schema
+        self._projection = Projection(columns, plan.partitions, request.ignore_case)
+        self._timezone = request.timezone
+        residuals = plan.partitions.make_residuals(request.node, request.timezone, ignore_case=request.ignore_case)
+        self._evaluator = FileResidualEvaluator(residuals, request.timezone, request.ignore_case, trust)
         self._probes: Probes = {}
 
-    def read_schema(self, file: DataFile) -> pa.Schema:
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Schema of the result. The selected files are opened for it, unless it was given."""
+        return self._find_schema(None)
+
+    def read_batches(
+        self,
+        batch_size: int = BATCH_ROWS,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+        on_error: Callable[[ParquetBloomError], None] | None = None,
+    ) -> tuple[pa.Schema, Generator[pa.RecordBatch, None, None]]:
+        """Read the rows lazily; return their schema and a generator of batches.
+
+        Parameters
+        ----------
+        batch_size : maximum rows of a batch; a batch has rows of one row group, and is never empty.
+        progress : called after each file that is read with (done, in all).
+        on_error : called with the error of a file that cannot be read, whose remaining rows are then missing; without
+            it, the error is raised.
+        """
+        plans = self._files_to_open()
+        failed: set[str] = set()
+
+        def fail(error: ParquetBloomError, plan: FilePlan) -> None:
+            if on_error is None:
+                raise error
+            failed.add(plan.path)
+            on_error(error)
+
+        schema = self._find_schema(None if on_error is None else fail)
+
+        def read_batches() -> Generator[pa.RecordBatch, None, None]:
+            for done, plan in enumerate(plans):
+                try:
+                    for table in self._read_file(plan) if plan.path not in failed else ():
+                        yield from promote_table(table, schema).combine_chunks().to_batches(max_chunksize=batch_size)
+                except ParquetBloomError as error:
+                    fail(error, plan)
+                if progress:
+                    progress(done + 1, len(plans))
+
+        return schema, read_batches()
+
+    def read_table(self) -> pa.Table:
+        """Read all rows."""
+        plans = self._files_to_open()
+        if is_local(self._filesystem, [plan.path for plan in plans]):
+            tables = [self._read_table(plan) for plan in plans]
+        else:  # each takes several consecutive requests, which are waited for
+            tables = map_in_threads(self._read_table, plans, remote=True)
+        schema = self._schema
+        if schema is None:
+            tables += [one.empty_table() for one in self._find_elsewhere()]
+            schema = unify_schemas(table.schema for table in tables) if tables else pa.schema([])
+        return pa.concat_tables([schema.empty_table(), *(promote_table(table, schema) for table in tables)])
+
+    def count_matches(self, plan: FilePlan) -> dict[int, int]:
+        """Count the matching rows of each selected row group of a file, reading the predicate's columns alone.
+
+        Raises
+        ------
+        ConcurrentChangeError
+            The file has changed since it was planned.
+        """
+        refuse_deleted_rows(plan.path, self._plan.deletes)
+        with open_version(plan.path, self._filesystem, self._cache, plan.identity) as file:
+            if plan.identity is not None and file.source.identity != plan.identity:
+                raise ConcurrentChangeError("another writer changed it meanwhile", path=file.path)
+            row_filter = self._make_filter(self._evaluator.predicate_for(file))
+            return dict(file.count_matches(plan.selected, row_filter))
+
+    def _files_to_open(self) -> list[FilePlan]:
+        """Return the files with a row group to read; if there are none, the first file, for its schema alone."""
+        selected = [plan for plan in self._plan.files if plan.selected]
+        for plan in selected:
+            refuse_deleted_rows(plan.path, self._plan.deletes)
+        return selected if selected or self._schema is not None else self._plan.files[:1]
+
+    def _find_schema(self, fail: Callable[[ParquetBloomError, FilePlan], None] | None) -> pa.Schema:
+        if self._schema is not None:
+            return self._schema
+        plans = self._files_to_open()
+
+        def read_schema(plan: FilePlan) -> pa.Schema | ParquetBloomError:
+            try:
+                with open_version(plan.path, self._filesystem, self._cache, plan.identity) as file:
+                    return self._file_schema(file)
+            except ParquetBloomError as error:
+                if fail is None:
+                    raise
+                return error
+
+        schemas = []
+        remote = not is_local(self._filesystem, [plan.path for plan in plans])
+        for plan, result in zip(plans, map_in_threads(read_schema, plans, remote=remote), strict=True):
+            if isinstance(result, ParquetBloomError):
+                assert fail is not None
+                fail(result, plan)
+            else:
+                schemas.append(result)
+        schemas += self._find_elsewhere()
+        if not schemas:
+            return pa.schema([])
+        return self._projection.add_partitions(unify_schemas(schemas).empty_table()).schema
+
+    def _find_elsewhere(self) -> list[pa.Schema]:
+        return self._projection.find_elsewhere([plan.path for plan in self._plan.files], self._filesystem)
+
+    def _file_schema(self, file: DataFile) -> pa.Schema:
         """Return the schema of the columns read of a file, without partition columns and columns that it lacks."""
-        projection = self.projection.project(file)
+        projection = self._projection.project(file)
         return pa.schema([]) if projection.is_counter and projection.absent else projection.schema
 
-    def read_table(self, plan: FilePlan, filesystem: Any) -> pa.Table:
+    def _read_table(self, plan: FilePlan) -> pa.Table:
         """Read the matching rows of a file; columns that it does not have are null."""
-        tables = list(self.read_file(plan, filesystem))
+        tables = list(self._read_file(plan))
         if not tables:
-            with open_version(plan.path, filesystem, SHARED_CACHE, plan.identity) as file:
-                return self.projection.add_partitions(self.read_schema(file).empty_table())
+            with open_version(plan.path, self._filesystem, self._cache, plan.identity) as file:
+                return self._projection.add_partitions(self._file_schema(file).empty_table())
         return pa.concat_tables(tables) if len(tables) > 1 else tables[0]
 
-    def read_file(self, plan: FilePlan, filesystem: Any) -> Iterator[pa.Table]:
+    def _read_file(self, plan: FilePlan) -> Iterator[pa.Table]:
         """Read the matching rows of a file by row group; of all row groups if the file has changed since its plan."""
         has_begun = False
         try:
-            with open_version(plan.path, filesystem, SHARED_CACHE, plan.identity) as file:
-                for table in self.read_matches(file, plan.selections_in(file)):
+            with open_version(plan.path, self._filesystem, self._cache, plan.identity) as file:
+                for table in self._read_matches(file, plan.selections_in(file)):
                     has_begun = True
                     yield table
                 return
         except ConcurrentChangeError:
             if has_begun:
                 raise
-        with open_file(plan.path, filesystem, SHARED_CACHE) as file:
-            yield from self.read_matches(file, plan.selections_in(file))
+        with open_file(plan.path, self._filesystem, self._cache) as file:
+            yield from self._read_matches(file, plan.selections_in(file))
 
-    def read_matches(self, file: DataFile, selections: RowGroupSelections) -> Iterator[pa.Table]:
+    def _read_matches(self, file: DataFile, selections: RowGroupSelections) -> Iterator[pa.Table]:
         """Read the matching rows of some row groups, a table for each that has any."""
         predicate = self._evaluator.predicate_for(file)
         if predicate is False:
             return
-        projection = self.projection.project(file)
+        projection = self._projection.project(file)
         for table in file.read_matches(selections, self._make_filter(predicate), projection):
-            yield self.projection.add_partitions(self.projection.add_absent(table, projection), file.path)
-
-    def count_matches(self, file: DataFile, row_groups: list[int]) -> Iterator[tuple[int, int]]:
-        """Count the matching rows of each row group."""
-        return file.count_matches(row_groups, self._make_filter(self._evaluator.predicate_for(file)))
+            yield self._projection.add_partitions(self._projection.add_absent(table, projection), file.path)
 
     def _make_filter(self, predicate: PruningPredicate | bool) -> RowFilter:
         return RowFilter(predicate, self._timezone, self._probes)

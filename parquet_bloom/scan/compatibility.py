@@ -1,0 +1,102 @@
+"""Where a dataset shows a column as other values than a file stores: the file's evidence does not apply there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ..errors import UnsupportedTypeError
+from ..file.columns import find_leaves, type_of
+from ..file.reader import BloomFile
+from ..hashing.column_type import ColumnType, Kind, from_arrow
+
+if TYPE_CHECKING:
+    from ..orc import OrcFile
+
+_TEXT = (Kind.STRING, Kind.BYTES)
+
+
+@dataclass(frozen=True)
+class DatasetCompatibility:
+    """`file.statistics.ColumnCompatibility` of a dataset with one schema, which pyarrow casts each file's columns to.
+
+    Attributes
+    ----------
+    columns : (dotted name, type in the dataset), sorted by name; None for a type that Parquet cannot store.
+    """
+
+    columns: tuple[tuple[str, ColumnType | None], ...]
+
+    @classmethod
+    def of(cls, schema: pa.Schema, names: Sequence[str]) -> DatasetCompatibility:
+        """Return the compatibility of some columns of a dataset."""
+        return cls(tuple((name, _find_type(schema, name)) for name in sorted(names)))
+
+    def doubts(self, file: BloomFile) -> dict[str, str]:
+        return self._find_doubts(
+            {name: [type_of(leaf) for leaf in find_leaves(file.leaves, name)] for name in self.names}
+        )
+
+    def orc_doubts(self, file: OrcFile) -> dict[str, str]:
+        """Return the `doubts` of an ORC file."""
+        leaves = {name: find_leaves(file.leaves, name) for name in self.names}
+        return self._find_doubts({name: [leaf.column_type for leaf in found] for name, found in leaves.items()})
+
+    def is_same(self, column: str, stored: ColumnType) -> bool:
+        """Return whether a column of a stored type shows the stored values, for `lake.select.IndexPruner`."""
+        expected = dict(self.columns).get(column)
+        return expected is not None and _shows_stored(stored, expected)
+
+    @property
+    def names(self) -> list[str]:
+        """The columns' names."""
+        return [name for name, _ in self.columns]
+
+    def _find_doubts(self, stored: dict[str, list[ColumnType]]) -> dict[str, str]:
+        doubts = {}
+        for name, expected in self.columns:
+            types = stored[name]
+            if types and (expected is None or len(types) > 1 or not _shows_stored(types[0], expected)):
+                shown = "the dataset's type" if expected is None else str(expected)
+                doubts[name] = f"{types[0]} in the file is read as {shown}"
+        return doubts
+
+
+def _find_type(schema: pa.Schema, name: str) -> ColumnType | None:
+    """Return the type that a column of the dataset would be stored as."""
+    parts = name.split(".")
+    fields = [schema.field(i) for i in schema.get_all_field_indices(parts[0])]
+    for part in parts[1:]:
+        if len(fields) != 1 or not pa.types.is_struct(fields[0].type):
+            return None
+        fields = [member for member in fields[0].type if member.name == part]
+    if len(fields) != 1:
+        return None
+    arrow_type = fields[0].type
+    if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
+        arrow_type = arrow_type.value_type
+    inexact = (pa.types.is_duration, pa.types.is_date64, pa.types.is_float16, pa.types.is_null)
+    if any(is_kind(arrow_type) for is_kind in inexact) or getattr(arrow_type, "unit", None) == "s":
+        return None
+    try:
+        return from_arrow(arrow_type)
+    except UnsupportedTypeError:
+        return None
+
+
+def _shows_stored(stored: ColumnType, expected: ColumnType) -> bool:
+    """Return whether a value is shown as it is stored, in a dataset's column of a type."""
+    if stored.kind is not expected.kind:
+        return stored.kind in _TEXT and expected.kind in _TEXT and stored.physical == expected.physical
+    if stored.kind is Kind.INTEGER:
+        return True  # a cast that does not fit is an error
+    if stored.kind is Kind.FLOAT:
+        return stored.physical == expected.physical
+    if stored.kind is Kind.DECIMAL:
+        return stored.scale == expected.scale
+    if stored.kind is Kind.TIMESTAMP:
+        return stored.physical != "INT96" and (stored.unit, stored.utc) == (expected.unit, expected.utc)
+    return (stored.unit, stored.length) == (expected.unit, expected.length)

@@ -1,0 +1,149 @@
+"""A scan: a predicate and columns over the files of a dataset, planned once and read in any form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ..errors import ParquetBloomError
+from ..file.statistics import ColumnCompatibility
+from ..predicate.tree import Node
+from .model.row_selection import RowRangesByGroup
+from .read.reader import BATCH_ROWS, RowReader
+from .read.row_ranges import find_row_ranges
+from .report import PruneReport
+from .source import ScanSource
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Scan:
+    """The rows of a dataset that match a predicate. Made by `Dataset.scan`; nothing is read before a method needs it.
+
+    The files are listed and planned at the first call of any method, and that plan is used by all: a new scan sees
+    files that were added since.
+    """
+
+    def __init__(
+        self,
+        source: ScanSource,
+        node: Node | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        timezone: str = "UTC",
+        case_sensitive: bool = True,
+        threads: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+        on_error: Callable[[ParquetBloomError], None] | None = None,
+        schema: pa.Schema | None = None,
+        trust: ColumnCompatibility | None = None,
+    ):
+        self._source = source
+        self._node = node
+        self._columns = columns
+        self._timezone = timezone
+        self._case_sensitive = case_sensitive
+        self._threads = threads
+        self._progress = progress
+        self._on_error = on_error
+        self._schema = schema
+        self._trust = trust
+
+    def plan(self) -> PruneReport:
+        """Return which files and row groups are read, and why the others are not; see `prune`."""
+        return self._report
+
+    @cached_property
+    def _report(self) -> PruneReport:
+        return self._source.plan(
+            self._node,
+            timezone=self._timezone,
+            ignore_case=not self._case_sensitive,
+            progress=self._progress,
+            on_error=self._on_error,
+            threads=self._threads,
+            trust=self._trust,
+            # A dataset has columns that none of the files now has.
+            named=None if self._schema is None else lambda name: True,
+        )
+
+    @cached_property
+    def _reader(self) -> RowReader:
+        return RowReader(self._report, self._columns, schema=self._schema, cache=self._source.cache, trust=self._trust)
+
+    def explain(self, max_files: int = 20, max_lines: int = 20) -> str:
+        """Explain what is read and why; see `PruneReport.explain`."""
+        return self._report.explain(max_files, max_lines)
+
+    def to_html(self, path: Any = None, **options: Any) -> str:
+        """Render the plan as a page; see `PruneReport.to_html`."""
+        return self._report.to_html(path, **options)
+
+    def row_ranges(self) -> dict[str, RowRangesByGroup]:
+        """Find the rows that can match, without reading values.
+
+        Returns
+        -------
+        {path: {row group: [(start, stop), ...]}} of the files and row groups that the plan selects, with `stop`
+        excluded. Rows are counted from the first row of their row group. A row group is listed whole unless a valid
+        page index or zones rule out rows; it may have no ranges at all. Row groups of ORC files are always listed
+        whole.
+        """
+        return find_row_ranges(self._report, on_error=self._on_error, progress=self._progress)
+
+    def count_rows(self) -> int:
+        """Count the matching rows; only the predicate's columns are read, and none without a predicate."""
+        return sum(sum(self._reader.count_matches(plan).values()) for plan in self._report.files if plan.selected)
+
+    def to_arrow(self) -> pa.Table:
+        """Read the rows as a table.
+
+        Returns
+        -------
+        pyarrow.Table
+            Columns as `pyarrow.parquet.read_table` and `pyarrow.orc.read_table` give them, rows in file order. Files
+            whose columns differ are combined as by `pyarrow.concat_tables(promote_options="permissive")`; a column that
+            is a dictionary in some files only is not one in the result. Partition columns (int64, date32 or string)
+            come after the files' own, or replace a file's column of the same name.
+        """
+        if self._on_error is None:
+            return self._reader.read_table()
+        schema, batches = self._read_batches(BATCH_ROWS)
+        return pa.Table.from_batches(batches, schema)
+
+    def to_batches(self, batch_size: int = BATCH_ROWS) -> Generator[pa.RecordBatch, None, None]:
+        """Read the rows in record batches of at most `batch_size` rows, none of them empty.
+
+        Closing the generator stops the reading.
+        """
+        return self._read_batches(batch_size)[1]
+
+    def to_reader(self, batch_size: int = BATCH_ROWS) -> pa.RecordBatchReader:
+        """Read the rows as a stream of batches, which every Arrow library can consume; errors are raised as it is."""
+        schema, batches = self._read_batches(batch_size)
+        return pa.RecordBatchReader.from_batches(schema, batches)
+
+    def to_pandas(self, **options: Any) -> Any:
+        """Read the rows as a pandas DataFrame; `options` are those of `pyarrow.Table.to_pandas`."""
+        return self.to_arrow().to_pandas(**options)
+
+    def to_polars(self) -> pl.DataFrame:
+        """Read the rows as a polars DataFrame."""
+        import polars
+
+        frame = polars.from_arrow(self.to_arrow())
+        assert isinstance(frame, polars.DataFrame)
+        return frame
+
+    def _read_batches(self, batch_size: int) -> tuple[pa.Schema, Generator[pa.RecordBatch, None, None]]:
+        if batch_size < 1:
+            raise ParquetBloomError(f"batch_size must be at least 1, got {batch_size}")
+        return self._reader.read_batches(batch_size, progress=self._progress, on_error=self._on_error)
+
+    def __repr__(self) -> str:
+        where = "all rows" if self._node is None else str(self._node)
+        return f"<Scan of {self._source.paths!r}: {where}>"

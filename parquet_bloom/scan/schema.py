@@ -1,0 +1,42 @@
+"""The schema of a dataset: of all its files together, with the partition columns."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from ..errors import ParquetBloomError
+from ..storage import Entry, is_local
+from .evaluate.object_batch import read_footers
+from .model.schemas import arrow_schema, map_in_threads, unify_schemas
+from .read.open import open_entry
+from .source import ScanSource
+
+
+def find_schema(source: ScanSource) -> pa.Schema:
+    """Return the unified schema of the files; of an index's files, the schema of the first one that can be read.
+
+    Footers are read for it, and cached with those that planning reads. With an index, files need not be opened, and there
+    may be a million of them.
+
+    Raises
+    ------
+    ParquetBloomError
+        There are no files, or one cannot be read, or their columns do not fit into one schema.
+    """
+    listing = source.list_files()
+    entries = listing.entries
+    if not entries:
+        raise ParquetBloomError("there are no files, and so no schema; give schema=", path=str(source.paths))
+    if source.index is not None:
+        entries = entries[:1]
+
+    def read_schema(entry: Entry) -> pa.Schema:
+        with open_entry(entry, listing.filesystem, source.cache) as file:
+            return file.schema
+
+    remote = not is_local(listing.filesystem, [entry.path for entry in entries])
+    footers = read_footers(entries, source.cache) if source.cache is not None and remote else [None] * len(entries)
+    unread = [entry for entry, file in zip(entries, footers, strict=True) if file is None]
+    schemas = map_in_threads(read_schema, unread, remote=remote)
+    schemas += [arrow_schema(file) for file in footers if file is not None]
+    return listing.partitions.add_columns(unify_schemas(schemas).empty_table()).schema

@@ -1,0 +1,170 @@
+"""The files of a dataset, and the evidence kept beside them: what every scan of it begins with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from ..errors import ParquetBloomError
+from ..file.cache.memory import SHARED_CACHE, MetadataCache
+from ..file.statistics import ColumnCompatibility
+from ..predicate import tree
+from ..predicate.tree import Node
+from ..redaction import shown_redacted
+from ..storage import Entry, RequestCount, entry_for_identity, list_entries, resolve_filesystem
+from .evaluate.lake_index import IndexView, open_lake_index
+from .evaluate.planner import plan_scan
+from .evaluate.zones import open_zone_indexes
+from .model.partitions import Partitions, parse_partitions
+from .report import PruneReport
+
+if TYPE_CHECKING:
+    from .evaluate.lake_index import Index
+    from .evaluate.zones import Zones
+
+
+class Listing(NamedTuple):
+    """The files of a dataset at one moment.
+
+    Attributes
+    ----------
+    entries : the files, in order.
+    filesystem : of the files.
+    partitions : their partition columns.
+    deletes : files of which their table may have deleted rows, which must not be read.
+    requests : requests that the listing took.
+    """
+
+    entries: list[Entry]
+    filesystem: Any
+    partitions: Partitions
+    deletes: frozenset[str]
+    requests: int
+
+
+@shown_redacted
+@dataclass(frozen=True)
+class ScanSource:
+    """The files of a dataset; they are listed anew for each scan, so that it sees files that were added meanwhile.
+
+    Attributes
+    ----------
+    paths : as in `prune`; None for the live files of `index`.
+    filesystem : of the files, resolved.
+    storage_options, index, zones, partitioning, cache : as in `prune`.
+    """
+
+    paths: Any
+    filesystem: Any = None
+    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
+    index: Index | None = None
+    zones: Zones | None = None
+    partitioning: Literal["hive"] | None = "hive"
+    cache: MetadataCache | None = SHARED_CACHE
+
+    @classmethod
+    def resolve(
+        cls,
+        source: Any,
+        *,
+        filesystem: Any,
+        storage_options: Mapping[str, Any] | None,
+        index: Index | None,
+        **options: Any,
+    ) -> ScanSource:
+        """Return the source of what a caller gives: paths, or a LakeIndex, which stands for its live files."""
+        if _is_index(source):
+            if index is not None and index is not source:
+                raise ParquetBloomError("the source is a lake index already; leave out index=")
+            source, index = None, source
+        if source is None and index is None:
+            raise ParquetBloomError("give the paths of the files, or a lake index of them")
+        if not isinstance(source, str | os.PathLike | None):
+            source = list(source)  # it is listed for each scan
+        return cls(source, resolve_filesystem(filesystem, storage_options), storage_options, index, **options)
+
+    def list_files(self) -> Listing:
+        """List the files now."""
+        with self._open_index(set()) as view:
+            return self._list(view)
+
+    def plan(
+        self,
+        node: Node | None,
+        *,
+        timezone: str = "UTC",
+        ignore_case: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+        on_error: Callable[[ParquetBloomError], None] | None = None,
+        threads: int | None = None,
+        trust: ColumnCompatibility | None = None,
+        named: Callable[[str], bool] | None = None,
+    ) -> PruneReport:
+        """List the files, and plan a scan of them; see `prune`.
+
+        Parameters
+        ----------
+        node : the predicate; None for all rows.
+        trust, named : as in `plan_scan`.
+        """
+        options: dict[str, Any] = {"timezone": timezone, "ignore_case": ignore_case, "progress": progress}
+        options |= {"on_error": on_error, "threads": threads, "cache": self.cache, "trust": trust, "named": named}
+        with (
+            self._open_index(set() if node is None else tree.columns(node), trust) as view,
+            open_zone_indexes(self.zones, self.filesystem) as zone_view,
+        ):
+            listing = self._list(view)
+            entries = listing.entries
+            if self.partitioning is None and named is None:
+                options["named"] = lambda name: any(f"{name}=" in entry.path for entry in entries)
+            options |= {"filesystem": listing.filesystem, "index": view, "zones": zone_view}
+            plan = plan_scan(entries, node, listing.partitions, **options)
+            plan.requests += listing.requests
+            return PruneReport.of(plan)
+
+    @contextmanager
+    def _open_index(self, columns: set[str], trust: ColumnCompatibility | None = None) -> Iterator[IndexView | None]:
+        options = self.storage_options
+        with open_lake_index(
+            self.index,
+            self.filesystem,
+            options,
+            of_lake=self.paths is None,
+            trusted=getattr(trust, "is_same", None),
+            columns=columns,
+        ) as view:
+            yield view
+
+    def _list(self, view: IndexView | None) -> Listing:
+        filesystem, paths, requests = self.filesystem, self.paths, RequestCount()
+        if paths is None:
+            assert view is not None
+            filesystem, paths, entries = view.list_files(filesystem)
+        else:
+            entries = self._list_entries(requests)
+        partitions = parse_partitions([entry.path for entry in entries], self.partitioning, paths)
+        if self.paths is None:
+            assert view is not None
+            partitions = view.keep_confirmed(partitions, entries)
+        deletes = frozenset() if view is None else view.deletes
+        return Listing(entries, filesystem, partitions, deletes, requests.number)
+
+    def _list_entries(self, requests: RequestCount) -> list[Entry]:
+        is_cached = (
+            self.cache is not None
+            and isinstance(self.paths, str)
+            and entry_for_identity(self.paths, self.filesystem, self.cache.last_identity(self.paths))
+        )
+        # An object that was opened before is not a folder, so listing it would be a wasted request.
+        return [Entry(self.paths)] if is_cached else list_entries(self.paths, self.filesystem, requests=requests)
+
+
+def _is_index(source: Any) -> bool:
+    # Not at the top: most sources are paths, and the module of indexes takes time to import.
+    import sys
+
+    module = sys.modules.get("parquet_bloom.lake.index")
+    return module is not None and isinstance(source, module.LakeIndex)
