@@ -1,4 +1,8 @@
-"""Bloom filters for data lakes: embed them into existing Parquet files, read them, and skip what cannot match."""
+"""Bloom filters for data lakes: embed them into existing Parquet files, read them, and skip what cannot match.
+
+`util`, `core`, `metadata`, `hashing` and `storage` are the lower layers, `predicate`, `file`, `orc`, `zones`, `tables`
+and `lake` build on them, `scan` builds on these, and `serve`, `spark` and `cli` on all.
+"""
 
 from __future__ import annotations
 

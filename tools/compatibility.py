@@ -2,10 +2,10 @@
 
     python tools/compatibility.py [--engines a,b] [--quick] [--old CACHE] [--resume FILE] [--write]
 
-Each writer writes each type; each file gets our filters and those of the writer, with bitsets of powers of two and
-others, with and without `bloom_filter_length`. Each reader queries every value by an equality that it may answer with
-the filters, and has to return the same rows as without them. A row is queried again with filters that deny everything:
-if it is missing then, the reader uses filters. The exit code is 1 if our filters, or our reader, lost a row.
+Each writer writes columns of each type. Each file gets our filters and those of the writer, with bitsets of powers of
+two and of other sizes, with and without `bloom_filter_length`. Each reader queries every value by `column = value`, and
+must return the same rows as without filters. A row is then queried with filters that deny everything: if it is missing,
+the reader uses filters. The exit code is 1 if a row was lost with our filters, or by our reader.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main() -> int:
     """Measure, print, and write the page if requested."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--engines", default=",".join(ENGINES), help="writers and readers besides parquet_bloom")
-    parser.add_argument("--quick", action="store_true", help="few types and values, and only the corners of the matrix")
+    parser.add_argument("--quick", action="store_true", help="few types and values, and only the extreme combinations")
     parser.add_argument(
         "--values", type=int, default=columns.DISTINCT, help="number of values of a column in each row group"
     )
@@ -49,11 +49,11 @@ def main() -> int:
     parser.add_argument(
         "--resume", metavar="FILE", type=Path, help="continue from the results in this file, and update it"
     )
-    parser.add_argument("--write", action="store_true", help=f"put the tables into {page.PAGE.relative_to(ROOT)}")
+    parser.add_argument("--write", action="store_true", help=f"write the tables into {page.PAGE.relative_to(ROOT)}")
     arguments = parser.parse_args()
     engines = [name for name in arguments.engines.split(",") if name]
     if unknown := set(engines) - set(ENGINES):
-        parser.error(f"no engine {', '.join(sorted(unknown))}; there are {', '.join(ENGINES)}")
+        parser.error(f"unknown engine {', '.join(sorted(unknown))}; choose from {', '.join(ENGINES)}")
     started = time.monotonic()
 
     def say(text: str) -> None:
@@ -112,7 +112,7 @@ def measure_older(run: Run, engines: list[str], cache: Path, prefixes: str | Non
                     today = Worker(release.engine, folder / "today")
                     stack.callback(today.close)
             except (releases.NotInstalled, WorkerError, EOFError) as error:
-                run.note(f"{release} is left out: {error}")
+                run.note(f"{release} was not measured: {error}")
                 return
             run.say(worker.title)
             titles[str(release)] = worker.title

@@ -1,4 +1,8 @@
-"""The command line: `parquet-bloom COMMAND`, one module per command. Only the module of the command run is imported."""
+"""The command line: `parquet-bloom COMMAND`, one module per command, of which only the one that runs is imported.
+
+`output` comes first, then `options`, then `run`, which processes many files, and `commands` builds on all three and on
+`lazy_group`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Compiled kernels over numbers and bytes, independent of files, Arrow arrays and Parquet types.
 
-`hash` and `block` (one block of a split-block filter) are below `bloom` and `index`; `kernels` has the loops over many
-keys, of which `dispatch` chooses one after asking `cpu`.
+`keys`, `hash` and `block` (one block of a split-block filter) are below `bloom`, `index` and `kernels`, which has the
+loops over many keys; `dispatch` selects one set of loops by `cpu`, and `decode` is independent.
 """
 
 import sys

@@ -7,11 +7,11 @@ cdef extern from "constants.h":
     const uint32_t SALT "pb_salt"[8]
 
 
-cdef inline uint32_t bit_of(uint32_t key, int word) noexcept nogil:
+cdef inline uint32_t bit_index(uint32_t key, int word) noexcept nogil:
     return (key * SALT[word]) >> 27
 
 
-cdef inline uint32_t block_of(uint64_t h, uint64_t num_blocks) noexcept nogil:
+cdef inline uint32_t block_index(uint64_t h, uint64_t num_blocks) noexcept nogil:
     """Return the block that the upper half of a hash selects, by multiply-shift."""
     return <uint32_t>(((h >> 32) * num_blocks) >> 32)
 
@@ -21,29 +21,29 @@ cdef inline void block_insert(uint8_t* block, uint32_t key) noexcept nogil:
     cdef int i
     memcpy(words, block, 32)  # a bitset may have any alignment
     for i in range(8):
-        words[i] |= <uint32_t>1 << bit_of(key, i)
+        words[i] |= <uint32_t>1 << bit_index(key, i)
     memcpy(block, words, 32)
 
 
 cdef inline bint block_check(const uint8_t* block, uint32_t key) noexcept nogil:
     cdef uint32_t words[8]
-    cdef uint32_t found = 1
+    cdef uint32_t all_set = 1
     cdef int i
     memcpy(words, block, 32)
     for i in range(8):
-        found &= words[i] >> bit_of(key, i)
-    return found & 1
+        all_set &= words[i] >> bit_index(key, i)
+    return all_set & 1
 
 
 cdef inline void insert_hash(uint8_t* bitset, uint64_t num_blocks, uint64_t h) noexcept nogil:
-    block_insert(bitset + 32 * <size_t>block_of(h, num_blocks), <uint32_t>h)
+    block_insert(bitset + 32 * <size_t>block_index(h, num_blocks), <uint32_t>h)
 
 
 cdef inline bint check_hash(const uint8_t* bitset, uint64_t num_blocks, uint64_t h) noexcept nogil:
-    return block_check(bitset + 32 * <size_t>block_of(h, num_blocks), <uint32_t>h)
+    return block_check(bitset + 32 * <size_t>block_index(h, num_blocks), <uint32_t>h)
 
 
-cdef inline uint64_t num_blocks_of(Py_ssize_t num_bytes) except 0:
+cdef inline uint64_t count_blocks(Py_ssize_t num_bytes) except 0:
     """Return the number of complete blocks of a bitset."""
     cdef uint64_t num_blocks = num_bytes // 32
     if num_blocks == 0 or num_blocks > <uint64_t>0x7FFFFFFF:

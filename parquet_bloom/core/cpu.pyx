@@ -19,11 +19,11 @@ cdef extern from *:
 
 def instruction_sets():
     """Return the instruction sets with kernels that this processor supports, best first."""
-    found = []
+    names = []
     if has_avx512f and has_avx512dq and has_avx512vl and has_avx512bw and has_bmi2:
-        found.append("avx512")
+        names.append("avx512")
     if has_avx2:
-        found.append("avx2")
+        names.append("avx2")
     if has_sse41:
-        found.append("sse41")
-    return found
+        names.append("sse41")
+    return names

@@ -50,7 +50,7 @@ cdef inline bint is_valid(const KeySpan* keys, Py_ssize_t i) noexcept nogil:
 
 # Buffers may have any alignment, hence the copies.
 
-cdef inline int64_t offset_of(const KeySpan* keys, Py_ssize_t i) noexcept nogil:
+cdef inline int64_t key_offset(const KeySpan* keys, Py_ssize_t i) noexcept nogil:
     """Return the offset of key i in the data, which is also the end of key i - 1; for OFFSETS only."""
     cdef int32_t narrow
     cdef int64_t wide
@@ -61,7 +61,7 @@ cdef inline int64_t offset_of(const KeySpan* keys, Py_ssize_t i) noexcept nogil:
     return wide
 
 
-cdef inline View view_of(const KeySpan* keys, Py_ssize_t i) noexcept nogil:
+cdef inline View key_view(const KeySpan* keys, Py_ssize_t i) noexcept nogil:
     cdef View view
     memcpy(&view, keys.data + sizeof(View) * i, sizeof(View))
     return view

@@ -22,32 +22,32 @@ cdef inline bint _fits(Py_ssize_t offset, Py_ssize_t length, Py_ssize_t count) n
     return offset <= count and length <= count - offset
 
 
-cdef bint _falls(const KeySpan* span) noexcept nogil:
+cdef bint _decreases(const KeySpan* span) noexcept nogil:
     """Return whether an offset is less than the one before it."""
     cdef int32_t before32, next32
     cdef int64_t before64, next64
-    cdef bint found = False
+    cdef bint result = False
     cdef Py_ssize_t i
     # Without an early exit, so that the loop is vectorized: offsets hardly ever decrease.
     if span.layout == OFFSETS32:
         for i in range(span.length):
             memcpy(&before32, span.offsets + 4 * i, 4)
             memcpy(&next32, span.offsets + 4 * i + 4, 4)
-            found |= next32 < before32
+            result |= next32 < before32
     else:
         for i in range(span.length):
             memcpy(&before64, span.offsets + 8 * i, 8)
             memcpy(&next64, span.offsets + 8 * i + 8, 8)
-            found |= next64 < before64
-    return found
+            result |= next64 < before64
+    return result
 
 
-cdef Py_ssize_t _first_astray(const KeySpan* span, const Py_ssize_t* num_bytes, Py_ssize_t num_buffers) noexcept nogil:
+cdef Py_ssize_t _first_out_of_range(const KeySpan* span, const Py_ssize_t* num_bytes, Py_ssize_t num_buffers) noexcept nogil:
     """Return the first valid view that is outside of its buffer; the number of keys if there is none."""
     cdef View view
     cdef Py_ssize_t i
     for i in range(span.length):
-        view = view_of(span, i)
+        view = key_view(span, i)
         if not is_valid(span, i) or 0 <= view.length <= INLINE_BYTES:
             continue
         if view.length < 0 or not 0 <= view.buffer < num_buffers or view.offset < 0:
@@ -129,12 +129,12 @@ cdef class Keys:
             keys.span.offsets = first
             if data is not None:
                 keys.span.data = _address(data, &num_bytes)
-            low = offset_of(&keys.span, 0)
-            high = offset_of(&keys.span, length)
+            low = key_offset(&keys.span, 0)
+            high = key_offset(&keys.span, length)
             if low < 0 or high < low or high > num_bytes:
                 raise ValueError("the offsets point outside the data")
             with nogil:
-                falling = _falls(&keys.span)
+                falling = _decreases(&keys.span)
             if falling:
                 raise ValueError("the offsets fall")
         keys._set_validity(validity, offset)
@@ -167,7 +167,7 @@ cdef class Keys:
 
     @staticmethod
     def hashed(const uint64_t[::1] hashes not None):
-        """Create keys of which only the hashes are known (a uint64 array)."""
+        """Create keys from their hashes alone (a uint64 array)."""
         cdef Keys keys = Keys.__new__(Keys)
         keys.owners = (hashes,)
         keys.span.layout = HASHES
@@ -198,7 +198,7 @@ cdef class Keys:
             for i in range(count):
                 self.span.buffers[i] = _address(buffers[i], &num_bytes[i])
             with nogil:
-                i = _first_astray(&self.span, num_bytes, count)
+                i = _first_out_of_range(&self.span, num_bytes, count)
         finally:
             PyMem_Free(num_bytes)
         if i < self.span.length:

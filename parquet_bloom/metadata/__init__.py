@@ -1,4 +1,5 @@
-"""Decoders and encoders of Parquet metadata, on bytes in memory: no access to files.
+"""Decoders and encoders of Parquet and ORC metadata, on bytes in memory, without access to files.
 
-`thrift_compact` and `protobuf` decode the encodings, `footer`, `page_index` and `filter_header` build on them.
+`thrift_compact` decodes the encoding of Parquet, `footer` and then `footer_rewrite` and `page_index` build on it;
+`filter_header`, `page_values` and `protobuf` (for ORC) are independent.
 """

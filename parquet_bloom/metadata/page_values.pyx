@@ -27,10 +27,10 @@ cdef struct Runs:
     Py_ssize_t pos
     Py_ssize_t end
     int width
-    # The run that `pos` is behind the header of:
+    # The run whose header ends at `pos`:
     bint packed
     Py_ssize_t start     # of its bytes
-    Py_ssize_t length    # numbers that are there
+    Py_ssize_t length    # numbers in the run
     uint32_t value       # that it repeats
 
 
@@ -103,7 +103,7 @@ cdef int require_ascending(const int64_t[::1] numbers, Py_ssize_t count) except 
     cdef Py_ssize_t i
     for i in range(numbers.shape[0]):
         if numbers[i] < 0 or numbers[i] >= count or (i and numbers[i] < numbers[i - 1]):
-            fail(f"there is no ascending way to value {numbers[i]} of {count}")
+            fail(f"positions must ascend below {count}, got {numbers[i]}")
     return 0
 
 
@@ -122,10 +122,10 @@ def take_hybrid(const uint8_t[::1] data not None, int width, const int64_t[::1] 
     cdef Runs runs
     cdef Py_ssize_t i, before = 0  # numbers in front of the run
     cdef int64_t[::1] out
-    found = np.zeros(numbers.shape[0], np.int64)
+    result = np.zeros(numbers.shape[0], np.int64)
     if width == 0 or numbers.shape[0] == 0:  # a dictionary of one entry has numbers of no bits
-        return found
-    out = found
+        return result
+    out = result
     require_ascending(numbers, MOST_VALUES)
     runs = open_runs(data, width)
     for i in range(numbers.shape[0]):
@@ -133,7 +133,7 @@ def take_hybrid(const uint8_t[::1] data not None, int width, const int64_t[::1] 
             before += runs.length
             next_run(&runs)
         out[i] = packed_number(&runs, numbers[i] - before) if runs.packed else runs.value
-    return found
+    return result
 
 
 def find_values(const uint8_t[::1] levels not None, Py_ssize_t count, const int64_t[::1] rows not None):
@@ -143,7 +143,7 @@ def find_values(const uint8_t[::1] levels not None, Py_ssize_t count, const int6
     ----------
     levels : one bit per row, in runs: whether the row has a value.
     count : number of rows of the page.
-    rows : rows to look up, counted from 0, ascending.
+    rows : rows to find, counted from 0, ascending.
 
     Returns
     -------
@@ -156,30 +156,30 @@ def find_values(const uint8_t[::1] levels not None, Py_ssize_t count, const int6
         There are too few levels.
     """
     cdef Runs runs = open_runs(levels, 1)
-    cdef Py_ssize_t i, row, seen = 0, found = 0  # rows looked at, and values among them
+    cdef Py_ssize_t i, row, seen = 0, value_index = 0  # rows processed, and the number of values among them
     cdef Py_ssize_t before = 0  # rows in front of the run
     cdef uint8_t[::1] out
-    cdef int64_t[::1] places
+    cdef int64_t[::1] number_view
     cdef bint here
     require_ascending(rows, count)
     has_value, numbers = np.zeros(rows.shape[0], np.uint8), np.empty(rows.shape[0], np.int64)
-    out, places = has_value, numbers
-    cdef Py_ssize_t num_found = 0
+    out, number_view = has_value, numbers
+    cdef Py_ssize_t num_values = 0
     for i in range(rows.shape[0]):
         while rows[i] >= before + runs.length:
-            found += count_values(&runs, seen - before, runs.length)
+            value_index += count_values(&runs, seen - before, runs.length)
             before += runs.length
             seen = before
             next_run(&runs)
         row = rows[i]
-        found += count_values(&runs, seen - before, row - before)
+        value_index += count_values(&runs, seen - before, row - before)
         seen = row
         here = packed_number(&runs, row - before) if runs.packed else runs.value
         if here:
             out[i] = 1
-            places[num_found] = found
-            num_found += 1
-    return has_value.view(np.bool_), numbers[:num_found]
+            number_view[num_values] = value_index
+            num_values += 1
+    return has_value.view(np.bool_), numbers[:num_values]
 
 
 cdef Py_ssize_t count_values(const Runs* runs, Py_ssize_t first, Py_ssize_t end) noexcept:
@@ -219,7 +219,7 @@ def take_byte_arrays(const uint8_t[::1] data not None, const int64_t[::1] number
     for i in range(numbers.shape[0]):
         at = i if sorted_by == NULL else sorted_by[i]
         if numbers[at] < value and not (i and numbers[at] == value - 1):
-            fail(f"there is no value {numbers[at]}")
+            fail(f"value {numbers[at]} does not exist")
         while value <= numbers[at]:
             if end - pos < 4:
                 fail(f"there are {value} values, not {numbers[at] + 1}")
@@ -232,15 +232,15 @@ def take_byte_arrays(const uint8_t[::1] data not None, const int64_t[::1] number
         lengths[at] = 4 + <int64_t>length
         total += lengths[at]
         if total > MOST_TAKEN:
-            fail(f"values of more than {MOST_TAKEN} bytes are asked for")
-    found = np.empty(total, np.uint8)
+            fail(f"values of more than {MOST_TAKEN} bytes are requested")
+    result = np.empty(total, np.uint8)
     if total:
-        out = found
+        out = result
         pos = 0
         for i in range(numbers.shape[0]):
             memcpy(&out[pos], &data[starts[i]], lengths[i])
             pos += lengths[i]
-    return found.tobytes()
+    return result.tobytes()
 
 
 def take_fixed(const uint8_t[::1] data not None, Py_ssize_t width, const int64_t[::1] numbers not None):
@@ -260,14 +260,14 @@ def take_fixed(const uint8_t[::1] data not None, Py_ssize_t width, const int64_t
     if width <= 0:
         fail(f"values of {width} bytes")
     count = data.shape[0] // width
-    found = np.empty(numbers.shape[0] * width, np.uint8)
+    result = np.empty(numbers.shape[0] * width, np.uint8)
     if numbers.shape[0]:
-        out = found
+        out = result
     for i in range(numbers.shape[0]):
         if not 0 <= numbers[i] < count:
             fail(f"there are {count} values, not {numbers[i] + 1}")
         memcpy(&out[i * width], &data[numbers[i] * width], width)
-    return found.tobytes()
+    return result.tobytes()
 
 
 def split_byte_arrays(const uint8_t[::1] data not None, const uint8_t[::1] valid not None):
@@ -289,12 +289,12 @@ def split_byte_arrays(const uint8_t[::1] data not None, const uint8_t[::1] valid
     cdef Py_ssize_t pos = 0, end = data.shape[0], total = 0, i
     cdef uint32_t length = 0
     cdef uint8_t[::1] out
-    cdef int32_t[::1] places
+    cdef int32_t[::1] ends
     if end > INT32_MAX:
         fail(f"{end} bytes of values")
-    offsets, found = np.empty(valid.shape[0] + 1, np.int32), np.empty(end, np.uint8)
-    places, out = offsets, found
-    places[0] = 0
+    offsets, values = np.empty(valid.shape[0] + 1, np.int32), np.empty(end, np.uint8)
+    ends, out = offsets, values
+    ends[0] = 0
     for i in range(valid.shape[0]):
         if valid[i]:
             if end - pos < 4:
@@ -306,24 +306,27 @@ def split_byte_arrays(const uint8_t[::1] data not None, const uint8_t[::1] valid
                 memcpy(&out[total], &data[pos + 4], length)
             pos += 4 + <Py_ssize_t>length
             total += length
-        places[i + 1] = <int32_t>total
+        ends[i + 1] = <int32_t>total
     if pos != end:
         fail(f"{end - pos} bytes are of no value")
-    return offsets, found[:total]
+    return offsets, values[:total]
 
 
-def find_equal(const uint8_t[::1] data not None, Py_ssize_t width, const int64_t[::1] numbers not None, list wanted not None):
-    """Find the plain-encoded values of a page that are, byte for byte, one of some others.
+def find_equal(
+    const uint8_t[::1] data not None, Py_ssize_t width, const int64_t[::1] numbers not None, list targets not None
+):
+    """Find the plain-encoded values of a page that are equal, byte for byte, to one of some targets.
 
     Parameters
     ----------
     width : bytes per value; 0 for length-prefixed byte arrays.
     numbers : positions of the values to compare, counted from 0, ascending.
-    wanted : bytes objects to search for.
+    targets : bytes objects to search for.
 
     Returns
     -------
-    (positions, which) : int64 arrays: positions in `numbers` of matching values, ascending; and the index in `wanted`.
+    (positions, target_indices) : int64 arrays: positions in `numbers` of matching values, ascending; and the index in
+        `targets` of each.
 
     Raises
     ------
@@ -331,20 +334,20 @@ def find_equal(const uint8_t[::1] data not None, Py_ssize_t width, const int64_t
         A position is past the end.
     """
     cdef Py_ssize_t pos = 0, end = data.shape[0], i, length = width, count = 0, value = 0
-    cdef Py_ssize_t num_wanted = len(wanted), one
+    cdef Py_ssize_t num_targets = len(targets), target
     cdef uint32_t prefix
     cdef const uint8_t* start = NULL
-    cdef int64_t[::1] places, which
+    cdef int64_t[::1] position_view, target_view
     cdef bytes text
-    addresses, sizes = np.empty(num_wanted, np.uintp), np.empty(num_wanted, np.int64)
+    addresses, sizes = np.empty(num_targets, np.uintp), np.empty(num_targets, np.int64)
     cdef uintptr_t[::1] texts = addresses
     cdef int64_t[::1] lengths = sizes
-    for one in range(num_wanted):
-        text = wanted[one]
-        texts[one] = <uintptr_t><const char*>text
-        lengths[one] = len(text)
-    found, of_which = np.empty(numbers.shape[0], np.int64), np.empty(numbers.shape[0], np.int64)
-    places, which = found, of_which
+    for target in range(num_targets):
+        text = targets[target]
+        texts[target] = <uintptr_t><const char*>text
+        lengths[target] = len(text)
+    positions, target_indices = np.empty(numbers.shape[0], np.int64), np.empty(numbers.shape[0], np.int64)
+    position_view, target_view = positions, target_indices
     require_ascending(numbers, MOST_VALUES)
     for i in range(numbers.shape[0]):
         if width:
@@ -361,9 +364,9 @@ def find_equal(const uint8_t[::1] data not None, Py_ssize_t width, const int64_t
             start = &data[0] + pos + 4
             pos += 4 + length
             value += 1
-        for one in range(num_wanted):
-            if lengths[one] == length and memcmp(start, <const void*>texts[one], length) == 0:
-                places[count], which[count] = i, one
+        for target in range(num_targets):
+            if lengths[target] == length and memcmp(start, <const void*>texts[target], length) == 0:
+                position_view[count], target_view[count] = i, target
                 count += 1
                 break
-    return found[:count], of_which[:count]
+    return positions[:count], target_indices[:count]

@@ -43,7 +43,7 @@ cdef class Cursor:
     cdef const uint8_t* data
     cdef Py_ssize_t pos
     cdef Py_ssize_t end
-    cdef Py_ssize_t left    # values that may still be made
+    cdef Py_ssize_t remaining  # values that may still be created
 
     def __cinit__(self, const uint8_t[::1] buffer not None, Py_ssize_t start=0, Py_ssize_t end=-1):
         if end < 0:
@@ -54,19 +54,19 @@ cdef class Cursor:
         self.data = &buffer[0] if buffer.shape[0] else NULL
         self.pos = start
         self.end = end
-        self.left = MAX_VALUES
+        self.remaining = MAX_VALUES
 
     cdef int fail(self, str problem) except -1:
         raise MalformedOrcError(f"metadata: {problem} at byte {self.pos} of {self.end}")
 
     cdef int need(self, uint64_t num_bytes) except -1:
         if num_bytes > <uint64_t>(self.end - self.pos):
-            self.fail(f"{num_bytes} bytes are announced, {self.end - self.pos} are left")
+            self.fail(f"{num_bytes} bytes are announced, {self.end - self.pos} remain")
         return 0
 
     cdef int count(self) except -1:
-        self.left -= 1
-        if self.left < 0:
+        self.remaining -= 1
+        if self.remaining < 0:
             self.fail(f"more than {MAX_VALUES} values")
         return 0
 
@@ -148,9 +148,9 @@ cdef class Cursor:
         if kind == MESSAGE:
             end = self.end
             self.end = start + length
-            found = self.message(inner, depth + 1)
+            nested = self.message(inner, depth + 1)
             self.end = end
-            return found
+            return nested
         self.pos += length
         return (start, start + length) if kind == SPAN else PyBytes_FromStringAndSize(
             <const char*>self.data + start, length)
@@ -159,7 +159,7 @@ cdef class Cursor:
         cdef int wire = 0, kind
         cdef int64_t number
         cdef Py_ssize_t end, outer
-        cdef dict found = {}
+        cdef dict values_by_name = {}
         if depth > MAX_DEPTH:
             self.fail(f"more than {MAX_DEPTH} levels of nesting")
         while self.pos < self.end:
@@ -170,7 +170,7 @@ cdef class Cursor:
                 continue
             name, kind, repeated, inner = described
             if repeated and kind < BYTES and wire == WIRE_BYTES:  # packed
-                values = found.setdefault(name, [])
+                values = values_by_name.setdefault(name, [])
                 end = self.length() + self.pos
                 outer = self.end
                 self.end = end
@@ -183,10 +183,10 @@ cdef class Cursor:
                 self.fail(f"field {number} ({name}) has wire type {wire}")
             value = self.value(kind, inner, depth)
             if repeated:
-                found.setdefault(name, []).append(value)
+                values_by_name.setdefault(name, []).append(value)
             else:
-                found[name] = value
-        return found
+                values_by_name[name] = value
+        return values_by_name
 
 
 def read_message(const uint8_t[::1] buffer not None, dict fields not None, Py_ssize_t start=0, Py_ssize_t end=-1):
@@ -231,9 +231,9 @@ def read_spans(const uint8_t[::1] buffer not None, int64_t number, Py_ssize_t st
             cursor.pos += length
             count += 1
         if not turn:
-            found = np.empty((count, 2), np.int64)
-            out = found
-    return found
+            spans = np.empty((count, 2), np.int64)
+            out = spans
+    return spans
 
 
 cdef Py_ssize_t _words(Cursor cursor, int wire, char* out) except -1:
@@ -241,7 +241,7 @@ cdef Py_ssize_t _words(Cursor cursor, int wire, char* out) except -1:
     cdef Py_ssize_t length = 8 if wire == WIRE_FIXED64 else cursor.length()
     cursor.need(length)
     if length % 8:
-        cursor.fail(f"{length} bytes are no words of 64 bits")
+        cursor.fail(f"{length} bytes are not 64-bit words")
     if out != NULL:
         memcpy(out, cursor.data + cursor.pos, length)
     cursor.pos += length

@@ -68,7 +68,7 @@ cdef class Cursor:
 
     cdef int need(self, uint64_t num_bytes) except -1:
         if num_bytes > <uint64_t>(self.end - self.pos):
-            self.fail(f"{num_bytes} bytes are announced, {self.end - self.pos} are left")
+            self.fail(f"{num_bytes} bytes are announced, {self.end - self.pos} remain")
         return 0
 
     cdef uint64_t varint(self) except? 0xFFFFFFFFFFFFFFFF:
@@ -207,11 +207,11 @@ cdef class Cursor:
             count = self.list_header(&element_type)
             return [self.value(element_type, depth + 1, True) for i in range(count)]
         if type == STRUCT:
-            found = {}
+            fields = {}
             field.id = 0
             while self.next_field(&field):
-                found[field.id] = self.value(field.type, depth + 1)
-            return found
+                fields[field.id] = self.value(field.type, depth + 1)
+            return fields
         self.skip(type, depth, element)
         if type == DOUBLE:
             return _struct.unpack("<d", PyBytes_FromStringAndSize(<const char*>self.data + start, 8))[0]
@@ -377,7 +377,7 @@ cdef inline bint _is_int(int type) noexcept nogil:
 
 
 cdef int _check_elements(Cursor cursor, const Field* field, int type) except -1:
-    """Fail if a known list declares another type of its elements than `type`.
+    """Fail if a list declares another type of its elements than `type`.
 
     Readers that are generated from the format's description ignore the declared type, and so find other fields after
     the list than readers that use it.
@@ -533,16 +533,16 @@ def index_footer(const uint8_t[::1] footer not None):
     cdef int element_type = 0
     row_groups.data = chunks.data = NULL
     row_groups.count = row_groups.room = chunks.count = chunks.room = 0
-    found = {}
+    positions = {}
     try:
         field.id = 0
         while cursor.next_field(&field):
-            if field.id == 4 and 4 in found:
+            if field.id == 4 and 4 in positions:
                 cursor.fail("the row groups are listed twice")
             if not _is_typed(&field):
-                cursor.skip(field.type, 1)  # no reader takes it for that field
+                cursor.skip(field.type, 1)  # every reader ignores it
                 continue
-            found[field.id] = cursor.pos
+            positions[field.id] = cursor.pos
             if field.id == 4:
                 count = cursor.list_header(&element_type)
                 if count and element_type != STRUCT:
@@ -554,13 +554,13 @@ def index_footer(const uint8_t[::1] footer not None):
                         error.row_group = i
                         raise
             elif field.id == 3:
-                found["num_rows"] = cursor.integer()
+                positions["num_rows"] = cursor.integer()
             else:
                 if field.id == 2 or field.id == 5:
                     _check_elements(cursor, &field, STRUCT)
                 cursor.skip(field.type, 1)
-        found["end"] = cursor.pos
-        return found, _to_array(&row_groups, ROW_GROUP_DTYPE), _to_array(&chunks, CHUNK_DTYPE)
+        positions["end"] = cursor.pos
+        return positions, _to_array(&row_groups, ROW_GROUP_DTYPE), _to_array(&chunks, CHUNK_DTYPE)
     finally:
         free(row_groups.data)
         free(chunks.data)
@@ -572,7 +572,7 @@ def read_value(const uint8_t[::1] footer not None, Py_ssize_t start, int type):
 
 
 cdef int _splice_meta(Cursor cursor, bytearray out, int64_t offset, int64_t length) except -1:
-    """Copy a ColumnMetaData from the cursor to `out` with fields 14 and 15 replaced (left out when `offset` < 0).
+    """Copy a ColumnMetaData from the cursor to `out` with fields 14 and 15 replaced (omitted when `offset` < 0).
 
     Every other field keeps its bytes. Only a header that encodes its id as the difference to a preceding field that has
     changed is rewritten, with the same id.
@@ -653,17 +653,17 @@ def read_page_locations(const uint8_t[::1] index not None, uint64_t limit):
     cdef int element_type = 0
     cdef int seen
     cdef int64_t[:, ::1] out
-    found = None
+    locations = None
     field.id = 0
     while cursor.next_field(&field):
-        if field.id != 1 or field.type != LIST or found is not None:
+        if field.id != 1 or field.type != LIST or locations is not None:
             cursor.skip(field.type, 1)
             continue
         count = cursor.list_header(&element_type)
         if count > limit or (count and element_type != STRUCT):
-            cursor.fail(f"{count} elements of type {element_type} are no list of pages")
-        found = np.zeros((count, 3), np.int64)
-        out = found
+            cursor.fail(f"{count} elements of type {element_type} are not a list of pages")
+        locations = np.zeros((count, 3), np.int64)
+        out = locations
         for i in range(count):
             inner.id = 0
             seen = 0
@@ -674,16 +674,16 @@ def read_page_locations(const uint8_t[::1] index not None, uint64_t limit):
                 else:
                     cursor.skip(inner.type, 3)
             if seen != 14:
-                cursor.fail("a page lacks its place, its size or its first row")
-    if found is None:
-        cursor.fail("there is no list of pages")
-    return found
+                cursor.fail("a page lacks its offset, its size or its first row")
+    if locations is None:
+        cursor.fail("the list of pages is missing")
+    return locations
 
 
 cdef struct Page:
     int64_t kind           # 0 data, 2 dictionary, 3 data of version 2
     int64_t header_bytes
-    int64_t size           # behind the header
+    int64_t size           # after the header
     int64_t num_values
     int64_t encoding
     int64_t unpacked       # size when decompressed
@@ -702,7 +702,7 @@ cdef int _read_page(Cursor cursor, Page* page) except -1:
     page.compressed = True
     field.id = 0
     while cursor.next_field(&field):
-        if 1 <= field.id <= 3 and field.type == I32:  # of another type it is none to Thrift's own readers either
+        if 1 <= field.id <= 3 and field.type == I32:  # Thrift's generated readers skip fields of another type, too
             value = cursor.integer()
             if field.id == 1:
                 page.kind = value
@@ -736,7 +736,7 @@ cdef int _read_page(Cursor cursor, Page* page) except -1:
             cursor.skip(field.type, 1)
     if not (page.kind == 0 and described == 5 or page.kind == 2 and described == 7
             or page.kind == 3 and described == 8):
-        cursor.fail(f"there is no page of type {page.kind}")
+        cursor.fail(f"pages of type {page.kind} do not exist")
     page.header_bytes = cursor.pos - start
     return 0
 
@@ -759,21 +759,21 @@ def pages_agree(
     const uint8_t[::1] heads not None, const int64_t[::1] lengths not None, const int64_t[::1] sizes not None,
     const int64_t[::1] counts not None
 ):
-    """Whether pages are data pages of so many bytes (header included) and values each.
+    """Return whether pages are data pages with the expected sizes (header included) and numbers of values.
 
     Parameters
     ----------
-    heads, lengths : what each page begins with, enough of it for its header, one behind the other; and their lengths.
+    heads, lengths : the first bytes of each page, at least its header, concatenated; and their lengths.
     sizes, counts : bytes and values of each page.
     """
     cdef Cursor cursor = Cursor(heads)
-    cdef Py_ssize_t whole = cursor.end, at = 0, i
+    cdef Py_ssize_t total = cursor.end, at = 0, i
     cdef Page page
     if not lengths.shape[0] == sizes.shape[0] == counts.shape[0]:
         raise ValueError("lengths, sizes and counts must be of one length")
     for i in range(lengths.shape[0]):
-        if not 0 <= lengths[i] <= whole - at:
-            raise ValueError("the lengths reach behind the bytes")
+        if not 0 <= lengths[i] <= total - at:
+            raise ValueError("the lengths exceed the bytes")
         cursor.pos, cursor.end = at, at + lengths[i]
         at += lengths[i]
         try:

@@ -1,4 +1,8 @@
-"""ORC files: Bloom filters and statistics of all writers."""
+"""ORC files: Bloom filters and statistics of all writers.
+
+`metadata` comes first, then `filters`, `indexes` and `reader`, then `values`, and `verify` and `survey` build on all of
+these.
+"""
 
 from .filters.filter import OrcFilter
 from .filters.hashes import hash_values as keying

@@ -1,6 +1,7 @@
-"""Predicates: one tree (`tree`), three notations (`parse.sql`, `parse.dnf`, `parse.arrow`) and two evaluators.
+"""Predicates: one tree, three notations that are parsed to it, and two evaluators.
 
-`row_filter` selects the matching rows of a table; `pruning` decides from statistics which row groups can match.
+`literal` is below `tree`, and `parse` and `comparison` build on it; then `row_filter` selects the matching rows of a
+table, and `pruning` decides from `statistics` which row groups can match.
 """
 
 from __future__ import annotations

@@ -371,17 +371,17 @@ class PruningPredicate:
             self._rule_out(verdicts, other, f"{name} has no other value", "range")
 
     def _get_values(self, leaf: Leaf, column: PruningStatisticsArray) -> _Values:
-        key = (id(leaf), column.column_type, column.keying)
+        key = (id(leaf), column.column_type, column.hash_values)
         if key not in self._values:  # threads that arrive here together all use the same values
-            self._values.setdefault(key, self._coerce(leaf, column.column_type, column.keying))
+            self._values.setdefault(key, self._coerce(leaf, column.column_type, column.hash_values))
         return self._values[key]
 
-    def _coerce(self, leaf: Leaf, column_type: ColumnType, keying: KeyHasher) -> _Values:
+    def _coerce(self, leaf: Leaf, column_type: ColumnType, hash_values: KeyHasher) -> _Values:
         values, unknown = coerce_all(leaf.literals, column_type, self._timezone)
         in_order = make_domain_array(values, column_type)
         if unknown is not None or not column_type.hashable:
             return _Values(values, np.empty(0, np.uint64), np.zeros(len(values) + 1, np.intp), unknown, in_order)
-        return _Values(values, *keying(values, column_type), None, in_order)
+        return _Values(values, *hash_values(values, column_type), None, in_order)
 
 
 def _find_beyond(column: PruningStatisticsArray, operator: str, limit: Domain) -> NDArray[np.bool_]:

@@ -62,7 +62,7 @@ class PruningStatisticsArray:
     filtered : bool, whether there is a Bloom filter to probe.
     doubts : why statistics or filters cannot be used, or None, for each container; empty if all can be used.
     holds : how these values relate to the column that the predicate names.
-    keying : computes the keys of values in the filters; the same function object for all filters of one kind.
+    hash_values : computes the keys of values in the filters; the same function object for all filters of one kind.
     """
 
     column_type: ColumnType
@@ -75,14 +75,14 @@ class PruningStatisticsArray:
     filtered: NDArray[np.bool_]
     doubts: tuple[str | None, ...] = ()
     holds: ColumnShape = ColumnShape.VALUES
-    keying: KeyHasher = hash_all
+    hash_values: KeyHasher = hash_all
 
     def __len__(self) -> int:
         return len(self.has_values)
 
     @classmethod
     def of(
-        cls, column_type: ColumnType, statistics: Sequence[PruningStatistics], keying: KeyHasher = hash_all
+        cls, column_type: ColumnType, statistics: Sequence[PruningStatistics], hash_values: KeyHasher = hash_all
     ) -> PruningStatisticsArray:
         """Make an array from the statistics of single containers."""
         low, high = [entry.low for entry in statistics], [entry.high for entry in statistics]
@@ -97,7 +97,7 @@ class PruningStatisticsArray:
             np.array([value is not None for value in high], np.bool_),
             np.array([entry.filtered for entry in statistics], np.bool_),
             doubts if any(doubts) else (),
-            keying=keying,
+            hash_values=hash_values,
         )
 
     @classmethod
@@ -119,7 +119,7 @@ class PruningStatisticsArray:
             np.concatenate([part.high_known for part in parts]),
             np.concatenate([part.filtered for part in parts]),
             tuple(doubts),
-            keying=parts[0].keying,
+            hash_values=parts[0].hash_values,
         )
 
     def at(self, positions: NDArray[np.intp]) -> PruningStatisticsArray:
@@ -136,7 +136,7 @@ class PruningStatisticsArray:
             self.filtered[positions],
             doubts,
             self.holds,
-            self.keying,
+            self.hash_values,
         )
 
     def holding(self, shape: ColumnShape) -> PruningStatisticsArray:

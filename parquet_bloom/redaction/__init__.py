@@ -1,7 +1,8 @@
-"""Remove secrets from all text that leaves the package: errors, logs, reports, and the output of the command line.
+"""Removal of secrets from all text that leaves the package: errors, logs, reports, and output of commands.
 
-Such text may come from libraries, which print the URLs, options and responses they had. `forms` and `values` know the
-secrets, `texts` hides them in text, and `exceptions` in chains of exceptions.
+Such text may come from libraries, which print the URLs, options and responses they had. `forms` finds secrets by their
+form, `values` builds on it and remembers them by value, `texts` hides both in text, and `exceptions` in chains of
+exceptions.
 """
 
 from .exceptions import LibraryError, without_secrets

@@ -1,1 +1,5 @@
-"""Scan files for a predicate: plan which files and row groups can contain a match, and read the rows that match."""
+"""Scans of files for a predicate: plan which files and row groups can match, and read the rows that match.
+
+`model` is the plan as data, `evaluate` and `read` build on it, then `engines` and `html`, then `report`, and `api` has
+the public functions; `advise` builds on `model` alone.
+"""

@@ -1,4 +1,8 @@
-"""The package's functions on Spark: embed on the executors, and read only the files and row groups that can match."""
+"""The package's functions on Spark: embed on the executors, and read only the files and row groups that can match.
+
+`session` comes first, then `condition`, `partitions` and `jobs`, then `scan`, `arrow`, `plan` and `source`; the public
+functions, one module each, build on these.
+"""
 
 from .advise import advise
 from .build_index import build_index

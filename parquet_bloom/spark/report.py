@@ -151,7 +151,7 @@ class EmbedJobReport(_JobReport[FileResult]):
 
     @property
     def ok(self) -> bool:
-        """Whether no file failed; failed files are unchanged."""
+        """Return whether no file failed; failed files are unchanged."""
         return not self.failures
 
     @property
@@ -197,7 +197,7 @@ class VerifyJobReport(_JobReport[FileVerdict]):
 
     @property
     def ok(self) -> bool:
-        """Whether every file could be read and all filters are correct."""
+        """Return whether every file could be read and all filters are correct."""
         return not self.bad and not self.failures
 
     @property

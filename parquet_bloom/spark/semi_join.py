@@ -132,5 +132,5 @@ def _collect_keys(keys: DataFrame, name: str, field: Field, max_keys: int) -> li
 
 
 def _is_comparable(one: DataType, other: DataType) -> bool:
-    """Whether a join compares the two types value by value."""
+    """Return whether a join compares the two types value by value."""
     return one == other or (isinstance(one, _INTEGER_TYPES) and isinstance(other, _INTEGER_TYPES))

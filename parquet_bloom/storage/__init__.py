@@ -1,7 +1,8 @@
-"""File access for the whole package: ranged reads, listings, and atomic replacement of files.
+"""File access for the whole package, which no other part does: ranged reads, listings, and atomic replacement.
 
-No other part of the package opens files. `local/`, `filesystems/` and `objects/` implement reading and writing for the
-local disk, pyarrow and fsspec file systems, and object stores; `listing`, `open` and `folder/` build on these.
+`source` and `rewrite` are the interfaces, `local`, `filesystems` and `objects` implement them for the local disk,
+pyarrow and fsspec file systems, and object stores, and `listing`, `open`, `spill`, `sqlite_store` and `folder` build on
+these.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class Source(ABC):
     def gather(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Read many ranges into one array, one after the other in the given order.
 
-        On the local file system the kernel is told about all ranges before the first one is waited for. Elsewhere
+        On the local file system all ranges are announced to the kernel before any read waits. Elsewhere
         nearby ranges are read in one request, with up to `coalesce.PARALLEL_REQUESTS` requests at a time.
 
         Parameters

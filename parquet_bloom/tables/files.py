@@ -49,15 +49,15 @@ class TableFiles:
         files: a value found in such a file may be deleted, but a value that is not found is absent.
     columns : {name in the table: name in the files}, dotted for fields of structs. Columns whose name in the files is
         uncertain are left out, such as Iceberg columns that were ever renamed.
-    ids : {name in the table: field id that the column has in the files}; see `leaf_of`.
+    ids : {name in the table: field id of the column in the files}; see `leaf_of`.
     unnumbered : whether files without any field ids are read by the columns' names.
     partitions : names of columns that files may lack, as folder names or the table's metadata give their values.
     outside : whether files outside of the root were accepted.
     deletes : paths of files of which rows may have been deleted. For Delta all files, where the table has the feature
         of deletion vectors: to find out which files have one, deltalake would read the vectors, from wherever the log
         says that they are. For Iceberg the files with delete files.
-    told : {path: {column: value}}, the values of identity partition columns by an Iceberg table's metadata; folder
-        names mean nothing there. None for Delta, whose folder names give the values.
+    partition_values : {path: {column: value}}, the values of identity partition columns by an Iceberg table's metadata;
+        folder names mean nothing there. None for Delta, whose folder names give the values.
     """
 
     kind: str
@@ -71,7 +71,7 @@ class TableFiles:
     partitions: tuple[str, ...] = ()
     outside: bool = False
     deletes: frozenset[str] = frozenset()
-    told: Mapping[str, Mapping[str, Any]] | None = None
+    partition_values: Mapping[str, Mapping[str, Any]] | None = None
 
     def leaf_of(self, column: str, leaves: Sequence[Leaf], path: str | None = None) -> Leaf:
         """Return the leaf of one of the table's files that is a column of the table.
@@ -240,7 +240,7 @@ def iceberg_files(
         unnumbered,
         outside=outside,
         deletes=deleted_from,
-        told=partition_values,
+        partition_values=partition_values,
     )
 
 

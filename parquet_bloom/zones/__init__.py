@@ -1,4 +1,8 @@
-"""Zone indexes: a Bloom filter for every few thousand rows, in the schema of Lance's index."""
+"""Zone indexes: a Bloom filter for every few thousand rows, in the schema of Lance's index.
+
+`hashes`, `sizing` and `schema` come first, then `filters`, `collect` and `manifest`, then `packed`, `index` and
+`write`, then `containers`, and `open` and `build` last.
+"""
 
 from .build import build
 from .filters import lance_filter

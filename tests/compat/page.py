@@ -11,13 +11,13 @@ from .matrix import Cell, Matrix
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
 BEGIN, END = "<!-- made by tools/compatibility.py: begin -->", "<!-- made by tools/compatibility.py: end -->"
-OURS = "parquet_bloom "  # how our release's title begins
-AS_WRITTEN = "as we write them"
+OURS = "parquet_bloom "  # prefix of the title of our release
+AS_WRITTEN = "as `embed` writes them"
 
-# What releases lose to everybody's filters, pyarrow's own as well: (how their titles begin, type). Decimals in fixed
-# bytes are found there only where they have 16 of them.
+# Releases that lose rows to the filters of every writer, pyarrow's own included: (prefix of the title, type). They find
+# decimals in fixed-length byte arrays only if these have 16 bytes.
 TO_EVERYBODY = [("DataFusion 43.", "decimal FLBA"), ("DataFusion 48.", "decimal FLBA")]
-# What is wrong with filters of others' own: parquet-java writes some for booleans, and puts nothing in.
+# A problem of other writers' filters: parquet-java writes filters for booleans, and inserts no value.
 NO_FAULT_OF_OURS = re.compile(r"Spark .*-own-.*: no bit is set, yet the column chunk may hold values")
 
 
@@ -29,25 +29,25 @@ def put(text: str, page: Path = PAGE) -> None:
 
 
 def made(page: Path = PAGE) -> str:
-    """What stands between the markers."""
+    """Return the text between the markers."""
     return page.read_text("utf-8").split(BEGIN)[1].split(END)[0].strip()
 
 
 HEADS = (
     "Rows lost",
-    "Who asks filters",
-    "Older releases read files with our filters",
-    "Files by older releases",
-    "Who asks filters, older releases",
-    "Large filters over a network",
-    "Rows that engines lose",
-    "What was left out",
-    "What `verify` says of these files",
+    "Use of filters by readers",
+    "Rows lost by older releases in files with our filters",
+    "Rows lost in files by older releases",
+    "Use of filters by older releases",
+    "Rows lost with large filters over a network",
+    "Lost rows by file and type",
+    "Not measured",
+    "Problems that `verify` reports in these files",
 )
 
 
 def tables(current: Matrix, old: Matrix, date: str) -> str:
-    """Everything that a run found, as Markdown."""
+    """Return all results of a run, as Markdown."""
     notes = [f"- {note}" for note in dict.fromkeys(current.notes + old.notes)]
     problems = [f"- {problem}" for problem in current.problems + old.problems]
     bodies = (
@@ -68,33 +68,33 @@ def tables(current: Matrix, old: Matrix, date: str) -> str:
 
 
 def totals(*matrices: Matrix) -> str:
-    """The figures that all is about."""
+    """Return the totals: values queried, rows lost, and files verified."""
     cells = [cell for matrix in matrices for cell in matrix.sorted()]
     written = [cell for cell in cells if as_written(cell)]
     by_us = [cell for cell in cells if cell.reader.startswith(OURS)]
     checked = sum(len(matrix.checked) for matrix in matrices)
     theirs = sum(lost_to_everybody(cell) for cell in written)
-    beside = f" (and {theirs} by releases that lose them to everybody's filters: see below)" if theirs else ""
+    beside = f" (and {theirs} by releases that lose rows to the filters of every writer: see below)" if theirs else ""
     return (
-        f"{len(cells):,} cells, {_asked(cells)} values asked for. Files with our filters {AS_WRITTEN}: "
+        f"{len(cells):,} cells, {_asked(cells)} values queried. Files with our filters, {AS_WRITTEN}: "
         f"{_asked(written)} values, **{_lost(written) - theirs} rows lost**{beside}. "
-        f"Read by us, whoever made the filters: {_asked(by_us)} values, **{_lost(by_us)} rows lost**; "
+        f"Read by parquet_bloom, with the filters of any writer: {_asked(by_us)} values, **{_lost(by_us)} rows lost**; "
         f"{checked:,} files opened and verified"
     )
 
 
 def as_written(cell: Cell) -> bool:
-    """Whether the cell's files are what `embed` makes."""
+    """Return whether the cell's files are as `embed` writes them."""
     return cell.filters == "ours" and cell.length
 
 
 def lost_to_everybody(cell: Cell) -> int:
-    """Of the rows that a cell lost those of TO_EVERYBODY."""
+    """Return how many of the rows that a cell lost are due to TO_EVERYBODY."""
     return sum(cell.losing[title] for reader, title in TO_EVERYBODY if cell.reader.startswith(reader))
 
 
 def failures(*matrices: Matrix) -> list[str]:
-    """What must not be: rows lost by filters that are ours, or by our reading; one line each."""
+    """Return the failures, one line each: rows lost with our filters, or by our reader."""
     found = [problem for matrix in matrices for problem in matrix.problems if not NO_FAULT_OF_OURS.fullmatch(problem)]
     for cell in (cell for matrix in matrices for cell in matrix.sorted()):
         ours = cell.reader.startswith(OURS)
@@ -110,7 +110,7 @@ def kind(cell: Cell) -> str:
 
 
 def figures(cell: Cell) -> str:
-    """`rows lost / values asked for`, and what else went wrong."""
+    """Return `rows lost / values queried`, and other problems."""
     text = f"{cell.lost:,} / {cell.asked:,}"
     if cell.lost:
         text = f"**{text}**"
@@ -135,7 +135,7 @@ def markdown(head: list[str], rows: Iterable[list[str]]) -> str:
 
 
 def _grid(cells: list[Cell], down: Callable[[Cell], tuple[str, ...]], head: list[str]) -> str:
-    """A table with a column for each reader."""
+    """Return a table with a column for each reader."""
     readers = list(dict.fromkeys(cell.reader for cell in cells))
     rows: dict[tuple[str, ...], dict[str, str]] = {}
     for cell in cells:
@@ -147,7 +147,7 @@ def _grid(cells: list[Cell], down: Callable[[Cell], tuple[str, ...]], head: list
 
 
 def lost(matrix: Matrix) -> list[str]:
-    """A table for each writer."""
+    """Return a table for each writer."""
     cells = list(matrix.sorted())
     found = []
     for writer in dict.fromkeys(cell.writer for cell in cells):
@@ -160,7 +160,7 @@ def lost(matrix: Matrix) -> list[str]:
 
 
 def asking(matrix: Matrix, chosen: Callable[[str], bool] = lambda reader: True) -> list[str]:
-    """Who asks our filters, type by type: a row vanished when the filters denied everything."""
+    """Return which readers use our filters, by type: a row was missing when the filters denied everything."""
     cells = [cell for cell in matrix.sorted() if cell.filters == "ours" and chosen(cell.reader)]
     readers = list(dict.fromkeys(cell.reader for cell in cells))
     types = sorted({title for reader, title in matrix.tried if reader in readers}, key=_type_order)
@@ -169,13 +169,13 @@ def asking(matrix: Matrix, chosen: Callable[[str], bool] = lambda reader: True) 
 
 
 def _type_order(title: str) -> tuple[int, str]:
-    """Numbers by their width, and all else by its name."""
+    """Sort integers by their width, and other types by name."""
     width = re.search(r"(?<=int)\d+$", title)
     return (int(width[0]) if width else 1000, title)
 
 
 def older_asking(matrix: Matrix) -> list[str]:
-    """A table for each engine."""
+    """Return a table for each engine."""
     engines = list(dict.fromkeys(title.split()[0] for title in matrix.order))
     return [
         table
@@ -191,18 +191,18 @@ def _asks(cells: list[Cell], matrix: Matrix, reader: str, title: str) -> str:
             found[cell.length, cell.power] = True
     if not found:
         tried = (reader, title) in matrix.tried
-        return "fails" if tried and (reader, title) in matrix.unread else "not tried" if tried else "-"
+        return "fails" if tried and (reader, title) in matrix.unread else "not tested" if tried else "-"
     if len(set(found.values())) == 1:
-        return "asks" if all(found.values()) else "no"
+        return "used" if all(found.values()) else "not used"
     if all(asked == power for (_, power), asked in found.items()):
-        return "asks, powers of two"
+        return "used if power of two"
     if all(asked == length for (length, _), asked in found.items()):
-        return "asks, with length"
-    return "asks some"
+        return "used if length"
+    return "used in part"
 
 
 def older_readers(matrix: Matrix) -> list[str]:
-    """Today's files, read by older releases."""
+    """Return the table of files of the current release, read by older releases."""
     cells = [cell for cell in matrix.sorted() if cell.filters == "ours" and cell.writer != cell.reader]
     writer = _shared_writer(matrix)
     cells = [cell for cell in cells if cell.writer == writer and cell.reader in matrix.order]
@@ -217,35 +217,35 @@ def older_readers(matrix: Matrix) -> list[str]:
 
 
 def older_writers(matrix: Matrix) -> list[str]:
-    """Older releases' files with their filters and with ours: read by themselves, by today's release and by us."""
+    """Return the table of older releases' files, read by themselves, by the current release and by parquet_bloom."""
     cells = list(matrix.sorted())
     own = [cell for cell in cells if cell.writer != _shared_writer(matrix)]
     rows: dict[tuple[str, str], list[str]] = {}
     for cell in own:
         row = rows.setdefault((cell.writer, kind(cell)), ["-"] * 3)
-        place = 0 if cell.reader.startswith(OURS) else 1 if cell.reader == cell.writer else 2
-        row[place] = figures(cell)
-    head = ["writer", "filters", "parquet_bloom", "itself", "its release of today"]
+        position = 0 if cell.reader.startswith(OURS) else 1 if cell.reader == cell.writer else 2
+        row[position] = figures(cell)
+    head = ["writer", "filters", "parquet_bloom", "itself", "current release"]
     return [markdown(head, ([*title, *found] for title, found in rows.items()))] if rows else []
 
 
 def _shared_writer(matrix: Matrix) -> str:
-    """Today's writer, whose files all older releases read."""
+    """Return the current writer, whose files all older releases read."""
     return next((cell.writer for cell in matrix.sorted() if cell.writer not in matrix.order), "")
 
 
 def from_afar(matrices: Iterable[Matrix]) -> list[str]:
-    """Who loses rows where streams give fewer bytes at a time than they are asked for."""
+    """Return the table of rows lost where streams return fewer bytes than requested."""
     rows = []
     for matrix in matrices:
         for reader in sorted(matrix.far):
-            told = (tuple(matrix.far[reader][kind]) for kind in far.KINDS)
-            rows.append([reader, *(f"**{lost} / {count}**" if lost else f"{lost} / {count}" for lost, count in told)])
+            counts = (tuple(matrix.far[reader][kind]) for kind in far.KINDS)
+            rows.append([reader, *(f"**{lost} / {count}**" if lost else f"{lost} / {count}" for lost, count in counts)])
     return [markdown(["reader", *far.KINDS], rows)] if rows else []
 
 
 def losses(matrices: Iterable[Matrix]) -> list[str]:
-    """Each reader that loses rows: of which files and types."""
+    """Return the table of readers that lose rows, with the files and types."""
     rows = []
     for cell in (cell for matrix in matrices for cell in matrix.sorted() if cell.lost):
         types = ", ".join(f"{title} {rows_lost}" for title, rows_lost in sorted(cell.losing.items()))
@@ -254,6 +254,6 @@ def losses(matrices: Iterable[Matrix]) -> list[str]:
 
 
 def versions(text: str) -> set[str]:
-    """The releases that a table's head or rows name."""
+    """Return the releases named in a table."""
     engines = r"parquet_bloom|Arrow C\+\+|pyarrow|DuckDB|DataFusion|Spark|ClickHouse|polars"
     return set(re.findall(rf"(?:{engines}) \d[\d.]*\d", text))

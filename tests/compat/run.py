@@ -76,7 +76,7 @@ class Run:
             try:
                 made = self._written(engine, worker, folder, name, part)
             except WorkerError as error:
-                self.note(f"writes no {name} file: {error}")
+                self.note(f"cannot write a {name} file: {error}")
                 continue
             self.matrix.check(worker.title, made)
             yield made
@@ -113,7 +113,7 @@ class Run:
             try:
                 found.add(title, made, reader)
             except (OSError, EOFError, WorkerError) as error:
-                self.note(f"{reader.title} broke off at the file {made.name} of {title}: {error}")
+                self.note(f"{reader.title} failed at the file {made.name} of {title}: {error}")
                 return
             with LOCK:
                 self.matrix.merge(found)
@@ -160,7 +160,7 @@ class Run:
             with far.served(self.folder / worker.title.replace(" ", "-") / "far") as url:
                 found = far.lost(worker, url)
         except WorkerError as error:
-            self.note(f"reads nothing over WebHDFS: {error}")
+            self.note(f"cannot read over WebHDFS: {error}")
             return
         with LOCK:
             self.matrix.far[worker.title] = found

@@ -142,7 +142,7 @@ def test_the_page_was_made_by_the_program():
     for engine in ("parquet_bloom", "pyarrow", "DuckDB", "DataFusion", "Spark", "ClickHouse", "polars"):
         assert any(title.startswith(f"{engine} ") for title in named), engine
     assert sum(title.startswith("Spark ") for title in named) >= 4
-    afar = made.split("### Large filters over a network")[1].split("###")[0]
+    afar = made.split("### Rows lost with large filters over a network")[1].split("###")[0]
     assert re.search(r"parquet-java 1\.15\.2\) \| 0 / \d+ \| \*\*\d+ / \d+\*\* \|", afar)  # lost without lengths alone
 
 

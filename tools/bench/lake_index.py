@@ -111,7 +111,7 @@ def as_the_original(part: Path, reader: Any, keys: list[int]) -> list[float]:
         out = np.empty(1 << 20, np.uint32)
         seconds = []
         hashes = np.asarray(hash_keys(keys_of(pa.array(keys))))
-        prints, *rows = reader.layout.places(hashes)
+        prints, *rows = reader.layout.locate(hashes)
         for at in range(len(keys)):
             started = time.perf_counter()
             for row in rows:

@@ -1,4 +1,5 @@
-"""Options that several commands share, and their completion.
+"""Options that many commands share, and their completion by the shell.
 
-`paths`, `predicate` and `column_completion` build on `common`.
+`paths` and `column_completion` come first, `common` builds on `column_completion`, and `predicate` on `common` and
+`paths`.
 """

@@ -1,4 +1,5 @@
 """Output of commands: tables, JSON, and rows in several formats.
 
-`values` formats single values, `table` and `formats` rows; `output` chooses the stream.
+`values` formats single values and `table` lays out rows, `formats` and `orc_rows` build on `table`, and `output`, which
+chooses the stream, on `formats`; `row_files` writes rows to files.
 """

@@ -1,1 +1,4 @@
-"""Run a command over many files: in parallel, with progress, and with atomic rewrites."""
+"""Runs of a command over many files: in parallel, with progress, and with atomic rewrites.
+
+`rewrite` builds on `parallel`.
+"""

@@ -1,4 +1,4 @@
 """Split-block Bloom filters: sizes, variants, inserting, testing, and counting distinct hashes.
 
-`blocks` and `sbbf` build on `core.block` and `scalar`; `distinct` builds on `buckets` and `memory`.
+`sbbf` builds on `scalar` and `memory`, `distinct` on `buckets`, and `blocks`, `sizing` and `variants` are independent.
 """

@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 import numpy as np
 
-from ..block cimport block_check, block_of, num_blocks_of
+from ..block cimport block_check, block_index, count_blocks
 
 
 def locate_blocks(const int64_t[::1] num_bytes not None, const uint64_t[::1] hashes not None):
@@ -28,11 +28,11 @@ def locate_blocks(const int64_t[::1] num_bytes not None, const uint64_t[::1] has
     cdef Py_ssize_t i, j
     cdef uint64_t num_blocks
     out = np.empty((num_bytes.shape[0], hashes.shape[0]), dtype=np.int64)
-    cdef int64_t[:, ::1] places = out
+    cdef int64_t[:, ::1] offsets = out
     for i in range(num_bytes.shape[0]):
-        num_blocks = num_blocks_of(num_bytes[i])
+        num_blocks = count_blocks(num_bytes[i])
         for j in range(hashes.shape[0]):
-            places[i, j] = 32 * <int64_t>block_of(hashes[j], num_blocks)
+            offsets[i, j] = 32 * <int64_t>block_index(hashes[j], num_blocks)
     return out
 
 
@@ -61,10 +61,10 @@ def check_blocks(
     if blocks.shape[1] != 32 or numbers.shape[1] != num_hashes:
         raise ValueError("blocks have 32 bytes, and numbers a column a hash")
     out = np.empty((numbers.shape[0], num_hashes), dtype=np.bool_)
-    cdef uint8_t[:, ::1] found = out.view(np.uint8)
+    cdef uint8_t[:, ::1] results = out.view(np.uint8)
     for i in range(numbers.shape[0]):
         for j in range(num_hashes):
             if not 0 <= numbers[i, j] < blocks.shape[0]:
-                raise ValueError(f"there is no block {numbers[i, j]} among {blocks.shape[0]}")
-            found[i, j] = block_check(&blocks[numbers[i, j], 0], <uint32_t>hashes[j])
+                raise ValueError(f"block {numbers[i, j]} is out of range: there are {blocks.shape[0]}")
+            results[i, j] = block_check(&blocks[numbers[i, j], 0], <uint32_t>hashes[j])
     return out

@@ -82,7 +82,7 @@ cdef inline uint64_t num_hashes(const Buckets* buckets) noexcept nogil:
     return total
 
 
-cdef inline uint64_t place_of(uint64_t h, uint64_t factor) noexcept nogil:
+cdef inline uint64_t scatter(uint64_t h, uint64_t factor) noexcept nogil:
     """Return the number whose upper bits are a hash's bucket, and the next ones its slot."""
     if factor:
         h *= factor
@@ -90,11 +90,11 @@ cdef inline uint64_t place_of(uint64_t h, uint64_t factor) noexcept nogil:
     return h
 
 
-cdef inline size_t bucket_of(uint64_t h, uint64_t factor, int bits) noexcept nogil:
-    return <size_t>(place_of(h, factor) >> 1 >> (63 - bits))  # in two steps, as a shift by 64 is undefined
+cdef inline size_t bucket_index(uint64_t h, uint64_t factor, int bits) noexcept nogil:
+    return <size_t>(scatter(h, factor) >> 1 >> (63 - bits))  # in two steps, as a shift by 64 is undefined
 
 
-cdef inline Py_ssize_t deal_out_by(
+cdef inline Py_ssize_t distribute_by(
     Buckets* buckets, const uint64_t* hashes, Py_ssize_t n, uint64_t factor
 ) noexcept nogil:
     cdef uint64_t* first = buckets.hashes
@@ -105,7 +105,7 @@ cdef inline Py_ssize_t deal_out_by(
     cdef uint64_t count
     cdef Py_ssize_t i
     for i in range(n):
-        bucket = bucket_of(hashes[i], factor, bits)
+        bucket = bucket_index(hashes[i], factor, bits)
         count = counts[bucket]
         if count == capacity:
             return i
@@ -114,10 +114,10 @@ cdef inline Py_ssize_t deal_out_by(
     return n
 
 
-cdef inline Py_ssize_t deal_out(Buckets* buckets, const uint64_t* hashes, Py_ssize_t n) noexcept nogil:
+cdef inline Py_ssize_t distribute(Buckets* buckets, const uint64_t* hashes, Py_ssize_t n) noexcept nogil:
     """Put hashes into their buckets until a bucket is full; return the number of hashes put."""
     # Two loops, so that the usual one does not test the factor.
-    return deal_out_by(buckets, hashes, n, buckets.factor) if buckets.factor else deal_out_by(buckets, hashes, n, 0)
+    return distribute_by(buckets, hashes, n, buckets.factor) if buckets.factor else distribute_by(buckets, hashes, n, 0)
 
 
 cdef inline bint settle_by(Buckets* buckets, size_t bucket, uint64_t factor) noexcept nogil:
@@ -128,27 +128,27 @@ cdef inline bint settle_by(Buckets* buckets, size_t bucket, uint64_t factor) noe
     cdef int shift = 64 - buckets.bits - bits
     cdef uint64_t last = (<uint64_t>1 << bits) - 1
     cdef Py_ssize_t patience = PATIENCE * count
-    cdef Py_ssize_t kept = 0
+    cdef Py_ssize_t num_kept = 0
     cdef Py_ssize_t i
     cdef uint64_t h, slot
     memset(slots, 0, <size_t>2 << bits)
     for i in range(count):
         h = hashes[i]
-        slot = (place_of(h, factor) >> shift) & last
+        slot = (scatter(h, factor) >> shift) & last
         while slots[slot] != 0:
             if hashes[slots[slot] - 1] == h:
                 break
             slot = (slot + 1) & last
             patience -= 1
             if patience < 0 and factor == 0:
-                memmove(hashes + kept, hashes + i, 8 * <size_t>(count - i))
-                buckets.counts[bucket] = <uint32_t>(kept + count - i)
+                memmove(hashes + num_kept, hashes + i, 8 * <size_t>(count - i))
+                buckets.counts[bucket] = <uint32_t>(num_kept + count - i)
                 return False
         else:
-            hashes[kept] = h
-            kept += 1
-            slots[slot] = <uint16_t>kept
-    buckets.counts[bucket] = <uint32_t>kept
+            hashes[num_kept] = h
+            num_kept += 1
+            slots[slot] = <uint16_t>num_kept
+    buckets.counts[bucket] = <uint32_t>num_kept
     return True
 
 
@@ -192,10 +192,10 @@ cdef inline Poured pour(Buckets* buckets, const uint64_t* hashes, Py_ssize_t n) 
     cdef Py_ssize_t done = 0
     cdef size_t bucket
     while True:
-        done += deal_out(buckets, hashes + done, n - done)
+        done += distribute(buckets, hashes + done, n - done)
         if done == n:
             return ALL_IN
-        bucket = bucket_of(hashes[done], buckets.factor, buckets.bits)
+        bucket = bucket_index(hashes[done], buckets.factor, buckets.bits)
         if not settle(buckets, bucket):
             return CROWDED
         if 2 * buckets.counts[bucket] > buckets.capacity:
@@ -207,7 +207,7 @@ cdef inline bint is_lopsided(const Buckets* buckets) noexcept nogil:
     return not buckets.factor and 4 * num_hashes(buckets) < buckets.capacity << buckets.bits
 
 
-cdef inline bint deal_anew(
+cdef inline bint redistribute(
     Buckets* buckets, Buckets* spare, uint64_t room, uint64_t factor, uint64_t mixing
 ) noexcept nogil:
     """Move all hashes to other buckets, mixed by `factor`, or by `mixing` if they are too uneven otherwise.

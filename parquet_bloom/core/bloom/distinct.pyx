@@ -9,8 +9,8 @@ from libc.string cimport memcpy, memset
 import numpy as np
 
 from .buckets cimport (
-    Buckets, bucket_at, bucket_of, deal_anew, deal_out, forget, free_buckets, is_lopsided, make_buckets, num_buckets,
-    num_hashes, settle
+    Buckets, bucket_at, bucket_index, distribute, forget, free_buckets, is_lopsided, make_buckets, num_buckets,
+    num_hashes, redistribute, settle
 )
 
 from ..dispatch import kernels
@@ -102,7 +102,7 @@ cdef class HashSet:
 
     cdef bint _mix(self) noexcept nogil:
         """Give up the order of the buckets; return False if there is no memory."""
-        return deal_anew(&self.buckets, &self.spare, self.buckets.room, FACTOR, FACTOR)
+        return redistribute(&self.buckets, &self.spare, self.buckets.room, FACTOR, FACTOR)
 
     cdef bint _make_room(self, size_t bucket) noexcept nogil:
         """Make room in a full bucket; return False if there is no memory."""
@@ -111,11 +111,11 @@ cdef class HashSet:
         if 2 * self.buckets.counts[bucket] <= self.buckets.capacity:
             return True
         if self.buckets.room < self.expected:
-            return deal_anew(&self.buckets, &self.spare, self.expected, self.buckets.factor, FACTOR)
+            return redistribute(&self.buckets, &self.spare, self.expected, self.buckets.factor, FACTOR)
         # One full bucket, and little in the others?
         if is_lopsided(&self.buckets):
             return self._mix()
-        return deal_anew(&self.buckets, &self.spare, 4 * self.buckets.room, self.buckets.factor, FACTOR)
+        return redistribute(&self.buckets, &self.spare, 4 * self.buckets.room, self.buckets.factor, FACTOR)
 
     def add(self, const uint64_t[::1] hashes not None):
         """Add hashes, given as a uint64 array."""
@@ -155,24 +155,24 @@ cdef class HashSet:
 
     cdef Py_ssize_t _sift(self, const uint64_t* hashes, Py_ssize_t n, uint64_t* other) noexcept nogil:
         """Copy the hashes that are not among the recent ones; return their number."""
-        cdef Py_ssize_t kept = 0
+        cdef Py_ssize_t num_kept = 0
         cdef Py_ssize_t i
         cdef uint64_t* slot
         for i in range(n):
             slot = self.recent + recent_slot(hashes[i])
-            other[kept] = hashes[i]
-            kept += slot[0] != hashes[i]
+            other[num_kept] = hashes[i]
+            num_kept += slot[0] != hashes[i]
             slot[0] = hashes[i]
-        return kept
+        return num_kept
 
     cdef bint _deal(self, const uint64_t* hashes, Py_ssize_t n) noexcept nogil:
         """Put hashes into the buckets; return False if there is no memory."""
         cdef Py_ssize_t done = 0
         while True:
-            done += deal_out(&self.buckets, hashes + done, n - done)
+            done += distribute(&self.buckets, hashes + done, n - done)
             if done == n:
                 return True
-            if not self._make_room(bucket_of(hashes[done], self.buckets.factor, self.buckets.bits)):
+            if not self._make_room(bucket_index(hashes[done], self.buckets.factor, self.buckets.bits)):
                 return False
 
     cdef _settle(self):
@@ -208,7 +208,7 @@ cdef class HashSet:
         cdef Py_ssize_t num_maybe = 0
         cdef Py_ssize_t i
         cdef int shift = 64 - 6
-        cdef uint64_t place
+        cdef uint64_t bit
         cdef uint64_t* map_words
         mine = self.to_array()
         while shift > 64 - MAP_MOST_BITS and <uint64_t>1 << (64 - shift) < MAP_BITS * <uint64_t>len(mine):
@@ -221,12 +221,12 @@ cdef class HashSet:
         map_words = &map_view[0]
         with nogil:
             for i in range(mine_view.shape[0]):
-                place = (mine_view[i] * SCATTER) >> shift
-                map_words[place >> 6] |= <uint64_t>1 << (place & 63)
+                bit = (mine_view[i] * SCATTER) >> shift
+                map_words[bit >> 6] |= <uint64_t>1 << (bit & 63)
             for i in range(n):
-                place = (others[i] * SCATTER) >> shift
+                bit = (others[i] * SCATTER) >> shift
                 maybe_view[num_maybe] = others[i]
-                num_maybe += (map_words[place >> 6] >> (place & 63)) & 1
+                num_maybe += (map_words[bit >> 6] >> (bit & 63)) & 1
         self.add(maybe[:num_maybe])
         return n - num_maybe + len(self)
 

@@ -12,7 +12,7 @@ from libc.string cimport memcpy
 
 from threading import Lock
 
-from ..block cimport check_hash, num_blocks_of
+from ..block cimport check_hash, count_blocks
 from .scalar cimport ANY, FLOATS, INTEGERS, NEVER, NO_FORM, STRINGS, UNSURE, ZERO, Answer, Scalars, hash_scalar
 from ..hash.xxh64 cimport hash_bytes
 
@@ -61,7 +61,7 @@ cdef class Bitset:
     @_bitset.setter
     def _bitset(self, bitset):
         cdef const uint8_t[::1] view = bitset
-        self.num_blocks = num_blocks_of(view.shape[0])
+        self.num_blocks = count_blocks(view.shape[0])
         self.expected.form = NO_FORM
         self.blocks = &view[0]  # the array keeps the memory alive, and it does not move
         self.array = bitset  # last, as releasing the former array may run code that probes this filter
@@ -143,7 +143,7 @@ def merge(uint8_t[::1] bitset not None, const uint8_t[::1] other not None):
 
 def fold(const uint8_t[::1] bitset not None):
     """Halve a bitset: OR blocks 2i and 2i + 1 into block i, which multiply-shift selects for their keys at half size."""
-    cdef uint64_t num_blocks = num_blocks_of(bitset.shape[0])
+    cdef uint64_t num_blocks = count_blocks(bitset.shape[0])
     cdef const uint8_t* pair = &bitset[0]
     cdef uint8_t* half
     cdef uint64_t words[8]
@@ -168,7 +168,7 @@ def measure(const uint8_t[::1] bitset not None):
     A random key tests one random bit in each of a random block's eight words, so the probability is the mean over the
     blocks of the product of the words' shares of set bits.
     """
-    cdef uint64_t num_blocks = num_blocks_of(bitset.shape[0])
+    cdef uint64_t num_blocks = count_blocks(bitset.shape[0])
     cdef const uint8_t* blocks = &bitset[0]
     cdef uint64_t bits = 0
     cdef uint64_t done = 0

@@ -76,7 +76,7 @@ class Variant:
 
     @property
     def is_native(self) -> bool:
-        """Whether the kernels support it directly."""
+        """Return whether the kernels support it directly."""
         return self.hash == XXH64 and self.block == MULTIPLY_SHIFT
 
     def hash_keys(self, keys: Keys) -> NDArray[np.uint64]:

@@ -23,7 +23,7 @@ cdef struct Cursor:
     const uint8_t* data
     Py_ssize_t at
     Py_ssize_t end
-    int left        # unread bits of `current`
+    int num_bits        # unread bits of `current`
     uint64_t current
 
 
@@ -38,47 +38,47 @@ cdef inline Fault take_byte(Cursor* cursor, uint64_t* out) noexcept nogil:
 cdef inline Fault take_bytes(Cursor* cursor, int count, uint64_t* out) noexcept nogil:
     """Read a big-endian number of `width` bytes."""
     cdef int i
-    cdef uint64_t found = 0
+    cdef uint64_t value = 0
     if cursor.end - cursor.at < count:
         return CUT_OFF
     for i in range(count):
-        found = found << 8 | cursor.data[cursor.at + i]
+        value = value << 8 | cursor.data[cursor.at + i]
     cursor.at += count
-    out[0] = found
+    out[0] = value
     return NONE
 
 
 cdef inline Fault take_varint(Cursor* cursor, uint64_t* out) noexcept nogil:
-    cdef uint64_t found = 0, byte = 0x80
+    cdef uint64_t value = 0, byte = 0x80
     cdef int shift = 0
     while byte >= 0x80:
         if take_byte(cursor, &byte):
             return CUT_OFF
         if shift < 64:
-            found |= (byte & 0x7F) << shift
+            value |= (byte & 0x7F) << shift
         shift += 7
-    out[0] = found
+    out[0] = value
     return NONE
 
 
 cdef inline Fault take_bits(Cursor* cursor, int width, uint64_t* out) noexcept nogil:
     """Read the next number of `width` bits (1 to 64), the highest bit first."""
-    cdef uint64_t found = 0
-    while width > cursor.left:
-        if cursor.left:
-            found = found << cursor.left | cursor.current & ((<uint64_t>1 << cursor.left) - 1)
-            width -= cursor.left
+    cdef uint64_t value = 0
+    while width > cursor.num_bits:
+        if cursor.num_bits:
+            value = value << cursor.num_bits | cursor.current & ((<uint64_t>1 << cursor.num_bits) - 1)
+            width -= cursor.num_bits
         if take_byte(cursor, &cursor.current):
             return CUT_OFF
-        cursor.left = 8
-    cursor.left -= width
+        cursor.num_bits = 8
+    cursor.num_bits -= width
     # At most the last 8 of 64 bits are taken here, so that no shift is by the full width.
-    found = found << width | cursor.current >> cursor.left & ((<uint64_t>1 << width) - 1)
-    out[0] = found
+    value = value << width | cursor.current >> cursor.num_bits & ((<uint64_t>1 << width) - 1)
+    out[0] = value
     return NONE
 
 
-cdef inline int width_of(uint64_t code) noexcept nogil:
+cdef inline int decode_width(uint64_t code) noexcept nogil:
     """Return the width in bits encoded by a code of 5 bits."""
     if code <= 23:
         return <int>code + 1
@@ -126,16 +126,16 @@ cdef Fault add_run_of_first(Cursor* cursor, uint64_t most, uint64_t* total) noex
     return NONE
 
 
-cdef Fault add_patched(Cursor* cursor, int width, int count, uint64_t most, uint64_t* total) noexcept nogil:
+cdef Fault add_patched_run(Cursor* cursor, int width, int count, uint64_t most, uint64_t* total) noexcept nogil:
     """Read a run with patches, the high bits of its largest numbers."""
     cdef uint64_t[MOST_IN_RUN] values
     cdef uint64_t[32] patches
     cdef uint64_t third = 0, fourth = 0, base = 0, sign, gap, patch, mask
     cdef int i, num_patches, base_bytes, patch_width, gap_width, used = 0
-    cdef uint64_t place = 0
+    cdef uint64_t position = 0
     if take_byte(cursor, &third) or take_byte(cursor, &fourth):
         return CUT_OFF
-    base_bytes, patch_width = <int>(third >> 5) + 1, width_of(third & 31)
+    base_bytes, patch_width = <int>(third >> 5) + 1, decode_width(third & 31)
     gap_width, num_patches = <int>(fourth >> 5) + 1, <int>(fourth & 31)
     if num_patches == 0:
         return NO_PATCHES
@@ -146,11 +146,11 @@ cdef Fault add_patched(Cursor* cursor, int width, int count, uint64_t most, uint
     sign = <uint64_t>1 << (8 * base_bytes - 1)
     if base & sign:
         base = <uint64_t>0 - (base & ~sign)
-    cursor.left = 0
+    cursor.num_bits = 0
     for i in range(count):
         if take_bits(cursor, width, &values[i]):
             return CUT_OFF
-    cursor.left = 0
+    cursor.num_bits = 0
     for i in range(num_patches):
         if take_bits(cursor, closest_width(gap_width + patch_width), &patches[i]):
             return CUT_OFF
@@ -159,11 +159,11 @@ cdef Fault add_patched(Cursor* cursor, int width, int count, uint64_t most, uint
         gap = patches[used] >> patch_width
         patch = patches[used] & mask
         used += 1
-        place += gap
+        position += gap
         if gap == 255 and patch == 0:  # continues a gap that is too large for one entry
             continue
-        if place < <uint64_t>count and width < 64:
-            values[place] |= patch << width
+        if position < <uint64_t>count and width < 64:
+            values[position] |= patch << width
     for i in range(count):
         if add(values[i] + base, most, total):
             return TOO_LONG
@@ -187,8 +187,8 @@ cdef Fault add_run_of_second(Cursor* cursor, uint64_t most, uint64_t* total) noe
     if take_byte(cursor, &low):
         return CUT_OFF
     count = <int>((head & 1) << 8 | low) + 1
-    width = width_of(head >> 1 & 31)
-    cursor.left = 0
+    width = decode_width(head >> 1 & 31)
+    cursor.num_bits = 0
     if kind == 1:
         for i in range(count):
             if take_bits(cursor, width, &value):
@@ -197,7 +197,7 @@ cdef Fault add_run_of_second(Cursor* cursor, uint64_t most, uint64_t* total) noe
                 return TOO_LONG
         return NONE
     if kind == 2:
-        return add_patched(cursor, width, count, most, total)
+        return add_patched_run(cursor, width, count, most, total)
     if take_varint(cursor, &value) or take_varint(cursor, &step):
         return CUT_OFF
     step = step >> 1 ^ (<uint64_t>0 - (step & 1))
@@ -234,7 +234,7 @@ def sum_lengths(const uint8_t[::1] data not None, bint second, uint64_t most):
     cdef Fault fault = NONE
     cdef uint64_t total = 0
     cursor.data = &data[0] if data.shape[0] else NULL
-    cursor.at, cursor.end, cursor.left, cursor.current = 0, data.shape[0], 0, 0
+    cursor.at, cursor.end, cursor.num_bits, cursor.current = 0, data.shape[0], 0, 0
     with nogil:
         while cursor.at < cursor.end and not fault:
             fault = add_run_of_second(&cursor, most, &total) if second else add_run_of_first(&cursor, most, &total)

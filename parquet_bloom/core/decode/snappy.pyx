@@ -14,13 +14,13 @@ cdef enum:
 
 
 cdef int64_t unpack(
-    const uint8_t* data, Py_ssize_t pos, Py_ssize_t end, uint8_t* out, int64_t size, int64_t wanted
+    const uint8_t* data, Py_ssize_t pos, Py_ssize_t end, uint8_t* out, int64_t size, int64_t needed
 ) noexcept nogil:
-    """Decompress until `wanted` of `size` bytes are available; return their number, or -1 if the data is invalid."""
+    """Decompress until `needed` of `size` bytes are available; return their number, or -1 if the data is invalid."""
     cdef int64_t done = 0, length, offset, i
     cdef int more
     cdef uint8_t tag
-    while done < wanted and pos < end:
+    while done < needed and pos < end:
         tag = data[pos]
         pos += 1
         if tag & 3 == 0:
@@ -68,8 +68,8 @@ cdef int64_t unpack(
     return done
 
 
-def unpack_front(const uint8_t[::1] data not None, Py_ssize_t size, Py_ssize_t wanted):
-    """Return at least the first `wanted` of the `size` uncompressed bytes as a uint8 array; all of them if fewer.
+def unpack_front(const uint8_t[::1] data not None, Py_ssize_t size, Py_ssize_t needed):
+    """Return at least the first `needed` of the `size` uncompressed bytes as a uint8 array; all of them if fewer.
 
     The data after them is not read, and so may be invalid.
 
@@ -83,11 +83,11 @@ def unpack_front(const uint8_t[::1] data not None, Py_ssize_t size, Py_ssize_t w
     cdef int shift = 0
     cdef int64_t done
     cdef uint8_t[::1] out
-    if size < 0 or wanted < 0:
+    if size < 0 or needed < 0:
         raise ValueError("a size is below 0")
     while True:
         if pos >= data.shape[0] or shift > 28:
-            raise ValueError("snappy: there is no size in front")
+            raise ValueError("snappy: the size in front is missing")
         announced |= <uint64_t>(data[pos] & 0x7F) << shift
         shift += 7
         pos += 1
@@ -95,10 +95,10 @@ def unpack_front(const uint8_t[::1] data not None, Py_ssize_t size, Py_ssize_t w
             break
     if announced != <uint64_t>size:
         raise ValueError(f"snappy: {announced} bytes were compressed, not {size}")
-    found = np.empty(size + SLACK, np.uint8)
-    out = found
+    result = np.empty(size + SLACK, np.uint8)
+    out = result
     with nogil:
-        done = unpack(&data[0], pos, data.shape[0], &out[0], size, min(wanted, size))
-    if done < min(wanted, size):
+        done = unpack(&data[0], pos, data.shape[0], &out[0], size, min(needed, size))
+    if done < min(needed, size):
         raise ValueError("snappy: the bytes are broken")
-    return found[:done]
+    return result[:done]

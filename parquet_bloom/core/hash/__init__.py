@@ -1,1 +1,4 @@
-"""Hash functions: XXH64, Murmur3 and SipHash. The others build on `xxh64`."""
+"""Hash functions: XXH64, Murmur3, its variant in ORC, and SipHash.
+
+The others build on the primitives of `xxh64`.
+"""

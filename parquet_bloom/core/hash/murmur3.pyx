@@ -8,7 +8,9 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 import numpy as np
 
-from ..keys cimport FIXED, HASHES, INLINE_BYTES, INLINE_START, VIEWS, KeySpan, Keys, View, is_valid, offset_of, view_of
+from ..keys cimport (
+    FIXED, HASHES, INLINE_BYTES, INLINE_START, VIEWS, KeySpan, Keys, View, is_valid, key_offset, key_view,
+)
 from .xxh64 cimport load64, rotate_left
 
 cdef enum:
@@ -46,16 +48,16 @@ cdef inline uint64_t load_part(const uint8_t* p, uint64_t length) noexcept nogil
 cdef uint64_t hash_bytes(const uint8_t* p, uint64_t length, uint32_t seed) noexcept nogil:
     cdef uint64_t a = seed
     cdef uint64_t b = seed
-    cdef uint64_t left = length
-    while left >= BODY:
+    cdef uint64_t remaining = length
+    while remaining >= BODY:
         a = (rotate_left(a ^ mixed_1(load64(p)), 27) + b) * 5 + 0x52DCE729
         b = (rotate_left(b ^ mixed_2(load64(p + 8)), 31) + a) * 5 + 0x38495AB5
         p += BODY
-        left -= BODY
-    if left > 8:
-        b ^= mixed_2(load_part(p + 8, left - 8))
-    if left:
-        a ^= mixed_1(load_part(p, min(left, <uint64_t>8)))
+        remaining -= BODY
+    if remaining > 8:
+        b ^= mixed_2(load_part(p + 8, remaining - 8))
+    if remaining:
+        a ^= mixed_1(load_part(p, min(remaining, <uint64_t>8)))
     a ^= length
     b ^= length
     a += b
@@ -76,15 +78,15 @@ cdef Py_ssize_t hash_span(const KeySpan* span, uint32_t seed, uint64_t* out) noe
         if span.layout == FIXED or span.layout == HASHES:
             start, length = span.data + span.width * i, <uint64_t>span.width
         elif span.layout == VIEWS:
-            view = view_of(span, i)
+            view = key_view(span, i)
             length = <uint64_t>view.length
             if view.length <= INLINE_BYTES:
                 start = span.data + sizeof(View) * i + INLINE_START
             else:
                 start = span.buffers[view.buffer] + view.offset
         else:
-            start = span.data + offset_of(span, i)
-            length = <uint64_t>(offset_of(span, i + 1) - offset_of(span, i))
+            start = span.data + key_offset(span, i)
+            length = <uint64_t>(key_offset(span, i + 1) - key_offset(span, i))
         out[written] = load64(start) if span.layout == HASHES else hash_bytes(start, length, seed)
         written += 1
     return written

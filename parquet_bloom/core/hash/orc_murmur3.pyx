@@ -34,26 +34,26 @@ cdef inline uint64_t wang(uint64_t key) noexcept nogil:
     return key + (key << 31)
 
 
-cdef inline uint64_t mixed(uint64_t word) noexcept nogil:
+cdef inline uint64_t mix(uint64_t word) noexcept nogil:
     return rotate_left(word * C1, 31) * C2
 
 
 cdef uint64_t murmur(const uint8_t* data, size_t length) noexcept nogil:
-    cdef uint64_t found = SEED
+    cdef uint64_t h = SEED
     cdef uint64_t last = 0
     cdef size_t i
     for i in range(length // 8):
-        found = rotate_left(found ^ mixed(load64(data + 8 * i)), 27) * 5 + <uint64_t>0x52DCE729
+        h = rotate_left(h ^ mix(load64(data + 8 * i)), 27) * 5 + <uint64_t>0x52DCE729
     for i in range(length % 8):
         last |= <uint64_t>data[length - length % 8 + i] << (8 * i)
     if length % 8:
-        found ^= mixed(last)
-    found ^= length
-    found ^= found >> 33
-    found *= <uint64_t>0xFF51AFD7ED558CCD
-    found ^= found >> 33
-    found *= <uint64_t>0xC4CEB9FE1A85EC53
-    return found ^ (found >> 33)
+        h ^= mix(last)
+    h ^= length
+    h ^= h >> 33
+    h *= <uint64_t>0xFF51AFD7ED558CCD
+    h ^= h >> 33
+    h *= <uint64_t>0xC4CEB9FE1A85EC53
+    return h ^ (h >> 33)
 
 
 def hash_longs(const int64_t[::1] values not None):
@@ -136,18 +136,18 @@ def check(const uint8_t[::1] bitset not None, const uint64_t[::1] hashes not Non
     cdef Py_ssize_t i
     cdef uint32_t j
     cdef uint64_t bit, num_bits = 8 * <uint64_t>bitset.shape[0]
-    cdef uint8_t found
+    cdef uint8_t is_set
     out = np.empty(hashes.shape[0], np.bool_)
     cdef uint8_t[::1] view = out.view(np.uint8)
     with nogil:
         for i in range(hashes.shape[0]):
-            found = 1
+            is_set = 1
             for j in range(1, <uint32_t>num_hash_functions + 1):
                 bit = position(hashes[i], j, num_bits)
-                found = (bitset[<Py_ssize_t>(bit >> 3)] >> (bit & 7)) & 1
-                if not found:
+                is_set = (bitset[<Py_ssize_t>(bit >> 3)] >> (bit & 7)) & 1
+                if not is_set:
                     break
-            view[i] = found
+            view[i] = is_set
     return out
 
 
@@ -165,11 +165,11 @@ def size_for(int64_t num_values, double fpp):
         There are no values, `fpp` is not inside (0, 1), or the filter would have 2^31 bits or more.
     """
     if num_values < 1 or not 0 < fpp < 1:
-        raise ValueError("a filter's size comes of one value or more and a probability between 0 and 1")
-    cdef double wanted = -<double>num_values * log(fpp) / (log(2) * log(2))
-    if wanted >= 2**31 - 64:
+        raise ValueError(f"num_values must be at least 1 and fpp between 0 and 1, got {num_values} and {fpp}")
+    cdef double exact_bits = -<double>num_values * log(fpp) / (log(2) * log(2))
+    if exact_bits >= 2**31 - 64:
         raise ValueError("an ORC filter has less than 2^31 bits")
-    cdef int64_t least = <int64_t>wanted
+    cdef int64_t least = <int64_t>exact_bits
     cdef int64_t num_bits = least + 64 - least % 64  # as in ORC's writers: adds 64 even if `least` is a multiple of 64
     cdef int64_t count = <int64_t>c_round(<double>num_bits / num_values * log(2))
     return num_bits, max(1, count)

@@ -61,19 +61,19 @@ cdef inline uint64_t hash8(const uint8_t* p) noexcept nogil:
 
 cdef inline uint64_t hash_bytes(const uint8_t* p, uint64_t length) noexcept nogil:
     cdef uint64_t h, a, b, c, d
-    cdef uint64_t left = length
+    cdef uint64_t remaining = length
     if length >= 32:
         a = PRIME_1 + PRIME_2
         b = PRIME_2
         c = 0
         d = 0 - PRIME_1
-        while left >= 32:
+        while remaining >= 32:
             a = mix_lane(a, load64(p))
             b = mix_lane(b, load64(p + 8))
             c = mix_lane(c, load64(p + 16))
             d = mix_lane(d, load64(p + 24))
             p += 32
-            left -= 32
+            remaining -= 32
         h = rotate_left(a, 1) + rotate_left(b, 7) + rotate_left(c, 12) + rotate_left(d, 18)
         h = (h ^ mix_lane(0, a)) * PRIME_1 + PRIME_4
         h = (h ^ mix_lane(0, b)) * PRIME_1 + PRIME_4
@@ -82,16 +82,16 @@ cdef inline uint64_t hash_bytes(const uint8_t* p, uint64_t length) noexcept nogi
     else:
         h = PRIME_5
     h += length
-    while left >= 8:
+    while remaining >= 8:
         h = mix8(h, load64(p))
         p += 8
-        left -= 8
-    if left >= 4:
+        remaining -= 8
+    if remaining >= 4:
         h = mix4(h, load32(p))
         p += 4
-        left -= 4
-    while left:
+        remaining -= 4
+    while remaining:
         h = rotate_left(h ^ (p[0] * PRIME_5), 11) * PRIME_1
         p += 1
-        left -= 1
+        remaining -= 1
     return avalanche(h)

@@ -29,7 +29,7 @@ PB_TARGET void PB_NAME(pb_sum)(pb_row_sum *state, const uint8_t *data, size_t nu
     const size_t in_one = PB_VECTOR_BYTES / sizeof(item), in_four = 4 * in_one;                         \
     PB_NAME(vector) all;                                                                                \
     size_t i = start;                                                                                   \
-    for (size_t k = 0; k < in_one; k++) all[k] = wanted;                                                \
+    for (size_t k = 0; k < in_one; k++) all[k] = target;                                                \
     for (; i + in_four <= count; i += in_four) {                                                        \
         const PB_NAME(vector) *block = (const PB_NAME(vector) *)(data + sizeof(item) * i);              \
         const PB_NAME(pb_words) any = (PB_NAME(pb_words))((block[0] == all) | (block[1] == all) |       \
@@ -39,17 +39,17 @@ PB_TARGET void PB_NAME(pb_sum)(pb_row_sum *state, const uint8_t *data, size_t nu
         if (seen) break;                                                                                \
     }                                                                                                   \
     for (; i < count; i++) {                                                                            \
-        item found;                                                                                     \
-        memcpy(&found, data + sizeof(item) * i, sizeof found);                                          \
-        if (found == wanted) return i;                                                                  \
+        item value;                                                                                     \
+        memcpy(&value, data + sizeof(item) * i, sizeof value);                                          \
+        if (value == target) return i;                                                                  \
     }                                                                                                   \
     return count;
 
-PB_TARGET size_t PB_NAME(pb_next16)(const uint8_t *data, size_t start, size_t count, uint16_t wanted) {
+PB_TARGET size_t PB_NAME(pb_next16)(const uint8_t *data, size_t start, size_t count, uint16_t target) {
     PB_SEARCH(uint16_t, pb_halves)
 }
 
-PB_TARGET size_t PB_NAME(pb_next8)(const uint8_t *data, size_t start, size_t count, uint8_t wanted) {
+PB_TARGET size_t PB_NAME(pb_next8)(const uint8_t *data, size_t start, size_t count, uint8_t target) {
     PB_SEARCH(uint8_t, pb_bytes)
 }
 
@@ -70,18 +70,18 @@ PB_TARGET void PB_NAME(pb_sum)(pb_row_sum *state, const uint8_t *data, size_t nu
     }
 }
 
-PB_TARGET size_t PB_NAME(pb_next16)(const uint8_t *data, size_t start, size_t count, uint16_t wanted) {
+PB_TARGET size_t PB_NAME(pb_next16)(const uint8_t *data, size_t start, size_t count, uint16_t target) {
     for (size_t i = start; i < count; i++) {
-        uint16_t found;
-        memcpy(&found, data + 2 * i, 2);
-        if (found == wanted) return i;
+        uint16_t value;
+        memcpy(&value, data + 2 * i, 2);
+        if (value == target) return i;
     }
     return count;
 }
 
-PB_TARGET size_t PB_NAME(pb_next8)(const uint8_t *data, size_t start, size_t count, uint8_t wanted) {
+PB_TARGET size_t PB_NAME(pb_next8)(const uint8_t *data, size_t start, size_t count, uint8_t target) {
     for (size_t i = start; i < count; i++)
-        if (data[i] == wanted) return i;
+        if (data[i] == target) return i;
     return count;
 }
 

@@ -40,13 +40,13 @@ static void pb_sum(int wide, pb_row_sum *state, const uint8_t *data, size_t num_
     PB_CHOOSE(pb_sum, wide)(state, data, num_stripes);
 }
 
-/* Returns the number of the first of `count` items, from `start` on, that equals `wanted`; `count` if there is none. */
-static size_t pb_next16(int wide, const uint8_t *data, size_t start, size_t count, uint16_t wanted) {
-    return PB_CHOOSE(pb_next16, wide)(data, start, count, wanted);
+/* Returns the number of the first of `count` items, from `start` on, that equals `target`; `count` if there is none. */
+static size_t pb_next16(int wide, const uint8_t *data, size_t start, size_t count, uint16_t target) {
+    return PB_CHOOSE(pb_next16, wide)(data, start, count, target);
 }
 
-static size_t pb_next8(int wide, const uint8_t *data, size_t start, size_t count, uint8_t wanted) {
-    return PB_CHOOSE(pb_next8, wide)(data, start, count, wanted);
+static size_t pb_next8(int wide, const uint8_t *data, size_t start, size_t count, uint8_t target) {
+    return PB_CHOOSE(pb_next8, wide)(data, start, count, target);
 }
 
 #endif

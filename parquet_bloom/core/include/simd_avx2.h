@@ -92,9 +92,9 @@ static inline uint64_t pb_half(const uint8_t *from) {
     return word;
 }
 
-static inline pb_vec pb_words(const uint8_t *const *starts, uint64_t place) {
+static inline pb_vec pb_words(const uint8_t *const *starts, uint64_t offset) {
     uint64_t words[4];
-    for (int k = 0; k < 4; k++) words[k] = pb_word(starts[k] + place);
+    for (int k = 0; k < 4; k++) words[k] = pb_word(starts[k] + offset);
     return _mm256_setr_epi64x((long long)words[0], (long long)words[1], (long long)words[2], (long long)words[3]);
 }
 
@@ -142,7 +142,7 @@ static inline __m256i pb_lower_halves(__m256i a, __m256i b) {
     return _mm256_permute4x64_epi64(_mm256_castps_si256(mixed), 0xD8);
 }
 
-static inline ptrdiff_t pb_locate(const uint64_t *hashes, ptrdiff_t count, uint64_t num_blocks, uint64_t *places,
+static inline ptrdiff_t pb_locate(const uint64_t *hashes, ptrdiff_t count, uint64_t num_blocks, uint64_t *offsets,
                                   uint32_t *keys) {
     const __m256i factor = _mm256_set1_epi64x((long long)num_blocks);
     ptrdiff_t i = 0;
@@ -151,18 +151,18 @@ static inline ptrdiff_t pb_locate(const uint64_t *hashes, ptrdiff_t count, uint6
         for (int j = 0; j < 2; j++) {
             h[j] = _mm256_loadu_si256((const __m256i *)(hashes + i + 4 * j));
             const __m256i block = _mm256_srli_epi64(_mm256_mul_epu32(_mm256_srli_epi64(h[j], 32), factor), 32);
-            _mm256_storeu_si256((__m256i *)(places + i + 4 * j), _mm256_slli_epi64(block, 5));
+            _mm256_storeu_si256((__m256i *)(offsets + i + 4 * j), _mm256_slli_epi64(block, 5));
         }
         _mm256_storeu_si256((__m256i *)(keys + i), pb_lower_halves(h[0], h[1]));
     }
     return i;
 }
 
-static inline ptrdiff_t pb_check(const uint8_t *bitset, const uint64_t *places, const uint32_t *keys, ptrdiff_t count,
-                                 uint8_t *found) {
+static inline ptrdiff_t pb_check(const uint8_t *bitset, const uint64_t *offsets, const uint32_t *keys, ptrdiff_t count,
+                                 uint8_t *results) {
     for (ptrdiff_t i = 0; i < count; i++) {
-        const __m256i block = _mm256_loadu_si256((const __m256i *)(bitset + places[i]));
-        found[i] = (uint8_t)_mm256_testc_si256(block, pb_mask(keys[i]));
+        const __m256i block = _mm256_loadu_si256((const __m256i *)(bitset + offsets[i]));
+        results[i] = (uint8_t)_mm256_testc_si256(block, pb_mask(keys[i]));
     }
     return count;
 }

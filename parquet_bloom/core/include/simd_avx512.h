@@ -80,9 +80,9 @@ static inline void pb_columns(const __m256i rows[8], __m512i columns[4]) {
     columns[3] = _mm512_permutex2var_epi64(high01, odd, high23);
 }
 
-static inline pb_vec pb_words(const uint8_t *const *starts, uint64_t place) {
+static inline pb_vec pb_words(const uint8_t *const *starts, uint64_t offset) {
     long long words[8];
-    for (int k = 0; k < 8; k++) memcpy(words + k, starts[k] + place, 8);
+    for (int k = 0; k < 8; k++) memcpy(words + k, starts[k] + offset, 8);
     return _mm512_setr_epi64(words[0], words[1], words[2], words[3], words[4], words[5], words[6], words[7]);
 }
 
@@ -102,35 +102,35 @@ static inline void pb_rests(const uint8_t *const *starts, const uint64_t *length
 
 #include "simd_xxh64.h"
 
-static inline ptrdiff_t pb_locate(const uint64_t *hashes, ptrdiff_t count, uint64_t num_blocks, uint64_t *places,
+static inline ptrdiff_t pb_locate(const uint64_t *hashes, ptrdiff_t count, uint64_t num_blocks, uint64_t *offsets,
                                   uint32_t *keys) {
     const __m512i factor = _mm512_set1_epi64((long long)num_blocks);
     ptrdiff_t i = 0;
     for (; i + 8 <= count; i += 8) {
         const __m512i h = _mm512_loadu_si512(hashes + i);
         const __m512i block = _mm512_srli_epi64(_mm512_mul_epu32(_mm512_srli_epi64(h, 32), factor), 32);
-        _mm512_storeu_si512(places + i, _mm512_slli_epi64(block, 5));
+        _mm512_storeu_si512(offsets + i, _mm512_slli_epi64(block, 5));
         _mm256_storeu_si256((__m256i *)(keys + i), _mm512_cvtepi64_epi32(h));
     }
     return i;
 }
 
-static inline ptrdiff_t pb_check(const uint8_t *bitset, const uint64_t *places, const uint32_t *keys, ptrdiff_t count,
-                                 uint8_t *found) {
+static inline ptrdiff_t pb_check(const uint8_t *bitset, const uint64_t *offsets, const uint32_t *keys, ptrdiff_t count,
+                                 uint8_t *results) {
     ptrdiff_t i = 0;
     for (; i + 64 <= count; i += 64) {
         /* A word whose bit is unset gives a bit here; the bytes are turned into results all at once. */
         uint8_t missing[64];
         for (int j = 0; j < 64; j++) {
-            const __m256i block = _mm256_loadu_si256((const __m256i *)(bitset + places[i + j]));
+            const __m256i block = _mm256_loadu_si256((const __m256i *)(bitset + offsets[i + j]));
             missing[j] = (uint8_t)_mm256_testn_epi32_mask(block, pb_mask(keys[i + j]));
         }
         const __mmask64 none = _mm512_testn_epi8_mask(_mm512_loadu_si512(missing), _mm512_set1_epi8(-1));
-        _mm512_storeu_si512(found + i, _mm512_maskz_set1_epi8(none, 1));
+        _mm512_storeu_si512(results + i, _mm512_maskz_set1_epi8(none, 1));
     }
     for (; i < count; i++) {
-        const __m256i block = _mm256_loadu_si256((const __m256i *)(bitset + places[i]));
-        found[i] = _mm256_testn_epi32_mask(block, pb_mask(keys[i])) == 0;
+        const __m256i block = _mm256_loadu_si256((const __m256i *)(bitset + offsets[i]));
+        results[i] = _mm256_testn_epi32_mask(block, pb_mask(keys[i])) == 0;
     }
     return i;
 }

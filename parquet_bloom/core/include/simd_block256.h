@@ -6,20 +6,20 @@ static inline __m256i pb_mask(uint32_t key) {
     return _mm256_sllv_epi32(_mm256_set1_epi32(1), bit);
 }
 
-static inline ptrdiff_t pb_insert(uint8_t *bitset, const uint64_t *places, const uint32_t *keys, ptrdiff_t count) {
+static inline ptrdiff_t pb_insert(uint8_t *bitset, const uint64_t *offsets, const uint32_t *keys, ptrdiff_t count) {
     for (ptrdiff_t i = 0; i < count; i++) {
-        __m256i *block = (__m256i *)(bitset + places[i]);
+        __m256i *block = (__m256i *)(bitset + offsets[i]);
         _mm256_storeu_si256(block, _mm256_or_si256(_mm256_loadu_si256(block), pb_mask(keys[i])));
     }
     return count;
 }
 
-static inline ptrdiff_t pb_insert_new(uint8_t *bitset, const uint64_t *places, const uint32_t *keys, ptrdiff_t count,
-                                      uint8_t *found) {
+static inline ptrdiff_t pb_insert_new(uint8_t *bitset, const uint64_t *offsets, const uint32_t *keys, ptrdiff_t count,
+                                      uint8_t *results) {
     for (ptrdiff_t i = 0; i < count; i++) {
-        __m256i *block = (__m256i *)(bitset + places[i]);
+        __m256i *block = (__m256i *)(bitset + offsets[i]);
         const __m256i before = _mm256_loadu_si256(block), mask = pb_mask(keys[i]);
-        found[i] = (uint8_t)_mm256_testc_si256(before, mask);
+        results[i] = (uint8_t)_mm256_testc_si256(before, mask);
         _mm256_storeu_si256(block, _mm256_or_si256(before, mask));
     }
     return count;

@@ -1,4 +1,4 @@
-"""Where hashes have their places in cuckoo filters, and how long rows are."""
+"""The buckets and fingerprints of hashes in cuckoo filters, and the lengths of rows."""
 
 from libc.stdint cimport uint32_t, uint64_t
 
@@ -10,24 +10,24 @@ cdef class Layout:
     cdef readonly int fingerprint_bits
 
 
-cdef inline uint32_t bucket_of(uint64_t h, uint64_t num_buckets) noexcept nogil:
+cdef inline uint32_t first_bucket(uint64_t h, uint64_t num_buckets) noexcept nogil:
     return <uint32_t>(((h >> 32) * num_buckets) >> 32)
 
 
-cdef inline uint64_t most_of(int bits) noexcept nogil:
-    """The largest fingerprint."""
+cdef inline uint64_t max_fingerprint(int bits) noexcept nogil:
+    """Return the largest fingerprint."""
     cdef uint64_t one = 1
     return (one << bits) - one
 
 
-cdef inline uint32_t fingerprint_of(uint64_t h, int bits) noexcept nogil:
+cdef inline uint32_t make_fingerprint(uint64_t h, int bits) noexcept nogil:
     cdef uint64_t low = <uint32_t>h
-    cdef uint64_t kinds = most_of(bits)
+    cdef uint64_t kinds = max_fingerprint(bits)
     return <uint32_t>((low * kinds) >> 32) + 1
 
 
 cdef inline uint32_t other_bucket(uint32_t fingerprint, uint32_t bucket, uint64_t num_buckets) noexcept nogil:
-    cdef uint32_t both = bucket_of(avalanche(fingerprint), num_buckets)  # the sum of the two, modulo their number
+    cdef uint32_t both = first_bucket(avalanche(fingerprint), num_buckets)  # the sum of the two, modulo their number
     return both - bucket if both >= bucket else <uint32_t>(both + num_buckets - bucket)
 
 

@@ -49,21 +49,21 @@ cdef class Layout:
         """Return the length of a row of `num_slots` slots, in bytes."""
         return body_bytes(self.fingerprint_bits, num_slots) + 4
 
-    def places(self, const uint64_t[::1] hashes not None):
+    def locate(self, const uint64_t[::1] hashes not None):
         """Return the fingerprint, the first and the second bucket of each hash: three uint32 arrays."""
         cdef Py_ssize_t i, n = hashes.shape[0]
         out = np.empty((3, n), np.uint32)
         cdef uint32_t[:, ::1] view = out
         with nogil:
             for i in range(n):
-                view[0, i] = fingerprint_of(hashes[i], self.fingerprint_bits)
-                view[1, i] = bucket_of(hashes[i], self.num_buckets)
+                view[0, i] = make_fingerprint(hashes[i], self.fingerprint_bits)
+                view[1, i] = first_bucket(hashes[i], self.num_buckets)
                 view[2, i] = other_bucket(view[0, i], view[1, i], self.num_buckets)
         return out[0], out[1], out[2]
 
 
 cdef class Group:
-    """Builds the filters of several units in memory.
+    """Builder of the filters of many units in memory.
 
     `add` puts hashes into the filter of the current unit, `close_unit` completes it and begins the next one.
 
@@ -87,7 +87,7 @@ cdef class Group:
     cdef uint32_t* counts  # their number
     cdef uint32_t* seen    # number of the last search that reached a bucket
     cdef uint32_t search
-    cdef size_t stride, slots, held
+    cdef size_t stride, slots, num_stored
     cdef uint32_t queue[MOST_VISITED]      # buckets, in the order of a search
     cdef int parents[MOST_VISITED]         # the one from which each was reached
     cdef uint32_t exits[MOST_VISITED]      # the slot of the fingerprint that leads there
@@ -131,7 +131,7 @@ cdef class Group:
             for i in range(n):
                 h = hashes[i]
                 enough = self._insert(
-                    fingerprint_of(h, self.layout.fingerprint_bits), bucket_of(h, self.layout.num_buckets)
+                    make_fingerprint(h, self.layout.fingerprint_bits), first_bucket(h, self.layout.num_buckets)
                 )
                 if not enough:
                     break
@@ -140,7 +140,7 @@ cdef class Group:
 
     cdef size_t _least_slots(self, Py_ssize_t n):
         """Return the minimum number of slots for a number of distinct hashes; few fingerprints collide, unless short."""
-        cdef double kinds = 0.5 * most_of(self.layout.fingerprint_bits) * self.layout.num_buckets
+        cdef double kinds = 0.5 * max_fingerprint(self.layout.fingerprint_bits) * self.layout.num_buckets
         cdef double distinct = kinds * -np.expm1(-n / kinds)
         return max(1, <size_t>(0.99 * distinct / self.layout.num_buckets + 0.5))
 
@@ -180,7 +180,7 @@ cdef class Group:
         cdef uint32_t emptier = second if self.counts[second] < self.counts[first] else first
         if self._has(fingerprint, first) or self._has(fingerprint, second):
             return True
-        self.held += 1
+        self.num_stored += 1
         if self.counts[emptier] < self.slots:
             self._put(fingerprint, emptier)
         elif not self._make_room(fingerprint, first, second):
@@ -246,8 +246,8 @@ cdef class Group:
             self.unit_slots[self.num_units] = slots
             self.num_units += 1
             self.num_slots += slots
-            self.num_entries += self.held
-            self.slots = self.held = 0
+            self.num_entries += self.num_stored
+            self.slots = self.num_stored = 0
             memset(self.counts, 0, 4 * <size_t>self.layout.num_buckets)
         return slots
 
@@ -296,19 +296,19 @@ cdef class Group:
         cdef uint8_t* row
         cdef size_t row_bytes = <size_t>self.num_slots * self.item_bytes
         if first < 0 or count < 0 or first + count > self.layout.num_buckets:
-            raise ValueError("there are no such rows")
+            raise ValueError("the rows are out of range")
         out = np.empty((count, self.num_slots), self.layout.dtype)
         if not out.size:
             return out
         cdef uint8_t[:, ::1] view = out.view(np.uint8)
-        cdef uint8_t* place = &view[0, 0]
+        cdef uint8_t* target = &view[0, 0]
         with nogil:
             source = self.done
             for unit in range(self.num_units):
                 width = <size_t>self.unit_slots[unit] * self.item_bytes
                 for b in range(count):
-                    copy_short(place + b * row_bytes, source + (first + b) * width, width)
-                place += width
+                    copy_short(target + b * row_bytes, source + (first + b) * width, width)
+                target += width
                 source += width * <size_t>self.layout.num_buckets
         return out
 

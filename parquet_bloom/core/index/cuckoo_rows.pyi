@@ -19,6 +19,6 @@ def scan_rows(
     num_slots: int,
     data: NDArray[np.uint8],
     rows: NDArray[np.int64],
-    first_wanted: NDArray[np.int64],
+    first_fingerprint: NDArray[np.int64],
     fingerprints: NDArray[np.uint32],
 ) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.bool_]]: ...

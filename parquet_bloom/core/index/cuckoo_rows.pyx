@@ -19,8 +19,8 @@ cdef extern from "row_scan.h" nogil:
         uint64_t words[8]
         uint64_t sums[8]
     void add_stripes "pb_sum"(int wide, RowSum* state, const uint8_t* data, size_t num_stripes)
-    size_t next16 "pb_next16"(int wide, const uint8_t* data, size_t start, size_t count, uint16_t wanted)
-    size_t next8 "pb_next8"(int wide, const uint8_t* data, size_t start, size_t count, uint8_t wanted)
+    size_t next16 "pb_next16"(int wide, const uint8_t* data, size_t start, size_t count, uint16_t target)
+    size_t next8 "pb_next8"(int wide, const uint8_t* data, size_t start, size_t count, uint8_t target)
 
 cdef enum:
     CHECKSUM_BYTES = 4
@@ -40,15 +40,15 @@ cdef uint32_t checksum(RowSum* state, uint64_t length, uint64_t row) noexcept no
 cdef void add_bytes(RowSum* state, const uint8_t* data, size_t num_bytes) noexcept nogil:
     """Add bytes to the sums: complete stripes, and the rest padded with zeros."""
     cdef uint8_t last[STRIPE_BYTES]
-    cdef size_t whole = num_bytes // STRIPE_BYTES
-    add_stripes(WIDE, state, data, whole)
+    cdef size_t num_stripes = num_bytes // STRIPE_BYTES
+    add_stripes(WIDE, state, data, num_stripes)
     if num_bytes % STRIPE_BYTES:
         memset(last, 0, STRIPE_BYTES)
-        memcpy(last, data + whole * STRIPE_BYTES, num_bytes % STRIPE_BYTES)
+        memcpy(last, data + num_stripes * STRIPE_BYTES, num_bytes % STRIPE_BYTES)
         add_stripes(WIDE, state, last, 1)
 
 
-cdef uint32_t checksum_of(const uint8_t* data, size_t length, uint64_t row) noexcept nogil:
+cdef uint32_t compute_checksum(const uint8_t* data, size_t length, uint64_t row) noexcept nogil:
     cdef RowSum state
     memset(&state, 0, sizeof(state))
     add_bytes(&state, data, length)
@@ -98,7 +98,7 @@ def pack(Layout layout not None, fingerprints not None, Py_ssize_t first_row):
                             row[2 * i] = <uint8_t>item
                             row[2 * i + 1] = <uint8_t>(item >> 8)
                             row[front + i] = <uint8_t>(item >> 16)
-            checked = checksum_of(row, body, first_row + r)
+            checked = compute_checksum(row, body, first_row + r)
             memcpy(row + body, &checked, CHECKSUM_BYTES)
     return out
 
@@ -108,7 +108,7 @@ def unpack(Layout layout not None, data not None, Py_ssize_t num_slots, Py_ssize
 
     Parameters
     ----------
-    data : uint8 array, whole rows.
+    data : uint8 array, complete rows.
     num_slots : of a row.
 
     Returns
@@ -120,7 +120,7 @@ def unpack(Layout layout not None, data not None, Py_ssize_t num_slots, Py_ssize
     cdef size_t row_bytes = body + CHECKSUM_BYTES
     cdef const uint8_t[::1] view = data
     if num_slots < 0 or view.shape[0] % row_bytes:
-        raise ValueError("these are no whole rows")
+        raise ValueError("the bytes are not complete rows")
     cdef Py_ssize_t num_rows = view.shape[0] // row_bytes, r, i
     out = np.zeros((num_rows, num_slots), layout.dtype)
     damaged = np.zeros(num_rows, np.bool_)
@@ -133,7 +133,7 @@ def unpack(Layout layout not None, data not None, Py_ssize_t num_slots, Py_ssize
         for r in range(num_rows):
             row = &view[r * row_bytes]
             memcpy(&checked, row + body, CHECKSUM_BYTES)
-            bad[r] = checked != checksum_of(row, body, first_row + r)
+            bad[r] = checked != compute_checksum(row, body, first_row + r)
             if not num_slots:
                 continue
             items = &flat[r * num_slots * item_bytes]
@@ -151,8 +151,8 @@ def unpack(Layout layout not None, data not None, Py_ssize_t num_slots, Py_ssize
 cdef struct Search:
     int bits
     size_t num_slots, front, body   # front: bytes of the first plane
-    const uint32_t* wanted          # ascending, each once
-    Py_ssize_t num_wanted
+    const uint32_t* fingerprints    # ascending, each once
+    Py_ssize_t num_fingerprints
     uint16_t* lows                  # the values to search for in the first plane
     Py_ssize_t num_lows
     uint8_t* is_low                 # for each value of the first plane whether to search for it; NULL for few values
@@ -173,41 +173,41 @@ cdef void end_search(Search* search) noexcept nogil:
 
 
 cdef bint begin_search(
-    Search* search, int bits, size_t num_slots, const uint32_t* wanted, Py_ssize_t num_wanted
+    Search* search, int bits, size_t num_slots, const uint32_t* fingerprints, Py_ssize_t num_fingerprints
 ) noexcept nogil:
     """Begin a search, reusing memory of earlier ones; return False if there is no memory."""
     cdef uint32_t mask = 0xFF if bits <= 12 else 0xFFFF
     cdef Py_ssize_t i, k
     search.bits, search.num_slots = bits, num_slots
     search.front, search.body = front_bytes(bits, num_slots), body_bytes(bits, num_slots)
-    search.wanted, search.num_wanted = wanted, num_wanted
+    search.fingerprints, search.num_fingerprints = fingerprints, num_fingerprints
     search.position = search.count = search.stored = 0
     search.num_lows = 0
     memset(&search.sum, 0, sizeof(RowSum))
     free(search.is_low)
     search.is_low = NULL
-    if num_wanted > FEW:
+    if num_fingerprints > FEW:
         search.is_low = <uint8_t*>calloc(<size_t>mask + 1, 1)
         if search.is_low == NULL:
             return False
-        for i in range(num_wanted):
-            search.is_low[wanted[i] & mask] = 1
+        for i in range(num_fingerprints):
+            search.is_low[fingerprints[i] & mask] = 1
         return True
     if search.lows == NULL:
         search.lows = <uint16_t*>malloc(2 * FEW)
         if search.lows == NULL:
             return False
-    for i in range(num_wanted):
+    for i in range(num_fingerprints):
         for k in range(search.num_lows):
-            if search.lows[k] == wanted[i] & mask:
+            if search.lows[k] == fingerprints[i] & mask:
                 break
         else:
-            search.lows[search.num_lows] = <uint16_t>(wanted[i] & mask)
+            search.lows[search.num_lows] = <uint16_t>(fingerprints[i] & mask)
             search.num_lows += 1
     return True
 
 
-cdef bint note(Search* search, size_t slot, uint32_t value) noexcept nogil:
+cdef bint add_match(Search* search, size_t slot, uint32_t value) noexcept nogil:
     """Record a match; return False if there is no memory."""
     cdef size_t room
     cdef void* memory
@@ -226,7 +226,7 @@ cdef bint note(Search* search, size_t slot, uint32_t value) noexcept nogil:
     return True
 
 
-cdef bint look_in_front(Search* search, const uint8_t* data, size_t first, size_t count) noexcept nogil:
+cdef bint search_front(Search* search, const uint8_t* data, size_t first, size_t count) noexcept nogil:
     """Search items of the first plane, from number `first` on; return False if there is no memory."""
     cdef bint short_items = search.bits <= 12
     cdef Py_ssize_t k
@@ -238,7 +238,7 @@ cdef bint look_in_front(Search* search, const uint8_t* data, size_t first, size_
                 item = data[i]
             else:
                 memcpy(&item, data + 2 * i, 2)
-            if search.is_low[item] and not note(search, first + i, item):
+            if search.is_low[item] and not add_match(search, first + i, item):
                 return False
         return True
     for k in range(search.num_lows):
@@ -248,22 +248,22 @@ cdef bint look_in_front(Search* search, const uint8_t* data, size_t first, size_
             i = next8(WIDE, data, i, count, <uint8_t>item) if short_items else next16(WIDE, data, i, count, item)
             if i >= count:
                 break
-            if not note(search, first + i, item):
+            if not add_match(search, first + i, item):
                 return False
             i += 1
     return True
 
 
-cdef void look_behind(Search* search, const uint8_t* data, size_t start, size_t end) noexcept nogil:
+cdef void search_back(Search* search, const uint8_t* data, size_t start, size_t end) noexcept nogil:
     """Complete the matches by the bytes start..end of the second plane, the first of which is at `data`."""
-    cdef size_t i, place
+    cdef size_t i, item
     for i in range(search.count):
-        place = <size_t>search.slots[i] >> 1 if search.bits == 12 else <size_t>search.slots[i]
-        if start <= place < end:
+        item = <size_t>search.slots[i] >> 1 if search.bits == 12 else <size_t>search.slots[i]
+        if start <= item < end:
             if search.bits == 12:
-                search.values[i] |= <uint32_t>((data[place - start] >> (4 * (search.slots[i] & 1))) & 15) << 8
+                search.values[i] |= <uint32_t>((data[item - start] >> (4 * (search.slots[i] & 1))) & 15) << 8
             else:
-                search.values[i] |= <uint32_t>data[place - start] << 16
+                search.values[i] |= <uint32_t>data[item - start] << 16
 
 
 cdef bint feed(Search* search, const uint8_t* data, size_t num_bytes) noexcept nogil:
@@ -274,49 +274,49 @@ cdef bint feed(Search* search, const uint8_t* data, size_t num_bytes) noexcept n
         add_bytes(&search.sum, data, min(end, search.body) - start)
         if start < search.front:
             front = min(end, search.front)
-            if not look_in_front(search, data, start // item_bytes, (front - start) // item_bytes):
+            if not search_front(search, data, start // item_bytes, (front - start) // item_bytes):
                 return False
         front = max(start, search.front)
         if front < min(end, search.body):
-            look_behind(search, data + (front - start), front - search.front, min(end, search.body) - search.front)
+            search_back(search, data + (front - start), front - search.front, min(end, search.body) - search.front)
     for i in range(max(start, search.body), min(end, search.body + CHECKSUM_BYTES)):
         search.stored |= <uint32_t>data[i - start] << (8 * (i - search.body))
     search.position = end
     return True
 
 
-cdef bint is_whole(Search* search, uint64_t row) noexcept nogil:
+cdef bint is_intact(Search* search, uint64_t row) noexcept nogil:
     if search.position != search.body + CHECKSUM_BYTES:
         return False
     return search.stored == checksum(&search.sum, search.body, row)
 
 
-cdef Py_ssize_t which(const Search* search, uint32_t value) noexcept nogil:
-    """Return the index of a value among the requested fingerprints; -1 if it is none of them."""
-    cdef Py_ssize_t low = 0, high = search.num_wanted, middle
+cdef Py_ssize_t find_index(const Search* search, uint32_t value) noexcept nogil:
+    """Return the index of a value among the requested fingerprints; -1 if it is not among them."""
+    cdef Py_ssize_t low = 0, high = search.num_fingerprints, middle
     while low < high:
         middle = (low + high) // 2
-        if search.wanted[middle] < value:
+        if search.fingerprints[middle] < value:
             low = middle + 1
         else:
             high = middle
-    return low if low < search.num_wanted and search.wanted[low] == value else -1
+    return low if low < search.num_fingerprints and search.fingerprints[low] == value else -1
 
 
-cdef size_t keep_wanted(Search* search) noexcept nogil:
+cdef size_t keep_matches(Search* search) noexcept nogil:
     """Keep the matches among the requested fingerprints, and replace their values by indices."""
-    cdef size_t i, kept = 0
+    cdef size_t i, num_kept = 0
     cdef Py_ssize_t number
     for i in range(search.count):
-        number = which(search, search.values[i])
+        number = find_index(search, search.values[i])
         if number >= 0:
-            search.slots[kept], search.values[kept] = search.slots[i], <uint32_t>number
-            kept += 1
-    search.count = kept
-    return kept
+            search.slots[num_kept], search.values[num_kept] = search.slots[i], <uint32_t>number
+            num_kept += 1
+    search.count = num_kept
+    return num_kept
 
 
-cdef tuple found(Search* search):
+cdef tuple take_matches(Search* search):
     slots, numbers = np.empty(search.count, np.int64), np.empty(search.count, np.uint32)
     cdef int64_t[::1] slots_view = slots
     cdef uint32_t[::1] numbers_view = numbers
@@ -327,7 +327,7 @@ cdef tuple found(Search* search):
 
 
 cdef class RowScan:
-    """Searches one row for fingerprints, given in pieces.
+    """Search of one row, given in pieces, for fingerprints.
 
     Parameters
     ----------
@@ -336,12 +336,12 @@ cdef class RowScan:
     """
 
     cdef Search search
-    cdef const uint32_t[::1] wanted
+    cdef const uint32_t[::1] fingerprints
 
     def __init__(self, Layout layout not None, Py_ssize_t num_slots, const uint32_t[::1] fingerprints not None):
         if num_slots < 0:
-            raise ValueError("there are no negative numbers of slots")
-        self.wanted = fingerprints
+            raise ValueError(f"num_slots must be at least 0, got {num_slots}")
+        self.fingerprints = fingerprints
         cdef const uint32_t* first = &fingerprints[0] if fingerprints.shape[0] else NULL
         if not begin_search(&self.search, layout.fingerprint_bits, num_slots, first, fingerprints.shape[0]):
             raise MemoryError
@@ -354,7 +354,7 @@ cdef class RowScan:
         cdef Py_ssize_t n = data.shape[0]
         cdef bint enough = True
         if self.search.position % STRIPE_BYTES:
-            raise ValueError("the piece before was no multiple of 64 bytes")
+            raise ValueError("only the last piece may have a length that is not a multiple of 64 bytes")
         if n:
             with nogil:
                 enough = feed(&self.search, &data[0], n)
@@ -363,11 +363,11 @@ cdef class RowScan:
 
     def finish(self, uint64_t row):
         """Return slots (int64) and the index of the fingerprint in each (uint32); None if row `row` is damaged."""
-        if not is_whole(&self.search, row):
+        if not is_intact(&self.search, row):
             return None
         with nogil:
-            keep_wanted(&self.search)
-        return found(&self.search)
+            keep_matches(&self.search)
+        return take_matches(&self.search)
 
 
 def scan_rows(
@@ -375,7 +375,7 @@ def scan_rows(
     Py_ssize_t num_slots,
     const uint8_t[::1] data not None,
     const int64_t[::1] rows not None,
-    const int64_t[::1] first_wanted not None,
+    const int64_t[::1] first_fingerprint not None,
     const uint32_t[::1] fingerprints not None,
 ):
     """Search many consecutive rows for fingerprints.
@@ -385,7 +385,7 @@ def scan_rows(
     num_slots : slots of a row.
     data : the rows' bytes.
     rows : the number of each row.
-    first_wanted : row i is searched for fingerprints first_wanted[i] to first_wanted[i + 1].
+    first_fingerprint : row i is searched for fingerprints first_fingerprint[i] to first_fingerprint[i + 1].
     fingerprints : ascending within a row, distinct.
 
     Returns
@@ -397,13 +397,13 @@ def scan_rows(
     cdef size_t row_bytes, k
     cdef Search search
     cdef bint enough = True
-    if num_slots < 0 or first_wanted.shape[0] != n + 1 or (n and first_wanted[0] < 0):
+    if num_slots < 0 or first_fingerprint.shape[0] != n + 1 or (n and first_fingerprint[0] < 0):
         raise ValueError("each row needs its fingerprints")
     for i in range(n):
-        if first_wanted[i] > first_wanted[i + 1]:
+        if first_fingerprint[i] > first_fingerprint[i + 1]:
             raise ValueError("each row needs its fingerprints")
     row_bytes = layout.row_bytes(num_slots)
-    if <size_t>data.shape[0] != row_bytes * n or (n and first_wanted[n] > fingerprints.shape[0]):
+    if <size_t>data.shape[0] != row_bytes * n or (n and first_fingerprint[n] > fingerprints.shape[0]):
         raise ValueError("each row needs its bytes and fingerprints")
     damaged = np.zeros(n, np.bool_)
     cdef uint8_t[::1] bad = damaged.view(np.uint8)
@@ -413,18 +413,18 @@ def scan_rows(
         for i in range(n):
             with nogil:
                 enough = begin_search(
-                    &search, layout.fingerprint_bits, num_slots, &fingerprints[0] + first_wanted[i],
-                    first_wanted[i + 1] - first_wanted[i],
+                    &search, layout.fingerprint_bits, num_slots, &fingerprints[0] + first_fingerprint[i],
+                    first_fingerprint[i + 1] - first_fingerprint[i],
                 ) and feed(&search, &data[i * row_bytes], row_bytes)
-                bad[i] = not is_whole(&search, rows[i])
+                bad[i] = not is_intact(&search, rows[i])
                 if bad[i]:
                     search.count = 0
-                keep_wanted(&search)
+                keep_matches(&search)
             if not enough:
                 raise MemoryError
             if search.count:
-                slots, numbers = found(&search)
-                numbers += <uint32_t>first_wanted[i]
+                slots, numbers = take_matches(&search)
+                numbers += <uint32_t>first_fingerprint[i]
                 pieces.append((slots, numbers))
     finally:
         end_search(&search)

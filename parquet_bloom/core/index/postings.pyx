@@ -40,7 +40,7 @@ REASONS = (
     "it does not fit its checksum",
     "its counts and its length contradict each other",
     "it names a unit that there is none of",
-    "it lacks the place of a list",
+    "it lacks the location of a list",
     "its entries are not in order",
 )
 
@@ -67,23 +67,23 @@ cdef inline uint64_t low_bits(uint64_t x, int count) noexcept nogil:
     return x & (((<uint64_t>1) << count) - 1)
 
 
-cdef inline uint64_t prefix_of(const Shape* shape, uint64_t h) noexcept nogil:
+cdef inline uint64_t key_prefix(const Shape* shape, uint64_t h) noexcept nogil:
     return h >> (64 - shape.prefix_bits)
 
 
-cdef inline uint64_t block_of(const Shape* shape, uint64_t h) noexcept nogil:
-    return prefix_of(shape, h) >> (shape.remainder_bits + shape.block_bits)
+cdef inline uint64_t key_block(const Shape* shape, uint64_t h) noexcept nogil:
+    return key_prefix(shape, h) >> (shape.remainder_bits + shape.block_bits)
 
 
 cdef inline uint64_t bucket_in_block(const Shape* shape, uint64_t h) noexcept nogil:
-    return low_bits(prefix_of(shape, h) >> shape.remainder_bits, shape.block_bits)
+    return low_bits(key_prefix(shape, h) >> shape.remainder_bits, shape.block_bits)
 
 
-cdef inline uint64_t unit_of(const Shape* shape, uint64_t key) noexcept nogil:
+cdef inline uint64_t key_unit(const Shape* shape, uint64_t key) noexcept nogil:
     return low_bits(key, 64 - shape.prefix_bits)
 
 
-cdef inline uint32_t sum_of(const uint8_t* data, Py_ssize_t size, uint64_t block) noexcept nogil:
+cdef inline uint32_t compute_checksum(const uint8_t* data, Py_ssize_t size, uint64_t block) noexcept nogil:
     """Return the checksum of `size` bytes; it includes the number, to detect a block in the place of another."""
     return <uint32_t>hash_bytes(data, size) ^ <uint32_t>hash8(<const uint8_t*>&block)
 
@@ -136,9 +136,9 @@ cdef class Layout:
     def id_bits(self):
         return self.shape.id_bits
 
-    def block_of(self, uint64_t h):
+    def block_number(self, uint64_t h):
         """Return the number of the block of a hash, or of a key."""
-        return block_of(&self.shape, h)
+        return key_block(&self.shape, h)
 
     def first_key(self, uint64_t block):
         """Return the smallest key that can be in a block, as a Python int: 2**64 after the last block."""
@@ -162,7 +162,7 @@ def hot_runs(Layout layout not None, const uint64_t[::1] keys not None, Py_ssize
     cdef Py_ssize_t step = max(threshold, <Py_ssize_t>0)
     cdef int shift = 64 - layout.shape.prefix_bits
     cdef uint64_t prefix
-    found, lengths = [], []
+    starts, lengths = [], []
     while i < num_keys:
         with nogil:
             # As keys are sorted, the key `threshold` positions after the first of a longer run has the same prefix.
@@ -175,9 +175,9 @@ def hot_runs(Layout layout not None, const uint64_t[::1] keys not None, Py_ssize
         with nogil:
             while i < num_keys and keys[i] >> shift == prefix:
                 i += 1
-        found.append(first)
+        starts.append(first)
         lengths.append(i - first)
-    return np.array(found, np.int64), np.array(lengths, np.int64)
+    return np.array(starts, np.int64), np.array(lengths, np.int64)
 
 
 cdef struct Packer:
@@ -208,7 +208,7 @@ cdef inline void fill_byte(Packer* packer) noexcept nogil:
 
 cdef Py_ssize_t pack_block(
     const Shape* shape, const uint64_t[::1] keys, Py_ssize_t first, Py_ssize_t end, uint64_t block,
-    const int64_t[::1] hot_first, const int64_t[::1] hot_length, const uint64_t[:, ::1] hot_places, Py_ssize_t hot,
+    const int64_t[::1] hot_first, const int64_t[::1] hot_length, const uint64_t[:, ::1] hot_locations, Py_ssize_t hot,
     Packer* packer, uint32_t* counts
 ) noexcept nogil:
     """Append the block of keys[first:end]; `hot` is the first hot run in it. Return the next hot run."""
@@ -235,22 +235,22 @@ cdef Py_ssize_t pack_block(
         packer.size += 1
     k, i = hot, first
     while i < end:
-        entry = low_bits(prefix_of(shape, keys[i]), shape.remainder_bits) << shape.id_bits
+        entry = low_bits(key_prefix(shape, keys[i]), shape.remainder_bits) << shape.id_bits
         if k < hot_first.shape[0] and hot_first[k] == i:
             entry |= mark
             i += hot_length[k]
             k += 1
         else:
-            entry |= unit_of(shape, keys[i])
+            entry |= key_unit(shape, keys[i])
             i += 1
         put_bits(packer, entry, shape.entry_bits)
     fill_byte(packer)
     for i in range(hot, k):
-        length = <uint32_t>hot_places[i, 1]
-        memcpy(packer.out + packer.size, &hot_places[i, 0], 8)
+        length = <uint32_t>hot_locations[i, 1]
+        memcpy(packer.out + packer.size, &hot_locations[i, 0], 8)
         memcpy(packer.out + packer.size + 8, &length, 4)
         packer.size += HOT_BYTES
-    count = sum_of(packer.out + start, packer.size - start, block)
+    count = compute_checksum(packer.out + start, packer.size - start, block)
     memcpy(packer.out + packer.size, &count, SUM_BYTES)
     packer.size += SUM_BYTES
     return k
@@ -264,11 +264,11 @@ cdef int require_keys(
     cdef bint fine = True
     with nogil:
         for i in range(keys.shape[0]):
-            fine &= unit_of(shape, keys[i]) <= last_unit and (i == 0 or keys[i] > keys[i - 1])
+            fine &= key_unit(shape, keys[i]) <= last_unit and (i == 0 or keys[i] > keys[i - 1])
     if not fine:
         raise ValueError("keys have to ascend, and their units to be numbers that the layout has room for")
     if keys.shape[0] and (
-        block_of(shape, keys[0]) < first_block or block_of(shape, keys[keys.shape[0] - 1]) - first_block >= num_blocks
+        key_block(shape, keys[0]) < first_block or key_block(shape, keys[keys.shape[0] - 1]) - first_block >= num_blocks
     ):
         raise ValueError(f"there are keys outside of the blocks from {first_block} to {first_block + num_blocks - 1}")
     return 0
@@ -276,31 +276,31 @@ cdef int require_keys(
 
 cdef int require_runs(
     const Shape* shape, const uint64_t[::1] keys, const int64_t[::1] first, const int64_t[::1] length,
-    const uint64_t[:, ::1] places
+    const uint64_t[:, ::1] locations
 ) except -1:
     cdef Py_ssize_t k, end = 0
-    if not first.shape[0] == length.shape[0] == places.shape[0] or places.shape[1] != 2:
-        raise ValueError("each hot run has a beginning, a length and a place")
+    if not first.shape[0] == length.shape[0] == locations.shape[0] or locations.shape[1] != 2:
+        raise ValueError("each hot run needs a start, a length and a location")
     for k in range(first.shape[0]):
         if not (end <= first[k] < keys.shape[0] and 1 <= length[k] <= keys.shape[0] - first[k]):
-            raise ValueError(f"hot run {k} is not among the keys, or not behind the one before")
+            raise ValueError(f"hot run {k} is outside the keys, or overlaps the one before")
         end = first[k] + length[k]
-        if prefix_of(shape, keys[first[k]]) != prefix_of(shape, keys[end - 1]):
-            raise ValueError(f"hot run {k} has keys of several prefixes")
+        if key_prefix(shape, keys[first[k]]) != key_prefix(shape, keys[end - 1]):
+            raise ValueError(f"hot run {k} has keys of more than one prefix")
         if (
-            (first[k] and prefix_of(shape, keys[first[k] - 1]) == prefix_of(shape, keys[end - 1]))
-            or (end < keys.shape[0] and prefix_of(shape, keys[end]) == prefix_of(shape, keys[end - 1]))
+            (first[k] and key_prefix(shape, keys[first[k] - 1]) == key_prefix(shape, keys[end - 1]))
+            or (end < keys.shape[0] and key_prefix(shape, keys[end]) == key_prefix(shape, keys[end - 1]))
         ):
             raise ValueError(f"hot run {k} has not all keys of its prefix")
-        if places[k, 1] >> 32:
-            raise ValueError(f"the list of hot run {k} has {places[k, 1]} bytes")
+        if locations[k, 1] >> 32:
+            raise ValueError(f"the list of hot run {k} has {locations[k, 1]} bytes")
     return 0
 
 
 def pack(
     Layout layout not None, const uint64_t[::1] keys not None, uint64_t first_block, uint64_t num_blocks,
     const int64_t[::1] hot_first not None, const int64_t[::1] hot_length not None,
-    const uint64_t[:, ::1] hot_places not None
+    const uint64_t[:, ::1] hot_locations not None
 ):
     """Pack keys into blocks.
 
@@ -309,7 +309,7 @@ def pack(
     keys : all keys of these blocks, sorted, distinct.
     first_block, num_blocks : range of blocks.
     hot_first, hot_length : runs of keys (see `hot_runs`) that are replaced by references to lists.
-    hot_places : a row per run: offset and length, in bytes, of its list.
+    hot_locations : a row per run: offset and length, in bytes, of its list.
 
     Returns
     -------
@@ -326,19 +326,19 @@ def pack(
     cdef Packer packer
     cdef uint32_t* counts
     cdef uint8_t[::1] out
-    cdef int64_t[::1] places
+    cdef int64_t[::1] start_view
     cdef uint64_t all_blocks = (<uint64_t>1) << (shape.bucket_bits - shape.block_bits)
     if num_blocks > all_blocks or first_block > all_blocks - num_blocks:
         raise ValueError(f"there are {all_blocks} blocks")
     require_keys(&shape, keys, first_block, num_blocks)
-    require_runs(&shape, keys, hot_first, hot_length, hot_places)
+    require_runs(&shape, keys, hot_first, hot_length, hot_locations)
     # One more byte for each 255 entries of a sub-bucket, and at most one for an incomplete byte.
     room = num_blocks * (num_buckets + SUM_BYTES + 1) + keys.shape[0] * shape.entry_bits // 8 + keys.shape[0] // 255
     data = np.empty(room + HOT_BYTES * hot_first.shape[0], np.uint8)
     starts = np.empty(num_blocks, np.int64)
     if num_blocks == 0:
         return data[:0], starts
-    out, places = data, starts
+    out, start_view = data, starts
     counts = <uint32_t*>calloc(num_buckets, sizeof(uint32_t))
     if counts == NULL:
         raise MemoryError
@@ -348,13 +348,13 @@ def pack(
             low, high = i, keys.shape[0]
             while low < high:
                 end = low + (high - low) // 2
-                if block_of(&shape, keys[end]) <= first_block + <uint64_t>block:
+                if key_block(&shape, keys[end]) <= first_block + <uint64_t>block:
                     low = end + 1
                 else:
                     high = end
-            places[block] = packer.size
+            start_view[block] = packer.size
             hot = pack_block(
-                &shape, keys, i, low, first_block + <uint64_t>block, hot_first, hot_length, hot_places, hot, &packer,
+                &shape, keys, i, low, first_block + <uint64_t>block, hot_first, hot_length, hot_locations, hot, &packer,
                 counts
             )
             i = low
@@ -379,7 +379,7 @@ cdef inline Py_ssize_t sum_bytes(const uint8_t* data, Py_ssize_t count) noexcept
     return total
 
 
-cdef Status look_at(
+cdef Status parse_block(
     const Shape* shape, const uint8_t* data, Py_ssize_t size, uint64_t bucket, Block* block, Py_ssize_t* before,
     Py_ssize_t* count
 ) noexcept nogil:
@@ -482,7 +482,7 @@ cdef Status check_sum(const Shape* shape, const uint8_t* data, Py_ssize_t size, 
     if size < SUM_BYTES:
         return BAD_SUM
     memcpy(&expected, data + size - SUM_BYTES, SUM_BYTES)
-    return FINE if sum_of(data, size - SUM_BYTES, block) == expected else BAD_SUM
+    return FINE if compute_checksum(data, size - SUM_BYTES, block) == expected else BAD_SUM
 
 
 cdef Status scan(
@@ -492,21 +492,21 @@ cdef Status scan(
     """Add the units of a hash in a block with a valid checksum; set `lost` if there is no memory."""
     cdef Block block
     cdef Py_ssize_t i, j, before = 0, count = 0, marks = 0
-    cdef uint64_t wanted = low_bits(prefix_of(shape, h), shape.remainder_bits)
+    cdef uint64_t remainder = low_bits(key_prefix(shape, h), shape.remainder_bits)
     cdef uint64_t mark = low_bits(~<uint64_t>0, shape.id_bits), entry, unit
-    cdef Py_ssize_t kept = hits.count, kept_hot = hits.num_hot
-    cdef Status status = look_at(shape, data, size, bucket_in_block(shape, h), &block, &before, &count)
+    cdef Py_ssize_t old_count = hits.count, old_hot = hits.num_hot
+    cdef Status status = parse_block(shape, data, size, bucket_in_block(shape, h), &block, &before, &count)
     if status != FINE:
         return status
     for i in range(before, before + count):
         entry = entry_at(shape, &block, i)
-        if entry >> shape.id_bits != wanted:
+        if entry >> shape.id_bits != remainder:
             continue
         unit = low_bits(entry, shape.id_bits)
         if unit == mark:
             for j in range(i):
                 marks += low_bits(entry_at(shape, &block, j), shape.id_bits) == mark
-            if marks >= block.num_hot or hits.num_hot != kept_hot:
+            if marks >= block.num_hot or hits.num_hot != old_hot:
                 status = BAD_HOT
                 break
             if not add_hot(hits, query, data + block.hot_at + HOT_BYTES * marks):
@@ -519,7 +519,7 @@ cdef Status scan(
             lost[0] = True
             break
     if status != FINE:
-        hits.count, hits.num_hot = kept, kept_hot
+        hits.count, hits.num_hot = old_count, old_hot
     return status
 
 
@@ -528,18 +528,18 @@ cdef tuple take_hits(Hits* hits):
     cdef Py_ssize_t i
     cdef Py_ssize_t[::1] queries
     cdef uint32_t[::1] units
-    cdef int64_t[:, ::1] places
-    found = np.empty(hits.count, np.intp), np.empty(hits.count, np.uint32)
+    cdef int64_t[:, ::1] hot_view
+    arrays = np.empty(hits.count, np.intp), np.empty(hits.count, np.uint32)
     hot = np.empty((3, hits.num_hot), np.int64)
-    queries, units = found
-    places = hot
+    queries, units = arrays
+    hot_view = hot
     for i in range(hits.count):
         queries[i], units[i] = hits.hits[i].query, hits.hits[i].unit
     for i in range(hits.num_hot):
-        places[0, i] = hits.hot[i].query
-        places[1, i] = <int64_t>hits.hot[i].offset
-        places[2, i] = hits.hot[i].length
-    return *found, *hot
+        hot_view[0, i] = hits.hot[i].query
+        hot_view[1, i] = <int64_t>hits.hot[i].offset
+        hot_view[2, i] = hits.hot[i].length
+    return *arrays, *hot
 
 
 def find(
@@ -576,7 +576,7 @@ def find(
         raise ValueError("each hash has one block")
     for i in range(num_queries):
         if not (0 <= starts[i] <= ends[i] <= data.shape[0]):
-            raise ValueError(f"the block of hash {i} does not lie inside of the data")
+            raise ValueError(f"the block of hash {i} is outside the data")
     reasons = np.zeros(num_queries, np.uint8)
     states = reasons
     memset(&hits, 0, sizeof(hits))
@@ -585,9 +585,9 @@ def find(
             for i in range(num_queries):
                 if (
                     i == 0 or starts[i] != starts[i - 1] or ends[i] != ends[i - 1]
-                    or block_of(&shape, hashes[i]) != block_of(&shape, hashes[i - 1])
+                    or key_block(&shape, hashes[i]) != key_block(&shape, hashes[i - 1])
                 ):
-                    sound = check_sum(&shape, bytes_ + starts[i], ends[i] - starts[i], block_of(&shape, hashes[i]))
+                    sound = check_sum(&shape, bytes_ + starts[i], ends[i] - starts[i], key_block(&shape, hashes[i]))
                 status = sound
                 if status == FINE:
                     status = scan(
@@ -617,18 +617,18 @@ def find_one(Layout layout not None, bytes block not None, uint64_t h, uint64_t 
     memset(&hits, 0, sizeof(hits))
     try:
         # Takes two microseconds: releasing the GIL would cost more.
-        status = check_sum(&shape, data, size, block_of(&shape, h))
+        status = check_sum(&shape, data, size, key_block(&shape, h))
         if status == FINE:
             status = scan(&shape, data, size, h, 0, num_units, &hits, &lost)
         if lost:
             raise MemoryError
-        found = np.empty(hits.count, np.uint32)
+        result = np.empty(hits.count, np.uint32)
         if hits.count:
-            units = found
+            units = result
             for i in range(hits.count):
                 units[i] = hits.hits[i].unit
         hot = (int(hits.hot[0].offset), int(hits.hot[0].length)) if hits.num_hot else None
-        return found, hot, <int>status
+        return result, hot, <int>status
     finally:
         free(hits.hits)
         free(hits.hot)
@@ -703,7 +703,7 @@ def unpack(
     """
     cdef Shape shape = layout.shape
     cdef Py_ssize_t i, num_blocks = starts.shape[0] - 1, total = 0, total_hot = 0, num_keys = 0, num_hot = 0
-    cdef Py_ssize_t before = 0, count = 0, kept, kept_hot
+    cdef Py_ssize_t before = 0, count = 0, old_keys, old_hot
     cdef Block block
     cdef uint64_t[::1] out
     cdef uint64_t[:, ::1] out_hot
@@ -712,13 +712,13 @@ def unpack(
     damaged = {}
     for i in range(num_blocks):
         if not (0 <= starts[i] <= starts[i + 1] <= data.shape[0]):
-            raise ValueError(f"block {i} does not lie inside of the data")
+            raise ValueError(f"block {i} is outside the data")
     fine = []
     for i in range(num_blocks):
         at = &data[0] + starts[i] if data.shape[0] else NULL
         status = check_sum(&shape, at, starts[i + 1] - starts[i], first_block + <uint64_t>i)
         if status == FINE:
-            status = look_at(&shape, at, starts[i + 1] - starts[i], 0, &block, &before, &count)
+            status = parse_block(&shape, at, starts[i + 1] - starts[i], 0, &block, &before, &count)
         if status != FINE:
             damaged[first_block + <uint64_t>i] = REASONS[<int>status]
             continue
@@ -729,15 +729,15 @@ def unpack(
     out, out_hot = keys, hot
     for i in fine:
         at = &data[0] + starts[i]
-        kept, kept_hot = num_keys, num_hot
+        old_keys, old_hot = num_keys, num_hot
         with nogil:
-            status = look_at(&shape, at, starts[i + 1] - starts[i], 0, &block, &before, &count)
+            status = parse_block(&shape, at, starts[i + 1] - starts[i], 0, &block, &before, &count)
             if status == FINE:
                 status = take_block(
                     &shape, &block, at, (first_block + <uint64_t>i) << shape.block_bits, num_units, &out[0], &num_keys,
                     &out_hot[0, 0], &num_hot
                 )
         if status != FINE:
-            num_keys, num_hot = kept, kept_hot
+            num_keys, num_hot = old_keys, old_hot
             damaged[first_block + <uint64_t>i] = REASONS[<int>status]
     return keys[:num_keys], hot[:num_hot], damaged

@@ -1,1 +1,4 @@
-"""Hash, insert and test many keys, with one module per instruction set; `core.dispatch` selects one."""
+"""Loops that hash, insert and test many keys, compiled once per instruction set.
+
+Each module includes `head.pxi`, its primitives and `kernels.pxi`; `core.dispatch` selects one of them.
+"""

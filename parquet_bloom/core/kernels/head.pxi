@@ -3,8 +3,8 @@ from libc.string cimport memcpy
 
 import numpy as np
 
-from ..block cimport block_check, block_insert, block_of, num_blocks_of
+from ..block cimport block_check, block_insert, block_index, count_blocks
 from ..keys cimport (
-    FIXED, HASHES, INLINE_BYTES, INLINE_START, OFFSETS32, OFFSETS64, Keys, KeySpan, View, is_valid, offset_of, view_of
+    FIXED, HASHES, INLINE_BYTES, INLINE_START, OFFSETS32, OFFSETS64, Keys, KeySpan, View, is_valid, key_offset, key_view
 )
 from ..hash.xxh64 cimport hash4, hash8, hash_bytes

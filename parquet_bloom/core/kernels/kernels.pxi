@@ -23,10 +23,10 @@ cdef enum:
 
 cdef struct Located:
     Py_ssize_t start         # number of the first key
-    Py_ssize_t count         # keys taken, nulls included
+    Py_ssize_t count         # keys read, nulls included
     Py_ssize_t num_located   # number of these with a block
     uint64_t hashes[CHUNK]
-    uint64_t places[CHUNK]   # byte offsets of their blocks in the bitset
+    uint64_t block_offsets[CHUNK]   # byte offsets of their blocks in the bitset
     uint32_t keys[CHUNK]     # lower halves of the hashes, which select the bits
 
 
@@ -41,10 +41,12 @@ cdef inline void find_strings(
 ) noexcept nogil:
     cdef Py_ssize_t i
     for i in range(count):
-        starts[i] = span.data + offset_of(span, start + i)
-        lengths[i] = <uint64_t>(offset_of(span, start + i + 1) - offset_of(span, start + i))
+        starts[i] = span.data + key_offset(span, start + i)
+        lengths[i] = <uint64_t>(key_offset(span, start + i + 1) - key_offset(span, start + i))
     fetch_lines(span.offsets + offset_bytes * start + INPUT_AHEAD, offset_bytes * count)
-    fetch_lines(span.data + offset_of(span, start) + INPUT_AHEAD, offset_of(span, start + count) - offset_of(span, start))
+    fetch_lines(
+        span.data + key_offset(span, start) + INPUT_AHEAD, key_offset(span, start + count) - key_offset(span, start)
+    )
 
 
 cdef void hash_strings(const KeySpan* span, Py_ssize_t start, Py_ssize_t count, uint64_t* out) noexcept nogil:
@@ -67,7 +69,7 @@ cdef void hash_strings(const KeySpan* span, Py_ssize_t start, Py_ssize_t count, 
             starts[i] = span.data
             lengths[i] = 0
             if is_valid(span, start + i):  # the view of a null is undefined
-                view = view_of(span, start + i)
+                view = key_view(span, start + i)
                 lengths[i] = <uint64_t>view.length
                 if view.length <= INLINE_BYTES:
                     starts[i] = span.data + sizeof(View) * (start + i) + INLINE_START
@@ -107,12 +109,12 @@ cdef inline Py_ssize_t first_count(const KeySpan* span) noexcept nogil:
 
 cdef inline Py_ssize_t keep_valid(const KeySpan* span, Py_ssize_t start, Py_ssize_t count, uint64_t* hashes) noexcept nogil:
     """Move the hashes of valid keys to the front; return their number."""
-    cdef Py_ssize_t kept = 0
+    cdef Py_ssize_t num_kept = 0
     cdef Py_ssize_t i
     for i in range(count):
-        hashes[kept] = hashes[i]
-        kept += is_valid(span, start + i)
-    return kept
+        hashes[num_kept] = hashes[i]
+        num_kept += is_valid(span, start + i)
+    return num_kept
 
 
 cdef void locate_chunk(
@@ -125,12 +127,14 @@ cdef void locate_chunk(
     chunk.num_located = chunk.count
     if valid_only and span.validity != NULL:
         chunk.num_located = keep_valid(span, chunk.start, chunk.count, hashes)
-    for i in range(pb_locate(hashes, chunk.num_located, num_blocks, chunk.places, chunk.keys), chunk.num_located):
-        chunk.places[i] = 32 * <uint64_t>block_of(hashes[i], num_blocks)
+    for i in range(
+        pb_locate(hashes, chunk.num_located, num_blocks, chunk.block_offsets, chunk.keys), chunk.num_located
+    ):
+        chunk.block_offsets[i] = 32 * <uint64_t>block_index(hashes[i], num_blocks)
         chunk.keys[i] = <uint32_t>hashes[i]
     if num_blocks > NEAR_BLOCKS:
         for i in range(chunk.num_located):
-            pb_fetch(bitset + chunk.places[i])
+            pb_fetch(bitset + chunk.block_offsets[i])
 
 
 cdef inline void next_chunk(const KeySpan* span, const Located* before, Located* chunk) noexcept nogil:
@@ -150,8 +154,8 @@ cdef void insert_span(const KeySpan* span, uint8_t* bitset, uint64_t num_blocks)
             locate_chunk(span, bitset, num_blocks, True, &ring[turn])
         chunk = &ring[1 - turn]
         if chunk.count:
-            for i in range(pb_insert(bitset, chunk.places, chunk.keys, chunk.num_located), chunk.num_located):
-                block_insert(bitset + chunk.places[i], chunk.keys[i])
+            for i in range(pb_insert(bitset, chunk.block_offsets, chunk.keys, chunk.num_located), chunk.num_located):
+                block_insert(bitset + chunk.block_offsets[i], chunk.keys[i])
         if not ring[turn].count:
             break
         turn = 1 - turn
@@ -162,7 +166,7 @@ cdef Py_ssize_t insert_new_span(
 ) noexcept nogil:
     cdef Located ring[2]
     cdef Located* chunk
-    cdef uint8_t found[CHUNK]
+    cdef uint8_t was_set[CHUNK]
     cdef Py_ssize_t num_fresh = 0
     cdef int turn = 0
     cdef Py_ssize_t i
@@ -173,21 +177,23 @@ cdef Py_ssize_t insert_new_span(
             locate_chunk(span, bitset, num_blocks, True, &ring[turn])
         chunk = &ring[1 - turn]
         if chunk.count:
-            for i in range(pb_insert_new(bitset, chunk.places, chunk.keys, chunk.num_located, found), chunk.num_located):
-                found[i] = block_check(bitset + chunk.places[i], chunk.keys[i])
-                block_insert(bitset + chunk.places[i], chunk.keys[i])
+            for i in range(
+                pb_insert_new(bitset, chunk.block_offsets, chunk.keys, chunk.num_located, was_set), chunk.num_located
+            ):
+                was_set[i] = block_check(bitset + chunk.block_offsets[i], chunk.keys[i])
+                block_insert(bitset + chunk.block_offsets[i], chunk.keys[i])
             for i in range(chunk.num_located):  # branch-free: each is written to both, but counted in one
                 fresh[num_fresh] = chunk.hashes[i]
                 seen[num_seen[0]] = chunk.hashes[i]
-                num_fresh += not found[i]
-                num_seen[0] += found[i]
+                num_fresh += not was_set[i]
+                num_seen[0] += was_set[i]
         if not ring[turn].count:
             return num_fresh
         turn = 1 - turn
 
 
 cdef void check_span(
-    const KeySpan* span, const uint8_t* bitset, uint64_t num_blocks, uint8_t* found
+    const KeySpan* span, const uint8_t* bitset, uint64_t num_blocks, uint8_t* results
 ) noexcept nogil:
     cdef Located ring[2]
     cdef Located* chunk
@@ -201,9 +207,9 @@ cdef void check_span(
             locate_chunk(span, bitset, num_blocks, False, &ring[turn])
         chunk = &ring[1 - turn]
         if chunk.count:
-            answers = found + chunk.start
-            for i in range(pb_check(bitset, chunk.places, chunk.keys, chunk.count, answers), chunk.count):
-                answers[i] = block_check(bitset + chunk.places[i], chunk.keys[i])
+            answers = results + chunk.start
+            for i in range(pb_check(bitset, chunk.block_offsets, chunk.keys, chunk.count, answers), chunk.count):
+                answers[i] = block_check(bitset + chunk.block_offsets[i], chunk.keys[i])
             if span.validity != NULL:
                 for i in range(chunk.count):
                     answers[i] |= not is_valid(span, chunk.start + i)
@@ -234,7 +240,7 @@ def hash_keys(Keys keys not None):
 
 def insert_keys(uint8_t[::1] bitset not None, Keys keys not None):
     """Insert every valid key."""
-    cdef uint64_t num_blocks = num_blocks_of(bitset.shape[0])
+    cdef uint64_t num_blocks = count_blocks(bitset.shape[0])
     with nogil:
         insert_span(&keys.span, &bitset[0], num_blocks)
 
@@ -254,7 +260,7 @@ def insert_new(
     -------
     The number of hashes in each of the two, which must have room for as many as there are keys.
     """
-    cdef uint64_t num_blocks = num_blocks_of(bitset.shape[0])
+    cdef uint64_t num_blocks = count_blocks(bitset.shape[0])
     cdef Py_ssize_t num_fresh
     cdef Py_ssize_t num_seen = 0
     if min(fresh.shape[0], seen.shape[0]) < keys.span.length:
@@ -268,12 +274,12 @@ def insert_new(
 
 def check_keys(const uint8_t[::1] bitset not None, Keys keys not None):
     """Probe every key; return a bool array, False where a key is certainly absent. Nulls are not hashed and give True."""
-    cdef uint64_t num_blocks = num_blocks_of(bitset.shape[0])
+    cdef uint64_t num_blocks = count_blocks(bitset.shape[0])
     out = np.empty(keys.span.length, dtype=np.bool_)
-    cdef uint8_t[::1] found = out.view(np.uint8)
+    cdef uint8_t[::1] results = out.view(np.uint8)
     if keys.span.length:
         with nogil:
-            check_span(&keys.span, &bitset[0], num_blocks, &found[0])
+            check_span(&keys.span, &bitset[0], num_blocks, &results[0])
     return out
 
 
@@ -301,19 +307,21 @@ def probe_filters(
         raise ValueError("offsets and num_bytes must be of one length")
     for i in range(num_filters):
         if not (0 <= offsets[i] <= data.shape[0] and 0 <= num_bytes[i] <= data.shape[0] - offsets[i]):
-            raise ValueError(f"bitset {i} does not lie inside of the buffer")
-        num_blocks_of(num_bytes[i])
+            raise ValueError(f"bitset {i} is outside the buffer")
+        count_blocks(num_bytes[i])
     out = np.empty((num_filters, num_hashes), dtype=np.bool_)
-    cdef uint8_t[:, ::1] found = out.view(np.uint8)
+    cdef uint8_t[:, ::1] results = out.view(np.uint8)
     with nogil:
         for i in range(num_filters):
             ahead = i + FILTERS_AHEAD
             if ahead < num_filters:
                 for j in range(num_hashes):
-                    pb_fetch(&data[offsets[ahead]] + 32 * <size_t>block_of(hashes[j], num_bytes[ahead] // 32))
+                    pb_fetch(&data[offsets[ahead]] + 32 * <size_t>block_index(hashes[j], num_bytes[ahead] // 32))
             start = &data[offsets[i]]
             for j in range(num_hashes):
-                found[i, j] = block_check(start + 32 * <size_t>block_of(hashes[j], num_bytes[i] // 32), <uint32_t>hashes[j])
+                results[i, j] = block_check(
+                    start + 32 * <size_t>block_index(hashes[j], num_bytes[i] // 32), <uint32_t>hashes[j]
+                )
     return out
 
 

@@ -12,21 +12,21 @@ cdef inline Py_ssize_t pb_hash_spans(
     return 0
 
 cdef inline Py_ssize_t pb_locate(
-    const uint64_t* hashes, Py_ssize_t count, uint64_t num_blocks, uint64_t* places, uint32_t* keys
+    const uint64_t* hashes, Py_ssize_t count, uint64_t num_blocks, uint64_t* offsets, uint32_t* keys
 ) noexcept nogil:
     return 0
 
 cdef inline Py_ssize_t pb_insert(
-    uint8_t* bitset, const uint64_t* places, const uint32_t* keys, Py_ssize_t count
+    uint8_t* bitset, const uint64_t* offsets, const uint32_t* keys, Py_ssize_t count
 ) noexcept nogil:
     return 0
 
 cdef inline Py_ssize_t pb_check(
-    const uint8_t* bitset, const uint64_t* places, const uint32_t* keys, Py_ssize_t count, uint8_t* found
+    const uint8_t* bitset, const uint64_t* offsets, const uint32_t* keys, Py_ssize_t count, uint8_t* results
 ) noexcept nogil:
     return 0
 
 cdef inline Py_ssize_t pb_insert_new(
-    uint8_t* bitset, const uint64_t* places, const uint32_t* keys, Py_ssize_t count, uint8_t* found
+    uint8_t* bitset, const uint64_t* offsets, const uint32_t* keys, Py_ssize_t count, uint8_t* results
 ) noexcept nogil:
     return 0

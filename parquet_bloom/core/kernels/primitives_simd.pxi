@@ -7,14 +7,14 @@ cdef extern from "simd.h" nogil:
         const uint8_t** starts, const uint64_t* lengths, Py_ssize_t count, uint64_t* out
     ) noexcept
     Py_ssize_t pb_locate(
-        const uint64_t* hashes, Py_ssize_t count, uint64_t num_blocks, uint64_t* places, uint32_t* keys
+        const uint64_t* hashes, Py_ssize_t count, uint64_t num_blocks, uint64_t* offsets, uint32_t* keys
     ) noexcept
     Py_ssize_t pb_insert(
-        uint8_t* bitset, const uint64_t* places, const uint32_t* keys, Py_ssize_t count
+        uint8_t* bitset, const uint64_t* offsets, const uint32_t* keys, Py_ssize_t count
     ) noexcept
     Py_ssize_t pb_check(
-        const uint8_t* bitset, const uint64_t* places, const uint32_t* keys, Py_ssize_t count, uint8_t* found
+        const uint8_t* bitset, const uint64_t* offsets, const uint32_t* keys, Py_ssize_t count, uint8_t* results
     ) noexcept
     Py_ssize_t pb_insert_new(
-        uint8_t* bitset, const uint64_t* places, const uint32_t* keys, Py_ssize_t count, uint8_t* found
+        uint8_t* bitset, const uint64_t* offsets, const uint32_t* keys, Py_ssize_t count, uint8_t* results
     ) noexcept

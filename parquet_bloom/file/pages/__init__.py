@@ -1,4 +1,5 @@
 """Reads of single pages of a column chunk.
 
-`lookup` reads and confirms page indexes, `plan` selects pages, `rows` and `plain` decode them, `reader` does it all.
+`lookup` reads and confirms page indexes, `rows` and `plain` decode pages, `plan` selects pages with `rows`, and
+`reader` builds on all of them; `buffered_chunk` is independent.
 """

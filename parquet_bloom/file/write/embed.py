@@ -216,7 +216,7 @@ class _EmbedJob:
             return True
         if chunk.problem and not self._rightly_empty(row_group, plan, chunk):
             raise BrokenFilterError(
-                f"{chunk.problem}; replace it to have it built anew", row_group=row_group, column=plan.leaf.name
+                f"{chunk.problem}; use replace to rebuild it", row_group=row_group, column=plan.leaf.name
             )
         self.kept += 1
         return False

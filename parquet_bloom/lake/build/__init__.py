@@ -1,1 +1,5 @@
-"""Writers of the index: `segment_builder` makes segments, `append` and `maintenance` publish them."""
+"""Writers of the index.
+
+`segment_builder` makes segments, `maintenance` builds on it to merge and remove, and `append` on both to publish new
+files.
+"""

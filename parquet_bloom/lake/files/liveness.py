@@ -124,7 +124,7 @@ class LakeState:
         if listing is not None:
             live.find = listing.find
             if listing.table is not None:
-                live.partition_values, live.deletes = listing.table.told, listing.table.deletes
+                live.partition_values, live.deletes = listing.table.partition_values, listing.table.deletes
         return live
 
 

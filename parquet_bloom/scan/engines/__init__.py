@@ -1,1 +1,4 @@
-"""Hand a plan to other engines: pyarrow datasets and polars."""
+"""Plans handed to other engines: pyarrow datasets and polars.
+
+`polars_predicate` is below `polars`, and `dataset` is independent.
+"""

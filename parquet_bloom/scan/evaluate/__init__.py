@@ -1,5 +1,5 @@
-"""Evaluate a predicate by evidence: partition values, indexes, statistics, filters and zones.
+"""Evaluation of a predicate by evidence: partition values, indexes, statistics, filters and zones.
 
-`planner` calls the others, in that order; statistics and filters are one call of `predicate.pruning`. `local_batch` and
-`object_batch` build on `parquet`, and `zones` on `zone_rows`.
+`parquet` comes first, then `orc`, `local_batch` and `object_batch`, and `zone_rows` and then `zones`; `planner` calls
+these and `lake_index`, in the order of the evidence.
 """

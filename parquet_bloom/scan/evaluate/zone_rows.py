@@ -223,4 +223,4 @@ def _add_zones(
     if not column_statistics.leaf.repeated:  # of lists, only nulls among the elements would be known
         is_null_free = (zone_of >= 0) & ~np.append(layout.has_null, True)[zone_of]
         has_nulls = np.where(is_null_free, NO, has_nulls).astype(np.int8)
-    return replace(without_zones, has_nulls=has_nulls, filtered=zone_of >= 0, keying=hash_values)
+    return replace(without_zones, has_nulls=has_nulls, filtered=zone_of >= 0, hash_values=hash_values)

@@ -135,7 +135,7 @@ class RowGroupRows:
             return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
         remaining = others if names is None else [name for name in names if name not in columns]
         table = self._reader.read_row_group(self.row_group, remaining)
-        if table.schema.names != others:  # a name stands for more than its own column
+        if table.schema.names != others:  # a name matches other columns, too
             table = self._reader.read_row_group(self.row_group, names)
             return self._take(table, rows, num_rows)
         rest = iter(self._take(table, rows, num_rows).columns)

@@ -1,1 +1,4 @@
-"""The archive of Python packages that executors need: `dependencies` finds the packages, `build` writes them."""
+"""The archive of Python packages that executors need.
+
+`dependencies` finds the packages, and `build` writes them.
+"""

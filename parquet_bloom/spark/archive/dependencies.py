@@ -157,7 +157,7 @@ def _collect_own_files() -> Distribution:
 
 
 def _is_loadable(name: str) -> bool:
-    """Whether this Python can load a module; files for other versions have a tag: `.cpython-310-...so`."""
+    """Return whether this Python can load a module; files for other versions have a tag: `.cpython-310-...so`."""
     _, dot, tag = name.removesuffix(".so").partition(".")
     return not name.endswith(".so") or not dot or f".{tag}.so" in EXTENSION_SUFFIXES
 

@@ -1,1 +1,4 @@
-"""Arrow data between Spark and this package."""
+"""Arrow data between Spark and this package.
+
+`row_groups` builds on `convert`.
+"""

@@ -1,4 +1,5 @@
 """Jobs that process many files on executors.
 
-`packing` assigns files to tasks, `progress` watches a job, `run` runs one on files, and the others are particular jobs.
+`packing` assigns files to tasks and `progress` watches a job, `run` builds on both, then `index_tasks` (with
+`hash_slices`), and `index_job` last.
 """

@@ -163,7 +163,7 @@ def _list_objects(urls: Sequence[str], filesystem: object | None) -> list[Entry]
 
 
 class _TypeCompatibility:
-    """Whether Spark reads a column of a stored type as it is stored, whatever else may be wrong with a file."""
+    """Test of whether Spark reads a column of a type as it is stored, regardless of other problems of a file."""
 
     def __init__(self, node: Node, compatibility: SparkCompatibility):
         self._ignore_case = compatibility.rules.ignore_case
@@ -188,5 +188,5 @@ class _TypeCompatibility:
 
 
 def _is_calendar_independent(literal: Any) -> bool:
-    """Whether a day or instant is the same in every calendar that a file may be written in."""
+    """Return whether a day or instant is the same in every calendar that a file may be written in."""
     return literal is None or (isinstance(literal, dt.date) and literal.year > _LAST_AMBIGUOUS_YEAR)

@@ -77,7 +77,7 @@ class OrcCompatibility(SparkCompatibility):
         return {name: doubt for name, doubt in doubts if doubt is not None}
 
     def _is_positional(self, file: OrcFile) -> bool:
-        """Whether Spark finds a file's columns by position, as in files of old Hive, rather than by name."""
+        """Return whether Spark finds a file's columns by position, as in files of old Hive, rather than by name."""
         names = list(dict.fromkeys(leaf.path[0] for leaf in file.leaves))
         return all(name.startswith("_col") for name in names) and names != list(self.names[: len(names)])
 

@@ -84,7 +84,7 @@ class Rules:
         return None
 
     def raw_int96(self, file: BloomFile) -> bool:
-        """Whether Spark shows INT96 timestamps of a file as they are stored: whole microseconds, written by Spark."""
+        """Return whether Spark shows INT96 timestamps of a file as stored: whole microseconds, written by Spark."""
         by_spark = _VERSION in file.footer.key_value_metadata
         return by_spark and (file.footer.created_by or "").startswith("parquet-mr")
 
@@ -122,7 +122,7 @@ def find_column_problem(file: BloomFile, field: Field, rules: Rules) -> str | No
 
 
 def is_stored_as(data_type: DataType, stored: ColumnType) -> bool:
-    """Whether a file's type holds the same values that Spark shows."""
+    """Return whether a file's type holds the same values that Spark shows."""
     kind, by = stored.kind, type(data_type)
     if by in _BITS:
         bits = stored.bits or 64

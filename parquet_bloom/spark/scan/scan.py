@@ -36,7 +36,7 @@ class Scan:
 
     @property
     def untrusted(self) -> bool:
-        """Whether filters among the selected row groups may mislead Spark's own tasks.
+        """Return whether filters among the selected row groups may mislead Spark's own tasks.
 
         They are broken, or Spark shows their column as another value than is stored. All filters that matter to a row
         group were probed, so its warnings are complete.

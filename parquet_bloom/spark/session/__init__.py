@@ -1,1 +1,4 @@
-"""A Spark session: settings, paths, Hadoop file systems, its JVM, and when to leave a query to Spark."""
+"""A Spark session: settings, paths, Hadoop file systems, its JVM, and when to leave a query to Spark.
+
+`fallback`, `jvm`, `settings` and `connect` come first, then `paths` and `fields`, then `hadoop`, and `storage` last.
+"""

@@ -1,5 +1,5 @@
 """The Python data source `parquet_bloom`.
 
-`options` and `predicate` parse what the caller gives, `schema` infers types, `read` reads the row groups of a task,
+`schema` infers types, `options` and `predicate` parse what the caller gives, `read` reads the row groups of a task,
 `plan` lists files and plans tasks, and `datasource` connects them to Spark.
 """

@@ -151,7 +151,7 @@ class Options:
 
     @property
     def infers_partitions(self) -> bool:
-        """Whether partition columns may have other types than string."""
+        """Return whether partition columns may have other types than string."""
         return self._is_set("inferPartitionTypes")
 
     @property
@@ -161,7 +161,7 @@ class Options:
 
     @property
     def wall_clock(self) -> bool:
-        """Whether timestamps in folder names are TIMESTAMP_NTZ."""
+        """Return whether timestamps in folder names are TIMESTAMP_NTZ."""
         return self.value("timestampType").upper() == "TIMESTAMP_NTZ"
 
     @property

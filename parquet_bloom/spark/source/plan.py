@@ -236,7 +236,7 @@ class _PartitionPruner:
         return {name: statistics[column] for name, column in self._columns.items()}
 
     def may_match(self, file: str) -> bool:
-        """Whether a file's partition values can meet the conditions on partition columns alone."""
+        """Return whether a file's partition values can meet the conditions on partition columns alone."""
         if self._predicate is None:
             return True
         values = self._layout.values[file]
@@ -357,7 +357,7 @@ def _find_root_layout(files: Sequence[str], root: str, base: str | None, ignore_
 
 
 def _is_directly_below(file: str, root: str) -> bool:
-    """Whether Spark lists a file that is in no partition: it must be directly in one of the given folders."""
+    """Return whether Spark lists a file that is in no partition: it must be directly in one of the given folders."""
     if is_pattern(root) and not file.startswith(root):
         return file.count("/") - root.count("/") <= 1
     return root in (file, os.path.dirname(file))

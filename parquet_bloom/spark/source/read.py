@@ -174,7 +174,7 @@ def find_usable_conjuncts(
 
 
 def _has_exact_names(file: BloomFile, item: Conjunct) -> bool:
-    """Whether the file has the columns with exactly these names, by which pages are looked up."""
+    """Return whether the file has the columns with exactly these names, by which pages are looked up."""
     paths = {leaf.path for leaf in file.leaves}
     return all(".".join(field.path) == name and field.path in paths for name, field in item.fields.items())
 
@@ -196,7 +196,7 @@ def _repeat(value: Any, data_type: pa.DataType, count: int) -> pa.Array:
 
 
 def _has_forbidden_null(array: pa.Array, is_nullable: bool) -> bool:
-    """Whether there is a null, at any depth, where the type allows none."""
+    """Return whether there is a null, at any depth, where the type allows none."""
     if not is_nullable and array.null_count:
         return True
     data_type = array.type

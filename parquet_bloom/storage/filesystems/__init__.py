@@ -1,1 +1,4 @@
-"""Reading and writing through the file systems of pyarrow and fsspec."""
+"""Reading (`source`) and writing (`rewrite`) through the file systems of pyarrow and fsspec.
+
+The two modules are independent of each other.
+"""

@@ -75,7 +75,7 @@ class Folder:
         Raises
         ------
         StorageError
-            If it cannot be listed. In object stores a missing folder cannot be told from an empty one.
+            If it cannot be listed. In object stores a missing folder cannot be distinguished from an empty one.
         """
         location, remote = self._location(), self._remote()
         if location is not None:

@@ -1,6 +1,9 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Reads of many local files in one call: blocks of files with a known identity, which is checked, or the last bytes of
-new files with their identities."""
+"""Reads of many local files in one call.
+
+They read blocks of files with an expected identity, which is checked, or the last bytes of new files with their
+identities.
+"""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
@@ -30,13 +33,13 @@ cdef extern from *:
         return -1;
     }
 
-    static int pb_read_known(int descriptor, uint8_t* to, int64_t length, int64_t offset) {
+    static int pb_read_range(int descriptor, uint8_t* to, int64_t length, int64_t offset) {
         (void)descriptor; (void)to; (void)length; (void)offset;
         return 0;
     }
 
     static int pb_read_at_once(int descriptor, uint8_t* to, int64_t length, int64_t offset) {
-        return pb_read_known(descriptor, to, length, offset);
+        return pb_read_range(descriptor, to, length, offset);
     }
 
     static void pb_close(int descriptor) {
@@ -91,7 +94,7 @@ cdef extern from *:
         return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     }
 
-    static int pb_read_known(int descriptor, uint8_t* to, int64_t length, int64_t offset) {
+    static int pb_read_range(int descriptor, uint8_t* to, int64_t length, int64_t offset) {
         ssize_t came;
         do came = pread(descriptor, to, (size_t)length, (off_t)offset); while (came < 0 && errno == EINTR);
         return came == length;
@@ -121,7 +124,7 @@ cdef extern from *:
     bint pb_is_same(int descriptor, const char* path, const int64_t* identity) nogil
     bint pb_identify(int descriptor, int64_t* identity) nogil
     int pb_open(const char* path) nogil
-    bint pb_read_known(int descriptor, uint8_t* to, int64_t length, int64_t offset) nogil
+    bint pb_read_range(int descriptor, uint8_t* to, int64_t length, int64_t offset) nogil
     bint pb_read_at_once(int descriptor, uint8_t* to, int64_t length, int64_t offset) nogil
     void pb_close(int descriptor) nogil
 
@@ -129,11 +132,11 @@ cdef enum:
     TOGETHER = 64  # files that are open at a time, so that the disk can work on all their blocks at once
 
 
-cdef void visit_some(
+cdef void read_some_ranges(
     const char** paths, const int64_t* identities, const int64_t* first, const int64_t* offsets, Py_ssize_t length,
-    uint8_t* out, uint8_t* come, uint8_t* same, Py_ssize_t count
+    uint8_t* out, uint8_t* is_read, uint8_t* same, Py_ssize_t count
 ) noexcept nogil:
-    """Read ranges of `count` files, at most TOGETHER. `first` has indices into `offsets`, `out` and `come`."""
+    """Read ranges of `count` files, at most TOGETHER. `first` has indices into `offsets`, `out` and `is_read`."""
     cdef int descriptors[TOGETHER]
     cdef Py_ssize_t i
     cdef int64_t j
@@ -142,11 +145,11 @@ cdef void visit_some(
         same[i] = descriptors[i] >= 0 or first[i + 1] == first[i]
         if descriptors[i] >= 0:
             for j in range(first[i], first[i + 1]):
-                come[j] = pb_read_at_once(descriptors[i], out + j * length, length, offsets[j])
+                is_read[j] = pb_read_at_once(descriptors[i], out + j * length, length, offsets[j])
     for i in range(count):
         if descriptors[i] >= 0:
             for j in range(first[i], first[i + 1]):
-                if not come[j] and not pb_read_known(descriptors[i], out + j * length, length, offsets[j]):
+                if not is_read[j] and not pb_read_range(descriptors[i], out + j * length, length, offsets[j]):
                     same[i] = 0
         # Checked last, so that the bytes are those of the unchanged file.
         if same[i]:
@@ -162,7 +165,7 @@ cdef int require_paths(list paths) except -1:
     return 0
 
 
-cdef const char** names_of(list paths) except NULL:
+cdef const char** make_path_strings(list paths) except NULL:
     """Return the paths as C strings, which live as long as the list; the caller frees the array."""
     cdef Py_ssize_t i
     cdef const char** names = <const char**>malloc(max(1, len(paths)) * sizeof(char*))
@@ -199,12 +202,12 @@ def visit(
     """
     cdef Py_ssize_t count = len(paths), i, start, stop
     if identities.shape[0] != count or identities.shape[1] != 5 or first.shape[0] != count + 1 or length <= 0:
-        raise ValueError("there is an identity a file, and one place more of first ranges")
+        raise ValueError("identities and first ranges do not fit the number of files, or length is not positive")
     if first[0] != 0 or first[count] != offsets.shape[0]:
-        raise ValueError("the files do not have all the ranges")
+        raise ValueError("first ranges must start at 0 and end at the number of offsets")
     for i in range(count):
         if first[i] > first[i + 1]:
-            raise ValueError("first ranges must not fall")
+            raise ValueError("first ranges must not decrease")
     require_paths(paths)
     data = np.zeros((offsets.shape[0], length), dtype=np.uint8)
     same = np.zeros(count, dtype=np.bool_)
@@ -212,18 +215,18 @@ def visit(
         return data, same
     cdef uint8_t[:, ::1] out = data
     cdef uint8_t[::1] is_same = same.view(np.uint8)
-    cdef uint8_t[::1] come = np.zeros(max(1, offsets.shape[0]), dtype=np.uint8)
+    cdef uint8_t[::1] is_read = np.zeros(max(1, offsets.shape[0]), dtype=np.uint8)
     cdef uint8_t nothing = 0
     cdef int64_t no_offset = 0
     cdef uint8_t* to = &out[0, 0] if offsets.shape[0] else &nothing
     cdef const int64_t* at = &offsets[0] if offsets.shape[0] else &no_offset
-    cdef const char** names = names_of(paths)
+    cdef const char** names = make_path_strings(paths)
     try:
         for start in range(0, count, TOGETHER):
             stop = min(count, start + TOGETHER)
             with nogil:
-                visit_some(
-                    names + start, &identities[start, 0], &first[start], at, length, to, &come[0],
+                read_some_ranges(
+                    names + start, &identities[start, 0], &first[start], at, length, to, &is_read[0],
                     &is_same[start], stop - start
                 )
             PyErr_CheckSignals()
@@ -233,26 +236,26 @@ def visit(
 
 
 cdef void read_some_ends(
-    const char** paths, Py_ssize_t length, int64_t* identities, uint8_t* out, uint8_t* found, Py_ssize_t count
+    const char** paths, Py_ssize_t length, int64_t* identities, uint8_t* out, uint8_t* is_valid, Py_ssize_t count
 ) noexcept nogil:
     """Read the last bytes of `count` files, at most TOGETHER, and their identities."""
     cdef int descriptors[TOGETHER]
-    cdef uint8_t come[TOGETHER]
+    cdef uint8_t is_read[TOGETHER]
     cdef int64_t size
     cdef Py_ssize_t i
     for i in range(count):
         descriptors[i] = pb_open(paths[i])
-        found[i] = descriptors[i] >= 0 and pb_identify(descriptors[i], identities + 5 * i)
-        if found[i]:
+        is_valid[i] = descriptors[i] >= 0 and pb_identify(descriptors[i], identities + 5 * i)
+        if is_valid[i]:
             size = identities[5 * i + 2]
-            come[i] = pb_read_at_once(descriptors[i], out + i * length, min(size, length), max(0, size - length))
+            is_read[i] = pb_read_at_once(descriptors[i], out + i * length, min(size, length), max(0, size - length))
     for i in range(count):
-        if found[i] and not come[i]:
+        if is_valid[i] and not is_read[i]:
             size = identities[5 * i + 2]
-            found[i] = pb_read_known(descriptors[i], out + i * length, min(size, length), max(0, size - length))
+            is_valid[i] = pb_read_range(descriptors[i], out + i * length, min(size, length), max(0, size - length))
         # A file that was written to meanwhile has no consistent state.
-        if found[i]:
-            found[i] = pb_is_same(descriptors[i], paths[i], identities + 5 * i)
+        if is_valid[i]:
+            is_valid[i] = pb_is_same(descriptors[i], paths[i], identities + 5 * i)
         if descriptors[i] >= 0:
             pb_close(descriptors[i])
 
@@ -277,22 +280,22 @@ def read_ends(list paths not None, Py_ssize_t length):
     """
     cdef Py_ssize_t count = len(paths), i, start, stop
     if length <= 0:
-        raise ValueError("there are no bytes to be read")
+        raise ValueError(f"length must be at least 1, got {length}")
     require_paths(paths)
     ends = []
     if count == 0:
         return ends
     cdef int64_t[:, ::1] identities = np.zeros((min(count, TOGETHER), 5), dtype=np.int64)
     cdef uint8_t[:, ::1] out = np.empty((min(count, TOGETHER), length), dtype=np.uint8)
-    cdef uint8_t found[TOGETHER]
-    cdef const char** names = names_of(paths)
+    cdef uint8_t is_valid[TOGETHER]
+    cdef const char** names = make_path_strings(paths)
     try:
         for start in range(0, count, TOGETHER):
             stop = min(count, start + TOGETHER)
             with nogil:
-                read_some_ends(names + start, length, &identities[0, 0], &out[0, 0], found, stop - start)
+                read_some_ends(names + start, length, &identities[0, 0], &out[0, 0], is_valid, stop - start)
             for i in range(stop - start):
-                if not found[i]:
+                if not is_valid[i]:
                     ends.append(None)
                     continue
                 ends.append((

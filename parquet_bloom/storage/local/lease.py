@@ -39,7 +39,7 @@ class Lease:
 
     @property
     def has_waiting_writer(self) -> bool:
-        """Whether a process is waiting for the lease, to write to the file."""
+        """Return whether a process is waiting for the lease, to write to the file."""
         if not self._granted:
             return False
         try:

@@ -21,7 +21,7 @@ cdef extern from *:
     #include <unistd.h>
     #endif
 
-    /* Read a range from the page cache; return less than its length, or -1, if a part is not cached or not known. */
+    /* Read a range from the page cache; return less than its length, or -1, if a part is not or may not be cached. */
     static int64_t pb_read_cached(int descriptor, uint8_t* to, int64_t length, int64_t offset) {
     #ifdef RWF_NOWAIT
         struct iovec part;
@@ -89,15 +89,15 @@ cdef extern from *:
     void pb_fetch_range(const uint8_t* address) nogil
 
 cdef enum:
-    AHEAD = 1024       # ranges that the kernel is told about before they are waited for; it fetches them concurrently
+    AHEAD = 1024       # ranges hinted to the kernel before reads wait for them; it fetches them concurrently
     COPIES_AHEAD = 16  # the same for a mapping's cache lines
     TURN = 4096        # ranges between two checks for signals
 
 
 cdef struct Progress:
-    Py_ssize_t asked   # ranges that the kernel was told about
+    Py_ssize_t hinted   # ranges hinted to the kernel
     Py_ssize_t done    # ranges that are complete
-    int64_t asked_at   # positions in `out` of the next of either
+    int64_t hinted_at   # positions in `out` of the next of either
     int64_t done_at
 
 
@@ -109,15 +109,15 @@ cdef int advance(
     cdef Py_ssize_t i
     cdef int status
     while progress.done < until:
-        while progress.asked < min(offsets.shape[0], progress.done + AHEAD):
-            i = progress.asked
+        while progress.hinted < min(offsets.shape[0], progress.done + AHEAD):
+            i = progress.hinted
             cached[i % AHEAD] = (
-                pb_read_cached(descriptor, out + progress.asked_at, lengths[i], offsets[i]) == lengths[i]
+                pb_read_cached(descriptor, out + progress.hinted_at, lengths[i], offsets[i]) == lengths[i]
             )
             if not cached[i % AHEAD]:
                 pb_will_need(descriptor, offsets[i], lengths[i])
-            progress.asked_at += lengths[i]
-            progress.asked += 1
+            progress.hinted_at += lengths[i]
+            progress.hinted += 1
         i = progress.done
         if not cached[i % AHEAD]:
             status = pb_read_all(descriptor, out + progress.done_at, lengths[i], offsets[i])
@@ -135,10 +135,10 @@ cdef int require_room(const int64_t[::1] offsets, const int64_t[::1] lengths, Py
         raise ValueError("offsets and lengths must be of one length")
     for i in range(lengths.shape[0]):
         if not (0 <= lengths[i] <= room - total):
-            raise ValueError(f"the ranges do not fill the {room} bytes that are there for them")
+            raise ValueError(f"the ranges do not fill the {room} bytes of the buffer")
         total += lengths[i]
     if total != room:
-        raise ValueError(f"the ranges do not fill the {room} bytes that are there for them")
+        raise ValueError(f"the ranges do not fill the {room} bytes of the buffer")
     return 0
 
 
@@ -147,8 +147,8 @@ def read_scattered(
 ):
     """Read ranges of a file into `out`, one after the other.
 
-    Ranges in the page cache are read at once; the kernel is told about the others, up to 1,024 at a time, before any of
-    them is waited for, so that a disk can work on all of them.
+    Ranges in the page cache are read at once. The others are hinted to the kernel, up to 1,024 at a time, before any
+    read waits, so that a disk can work on all of them.
 
     Returns
     -------
@@ -218,7 +218,7 @@ cdef int require_inside(const uint8_t[::1] data, const int64_t[::1] offsets, con
     cdef Py_ssize_t i
     for i in range(offsets.shape[0]):
         if not (0 <= offsets[i] <= data.shape[0] and lengths[i] <= data.shape[0] - offsets[i]):
-            raise ValueError(f"range {i} does not lie inside of the mapping")
+            raise ValueError(f"range {i} is outside the mapping")
     return 0
 
 

@@ -1,4 +1,5 @@
 """Object stores, read and written through obstore.
 
-`location`, `options` and `errors` come first, then `source`, `listing` and the rewrites, and `s3/`, which uses boto3.
+`failures`, `limits` and `event_loop` come first, then `client`, `errors`, `options` and `location`, then `source`,
+`listing` and `batch`; `put_if_absent` and `rewrite` build on `s3`, which uses boto3.
 """

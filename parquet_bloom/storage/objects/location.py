@@ -59,7 +59,7 @@ class ObjectLocation(NamedTuple):
 
     @property
     def can_list(self) -> bool:
-        """Whether the store can list its keys."""
+        """Return whether the store can list its keys."""
         return self.kind != "HTTP"
 
     def same(self, other: ObjectLocation) -> bool:
@@ -118,7 +118,7 @@ class ObjectStores:
 
     @property
     def is_one_store(self) -> bool:
-        """Whether all paths are keys in one store, which the caller created."""
+        """Return whether all paths are keys in one store, which the caller created."""
         return self._caller_store is not None
 
     def locate(self, path: str | os.PathLike[str]) -> ObjectLocation | None:

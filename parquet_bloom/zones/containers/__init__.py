@@ -1,1 +1,4 @@
-"""Zone indexes in files: Arrow, Lance and Parquet."""
+"""Zone indexes in files: Arrow, Lance and Parquet.
+
+`arrow` comes first, and `lance` and `parquet` build on it.
+"""

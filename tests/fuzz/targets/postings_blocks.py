@@ -36,7 +36,7 @@ def run(data: bytes) -> None:
     num_units, is_broken, h, more = taken.number(2), taken.number() == 255, taken.number(8), taken.number()
     if layout is None:
         return
-    number = layout.block_of(h)
+    number = layout.block_number(h)
     body = taken.rest()
     block = body if is_broken else with_sum(body, number)
     units, hot, status = postings.find_one(layout, block, h, num_units)
@@ -109,8 +109,8 @@ def seeds() -> list[bytes]:
         )
         units = rng.integers(0, most, len(prefixes)).astype(np.uint64)
         keys = np.unique(prefixes << np.uint64(64 - prefix_bits) | units)
-        number = layout.block_of(int(keys[0]))
-        keys = keys[[layout.block_of(int(key)) == number for key in keys]]
+        number = layout.block_number(int(keys[0]))
+        keys = keys[[layout.block_number(int(key)) == number for key in keys]]
         first, length = postings.hot_runs(layout, keys, 2)
         places = np.array([[7 * i, 9 + i] for i in range(len(first))], np.uint64).reshape(-1, 2)
         data, _ = postings.pack(layout, keys, number, 1, first, length, places)

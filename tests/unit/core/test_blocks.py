@@ -42,7 +42,7 @@ def test_blocks_answer_as_the_oracle_does(num_blocks, inserted, asked) -> None:
 def test_shapes_and_numbers_are_checked() -> None:
     blocks, hashes = np.zeros((2, 32), np.uint8), np.array([1, 2], np.uint64)
     for number in (-1, 2, 1 << 40):
-        with pytest.raises(ValueError, match=f"there is no block {number} among 2"):
+        with pytest.raises(ValueError, match=f"block {number} is out of range: there are 2"):
             check_blocks(blocks, np.array([[0, number]]), hashes)
     with pytest.raises(ValueError, match="32 bytes"):
         check_blocks(np.zeros((2, 31), np.uint8), np.array([[0, 1]]), hashes)

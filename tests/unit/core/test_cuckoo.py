@@ -60,7 +60,7 @@ def row_bytes(marks: list[int], bits: int, row: int) -> bytes:
 
 @given(st.lists(HASHES, max_size=30), st.integers(1, 2**24), st.sampled_from(BITS))
 def test_places(hashes: list[int], num_buckets: int, bits: int) -> None:
-    arrays = Layout(num_buckets, bits).places(np.array(hashes, np.uint64))
+    arrays = Layout(num_buckets, bits).locate(np.array(hashes, np.uint64))
     found = list(zip(*(array.tolist() for array in arrays), strict=True))
     assert found == [places(h, num_buckets, bits) for h in hashes]
     for mark, first, second in found:

@@ -91,7 +91,7 @@ def packed(bits, keys, threshold=HOT, first_block=0, num_blocks=None):
 def look_up(bits, data, starts, hashes, num_units, first_block=0):
     """Return {number of the query: units}, {number: hot location}, {number: reason}."""
     layout = layout_of(bits)
-    blocks = [layout.block_of(h) - first_block for h in hashes]
+    blocks = [layout.block_number(h) - first_block for h in hashes]
     queries, units, hot, offsets, lengths, damaged, reasons = find(
         layout, data, starts[blocks], starts[[b + 1 for b in blocks]], np.array(hashes, np.uint64), num_units
     )
@@ -170,7 +170,7 @@ def test_the_extremes_of_hashes_and_units():
     assert not damaged
     assert found == {query: [0, 1, last] for query in range(len(hashes))}
     for h in hashes:
-        block = layout_of(bits).block_of(h)
+        block = layout_of(bits).block_number(h)
         units, hot, status = find_one(layout_of(bits), data[starts[block] : starts[block + 1]].tobytes(), h, last + 1)
         assert (units.tolist(), hot, status) == ([0, 1, last], None, 0)
 
@@ -247,7 +247,7 @@ def test_a_block_in_the_place_of_another_is_damaged():
 def test_arbitrary_bytes_behind_a_right_checksum_do_no_harm(bits, body, fill, hashes, num_units):
     body = fill * 300 + body
     layout = layout_of(bits)
-    data = b"".join(body + checksum(body, layout.block_of(h)) for h in hashes)
+    data = b"".join(body + checksum(body, layout.block_number(h)) for h in hashes)
     size = len(body) + 4
     starts = np.arange(len(hashes)) * size
     queries, units, *_ = find(
@@ -255,11 +255,11 @@ def test_arbitrary_bytes_behind_a_right_checksum_do_no_harm(bits, body, fill, ha
     )
     assert (units < num_units).all()
     for number, h in enumerate(hashes):
-        one = body + checksum(body, layout.block_of(h))
+        one = body + checksum(body, layout.block_number(h))
         alone = find_one(layout, one, h, num_units)[0].tolist()
         assert alone == units[queries == number].tolist()
         keys, _, damaged = unpack(
-            layout, np.frombuffer(one, np.uint8), np.array([0, len(one)]), layout.block_of(h), num_units
+            layout, np.frombuffer(one, np.uint8), np.array([0, len(one)]), layout.block_number(h), num_units
         )
         assert damaged or keys.tolist() == sorted(set(keys.tolist()))
 

@@ -158,7 +158,7 @@ def assert_is_noticed(reader: CuckooReader, units: list[list[int]], row: int) ->
     """With one row damaged, nothing is said of values that need it, and of others all that has to be."""
     values = [h for hashes in units for h in hashes]
     array = np.array(values, np.uint64)
-    _, first, second = reader.layout.places(array)
+    _, first, second = reader.layout.locate(array)
     needs = (first == row) | (second == row)
     found = reader.find(array)
     assert sorted(found.unknown) == np.flatnonzero(needs).tolist()
@@ -213,7 +213,7 @@ def test_a_file_that_is_cut_while_it_is_open(tmp_path: Path, monkeypatch: pytest
     with open(tmp_path / "part", "r+b") as file:
         file.truncate(reader._row_bytes * 20)
     values = np.array([h for hashes in units for h in hashes], np.uint64)
-    _, first, second = reader.layout.places(values)
+    _, first, second = reader.layout.locate(values)
     found = reader.find(values)
     assert sorted(found.unknown) == np.flatnonzero((first >= 20) | (second >= 20)).tolist()
     assert any(list(reader.check()))

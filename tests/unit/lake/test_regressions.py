@@ -465,7 +465,7 @@ def test_what_an_iceberg_table_calls_its_folders_is_no_value(tmp_path: Path):
     table = catalog.load_table("n.t")
     table.append(rows)
     found = iceberg_files(table)
-    assert {tuple(told) for told in found.told.values()} == {("day", "p")}
+    assert {tuple(values) for values in found.partition_values.values()} == {("day", "p")}
     with LakeIndex.create(tmp_path / "index", ["id"]) as index:
         index.append(found)
     with LakeIndex.open(tmp_path / "index", lake=found) as index:

@@ -93,7 +93,7 @@ def test_a_part_of_a_buffer() -> None:
     [
         (b"\x08", "cut off"),
         (b"\x08" + b"\xff" * 10 + b"\x01", "more than ten bytes"),
-        (b"\x32\x05abc", "5 bytes are announced, 3 are left"),
+        (b"\x32\x05abc", "5 bytes are announced, 3 remain"),
         (b"\x32" + varint((1 << 64) - 1), "announced"),
         (b"\x32" + varint(1 << 63), "announced"),
         (b"\x29abc", "8 bytes are announced"),
@@ -161,7 +161,7 @@ def test_filters_of_both_kinds() -> None:
         ([(1, 0, 5), (2, 1, bytes(8)), (3, 0, 1)], "before its release"),
         ([(1, 2, b"")], "wire type 2"),
         ([(2, 0, 1)], "wire type 0"),
-        ([(2, 2, bytes(9))], "no words"),
+        ([(2, 2, bytes(9))], "not 64-bit words"),
     ],
 )
 def test_what_is_no_filter(fields: list[Field], problem: str) -> None:

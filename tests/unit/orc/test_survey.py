@@ -191,7 +191,7 @@ def test_sizing() -> None:
     assert fpp_for(10_000, 95_872, 7) == pytest.approx(0.01, rel=0.02)
     assert fpp_for(0, 64, 3) == 0
     for wrong in ((0, 0.1), (10, 0.0), (10, 1.0)):
-        with pytest.raises(ValueError, match="size comes of"):
+        with pytest.raises(ValueError, match="num_values must be at least 1"):
             num_bits(*wrong)
 
 

@@ -1,4 +1,7 @@
-"""`parquet-bloom index COMMAND`: create and query an index of a lake, one module per command."""
+"""The commands `parquet-bloom index COMMAND`, which create and query an index of a lake, one module each.
+
+All of them build on `common`; no command imports another.
+"""
 
 from __future__ import annotations
 

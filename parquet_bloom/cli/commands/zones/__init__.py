@@ -1,4 +1,7 @@
-"""`parquet-bloom zones COMMAND`: build and show zone indexes, one module per command."""
+"""The commands `parquet-bloom zones COMMAND`, which build and show zone indexes, one module each.
+
+They build on `cli.options` and `cli.output`, not on each other.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The layout "cuckoo": aligned cuckoo filters.
+"""The layout "cuckoo": aligned cuckoo filters, their sizes, and the index files of another program.
 
-`writer` writes a part, `reader` builds on it, and `merge` on both. `sizing` advises on a part's settings, and
-`partition_index_files` reads the index files of another program.
+`writer` comes first, `reader` builds on it, and `merge` on both; `sizing` and `partition_index_files` are independent.
 """

@@ -109,7 +109,7 @@ class CuckooReader(PartReader):
         """
         hashes = np.ascontiguousarray(hashes, np.uint64)
         num_queries = len(hashes)
-        fingerprints, first, second = self.layout.places(hashes)
+        fingerprints, first, second = self.layout.locate(hashes)
         # search for each fingerprint once in each row
         searches = np.concatenate([first, second]).astype(np.uint64) << np.uint64(32)
         searches |= np.concatenate([fingerprints, fingerprints])

@@ -93,10 +93,10 @@ class PostingsReader(PartReader):
             raise ValueError("its numbers contradict each other")
         self.info = PartInfo(path.rstrip("/").rpartition("/")[2], self._source.size, entries, first, last)
         self._first, self._last = first, last
-        self._first_block = layout.block_of(first)
+        self._first_block = layout.block_number(first)
         self._shift = 64 - layout.bucket_bits + layout.block_bits
         self._blocks, self._hot = self._sections.section("blocks"), self._sections.section("hot")
-        num_blocks = layout.block_of(last) - self._first_block + 1
+        num_blocks = layout.block_number(last) - self._first_block + 1
         self._directory = BlockDirectory(self._sections, num_blocks, largest, directory_bytes)
 
     # One hash ------------------------------------------------------------------------------------------------------

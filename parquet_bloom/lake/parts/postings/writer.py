@@ -108,8 +108,8 @@ class _Blocks:
         self._first_key = first >> (64 - layout.prefix_bits) << (64 - layout.prefix_bits)
         self._last_key = last | int(self._unit_mask)
         self._lists = lists
-        self._next = layout.block_of(first)
-        self._end = layout.block_of(last) + 1
+        self._next = layout.block_number(first)
+        self._end = layout.block_number(last) + 1
         self._pending: list[NDArray[np.uint64]] = []  # of the block that the last key is in
         self._starts: list[NDArray[np.int64]] = []
         self.num_bytes = self.num_entries = self.largest = 0
@@ -121,7 +121,7 @@ class _Blocks:
                 raise ValueError("there are keys outside of the range of hashes that the part covers")
             if int((piece & self._unit_mask).max()) >= self._num_units:
                 raise ValueError(f"a key names a unit that is not among the {self._num_units}")
-            block = self._layout.block_of(int(piece[-1]))
+            block = self._layout.block_number(int(piece[-1]))
             if block > self._next:
                 cut = int(np.searchsorted(piece, np.uint64(self._layout.first_key(block))))
                 self._pack_until(block, piece[:cut])

@@ -1,1 +1,4 @@
-"""Predicates from SQL text: `tokens` splits it, `operands` and `lists` read operands, `parser` builds the tree."""
+"""Predicates from SQL text.
+
+`tokens` splits the text, `operands` and `lists` read operands, and `parser` builds the tree with all three.
+"""

@@ -30,7 +30,7 @@ class Access(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is the default list: full control for the owner, and no other grants."""
+        """Return whether it is the default list: full control for the owner, and no other grants."""
         return self.grants <= {(_OWNERS, _by_id(self.owner))}
 
     def headers(self, path: str) -> dict[str, str]:
