@@ -147,12 +147,12 @@ def no_secrets_of_other_tests() -> Iterator[None]:
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 1 MiB."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place]).returncode:
+    location = tmp_path / "disk"
+    location.mkdir()
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", location]).returncode:
         pytest.skip("no file system can be mounted")
-    yield place
-    subprocess.run(["umount", "-l", place], check=True)
+    yield location
+    subprocess.run(["umount", "-l", location], check=True)
 
 
 @pytest.fixture(scope="session")

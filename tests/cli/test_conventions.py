@@ -49,7 +49,7 @@ def test_the_formats_say_the_same(command, lake, run):
 
 @each
 def test_a_broken_file_among_many_is_reported_and_the_rest_goes_on(command, lake, run):
-    whole = json.loads(run(command, "lake", *COMMANDS[command], "--json").out)
+    complete = json.loads(run(command, "lake", *COMMANDS[command], "--json").out)
     (lake / "lake" / "by=duckdb" / "broken.parquet").write_bytes(b"PAR1 is not all PAR1")
     (lake / "lake" / "by=spark" / "empty.parquet").write_bytes(b"")
     done = run(command, "lake", "no\nwhere", *COMMANDS[command], "--json")
@@ -59,7 +59,7 @@ def test_a_broken_file_among_many_is_reported_and_the_rest_goes_on(command, lake
     assert len(document["errors"]) == 3
     (name,) = [key for key, value in document.items() if isinstance(value, list) and key != "errors"]
     # prune has to read what it cannot judge; of the others' rows none is missing.
-    assert [row for row in document[name] if "broken" not in str(row) and "empty" not in str(row)] == whole[name]
+    assert [row for row in document[name] if "broken" not in str(row) and "empty" not in str(row)] == complete[name]
 
 
 @each

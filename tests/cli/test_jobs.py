@@ -63,14 +63,14 @@ sys.exit(cli.main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize(("name", "code", "said"), [("SIGINT", 130, "interrupted\n"), ("SIGTERM", 143, "")])
-def test_when_interrupted_files_are_whole_and_nothing_else_is_there(name, code, said, tmp_path):
+@pytest.mark.parametrize(("name", "code", "message"), [("SIGINT", 130, "interrupted\n"), ("SIGTERM", 143, "")])
+def test_when_interrupted_files_are_whole_and_nothing_else_is_there(name, code, message, tmp_path):
     for letter in "abcdef":
         pq.write_table(pa.table({"id": range(2000)}), tmp_path / f"{letter}.parquet", row_group_size=100)
     before = contents(tmp_path)
     command = [sys.executable, "-c", STOPPED.format(signal=name), "embed", "--in-place", "--column=id"]
     done = subprocess.run([*command, "--jobs=3", str(tmp_path)], capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr) == (code, said)
+    assert (done.returncode, done.stderr) == (code, message)
     after = contents(tmp_path)
     assert after.keys() == before.keys()
     assert after == before  # none was done by then

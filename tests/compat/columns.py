@@ -54,7 +54,7 @@ class Part:
     def column(self, name: str) -> list[Any]:
         """The values of a column, row by row."""
         groups = [self.values(name, group) for group in range(GROUPS)]
-        return [held[i % len(held)] for held in groups for i in range(self.rows)]
+        return [stored[i % len(stored)] for stored in groups for i in range(self.rows)]
 
 
 _KNOWN = {
@@ -74,25 +74,25 @@ QUICK = ["i32", "i64", "f64", "d9", "date", "str"]
 
 def parts(writer: str, distinct: int = DISTINCT, only: list[str] | None = None) -> dict[str, Part]:
     """The files of a writer by their names; `only` leaves one file of those columns."""
-    known = set(_KNOWN[writer])
+    expected = set(_KNOWN[writer])
     rows = 2048 if writer == "duckdb" else distinct  # DuckDB cuts row groups at multiples of this
 
     def part(columns: list[str], common: bool = True, **options: Any) -> Part:
-        return Part([name for name in columns if name in known], options, distinct, rows, common)
+        return Part([name for name in columns if name in expected], options, distinct, rows, common)
 
     if only is not None:
         return {"common": part(only)}
-    made = {"common": part(COMMON)}
-    if known & set(OTHER):
-        made["other"] = part(OTHER, common=False)
+    created = {"common": part(COMMON)}
+    if expected & set(OTHER):
+        created["other"] = part(OTHER, common=False)
     if writer == "pyarrow":
         legacy = {"store_decimal_as_integer": True, "use_deprecated_int96_timestamps": True}
-        made["legacy"] = part(["d9", "d18", "ts_ns"], **legacy)
-        made["half"] = part(["f16"], common=False)
+        created["legacy"] = part(["d9", "d18", "ts_ns"], **legacy)
+        created["half"] = part(["f16"], common=False)
     if writer == "spark":
         legacy = {"spark.sql.parquet.writeLegacyFormat": "true", "spark.sql.parquet.outputTimestampType": "INT96"}
-        made["legacy"] = part(["d4", "d9", "d18", "d38", "tz_us"], **legacy)
-    return made
+        created["legacy"] = part(["d4", "d9", "d18", "d38", "tz_us"], **legacy)
+    return created
 
 
 def write_source(path: Path, part: Part) -> Path:
@@ -103,7 +103,7 @@ def write_source(path: Path, part: Part) -> Path:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Question:
     """A value that a file holds."""
 
     column: str  # the leaf, dotted
@@ -114,22 +114,22 @@ class Asked:
     drawn: bool  # no extreme of the type: no statistics tell that it is there
 
 
-def asked(path: Path, part: Part) -> list[Asked]:
+def list_questions(path: Path, part: Part) -> list[Question]:
     """Every value of a file that a writer made of `part`, each once a leaf; nulls are not asked for."""
-    found: list[Asked] = []
+    results: list[Question] = []
     schema = pq.read_schema(path)
     for leaf, title in titles(path).items():
         top, *rest = leaf.split(".")
-        always = [repr(value) for kept in peers.VALUES[top].always for value in peers.leaf_values(kept, rest)]
+        always = [repr(value) for retained in peers.VALUES[top].always for value in peers.leaf_values(retained, rest)]
         seen: set[str] = set()
-        for row, held in enumerate(part.column(top)):
-            for value in peers.leaf_values(held, rest):
+        for row, stored in enumerate(part.column(top)):
+            for value in peers.leaf_values(stored, rest):
                 if value is None or repr(value) in seen:
                     continue
                 seen.add(repr(value))
                 arrow = peers.leaf_type(schema.field(top).type, rest)
-                found.append(Asked(leaf, value, row, arrow, title, repr(value) not in always))
-    return found
+                results.append(Question(leaf, value, row, arrow, title, repr(value) not in always))
+    return results
 
 
 def titles(path: Path) -> dict[str, str]:

@@ -44,11 +44,11 @@ def served(folder: Path) -> Iterator[str]:
 
 def lost(worker: Any, url: str) -> dict[str, tuple[int, int]]:
     """{kind: rows lost, values asked for} by a release of Spark."""
-    found = {}
+    results = {}
     for number, kind in enumerate(KINDS):
         path = f"{url}/{number}.parquet"
         questions = [{"path": path, "where": f"k = {value_of(row % ROWS)}"} for row in range(ROUNDS * ROWS)]
         counts = worker.counts(questions)
         answered = [count for count in counts if count is not None]
-        found[kind] = answered.count(0), len(answered)
-    return found
+        results[kind] = answered.count(0), len(answered)
+    return results

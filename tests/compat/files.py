@@ -14,7 +14,7 @@ from support.writers import peers, surgery
 import parquet_bloom
 
 from . import columns
-from .columns import Asked, Part
+from .columns import Part, Question
 
 # Blocks wanted: 5, or 8 as a power of two. More values are told than there are, so that chance hides nothing.
 OUR_FILTERS = {"fpp": 0.001, "ndv": 70}
@@ -51,7 +51,7 @@ class Written:
     name: str
     part: Part
     plain: Path
-    asked: list[Asked]
+    asked: list[Question]
     variants: list[Variant]
 
 
@@ -68,18 +68,18 @@ def written(writer: str, engine: Any, folder: Path, name: str, part: Part, *, qu
     write(plain, False)
     if oracle.filters(plain):  # who writes filters unasked
         parquet_bloom.drop(plain)
-    made: list[Variant] = []
+    indexes: list[Variant] = []
     for power in (True, False):
         ours = embedded(plain, folder / f"{name}-ours-{_words(True, power)}.parquet", power)
-        made += _both_lengths(ours, "ours", power)
+        indexes += _both_lengths(ours, "ours", power)
     for power, more in ((True, {}), (False, OWN_ODD.get(writer))):
         if more is not None:
             own = write(folder / f"{name}-own-{_words(True, power)}.parquet", True, **more)
-            made += _both_lengths(own, "its own", power)
+            indexes += _both_lengths(own, "its own", power)
     source.unlink()
     if quick:
-        made = [variant for variant in made if variant.length == variant.power]
-    return Written(writer, name, part, plain, columns.asked(plain, part), made)
+        indexes = [variant for variant in indexes if variant.length == variant.power]
+    return Written(writer, name, part, plain, columns.list_questions(plain, part), indexes)
 
 
 def embedded(plain: Path, path: Path, power: bool) -> Path:
@@ -106,13 +106,13 @@ def _both_lengths(path: Path, filters: str, power: bool) -> list[Variant]:
     without = path.with_name(path.name.replace("-length", "-no-length"))
     shutil.copy(path, without)
     surgery.without_lengths(without)
-    made = []
-    for length, place in ((True, path), (False, without)):
+    created = []
+    for length, location in ((True, path), (False, without)):
         if length and not with_length:  # parquet-java before 1.14 writes none
             continue
-        planted = peers.with_zeroed_filters(place, place.with_suffix(".planted.parquet"), peers.NEVER)
-        made.append(Variant(filters, length, power, place, planted, frozenset(column for _, column in stored)))
-    return made
+        planted = peers.with_zeroed_filters(location, location.with_suffix(".planted.parquet"), peers.NEVER)
+        created.append(Variant(filters, length, power, location, planted, frozenset(column for _, column in stored)))
+    return created
 
 
 def _words(length: bool, power: bool) -> str:

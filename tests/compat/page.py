@@ -28,7 +28,7 @@ def put(text: str, page: Path = PAGE) -> None:
     page.write_text(f"{before}{BEGIN}\n{text.strip()}\n{END}{after}", "utf-8")
 
 
-def made(page: Path = PAGE) -> str:
+def read_table_text(page: Path = PAGE) -> str:
     """What stands between the markers."""
     return page.read_text("utf-8").split(BEGIN)[1].split(END)[0].strip()
 
@@ -95,13 +95,13 @@ def lost_to_everybody(cell: Cell) -> int:
 
 def failures(*matrices: Matrix) -> list[str]:
     """What must not be: rows lost by filters that are ours, or by our reading; one line each."""
-    found = [problem for matrix in matrices for problem in matrix.problems if not NO_FAULT_OF_OURS.fullmatch(problem)]
+    matches = [problem for matrix in matrices for problem in matrix.problems if not NO_FAULT_OF_OURS.fullmatch(problem)]
     for cell in (cell for matrix in matrices for cell in matrix.sorted()):
         ours = cell.reader.startswith(OURS)
         lost = cell.lost - lost_to_everybody(cell)
         if (as_written(cell) or ours) and (lost or cell.more or (ours and cell.failed)):
-            found.append(f"{cell.reader} of {cell.writer}, {kind(cell)}: {figures(cell)} {dict(cell.losing)}")
-    return found
+            matches.append(f"{cell.reader} of {cell.writer}, {kind(cell)}: {figures(cell)} {dict(cell.losing)}")
+    return matches
 
 
 def kind(cell: Cell) -> str:
@@ -142,21 +142,21 @@ def _grid(cells: list[Cell], down: Callable[[Cell], tuple[str, ...]], head: list
         rows.setdefault(down(cell), {})[cell.reader] = figures(cell)
     return markdown(
         [*head, *readers],
-        ([*titles, *(found.get(reader, "-") for reader in readers)] for titles, found in rows.items()),
+        ([*titles, *(result.get(reader, "-") for reader in readers)] for titles, result in rows.items()),
     )
 
 
 def lost(matrix: Matrix) -> list[str]:
     """A table for each writer."""
     cells = list(matrix.sorted())
-    found = []
+    results = []
     for writer in dict.fromkeys(cell.writer for cell in cells):
         mine = [cell for cell in cells if cell.writer == writer]
-        found += [
+        results += [
             f"Written by {writer}:",
             _grid(mine, lambda cell: tuple(kind(cell).split(", ")), ["filters", "field 15", "bitset"]),
         ]
-    return found
+    return results
 
 
 def asking(matrix: Matrix, chosen: Callable[[str], bool] = lambda reader: True) -> list[str]:
@@ -185,18 +185,18 @@ def older_asking(matrix: Matrix) -> list[str]:
 
 
 def _asks(cells: list[Cell], matrix: Matrix, reader: str, title: str) -> str:
-    found = {(cell.length, cell.power): False for cell in cells if cell.reader == reader and title in cell.probed}
+    results = {(cell.length, cell.power): False for cell in cells if cell.reader == reader and title in cell.probed}
     for cell in cells:
         if cell.reader == reader and cell.probed.get(title):
-            found[cell.length, cell.power] = True
-    if not found:
+            results[cell.length, cell.power] = True
+    if not results:
         tried = (reader, title) in matrix.tried
         return "fails" if tried and (reader, title) in matrix.unread else "not tried" if tried else "-"
-    if len(set(found.values())) == 1:
-        return "asks" if all(found.values()) else "no"
-    if all(asked == power for (_, power), asked in found.items()):
+    if len(set(results.values())) == 1:
+        return "asks" if all(results.values()) else "no"
+    if all(queried == power for (_, power), queried in results.items()):
         return "asks, powers of two"
-    if all(asked == length for (length, _), asked in found.items()):
+    if all(queried == length for (length, _), queried in results.items()):
         return "asks, with length"
     return "asks some"
 
@@ -213,7 +213,7 @@ def older_readers(matrix: Matrix) -> list[str]:
     for cell in cells:
         rows.setdefault(cell.reader, {})[kind(cell)] = figures(cell)
     head = [f"reader of files by {writer}", *(name.removeprefix("ours, ") for name in kinds)]
-    return [markdown(head, ([reader, *(found.get(name, "-") for name in kinds)] for reader, found in rows.items()))]
+    return [markdown(head, ([reader, *(result.get(name, "-") for name in kinds)] for reader, result in rows.items()))]
 
 
 def older_writers(matrix: Matrix) -> list[str]:
@@ -223,10 +223,10 @@ def older_writers(matrix: Matrix) -> list[str]:
     rows: dict[tuple[str, str], list[str]] = {}
     for cell in own:
         row = rows.setdefault((cell.writer, kind(cell)), ["-"] * 3)
-        place = 0 if cell.reader.startswith(OURS) else 1 if cell.reader == cell.writer else 2
-        row[place] = figures(cell)
+        location = 0 if cell.reader.startswith(OURS) else 1 if cell.reader == cell.writer else 2
+        row[location] = figures(cell)
     head = ["writer", "filters", "parquet_bloom", "itself", "its release of today"]
-    return [markdown(head, ([*title, *found] for title, found in rows.items()))] if rows else []
+    return [markdown(head, ([*title, *result] for title, result in rows.items()))] if rows else []
 
 
 def _shared_writer(matrix: Matrix) -> str:
@@ -239,8 +239,10 @@ def from_afar(matrices: Iterable[Matrix]) -> list[str]:
     rows = []
     for matrix in matrices:
         for reader in sorted(matrix.far):
-            told = (tuple(matrix.far[reader][kind]) for kind in far.KINDS)
-            rows.append([reader, *(f"**{lost} / {count}**" if lost else f"{lost} / {count}" for lost, count in told)])
+            reported = (tuple(matrix.far[reader][kind]) for kind in far.KINDS)
+            rows.append(
+                [reader, *(f"**{lost} / {count}**" if lost else f"{lost} / {count}" for lost, count in reported)]
+            )
     return [markdown(["reader", *far.KINDS], rows)] if rows else []
 
 

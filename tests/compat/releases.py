@@ -59,9 +59,11 @@ def python(cache: Path, release: Release) -> str:
 
 def _run(command: list[str], release: Release) -> None:
     try:
-        made = subprocess.run(command, capture_output=True, text=True, timeout=PIP_SECONDS)
+        process = subprocess.run(command, capture_output=True, text=True, timeout=PIP_SECONDS)
     except subprocess.TimeoutExpired:
         raise NotInstalled(f"{release}: pip took more than {PIP_SECONDS} s") from None
-    if made.returncode:
-        lines = [line for line in made.stderr.splitlines() if line.startswith("ERROR")] or made.stderr.splitlines()
+    if process.returncode:
+        lines = [
+            line for line in process.stderr.splitlines() if line.startswith("ERROR")
+        ] or process.stderr.splitlines()
         raise NotInstalled(f"{release}: {lines[0] if lines else 'pip failed'}")

@@ -53,9 +53,9 @@ def by_open(lake: Any, value: int) -> list[str]:
     holders = set()
     for path in sorted(lake.folder.glob("*.parquet")):
         with parquet_bloom.open(path) as file:
-            found = [file.chunk(row_group, "id") for row_group in file.row_groups]
-            assert len(found) == ROWS // GROUP_ROWS
-            if any(chunk is None or value in chunk.filter for chunk in found):
+            result = [file.chunk(row_group, "id") for row_group in file.row_groups]
+            assert len(result) == ROWS // GROUP_ROWS
+            if any(chunk is None or value in chunk.filter for chunk in result):
                 holders.add(int(path.stem))
     number = value // 7 // ROWS
     assert value == ABSENT or number in holders
@@ -100,15 +100,15 @@ def readers(lake: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ca
     def by_index_anew(lake: Any, value: int) -> list[str]:
         with LakeIndex.open(folder / "index") as again:
             number = value // 7 // ROWS
-            paths = [Path(found.path).stem for found in again.lookup("id", [value])[0]]
+            paths = [Path(match.path).stem for match in again.lookup("id", [value])[0]]
             assert value == ABSENT or str(number) in paths
         return names(parquet_bloom.read_table(None, f"id = {value}", index=str(folder / "index")))
 
     def by_zones(lake: Any, value: int) -> list[str]:
-        place = folder / f"{value}.zones.parquet"
-        if not place.exists():
-            zones.build(lake.folder, "id", place, rows_per_zone=64)
-        return names(parquet_bloom.read_table(lake.folder, f"id = {value}", zones=str(place)))
+        location = folder / f"{value}.zones.parquet"
+        if not location.exists():
+            zones.build(lake.folder, "id", location, rows_per_zone=64)
+        return names(parquet_bloom.read_table(lake.folder, f"id = {value}", zones=str(location)))
 
     def by_open_dataset(lake: Any, value: int) -> list[str]:
         """Opened once: it goes on with the footers that it has, which pages that never move allow."""

@@ -36,12 +36,12 @@ class InProcess:
 @pytest.fixture(scope="module")
 def engines(request):
     """Engines by their names, made when first asked for."""
-    made = {}
+    created = {}
 
     def engine(name):
-        if name not in made:
-            made[name] = InProcess(name, make[name]())
-        return made[name]
+        if name not in created:
+            created[name] = InProcess(name, make[name]())
+        return created[name]
 
     make = {"pyarrow": PyArrow, "duckdb": sql_engines.DuckDB, "datafusion": sql_engines.DataFusion}
     make["spark"] = lambda: sql_engines.Spark(request.getfixturevalue("spark"))
@@ -110,9 +110,9 @@ def test_an_engine_answers_from_a_process_of_its_own(tmp_path):
         assert worker.title == f"DuckDB {duckdb.__version__}"
         (part,) = columns.parts("duckdb", DISTINCT, ["i64"]).values()
         written = files.written("duckdb", worker, tmp_path / "files", "common", part, quick=True)
-        values = {asked.value for asked in written.asked}
+        values = {question.value for question in written.asked}
         assert values == {value for value in part.column("i64") if value is not None}
-        assert all(worker.count(written.plain, [(written.plain, asked) for asked in written.asked]))
+        assert all(worker.count(written.plain, [(written.plain, question) for question in written.asked]))
     answers = (tmp_path / "engine" / "engine.log").read_text()
     assert "Error" not in answers
 
@@ -133,16 +133,16 @@ def test_our_filters_carry_their_exact_length(engines, tmp_path):
 
 
 def test_the_page_was_made_by_the_program():
-    made = page.made()
-    heads = [line for line in made.splitlines() if line.startswith("### ")]
+    created = page.read_table_text()
+    heads = [line for line in created.splitlines() if line.startswith("### ")]
     assert heads == [f"### {title}" for title in page.HEADS]
-    assert made.startswith("Run of 20")
-    assert made.count("**0 rows lost**") == 2  # by our filters, and by our reading
-    named = page.versions(made)
+    assert created.startswith("Run of 20")
+    assert created.count("**0 rows lost**") == 2  # by our filters, and by our reading
+    named = page.versions(created)
     for engine in ("parquet_bloom", "pyarrow", "DuckDB", "DataFusion", "Spark", "ClickHouse", "polars"):
         assert any(title.startswith(f"{engine} ") for title in named), engine
     assert sum(title.startswith("Spark ") for title in named) >= 4
-    afar = made.split("### Large filters over a network")[1].split("###")[0]
+    afar = created.split("### Large filters over a network")[1].split("###")[0]
     assert re.search(r"parquet-java 1\.15\.2\) \| 0 / \d+ \| \*\*\d+ / \d+\*\* \|", afar)  # lost without lengths alone
 
 
@@ -154,7 +154,7 @@ def test_tables_put_into_a_page_come_back(tmp_path):
     matrix = Matrix(cells={("any",): cell}, order=["b 2"])
     text = page.tables(matrix, Matrix(), "2026-01-01")
     page.put(text, copy)
-    assert page.made(copy) == text
+    assert page.read_table_text(copy) == text
     assert "**2 / 7**" in text
     assert "**2 rows lost**" in text
     assert page.failures(matrix)

@@ -103,8 +103,8 @@ def test_open_columns_are_served(mixed, tmp_path):
                 assert report.selected == {str(path): [0]}
                 assert report.doubts == []
                 for options in ({}, {"index": index}, {"zones": zoned}):
-                    found = parquet_bloom.read_table(path, where, columns=["open", "name"], **options)
-                    assert found.to_pylist() == [{"open": 5, "name": "n05"}]
+                    result = parquet_bloom.read_table(path, where, columns=["open", "name"], **options)
+                    assert result.to_pylist() == [{"open": 5, "name": "n05"}]
         assert parquet_bloom.verify(path, data=True).ok
         with parquet_bloom.open(path) as file:
             assert file.columns == ["open", "secret", "name"]
@@ -114,11 +114,11 @@ def test_open_columns_are_served(mixed, tmp_path):
 
 def test_an_encrypted_column_is_refused_by_name(mixed, tmp_path):
     for path in (mixed, files.without_metadata(shutil.copy(mixed, tmp_path / "sealed.parquet"))):
-        asked = everything(path, tmp_path, "secret")
+        queried = everything(path, tmp_path, "secret")
         for name in ("read_table", "iter_batches"):
-            refused(asked[name], path, "encrypted columns cannot be read, only the others: 'secret'$")
+            refused(queried[name], path, "encrypted columns cannot be read, only the others: 'secret'$")
         refused(lambda: parquet_bloom.read_table(path, "open = 5"), path, "'secret'$")  # noqa: B023
-        refused(asked["zones"], path, "row group 0, column 'secret': the column is encrypted")
+        refused(queried["zones"], path, "row group 0, column 'secret': the column is encrypted")
         advice = parquet_bloom.advise(path)["secret"]
         assert "the column is encrypted" in str(advice)
         # An index takes the file, for its other columns; for this one it stays a candidate for all values.

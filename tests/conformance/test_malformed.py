@@ -93,8 +93,8 @@ def test_files_judged_together_are_judged_as_one_alone(name, broken, monkeypatch
         with monkeypatch.context() as alone:
             alone.setattr(plan, "evaluate_local", lambda *_: {})
             expected = parquet_bloom.prune(case.path, where, cache=None).files
-        for known in (None, footer_alone, cache, cache):
-            assert parquet_bloom.prune(case.path, where, cache=known).files == expected
+        for cached in (None, footer_alone, cache, cache):
+            assert parquet_bloom.prune(case.path, where, cache=cached).files == expected
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -103,8 +103,8 @@ def test_verify_says_what_is_wrong(name, broken):
     for data in (False, True):
         report = parquet_bloom.verify(case.path, data=data)
         assert report.ok == (not case.expected_kind), [str(problem) for problem in report.problems]
-        found = {problem.row_group for problem in report.problems if problem.column == malformed.COLUMN}
-        assert found == set(case.row_groups)
+        results = {problem.row_group for problem in report.problems if problem.column == malformed.COLUMN}
+        assert results == set(case.row_groups)
         for problem in report.problems:
             assert any(word in str(problem).lower() for word in case.expected_kind), str(problem)
             assert "\n" not in str(problem)
@@ -129,8 +129,8 @@ def test_open_says_what_is_wrong(name, broken):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_tool_says_what_is_wrong(name, command, broken, shown, verified):
     case = broken[name]
-    said = {"show": shown, "verify": verified}[command]
-    rows = [row for row in said if row["file"] == str(case.path) and row["column"] == malformed.COLUMN]
+    output = {"show": shown, "verify": verified}[command]
+    rows = [row for row in output if row["file"] == str(case.path) and row["column"] == malformed.COLUMN]
     assert [row["row_group"] for row in rows] == list(range(malformed.GROUPS))
     for row in rows:
         problem = row["problem"]

@@ -46,10 +46,10 @@ def test_every_predicate_is_skipped_by(keys):
     assert keys.ours == dict.fromkeys(PREDICATES, "yes")
 
 
-def hold_against_ours(table: dict[str, dict[str, str]], wanted: set[str], may_lose: set[str]) -> None:
+def hold_against_ours(table: dict[str, dict[str, str]], expected: set[str], may_lose: set[str]) -> None:
     print(reader_table.markdown(table, ""))
     for title, cells in table.items():
-        assert cells[OURS] == ("yes" if title in wanted else "no"), title
+        assert cells[OURS] == ("yes" if title in expected else "no"), title
         for engine, cell in cells.items():
             measured, *losses = cell.split(", loses")
             assert "loses" not in measured, (title, engine, cell)

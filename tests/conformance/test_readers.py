@@ -45,9 +45,9 @@ def ask_both(engine: str, haystack: Haystack, columns: list[str], ask_all: Any) 
 
     expected = {column: count for column, (_, count, _) in needles.items()}
     assert dict(zip(needles, counts(haystack.path), strict=True)) == expected
-    left = dict(zip(needles, counts(haystack.cleared), strict=True))
-    vanished = {column for column in columns if left[column] == 0}
-    assert {column: count for column, count in left.items() if count} == {
+    remaining = dict(zip(needles, counts(haystack.cleared), strict=True))
+    vanished = {column for column in columns if remaining[column] == 0}
+    assert {column: count for column, count in remaining.items() if count} == {
         column: count for column, count in expected.items() if column not in vanished
     }
     return vanished
@@ -76,8 +76,8 @@ def test_files_of_all_writers_serve_all_readers(engine, writer, plain_file, tmp_
         values = file.values(1, column)
         value = next(v for v in values if v not in peers.VALUES[column].always)
         questions.append((column, value, file.array(1, column).type, values.count(value)))
-    found = ask_all(engine, [(ours, *question[:3]) for question in questions])
-    assert found == [question[3] for question in questions]
+    answers = ask_all(engine, [(ours, *question[:3]) for question in questions])
+    assert answers == [question[3] for question in questions]
     assert ask_all(engine, [(cleared, *question[:3]) for question in questions]) == [0, 0]
 
 
@@ -154,8 +154,8 @@ def test_nan_is_found_by_spark(tmp_path, ask_all):
     pq.write_table(pa.table(columns), plain, use_dictionary=False, write_statistics=False)
     parquet_bloom.embed(plain, dict.fromkeys(columns, 0.0001), output=ours)
     for path in (plain, ours):
-        found = ask_all("spark", [(path, column, math.nan, arrow) for column, arrow in types.items()])
-        assert dict(zip(columns, found, strict=True)) == dict.fromkeys(columns, 1), path.name
+        answers = ask_all("spark", [(path, column, math.nan, arrow) for column, arrow in types.items()])
+        assert dict(zip(columns, answers, strict=True)) == dict.fromkeys(columns, 1), path.name
 
 
 def test_float16_is_found_by_duckdb(tmp_path, ask):

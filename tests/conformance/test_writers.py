@@ -79,10 +79,10 @@ def test_no_value_is_denied(name, peer_file):
         for row_group, leaf in oracle.filters(file.path):
             if exception(name, leaf) in ("empty", "refused"):
                 continue
-            found = opened.filter(row_group, leaf).check(file.array(row_group, leaf))
+            matches = opened.filter(row_group, leaf).check(file.array(row_group, leaf))
             values = file.values(row_group, leaf)
-            assert len(found) == len(values)
-            denied = [value for value, maybe in zip(values, found, strict=True) if not maybe]
+            assert len(matches) == len(values)
+            denied = [value for value, maybe in zip(values, matches, strict=True) if not maybe]
             assert not denied, (row_group, leaf)
 
 
@@ -90,7 +90,7 @@ def test_no_value_is_denied(name, peer_file):
 def test_absent_values_are_denied(name, peer_file):
     """The values of other row groups: a probe that always said "maybe" would pass every other test."""
     file = peer_file(name)
-    asked = 0
+    num_queries = 0
     with parquet_bloom.open(file.path) as opened:
         for row_group, leaf in oracle.filters(file.path):
             stored = opened.chunk(row_group, leaf)
@@ -99,16 +99,16 @@ def test_absent_values_are_denied(name, peer_file):
                 continue
             other = (row_group + 1) % peers.GROUPS
             encode = file.leaves[leaf].plain
-            found = stored.filter.check(file.array(other, leaf))
+            matches = stored.filter.check(file.array(other, leaf))
             answers = {
                 encode(value): bool(maybe)
-                for value, maybe in zip(file.values(other, leaf), found, strict=True)
+                for value, maybe in zip(file.values(other, leaf), matches, strict=True)
                 if value is not None and encode(value) not in plain
             }
             # A NaN is never denied, and some are found by chance.
             assert sum(answers.values()) <= 4 + 3 * stored.fpp * len(answers), (row_group, leaf)
-            asked += len(answers)
-    assert asked > 100
+            num_queries += len(answers)
+    assert num_queries > 100
 
 
 @pytest.mark.parametrize("name", BY_PEERS)
@@ -204,9 +204,9 @@ def test_rows_are_found_by_a_literal_of_every_type(name, peer_file):
             selected = parquet_bloom.prune(file.path, where).selected.get(str(file.path), [])
             if not groups <= set(selected):
                 wrong.append((column, value, f"{selected} selected of {groups}"))
-            found = parquet_bloom.read_table(file.path, where, columns=[column.split(".")[0]])
-            if found.num_rows != len(expected):
-                wrong.append((column, value, f"{found.num_rows} rows found of {len(expected)}"))
+            result = parquet_bloom.read_table(file.path, where, columns=[column.split(".")[0]])
+            if result.num_rows != len(expected):
+                wrong.append((column, value, f"{result.num_rows} rows found of {len(expected)}"))
             skipped += peers.GROUPS - len(selected)
     assert not wrong
     assert skipped >= len(columns)  # a reader that reads all would lose nothing, too
@@ -219,10 +219,10 @@ def test_whole_rows_come_back(name, peer_file):
     column = next(leaf for leaf in ("i64", "c", "d18", "tz_us", "ym") if leaf in file.leaves)
     rows = given_rows(file, column)
     value = next(row for row in rows[file.group_sizes[0] :] if row is not None)
-    found = parquet_bloom.read_table(file.path, [(column, "=", value)])
+    result = parquet_bloom.read_table(file.path, [(column, "=", value)])
     expected = pq.read_table(file.path)
     pieces = [expected.slice(i, 1) for i, row in enumerate(rows) if row == value]
-    assert peers.bits_of(found) == peers.bits_of(pa.concat_tables(pieces))
+    assert peers.bits_of(result) == peers.bits_of(pa.concat_tables(pieces))
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -290,9 +290,9 @@ def test_embedding_keeps_the_filters_that_are_there(name, peer_file, tmp_path):
     report = parquet_bloom.embed(file.path, columns, output=output)
     assert_only_filters_changed(file.path, output)
     after = oracle.filters(output)
-    wanted = {(group, leaf) for group in range(peers.GROUPS) for leaf in columns}
-    assert after.keys() == before.keys() | wanted
-    assert report.num_filters == len(wanted - before.keys())
+    expected = {(group, leaf) for group in range(peers.GROUPS) for leaf in columns}
+    assert after.keys() == before.keys() | expected
+    assert report.num_filters == len(expected - before.keys())
     for key, theirs in before.items():
         assert after[key].bitset == theirs.bitset, key
     problems = {chunk.column for chunk in parquet_bloom.verify(output, data=True).problems}

@@ -16,9 +16,9 @@ def killed(stage, some):
         folder = stage.fresh()
         outcome = stage.run(folder, Rule(number, number, "", when, KILL))
         assert outcome.killed, (number, when, outcome)
-        whole = stage.scenario.whole(folder, stage.before, stage.after)
-        stage.again(folder, whole)
-        done += whole
+        intact = stage.scenario.whole(folder, stage.before, stage.after)
+        stage.again(folder, intact)
+        done += intact
         stage.discard(folder)
     return done
 

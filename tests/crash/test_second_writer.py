@@ -78,18 +78,18 @@ def strays(folder: Path) -> list[Path]:
 
 def disturbed(staged, way, moments):
     """Run the command, with the other writer at work at each of some moments; returns how often it was told."""
-    told = 0
+    num_reported = 0
     for number, when in moments:
         folder = staged.fresh()
         writer = Writer(way, folder)
         outcome = staged.run(folder, Rule(number, number, "", when, ASK), asked=writer.act)
-        found = writer.path.read_bytes() if writer.path.exists() else None
+        data = writer.path.read_bytes() if writer.path.exists() else None
         about = f"{way} at {staged.undisturbed.calls[number - 1].name}, {number}: {outcome.code} {outcome.err}"
         writer.close()
-        assert found == writer.expected, f"{about}: {len(found or b'')} bytes"
+        assert data == writer.expected, f"{about}: {len(data or b'')} bytes"
         assert outcome.code in (0, 2), about
         if outcome.code == 2:
-            told += 1
+            num_reported += 1
             assert len([line for line in outcome.err.splitlines() if line.startswith("error: ")]) == 1, about
         assert not strays(folder), about
         acted = outcome.code == 0 or number <= len(outcome.calls)
@@ -97,7 +97,7 @@ def disturbed(staged, way, moments):
             about
         )
         staged.discard(folder)
-    return told
+    return num_reported
 
 
 def moments_of(staged, replaces):
@@ -116,9 +116,9 @@ WAYS = ["replaces", "appends", "overwrites", "truncates", "removes", "held"]
 def test_at_each_call(name, way, stage):
     staged = stage(name)
     at, moments = moments_of(staged, "exchange")
-    told = disturbed(staged, way, moments)
+    num_reported = disturbed(staged, way, moments)
     # Every change of the old file is noticed; one of the new file is none of the command's business.
-    assert told == (len(moments) if way == "held" else at)
+    assert num_reported == (len(moments) if way == "held" else at)
 
 
 # These open the file right behind the exchange, and so wait until the kernel breaks the command's lease, for 45 s.
@@ -142,8 +142,8 @@ def test_where_names_cannot_be_exchanged(way, stage):
     """All is noticed but what comes between the last look at the file and its replacement."""
     staged = stage("embed without exchange")
     at, moments = moments_of(staged, "rename")
-    told = disturbed(staged, way, [moment for moment in moments if moment != (at, BEFORE)])
-    assert told == at - 1
+    num_reported = disturbed(staged, way, [moment for moment in moments if moment != (at, BEFORE)])
+    assert num_reported == at - 1
 
 
 def test_what_a_killed_process_displaced_is_kept(stage, capsys):
@@ -186,7 +186,7 @@ def test_who_begins_to_write_in_the_moment_of_the_exchange(tmp_path):
     """A thread opens the file for writing just before it is exchanged, and waits until that is undone."""
     path = tmp_path / "a.parquet"
     pq.write_table(table(1), path)
-    whole = path.read_bytes()
+    data = path.read_bytes()
     genuine = atomic.exchange
     begun = []
 
@@ -207,5 +207,5 @@ def test_who_begins_to_write_in_the_moment_of_the_exchange(tmp_path):
         with pytest.raises(ConcurrentChangeError, match="another writer has it open"):
             parquet_bloom.embed(path, ["id"])
     begun[0].join()
-    assert path.read_bytes() == whole + b"more"
+    assert path.read_bytes() == data + b"more"
     assert os.listdir(tmp_path) == [path.name]

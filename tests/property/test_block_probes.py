@@ -85,17 +85,17 @@ def test_every_answer_is_the_whole_filters(
             file = stack.enter_context(parquet_bloom.open(*system_of(system, path)))
             chunks += list(file.chunks())
         order = np.random.default_rng(len(hashes)).permutation(len(chunks))
-        found, problems = probe_hashes([chunks[i] for i in order], keys, immutable=system == "immutable")
-        assert found.shape == (len(chunks), len(hashes))
-        for i, answers, problem in zip(order, found.tolist(), problems, strict=True):
+        matches, problems = probe_hashes([chunks[i] for i in order], keys, immutable=system == "immutable")
+        assert matches.shape == (len(chunks), len(hashes))
+        for i, answers, problem in zip(order, matches.tolist(), problems, strict=True):
             bitset = every[i]
             if not any(bitset):
                 assert problem == "no bit is set, yet the column chunk may hold values"
                 assert all(answers)
                 continue
             assert problem is None
-            whole = oracle.OracleFilter(len(bitset) // 32 * 32, bitset[: len(bitset) // 32 * 32])
-            assert answers == [whole.check_hash(key) for key in hashes]
+            complete = oracle.OracleFilter(len(bitset) // 32 * 32, bitset[: len(bitset) // 32 * 32])
+            assert answers == [complete.check_hash(key) for key in hashes]
 
 
 @pytest.fixture(scope="module", params=[0, 4096])
@@ -129,9 +129,9 @@ def test_filters_of_every_writer(name, system, threshold, peer_file) -> None:
                     continue
                 assert not chunk.problem
                 for value, maybe in zip(values, answers, strict=True):
-                    asked = literals.coerce(value, chunk.column_type)
-                    hashes = literals.hashes(asked.values, chunk.column_type)
-                    expected = asked.unknown is not None or bool(chunk.filter.check_hashes(hashes).any())
+                    queried = literals.coerce(value, chunk.column_type)
+                    hashes = literals.hashes(queried.values, chunk.column_type)
+                    expected = queried.unknown is not None or bool(chunk.filter.check_hashes(hashes).any())
                     assert maybe == expected, (column, chunk.row_group, value)
                     certain += not maybe
     assert certain > 50

@@ -104,16 +104,16 @@ class Hunt:
 @pytest.fixture
 def hunt(monkeypatch: pytest.MonkeyPatch) -> Hunt:
     """A hunt that sees which row groups `read_table` chose (and may choose others)."""
-    found = Hunt()
+    result = Hunt()
     reading = importlib.import_module("parquet_bloom.scan.api")
     original = reading.prune
 
     def noted(*arguments: Any, **options: Any) -> PruneReport:
-        found.report = found.choose(original(*arguments, **options))
-        return found.report
+        result.report = result.choose(original(*arguments, **options))
+        return result.report
 
     monkeypatch.setattr(reading, "prune", noted)
-    return found
+    return result
 
 
 def by_pages(rng: random.Random) -> AbstractContextManager[Any]:
@@ -150,10 +150,10 @@ def check_table(hunt: Hunt, table: Table, rng: random.Random, seed: int, connect
         table.path.unlink()
 
 
-def keep(hunt: Hunt, table: Table, told: str, seed: int) -> None:
+def keep(hunt: Hunt, table: Table, message: str, seed: int) -> None:
     folder = Path(tempfile.mkdtemp(prefix="parquet_bloom_failed_"))
     shutil.copy(table.path, folder)
-    hunt.failures.append(f"seed {seed}, {table.writer}, {folder / table.path.name}: {told[:2000]}; {table.story}")
+    hunt.failures.append(f"seed {seed}, {table.writer}, {folder / table.path.name}: {message[:2000]}; {table.story}")
     print(hunt.failures[-1], file=sys.stderr)
 
 
@@ -163,11 +163,11 @@ def check(hunt: Hunt, table: Table, drawn: Drawn, rng: random.Random) -> None:
     tally.predicates += 1
     truth = drawn.answer.true[table.order]  # as the rows stand in the file
     where = tree.to_text(drawn.node) if rng.random() < 0.15 else drawn.node
-    whole = rng.random() < WHOLE_ROWS
+    complete = rng.random() < WHOLE_ROWS
     try:
-        found = parquet_bloom.read_table(table.path, where, columns=None if whole else ["row"])
+        result = parquet_bloom.read_table(table.path, where, columns=None if complete else ["row"])
     except PredicateError:  # a literal cannot be compared exactly; what would be read is still right
-        found = None
+        result = None
         tally.refused += 1
     assert hunt.report is not None
     chosen = np.zeros(len(table.starts) - 1, np.bool_)
@@ -176,13 +176,13 @@ def check(hunt: Hunt, table: Table, drawn: Drawn, rng: random.Random) -> None:
     tally.lost += int(hits[~chosen].sum())
     assert chosen[hits > 0].all(), f"row groups {np.flatnonzero((hits > 0) & ~chosen)} lost: {hunt.report.skipped}"
     count(tally, table, drawn, hits == 0, chosen)
-    if found is not None:
-        expected, rows = table.order[truth], found["row"].to_numpy()
+    if result is not None:
+        expected, rows = table.order[truth], result["row"].to_numpy()
         tally.lost += len(np.setdiff1d(expected, rows))
         tally.extra += max(len(rows) - len(np.intersect1d(expected, rows)), 0)
         assert rows.tolist() == expected.tolist()
-    if whole and found is not None:
-        assert bits_of(found) == bits_of(take_rows(pq.read_table(table.path), np.flatnonzero(truth)))
+    if complete and result is not None:
+        assert bits_of(result) == bits_of(take_rows(pq.read_table(table.path), np.flatnonzero(truth)))
 
 
 def count(tally: Tally, table: Table, drawn: Drawn, matchless: np.ndarray, chosen: np.ndarray) -> None:

@@ -20,9 +20,9 @@ def test_no_row_is_lost_by_pages(tmp_path, monkeypatch, few):
     original = pages.RowGroupPages.read
 
     def noted(self, names, rows):
-        found = original(self, names, rows)
-        decoded.extend(found)
-        return found
+        result = original(self, names, rows)
+        decoded.extend(result)
+        return result
 
     monkeypatch.setattr(pages.RowGroupPages, "read", noted)
     tally = Tally()

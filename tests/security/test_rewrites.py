@@ -27,10 +27,10 @@ NOBODY, ALICE, LAKE, OTHERS = 65534, 12345, 23456, 23457  # users and groups
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A folder that other users can reach."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as made:
-        os.chmod(made, 0o777)
-        yield Path(made)
-        subprocess.run(["chattr", "-R", "-i", "-a", made], capture_output=True)
+    with tempfile.TemporaryDirectory(dir="/tmp") as directory:
+        os.chmod(directory, 0o777)
+        yield Path(directory)
+        subprocess.run(["chattr", "-R", "-i", "-a", directory], capture_output=True)
 
 
 @pytest.fixture
@@ -95,16 +95,16 @@ def test_owner_group_and_mode_are_kept(path: Path, mode: int) -> None:
 
 
 def test_attributes_are_kept(path: Path) -> None:
-    told = {"user.origin": b"spark", "user.empty": b"", "user.long": b"x" * 1000, "user.\u00fc": b"\0\xff"}
+    message = {"user.origin": b"spark", "user.empty": b"", "user.long": b"x" * 1000, "user.\u00fc": b"\0\xff"}
     if os.geteuid() == 0:
-        told |= {"trusted.mark": b"1", "security.mark": b"2"}
+        message |= {"trusted.mark": b"1", "security.mark": b"2"}
     try:
-        for name, value in told.items():
+        for name, value in message.items():
             os.setxattr(path, name, value)
     except OSError:
         pytest.skip("no extended attributes here")
     parquet_bloom.embed(path, columns=["id"])
-    assert {name: os.getxattr(path, name) for name in told} == told
+    assert {name: os.getxattr(path, name) for name in message} == message
 
 
 def test_an_access_list_is_kept(path: Path) -> None:

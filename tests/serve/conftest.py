@@ -53,13 +53,13 @@ class Lake:
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    made = Lake(tmp_path / "lake ü", tmp_path / "index")
+    created_lake = Lake(tmp_path / "lake ü", tmp_path / "index")
     for number in range(10):
-        made.add(number)
-    options: dict[str, Any] = {"granularity": "row_group", "lake": str(made.folder)}
-    with LakeIndex.create(made.index, ["id", "name"], **options) as index:
+        created_lake.add(number)
+    options: dict[str, Any] = {"granularity": "row_group", "lake": str(created_lake.folder)}
+    with LakeIndex.create(created_lake.index, ["id", "name"], **options) as index:
         index.append()
-    return made
+    return created_lake
 
 
 class Process:

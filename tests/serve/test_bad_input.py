@@ -239,11 +239,11 @@ def raw(process: Process, *pieces: bytes, wait: float = 0.0) -> bytes:
         for piece in pieces:
             connection.sendall(piece)
             time.sleep(wait)
-        found = b""
+        received = b""
         with suppress(ConnectionResetError):  # where it was not all read
             while data := connection.recv(65536):
-                found += data
-        return found
+                received += data
+        return received
 
 
 def test_what_is_no_http_is_refused(served):
@@ -269,8 +269,8 @@ def test_a_body_without_a_length_is_bounded_too(served):
     head = b"POST /lookup HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     head += b"transfer-encoding: chunked\r\n\r\n"
     body = lookup(5)
-    whole = b"".join(b"1\r\n%c\r\n" % byte for byte in body)
-    answer = raw(process, head.replace(b"host", b"connection: close\r\nhost", 1), whole + b"0\r\n\r\n")
+    data = b"".join(b"1\r\n%c\r\n" % byte for byte in body)
+    answer = raw(process, head.replace(b"host", b"connection: close\r\nhost", 1), data + b"0\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 200 ")
     chunk = b"8000\r\n" + b" " * 0x8000 + b"\r\n"
     head_of, _, body_of = raw(process, head, *[chunk] * 5, b"0\r\n\r\n").partition(b"\r\n\r\n")

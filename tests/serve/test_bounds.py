@@ -36,10 +36,10 @@ def ask(port: int, sent: bytes) -> tuple[int, Any]:
     """Status and answer to bytes, however long that takes."""
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         connection.sendall(sent)
-        found = b""
+        received = b""
         while data := connection.recv(65536):
-            found += data
-    head, _, body = found.partition(b"\r\n\r\n")
+            received += data
+    head, _, body = received.partition(b"\r\n\r\n")
     return int(head.split()[1]), json.loads(body)
 
 
@@ -57,8 +57,8 @@ def test_slow_many_and_greedy_clients_are_refused(lake: Lake):
             assert ask(port, b"") == (408, {"error": "the request took longer than 0.3 seconds"})
             assert ask(port, b"GET /health HT") == (408, {"error": "the request took longer than 0.3 seconds"})
             assert ask(port, request(b"{", 99)) == (408, {"error": "the body took longer than 0.5 seconds"})
-            status, told = ask(port, request(json.dumps({"column": "id", "values": [5] * 21}).encode()))
-            assert (status, told["error"]) == (
+            status, document = ask(port, request(json.dumps({"column": "id", "values": [5] * 21}).encode()))
+            assert (status, document["error"]) == (
                 422,
                 "values: the response would list more than 20 files; look up fewer values at a time",
             )

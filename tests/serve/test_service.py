@@ -40,7 +40,7 @@ def test_ten_thousand_lookups_by_several_threads_are_right(lake, serve):
         for value, answer in zip(values, answers, strict=True):
             right = [lake.holder(value)] if value < FILES * ROWS else []
             for path, row_group in right:
-                assert any(path == found and row_group in groups for found, groups in answer)
+                assert any(path == match and row_group in groups for match, groups in answer)
             false.append(len({path for path, _ in answer} - {path for path, _ in right}))
 
     with ThreadPoolExecutor(6) as threads:
@@ -80,8 +80,8 @@ def test_no_lookup_loses_a_file_while_others_come(lake, serve):
         chance, count = np.random.default_rng(seed), 0
         with httpx.Client(base_url=service.url, timeout=60, trust_env=False) as client:
             while not stopped.is_set() or not count:
-                known = indexed  # these were in the index before the question was asked
-                values = chance.integers(0, known * ROWS, 5).tolist()
+                expected = indexed  # these were in the index before the question was asked
+                values = chance.integers(0, expected * ROWS, 5).tolist()
                 response = client.post("/lookup", json={"column": "id", "values": values})
                 assert response.status_code == 200, response.text
                 for value, result in zip(values, response.json()["results"], strict=True):
@@ -94,10 +94,10 @@ def test_no_lookup_loses_a_file_while_others_come(lake, serve):
         try:
             version = 2
             for number in range(FILES, FILES + 6):
-                told = service.post("/append", {"files": [lake.add(number)]}).json()
-                assert (told["added"], told["failed"]) == (1, {})
-                assert told["version"] > version
-                version, indexed = told["version"], number + 1
+                document = service.post("/append", {"files": [lake.add(number)]}).json()
+                assert (document["added"], document["failed"]) == (1, {})
+                assert document["version"] > version
+                version, indexed = document["version"], number + 1
         finally:
             stopped.set()
         assert all(lookup.result() for lookup in lookups)
@@ -112,7 +112,7 @@ def test_appends_at_once_wait_for_each_other(lake, serve):
     assert [response.status_code for response in responses] == [200] * 4
     assert len({response.json()["version"] for response in responses}) >= 1
     values = [number * ROWS for number in range(FILES, FILES + 4)]
-    assert [[path for path, _ in found] for found in service.found("id", values)] == [[path] for path in paths]
+    assert [[path for path, _ in result] for result in service.found("id", values)] == [[path] for path in paths]
 
 
 def test_while_another_process_writes_changes_are_refused_and_lookups_go_on(lake, serve):
@@ -124,12 +124,12 @@ def test_while_another_process_writes_changes_are_refused_and_lookups_go_on(lake
                 response = service.post(*request)
                 assert response.status_code == 409
                 assert "another writer is at work" in response.json()["error"]
-            assert [found for found, _ in service.found("id", [0])[0]] == [lake.holder(0)[0]]
+            assert [result for result, _ in service.found("id", [0])[0]] == [lake.holder(0)[0]]
     assert first.post("/append", {"files": [path]}).status_code == 200
     # The second one knows of it when it looks again; until then the file is none that it has ever seen.
     assert second.found("id", [FILES * ROWS]) == [[]]
     assert second.post("/refresh").json() == {"version": 3, "files": FILES + 1, "unindexed": 0}
-    assert [found for found, _ in second.found("id", [FILES * ROWS])[0]] == [path]
+    assert [result for result, _ in second.found("id", [FILES * ROWS])[0]] == [path]
 
 
 def test_a_change_that_takes_long_lets_no_lookup_wait(lake, serve):
@@ -200,8 +200,8 @@ def test_an_unreadable_file_changes_nothing_unless_it_may_be_skipped(lake, serve
     assert response.status_code == 422
     assert response.json()["error"].startswith(str(bad))
     assert service.get("/health").json()["version"] == 2
-    told = service.post("/append", {"files": [good, str(bad)], "skip_unreadable": True}).json()
-    assert (told["added"], list(told["failed"])) == (1, [str(bad)])
+    document = service.post("/append", {"files": [good, str(bad)], "skip_unreadable": True}).json()
+    assert (document["added"], list(document["failed"])) == (1, [str(bad)])
     assert service.found("id", [FILES * ROWS]) == [[(good, [0]), (str(bad), None)]]
 
 
@@ -238,7 +238,7 @@ def test_it_is_killed_in_the_middle_of_an_append_and_begins_again(lake, serve):
             assert append.result().status_code == 200  # it was quicker
     again = serve(lake.index)
     answers = again.found("id", [number * ROWS for number in range(FILES + 20)])
-    assert all(lake.holder(number * ROWS)[0] in [path for path, _ in found] for number, found in enumerate(answers))
+    assert all(lake.holder(number * ROWS)[0] in [path for path, _ in match] for number, match in enumerate(answers))
 
 
 def test_what_the_openapi_document_says_is_what_is_answered(lake, serve):

@@ -19,7 +19,7 @@ PROJECT = Path(parquet_bloom.__file__).parents[1]
 
 def executors() -> list[int]:
     """Process ids of the executors that this process's JVM has started."""
-    found = []
+    results = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -29,14 +29,14 @@ def executors() -> list[int]:
             except (OSError, IndexError):
                 continue  # it is gone
             if b"CoarseGrainedExecutorBackend" in command and os.getpid() in (parent, grandparent):
-                found.append(int(entry.name))
-    return found
+                results.append(int(entry.name))
+    return results
 
 
-def kill_one(lake: Path, wanted: int, told: dict[str, Any]) -> None:
+def kill_one(lake: Path, expected: int, told: dict[str, Any]) -> None:
     """Wait until so many files are done, and kill an executor as nothing else would."""
     before = {file: file.stat().st_size for file in lake.rglob("part-*.parquet")}
-    while told.get("done", 0) < wanted:
+    while told.get("done", 0) < expected:
         time.sleep(0.02)
         told["done"] = sum(file.stat().st_size > size for file, size in before.items())
     told["killed"] = executors()[0]

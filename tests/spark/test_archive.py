@@ -113,25 +113,27 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeDistribution:
     packages.mkdir(parents=True)
     monkeypatch.syspath_prepend(str(packages))
 
-    def made(name: str, requires: list[str], files: dict[str, str | None], head: str = "", record: bool = True) -> Path:
+    def create(
+        name: str, requires: list[str], files: dict[str, str | None], head: str = "", record: bool = True
+    ) -> Path:
         info = packages / f"{name.replace('-', '_')}-1.0.dist-info"
         info.mkdir()
         needs = "".join(f"Requires-Dist: {text}\n" for text in requires)
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{head}{needs}")
         files |= {f"{info.name}/{note}": None for note in ("METADATA", "RECORD") if note == "METADATA" or record}
-        for place, text in files.items():
+        for location, text in files.items():
             if text is not None:
-                (packages / place).parent.mkdir(parents=True, exist_ok=True)
-                (packages / place).write_text(text)
+                (packages / location).parent.mkdir(parents=True, exist_ok=True)
+                (packages / location).write_text(text)
         if record:
-            (info / "RECORD").write_text("".join(f'"{place}",,\n' for place in files))
+            (info / "RECORD").write_text("".join(f'"{location}",,\n' for location in files))
         return packages
 
-    return made
+    return create
 
 
 def packed(**options: Any) -> dict[str, dependencies.Distribution]:
-    return {found.name: found for found in dependencies.find_distributions(**options)}
+    return {result.name: result for result in dependencies.find_distributions(**options)}
 
 
 def test_only_files_that_a_distribution_recorded_below_its_folder(make: MakeDistribution, tmp_path: Path) -> None:
@@ -151,10 +153,10 @@ def test_only_files_that_a_distribution_recorded_below_its_folder(make: MakeDist
     }
     folder = make("click", [], files)
     (folder / "click" / "notes.txt").write_text("nobody recorded this")
-    found = packed(without=HEAVY)["click"]
-    places = ["click-1.0.dist-info/METADATA", "click-1.0.dist-info/licenses/LICENSE", "click/__init__.py"]
-    assert list(found.files) == [*places, "click/data.json"]
-    assert (found.version, found.missing) == ("1.0", 1)
+    result = packed(without=HEAVY)["click"]
+    paths = ["click-1.0.dist-info/METADATA", "click-1.0.dist-info/licenses/LICENSE", "click/__init__.py"]
+    assert list(result.files) == [*paths, "click/data.json"]
+    assert (result.version, result.missing) == ("1.0", 1)
 
 
 def test_requirements_are_followed(make: MakeDistribution) -> None:

@@ -53,7 +53,7 @@ def parquet_files(path: Path) -> list[Path]:
 
 def test_every_file_and_nothing_else(spark: Any, copied: Path, rows: Any) -> None:
     before = rows(spark.read.parquet(str(copied)))
-    hidden = {path: found for path, found in contents(copied).items() if "part-" not in path}
+    hidden = {path: item for path, item in contents(copied).items() if "part-" not in path}
     (copied / "p=0" / ".hidden.parquet").write_bytes(b"not for us")
     (copied / "_temporary").mkdir()
     (copied / "_temporary" / "half.parquet").write_bytes(b"not for us")

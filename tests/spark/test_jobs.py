@@ -138,8 +138,8 @@ def test_a_file_that_fails_hides_no_other_of_its_task(spark: Any, monkeypatch: p
         assert [(n, outcome.error) for n, outcome in enumerate(outcomes) if outcome.error] == [
             (n, f"/lake/\\udcff {n}: ValueError: not this") for n in (7, 17)
         ]
-        found = [(outcome.path, outcome.result) for outcome in outcomes if outcome.result]
-        assert found == [(file, (file, n % tasks)) for n, file in enumerate(files) if n not in (7, 17)]
+        result = [(outcome.path, outcome.result) for outcome in outcomes if outcome.result]
+        assert result == [(file, (file, n % tasks)) for n, file in enumerate(files) if n not in (7, 17)]
 
 
 def test_tasks_are_as_many_as_cores(spark: Any, lake: Path, tmp_path: Path) -> None:
@@ -208,12 +208,12 @@ def test_interrupted(spark: Any, tmp_path: Path) -> None:
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[bytearray]:
     """A terminal as stderr; what was written on it."""
     ours, theirs = pty.openpty()
-    said = bytearray()
+    output = bytearray()
 
     def listen() -> None:
         try:
             while piece := os.read(ours, 65536):
-                said.extend(piece)
+                output.extend(piece)
         except OSError:  # the other end is closed
             pass
 
@@ -221,7 +221,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[bytearray]:
     listener.start()
     with os.fdopen(theirs, "w") as stream, monkeypatch.context() as patch:
         patch.setattr(sys, "stderr", stream)
-        yield said
+        yield output
     listener.join()
     os.close(ours)
 
@@ -232,15 +232,15 @@ def test_progress_on_a_terminal(spark: Any, monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setattr(progress, "PATIENCE", 0.2)
-    with terminal(monkeypatch) as said:
+    with terminal(monkeypatch) as output:
         jobs.run(spark, "count sheep", [str(number) for number in range(8)], wait, None, [packing.MAX_TASK_BYTES] * 8)
-    text = said.decode()
+    text = output.decode()
     assert "count sheep" in text
     assert any(f"{done}/8 files" in text for done in range(1, 9))
     monkeypatch.setattr(progress, "PATIENCE", 60)
-    with terminal(monkeypatch) as said:
+    with terminal(monkeypatch) as output:
         jobs.run(spark, "count sheep", ["1"], len)
-    assert said == b""
+    assert output == b""
 
 
 def test_objects_on_s3(spark: Any, lake: Path, s3: Any) -> None:

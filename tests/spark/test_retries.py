@@ -47,18 +47,18 @@ def test_an_executor_that_is_killed(tmp_path: Path) -> None:
 
     script = Path(__file__).with_name("dying_executors.py")
     command = [sys.executable, str(script), str(lake), str(tmp_path / "scratch")]
-    told = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=300).stdout)
-    assert 60 <= told["done"] < FILES
-    assert not os.path.exists(f"/proc/{told['killed']}")
-    assert [(result["path"], result["error"]) for result in told["files"]] == [
+    document = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=300).stdout)
+    assert 60 <= document["done"] < FILES
+    assert not os.path.exists(f"/proc/{document['killed']}")
+    assert [(result["path"], result["error"]) for result in document["files"]] == [
         (str(file), None) for file in sorted(before)
     ]
     # What a lost executor had done, and could not tell of, its successor finds done.
-    assert {result["status"] for result in told["files"]} <= {"embedded", "unchanged"}
-    assert sum(result["status"] == "embedded" for result in told["files"]) >= FILES - FILES_OF_A_TASK
-    assert "0 of 50 files" in told["again"]
+    assert {result["status"] for result in document["files"]} <= {"embedded", "unchanged"}
+    assert sum(result["status"] == "embedded" for result in document["files"]) >= FILES - FILES_OF_A_TASK
+    assert "0 of 50 files" in document["again"]
     total = FILES * ROWS
-    assert told["rows"] == [total, total * (total - 1) // 2, 1]
+    assert document["rows"] == [total, total * (total - 1) // 2, 1]
     for file, old in before.items():
         new = file.read_bytes()
         data = len(old) - 8 - int.from_bytes(old[-8:-4], "little")

@@ -48,9 +48,9 @@ def written(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[..
 def sizes(path: str | Path) -> dict[str, int]:
     """Bytes of each column's filters, which are alike in all row groups."""
     with parquet_bloom.open(path) as file:
-        found = {(chunk.column, chunk.num_bytes) for chunk in file.chunks()}
-    assert len(dict(found)) == len(found)
-    return dict(found)
+        results = {(chunk.column, chunk.num_bytes) for chunk in file.chunks()}
+    assert len(dict(results)) == len(results)
+    return dict(results)
 
 
 def real_fpp(path: str, column: str) -> float:

@@ -134,11 +134,11 @@ class Field:
         for (size, in_parts), new_bucket in itertools.product(OBJECTS, (False, True)):
             if not new_bucket:
                 self.requests(size, in_parts, new_bucket)  # from here on the bucket is known
-            asked = self.requests(size, in_parts, new_bucket)
+            requests = self.requests(size, in_parts, new_bucket)
             every += [
                 Moment(size, in_parts, new_bucket, shorter, number, after, operation in WRITES)
                 for shorter in (False, True)
-                for number, operation in enumerate(asked)
+                for number, operation in enumerate(requests)
                 for after in (False, True)
             ]
         return every

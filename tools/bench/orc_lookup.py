@@ -200,10 +200,10 @@ def measure(path: Path, table: pa.Table, repeat: int) -> None:
         print(f"  the id is {kind}; medians of {repeat} lookups in turn")
         for name, taken in seconds.items():
             print(f"    {name:42} {taken * 1e3:9.1f} ms  {seconds[FULL] / taken:6.1f} x")
-        best, whole = seconds[FULL] / seconds[GROUPS], seconds[FULL] / seconds[WHOLE]
+        best, complete = seconds[FULL] / seconds[GROUPS], seconds[FULL] / seconds[WHOLE]
         print(
             f"    ratio {best:.1f} x faster than pyarrow, {seconds[PREDICATE] / seconds[GROUPS]:.1f} x than pyorc; "
-            f"without pyorc {whole:.1f} x (asked: at least {TARGET})"
+            f"without pyorc {complete:.1f} x (asked: at least {TARGET})"
         )
     print()
 

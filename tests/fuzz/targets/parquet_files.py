@@ -64,10 +64,10 @@ def file_of(data: bytes) -> bytes:
 
 def run(data: bytes) -> None:
     SHARED_CACHE.clear()
-    whole = file_of(data)
+    complete = file_of(data)
     # What is done with a file depends on its bytes, so that an input means one thing, and takes the time of one.
-    step = sum(whole[-64:]) % 32
-    with as_file(whole) as path:
+    step = sum(complete[-64:]) % 32
+    with as_file(complete) as path:
         try:
             with parquet_bloom.open(path) as file:
                 file.columns  # noqa: B018

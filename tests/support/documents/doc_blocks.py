@@ -87,18 +87,22 @@ class Example:
 
 def blocks(page: str) -> list[Block]:
     """The fenced blocks of a page."""
-    return [Block(found[1], found[2] or "", found[3], found.start(3), found.end(3)) for found in _FENCE.finditer(page)]
+    return [Block(match[1], match[2] or "", match[3], match.start(3), match.end(3)) for match in _FENCE.finditer(page)]
 
 
 def examples(page: str) -> Iterator[Example]:
     """What of a page is run. Python without a block of output behind it is shown only, and has to compile."""
-    found = blocks(page)
-    for block, behind in zip_longest(found, found[1:]):
+    result = blocks(page)
+    for block, next_block in zip_longest(result, result[1:]):
         if block.language == "console":
             yield Example(block, block)
         elif block.language == "python":
-            if behind is not None and behind.language == "text" and not page[block.end : behind.start - 8].strip("`\n"):
-                yield Example(block, behind)
+            if (
+                next_block is not None
+                and next_block.language == "text"
+                and not page[block.end : next_block.start - 8].strip("`\n")
+            ):
+                yield Example(block, next_block)
             else:
                 compile(block.text, "<page>", "exec")
 
@@ -108,13 +112,13 @@ def check(page: Path, folder: Path) -> None:
     text = page.read_text("utf-8")
     outputs = []
     for example in examples(text):
-        place = folder / (example.code.folder or "empty")
-        if not place.exists():
-            place.mkdir()
+        location = folder / (example.code.folder or "empty")
+        if not location.exists():
+            location.mkdir()
             if example.code.folder:
-                getattr(doc_lakes, example.code.folder)(place)
+                getattr(doc_lakes, example.code.folder)(location)
         run = _console if example.code is example.output else _python
-        outputs.append((example.output, run(example.code.text, place).replace(str(place), HERE)))
+        outputs.append((example.output, run(example.code.text, location).replace(str(location), HERE)))
     if os.environ.get("PARQUET_BLOOM_UPDATE_GOLDEN", "0") not in ("", "0"):
         page.write_text(_renewed(text, outputs), "utf-8")
         return
@@ -192,5 +196,5 @@ def named_sources(page: str) -> set[str]:
 def sources() -> list[str]:
     """The project's source files, with `/` between the parts of their paths."""
     folders = ("parquet_bloom", "tests", "tools", "examples")
-    found = [path for folder in folders for path in (PROJECT / folder).rglob("*.*")]
-    return [path.relative_to(PROJECT).as_posix() for path in [*found, *PROJECT.glob("*.py")]]
+    paths = [path for folder in folders for path in (PROJECT / folder).rglob("*.*")]
+    return [path.relative_to(PROJECT).as_posix() for path in [*paths, *PROJECT.glob("*.py")]]

@@ -136,8 +136,8 @@ def _counted(count: int) -> Way:
     def change(struct: Struct, number: int) -> None:
         type_name, old = struct[number]
         code = 1 if old.type == BOOL else {I32: 5, I64: 6, BINARY: 8, STRUCT: 12}[old.type]
-        whole = Struct({1: (LIST, Many(old.type, old.items, True))})
-        encoded = write_struct(whole)[1:-1]  # less the field's header and the end
+        complete = Struct({1: (LIST, Many(old.type, old.items, True))})
+        encoded = write_struct(complete)[1:-1]  # less the field's header and the end
         position = 1
         while encoded[position] > 127:
             position += 1

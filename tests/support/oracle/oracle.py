@@ -71,9 +71,9 @@ class OracleFilter:
             raise ValueError(f"{len(bitset)} bytes given for a filter of {num_bytes}")
         self.num_bytes = num_bytes
         self.num_blocks = num_bytes // BLOCK_BYTES
-        whole = self.num_blocks * BLOCK_BYTES
-        self.words = list(struct.unpack(f"<{whole // 4}I", bitset[:whole]))
-        self.tail = bitset[whole:]
+        complete = self.num_blocks * BLOCK_BYTES
+        self.words = list(struct.unpack(f"<{complete // 4}I", bitset[:complete]))
+        self.tail = bitset[complete:]
 
     @classmethod
     def of(cls, num_bytes: int, plain_values: Any) -> OracleFilter:
@@ -277,9 +277,9 @@ def plain(
     return plain_encode(stored(value, physical, unit=unit, scale=scale), physical, length)
 
 
-def _rescale(number: int, unit: str, wanted: str) -> int:
-    scaled, rest = divmod(number * PER_SECOND[wanted], PER_SECOND[unit])
-    assert rest == 0, (number, unit, wanted)
+def _rescale(number: int, unit: str, expected: str) -> int:
+    scaled, rest = divmod(number * PER_SECOND[expected], PER_SECOND[unit])
+    assert rest == 0, (number, unit, expected)
     return scaled
 
 
@@ -317,9 +317,9 @@ class Struct(dict):
         if field_id in self:
             self[field_id] = (type_name, value)
             return
-        behind = [(key, dict.pop(self, key)) for key in [key for key in self if key > field_id]]
+        after = [(key, dict.pop(self, key)) for key in [key for key in self if key > field_id]]
         self[field_id] = (type_name, value)
-        self.update(behind)
+        self.update(after)
 
 
 @dataclass
@@ -571,7 +571,7 @@ def filters(path: str | Path) -> dict[tuple[int, str], StoredFilter]:
     """Every filter of a (good) file by row group and column."""
     data = Path(path).read_bytes()
     footer = read_footer(path)
-    found = {}
+    results = {}
     for row_group, group in enumerate(footer.value(ROW_GROUPS).items):
         for chunk in group.value(COLUMNS).items:
             metadata = chunk.value(META_DATA)
@@ -580,7 +580,7 @@ def filters(path: str | Path) -> dict[tuple[int, str], StoredFilter]:
             offset = metadata.value(OFFSET)
             header, end = read_struct(data, offset)
             num_bytes = header.value(1)
-            found[row_group, dotted(metadata)] = StoredFilter(
+            results[row_group, dotted(metadata)] = StoredFilter(
                 row_group,
                 dotted(metadata),
                 offset,
@@ -589,7 +589,7 @@ def filters(path: str | Path) -> dict[tuple[int, str], StoredFilter]:
                 end - offset,
                 data[end : end + num_bytes],
             )
-    return found
+    return results
 
 
 def filter_header(num_bytes: int, *, algorithm: int = 1, hash_function: int = 1, compression: int = 1) -> Struct:

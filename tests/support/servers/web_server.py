@@ -81,8 +81,8 @@ class _Handler(BaseHTTPRequestHandler):
         if page.redirect is not None:
             self._send(302, b"", {"Location": page.redirect}, with_body)
             return
-        wanted = self.headers.get("If-Match")
-        if wanted is not None and (wanted != page.etag or wanted.startswith("W/")):
+        expected = self.headers.get("If-Match")
+        if expected is not None and (expected != page.etag or expected.startswith("W/")):
             self._send(412, b"", {}, with_body)
             return
         headers = {"ETag": page.etag, "Last-Modified": page.modified}

@@ -129,8 +129,8 @@ class _Handler(BaseHTTPRequestHandler):
             answer(path, query)
         except Refusal as error:
             name = error.java_class.rpartition(".")[2]
-            told = {"exception": name, "javaClassName": error.java_class, "message": str(error)}
-            self._send({"RemoteException": told}, error.status)
+            message = {"exception": name, "javaClassName": error.java_class, "message": str(error)}
+            self._send({"RemoteException": message}, error.status)
         finally:
             with self.server.lock:
                 self.server.under_way -= 1
@@ -149,10 +149,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _liststatus(self, path: str, _: dict[str, str]) -> None:
         local, status = self._stat(path)
-        found = [("", status)]
+        result = [("", status)]
         if os.path.isdir(local):
-            found = [(name, os.stat(os.path.join(local, name))) for name in sorted(os.listdir(local))]
-        self._send({"FileStatuses": {"FileStatus": [_status(name, status) for name, status in found]}})
+            result = [(name, os.stat(os.path.join(local, name))) for name in sorted(os.listdir(local))]
+        self._send({"FileStatuses": {"FileStatus": [_status(name, status) for name, status in result]}})
 
     def _getfileblocklocations(self, path: str, _: dict[str, str]) -> None:
         host = "{}:{}".format(*self.server.server_address[:2])

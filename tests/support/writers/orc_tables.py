@@ -36,11 +36,11 @@ def by_pyarrow(path: Path, table: pa.Table, **options: Any) -> Path:
 
 def _column_ids(schema: pa.Schema) -> dict[str, int]:
     """ORC's numbers of top-level columns: a column's is followed by those below it."""
-    found, number = {}, 1
+    results, number = {}, 1
     for field in schema:
-        found[field.name] = number
+        results[field.name] = number
         number += _size(field.type)
-    return found
+    return results
 
 
 def _size(arrow_type: pa.DataType) -> int:

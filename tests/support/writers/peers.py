@@ -84,14 +84,14 @@ def _stamps(unit: str, zone: datetime.tzinfo | None) -> Kind:
         return Kind(arrow, always, lambda rng: rng.randint(-(2**50), 2**50) * rng.choice([1000, 1777]))
     step = {"s": 10**6, "ms": 10**3, "us": 1}[unit]
 
-    def whole(stamp: datetime.datetime) -> datetime.datetime:
+    def read_all(stamp: datetime.datetime) -> datetime.datetime:
         return stamp.replace(microsecond=stamp.microsecond // step * step, tzinfo=zone)
 
     always = [
-        whole(datetime.datetime(1, 1, 1)),
-        whole(datetime.datetime(9999, 12, 31, 23, 59, 59, 999_999)),
-        whole(datetime.datetime(1970, 1, 1)),
-        whole(datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999)),
+        read_all(datetime.datetime(1, 1, 1)),
+        read_all(datetime.datetime(9999, 12, 31, 23, 59, 59, 999_999)),
+        read_all(datetime.datetime(1970, 1, 1)),
+        read_all(datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999)),
         None,
     ]
     first = datetime.datetime(1950, 1, 1)
@@ -99,7 +99,7 @@ def _stamps(unit: str, zone: datetime.tzinfo | None) -> Kind:
     return Kind(
         arrow,
         always,
-        lambda rng: whole(
+        lambda rng: read_all(
             first + datetime.timedelta(seconds=rng.randrange(seconds), microseconds=rng.randrange(10**6))
         ),
     )
@@ -234,10 +234,10 @@ def bits_of(table: pa.Table) -> list[Any]:
     widths = {pa.float16(): pa.int16(), pa.float32(): pa.int32(), pa.float64(): pa.int64()}
     columns = []
     for name, column in zip(table.column_names, table.columns, strict=True):
-        whole = column.combine_chunks()
-        if isinstance(whole, pa.DictionaryArray):  # which entries a dictionary has, and in what order, is no matter
-            whole = whole.dictionary_decode()
-        columns.append((name, whole.view(widths[whole.type]) if whole.type in widths else whole))
+        complete = column.combine_chunks()
+        if isinstance(complete, pa.DictionaryArray):  # which entries a dictionary has, and in what order, is no matter
+            complete = complete.dictionary_decode()
+        columns.append((name, complete.view(widths[complete.type]) if complete.type in widths else complete))
     return columns
 
 
@@ -354,7 +354,7 @@ UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 def leaves(path: Path) -> dict[str, Leaf]:
     """The leaf columns of a file, by dotted path."""
     metadata = pq.read_metadata(path)
-    found = {}
+    results = {}
     for index in range(metadata.num_columns):
         column = metadata.schema.column(index)
         logical = json.loads(column.logical_type.to_json())
@@ -363,7 +363,7 @@ def leaves(path: Path) -> dict[str, Leaf]:
             unit = UNITS[logical["timeUnit"]]
         else:  # a bare INT64 that came from seconds: arrow-rs knows no such unit in Parquet
             unit = "ns" if physical == "INT96" else "s"
-        found[column.path] = Leaf(
+        results[column.path] = Leaf(
             column.path,
             index,
             physical,
@@ -372,7 +372,7 @@ def leaves(path: Path) -> dict[str, Leaf]:
             unit,
             column.scale if logical["Type"] == "Decimal" else None,
         )
-    return found
+    return results
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -638,10 +638,10 @@ def _by_spark(spark: Any, questions: list[Question]) -> list[int]:
     schemas: dict[Path, str] = {}
     spark_types = {pa.int64(): "BIGINT", pa.string(): "STRING"}
     for path in {path for path, *_ in questions}:
-        asked = {name: kind for other, name, _, kind in questions if other == path}
-        if asked.keys() <= set(VALUES) and set(asked.values()) <= spark_types.keys():
+        queried = {name: kind for other, name, _, kind in questions if other == path}
+        if queried.keys() <= set(VALUES) and set(queried.values()) <= spark_types.keys():
             # Told what there is, Spark reads files with other columns that it cannot read.
-            schemas[path] = ", ".join(f"{name} {spark_types[kind]}" for name, kind in asked.items())
+            schemas[path] = ", ".join(f"{name} {spark_types[kind]}" for name, kind in queried.items())
     wheres = [(path, _equals("spark", *question)) for path, *question in questions]
     return sql_engines.spark_counts(spark, wheres, schemas)
 
@@ -656,10 +656,10 @@ def _by_arrow(probe: Any, path: Path, column: str, value: Any, arrow: pa.DataTyp
             if probe(path, row_group, leaf.index, plain) == "absent":
                 continue
             top, *rest = column.split(".")
-            found = file.read_row_group(row_group, columns=[column])[top]
-            if isinstance(value, int) and pa.types.is_temporal(found.type):
-                found = found.cast(pa.int64())  # Python's own types know no nanoseconds
-            count += sum(leaf == value for row in found.to_pylist() for leaf in leaf_values(row, rest))
+            result = file.read_row_group(row_group, columns=[column])[top]
+            if isinstance(value, int) and pa.types.is_temporal(result.type):
+                result = result.cast(pa.int64())  # Python's own types know no nanoseconds
+            count += sum(leaf == value for row in result.to_pylist() for leaf in leaf_values(row, rest))
     return count
 
 

@@ -34,8 +34,8 @@ def each_chunk(footer: Struct, column: str | None = None) -> Iterable[tuple[Stru
 
 
 def schema_element(footer: Struct, name: str) -> Struct:
-    (found,) = [element for element in footer.value(2).items if element.value(4) == name.encode()]
-    return found
+    (result,) = [element for element in footer.value(2).items if element.value(4) == name.encode()]
+    return result
 
 
 def relabel(path: Path, column: str, logical: Struct | None, physical: int | None = None) -> Path:

@@ -103,5 +103,5 @@ def test_density_and_false_positives() -> None:
     orc_hash.insert(bits, orc_hash.hash_longs(np.array(values[:5_000])), functions)
     fill = sum(byte.bit_count() for byte in bits) / num_bits
     assert 0.47 < fill < 0.53
-    found = orc_hash.check(bits, orc_hash.hash_longs(np.array(values[5_000:])), functions)
-    assert 0.015 < found.mean() < 0.025
+    matches = orc_hash.check(bits, orc_hash.hash_longs(np.array(values[5_000:])), functions)
+    assert 0.015 < matches.mean() < 0.025

@@ -46,12 +46,12 @@ def test_inserted_hashes_set_the_right_bits(num_blocks):
 @pytest.mark.parametrize("num_blocks", BLOCKS)
 def test_checks_answer_as_the_oracle_does(num_blocks):
     exact = filled(32 * num_blocks, hashes_of(9 * num_blocks, num_blocks))
-    asked = np.concatenate([hashes_of(9 * num_blocks, num_blocks), hashes_of(3000, 100 + num_blocks)])
-    found = sbbf.check_hashes(exact.to_bytes(), asked)
-    assert found.dtype == np.bool_
-    assert found.tolist() == [exact.check_hash(value) for value in asked.tolist()]
-    assert found[: 9 * num_blocks].all()
-    assert not found.all()
+    queried = np.concatenate([hashes_of(9 * num_blocks, num_blocks), hashes_of(3000, 100 + num_blocks)])
+    matches = sbbf.check_hashes(exact.to_bytes(), queried)
+    assert matches.dtype == np.bool_
+    assert matches.tolist() == [exact.check_hash(value) for value in queried.tolist()]
+    assert matches[: 9 * num_blocks].all()
+    assert not matches.all()
 
 
 def test_each_of_the_eight_bits_is_asked_for():
@@ -99,9 +99,9 @@ def test_keys_are_hashed_and_nulls_left_out(count):
     assert bitset.tobytes() == exact.to_bytes()
     # A null is "maybe" whatever the filter holds.
     sparse = OracleFilter.of(320, values[:1])
-    found = sbbf.check_keys(sparse.to_bytes(), Keys.fixed(data, 8, count, 3, bitmap))
+    matches = sbbf.check_keys(sparse.to_bytes(), Keys.fixed(data, 8, count, 3, bitmap))
     expected = [not good or sparse.check(v) for v, good in zip(values[3:], valid[3:], strict=True)]
-    assert found.tolist() == expected
+    assert matches.tolist() == expected
     everything = sbbf.check_keys(sparse.to_bytes(), Keys.fixed(data, 8, count, 3))
     assert everything.tolist() == [sparse.check(value) for value in values[3:]]
     bitset[:] = 0

@@ -68,13 +68,15 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "cache"
 
 
-def look(paths: Any, cache: DiskMetadataCache | None, where: str = f"key = {ABSENT}") -> parquet_bloom.PruneReport:
+def prune_paths(
+    paths: Any, cache: DiskMetadataCache | None, where: str = f"key = {ABSENT}"
+) -> parquet_bloom.PruneReport:
     return parquet_bloom.prune(paths, where, cache=cache)
 
 
 def fill(lake: Path, folder: Path) -> parquet_bloom.PruneReport:
     with DiskMetadataCache(folder) as cache:
-        return look(lake, cache)
+        return prune_paths(lake, cache)
 
 
 def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -89,7 +91,7 @@ def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_another_cache_over_the_folder_reads_no_footer(lake: Path, folder: Path) -> None:
     first = fill(lake, folder)
     again = fill(lake, folder)
-    assert again.files == first.files == look(lake, None).files
+    assert again.files == first.files == prune_paths(lake, None).files
     assert (again.requests, again.bytes_read) == (FILES * GROUPS, 1024 * FILES * GROUPS)  # the bitsets alone
     assert first.requests == FILES
     assert fill(lake, folder).requests == again.requests
@@ -98,7 +100,7 @@ def test_another_cache_over_the_folder_reads_no_footer(lake: Path, folder: Path)
 def test_files_looked_at_together_are_found_as_well(lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "evaluate_local", known.evaluate_local)
     first, again = fill(lake, folder), fill(lake, folder)
-    assert again.files == first.files == look(lake, None).files
+    assert again.files == first.files == prune_paths(lake, None).files
     assert (again.requests, again.bytes_read) == (FILES * GROUPS, 32 * FILES * GROUPS)
     changed = lake / "00.parquet"
     data = changed.read_bytes()
@@ -106,7 +108,7 @@ def test_files_looked_at_together_are_found_as_well(lake: Path, folder: Path, mo
         changed.write_bytes((lake / "01.parquet").read_bytes())
         where = f"key = {KEYS[1][5]}"
         with DiskMetadataCache(folder) as cache:
-            assert set(look(lake, cache, where).selected) == {str(changed), str(lake / "01.parquet")}
+            assert set(prune_paths(lake, cache, where).selected) == {str(changed), str(lake / "01.parquet")}
     finally:
         changed.write_bytes(data)
 
@@ -118,20 +120,20 @@ def test_headers_read_later_are_kept_as_well(tmp_path: Path, folder: Path) -> No
     options = {"ndv": 80_000, "fpp": 0.01}  # none but the last stands within the first read
     parquet_bloom.embed(path, {"key": options, "other": options})
     with DiskMetadataCache(folder) as cache:
-        look(path, cache, "key = 4")
+        prune_paths(path, cache, "key = 4")
     with DiskMetadataCache(folder) as cache:
-        assert look(path, cache, "key = 4").bytes_read == 32
-        headers = look(path, cache, "other = 4").bytes_read
+        assert prune_paths(path, cache, "key = 4").bytes_read == 32
+        headers = prune_paths(path, cache, "other = 4").bytes_read
     with DiskMetadataCache(folder) as cache:
-        assert look(path, cache, "other = 4").bytes_read == 32 < headers
+        assert prune_paths(path, cache, "other = 4").bytes_read == 32 < headers
 
 
 def test_prune_writes_what_it_found_even_if_nobody_closes(lake: Path, folder: Path) -> None:
     cache = DiskMetadataCache(folder)
-    look(lake, cache)
-    assert look(lake, DiskMetadataCache(folder), "n = -1").requests == 0
+    prune_paths(lake, cache)
+    assert prune_paths(lake, DiskMetadataCache(folder), "n = -1").requests == 0
     assert pickle.loads(pickle.dumps(cache)).path == str(folder)
-    assert look(lake, pickle.loads(pickle.dumps(cache)), "n = -1").requests == 0
+    assert prune_paths(lake, pickle.loads(pickle.dumps(cache)), "n = -1").requests == 0
 
 
 def test_more_files_than_are_written_together(lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,14 +142,14 @@ def test_more_files_than_are_written_together(lake: Path, folder: Path, monkeypa
     cache = DiskMetadataCache(folder)
     for path in sorted(lake.iterdir()):
         parquet_bloom.open(path, cache=cache).close()
-    assert look(lake, DiskMetadataCache(folder), "n = -1").requests == 3  # not yet written
+    assert prune_paths(lake, DiskMetadataCache(folder), "n = -1").requests == 3  # not yet written
     cache.close()
-    assert look(lake, DiskMetadataCache(folder), "n = -1").requests == 0
+    assert prune_paths(lake, DiskMetadataCache(folder), "n = -1").requests == 0
 
 
 def test_nobody_else_may_read_it(lake: Path, folder: Path) -> None:
     with DiskMetadataCache(folder) as cache:
-        look(lake, cache)
+        prune_paths(lake, cache)
         names = {path.name for path in folder.iterdir()}
         assert names == {NAME, f"{NAME}-wal", f"{NAME}-shm"}
         assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
@@ -158,11 +160,11 @@ def test_objects_are_kept_by_strong_etags_only(lake: Path, folder: Path, monkeyp
     filesystem = CountedFileSystem({"a": (lake / "00.parquet").read_bytes()})
     opened = plan.open_source
     tags = [None, None, b'W/"1"', b'W/"1"', b'"1"', b'"1"', b'"2"', b'"2"', b'"1"']
-    left = iter(tags)
+    remaining = iter(tags)
 
     def tagged(path: str, filesystem: Any, entry: Any) -> Any:
         source: Any = opened(path, filesystem, entry)
-        source.identity = source.identity._replace(etag=next(left))
+        source.identity = source.identity._replace(etag=next(remaining))
         return source
 
     monkeypatch.setattr(plan, "open_source", tagged)
@@ -196,7 +198,7 @@ def test_a_file_of_the_same_size_and_time_is_another_one(tmp_path: Path, folder:
         name.symlink_to(path)
     assert path.stat().st_size == other.stat().st_size
     with DiskMetadataCache(folder) as cache:
-        assert look(name, cache, "key = 12340").selected == {}
+        assert prune_paths(name, cache, "key = 12340").selected == {}
     time.sleep(0.05)  # a tick of the clock, and more
     times = path.stat().st_atime_ns, path.stat().st_mtime_ns
     os.utime(other, ns=times)
@@ -214,7 +216,7 @@ def test_a_file_of_the_same_size_and_time_is_another_one(tmp_path: Path, folder:
     assert path.stat().st_mtime_ns == times[1]
     for _ in range(2):
         with DiskMetadataCache(folder) as cache:
-            assert look(name, cache, "key = 12340").selected == {str(name): [7]}
+            assert prune_paths(name, cache, "key = 12340").selected == {str(name): [7]}
 
 
 def test_files_of_just_now_are_not_kept(lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,8 +263,8 @@ def test_the_last_and_longest_mount_is_the_files(path: str, kind: str) -> None:
 
 def test_the_kernels_own_list_is_understood(tmp_path: Path) -> None:
     assert not keeps_change_times("/proc/version", os.stat("/proc/version").st_dev)
-    found = subprocess.run(["stat", "-f", "-c", "%T", tmp_path], capture_output=True, text=True, check=True).stdout
-    if found.strip() in ("ext2/ext3", "xfs", "btrfs", "tmpfs"):
+    process = subprocess.run(["stat", "-f", "-c", "%T", tmp_path], capture_output=True, text=True, check=True).stdout
+    if process.strip() in ("ext2/ext3", "xfs", "btrfs", "tmpfs"):
         assert keeps_change_times(os.path.realpath(tmp_path), tmp_path.stat().st_dev)
 
 
@@ -325,14 +327,14 @@ def test_what_is_no_database_is_begun_anew(
 
 def test_random_damage_costs_speed_only(lake: Path, folder: Path) -> None:
     chosen = sorted(lake.iterdir())[:4]
-    expected = look(chosen, None).files
+    expected = prune_paths(chosen, None).files
     with DiskMetadataCache(folder) as cache:
-        look(chosen, cache)
-    whole = (folder / NAME).read_bytes()
+        prune_paths(chosen, cache)
+    content = (folder / NAME).read_bytes()
     dice = random.Random(5)
     believed = 0
     for _ in range(120):
-        data = bytearray(whole)
+        data = bytearray(content)
         for _ in range(dice.choice([1, 1, 20])):
             start = dice.randrange(len(data))
             length = dice.choice([1, 1, 100])
@@ -342,7 +344,7 @@ def test_random_damage_costs_speed_only(lake: Path, folder: Path) -> None:
         for suffix in ("-wal", "-shm"):
             (folder / f"{NAME}{suffix}").unlink(missing_ok=True)
         with DiskMetadataCache(folder) as cache:
-            report = look(chosen, cache)
+            report = prune_paths(chosen, cache)
             assert report.files == expected
             believed += report.requests > len(chosen)
     assert believed > 20  # not all damage is to what is read
@@ -389,10 +391,10 @@ def test_who_keeps_the_file_to_himself_is_not_waited_for_for_ever(
 
 def test_a_place_where_no_folder_can_be(lake: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").touch()
-    for place in (tmp_path / "file", tmp_path / "file" / "cache"):
-        cache = DiskMetadataCache(place)
-        assert look(lake, cache).files == look(lake, None).files
-        assert look(lake, cache).requests == FILES * GROUPS  # memory still serves
+    for location in (tmp_path / "file", tmp_path / "file" / "cache"):
+        cache = DiskMetadataCache(location)
+        assert prune_paths(lake, cache).files == prune_paths(lake, None).files
+        assert prune_paths(lake, cache).requests == FILES * GROUPS  # memory still serves
     assert len(warnings_of(caplog)) == 2
 
 
@@ -423,9 +425,9 @@ def run_apart(lake: Path, folder: Path, limit: int = 0, user: int = 0) -> tuple[
 @pytest.mark.parametrize("limit", [1, 30_000])
 def test_a_full_disk(lake: Path, folder: Path, limit: int) -> None:
     """Of a size that no file may pass, the system says the same as of a disk that is full."""
-    requests, said = run_apart(lake, folder, limit=limit)
+    requests, output = run_apart(lake, folder, limit=limit)
     assert requests == [FILES, FILES]
-    assert len(said) == 2
+    assert len(output) == 2
     assert run_apart(lake, folder) == ([FILES, 0], [])
 
 
@@ -442,14 +444,14 @@ def test_a_folder_that_can_only_be_read(lake: Path, tmp_path: Path) -> None:
         fill(open_lake / "lake", folder)
         folder.chmod(0o755)
         (folder / NAME).chmod(0o644)
-        requests, said = run_apart(open_lake / "lake", folder, user=nobody)
+        requests, output = run_apart(open_lake / "lake", folder, user=nobody)
         assert requests == [0, 0]
-        assert len(said) == 2
-        assert "used read-only" in said[0]
+        assert len(output) == 2
+        assert "used read-only" in output[0]
         (folder / NAME).chmod(0o600)
-        requests, said = run_apart(open_lake / "lake", folder, user=nobody)
+        requests, output = run_apart(open_lake / "lake", folder, user=nobody)
         assert requests == [FILES, FILES]
-        assert len(said) == 2
+        assert len(output) == 2
     finally:
         shutil.rmtree(open_lake, ignore_errors=True)
 
@@ -471,10 +473,10 @@ def test_what_was_used_least_recently_is_dropped(folder: Path, monkeypatch: pyte
     hour += 1
     for number in range(80, 120):
         store.put([(number, bytes(10_000))])
-    left = [number for number in range(120) if store.get(number) is not None]
-    assert set(range(10)) < {*left}
-    assert 70 <= len(left) < 100
-    assert not {*range(10, 25)} & {*left}
+    remaining = [number for number in range(120) if store.get(number) is not None]
+    assert set(range(10)) < {*remaining}
+    assert 70 <= len(remaining) < 100
+    assert not {*range(10, 25)} & {*remaining}
     store.clear()
     assert not any(store.get(number) for number in range(120))
     store.close()
@@ -484,18 +486,18 @@ def test_what_was_used_least_recently_is_dropped(folder: Path, monkeypatch: pyte
 def test_the_other_side_of_a_fork_has_a_connection_of_its_own(lake: Path, folder: Path) -> None:
     fill(lake, folder)
     cache = DiskMetadataCache(folder)
-    assert look(lake / "00.parquet", cache, "n = -1").requests == 0
+    assert prune_paths(lake / "00.parquet", cache, "n = -1").requests == 0
     context = multiprocessing.get_context("fork")
     queue = context.SimpleQueue()
 
     def child() -> None:
-        queue.put(look(lake, cache, "n = -1").requests)
+        queue.put(prune_paths(lake, cache, "n = -1").requests)
 
     process = context.Process(target=child)
     process.start()
     process.join()
     assert (process.exitcode, queue.get()) == (0, 0)
-    assert look(lake, cache, "n = -1").requests == 0
+    assert prune_paths(lake, cache, "n = -1").requests == 0
     cache.close()
 
 
@@ -537,7 +539,7 @@ def test_many_processes_some_of_which_are_killed(lake: Path, folder: Path, crowd
         assert member.poll() is None
         member.send_signal(signal.SIGKILL)
         with DiskMetadataCache(folder) as cache:
-            assert look(lake, cache).files == look(lake, None).files
+            assert prune_paths(lake, cache).files == prune_paths(lake, None).files
         assert "broken" not in member.communicate()[1]
     connection = sqlite3.connect(folder / NAME)
     assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

@@ -75,10 +75,10 @@ def write(path: Path, name: str, **options: object) -> pa.Table:
 def test_filters_under_their_variant(path, name, counted, num_bytes):
     table = write(path, name, counted=counted, num_bytes=num_bytes, write_page_index=num_bytes == 256)
     expected = twins(table, name, num_bytes)
-    asked = {"i": [13, 7, 1300, None, 2**70], "s": ["s1", "s99", "nothing"], "d": [0.0, 1 / 3, 0.25]}
+    queried = {"i": [13, 7, 1300, None, 2**70], "s": ["s1", "s99", "nothing"], "d": [0.0, 1 / 3, 0.25]}
     with parquet_bloom.open(path, variant=name) as file:
         assert file.variant == Variant.of(name)
-        for column, values in asked.items():
+        for column, values in queried.items():
             chunks = list(file.chunks(columns=[column]))
             probed = parquet_bloom.probe(chunks, values)
             assert probed.doubts == (None, None)
@@ -86,12 +86,12 @@ def test_filters_under_their_variant(path, name, counted, num_bytes):
                 twin = expected[chunk.row_group, column]
                 assert chunk.variant == chunk.filter.variant == file.variant
                 assert chunk.filter.to_bytes() == twin.to_bytes()
-                assert row == [known(twin, value) for value in values]
+                assert row == [twin_contains(twin, value) for value in values]
                 assert [value in chunk.filter for value in values] == row
     assert parquet_bloom.verify(path, data=True, variant=name).ok
 
 
-def known(twin: drafts.DraftFilter, value: object) -> bool:
+def twin_contains(twin: drafts.DraftFilter, value: object) -> bool:
     """What a filter's twin says of a value."""
     if value is None:
         return True
@@ -128,16 +128,16 @@ def test_todays_files_are_detected_as_such(path):
 
 def test_files_of_many_kinds_are_asked_together(tmp_path):
     """Several variants, sizes and block choices in one call, of named and detected files."""
-    found = []
+    results = []
     for number, name in enumerate(drafts.NAMES):
         path = tmp_path / f"{number}.parquet"
         write(path, name, num_bytes=128 << number)
-        found.append(parquet_bloom.open(path, variant="detect" if number % 2 else name))
-    chunks = [chunk for file in found for chunk in file.chunks(columns=["i"])]
+        results.append(parquet_bloom.open(path, variant="detect" if number % 2 else name))
+    chunks = [chunk for file in results for chunk in file.chunks(columns=["i"])]
     probed = parquet_bloom.probe(chunks, [number_of(1), number_of(GROUP + 1)])
-    assert probed.maybe.tolist() == len(found) * [[True, False], [False, True]]
+    assert probed.maybe.tolist() == len(results) * [[True, False], [False, True]]
     assert set(probed.doubts) == {None}
-    for file in found:
+    for file in results:
         file.close()
 
 
@@ -197,8 +197,8 @@ def test_another_variant_is_found_out(path, name):
         assert report.ok == (other == name)
         if other != name:
             assert len(report.problems) == 6
-            said = "the filter denies" if same_header else "variant" if other != "final" else "draft"
-            assert all(said in problem.problem for problem in report.problems)
+            output = "the filter denies" if same_header else "variant" if other != "final" else "draft"
+            assert all(output in problem.problem for problem in report.problems)
 
 
 @pytest.mark.parametrize("name", ["murmur3+mask+raw", "xxh64+mask+thrift3"])
@@ -220,14 +220,14 @@ def test_embedding_replaces_drafts(path, name, counted):
 def evidence(name: str, values: int, num_bytes: int, *, tried: str = "") -> trials.Trial:
     """A trial of a filter by so many values, all of them in it."""
     plain = [struct.pack("<q", n) for n in range(values)]
-    made = drafts.filled(name, num_bytes, plain)
+    filled_filter = drafts.filled(name, num_bytes, plain)
     array = pa.array(range(values), pa.int64())
     hashes = {
         "XXH64": parquet_bloom.hash_values(array),
         "MURMUR3": np.array([drafts.murmur3_x64_128(value, drafts.SEED)[0] for value in plain], np.uint64),
     }
     header = trials.FilterHeader(num_bytes, "BLOCK", "?", "UNCOMPRESSED", 12, tried or drafts.parts(name)[2])
-    return trials.Trial.of(header, np.frombuffer(made.to_bytes(), np.uint8), hashes)
+    return trials.Trial.of(header, np.frombuffer(filled_filter.to_bytes(), np.uint8), hashes)
 
 
 @pytest.mark.parametrize("name", drafts.NAMES)
@@ -259,8 +259,8 @@ def test_filters_of_one_block_know_no_choice_of_it():
 def test_many_filters_tell_more_than_one():
     one = evidence("murmur3+mask+raw", 4, 1024)
     assert one.problem.endswith("4 distinct values are too few to tell it by")
-    several = trials.Trial.together([one, one, one])
-    assert (several.problem, several.num_values) == (None, 12)
+    combined = trials.Trial.together([one, one, one])
+    assert (combined.problem, combined.num_values) == (None, 12)
     mixed = trials.Trial.together([one, one, evidence("xxh64+mask+raw", 100, 1024)])
     assert mixed.problem.startswith("no variant fits")
 
@@ -305,10 +305,10 @@ def test_a_filter_of_no_variant(path):
     pq.write_table(table, path, row_group_size=GROUP)
     filters = {}
     for group in range(2):
-        made = drafts.DraftFilter(1024, "murmur3+mask+raw")
+        bloom_filter = drafts.DraftFilter(1024, "murmur3+mask+raw")
         for plain in plain_values(table.slice(group * GROUP, GROUP)["i"]):
-            made.insert_hash(drafts.murmur3_x64_128(plain, 0)[0])
-        filters[group, "i"] = made.with_header()
+            bloom_filter.insert_hash(drafts.murmur3_x64_128(plain, 0)[0])
+        filters[group, "i"] = bloom_filter.with_header()
     drafts.with_filters_in_chunks(path, filters)
     with parquet_bloom.open(path, variant="detect") as file:
         assert detect_variant(file) is None
@@ -351,9 +351,9 @@ def change_footer(path: Path, change: object) -> None:
 def test_raw_headers_that_are_wrong(path, counted, numbers):
     write(path, "murmur3+mask+raw", counted=counted)
     with parquet_bloom.open(path) as file:
-        place = file.chunk(1, "s").offset
+        position = file.chunk(1, "s").offset
     data = bytearray(path.read_bytes())
-    data[place : place + 12] = struct.pack("<iii", *numbers)
+    data[position : position + 12] = struct.pack("<iii", *numbers)
     path.write_bytes(data)
     for variant in ("murmur3+mask+raw", "detect"):
         with parquet_bloom.open(path, variant=variant) as file:
@@ -407,11 +407,11 @@ def test_places_inside_pages_are_refused(path, counted, lengths):
         compression="none",
         use_dictionary=False,
     )
-    place = path.read_bytes().index(fake)
+    position = path.read_bytes().index(fake)
     with parquet_bloom.open(path, variant=name) as file:
         assert file.filter(1, "s").check(["s70"]).all()
         offset = file.chunk(0, "s").offset
-    move(path, 0, "s", place - offset)
+    move(path, 0, "s", position - offset)
     for variant in (name, "detect"):
         with parquet_bloom.open(path, variant=variant) as file:
             with pytest.raises(errors.BrokenFilterError, match="inside pages"):
@@ -457,12 +457,12 @@ def test_filters_between_other_things(path):
     """Some columns with counted filters of other sizes, others with filters behind all pages, others with none."""
     table = make_table(3)
     pq.write_table(table, path, row_group_size=GROUP, write_page_index=True)
-    made = {}
+    created = {}
     for group in range(3):
         for column, num_bytes in (("i", 4096), ("d", 64)):
             values = plain_values(table.slice(group * GROUP, GROUP)[column])
-            made[group, column] = drafts.filled("murmur3+mask+raw", num_bytes, values).with_header()
-    drafts.with_filters_in_chunks(path, made, counted=True)
+            created[group, column] = drafts.filled("murmur3+mask+raw", num_bytes, values).with_header()
+    drafts.with_filters_in_chunks(path, created, counted=True)
     data, footer = path.read_bytes(), oracle.read_footer(path)
     body = data[: oracle.footer_start(data)]
     for group in range(3):

@@ -120,12 +120,12 @@ def test_other_writers_filters_are_dropped(name, peer_file, tmp_path):
     before, stored = path.read_bytes(), oracle.filters(path)
     table = pq.read_table(path)
     bits = peers.bits_of(table)
-    kept = {owner: entry.bitset for owner, entry in stored.items() if owner[1] != "i64"}
-    assert len(kept) < len(stored)
+    retained = {owner: entry.bitset for owner, entry in stored.items() if owner[1] != "i64"}
+    assert len(retained) < len(stored)
     report = parquet_bloom.drop(path, "i64")
     after = oracle.filters(path)
-    assert {owner: entry.bitset for owner, entry in after.items()} == kept
-    assert report.kept == len(kept)
+    assert {owner: entry.bitset for owner, entry in after.items()} == retained
+    assert report.kept == len(retained)
     assert report.dead_bytes == sum(gone.num_bytes or 0 for gone in report.filters if not gone.freed)
     # Spark's filters, DuckDB's and pyarrow's without a page index stand before the footer, DataFusion's do not.
     between = name in ("datafusion-all", "pyarrow-other")
@@ -157,8 +157,8 @@ def test_filters_that_stay_move_and_keep_their_bits(plain):
     bitsets = {owner: entry.bitset for owner, entry in oracle.filters(plain).items()}
     report = parquet_bloom.drop(plain, ["name"])
     assert (report.num_filters, report.kept, report.dead_bytes) == (GROUPS, 2 * GROUPS, 0)
-    left = {owner: entry.bitset for owner, entry in oracle.filters(plain).items()}
-    assert left == {owner: bitset for owner, bitset in bitsets.items() if owner[1] != "name"}
+    remaining = {owner: entry.bitset for owner, entry in oracle.filters(plain).items()}
+    assert remaining == {owner: bitset for owner, bitset in bitsets.items() if owner[1] != "name"}
     assert_good(plain, table)
     assert str(report) == f"{plain}: {GROUPS} filters, {report.new_size - report.old_size:+,} bytes"
 
@@ -254,7 +254,9 @@ def test_broken_filters_are_dropped_and_hurt_no_other(tmp_path):
         bits = peers.bits_of(pq.read_table(path))
         report = parquet_bloom.drop(path, "key")
         assert report.changed, case.name
-        assert footer_filters(path) == {key: found for key, found in stored.items() if key[1] != "key"}, case.name
+        assert footer_filters(path) == {key: bloom_filter for key, bloom_filter in stored.items() if key[1] != "key"}, (
+            case.name
+        )
         assert peers.bits_of(pq.read_table(path)) == bits, case.name
         assert path.stat().st_size == report.new_size <= len(before), case.name
 
@@ -343,8 +345,8 @@ def test_a_file_that_changes_meanwhile_is_noticed(plain, monkeypatch):
     parquet_bloom.embed(plain, ["id"])
     other = plain.read_bytes() + b"?"
 
-    def disturbed(new: Any, footer: Any, places: Any) -> None:
-        written(new, footer, places)
+    def disturbed(new: Any, footer: Any, positions: Any) -> None:
+        written(new, footer, positions)
         plain.write_bytes(other)
 
     written = module.write_footer

@@ -63,8 +63,8 @@ def assert_sound(path: Path) -> None:
     """Every filter good by the data, each behind the last, and the file what pyarrow reads."""
     report = parquet_bloom.verify(path, data=True)
     assert report.ok, [str(problem) for problem in report.problems]
-    places = sorted((stored.offset, stored.offset + stored.length) for stored in filters(path).values())
-    assert all(before[1] <= after[0] for before, after in itertools.pairwise(places))
+    paths = sorted((stored.offset, stored.offset + stored.length) for stored in filters(path).values())
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(paths))
     pq.read_table(path)
 
 
@@ -401,8 +401,8 @@ def test_filters_between_row_groups(plain):
     assert_sound(plain)
     old, before = filters(plain), body(plain)
     assert old[0, "id"].offset < old[1, "id"].offset
-    kept = parquet_bloom.embed(plain, ["id", "name"])
-    assert (kept.kept, kept.dead_bytes) == (3, 0)
+    retained = parquet_bloom.embed(plain, ["id", "name"])
+    assert (retained.kept, retained.dead_bytes) == (3, 0)
     assert body(plain).startswith(before)
     assert_sound(plain)
     report = parquet_bloom.embed(plain, ["id"], replace=True)
@@ -552,10 +552,10 @@ def test_int96_from_the_first_day_to_the_last(tmp_path):
     plain = [oracle.plain(moment, "INT96") for moment in moments if moment]
     assert only_bitset(path) == OracleFilter.of(32, plain).to_bytes()
     with parquet_bloom.open(path) as file:
-        made = file.filter(0, "t")
-        assert made.check(table["t"]).all()
-        assert all(moment in made for moment in moments)
-        assert dt.datetime(1754, 8, 30, 22, 43, 41, 128654) not in made  # what pyarrow makes of the first
+        bloom_filter = file.filter(0, "t")
+        assert bloom_filter.check(table["t"]).all()
+        assert all(moment in bloom_filter for moment in moments)
+        assert dt.datetime(1754, 8, 30, 22, 43, 41, 128654) not in bloom_filter  # what pyarrow makes of the first
     assert_sound(path)
 
 
@@ -584,8 +584,8 @@ def test_decimals_longer_than_needed(tmp_path, surplus):
     parquet_bloom.embed(path, ["d"])
     assert only_bitset(path) == OracleFilter.of(len(only_bitset(path)), raw).to_bytes()
     with parquet_bloom.open(path) as file:
-        made = file.filter(0, "d")
-        assert made.check(values).all()
+        bloom_filter = file.filter(0, "d")
+        assert bloom_filter.check(values).all()
     for value in values if surplus < 10 else ():  # pyarrow reads no more than 16 bytes
         assert pq.read_table(path)["d"].to_pylist() == values
         assert parquet_bloom.read_table(path, [("d", "=", value)])["d"].to_pylist() == [value]
@@ -735,9 +735,9 @@ def test_files_of_tables(plain, marker):
     (folder / "day=1").mkdir(parents=True)
     inside = folder / "day=1" / "a.parquet"
     inside.write_bytes(plain.read_bytes())
-    place = folder / marker
-    place.parent.mkdir(exist_ok=True)
-    place.write_text("{}") if place.suffix else place.mkdir()
+    location = folder / marker
+    location.parent.mkdir(exist_ok=True)
+    location.write_text("{}") if location.suffix else location.mkdir()
     assert_refused(errors.ManagedTableError, inside, ["id"], "table|stream|sizes")
     with pytest.raises(errors.ManagedTableError):
         parquet_bloom.embed(plain, ["id"], output=inside)

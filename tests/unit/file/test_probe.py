@@ -44,7 +44,7 @@ def forgetful(file: BloomFile) -> BloomFile:
     return file
 
 
-def asked_of(file: BloomFile, hashes: np.ndarray, remote: CountedFileSystem) -> tuple[list[tuple[int, int]], Any]:
+def probe_ranges(file: BloomFile, hashes: np.ndarray, remote: CountedFileSystem) -> tuple[list[tuple[int, int]], Any]:
     """The ranges that a probe of all filters reads, in order, and its answer."""
     remote.asked.clear()
     before = file.source.requests, file.source.bytes_read
@@ -63,17 +63,17 @@ def test_a_header_and_a_block_of_each_filter(tmp_path: Path) -> None:
     file, remote = opened(surgery.with_bitsets(tmp_path / "a", HALF_FULL))
     with file:
         offsets = [chunk.offset for chunk in file.chunks()]
-        ranges, (found, problems) = asked_of(file, KEY, remote)
+        ranges, (result, problems) = probe_ranges(file, KEY, remote)
         assert problems == [None] * 4
         heads = [(offset, offset + HEADER) for offset in offsets]
         assert set(heads) <= set(ranges)
         blocks = [span for span in ranges if span not in heads]
-        place = (0x12345678 * (BIG // 32)) >> 32
-        assert blocks == [(at, at + 32) for at in (offset + HEAD + 32 * place for offset in offsets)]
-        whole = [chunk.filter.check_hashes(KEY).tolist() for chunk in file.chunks()]
-        assert found.tolist() == whole
+        position = (0x12345678 * (BIG // 32)) >> 32
+        assert blocks == [(at, at + 32) for at in (offset + HEAD + 32 * position for offset in offsets)]
+        complete = [chunk.filter.check_hashes(KEY).tolist() for chunk in file.chunks()]
+        assert result.tolist() == complete
         # Headers are known from now on.
-        assert asked_of(file, KEY, remote)[0] == blocks
+        assert probe_ranges(file, KEY, remote)[0] == blocks
 
 
 def test_blocks_close_together_are_one_request(tmp_path: Path) -> None:
@@ -83,26 +83,26 @@ def test_blocks_close_together_are_one_request(tmp_path: Path) -> None:
         assert chunk.header.header_bytes == HEAD
         start = chunk.offset + HEAD
         near = np.array([0, 5 << 32, 1 << 32, 900_000 << 32, 0], np.uint64)  # upper halves that lie close together
-        ranges, _ = asked_of(file, near, remote)
+        ranges, _ = probe_ranges(file, near, remote)
         assert ranges == [(start, start + 32 + 32 * ((900_000 * (BIG // 32)) >> 32))]
 
 
-@pytest.mark.parametrize(("num_hashes", "whole"), [(1, False), (64, False), (2_500, False), (30_000, True)])
+@pytest.mark.parametrize(("num_hashes", "complete"), [(1, False), (64, False), (2_500, False), (30_000, True)])
 def test_a_whole_bitset_is_read_when_more_than_half_of_it_is_wanted(
-    tmp_path: Path, num_hashes: int, whole: bool
+    tmp_path: Path, num_hashes: int, complete: bool
 ) -> None:
     path = surgery.with_bitsets(tmp_path / "a", HALF_FULL[:1])
     hashes = np.random.default_rng(4).integers(0, 2**64, num_hashes, dtype=np.uint64)
-    places = {int(key) >> 32 for key in hashes}
-    wanted = {(place * (BIG // 32)) >> 32 for place in places}
-    assert (2 * len(wanted) > BIG // 32) == whole
+    positions = {int(key) >> 32 for key in hashes}
+    expected = {(location * (BIG // 32)) >> 32 for location in positions}
+    assert (2 * len(expected) > BIG // 32) == complete
     with forgetful(parquet_bloom.open(path)) as file:
         (chunk,) = file.chunks()
         assert not chunk.header_problem
         before = file.source.bytes_read
-        found, _ = probe_hashes([chunk], hashes)
-        assert file.source.bytes_read - before == (BIG if whole else 32 * len(wanted))
-        assert (found[0] == chunk.filter.check_hashes(hashes)).all()
+        matches, _ = probe_hashes([chunk], hashes)
+        assert file.source.bytes_read - before == (BIG if complete else 32 * len(expected))
+        assert (matches[0] == chunk.filter.check_hashes(hashes)).all()
 
 
 def test_one_hash_of_many_forms_is_one_block(tmp_path: Path) -> None:
@@ -135,8 +135,8 @@ def test_an_empty_block_is_looked_into(tmp_path: Path) -> None:
         chunks = list(file.chunks())
         assert not any(chunk.header_problem for chunk in chunks)
         before = file.source.bytes_read
-        found, problems = probe_hashes(chunks, KEY)
-        assert found.tolist() == [[False], [True], [False]]
+        matches, problems = probe_hashes(chunks, KEY)
+        assert matches.tolist() == [[False], [True], [False]]
         assert problems == [None, "no bit is set, yet the column chunk may hold values", None]
         # A block of each, the first two filters to their ends, and of the third no more than the first piece.
         assert file.source.bytes_read - before == 3 * 32 + 2 * BIG + 4096
@@ -149,8 +149,8 @@ def test_an_empty_filter_over_nulls_is_as_it_should_be(tmp_path: Path) -> None:
     with parquet_bloom.open(path) as file:
         (chunk,) = file.chunks()
         assert chunk.num_bytes > WHOLE_BYTES
-        found, problems = probe_hashes([chunk], KEY)
-        assert (found.tolist(), problems) == ([[False]], [None])
+        matches, problems = probe_hashes([chunk], KEY)
+        assert (matches.tolist(), problems) == ([[False]], [None])
 
 
 def test_headers_of_many_filters_are_read_at_once(tmp_path: Path) -> None:
@@ -159,10 +159,10 @@ def test_headers_of_many_filters_are_read_at_once(tmp_path: Path) -> None:
     with forgetful(parquet_bloom.open(path)) as file:
         chunks = list(file.chunks(columns=["other"]))
         file.read_headers(chunks)
-        asked = file.source.requests
-        assert asked == 1 + 2 * len(chunks)  # the footer; "other" and the "key" before it
+        requests = file.source.requests
+        assert requests == 1 + 2 * len(chunks)  # the footer; "other" and the "key" before it
         assert [chunk.header_problem for chunk in chunks] == [None] * malformed.GROUPS
-        assert file.source.requests == asked
+        assert file.source.requests == requests
 
 
 def test_prune_reads_blocks(tmp_path: Path) -> None:
@@ -288,10 +288,10 @@ def test_a_file_cut_after_it_was_opened(tmp_path: Path, immutable: bool, headers
         if headers_known:
             probe_hashes(chunks, KEY, immutable=immutable)
         os.truncate(cut, chunks[1].offset + 1_000)
-        found, problems = probe_hashes(chunks, KEY, immutable=immutable)
-        assert found[:4].all()
+        matches, problems = probe_hashes(chunks, KEY, immutable=immutable)
+        assert matches[:4].all()
         assert all("truncated meanwhile" in (problem or "") for problem in problems[:4]), problems
-        assert found[4:].tolist() == answers
+        assert matches[4:].tolist() == answers
         assert problems[4:] == [None] * 4
 
 
@@ -300,8 +300,8 @@ def test_a_remote_file_that_fails(tmp_path: Path) -> None:
     with file:
         chunks = list(file.chunks())
         remote.failing = {chunks[2].offset}
-        found, problems = probe_hashes(chunks, KEY)
-        assert found.all()
+        matches, problems = probe_hashes(chunks, KEY)
+        assert matches.all()
         assert all("injected" in (problem or "") for problem in problems)
         remote.failing.clear()
         assert probe_hashes(chunks, KEY)[1] == [None] * 4
@@ -317,8 +317,8 @@ def test_no_answer_of_a_file_that_fails_halfway_is_kept(tmp_path: Path, monkeypa
             start for start, end in remote.asked if end - start == BLOCK_BYTES and start > chunks[1].offset
         }
         assert len(remote.failing) == 1
-        found, problems = probe_hashes(chunks, KEY)
-        assert found.all()
+        matches, problems = probe_hashes(chunks, KEY)
+        assert matches.all()
         assert all("injected" in (problem or "") for problem in problems)
 
 
@@ -334,8 +334,8 @@ def test_filters_that_reach_into_each_other_without_lengths(tmp_path: Path) -> N
     path.write_bytes(data)
     for row_groups in ([0, 1], [1, 0], [1]):
         with parquet_bloom.open(path) as file:
-            found, problems = probe_hashes([file.chunk(i, "key") for i in row_groups], KEY)
-            assert found.all()
+            matches, problems = probe_hashes([file.chunk(i, "key") for i in row_groups], KEY)
+            assert matches.all()
             assert all("its bytes are also those of the filter" in (problem or "") for problem in problems)
 
 
@@ -344,10 +344,10 @@ def test_where_pages_are(tmp_path: Path) -> None:
     path = malformed.good_file(tmp_path / "a")
     with parquet_bloom.open(path) as file:
         ranges = file.footer.data_ranges().tolist()
-        places = sorted({place + step for span in ranges for place in span for step in (-1, 0, 1)})
+        positions = sorted({location + step for span in ranges for location in span for step in (-1, 0, 1)})
         answers = set()
-        for start in places:
-            for end in places:
+        for start in positions:
+            for end in positions:
                 if start < end:
                     holds = any(first < end and last > start for first, last in ranges)
                     assert file._holds_data(start, end) == holds
@@ -359,10 +359,10 @@ def test_prune_doubts_a_file_that_is_cut_between_header_and_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = surgery.with_bitsets(tmp_path / "a", HALF_FULL, statistics=False)
-    whole = BloomFile.read_headers
+    complete = BloomFile.read_headers
 
     def then_cut(file: BloomFile, chunks: Any) -> None:
-        whole(file, chunks)
+        complete(file, chunks)
         if file.source.path and os.path.getsize(path) == file.source.size:
             for chunk in file.chunks():
                 assert not chunk.header_problem

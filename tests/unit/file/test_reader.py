@@ -84,15 +84,15 @@ def test_what_a_filter_says(path):
 
 def test_filters_are_bound_to_their_column(path):
     with parquet_bloom.open(path) as file:
-        found = file.filter(1, "i")
-        assert isinstance(found, SplitBlockBloomFilter)
-        assert found.readonly
-        assert str(found.column_type) == "INT32"
-        assert found.check(pa.array(range(100, 200))).all()  # int64 values, coerced
-        assert found.check(pa.array(range(1000))).sum() < 110
-        assert 2**40 not in found
+        bloom_filter = file.filter(1, "i")
+        assert isinstance(bloom_filter, SplitBlockBloomFilter)
+        assert bloom_filter.readonly
+        assert str(bloom_filter.column_type) == "INT32"
+        assert bloom_filter.check(pa.array(range(100, 200))).all()  # int64 values, coerced
+        assert bloom_filter.check(pa.array(range(1000))).sum() < 110
+        assert 2**40 not in bloom_filter
         with pytest.raises(errors.FilterTypeError):
-            found.check(["x"])
+            bloom_filter.check(["x"])
         assert file.filter(0, "l").check([5]).all()
 
 

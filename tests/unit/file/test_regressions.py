@@ -24,16 +24,16 @@ def path(tmp_path):
 
 def test_one_reader_a_column(path, monkeypatch):
     """One a chunk took minutes for 2,000 row groups: each describes all of them."""
-    made = []
+    created = []
 
     class Counted(module.ColumnReader):
         def __init__(self, source, footer, leaf):
-            made.append(leaf.name)
+            created.append(leaf.name)
             super().__init__(source, footer, leaf)
 
     monkeypatch.setattr(module, "ColumnReader", Counted)
     assert parquet_bloom.embed(path, ["id", "name"]).num_filters == 20
-    assert sorted(made) == ["id", "name"]
+    assert sorted(created) == ["id", "name"]
 
 
 def file_of_nulls(path, values):
@@ -148,17 +148,17 @@ def test_a_filter_that_was_cut_short_is_not_made_whole(path, keep_footer, length
 
 def test_nothing_comes_to_stand_where_a_broken_filter_is_said_to_be(path):
     """A place in a kept footer: the footer went, and another column's filter began there."""
-    kept = footer_start(path.read_bytes())
+    retained = footer_start(path.read_bytes())
     parquet_bloom.embed(path, ["id"], keep_footer=True)
 
     def point_into_the_kept_footer(struct):
         _, metadata = next(iter(surgery.each_chunk(struct, "name")))
-        metadata.set(OFFSET, I64, kept)
+        metadata.set(OFFSET, I64, retained)
 
     surgery.rewrite_footer(path, point_into_the_kept_footer)
     parquet_bloom.embed(path, ["id"], replace=True)
     with parquet_bloom.open(path) as file:
-        assert min(chunk.offset for chunk in file.chunks() if chunk.column == "id") > kept
+        assert min(chunk.offset for chunk in file.chunks() if chunk.column == "id") > retained
     assert parquet_bloom.read_table(path, "name = 'n3'").num_rows == 1
 
 

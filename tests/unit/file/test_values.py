@@ -36,12 +36,12 @@ class Opened:
         return self.reader._has_dictionary(row_group)
 
     def occurring(self, row_group: int) -> set[bytes]:
-        found = [value for array in self.reader.read_occurring(row_group) for value in array.to_pylist()]
-        return set(found) - {None}
+        result = [value for array in self.reader.read_occurring(row_group) for value in array.to_pylist()]
+        return set(result) - {None}
 
     def read(self, row_group: int) -> set[bytes]:
-        found = [value for array in self.reader.batches(row_group) for value in array.to_pylist()]
-        return set(found) - {None}
+        result = [value for array in self.reader.batches(row_group) for value in array.to_pylist()]
+        return set(result) - {None}
 
 
 @pytest.fixture

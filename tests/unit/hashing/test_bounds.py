@@ -88,6 +88,6 @@ def test_places_among_int96_timestamps():
     ],
 )
 def test_what_has_no_place(arrow, literal):
-    found = make_bounds(literal, from_arrow(arrow))
-    assert found.unknown
-    assert (found.at_most, found.at_least) == (None, None)
+    statistics = make_bounds(literal, from_arrow(arrow))
+    assert statistics.unknown
+    assert (statistics.at_most, statistics.at_least) == (None, None)

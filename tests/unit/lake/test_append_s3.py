@@ -47,13 +47,13 @@ def way(request: Any, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def spans(s3: Any, prefix: str) -> dict[str, list[tuple[int, int]]]:
     """What was read of each object: ranges [start, stop), in their order."""
-    found = defaultdict(list)
+    results = defaultdict(list)
     for request in s3.log:
         if request.operation == "GetObject" and request.key.startswith(prefix):
             size = s3.head(request.key).size
             start, stop = re.fullmatch(r"bytes=(\d*)-(\d+)", request.range).groups()
-            found[request.key].append((int(start), int(stop) + 1) if start else (max(0, size - int(stop)), size))
-    return {key: sorted(ranges) for key, ranges in found.items()}
+            results[request.key].append((int(start), int(stop) + 1) if start else (max(0, size - int(stop)), size))
+    return {key: sorted(ranges) for key, ranges in results.items()}
 
 
 @pytest.mark.ci

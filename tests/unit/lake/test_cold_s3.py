@@ -58,8 +58,10 @@ def test_segments_are_opened_side_by_side(s3: Any) -> None:
     s3.clear_log()
     report = parquet_bloom.prune(None, "id = 105", index=s3.url("index"), storage_options=s3.storage_options)
     assert [file.path for file in report.files if file.selected] == [s3.url("lake/1.parquet")]
-    asked = [(request.operation, request.key.partition("/")[0], request.key.rpartition(".")[2]) for request in s3.log]
-    assert sorted(asked) == sorted(
+    requests = [
+        (request.operation, request.key.partition("/")[0], request.key.rpartition(".")[2]) for request in s3.log
+    ]
+    assert sorted(requests) == sorted(
         [
             ("ListObjects", "", ""),  # the index
             ("GetObject", "index", "json"),

@@ -45,11 +45,11 @@ def test_every_kind() -> None:
             (8000, 2, b"ORC"),
         ]
     )
-    found = read(message)
-    start, end = found.pop("span")
+    results = read(message)
+    start, end = results.pop("span")
     assert message[start:end] == b"def"
     expected_inner = {"number": 7, "texts": [b"x", b""]}
-    assert found == {
+    assert results == {
         "uint": (1 << 64) - 1,
         "int": -1,
         "sint": -2,
@@ -134,8 +134,8 @@ def test_values_are_limited() -> None:
 @given(st.lists(st.tuples(st.integers(1, 3), st.binary(max_size=9)), max_size=9))
 def test_spans(pairs: list[tuple[int, bytes]]) -> None:
     message = b"??" + message_of((number, 2, value) for number, value in pairs)
-    found = protobuf.read_spans(message, 2, 2)
-    assert [message[start:end] for start, end in found.tolist()] == [value for number, value in pairs if number == 2]
+    fields = protobuf.read_spans(message, 2, 2)
+    assert [message[start:end] for start, end in fields.tolist()] == [value for number, value in pairs if number == 2]
 
 
 def test_spans_of_something_else() -> None:
@@ -173,11 +173,11 @@ def test_what_is_no_filter(fields: list[Field], problem: str) -> None:
 def test_any_bytes(data: bytes) -> None:
     """They are a message, as the twin reads it, or a named error."""
     try:
-        found = read(data)
+        result = read(data)
     except MalformedOrcError:
         return
     seen = {FIELDS[number][0] for number, wire, value in fields_of(data) if number in FIELDS}
-    assert seen == found.keys() or seen - found.keys() <= {"many"}
+    assert seen == result.keys() or seen - result.keys() <= {"many"}
     for act in (protobuf.read_bloom_filter, lambda message: protobuf.read_spans(message, 1)):
         with contextlib.suppress(MalformedOrcError):
             act(data)

@@ -216,10 +216,10 @@ def test_what_is_nested_less_is_read():
     nested = Struct({1: (I32, 1)})
     for _ in range(30):
         nested = Struct({1: (STRUCT, nested)})
-    found, _ = compact.read_struct(oracle.write_struct(nested))
+    fields, _ = compact.read_struct(oracle.write_struct(nested))
     for _ in range(30):
-        found = found[1]
-    assert found == {1: 1}
+        fields = fields[1]
+    assert fields == {1: 1}
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -304,9 +304,9 @@ def test_records_of_column_chunks():
     indexed = chunk(metadata(f14=(I64, 700), f15=(I32, 47)), f4=(I64, 1000), f5=(I32, 20), f6=(I64, 1020), f7=(I32, 33))
     plain = chunk(metadata())
     data = oracle.write_struct(footer([[indexed, plain], [plain, chunk(metadata(), f8=(STRUCT, Struct()))]]))
-    found, groups, chunks = compact.index_footer(data)
-    assert found["num_rows"] == 205
-    assert found["end"] == len(data)
+    result, groups, chunks = compact.index_footer(data)
+    assert result["num_rows"] == 205
+    assert result["end"] == len(data)
     assert groups["num_rows"].tolist() == [100, 101]
     assert groups["num_columns"].tolist() == [2, 2]
     assert groups["first_chunk"].tolist() == [0, 2]
@@ -391,8 +391,8 @@ def test_fields_of_other_types_are_not_taken_for_what_they_are_not():
             }
         )
     )
-    found, groups, chunks = compact.index_footer(data)
-    assert set(found) == {"end"}
+    result, groups, chunks = compact.index_footer(data)
+    assert set(result) == {"end"}
     assert len(groups) == len(chunks) == 0
 
 

@@ -166,11 +166,11 @@ def test_verify_finds_values_that_are_denied(path: Path, tmp_path: Path) -> None
         pa.table({"id": range(500)}), plain, bloom_filter_columns=[1], compression="uncompressed", bloom_filter_fpp=0.1
     )
     with orc.open(plain) as file:
-        (found,) = file.filters()
+        (bloom_filter,) = file.filters()
     data = plain.read_bytes()
-    at = data.index(bytes(found.bitset))
-    place = next(i for i, byte in enumerate(found.bitset) if byte)
-    plain.write_bytes(data[: at + place] + b"\0" + data[at + place + 1 :])
+    at = data.index(bytes(bloom_filter.bitset))
+    position = next(i for i, byte in enumerate(bloom_filter.bitset) if byte)
+    plain.write_bytes(data[: at + position] + b"\0" + data[at + position + 1 :])
     (verdict,) = orc.verify(plain, data=True).chunks
     assert verdict.num_missing > 0
     assert verdict.problem == f"the filter denies {verdict.num_missing} of the column's 500 values"

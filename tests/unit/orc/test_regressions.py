@@ -41,12 +41,12 @@ def evidence(kind: int, field: int, low: tuple[int, int, int | bytes], high: tup
 def test_texts_that_are_no_utf8():
     """Java has U+FFFD in the bounds for bytes that are no UTF-8: '\U0001f600' was beyond them."""
     bad = "\ufffd".encode()
-    found = evidence(7, 4, (1, 2, b"a"), (2, 2, bad), "java")
-    assert (found.low, found.high) == (b"a", None)
-    found = evidence(7, 4, (1, 2, bad), (2, 2, "\U0001f600".encode()), "java")
-    assert (found.low, found.high) == (None, "\U0001f600".encode())
-    found = evidence(7, 4, (1, 2, b"a"), (2, 2, bad), "c++")
-    assert found.high == bad
+    statistics = evidence(7, 4, (1, 2, b"a"), (2, 2, bad), "java")
+    assert (statistics.low, statistics.high) == (b"a", None)
+    statistics = evidence(7, 4, (1, 2, bad), (2, 2, "\U0001f600".encode()), "java")
+    assert (statistics.low, statistics.high) == (None, "\U0001f600".encode())
+    statistics = evidence(7, 4, (1, 2, b"a"), (2, 2, bad), "c++")
+    assert statistics.high == bad
 
 
 @pytest.mark.parametrize(
@@ -61,16 +61,16 @@ def test_texts_that_are_no_utf8():
 def test_wall_clocks_that_programs_do_not_agree_on(first, last, good):
     (leaf,) = read_leaves([{"kind": 9}])
     low, high = ((day - dt.date(1970, 1, 1)).days * DAY_NS for day in (first, last))
-    known = PruningStatistics(leaf.column_type, True, low, high)
-    assert (find_timezone_fault(tail("java"), leaf, "Asia/Almaty", known) is None) is good
-    assert find_timezone_fault(tail("java"), leaf, "UTC", known) is None
+    statistics = PruningStatistics(leaf.column_type, True, low, high)
+    assert (find_timezone_fault(tail("java"), leaf, "Asia/Almaty", statistics) is None) is good
+    assert find_timezone_fault(tail("java"), leaf, "UTC", statistics) is None
 
 
 def test_bounds_of_wall_clocks_reach_as_far_as_zones_may_differ():
     low, high = -2_000_023_797_000, -964_253_318_997
-    found = evidence(9, 9, (3, 0, 2 * -low - 1), (4, 0, 2 * -high - 1), "java")
-    assert found.low <= (low - 3_600_000) * 10**6  # as 'America/Mexico_City' was once read
-    assert found.high >= (high + 3_600_000) * 10**6
+    statistics = evidence(9, 9, (3, 0, 2 * -low - 1), (4, 0, 2 * -high - 1), "java")
+    assert statistics.low <= (low - 3_600_000) * 10**6  # as 'America/Mexico_City' was once read
+    assert statistics.high >= (high + 3_600_000) * 10**6
 
 
 def test_row_groups_read_alone_show_the_times_that_stripes_show(tmp_path: Path):
@@ -86,10 +86,10 @@ def test_row_groups_read_alone_show_the_times_that_stripes_show(tmp_path: Path):
         stripe_size=64 << 20,
         timezone=zoneinfo.ZoneInfo("America/Los_Angeles"),
     )
-    whole = po.ORCFile(path).read()
+    full_table = po.ORCFile(path).read()
     for row in range(0, 3000, 50):
-        found = parquet_bloom.read_table(path, f"n = {row}")
-        assert found["w"][0] == whole["w"][row], row
+        result = parquet_bloom.read_table(path, f"n = {row}")
+        assert result["w"][0] == full_table["w"][row], row
 
 
 def _file(footer: list[tuple[int, int, int | bytes]], before: bytes = b"ORC") -> bytes:
@@ -129,8 +129,8 @@ def test_values_that_pyarrow_loses_in_nested_structs(tmp_path: Path):
     po.write_table(table, tmp_path / "f.orc", batch_size=1024, row_index_stride=10, bloom_filter_columns=[4, 5])
     read = po.ORCFile(tmp_path / "f.orc").read()["st"].to_pylist()
     for value in {row["b"]["id"] for row in read if row["b"] is not None}:
-        found = parquet_bloom.read_table(tmp_path / "f.orc", [("st.b.id", "==", value)])
-        assert found.num_rows == sum(row["b"] is not None and row["b"]["id"] == value for row in read)
+        result = parquet_bloom.read_table(tmp_path / "f.orc", [("st.b.id", "==", value)])
+        assert result.num_rows == sum(row["b"] is not None and row["b"]["id"] == value for row in read)
 
 
 @pytest.fixture

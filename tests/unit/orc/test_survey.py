@@ -59,23 +59,23 @@ def test_verdicts_and_reasons(lake: Path) -> None:
     report = parquet_bloom.advise(lake)
     total = FILES * STRIPES * GROUPS
     assert (report.files, report.orc_files, report.row_groups, report.rows) == (FILES, FILES, total, FILES * ROWS)
-    found = {advice.column: (advice.verdict, advice.reason) for advice in report.columns}
+    result = {advice.column: (advice.verdict, advice.reason) for advice in report.columns}
     for name in ("user", "trace", "st.a"):
-        assert found[name][0] == "yes", name
-        assert found[name][1].startswith("a filter leaves ")
-        assert found[name][1].endswith("; made for 0.002 a row group, a stripe of 5 has 0.01")
+        assert result[name][0] == "yes", name
+        assert result[name][1].startswith("a filter leaves ")
+        assert result[name][1].endswith("; made for 0.002 a row group, a stripe of 5 has 0.01")
         assert report[name].engines == (("Spark",) if "." in name else ("ClickHouse", "Spark"))
-    assert found["seq"][0] == "no"
-    assert "it is sorted, or nearly" in found["seq"][1]
-    assert found["country"][0] == "no"
-    assert "a value is in about 100% of the row groups" in found["country"][1]
-    assert found["flag"] == ("no", "BOOLEAN columns get no filter: there are two values to find")
-    assert found["tiny"][0] == "no"
-    assert found["tiny"][1].startswith("filters of it cannot be trusted: ORC's C++ library ")
-    assert found["nothing"] == ("no", "it holds no values")
-    assert found["ratio"] == ("maybe", "floats are seldom asked for by equality")
-    assert found["bin"] == ("maybe", "only parquet_bloom asks filters of binary")
-    assert found["tags.item"] == ("no", "no engine probes filters of elements of ORC's lists and maps")
+    assert result["seq"][0] == "no"
+    assert "it is sorted, or nearly" in result["seq"][1]
+    assert result["country"][0] == "no"
+    assert "a value is in about 100% of the row groups" in result["country"][1]
+    assert result["flag"] == ("no", "BOOLEAN columns get no filter: there are two values to find")
+    assert result["tiny"][0] == "no"
+    assert result["tiny"][1].startswith("filters of it cannot be trusted: ORC's C++ library ")
+    assert result["nothing"] == ("no", "it holds no values")
+    assert result["ratio"] == ("maybe", "floats are seldom asked for by equality")
+    assert result["bin"] == ("maybe", "only parquet_bloom asks filters of binary")
+    assert result["tags.item"] == ("no", "no engine probes filters of elements of ORC's lists and maps")
     assert report["user"].type == "bigint"
     assert report.command is report.call is None
 
@@ -95,7 +95,7 @@ def test_what_it_foretells_is_what_writers_write(lake: Path, tmp_path: Path) -> 
         f"row_index_stride={STRIDE})"
     )
     assert str(report).splitlines()[-2:] == [spark, by_pyarrow]
-    asked = vain = written = 0
+    num_queries = vain = written = 0
     rng = np.random.default_rng(8)
     absent = (rng.integers(0, 1 << 60, 500) | 1 << 61).tolist()
     for file in sorted(lake.iterdir()):
@@ -107,8 +107,8 @@ def test_what_it_foretells_is_what_writers_write(lake: Path, tmp_path: Path) -> 
             for stripe in opened.stripes:
                 maybe = [one.check(absent) for one in filters if one.stripe == stripe.number]
                 vain += int(np.any(maybe, axis=0).sum())
-                asked += len(absent)
-    assert vain / asked < 0.015
+                num_queries += len(absent)
+    assert vain / num_queries < 0.015
     assert report["user"].sizes[0.01] == pytest.approx(written, rel=0.01)  # the fpp written has fewer digits
     again = parquet_bloom.advise(tmp_path, ["user"])["user"]
     assert (again.verdict, again.weak) == ("no", False)

@@ -257,6 +257,6 @@ def path(tmp_path):
 def test_row_groups(path, where, groups):
     report = parquet_bloom.prune(path, where)
     assert report.selected[str(path)] == groups
-    found = parquet_bloom.read_table(path, where)
+    result = parquet_bloom.read_table(path, where)
     table = pq.read_table(path)
-    assert found.equals(table.filter(row_mask(table, parse(where))))
+    assert result.equals(table.filter(row_mask(table, parse(where))))

@@ -100,12 +100,12 @@ def test_an_or_over_two_filtered_columns(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     left, right = rng.integers(0, 2**40, 40), rng.integers(0, 2**40, 40)
     path = write(tmp_path / "a.parquet", {"row": range(40), "a": left, "b": right}, ["a", "b"])
-    wanted: list[Any] = [
+    conditions: list[Any] = [
         f"a = {left[13]} OR b = {right[30]}",
         [[("a", "=", left[13])], [("b", "=", right[30])]],
         (pc.field("a") == left[13]) | (pc.field("b") == right[30]),
     ]
-    for where in wanted:
+    for where in conditions:
         assert rows(path, where) == [13, 30], where
         assert groups(path, where) == [3, 7], where
     assert groups(path, f"a = {left[13]} AND b = {right[30]}") == []

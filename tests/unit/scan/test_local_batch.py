@@ -75,8 +75,8 @@ def test_a_disk_is_waited_for(files: list[Path]) -> None:
     assert same.all()
 
 
-@pytest.mark.parametrize("asked", [0, 1])
-def test_other_files_are_told(files: list[Path], asked: int) -> None:
+@pytest.mark.parametrize("queried", [0, 1])
+def test_other_files_are_told(files: list[Path], queried: int) -> None:
     """With a range to be read and with none."""
     identities = [identity(path) for path in files]
     time.sleep(0.05)  # a tick of the clock, and more
@@ -96,7 +96,9 @@ def test_other_files_are_told(files: list[Path], asked: int) -> None:
     os.utime(disguised, ns=(before.st_atime_ns, before.st_mtime_ns))
     descriptors = len(os.listdir("/proc/self/fd"))
     count = len(files)
-    _, same = visit([str(p) for p in files], identities, counted(*[asked] * count), np.zeros(asked * count, int), 32)
+    _, same = visit(
+        [str(p) for p in files], identities, counted(*[queried] * count), np.zeros(queried * count, int), 32
+    )
     assert np.flatnonzero(~same).tolist() == list(range(9))
     assert len(os.listdir("/proc/self/fd")) == descriptors
 
@@ -175,14 +177,18 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def predicates() -> list[Any]:
     rng = random.Random(3)
     some = KEYS.tolist()
-    found: list[Any] = [f"key = {key}" for key in [*rng.sample(some, 10), 2**41, -1, 5]]
-    found += [f"text = '{key}'" for key in [*rng.sample(some, 5), "x"]]
+    results: list[Any] = [f"key = {key}" for key in [*rng.sample(some, 10), 2**41, -1, 5]]
+    results += [f"text = '{key}'" for key in [*rng.sample(some, 5), "x"]]
     for _ in range(20):
         one, other = rng.sample(some, 2)
-        found += [f"key = {one} AND text = '{one}'", f"key = {one} OR text = '{other}'", f"key IN ({one}, {other}, 7)"]
-    found += ["key IS NULL", "text IS NOT NULL AND sorted < 100", "flag = TRUE AND key = 17", "sorted > 5000"]
-    found += [[("key", "in", some[:40])], [("key", "in", [k + 1 for k in some[: local_batch.MAX_KEYS + 1]])]]
-    return found
+        results += [
+            f"key = {one} AND text = '{one}'",
+            f"key = {one} OR text = '{other}'",
+            f"key IN ({one}, {other}, 7)",
+        ]
+    results += ["key IS NULL", "text IS NOT NULL AND sorted < 100", "flag = TRUE AND key = 17", "sorted > 5000"]
+    results += [[("key", "in", some[:40])], [("key", "in", [k + 1 for k in some[: local_batch.MAX_KEYS + 1]])]]
+    return results
 
 
 @pytest.mark.ci
@@ -195,8 +201,8 @@ def test_known_files_are_judged_like_new_ones(lake: Path, threads: int, monkeypa
         monkeypatch.setattr(planner, "evaluate_local", lambda *_: {})  # plan each file by itself
         alone = parquet_bloom.prune(lake, where, cache=None)
         monkeypatch.setattr(planner, "evaluate_local", local_batch.evaluate_local)
-        for kept in (None, cache, cache):
-            again = parquet_bloom.prune(lake, where, cache=kept, threads=threads)
+        for retained in (None, cache, cache):
+            again = parquet_bloom.prune(lake, where, cache=retained, threads=threads)
             assert again.files == alone.files, where
 
 
@@ -297,7 +303,7 @@ def test_the_cache_forgets_the_paths_of_what_it_forgets(lake: Path) -> None:
     for _ in range(2):
         parquet_bloom.prune(lake, "key = 5", cache=cache)
     paths = [str(path) for path in sorted(lake.iterdir())]
-    assert sum(found is not None for found in cache.find_by_paths(paths)) == len(cache) < 13
+    assert sum(match is not None for match in cache.find_by_paths(paths)) == len(cache) < 13
     cache.clear()
     assert cache.find_by_paths(paths) == [None] * 13
 

@@ -58,8 +58,8 @@ def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
 def values(*folders: str) -> tuple[list[Any], str]:
     """The values that folders `k=...` have together, and their type."""
     paths = [f"lake/k={folder}/x.parquet" for folder in folders]
-    found = Partitions(paths)
-    return [found.values(path)["k"] for path in paths], str(found.schema.field("k").type)
+    partitions = Partitions(paths)
+    return [partitions.values(path)["k"] for path in paths], str(partitions.schema.field("k").type)
 
 
 @each_case(
@@ -109,8 +109,8 @@ def test_the_same_types_as_duckdb(tmp_path: Path) -> None:
     kinds = {"int64": "BIGINT", "date32[day]": "DATE", "string": "VARCHAR"}
     for number, pool in enumerate(pools):
         root = tmp_path / str(number)
-        for place, value in enumerate(pool):
-            write(root / f"k={value}" / "x.parquet", {"x": [place]})
+        for position, value in enumerate(pool):
+            write(root / f"k={value}" / "x.parquet", {"x": [position]})
         table = parquet_bloom.read_table(root, "x >= 0")
         other = duckdb.sql(f"SELECT x, k FROM read_parquet('{root}/**/*.parquet', hive_partitioning=1)")
         assert str(other.types[1]) == kinds[str(table.schema.field("k").type)]
@@ -289,8 +289,8 @@ def test_datasets_have_the_columns(tree: Path) -> None:
     assert dataset.schema.names == ["id", "day", "country"]
     assert dataset.count_rows() == 2 * ROWS
     assert dataset.to_table(filter=ds.field("day") == dt.date(2026, 1, 2)).num_rows == ROWS
-    found = duckdb.sql("SELECT count(*), min(day), count(country) FROM dataset").fetchall()
-    assert found == [(2 * ROWS, dt.date(2026, 1, 2), 0)]
+    result = duckdb.sql("SELECT count(*), min(day), count(country) FROM dataset").fetchall()
+    assert result == [(2 * ROWS, dt.date(2026, 1, 2), 0)]
 
 
 def test_polars_has_the_columns(tree: Path) -> None:

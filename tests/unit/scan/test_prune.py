@@ -161,8 +161,8 @@ def test_reports(path):
 def test_rows_are_the_ones_that_match(path, where):
     table = parquet_bloom.read_table(path, where)
     assert table.schema.equals(pq.read_schema(path))
-    wanted = KEYS[SOME : SOME + 1] if where.startswith("key =") else KEYS[::97] if "IN" in where else KEYS[5:6]
-    assert table["key"].to_pylist() == wanted
+    expected = KEYS[SOME : SOME + 1] if where.startswith("key =") else KEYS[::97] if "IN" in where else KEYS[5:6]
+    assert table["key"].to_pylist() == expected
     some = parquet_bloom.read_table(path, where, columns=["text", "st.b"])
     assert some.column_names == ["text", "st"]
     assert some["text"].to_pylist() == table["text"].to_pylist()
@@ -268,13 +268,13 @@ def one_group(tmp_path: Path, column: pa.Array, **options: Any) -> Path:
 @pytest.mark.parametrize("arrow_type", [pa.float16(), pa.float32(), pa.float64()], ids=str)
 @pytest.mark.parametrize("statistics", [True, False])
 def test_zeros_and_nan(tmp_path, arrow_type, statistics):
-    for held, asked in ((0.0, -0.0), (-0.0, 0.0)):
-        column = pa.array(np.array([held, 1.5])).cast(arrow_type)
+    for stored, queried in ((0.0, -0.0), (-0.0, 0.0)):
+        column = pa.array(np.array([stored, 1.5])).cast(arrow_type)
         target = one_group(tmp_path, column, write_statistics=statistics)
-        assert selected(target, [("c", "=", asked)]) == [0]
+        assert selected(target, [("c", "=", queried)]) == [0]
         assert selected(target, "c = 0") == [0]
         assert selected(target, "c = 1.25") == []
-        assert parquet_bloom.read_table(target, [("c", "=", asked)]).num_rows == 1
+        assert parquet_bloom.read_table(target, [("c", "=", queried)]).num_rows == 1
     target = one_group(tmp_path, pa.array(np.array([math.nan, 1.5])).cast(arrow_type), write_statistics=statistics)
     assert selected(target, [("c", "=", math.nan)]) == [0]
     assert parquet_bloom.read_table(target, [("c", "=", math.nan)]).num_rows == 1
@@ -477,7 +477,7 @@ def names(report: parquet_bloom.PruneReport) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("literal", "found"),
+    ("literal", "result"),
     [
         (5, ["a.parquet", "b.parquet", "c.parquet"]),
         (70, ["a.parquet"]),
@@ -487,8 +487,8 @@ def names(report: parquet_bloom.PruneReport) -> list[str]:
         (6, []),
     ],
 )
-def test_each_files_own_type_decides(lake, literal, found):
-    assert names(parquet_bloom.prune(lake, [("v", "=", literal)])) == found
+def test_each_files_own_type_decides(lake, literal, result):
+    assert names(parquet_bloom.prune(lake, [("v", "=", literal)])) == result
 
 
 def test_a_column_that_some_files_lack(lake):

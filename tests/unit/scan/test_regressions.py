@@ -110,8 +110,8 @@ def test_lists_that_lie_about_their_elements(path):
     """Most readers do not look at what a list says of its elements, and so read on elsewhere than one that does."""
     data = path.read_bytes()
     start = oracle.footer_start(data)
-    before, path_in_schema, behind = data[start:].rpartition(b"\x18\x02id")
-    path.write_bytes(data[:start] + before + path_in_schema.replace(b"\x18", b"\x19") + behind)
+    before, path_in_schema, after = data[start:].rpartition(b"\x18\x02id")
+    path.write_bytes(data[:start] + before + path_in_schema.replace(b"\x18", b"\x19") + after)
     with pytest.raises(MalformedFooterError, match="elements of another type"):
         parquet_bloom.prune(path, "id = 3")
 
@@ -131,9 +131,9 @@ def test_a_dictionary_in_some_files_only(tmp_path, turned):
     for number, values in enumerate(reversed(files) if turned else files):
         rows = [3 * number + row for row in range(3)]
         pq.write_table(pa.table({"row": rows, "name": values}), tmp_path / f"{number}.parquet")
-    wanted = {"row": [0, 3, 6], "name": ["a"] * 3}
+    expected = {"row": [0, 3, 6], "name": ["a"] * 3}
     table = parquet_bloom.read_table(str(tmp_path), "name = 'a'")
-    assert table.to_pydict() == wanted
+    assert table.to_pydict() == expected
     assert not pa.types.is_dictionary(table.schema.field("name").type)
     assert parquet_bloom.iter_batches(str(tmp_path), "name = 'a'").read_all().equals(table)
     nulls = parquet_bloom.read_table(str(tmp_path), "name IS NULL")
@@ -164,12 +164,12 @@ def test_a_long_value_that_many_rows_have_is_not_copied_for_each(tmp_path, monke
         group = RowGroupPages(file, table.schema, 0)
         tracemalloc.start()
         try:
-            found = group.read_equal("name", np.arange(4000), [b"c", b"b" * 99_999])
+            pages = group.read_equal("name", np.arange(4000), [b"c", b"b" * 99_999])
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
-        assert found is not None
-        assert (len(found[0]), len(found[1])) == (0, 0)
+        assert pages is not None
+        assert (len(pages[0]), len(pages[1])) == (0, 0)
         assert peak < 10 << 20  # all of them are 400 MB
         rows, _ = group.read_equal("name", np.arange(3), [long[1].encode()])
         assert rows.tolist() == [1]
@@ -213,8 +213,8 @@ def test_bounds_of_pages_that_contradict_what_is_known(kind, lie, counted, tmp_p
     low, high = [stored[row] for row in rows], [stored[row - 1] for row in [*rows[1:], PAGES]]
     counts = [0] * len(rows) if counted else None
     for low_said, high_said in ((low, high), LIES[lie](low, high)):
-        said = encode_bounds([False] * len(rows), low_said, high_said, counts, order=1)
-        with_index(path, said, kind=COLUMN_INDEX)
+        output = encode_bounds([False] * len(rows), low_said, high_said, counts, order=1)
+        with_index(path, output, kind=COLUMN_INDEX)
         for row in (0, 1, PAGES // 2, PAGES - 1):
             assert parquet_bloom.read_table(path, [("a", "=", values[row].as_py())]).num_rows == 1
 

@@ -175,10 +175,10 @@ def one_by_one(decider: PruningPredicate, file: BloomFile, row_group: int) -> Ve
     def ask(questions: list[FilterProbe]) -> list[ProbeResult]:
         answers = []
         for question in questions:
-            found, problems = probe_hashes(
+            matches, problems = probe_hashes(
                 evaluate_parquet.find_filters(file, facts, question.column, np.array([row_group])), question.hashes
             )
-            answers.append(ProbeResult(found.any(axis=1), problems))
+            answers.append(ProbeResult(matches.any(axis=1), problems))
         return answers
 
     columns = {
@@ -225,8 +225,8 @@ def test_long_lists_are_cut_down_by_statistics_and_keep_their_memory(tmp_path: P
     keys = np.arange(0, 800_000, 2)
     pq.write_table(pa.table({"key": keys}), path, row_group_size=20_000)
     parquet_bloom.embed(path, {"key": {"fpp": 0.01}})
-    wanted = np.arange(1, 200_000, 2)  # absent all, and of half of the range
-    report = parquet_bloom.prune(path, [("key", "in", [*wanted.tolist(), 0])], cache=None)
+    expected = np.arange(1, 200_000, 2)  # absent all, and of half of the range
+    report = parquet_bloom.prune(path, [("key", "in", [*expected.tolist(), 0])], cache=None)
     assert report.selected_row_groups >= 1
     ranged = sum("range" in decision.by for file in report.files for decision in file.row_groups)
     assert ranged >= 15
@@ -303,8 +303,8 @@ def test_objects_are_cached_by_etag_only(small: Path, monkeypatch: pytest.Monkey
     tags = iter([b"one", b"one", b"two"])
     opened = planner.open_source
 
-    def tagged(path: str, filesystem: Any, known: Any) -> Any:
-        source: Any = opened(path, filesystem, known)
+    def tagged(path: str, filesystem: Any, cached: Any) -> Any:
+        source: Any = opened(path, filesystem, cached)
         source.identity = source.identity._replace(etag=next(tags))
         return source
 
@@ -334,8 +334,8 @@ def test_a_cache_keeps_its_bounds(tmp_path: Path, small: Path) -> None:
         parquet_bloom.prune(path, f"key = {ABSENT}", cache=cache)
         assert cache.num_bytes <= cache.max_bytes
     assert len(cache) == 3
-    known = [parquet_bloom.prune(path, "sorted = -1", cache=cache).requests == 0 for path in (paths[0], paths[3])]
-    assert known == [True, True]
+    cached = [parquet_bloom.prune(path, "sorted = -1", cache=cache).requests == 0 for path in (paths[0], paths[3])]
+    assert cached == [True, True]
     assert parquet_bloom.prune(paths[1], "sorted = -1", cache=cache).requests == 1
     tiny = MetadataCache(100)
     parquet_bloom.prune(paths, f"key = {ABSENT}", cache=tiny)
@@ -378,17 +378,17 @@ def test_broken_files_among_many(lake: Path, tmp_path: Path, threads: int) -> No
     with pytest.raises(errors.NotParquetError) as caught:
         parquet_bloom.prune(folder, "key = 5", threads=threads)
     assert Path(caught.value.path or "").name == "07.parquet"
-    told: list[str] = []
+    reported: list[str] = []
     done: list[int] = []
 
     def tell(error: errors.ParquetBloomError) -> None:
         assert threading.current_thread() is threading.main_thread()
-        told.append(f"{len(done)} {Path(error.path or '').name}")
+        reported.append(f"{len(done)} {Path(error.path or '').name}")
 
     report = parquet_bloom.prune(
         folder, "key = 5", threads=threads, on_error=tell, progress=lambda at, _: done.append(at)
     )
-    assert told == ["7 07.parquet", "23 23.parquet"]
+    assert reported == ["7 07.parquet", "23 23.parquet"]
     assert report.total_files == 38
     assert done == list(range(1, 41))
     assert report.requests == 40
@@ -408,9 +408,9 @@ def test_an_interrupt_stops_the_work(lake: Path, monkeypatch: pytest.MonkeyPatch
     looked = []
     open_source = planner.open_source
 
-    def noted(path: str, filesystem: Any, known: Any) -> Any:
+    def noted(path: str, filesystem: Any, cached: Any) -> Any:
         looked.append(path)
-        return open_source(path, filesystem, known)
+        return open_source(path, filesystem, cached)
 
     monkeypatch.setattr(planner, "open_source", noted)
     filesystem = remote(*lake.iterdir())

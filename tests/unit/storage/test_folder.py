@@ -73,14 +73,14 @@ def test_files_come_and_go(folder: Folder) -> None:
     folder.make()
     folder.make()
     assert folder.names() == {}
-    told = {"manifest-1": b"one", ".hidden": b"h", "_under": b"", "ü b%+#?.part": b"x" * 70_000}
-    for name, data in told.items():
+    contents = {"manifest-1": b"one", ".hidden": b"h", "_under": b"", "ü b%+#?.part": b"x" * 70_000}
+    for name, data in contents.items():
         write(folder, name, data)
-    found = folder.names()
-    assert {name: size for name, (size, _) in found.items()} == {name: len(data) for name, data in told.items()}
-    for name, data in told.items():
+    paths = folder.names()
+    assert {name: size for name, (size, _) in paths.items()} == {name: len(data) for name, data in contents.items()}
+    for name, data in contents.items():
         assert read(folder, name) == data
-        assert 1_700_000_000 * 10**9 < found[name][1] < 4_000_000_000 * 10**9
+        assert 1_700_000_000 * 10**9 < paths[name][1] < 4_000_000_000 * 10**9
     write(folder, "manifest-1", b"longer")
     assert read(folder, "manifest-1") == b"longer"
     folder.delete(["nothing", "manifest-1", "not there either", ".hidden", "manifest-1"])
@@ -627,7 +627,7 @@ def test_many_who_want_the_lock(tmp_path: Path) -> None:
 
 def test_a_lock_that_was_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between opening and locking it: what is locked then is nobody's, and another one is made."""
-    real, left = fcntl.flock, [3]
+    real, remaining = fcntl.flock, [3]
 
     class Deleting:
         LOCK_EX, LOCK_NB, LOCK_UN = (getattr(fcntl, name) for name in ("LOCK_EX", "LOCK_NB", "LOCK_UN"))
@@ -635,13 +635,13 @@ def test_a_lock_that_was_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         @staticmethod
         def flock(file: int, how: int) -> None:
             real(file, how)
-            if left[0]:
-                left[0] -= 1
+            if remaining[0]:
+                remaining[0] -= 1
                 (tmp_path / "writer.lock").unlink()
 
     monkeypatch.setattr(folder_lock, "fcntl", Deleting)
     with Folder(tmp_path).lock():
-        assert left == [0]
+        assert remaining == [0]
         with pytest.raises(IndexInUseError), Folder(tmp_path).lock():
             pass
 

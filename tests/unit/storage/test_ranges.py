@@ -102,10 +102,10 @@ def test_local_requests_are_counted(tmp_path: Path) -> None:
         source.read_at(5, 0)
         assert (source.requests, source.bytes_read) == (1, 100)
         source.read_ranges(RANGES)
-        asked = [length for _, length in RANGES if length]
-        assert (source.requests, source.bytes_read) == (1 + len(asked), 100 + sum(asked))
+        queried = [length for _, length in RANGES if length]
+        assert (source.requests, source.bytes_read) == (1 + len(queried), 100 + sum(queried))
         gathered(source.mapped(), RANGES)
-        assert source.requests == 1 + len(asked)
+        assert source.requests == 1 + len(queried)
 
 
 def test_remote_requests_are_what_the_file_system_is_asked_for() -> None:
@@ -326,9 +326,9 @@ def test_ranges_must_fill_the_array(tmp_path: Path) -> None:
                 scattered.copy_scattered(data, offsets, numbers, out)
         with pytest.raises(ValueError, match="one length"):
             scattered.will_need(descriptor, offsets, one)
-        for place in (-1, len(DATA) - 3, 1 << 62):
+        for position in (-1, len(DATA) - 3, 1 << 62):
             with pytest.raises(ValueError, match="range 1 does not lie inside"):
-                scattered.copy_scattered(data, np.array([0, place]), lengths, np.zeros(8, np.uint8))
+                scattered.copy_scattered(data, np.array([0, position]), lengths, np.zeros(8, np.uint8))
         with pytest.raises(ValueError, match="range 0 does not lie inside"):
             scattered.count_resident(data, np.array([len(DATA)]))
         out = np.zeros(8, np.uint8)

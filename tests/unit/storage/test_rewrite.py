@@ -228,10 +228,10 @@ def test_no_copy_file_range_at_all(path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("cloned", [len(OLD), PREFIX - 1])
 def test_a_clone_as_the_kernel_makes_it(path: Path, monkeypatch: pytest.MonkeyPatch, cloned: int) -> None:
-    asked = []
+    queried = []
 
     def clone(target: int, request: int, source: int) -> int:
-        asked.append(request)
+        queried.append(request)
         os.pwrite(target, os.pread(source, cloned, 0), 0)
         return 0
 
@@ -239,7 +239,7 @@ def test_a_clone_as_the_kernel_makes_it(path: Path, monkeypatch: pytest.MonkeyPa
     if cloned == len(OLD):
         monkeypatch.setattr(os, "copy_file_range", failing(errno.EIO))
     run(path)
-    assert asked == [0x40049409]
+    assert queried == [0x40049409]
     assert path.read_bytes() == NEW
 
 
@@ -604,8 +604,8 @@ def test_the_other_file_is_never_thrown_away(path: Path, monkeypatch: pytest.Mon
     where = r"cannot be restored, see .*\.parquet_bloom\.old: Input/output error"
     with pytest.raises(StorageError, match=where):
         run(path)
-    (kept,) = leftovers(path.parent)
-    assert (path.read_bytes(), Path(kept).read_bytes()) == (NEW, OLD)
+    (remaining,) = leftovers(path.parent)
+    assert (path.read_bytes(), Path(remaining).read_bytes()) == (NEW, OLD)
 
 
 @pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOSYS])
@@ -832,18 +832,18 @@ def test_files_of_an_exchange_are_told_by_their_names(tmp_path: Path) -> None:
 
 
 def test_leftovers(tmp_path: Path) -> None:
-    left = ".a.parquet.0123456789abcdef.parquet_bloom.tmp"
+    remaining = ".a.parquet.0123456789abcdef.parquet_bloom.tmp"
     others = (
         "a.parquet",
-        left[1:],
-        left[:-1],
+        remaining[1:],
+        remaining[:-1],
         ".a.parquet.parquet_bloom.tmp",
         ".a.0123456789ABCDEF.parquet_bloom.tmp",
     )
-    for name in (left, *others):
+    for name in (remaining, *others):
         (tmp_path / name).write_bytes(b"")
     (tmp_path / ".d.0123456789abcdef.parquet_bloom.tmp").mkdir()
-    assert leftovers(tmp_path) == [str(tmp_path / left)]
+    assert leftovers(tmp_path) == [str(tmp_path / remaining)]
     with pytest.raises(StorageError):
         leftovers(tmp_path / "missing")
 

@@ -239,6 +239,6 @@ with SpillFile(sys.argv[1]) as scratch:
 
 def test_a_limit_on_files(tmp_path: Path) -> None:
     command = [sys.executable, "-c", LIMITED, str(tmp_path), str(ROOT)]
-    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert found == f"{tmp_path}: cannot write temporary files there: File too large\nTrue\n"
+    process = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert process == f"{tmp_path}: cannot write temporary files there: File too large\nTrue\n"
     assert os.listdir(tmp_path) == []

@@ -266,8 +266,8 @@ def test_patterns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lay_out(tmp_path, "p=1/a.x", "p=2/a.x", "p=2/b.x", "_temporary/a.x", "_SUCCESS", "[p]/a.x", "q/r/a.x")
     monkeypatch.chdir(tmp_path)
     assert list_files("p=*/a.x") == ["p=1/a.x", "p=2/a.x"]
-    found = ["p=1/a.x", "p=2/a.x", "p=2/b.x"]
-    assert list_files(f"{tmp_path}/p=?") == [f"{tmp_path}/{name}" for name in found]
+    result = ["p=1/a.x", "p=2/a.x", "p=2/b.x"]
+    assert list_files(f"{tmp_path}/p=?") == [f"{tmp_path}/{name}" for name in result]
     assert list_files("*/a.x") == ["[p]/a.x", "p=1/a.x", "p=2/a.x"]
     assert list_files("_temporary/*") == ["_temporary/a.x"]
     assert list_files("**/a.x") == ["[p]/a.x", "p=1/a.x", "p=2/a.x", "q/r/a.x"]
@@ -283,8 +283,8 @@ def test_links_to_folders(tmp_path: Path) -> None:
     (tmp_path / "lake/p=1/up").symlink_to("..")
     (tmp_path / "elsewhere/back").symlink_to("../lake")
     (tmp_path / "lake/file").symlink_to("p=1/a")
-    found = [os.path.relpath(name, tmp_path / "lake") for name in list_files(tmp_path / "lake")]
-    assert found == ["file", "p=1/a", "p=2/b", "p=2/deep/c"]
+    paths = [os.path.relpath(name, tmp_path / "lake") for name in list_files(tmp_path / "lake")]
+    assert paths == ["file", "p=1/a", "p=2/b", "p=2/deep/c"]
     (tmp_path / "link").symlink_to("lake")
     assert list_files(tmp_path / "link/p=2/deep") == [str(tmp_path / "link/p=2/deep/c")]
     (tmp_path / "lake/dangling").symlink_to("nowhere")

@@ -193,21 +193,21 @@ def test_both_zeros_are_asked_for():
 
 
 def test_answers_are_what_the_filters_say():
-    table, held = table_of(INTS)
+    table, stored = table_of(INTS)
     index = zones.open(table, value_type=pa.int8())
-    places = [(row["fragment_id"], row["zone_start"], row["zone_length"]) for row in table.to_pylist()]
+    positions = [(row["fragment_id"], row["zone_start"], row["zone_length"]) for row in table.to_pylist()]
     assert (index.items, index.probability, len(index)) == (8, 0.01, 4)
     for value in range(-128, 128):
         expected = [
-            place
-            for place, bitset in zip(places, table["bloom_filter_data"].to_pylist(), strict=True)
+            location
+            for location, bitset in zip(positions, table["bloom_filter_data"].to_pylist(), strict=True)
             if oracle.OracleFilter(32, bitset).check(struct.pack("<b", value))
         ]
         assert answered(index.equals(value)) == expected
-        for place, values in zip(places, held, strict=True):
-            assert place in expected or value not in values.to_pylist()
-    assert answered(index.is_null()) == answered(index.equals(None)) == [places[0], places[3]]
-    assert {*answered(index.is_in([4, None]))} >= {places[0], places[3]}
+        for location, values in zip(positions, stored, strict=True):
+            assert location in expected or value not in values.to_pylist()
+    assert answered(index.is_null()) == answered(index.equals(None)) == [positions[0], positions[3]]
+    assert {*answered(index.is_in([4, None]))} >= {positions[0], positions[3]}
     assert answered(index.is_in([])) == []
     assert answered(index.equals(1000)) == []  # no int8 is
     assert index.equals(1).schema == pa.schema([SCHEMA.field(name) for name in SCHEMA.names[:3]])
@@ -231,8 +231,8 @@ def test_a_table_comes_back_as_it_was():
     assert zones.open(table.to_reader()).to_table().equals(table)
     wide = table.cast(pa.schema([*list(SCHEMA)[:4], pa.field("bloom_filter_data", pa.large_binary(), nullable=False)]))
     assert zones.open(wide.select([4, 3, 2, 1, 0])).to_table().equals(table)
-    several = pa.concat_tables([table.slice(0, 1), table.slice(1)])
-    index = zones.open(several, value_type=pa.int8())
+    combined = pa.concat_tables([table.slice(0, 1), table.slice(1)])
+    index = zones.open(combined, value_type=pa.int8())
     assert index.to_table().equals(table)
     assert index.check(np.array([3, 0, 3]), zones.keying([5], index.column_type)[0]).tolist() == [
         True,
@@ -251,8 +251,8 @@ def test_a_table_comes_back_as_it_was():
 
 def changed(name, values):
     def change(table):
-        place = SCHEMA.get_field_index(name)
-        return table.set_column(place, SCHEMA.field(name), pa.array(values, SCHEMA.field(name).type))
+        position = SCHEMA.get_field_index(name)
+        return table.set_column(position, SCHEMA.field(name), pa.array(values, SCHEMA.field(name).type))
 
     return change
 

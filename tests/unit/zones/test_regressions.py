@@ -50,11 +50,11 @@ def test_a_bit_beside_the_filters_of_an_arrow_file_loses_nothing(file: Path, tmp
         filters = [each.as_py() for each in opened.to_table()["bloom_filter_data"]]
     size = len(filters[0])
     first = data.index(b"".join(filters))
-    places = data.index(struct.pack(f"<{len(filters) + 1}i", *range(0, size * len(filters) + 1, size)))
+    positions = data.index(struct.pack(f"<{len(filters) + 1}i", *range(0, size * len(filters) + 1, size)))
     broken = 0
     # The message that says where columns are, and the offsets of the filters.
-    message = data.rindex(b"\xff\xff\xff\xff", 0, places)
-    for at in [*range(message, places), *range(places, first, 3)]:
+    message = data.rindex(b"\xff\xff\xff\xff", 0, positions)
+    for at in [*range(message, positions), *range(positions, first, 3)]:
         damaged = bytearray(data)
         damaged[at] ^= 1 << (at % 3 + 4)
         target.write_bytes(damaged)
@@ -107,16 +107,16 @@ def test_pandas_timestamps_are_asked_with_their_nanoseconds(zone: str | None, tm
     path, target, kind = tmp_path / "a.parquet", tmp_path / "z.parquet", pa.timestamp("ns", zone)
     pq.write_table(pa.table({"ts": pa.array([84707, 5], pa.int64()).cast(kind)}), path)
     zones.build(path, "ts", target, rows_per_zone=1)
-    asked = pd.Timestamp(84707, tz=zone)
+    queried = pd.Timestamp(84707, tz=zone)
     with zones.open(target) as index:
-        assert index.equals(asked).to_pylist() == [{"fragment_id": 0, "zone_start": 0, "zone_length": 1}]
-        assert index.is_in([asked, pd.Timestamp(5, tz=zone)]).num_rows == 2
+        assert index.equals(queried).to_pylist() == [{"fragment_id": 0, "zone_start": 0, "zone_length": 1}]
+        assert index.is_in([queried, pd.Timestamp(5, tz=zone)]).num_rows == 2
     parquet_bloom.embed(path, ["ts"])
     with parquet_bloom.open(path) as opened:
-        assert asked in opened.filter(0, "ts")
-        assert opened.filter(0, "ts").check([asked]).all()
+        assert queried in opened.filter(0, "ts")
+        assert opened.filter(0, "ts").check([queried]).all()
     stored = pa.array([84707], pa.int64()).cast(kind)
-    assert zones.lance_filter([asked], 8, 0.01) == zones.lance_filter(stored, 8, 0.01)
+    assert zones.lance_filter([queried], 8, 0.01) == zones.lance_filter(stored, 8, 0.01)
 
 
 def test_a_null_in_the_first_of_several_batches_of_a_zone_is_told(tmp_path: Path) -> None:

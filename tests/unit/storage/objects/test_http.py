@@ -147,7 +147,7 @@ def test_urls_are_sent_as_they_stand(web: WebServer, path: str) -> None:
         with opened(web, "/a.bin?sig=other") as other:
             assert other.identity != source.identity
         assert "sig" not in str(source.identity)
-    assert {asked[1] for asked in web.asked} == {path, "/a.bin?sig=other"}
+    assert {request[1] for request in web.asked} == {path, "/a.bin?sig=other"}
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_no_path(ask: Any, path: Any, tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("path", [None, 5])
 def test_no_path_to_open(path: Any) -> None:
-    for ask in (parquet_bloom.open, parquet_bloom.verify, lambda place: parquet_bloom.embed(place, ["id"])):
+    for ask in (parquet_bloom.open, parquet_bloom.verify, lambda location: parquet_bloom.embed(location, ["id"])):
         with pytest.raises(StorageError, match=r"a path (is|must be) a string or a path object"):
             ask(path)
 

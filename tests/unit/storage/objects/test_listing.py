@@ -46,8 +46,8 @@ def forgotten() -> None:
 @pytest.fixture
 def names(s3: Any) -> Callable[[str], list[str]]:
     """Keys that a path in the bucket stands for."""
-    place = ObjectStores(s3.storage_options)
-    return lambda path: [name.removeprefix(s3.url("")) for name in storage.list_files(s3.url(path), place)]
+    object_stores = ObjectStores(s3.storage_options)
+    return lambda path: [name.removeprefix(s3.url("")) for name in storage.list_files(s3.url(path), object_stores)]
 
 
 def lists(s3: Any) -> list[str]:
@@ -90,9 +90,9 @@ def test_patterns_mean_what_they_mean_on_disk(
         (tmp_path / key).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / key).write_bytes(b"x")
     monkeypatch.chdir(tmp_path)
-    found = names(pattern)
-    assert found == sorted(os.path.normpath(name) for name in storage.list_files(pattern))
-    assert found
+    paths = names(pattern)
+    assert paths == sorted(os.path.normpath(name) for name in storage.list_files(pattern))
+    assert paths
 
 
 @pytest.fixture(params=["pyarrow", "subtree", "memory", "memory URL", "local"])
@@ -142,12 +142,12 @@ def test_patterns_mean_the_same_elsewhere(
         (tmp_path / "twin" / key).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "twin" / key).write_bytes(b"x")
     monkeypatch.chdir(tmp_path / "twin")
-    found = storage.list_files(start + pattern, filesystem)
+    paths = storage.list_files(start + pattern, filesystem)
     # A file itself is called what it was called; what is found in fsspec's has no scheme.
-    assert [name.removeprefix(start).removeprefix(start.removeprefix("memory:/")) for name in found] == sorted(
+    assert [name.removeprefix(start).removeprefix(start.removeprefix("memory:/")) for name in paths] == sorted(
         os.path.normpath(name) for name in storage.list_files(pattern)
     )
-    for name in found:
+    for name in paths:
         with storage.open_source(name, filesystem) as source:
             assert source.size == 1
 
@@ -198,28 +198,28 @@ def test_what_stands_for_folders_is_no_file(s3: Any, names: Callable[[str], list
 
 
 def test_one_object_costs_one_request_and_is_opened_by_it(s3: Any) -> None:
-    place = ObjectStores(s3.storage_options)
+    object_stores = ObjectStores(s3.storage_options)
     data = os.urandom(100_000)
     s3.put("t/a.parquet", data)
-    (entry,) = storage.list_entries(s3.url("t/a.parquet"), place)
+    (entry,) = storage.list_entries(s3.url("t/a.parquet"), object_stores)
     assert s3.operations() == ["GetObject"]
-    with storage.open_source(entry.path, place, entry) as source:
+    with storage.open_source(entry.path, object_stores, entry) as source:
         assert source.read_at(90_000, 10_000) == data[90_000:]
     assert s3.operations() == ["GetObject"]
 
 
 def test_several_are_taken_as_named(s3: Any) -> None:
     """Without a request for what looks like a file; folders side by side."""
-    place = ObjectStores(s3.storage_options)
+    object_stores = ObjectStores(s3.storage_options)
     for number in range(6):
         s3.put(f"t/{number}/b.parquet", b"x")
         s3.put(f"t/{number}/a.parquet", b"x")
     named = [s3.url(f"t/{number}/a.parquet") for number in range(5, -1, -1)]
-    assert storage.list_files(named, place) == named
+    assert storage.list_files(named, object_stores) == named
     assert s3.log == []
     folders = [s3.url(f"t/{number}") for number in range(5, -1, -1)]
-    found = storage.list_files([*folders, named[0]], place)
-    assert found == [f"{folder}/{name}.parquet" for folder in folders for name in "ab"]
+    paths = storage.list_files([*folders, named[0]], object_stores)
+    assert paths == [f"{folder}/{name}.parquet" for folder in folders for name in "ab"]
     assert lists(s3).count("t/3/") == 1
 
 
@@ -227,8 +227,8 @@ def test_urls_and_local_paths_together(s3: Any, tmp_path: Path) -> None:
     s3.put("t/a.parquet", b"x")
     (tmp_path / "b.parquet").write_bytes(b"x")
     paths = [str(tmp_path), s3.url("t/"), s3.url("t/a.parquet")]
-    found = storage.list_files(paths, ObjectStores(s3.storage_options))
-    assert found == [str(tmp_path / "b.parquet"), s3.url("t/a.parquet")]
+    listed = storage.list_files(paths, ObjectStores(s3.storage_options))
+    assert listed == [str(tmp_path / "b.parquet"), s3.url("t/a.parquet")]
 
 
 def test_thousands_of_objects(s3: Any, names: Callable[[str], list[str]]) -> None:
@@ -300,8 +300,8 @@ def test_a_table_that_cannot_be_ruled_out(s3: Any, names: Callable[[str], list[s
     s3.fail("ListObjects", 99, status=403, code="AccessDenied", when=lambda request: "_log" in request.query["prefix"])
     with pytest.raises(StorageError, match=r"s3:ListBucket") as caught:
         names("t/*")
-    told = "it cannot be checked whether it belongs to a table: access denied (AccessDenied"
-    assert str(caught.value).startswith(f"{s3.url('t/*')}: {told}")
+    message = "it cannot be checked whether it belongs to a table: access denied (AccessDenied"
+    assert str(caught.value).startswith(f"{s3.url('t/*')}: {message}")
     assert "_delta_log" not in str(caught.value)
     with pytest.raises(StorageError, match="checked whether it belongs to a table") as caught:
         parquet_bloom.embed(s3.url("t/a.parquet"), ["id"], storage_options=s3.storage_options)

@@ -42,13 +42,13 @@ def table(number: int) -> pa.Table:
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """Twelve partitions of a file with four row groups; filters of 1 KiB, which lie near the footer."""
     folder = tmp_path_factory.mktemp("lake")
-    made = {}
+    created = {}
     for number in range(FILES):
         path = folder / f"{number}.parquet"
         pq.write_table(table(number), path, row_group_size=1_000)
         parquet_bloom.embed(path, ["key"])
-        made[f"lake/part={number % 3}/{number:02}.parquet"] = path.read_bytes()
-    return made
+        created[f"lake/part={number % 3}/{number:02}.parquet"] = path.read_bytes()
+    return created
 
 
 @pytest.fixture
@@ -116,8 +116,8 @@ def test_an_object_that_is_known_by_its_url_may_be_another_one(
         assert parquet_bloom.prune(url, f"key = {FOUND}", cache=cache, **options).selected
     s3.put("lake/part=2/05.parquet", other)
     key = int(table(0)["key"][5].as_py())
-    for where, found in ((f"key = {FOUND}", 0), (f"key = {key}", 1), ("number = 99", 0)):
-        assert parquet_bloom.prune(url, where, cache=cache, **options).selected_files == found
+    for where, result in ((f"key = {FOUND}", 0), (f"key = {key}", 1), ("number = 99", 0)):
+        assert parquet_bloom.prune(url, where, cache=cache, **options).selected_files == result
     s3.put("lake/part=2/05.parquet", files["lake/part=2/05.parquet"])
     assert parquet_bloom.prune(url, "number = 0", cache=cache, **options).selected == {}
     s3.client().delete_object(Bucket=s3.bucket, Key="lake/part=2/05.parquet")
@@ -126,10 +126,10 @@ def test_an_object_that_is_known_by_its_url_may_be_another_one(
 
 
 def test_a_footer_comes_once_for_us_and_for_pyarrow(s3: Any, lake: str) -> None:
-    place = storage.resolve_filesystem(None, s3.storage_options)
-    entry = storage.list_entries(lake, place)[0]
+    location = storage.resolve_filesystem(None, s3.storage_options)
+    entry = storage.list_entries(lake, location)[0]
     s3.clear_log()
-    with storage.open_source(entry.path, place, entry) as source:
+    with storage.open_source(entry.path, location, entry) as source:
         assert BloomFile(source).num_row_groups == pq.ParquetFile(source.arrow_file()).num_row_groups
         assert (s3.operations(), source.requests) == (["GetObject"], 1)
 
@@ -172,18 +172,18 @@ def test_a_cut_object_among_others(s3: Any, lake: str, options: dict[str, Any], 
     s3.put("lake/part=0/00.parquet", files["lake/part=0/00.parquet"][:-30])
     with pytest.raises(parquet_bloom.errors.NotParquetError, match=r"00\.parquet: .*cut off"):
         parquet_bloom.prune(lake, f"key = {FOUND}", **options)
-    told: list[Any] = []
-    report = parquet_bloom.prune(lake, f"key = {FOUND}", on_error=told.append, **options)
-    assert (len(told), report.total_files, len(report.selected)) == (1, FILES - 1, 1)
+    reported: list[Any] = []
+    report = parquet_bloom.prune(lake, f"key = {FOUND}", on_error=reported.append, **options)
+    assert (len(reported), report.total_files, len(report.selected)) == (1, FILES - 1, 1)
 
 
 WHERE = f"key IN ({FOUND}, {KEYS[10]}, {ABSENT}) OR text = '{KEYS[20_000]}-5'"
 
 
 def expected() -> pa.Table:
-    whole = pa.concat_tables(table(number) for number in (0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11))
-    found = whole.filter(pc.is_in(whole["key"], pa.array([FOUND, int(KEYS[10]), int(KEYS[20_000])])))
-    return found.append_column("part", pa.array([number % 3 for number in found["number"].to_pylist()]))
+    full_table = pa.concat_tables(table(number) for number in (0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11))
+    result = full_table.filter(pc.is_in(full_table["key"], pa.array([FOUND, int(KEYS[10]), int(KEYS[20_000])])))
+    return result.append_column("part", pa.array([number % 3 for number in result["number"].to_pylist()]))
 
 
 def test_read_table(lake: str, options: dict[str, Any]) -> None:
@@ -204,8 +204,8 @@ def test_datasets(lake: str, options: dict[str, Any], s3: Any) -> None:
     report = parquet_bloom.prune(lake, f"key = {FOUND}", **options)
     lake_dataset = report.to_dataset()
     assert lake_dataset.to_table().num_rows == 1_000
-    found = duckdb.sql(f"SELECT text FROM lake_dataset WHERE key = {FOUND}").fetchall()
-    assert found == [(f"{FOUND}-5",)]
+    result = duckdb.sql(f"SELECT text FROM lake_dataset WHERE key = {FOUND}").fetchall()
+    assert result == [(f"{FOUND}-5",)]
     assert lake_dataset.to_table(filter=pc.field("key") == FOUND).column("number").to_pylist() == [5]
     assert pl.scan_pyarrow_dataset(lake_dataset).filter(pl.col("key") == FOUND).collect().height == 1
 
@@ -261,9 +261,9 @@ def test_wide_tables_and_many_threads(s3: Any, options: dict[str, Any]) -> None:
     pq.write_table(pa.table({f"c{i}": np.arange(4_000) * (i + 1) for i in range(60)}), sink, row_group_size=500)
     for number in range(20):
         s3.put(f"wide/{number}.parquet", sink.getvalue())
-    found = parquet_bloom.read_table(s3.url("wide/"), "c7 = 8008", **options)
-    assert found.num_rows == 20
-    assert found.column("c0").to_pylist() == [1001] * 20
+    result = parquet_bloom.read_table(s3.url("wide/"), "c7 = 8008", **options)
+    assert result.num_rows == 20
+    assert result.column("c0").to_pylist() == [1001] * 20
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -286,9 +286,9 @@ def test_commands_take_urls(
 ) -> None:
     code, out, _ = ran(capsys, "prune", lake, "--where", f"key = {FOUND}", "--json", *settings)
     assert code == 0
-    found = json.loads(out)
-    assert found["totals"]["files"] == FILES
-    assert [row["file"] for row in found["row_groups"] if row["read"]] == [s3.url("lake/part=2/05.parquet")]
+    result = json.loads(out)
+    assert result["totals"]["files"] == FILES
+    assert [row["file"] for row in result["row_groups"] if row["read"]] == [s3.url("lake/part=2/05.parquet")]
     code, out, _ = ran(capsys, "show", lake + "part=*/05.parquet", "--json", *settings)
     assert (code, json.loads(out)["totals"]["filters"]) == (0, 4)
     code, out, _ = ran(capsys, "verify", s3.url("lake/part=2/05.parquet"), "--json", *settings)

@@ -154,18 +154,18 @@ def test_many_requests_are_under_way_together(s3: Any, quick: Any) -> None:
 # -------------------------------------------------------------------------------------------------------------- limits
 
 
-def read_tail(place: ObjectStores, url: str) -> None:
-    ObjectSource(place.locate(url)).close()
+def read_tail(object_stores: ObjectStores, url: str) -> None:
+    ObjectSource(object_stores.locate(url)).close()
 
 
-def read_ranges(place: ObjectStores, url: str) -> None:
-    entry = storage.list_entries(url.rpartition("/")[0] + "/", place)[0]
-    with storage.open_source(entry.path, place, entry) as source:
+def read_ranges(object_stores: ObjectStores, url: str) -> None:
+    entry = storage.list_entries(url.rpartition("/")[0] + "/", object_stores)[0]
+    with storage.open_source(entry.path, object_stores, entry) as source:
         source.read_ranges([(0, 10), (200_000, 10)])
 
 
-def list_folder(place: ObjectStores, url: str) -> None:
-    storage.list_files(url.rpartition("/")[0] + "/", place)
+def list_folder(object_stores: ObjectStores, url: str) -> None:
+    storage.list_files(url.rpartition("/")[0] + "/", object_stores)
 
 
 @pytest.mark.parametrize(
@@ -186,10 +186,10 @@ def test_ctrl_c_ends_what_waits_for_answers(s3: Any, released: threading.Event) 
     """The program is sent SIGINT once it waits; without heeding it, it would wait for its limits, an hour."""
     for number in range(100):
         s3.put(f"t/{number}.parquet", b"x" * 100)
-    asked = threading.Event()
+    request_sent = threading.Event()
 
     def hold(request: Any) -> None:
-        asked.set()
+        request_sent.set()
         released.wait(60)
 
     s3.before("GetObject", hold, times=1000)
@@ -203,14 +203,14 @@ def test_ctrl_c_ends_what_waits_for_answers(s3: Any, released: threading.Event) 
             print("interrupted")
     """)
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
-        assert asked.wait(60)
+        assert request_sent.wait(60)
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=50)[0].strip() == "interrupted"
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize("asked", ["ObjectSource(place)", "place.client.list_first(['a', 'b'])"])
-def test_the_process_ends_with_requests_under_way(s3: Any, released: threading.Event, asked: str) -> None:
+@pytest.mark.parametrize("requests", ["ObjectSource(place)", "place.client.list_first(['a', 'b'])"])
+def test_the_process_ends_with_requests_under_way(s3: Any, released: threading.Event, requests: str) -> None:
     s3.put("t/a.parquet", b"x" * 100)
     s3.before(("GetObject", "ListObjects"), lambda request: released.wait(60), times=1000)
     program = textwrap.dedent(f"""
@@ -219,7 +219,7 @@ def test_the_process_ends_with_requests_under_way(s3: Any, released: threading.E
         from parquet_bloom.storage.objects.source import ObjectSource
 
         place = ObjectStores({s3.storage_options!r}).locate({s3.url("t/a.parquet")!r})
-        threading.Thread(target=lambda: {asked}, daemon=True).start()
+        threading.Thread(target=lambda: {requests}, daemon=True).start()
         while not place.client._slots._running:
             time.sleep(0.01)
         print("under way", flush=True)

@@ -33,8 +33,8 @@ def url(client: Any) -> str:
 
 
 def credentials(client: Any) -> tuple[str, str, str | None]:
-    found = client._request_signer._credentials.get_frozen_credentials()
-    return found.access_key, found.secret_key, found.token
+    result = client._request_signer._credentials.get_frozen_credentials()
+    return result.access_key, result.secret_key, result.token
 
 
 def test_options_have_several_names() -> None:

@@ -83,9 +83,9 @@ def quick(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def opened(s3: Any, key: str = "a.parquet") -> ObjectSource:
     """An object as embed opens it; the log then begins anew."""
-    place = ObjectStores(s3.storage_options).locate(s3.url(key))
-    assert place is not None
-    source = ObjectSource(place)
+    location = ObjectStores(s3.storage_options).locate(s3.url(key))
+    assert location is not None
+    source = ObjectSource(location)
     s3.clear_log()
     return source
 
@@ -520,20 +520,20 @@ RICH = {
 
 @pytest.mark.parametrize("size", STEPS)
 def test_the_new_object_has_what_the_old_one_had(s3: Any, client: Any, size: str) -> None:
-    place = {"Bucket": s3.bucket, "Key": "a.parquet"}
-    client.put_object(**place, Body=OLD[size], Tagging="team=a%20%2B%20b%3D%40&k=", **RICH)
+    object_key = {"Bucket": s3.bucket, "Key": "a.parquet"}
+    client.put_object(**object_key, Body=OLD[size], Tagging="team=a%20%2B%20b%3D%40&k=", **RICH)
     for _ in range(2):  # its own metadata does not pile up
         with opened(s3) as source:
             write(s3_rewrite.rewrite_in_place(source), len(OLD[size]) - CUT)
     assert s3.get("a.parquet") == NEW[size]
-    head = client.head_object(**place)
-    asked = dict(RICH)
+    head = client.head_object(**object_key)
+    queried = dict(RICH)
     metadata = head["Metadata"]
     assert len(metadata.pop("parquet-bloom-run")) == 32
     assert metadata == {"owner": "lake", "x_y": "=?UTF-8?B?w7w=?="}
-    del asked["Metadata"]
-    assert {name: head.get(name) for name in asked} == asked
-    tags = {tag["Key"]: tag["Value"] for tag in client.get_object_tagging(**place)["TagSet"]}
+    del queried["Metadata"]
+    assert {name: head.get(name) for name in queried} == queried
+    tags = {tag["Key"]: tag["Value"] for tag in client.get_object_tagging(**object_key)["TagSet"]}
     assert tags == {"team": "a + b=@", "k": ""}
 
 
@@ -558,9 +558,9 @@ def test_what_is_locked_is_left_alone(s3: Any, client: Any) -> None:
         {"ObjectLockLegalHoldStatus": "ON"},
     ):
         client.put_object(**put, **lock)
-        place = ObjectStores(s3.storage_options).locate(f"s3://{bucket}/a.parquet")
-        assert place is not None
-        with ObjectSource(place) as source, pytest.raises(StorageError, match=r"object lock|legal hold"):
+        location = ObjectStores(s3.storage_options).locate(f"s3://{bucket}/a.parquet")
+        assert location is not None
+        with ObjectSource(location) as source, pytest.raises(StorageError, match=r"object lock|legal hold"):
             write(s3_rewrite.rewrite_in_place(source), 500)
         assert client.get_object(Bucket=bucket, Key="a.parquet")["Body"].read() == b"x" * 1000
 
@@ -568,16 +568,16 @@ def test_what_is_locked_is_left_alone(s3: Any, client: Any) -> None:
 @pytest.mark.parametrize("size", STEPS)
 def test_in_a_versioned_bucket_the_old_object_stays_as_a_version(s3: Any, client: Any, size: str) -> None:
     client.put_bucket_versioning(Bucket=s3.bucket, VersioningConfiguration={"Status": "Enabled"})
-    place = {"Bucket": s3.bucket, "Key": "a.parquet"}
-    first = client.put_object(**place, Body=OLD[size])["VersionId"]
+    object_key = {"Bucket": s3.bucket, "Key": "a.parquet"}
+    first = client.put_object(**object_key, Body=OLD[size])["VersionId"]
     with opened(s3) as source:
         write(s3_rewrite.rewrite_in_place(source), len(OLD[size]) - CUT)
-    assert client.get_object(**place)["Body"].read() == NEW[size]
-    assert client.get_object(**place, VersionId=first)["Body"].read() == OLD[size]
+    assert client.get_object(**object_key)["Body"].read() == NEW[size]
+    assert client.get_object(**object_key, VersionId=first)["Body"].read() == OLD[size]
     assert len(client.list_object_versions(Bucket=s3.bucket)["Versions"]) == 2
     with opened(s3) as source, s3_rewrite.rewrite_in_place(source) as new:
         new.copy_prefix(1)
-        client.delete_object(**place)  # a delete marker
+        client.delete_object(**object_key)  # a delete marker
         with pytest.raises(ConcurrentChangeError, match="removed"):
             new.commit()
 
@@ -590,9 +590,9 @@ def test_other_stores_are_refused(s3: Any) -> None:
 
     store = MemoryStore()
     store.put("a.parquet", b"x" * 100)
-    place = ObjectStores(store=store).locate("a.parquet")
-    assert place is not None
-    with ObjectSource(place) as source, pytest.raises(StorageError, match="on S3 only; give an output elsewhere"):
+    location = ObjectStores(store=store).locate("a.parquet")
+    assert location is not None
+    with ObjectSource(location) as source, pytest.raises(StorageError, match="on S3 only; give an output elsewhere"):
         s3_rewrite.rewrite_in_place(source)
 
 
@@ -602,8 +602,8 @@ def test_a_store_of_the_callers_with_a_prefix(s3: Any) -> None:
     s3.put("deep/er/a.parquet", OLD["small"])
     options = {name: text for name, text in s3.storage_options.items() if name.startswith("aws_")}
     store = S3Store(s3.bucket, prefix="deep", config=options, client_options={"allow_http": True})
-    place = ObjectStores(store=store).locate("er/a.parquet")
-    assert place is not None
-    with ObjectSource(place) as source:
+    location = ObjectStores(store=store).locate("er/a.parquet")
+    assert location is not None
+    with ObjectSource(location) as source:
         write(s3_rewrite.rewrite_in_place(source), len(OLD["small"]) - CUT)
     assert s3.get("deep/er/a.parquet") == NEW["small"]
