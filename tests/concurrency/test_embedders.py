@@ -17,7 +17,7 @@ from support.processes import churn
 import parquet_bloom
 from parquet_bloom.errors import ConcurrentChangeError
 from parquet_bloom.storage import leftovers
-from parquet_bloom.storage.local import rename as atomic
+from parquet_bloom.storage.local import rename
 from parquet_bloom.storage.local.rewrite import LocalRewrite
 
 COLUMNS = ("a", "b", "c")
@@ -145,7 +145,7 @@ def test_who_comes_right_after_the_exchange_meets_no_writer(path: Path, monkeypa
 
 def test_two_that_exchange_one_file_do_not_cross(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who comes while another exchanges the same file is refused before it has touched it."""
-    exchange, output = atomic.exchange, []
+    exchange, output = rename.exchange, []
 
     def come(*names: str) -> None:
         if not output:
@@ -155,7 +155,7 @@ def test_two_that_exchange_one_file_do_not_cross(path: Path, monkeypatch: pytest
             output.append(str(caught.value))
         exchange(*names)
 
-    monkeypatch.setattr(atomic, "exchange", come)
+    monkeypatch.setattr(rename, "exchange", come)
     parquet_bloom.embed(path, ["a"], threads=1)
     assert_conflict(path, output[1])
     assert filtered(path) == {"a"}

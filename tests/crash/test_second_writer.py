@@ -16,8 +16,8 @@ from support import tiers
 import parquet_bloom
 from parquet_bloom.cli import main
 from parquet_bloom.errors import ConcurrentChangeError
-from parquet_bloom.storage.local import lease as leases
-from parquet_bloom.storage.local import rename as atomic
+from parquet_bloom.storage.local import lease as lease_module
+from parquet_bloom.storage.local import rename
 
 pytestmark = pytest.mark.crash
 
@@ -169,14 +169,14 @@ def test_who_has_the_file_open_for_writing(tmp_path):
     path = tmp_path / "a"
     path.write_bytes(b"data")
     with open(path, "rb") as reader:
-        with leases.hold_lease(reader.fileno()) as lease:
+        with lease_module.hold_lease(reader.fileno()) as lease:
             assert (lease.refused, lease.has_waiting_writer) == (False, False)
             with open(path, "rb"):
                 assert not lease.has_waiting_writer
             with pytest.raises(BlockingIOError):
                 os.open(path, os.O_WRONLY | os.O_NONBLOCK)
             assert lease.has_waiting_writer
-        with open(path, "r+b"), leases.hold_lease(reader.fileno()) as lease:
+        with open(path, "r+b"), lease_module.hold_lease(reader.fileno()) as lease:
             assert (lease.refused, lease.has_waiting_writer) == (True, False)
         with open(path, "r+b"):
             pass
@@ -187,7 +187,7 @@ def test_who_begins_to_write_in_the_moment_of_the_exchange(tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(table(1), path)
     data = path.read_bytes()
-    genuine = atomic.exchange
+    genuine = rename.exchange
     begun = []
 
     def write():
@@ -203,7 +203,7 @@ def test_who_begins_to_write_in_the_moment_of_the_exchange(tmp_path):
         genuine(one, other)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(atomic, "exchange", exchange)
+        patch.setattr(rename, "exchange", exchange)
         with pytest.raises(ConcurrentChangeError, match="another writer has it open"):
             parquet_bloom.embed(path, ["id"])
     begun[0].join()

@@ -18,9 +18,9 @@ from support.servers.counted import CountedFileSystem
 from support.writers import peers, surgery
 
 import parquet_bloom
-from parquet_bloom.file import probe as probing
+from parquet_bloom.file import probe as probe_module
 from parquet_bloom.file.probe import probe, probe_hashes
-from parquet_bloom.hashing import coerce as literals
+from parquet_bloom.hashing import coerce as coerce_module
 
 pytestmark = pytest.mark.smoke
 
@@ -76,9 +76,9 @@ def test_every_answer_is_the_whole_filters(
     keys = np.array(hashes, np.uint64)
     every = [bitset for stored, _ in files for bitset in stored]
     with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
-        patch.setattr(probing, "WHOLE_BYTES", whole_bytes)
-        patch.setattr(probing, "BATCH_BYTES", batch_bytes)
-        patch.setattr(probing, "_FIRST_PIECE", first_piece)
+        patch.setattr(probe_module, "WHOLE_BYTES", whole_bytes)
+        patch.setattr(probe_module, "BATCH_BYTES", batch_bytes)
+        patch.setattr(probe_module, "_FIRST_PIECE", first_piece)
         chunks = []
         for number, (stored, lengths) in enumerate(files):
             path = surgery.with_bitsets(folder / f"{number}.parquet", stored, lengths=lengths)
@@ -102,7 +102,7 @@ def test_every_answer_is_the_whole_filters(
 def threshold(request: pytest.FixtureRequest) -> Iterator[int]:
     """Whether small bitsets are read whole; the files below have no others."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(probing, "WHOLE_BYTES", request.param)
+        patch.setattr(probe_module, "WHOLE_BYTES", request.param)
         yield request.param
 
 
@@ -129,8 +129,8 @@ def test_filters_of_every_writer(name, system, threshold, peer_file) -> None:
                     continue
                 assert not chunk.problem
                 for value, maybe in zip(values, answers, strict=True):
-                    queried = literals.coerce(value, chunk.column_type)
-                    hashes = literals.hashes(queried.values, chunk.column_type)
+                    queried = coerce_module.coerce(value, chunk.column_type)
+                    hashes = coerce_module.hashes(queried.values, chunk.column_type)
                     expected = queried.unknown is not None or bool(chunk.filter.check_hashes(hashes).any())
                     assert maybe == expected, (column, chunk.row_group, value)
                     certain += not maybe

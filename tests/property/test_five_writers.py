@@ -32,8 +32,7 @@ from support.writers.peers import VALUES, bits_of, take_rows
 
 import parquet_bloom
 from parquet_bloom.errors import PredicateError
-from parquet_bloom.predicate import pruning as decide
-from parquet_bloom.predicate import tree
+from parquet_bloom.predicate import pruning, tree
 from parquet_bloom.scan.model.plan import FilePlan, RowGroupPlan
 from parquet_bloom.scan.report import PruneReport
 
@@ -275,13 +274,13 @@ def test_reading_everything_does_not_pass(hunt, connection, tmp_path):
 
 
 def test_a_wrong_hash_does_not_pass(hunt, connection, tmp_path, monkeypatch):
-    original = decide.PruningPredicate._coerce
+    original = pruning.PruningPredicate._coerce
 
     def wrong(*arguments):
         values = original(*arguments)
         return replace(values, hashes=values.hashes ^ np.uint64(0x5555_5555_5555_5555))
 
-    monkeypatch.setattr(decide.PruningPredicate, "_coerce", wrong)
+    monkeypatch.setattr(pruning.PruningPredicate, "_coerce", wrong)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # nobody wants to keep these
     for seed, rng, table in tables_of("pyarrow", tmp_path, count=4):
         check_table(hunt, table, rng, seed, connection)

@@ -31,7 +31,7 @@ from parquet_bloom.errors import BrokenIndexError, PredicateError, StorageError,
 from parquet_bloom.lake import segment
 from parquet_bloom.lake.index import LakeIndex
 from parquet_bloom.lake.parts import layouts
-from parquet_bloom.lake.parts.cuckoo import reader as cuckoo
+from parquet_bloom.lake.parts.cuckoo import reader as cuckoo_reader
 from parquet_bloom.lake.parts.part import PartMatches
 from parquet_bloom.predicate import tree
 from parquet_bloom.predicate.tree import And, Contains, Node, NotContains, Or
@@ -54,7 +54,7 @@ FAMILIES = [
     ["st"],
     ["li"],
 ]
-LAYOUTS = ["postings", "cuckoo"] if hasattr(cuckoo.CuckooReader, "find") else ["postings"]
+LAYOUTS = ["postings", "cuckoo"] if hasattr(cuckoo_reader.CuckooReader, "find") else ["postings"]
 
 
 @dataclass

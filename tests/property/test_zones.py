@@ -24,7 +24,7 @@ from support.writers import random_files
 from parquet_bloom import zones
 from parquet_bloom.errors import ParquetBloomError, PredicateError, UnknownColumnError
 from parquet_bloom.file.pages import lookup as page_lookup
-from parquet_bloom.file.pages import reader as pages
+from parquet_bloom.file.pages import reader as page_reader
 from parquet_bloom.predicate import tree
 from parquet_bloom.predicate.tree import And, Equal, In, IsNotNull, IsNull, Node, Or
 from parquet_bloom.scan.read.row_ranges import find_row_ranges
@@ -200,7 +200,7 @@ def by_pages(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tm
     if request.param == "pages":
         monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
         monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)
-        monkeypatch.setattr(pages, "SPARSE_FACTOR", 2)
+        monkeypatch.setattr(page_reader, "SPARSE_FACTOR", 2)
 
 
 def hunt_all(first: int, count: int, folder: Path, request: pytest.FixtureRequest) -> None:

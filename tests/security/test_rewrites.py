@@ -17,7 +17,7 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, StorageError
-from parquet_bloom.storage.local import rewrite as local
+from parquet_bloom.storage.local import rewrite as local_rewrite
 from parquet_bloom.storage.local.rewrite import temporary
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can do this")
@@ -265,7 +265,7 @@ def test_a_file_that_becomes_a_link_meanwhile(path: Path, monkeypatch: pytest.Mo
     """What the link leads to is left alone, however late it came."""
     victim = path.parent / "victim"
     victim.write_text("precious")
-    genuine = local.LocalRewrite._check_source
+    genuine = local_rewrite.LocalRewrite._check_source
 
     def swapped(self: Any) -> None:
         if not path.is_symlink():
@@ -274,7 +274,7 @@ def test_a_file_that_becomes_a_link_meanwhile(path: Path, monkeypatch: pytest.Mo
         if not exchanged:
             genuine(self)
 
-    monkeypatch.setattr(local.LocalRewrite, "_check_source", swapped)
+    monkeypatch.setattr(local_rewrite.LocalRewrite, "_check_source", swapped)
     with pytest.raises(ConcurrentChangeError):
         parquet_bloom.embed(path, columns=["id"])
     assert victim.read_text() == "precious"

@@ -17,7 +17,7 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.spark.archive import build as archive
+from parquet_bloom.spark.archive import build as archive_build
 from parquet_bloom.spark.archive import dependencies
 
 HEAVY = ("numpy", "pyarrow", "obstore", "sqlglot", "rich")
@@ -29,7 +29,7 @@ MakeDistribution = Callable[..., Path]
 @pytest.mark.spark
 def test_executors_that_have_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "a folder, ü").mkdir()
-    report = archive.write_archive(tmp_path / "a folder, ü" / "env.tar")
+    report = archive_build.write_archive(tmp_path / "a folder, ü" / "env.tar")
     folder = tmp_path / "cluster"
     venv.create(folder / "bare", symlinks=True)
     bare = str(folder / "bare" / "bin" / "python")
@@ -56,12 +56,12 @@ def test_executors_that_have_nothing_else(tmp_path: Path) -> None:
 
 def test_what_is_in_it_and_the_same_bytes_again(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
-    report = archive.write_archive(
+    report = archive_build.write_archive(
         tmp_path / "one.tar.gz", without=HEAVY, progress=lambda done, total: seen.append((done, total))
     )
     before = os.umask(0o077)
     try:
-        archive.write_archive(tmp_path / "two.tgz", without=[name.upper() for name in HEAVY])
+        archive_build.write_archive(tmp_path / "two.tgz", without=[name.upper() for name in HEAVY])
     finally:
         os.umask(before)
     assert (tmp_path / "one.tar.gz").read_bytes() == (tmp_path / "two.tgz").read_bytes()
@@ -76,7 +76,7 @@ def test_what_is_in_it_and_the_same_bytes_again(tmp_path: Path) -> None:
 
     with tarfile.open(tmp_path / "one.tar.gz") as tar:
         members = tar.getmembers()
-        manifest = json.loads(tar.extractfile(archive.MANIFEST).read())  # type: ignore[union-attr]
+        manifest = json.loads(tar.extractfile(archive_build.MANIFEST).read())  # type: ignore[union-attr]
     names = [member.name for member in members]
     assert names[1:] == sorted(names[1:])
     assert seen == [(number, len(names) - 1) for number in range(len(names) - 1)]
@@ -101,7 +101,7 @@ def test_a_run_that_is_cut_off_leaves_the_old_archive(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        archive.write_archive(tmp_path / "env.tar.gz", without=HEAVY, progress=stop)
+        archive_build.write_archive(tmp_path / "env.tar.gz", without=HEAVY, progress=stop)
     assert os.listdir(tmp_path) == ["env.tar.gz"]
     assert (tmp_path / "env.tar.gz").read_bytes() == b"the old one"
 
@@ -178,7 +178,7 @@ def test_what_cannot_be_packed(make: MakeDistribution, tmp_path: Path) -> None:
 
     def problem(**options: Any) -> str:
         with pytest.raises(ParquetBloomError) as caught:
-            archive.write_archive(tmp_path / "env.tar", **options)
+            archive_build.write_archive(tmp_path / "env.tar", **options)
         assert not (tmp_path / "env.tar").exists()
         return str(caught.value)
 

@@ -24,7 +24,7 @@ import parquet_bloom
 import parquet_bloom.spark
 from parquet_bloom import errors
 from parquet_bloom.spark.jobs import packing
-from parquet_bloom.spark.jobs import run as jobs
+from parquet_bloom.spark.jobs import run as job_runner
 from parquet_bloom.util import progress
 
 pytestmark = pytest.mark.spark
@@ -132,8 +132,8 @@ def test_a_file_that_fails_hides_no_other_of_its_task(spark: Any, monkeypatch: p
 
     files = [os.fsdecode(b"/lake/\xff %d") % number for number in range(25)]
     for cores, tasks in ((25, 25), (4, 4), (1, 1)):
-        monkeypatch.setattr(jobs, "count_cores", lambda spark, cores=cores: cores)
-        outcomes = jobs.run(spark, "ask", files, task_of)
+        monkeypatch.setattr(job_runner, "count_cores", lambda spark, cores=cores: cores)
+        outcomes = job_runner.run(spark, "ask", files, task_of)
         assert [outcome.path for outcome in outcomes] == files
         assert [(n, outcome.error) for n, outcome in enumerate(outcomes) if outcome.error] == [
             (n, f"/lake/\\udcff {n}: ValueError: not this") for n in (7, 17)
@@ -194,7 +194,7 @@ def test_interrupted(spark: Any, tmp_path: Path) -> None:
     try:
         threading.Thread(target=interrupt, daemon=True).start()
         with pytest.raises(KeyboardInterrupt):
-            jobs.run(spark, "wait", [str(begun)], wait)
+            job_runner.run(spark, "wait", [str(begun)], wait)
     finally:
         signal.signal(signal.SIGINT, before)
     until = time.monotonic() + 30
@@ -233,13 +233,15 @@ def test_progress_on_a_terminal(spark: Any, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setattr(progress, "PATIENCE", 0.2)
     with terminal(monkeypatch) as output:
-        jobs.run(spark, "count sheep", [str(number) for number in range(8)], wait, None, [packing.MAX_TASK_BYTES] * 8)
+        job_runner.run(
+            spark, "count sheep", [str(number) for number in range(8)], wait, None, [packing.MAX_TASK_BYTES] * 8
+        )
     text = output.decode()
     assert "count sheep" in text
     assert any(f"{done}/8 files" in text for done in range(1, 9))
     monkeypatch.setattr(progress, "PATIENCE", 60)
     with terminal(monkeypatch) as output:
-        jobs.run(spark, "count sheep", ["1"], len)
+        job_runner.run(spark, "count sheep", ["1"], len)
     assert output == b""
 
 
@@ -281,10 +283,10 @@ def test_secrets() -> None:
         "default_headers": {"Authorization": "hidden two"},
         "aws_endpoint": "http://visible",
     }
-    assert jobs.hide_secrets(
-        jobs.find_secrets(options), "hidden one, hidden two, http://visible, the name of a key"
+    assert job_runner.hide_secrets(
+        job_runner.find_secrets(options), "hidden one, hidden two, http://visible, the name of a key"
     ) == ("***, ***, http://visible, the name of a key")
-    assert jobs.find_secrets(None) == []
+    assert job_runner.find_secrets(None) == []
 
 
 def test_what_cannot_be_replaced_in_place(spark: Any) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.file.pages import lookup as page_lookup
-from parquet_bloom.file.pages import reader as pages
+from parquet_bloom.file.pages import reader as page_reader
 from parquet_bloom.file.pages.reader import RowGroupPages, take_rows
 
 pytestmark = pytest.mark.spark
@@ -69,7 +69,7 @@ def test_pages_hold_what_the_row_group_holds(
 ) -> None:
     monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
     monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)
-    monkeypatch.setattr(pages, "SPARSE_FACTOR", few)
+    monkeypatch.setattr(page_reader, "SPARSE_FACTOR", few)
     by_rows = set()
     original = RowGroupPages._extract
 

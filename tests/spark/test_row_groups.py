@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 )
 
 import parquet_bloom.spark
-from parquet_bloom.spark.arrow import convert as arrow
+from parquet_bloom.spark.arrow import convert as arrow_convert
 from parquet_bloom.spark.plan import classic
 
 pytestmark = pytest.mark.spark
@@ -200,7 +200,7 @@ def test_types_are_those_that_spark_expects() -> None:
         ]
     )
     expected = pandas_types.to_arrow_schema(schema, timezone="UTC")
-    assert pa.schema([arrow.arrow_field(field) for field in schema.fields]).equals(expected)
+    assert pa.schema([arrow_convert.arrow_field(field) for field in schema.fields]).equals(expected)
 
 
 def test_conforming_slices() -> None:
@@ -221,11 +221,11 @@ def test_conforming_slices() -> None:
         [("a", pa.list_(pa.struct([("x", pa.int32()), ("y", pa.int64())]))), ("m", pa.map_(pa.string(), pa.int16()))]
     )
     batch = pa.RecordBatch.from_pylist(values, schema=stored)
-    target = pa.schema([arrow.arrow_field(field) for field in spark_type.fields])
-    assert arrow.find_problem(spark_type.fields, stored, True) is None
-    assert "has none" not in (arrow.find_problem(spark_type.fields, stored, False) or "")
+    target = pa.schema([arrow_convert.arrow_field(field) for field in spark_type.fields])
+    assert arrow_convert.find_problem(spark_type.fields, stored, True) is None
+    assert "has none" not in (arrow_convert.find_problem(spark_type.fields, stored, False) or "")
     for start in range(len(values)):
         part = batch.slice(start)
-        result = pa.RecordBatch.from_arrays(arrow.conform(part, target, True), schema=target)
+        result = pa.RecordBatch.from_arrays(arrow_convert.conform(part, target, True), schema=target)
         result.validate(full=True)
         assert result.to_pylist() == [{"A": row["a"], "m": row["m"], "gone": None} for row in part.to_pylist()]

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from parquet_bloom import SplitBlockBloomFilter
-from parquet_bloom import filter as module
+from parquet_bloom import filter as filter_module
 from parquet_bloom.core.bloom import memory
 from parquet_bloom.errors import FilterTypeError, UnsupportedTypeError
 from parquet_bloom.util.threads import processors
@@ -106,8 +106,8 @@ def test_no_value_is_lost(hashes):
     ],
 )
 def test_changes_wait_for_each_other(change, monkeypatch):
-    monkeypatch.setattr(module, "_MIN_KEYS", 1)
-    monkeypatch.setattr(module, "_KEYS_PER_BLOCK", 1)
+    monkeypatch.setattr(filter_module, "_MIN_KEYS", 1)
+    monkeypatch.setattr(filter_module, "_KEYS_PER_BLOCK", 1)
     created = SplitBlockBloomFilter(32)
     changing = threading.Thread(target=change, args=(created,))
     with created._lock:
@@ -189,10 +189,10 @@ def used(monkeypatch) -> list[int]:
         seen.append(threads)
         return in_order(function, items, threads)
 
-    in_order = module.in_order
-    monkeypatch.setattr(module, "in_order", counted)
-    monkeypatch.setattr(module, "_MIN_KEYS", 64)
-    monkeypatch.setattr(module, "_KEYS_PER_BLOCK", 1)
+    in_order = filter_module.in_order
+    monkeypatch.setattr(filter_module, "in_order", counted)
+    monkeypatch.setattr(filter_module, "_MIN_KEYS", 64)
+    monkeypatch.setattr(filter_module, "_KEYS_PER_BLOCK", 1)
     return seen
 
 
@@ -250,13 +250,13 @@ def test_as_many_as_pay(used, monkeypatch):
     bloom_filter.check(values)
     assert used == [3, 2, 8]
     bloom_filter.check(values, threads=None)
-    monkeypatch.setattr(module, "processors", lambda: 5)
+    monkeypatch.setattr(filter_module, "processors", lambda: 5)
     bloom_filter.check(values, threads=None)
     assert used == [3, 2, 8, *([processors()] if processors() > 1 else []), 5]
 
 
 def test_no_more_than_half_a_million_keys_start_no_thread(monkeypatch):
-    monkeypatch.setattr(module, "in_order", None)
+    monkeypatch.setattr(filter_module, "in_order", None)
     bloom_filter = SplitBlockBloomFilter(32)
     bloom_filter.insert(np.arange(500_000), threads=None)
     assert bloom_filter.check(np.arange(500_000), threads=2).all()

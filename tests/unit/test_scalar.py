@@ -20,7 +20,7 @@ from support.oracle import oracle
 from parquet_bloom import SplitBlockBloomFilter
 from parquet_bloom.core.bloom import sbbf
 from parquet_bloom.core.bloom.memory import zeros
-from parquet_bloom.hashing import coerce as literals
+from parquet_bloom.hashing import coerce as coerce_module
 from parquet_bloom.hashing.column_type import ColumnType, from_arrow, from_parquet
 
 
@@ -146,12 +146,12 @@ def outcome(call: Any) -> Any:
 
 def slow(bloom_filter: SplitBlockBloomFilter, value: Any) -> Any:
     """The answer from the stored forms of what `literals` makes of a value, hashed by the oracle."""
-    coerced = literals.coerce(value, bloom_filter.column_type)
+    coerced = coerce_module.coerce(value, bloom_filter.column_type)
     if coerced.unknown is not None:
         return outcome(lambda: bloom_filter._contains_slowly(value))
     exact = oracle.OracleFilter(bloom_filter.num_bytes, bloom_filter.to_bytes())
     return value is None or any(
-        exact.check(form) for form in literals.stored_forms(coerced.values, bloom_filter.column_type)
+        exact.check(form) for form in coerce_module.stored_forms(coerced.values, bloom_filter.column_type)
     )
 
 
@@ -186,10 +186,10 @@ def test_one_value_is_found_where_it_was_put(name):
     """And nothing else is, but by chance: a filter of one value, of every form in which it may be stored."""
     column_type = TYPES[name]
     for value in [*EDGES, *FLOATS, *TEXTS, *BYTES, *OTHERS[1:]]:
-        coerced = literals.coerce(value, column_type)
+        coerced = coerce_module.coerce(value, column_type)
         if coerced.unknown is not None:
             continue
-        for form in literals.stored_forms(coerced.values, column_type):
+        for form in coerce_module.stored_forms(coerced.values, column_type):
             bloom_filter = SplitBlockBloomFilter(1 << 14)
             bloom_filter.insert_hashes(np.array([oracle.xxh64(form)], np.uint64))
             assert value in SplitBlockBloomFilter.from_bitset(bloom_filter, column_type)

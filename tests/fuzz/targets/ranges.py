@@ -13,7 +13,7 @@ from taking import Taken, short
 
 from parquet_bloom.errors import TruncatedFileError
 from parquet_bloom.storage import open_source
-from parquet_bloom.storage.local import scatter as scattered
+from parquet_bloom.storage.local import scatter
 
 ALLOWED = (TruncatedFileError, ValueError)
 MAX_INPUT = 512
@@ -55,7 +55,7 @@ def run(data: bytes) -> None:
 def read_by(how: int, offsets: Any, lengths: Any, expected: bytes, start: int, stop: int) -> bytes:
     if how == 3:
         out = np.empty(len(expected), np.uint8)
-        scattered.copy_scattered(np.frombuffer(DATA, np.uint8), offsets, lengths, out)
+        scatter.copy_scattered(np.frombuffer(DATA, np.uint8), offsets, lengths, out)
         return out.tobytes()
     with open_source(path()) as source:
         if how == 2:

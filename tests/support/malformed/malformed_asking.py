@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import parquet_bloom
 from parquet_bloom import LakeIndex, zones
 from parquet_bloom.errors import ParquetBloomError
-from support.malformed import malformed_fields as fields
+from support.malformed import malformed_fields
 from support.oracle import oracle
 
 RIGHT, REFUSED, READ_ALL = "right", "refused", "in doubt"
@@ -23,9 +23,9 @@ RIGHT, REFUSED, READ_ALL = "right", "refused", "in doubt"
 Question = Callable[[Path, Path], str]
 """Given the file and a folder for what is made of it; an outcome, or AssertionError, or the error of a refusal."""
 
-TABLE = fields.good_table()
+TABLE = malformed_fields.good_table()
 COLUMNS = ("key", "other", "row")
-NEEDLES = list(fields.needles())
+NEEDLES = list(malformed_fields.needles())
 
 
 class Truth:
@@ -78,7 +78,7 @@ def _doubted(path: Path, where: str, result: int, row: int) -> bool:
         one_line(str(doubt))
     batches = parquet_bloom.iter_batches(path, where, columns=[where.split(" = ")[0]])
     assert sum(batch.num_rows for batch in batches) == result, f"{where}: batches say something else"
-    group, position = divmod(row, fields.ROWS_PER_GROUP)
+    group, position = divmod(row, malformed_fields.ROWS_PER_GROUP)
     ranges = parquet_bloom.row_ranges(path, where)[str(path)].get(group, []) if result else []
     assert not result or any(start <= position < stop for start, stop in ranges), (
         f"LOST {where} by row_ranges: {ranges}"

@@ -11,11 +11,11 @@ import pyarrow.orc as pa_orc
 import parquet_bloom
 import parquet_bloom.orc as orc
 from parquet_bloom.errors import ParquetBloomError
-from support.malformed import malformed_orc as fields
+from support.malformed import malformed_orc
 from support.malformed.malformed_asking import READ_ALL, RIGHT, Question, ask_question, named, one_line
 
-TABLE = fields.good_table()
-NEEDLES = list(fields.needles())
+TABLE = malformed_orc.good_table()
+NEEDLES = list(malformed_orc.needles())
 
 
 def read_metadata(path: Path, folder: Path) -> str:

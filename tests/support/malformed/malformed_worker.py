@@ -15,7 +15,7 @@ import traceback
 from importlib import import_module
 from pathlib import Path
 
-from parquet_bloom.file import identity as stamps
+from parquet_bloom.file import identity
 from parquet_bloom.file.pages import lookup as page_lookup
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # it is run as a program, too
@@ -35,7 +35,7 @@ def main() -> None:
     questions = sys.argv[4].split(",")
     page_lookup.SMALL_BYTES = 0
     page_lookup.WORTHWHILE = 10.0
-    stamps.WAIT_SECONDS = 0.0
+    identity.WAIT_SECONDS = 0.0
     logging.getLogger("parquet_bloom").setLevel(logging.CRITICAL)
     malformed_fields, malformed_asking = (import_module(f"support.malformed.{name}") for name in FORMATS[sys.argv[5]])
     cases = malformed_fields.cases(good)

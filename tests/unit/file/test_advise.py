@@ -17,7 +17,7 @@ from parquet_bloom.file.advise.engines import engines_for
 from parquet_bloom.file.advise.estimates import share_in_common, share_in_range, share_of_equal_bounds
 from parquet_bloom.file.advise.survey import SKETCH, Sample, spread, survey
 from parquet_bloom.file.advise.verdict import Advice
-from parquet_bloom.hashing import column_type as physical
+from parquet_bloom.hashing import column_type
 
 ROWS = 4000
 FILES = 6
@@ -267,12 +267,12 @@ def test_spread() -> None:
 
 
 def test_engines() -> None:
-    of = physical.from_arrow
+    of = column_type.from_arrow
     assert engines_for(of(pa.int8())) == ("DuckDB", "ClickHouse", "Spark")
     assert engines_for(of(pa.uint64())) == ("DuckDB", "DataFusion", "ClickHouse")
     assert engines_for(of(pa.timestamp("us"))) == ("DuckDB",)
     assert engines_for(of(pa.timestamp("us", "UTC"))) == ("DuckDB", "Spark")
-    assert engines_for(physical.from_parquet("INT96")) == engines_for(of(pa.bool_())) == ()
+    assert engines_for(column_type.from_parquet("INT96")) == engines_for(of(pa.bool_())) == ()
     assert engines_for(of(pa.string()), repeated=True) == ()
     assert engines_for(of(pa.string()), nested=True) == ("DuckDB", "ClickHouse", "Spark")
     assert engines_for(of(pa.decimal128(38, 2))) == ("DataFusion", "Spark")

@@ -26,16 +26,13 @@ from support.servers.counted import CountedFileSystem
 import parquet_bloom
 from parquet_bloom import DiskMetadataCache
 from parquet_bloom.file.cache import memory
-from parquet_bloom.scan.evaluate import local_batch as known
-from parquet_bloom.scan.evaluate import planner as plan
+from parquet_bloom.scan.evaluate import local_batch, planner
 from parquet_bloom.storage import (
     DATED,
     RecordStore,
     RemoteIdentity,
     keeps_change_times,
-)
-from parquet_bloom.storage import (
-    sqlite_store as record_store,
+    sqlite_store,
 )
 from parquet_bloom.storage.local import mounts
 
@@ -49,7 +46,7 @@ NAME = "footers-2.sqlite"
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of just now are cached, and each is looked at by itself."""
     monkeypatch.setattr(memory, "SETTLED_NS", -(10**12))
-    monkeypatch.setattr(plan, "evaluate_local", lambda *_: {})
+    monkeypatch.setattr(planner, "evaluate_local", lambda *_: {})
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +95,7 @@ def test_another_cache_over_the_folder_reads_no_footer(lake: Path, folder: Path)
 
 
 def test_files_looked_at_together_are_found_as_well(lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "evaluate_local", known.evaluate_local)
+    monkeypatch.setattr(planner, "evaluate_local", local_batch.evaluate_local)
     first, again = fill(lake, folder), fill(lake, folder)
     assert again.files == first.files == prune_paths(lake, None).files
     assert (again.requests, again.bytes_read) == (FILES * GROUPS, 32 * FILES * GROUPS)
@@ -158,7 +155,7 @@ def test_nobody_else_may_read_it(lake: Path, folder: Path) -> None:
 
 def test_objects_are_kept_by_strong_etags_only(lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     filesystem = CountedFileSystem({"a": (lake / "00.parquet").read_bytes()})
-    opened = plan.open_source
+    opened = planner.open_source
     tags = [None, None, b'W/"1"', b'W/"1"', b'"1"', b'"1"', b'"2"', b'"2"', b'"1"']
     remaining = iter(tags)
 
@@ -167,7 +164,7 @@ def test_objects_are_kept_by_strong_etags_only(lake: Path, folder: Path, monkeyp
         source.identity = source.identity._replace(etag=next(remaining))
         return source
 
-    monkeypatch.setattr(plan, "open_source", tagged)
+    monkeypatch.setattr(planner, "open_source", tagged)
     requests = []
     for _ in tags:
         with DiskMetadataCache(folder) as cache:
@@ -463,7 +460,7 @@ def test_a_folder_that_can_only_be_read(lake: Path, tmp_path: Path) -> None:
 
 def test_what_was_used_least_recently_is_dropped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hour = 1000
-    monkeypatch.setattr(record_store, "_hour", lambda: hour)
+    monkeypatch.setattr(sqlite_store, "_hour", lambda: hour)
     store = RecordStore(str(folder), "x", 1_000_000)
     for number in range(80):
         store.put([(number, bytes([number]) * 10_000)])
@@ -547,13 +544,13 @@ def test_many_processes_some_of_which_are_killed(lake: Path, folder: Path, crowd
 
 
 def test_which_files_elsewhere_are_known_again() -> None:
-    def known(filesystem: str, minutes: float | None, etag: bytes | None = None) -> bool:
+    def local_batch(filesystem: str, minutes: float | None, etag: bytes | None = None) -> bool:
         modified_ns = None if minutes is None else time.time_ns() - int(minutes * 60 * 10**9)
         return memory.distinct(RemoteIdentity(filesystem, "hdfs://a/b", 10, modified_ns, etag))
 
-    assert known(DATED, 11)
+    assert local_batch(DATED, 11)
     for minutes in (9, 0, -30, None, time.time() / 60 + 1):  # of just now, by a wrong clock, and of none
-        assert not known(DATED, minutes)
-    assert not known("py::fsspec+memory", 11)
-    assert known("s3", None, b'"etag"')
-    assert not known("s3", None, b'W/"etag"')
+        assert not local_batch(DATED, minutes)
+    assert not local_batch("py::fsspec+memory", 11)
+    assert local_batch("s3", None, b'"etag"')
+    assert not local_batch("s3", None, b'W/"etag"')

@@ -16,7 +16,7 @@ from support.writers.drafts import DRAFTS, plain_values, write_draft
 
 import parquet_bloom
 from parquet_bloom import MetadataCache, Variant, detect_variant, errors
-from parquet_bloom.file.drafts import trial as trials
+from parquet_bloom.file.drafts import trial
 from parquet_bloom.file.statistics import file_statistics
 
 GROUP = 60
@@ -217,7 +217,7 @@ def test_embedding_replaces_drafts(path, name, counted):
 # ---------------------------------------------------------------------------------------------------- detection
 
 
-def evidence(name: str, values: int, num_bytes: int, *, tried: str = "") -> trials.Trial:
+def evidence(name: str, values: int, num_bytes: int, *, tried: str = "") -> trial.Trial:
     """A trial of a filter by so many values, all of them in it."""
     plain = [struct.pack("<q", n) for n in range(values)]
     filled_filter = drafts.filled(name, num_bytes, plain)
@@ -226,8 +226,8 @@ def evidence(name: str, values: int, num_bytes: int, *, tried: str = "") -> tria
         "XXH64": parquet_bloom.hash_values(array),
         "MURMUR3": np.array([drafts.murmur3_x64_128(value, drafts.SEED)[0] for value in plain], np.uint64),
     }
-    header = trials.FilterHeader(num_bytes, "BLOCK", "?", "UNCOMPRESSED", 12, tried or drafts.parts(name)[2])
-    return trials.Trial.of(header, np.frombuffer(filled_filter.to_bytes(), np.uint8), hashes)
+    header = trial.FilterHeader(num_bytes, "BLOCK", "?", "UNCOMPRESSED", 12, tried or drafts.parts(name)[2])
+    return trial.Trial.of(header, np.frombuffer(filled_filter.to_bytes(), np.uint8), hashes)
 
 
 @pytest.mark.parametrize("name", drafts.NAMES)
@@ -259,9 +259,9 @@ def test_filters_of_one_block_know_no_choice_of_it():
 def test_many_filters_tell_more_than_one():
     one = evidence("murmur3+mask+raw", 4, 1024)
     assert one.problem.endswith("4 distinct values are too few to tell it by")
-    combined = trials.Trial.together([one, one, one])
+    combined = trial.Trial.together([one, one, one])
     assert (combined.problem, combined.num_values) == (None, 12)
-    mixed = trials.Trial.together([one, one, evidence("xxh64+mask+raw", 100, 1024)])
+    mixed = trial.Trial.together([one, one, evidence("xxh64+mask+raw", 100, 1024)])
     assert mixed.problem.startswith("no variant fits")
 
 

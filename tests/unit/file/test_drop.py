@@ -340,7 +340,7 @@ def test_encrypted_files_are_refused(tmp_path):
 
 
 def test_a_file_that_changes_meanwhile_is_noticed(plain, monkeypatch):
-    from parquet_bloom.file.write import drop as module
+    from parquet_bloom.file.write import drop as drop_module
 
     parquet_bloom.embed(plain, ["id"])
     other = plain.read_bytes() + b"?"
@@ -349,8 +349,8 @@ def test_a_file_that_changes_meanwhile_is_noticed(plain, monkeypatch):
         written(new, footer, positions)
         plain.write_bytes(other)
 
-    written = module.write_footer
-    monkeypatch.setattr(module, "write_footer", disturbed)
+    written = drop_module.write_footer
+    monkeypatch.setattr(drop_module, "write_footer", disturbed)
     with pytest.raises(errors.ConcurrentChangeError):
         parquet_bloom.drop(plain)
     assert plain.read_bytes() == other

@@ -16,7 +16,7 @@ from support.writers.peers import VALUES
 
 import parquet_bloom
 from parquet_bloom.file.pages import lookup as page_lookup
-from parquet_bloom.file.pages import reader as pages
+from parquet_bloom.file.pages import reader as page_reader
 from parquet_bloom.file.pages.plan import PagePlan
 from parquet_bloom.file.pages.reader import RowGroupPages
 from parquet_bloom.metadata.page_index import MAX_INDEX_BYTES
@@ -29,8 +29,8 @@ ROWS = 1000
 @pytest.fixture(autouse=True, params=[0, 1 << 40], ids=["rows", "pages"])
 def by_pages(monkeypatch, request):
     """However small the column chunk, and however much of it is wanted; by rows taken out of pages, or whole pages."""
-    monkeypatch.setattr(pages, "SPARSE_FACTOR", request.param)
-    monkeypatch.setattr(pages, "SHORT", 0 if request.param else pages.SHORT)
+    monkeypatch.setattr(page_reader, "SPARSE_FACTOR", request.param)
+    monkeypatch.setattr(page_reader, "SHORT", 0 if request.param else page_reader.SHORT)
     monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
     monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)
 
@@ -94,7 +94,7 @@ def test_all_flat_types(tmp_path, version, dictionary, compression, store_schema
         page_values = by_page(path, full_table.schema.names, rows)
         assert set(page_values) == set(full_table.schema.names)
         for name, column in page_values.items():
-            expected = pages.take_rows(full_table.column(name), np.array(rows))
+            expected = page_reader.take_rows(full_table.column(name), np.array(rows))
             assert same_values(column, expected), name
 
 
@@ -117,11 +117,11 @@ def test_other_encodings(tmp_path, version, compression) -> None:
         page_values = by_page(path, full_table.schema.names, rows)
         assert set(page_values) == set(full_table.schema.names)
         for name, column in page_values.items():
-            assert same_values(column, pages.take_rows(full_table.column(name), np.array(rows))), name
+            assert same_values(column, page_reader.take_rows(full_table.column(name), np.array(rows))), name
 
 
 def test_rows_are_taken_out_of_their_pages(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(pages, "SPARSE_FACTOR", 16)
+    monkeypatch.setattr(page_reader, "SPARSE_FACTOR", 16)
     count = 10_000
     rng = random.Random(4)
     # Long ones first: a share of a page's rows is no such share of its bytes.
@@ -391,7 +391,7 @@ def test_files_that_are_not_local(tmp_path) -> None:
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("dictionary", [False, True])
 def test_rows_of_a_value_by_their_bytes(tmp_path, monkeypatch, version, dictionary) -> None:
-    monkeypatch.setattr(pages, "SHORT", 1 << 15)
+    monkeypatch.setattr(page_reader, "SHORT", 1 << 15)
     count = 3000
     rng = random.Random(5)
     columns = {

@@ -18,12 +18,12 @@ from support.writers import surgery
 
 import parquet_bloom
 from parquet_bloom.core.bloom.sizing import size_for
-from parquet_bloom.file import probe as probing
+from parquet_bloom.file import probe as probe_module
 from parquet_bloom.file.probe import BLOCK_BYTES, WHOLE_BYTES, probe, probe_hashes
 from parquet_bloom.file.reader import BloomFile
 from parquet_bloom.file.statistics import file_statistics
 from parquet_bloom.metadata.filter_header import write_header
-from parquet_bloom.scan.evaluate import planner as plan
+from parquet_bloom.scan.evaluate import planner
 from parquet_bloom.scan.evaluate.parquet import has_broken_filter
 
 HEADER = 256  # bytes that are read of each header
@@ -263,7 +263,7 @@ def test_broken_filters_say_maybe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole_bytes: int, immutable: bool
 ) -> None:
     """By the words that `ChunkFilter.problem` has for them; the filters beside them answer as ever."""
-    monkeypatch.setattr(probing, "WHOLE_BYTES", whole_bytes)
+    monkeypatch.setattr(probe_module, "WHOLE_BYTES", whole_bytes)
     good = malformed.good_file(tmp_path / "good.parquet")
     (tmp_path / "broken").mkdir()
     for case in malformed.cases(good, tmp_path / "broken"):
@@ -308,7 +308,7 @@ def test_a_remote_file_that_fails(tmp_path: Path) -> None:
 
 
 def test_no_answer_of_a_file_that_fails_halfway_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probing, "BATCH_BYTES", 1)
+    monkeypatch.setattr(probe_module, "BATCH_BYTES", 1)
     file, remote = opened(surgery.with_bitsets(tmp_path / "a", [b"\x01" + bytes(BIG - 1)] * 2))
     with file:
         chunks = list(file.chunks())
@@ -369,7 +369,7 @@ def test_prune_doubts_a_file_that_is_cut_between_header_and_block(
             os.truncate(path, 100)
 
     monkeypatch.setattr(BloomFile, "read_headers", then_cut)
-    monkeypatch.setattr(plan, "evaluate_local", lambda *_: {})  # each file is looked at by itself
+    monkeypatch.setattr(planner, "evaluate_local", lambda *_: {})  # each file is looked at by itself
     report = parquet_bloom.prune(path, "key = 123456789")
     assert report.selected[str(path)] == [0, 1, 2, 3]
     assert len(report.doubts) == 4

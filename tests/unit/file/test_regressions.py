@@ -11,7 +11,7 @@ from support.writers import surgery
 
 import parquet_bloom
 from parquet_bloom.errors import BrokenFilterError, NotParquetError, ParquetBloomError, StorageError
-from parquet_bloom.file.write import embed as module
+from parquet_bloom.file.write import embed as embed_module
 
 TABLE = pa.table({"id": pa.array(range(100), pa.int32()), "name": [f"n{i}" for i in range(100)]})
 
@@ -26,12 +26,12 @@ def test_one_reader_a_column(path, monkeypatch):
     """One a chunk took minutes for 2,000 row groups: each describes all of them."""
     created = []
 
-    class Counted(module.ColumnReader):
+    class Counted(embed_module.ColumnReader):
         def __init__(self, source, footer, leaf):
             created.append(leaf.name)
             super().__init__(source, footer, leaf)
 
-    monkeypatch.setattr(module, "ColumnReader", Counted)
+    monkeypatch.setattr(embed_module, "ColumnReader", Counted)
     assert parquet_bloom.embed(path, ["id", "name"]).num_filters == 20
     assert sorted(created) == ["id", "name"]
 

@@ -23,7 +23,7 @@ from support.oracle import oracle
 
 from parquet_bloom import SplitBlockBloomFilter, hash_values
 from parquet_bloom.errors import FilterTypeError, UnsupportedTypeError
-from parquet_bloom.hashing import arrow as arrays
+from parquet_bloom.hashing import arrow as hashing_arrow
 from parquet_bloom.hashing.coerce import coerce, stored_forms
 from parquet_bloom.hashing.column_type import ColumnType, from_arrow, from_parquet
 
@@ -232,7 +232,7 @@ def test_nulls_hold_anything():
     huge = pa.array([10**37, 5, -(10**37)], pa.decimal128(38, 0)).buffers()[1]
     decimals = pa.Array.from_buffers(pa.decimal128(3, 0), 3, [nulls, huge])
     assert hash_values(decimals).tolist() == [oracle.xxh64((5).to_bytes(2, "big"))]
-    as_int96 = arrays.to_storage(stamps, from_parquet("INT96"))
+    as_int96 = hashing_arrow.to_storage(stamps, from_parquet("INT96"))
     assert as_int96.to_pylist() == [None, oracle.plain_encode(5 * 10**9, "INT96"), None]
 
 
@@ -475,7 +475,7 @@ def test_arrays_and_literals_agree(target: ColumnType):
         if "diction" in name:
             continue
         try:
-            storage = arrays.to_storage(array, target)
+            storage = hashing_arrow.to_storage(array, target)
         except FilterTypeError as error:
             assert_one_line(error)
             continue
@@ -527,18 +527,18 @@ def test_probing_with_other_types_loses_nothing(target: ColumnType):
 def test_int96_beyond_its_days():
     far = pa.array([2**62], pa.timestamp("s"))
     with pytest.raises(FilterTypeError, match="INT96"):
-        arrays.to_storage(far, from_parquet("INT96"))
+        hashing_arrow.to_storage(far, from_parquet("INT96"))
     sliced = pa.array([2**62, 5, None], pa.timestamp("s")).slice(1)
-    storage = arrays.to_storage(sliced, from_parquet("INT96"))
+    storage = hashing_arrow.to_storage(sliced, from_parquet("INT96"))
     assert storage.to_pylist() == [oracle.plain_encode(5 * 10**9, "INT96"), None]
 
 
 def test_decimals_that_do_not_fit_their_bytes():
     narrow = from_parquet("FIXED_LEN_BYTE_ARRAY", 2, 5, None, 2, 9)  # room for five digits, though nine are announced
     fits = pa.array([Decimal("327.67"), Decimal("-327.68"), None], pa.decimal128(9, 2))
-    assert arrays.to_storage(fits, narrow).to_pylist() == [b"\x7f\xff", b"\x80\x00", None]
+    assert hashing_arrow.to_storage(fits, narrow).to_pylist() == [b"\x7f\xff", b"\x80\x00", None]
     with pytest.raises(FilterTypeError, match="2 bytes"):
-        arrays.to_storage(pa.array([Decimal("327.68")], pa.decimal128(9, 2)), narrow)
+        hashing_arrow.to_storage(pa.array([Decimal("327.68")], pa.decimal128(9, 2)), narrow)
 
 
 def test_leaf_values():
@@ -546,5 +546,5 @@ def test_leaf_values():
         [{"a": [1, 2]}, None, {"a": []}, {"a": None}, {"a": [None, 3]}],
         pa.struct([("a", pa.list_(pa.int32()))]),
     )
-    assert arrays.leaf_values(nested).to_pylist() == [1, 2, None, 3]
-    assert arrays.leaf_values(nested.slice(3)).to_pylist() == [None, 3]
+    assert hashing_arrow.leaf_values(nested).to_pylist() == [1, 2, None, 3]
+    assert hashing_arrow.leaf_values(nested.slice(3)).to_pylist() == [None, 3]

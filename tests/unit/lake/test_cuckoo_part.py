@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parquet_bloom.errors import BrokenIndexError, StorageError
-from parquet_bloom.lake.parts.cuckoo import reader as cuckoo
+from parquet_bloom.lake.parts.cuckoo import reader as cuckoo_reader
 from parquet_bloom.lake.parts.cuckoo.merge import merge
 from parquet_bloom.lake.parts.cuckoo.reader import CuckooReader
 from parquet_bloom.lake.parts.cuckoo.writer import CuckooWriter
@@ -138,8 +138,8 @@ def test_any_units(
 @pytest.mark.parametrize("long_row", [64, 1 << 20])
 def test_long_rows_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long_row: int) -> None:
     """As rows of megabytes are read: piece by piece, and by two threads."""
-    monkeypatch.setattr(cuckoo, "_CHUNK_BYTES", 64)
-    monkeypatch.setattr(cuckoo, "_LONG_ROW_BYTES", long_row)
+    monkeypatch.setattr(cuckoo_reader, "_CHUNK_BYTES", 64)
+    monkeypatch.setattr(cuckoo_reader, "_LONG_ROW_BYTES", long_row)
     for bits in BITS:
         units = random_units([100] * 77, bits)
         write(tmp_path / "part", units, 38, bits)
@@ -206,7 +206,7 @@ def test_damage_of_any_byte(tmp_path: Path, bits: int) -> None:
 @pytest.mark.parametrize("long_row", [False, True])
 def test_a_file_that_is_cut_while_it_is_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long_row: bool) -> None:
     if long_row:
-        monkeypatch.setattr(cuckoo, "_CHUNK_BYTES", 64)
+        monkeypatch.setattr(cuckoo_reader, "_CHUNK_BYTES", 64)
     units = random_units([100] * 60)
     write(tmp_path / "part", units, 38)
     reader = CuckooReader(str(tmp_path / "part"))

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from parquet_bloom.errors import BrokenIndexError
-from parquet_bloom.lake.files import table as file_table
-from parquet_bloom.lake.files import table_pages as file_pages
+from parquet_bloom.lake.files import table as table_module
+from parquet_bloom.lake.files import table_pages
 from parquet_bloom.lake.files.table import FileRecord, FileTable
 from parquet_bloom.lake.index import LakeIndex
 from parquet_bloom.storage import Folder, resolve_filesystem
@@ -21,8 +21,8 @@ COUNT = 1_000
 
 @pytest.fixture(autouse=True)
 def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_pages, "MANY_FILES", 50)
-    monkeypatch.setattr(file_pages, "PAGE_ROWS", 30)
+    monkeypatch.setattr(table_pages, "MANY_FILES", 50)
+    monkeypatch.setattr(table_pages, "PAGE_ROWS", 30)
 
 
 def record(number: int, units: int, part: int) -> FileRecord:
@@ -100,7 +100,7 @@ def test_damage_in_a_page_does_no_harm_to_others(s3: Any) -> None:
 
 
 def test_an_index_of_pages_is_an_index_like_any_other(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_table, "_FEW_PAGES", 3)
+    monkeypatch.setattr(table_module, "_FEW_PAGES", 3)
     options = {"storage_options": s3.storage_options}
     with LakeIndex.create(s3.url("index"), "id", **options) as index:
         for first in (0, 200):

@@ -14,7 +14,7 @@ from obstore.store import MemoryStore
 
 from parquet_bloom.errors import BrokenIndexError, ParquetBloomError, StorageError
 from parquet_bloom.lake.parts.part import Sections, SectionWriter
-from parquet_bloom.lake.parts.postings import writer as postings_write
+from parquet_bloom.lake.parts.postings import writer as postings_writer
 from parquet_bloom.lake.parts.postings.bitmaps import pack_units, unpack_units
 from parquet_bloom.lake.parts.postings.merge import merge
 from parquet_bloom.lake.parts.postings.reader import PostingsReader
@@ -256,7 +256,7 @@ def test_what_is_not_sorted_or_out_of_range_is_refused(tmp_path):
 
 
 def test_a_large_directory_is_read_where_it_is_needed(tmp_path, monkeypatch):
-    monkeypatch.setattr(postings_write, "_BLOCK_BITS", 0)
+    monkeypatch.setattr(postings_writer, "_BLOCK_BITS", 0)
     units = random_units(50, 400)
     written(tmp_path / "p", units)
     reader = PostingsReader(str(tmp_path / "p"), directory_bytes=0)
@@ -470,7 +470,7 @@ def test_lists_of_anything_behind_a_right_checksum_do_no_harm(body, num_units):
 
 
 def test_many_lists_wait_on_disk(tmp_path, monkeypatch):
-    monkeypatch.setattr(postings_write, "_LISTS_IN_MEMORY", 100)
+    monkeypatch.setattr(postings_writer, "_LISTS_IN_MEMORY", 100)
     units = random_units(200, 5, everywhere=[n << 50 for n in range(60)])
     written(tmp_path / "p", units)
     reader = PostingsReader(str(tmp_path / "p"))

@@ -272,16 +272,16 @@ def test_row_groups_of_another_file_are_not_skipped(
     where = f"id IN ({values[0]}, 5)"
     assert parquet_bloom.prune(path, where, index=index).selected == {path: [0]}
     tick()
-    from parquet_bloom.lake import select as choice
+    from parquet_bloom.lake import select
 
-    stamps_of = choice.read_version_tokens
+    stamps_of = select.read_version_tokens
 
     def then_replaced(*queried: Any) -> Any:
         result = stamps_of(*queried)
         write(Path(path), [*range(100, 140), 5])
         return result
 
-    monkeypatch.setattr(choice, "read_version_tokens", then_replaced)
+    monkeypatch.setattr(select, "read_version_tokens", then_replaced)
     report = parquet_bloom.prune(path, where, index=index, cache=None)
     assert 2 in report.selected[path]
 

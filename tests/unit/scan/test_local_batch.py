@@ -25,7 +25,7 @@ from parquet_bloom.errors import StorageError
 from parquet_bloom.file.cache import memory
 from parquet_bloom.scan.evaluate import local_batch, planner
 from parquet_bloom.storage import FileIdentity, LocalFileBatch, open_source
-from parquet_bloom.storage.local import batch_read as visits
+from parquet_bloom.storage.local import batch_read
 
 # ---------------------------------------------------------------------------------------------------------- a visit
 
@@ -130,7 +130,7 @@ def test_nothing_to_visit() -> None:
 def test_shapes_are_checked(first: list[int], offsets: list[int], paths: list[Any]) -> None:
     known_files = np.zeros((len(paths), 5), np.int64)
     with pytest.raises(ValueError):
-        visits.visit(paths, known_files, np.array(first, np.int64), np.array(offsets, np.int64), 32)
+        batch_read.visit(paths, known_files, np.array(first, np.int64), np.array(offsets, np.int64), 32)
 
 
 # -------------------------------------------------------------------------------------------------------- judgement

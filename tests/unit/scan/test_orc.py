@@ -27,9 +27,8 @@ from parquet_bloom.predicate.row_filter import row_mask
 from parquet_bloom.scan.evaluate.planner import plan_scan
 from parquet_bloom.scan.model.partitions import Partitions
 from parquet_bloom.scan.model.plan import ORC, PARQUET
-from parquet_bloom.scan.read import orc as orc_data
-from parquet_bloom.scan.read import orc_seek as orc_seeking
-from parquet_bloom.scan.read import orc_timestamps
+from parquet_bloom.scan.read import orc as orc_read
+from parquet_bloom.scan.read import orc_seek, orc_timestamps
 from parquet_bloom.scan.read.open import open_file
 from parquet_bloom.scan.read.reader import iter_selected, make_match_counter
 from parquet_bloom.storage import list_entries
@@ -52,7 +51,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def without_pyorc(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(orc_seeking, "_pyorc", lambda: None)
+    monkeypatch.setattr(orc_seek, "_pyorc", lambda: None)
 
 
 def read_plain(path: Path) -> pa.Table:
@@ -422,7 +421,7 @@ def test_timestamps_beyond_nanoseconds_are_an_error_not_another_time(far):
 
 
 def test_also_where_pyarrow_wraps_them(far, monkeypatch):
-    monkeypatch.setattr(orc_data, "wraps_timestamps", lambda: True)
+    monkeypatch.setattr(orc_read, "wraps_timestamps", lambda: True)
     with pytest.raises(errors.UnreadableColumnError, match="nanoseconds of 64 bits cannot count") as caught:
         parquet_bloom.read_table(far, "n = 1")
     assert "'at'" in str(caught.value)
@@ -449,7 +448,7 @@ def test_row_groups_by_pyorc_are_those_of_pyarrow(wide, positions):
         assert file.format == ORC
         expected_result = po.ORCFile(wide).read()
         ranges = [(location * STRIDE, STRIDE) for location in positions]
-        result = orc_seeking.read(file.file, 0, ranges, file.schema, file.schema)
+        result = orc_seek.read(file.file, 0, ranges, file.schema, file.schema)
         assert result is not None
         assert result.equals(pa.concat_tables([expected_result.slice(*one) for one in ranges]))
         result.validate(full=True)
@@ -459,7 +458,7 @@ def test_seeking_is_used_where_it_pays(wide, monkeypatch):
     def never(*_: object) -> Any:
         raise AssertionError("a whole stripe was read")
 
-    monkeypatch.setattr(orc_data.OrcData, "stripe", never)
+    monkeypatch.setattr(orc_read.OrcData, "stripe", never)
     result = parquet_bloom.read_table(wide, "row = 777")
     assert result["row"].to_pylist() == [777]
 

@@ -19,7 +19,7 @@ from support.writers import surgery
 
 import parquet_bloom
 from parquet_bloom import MetadataCache, errors
-from parquet_bloom.file import probe as probing
+from parquet_bloom.file import probe as probe_module
 from parquet_bloom.file.cache import memory
 from parquet_bloom.file.probe import probe_hashes
 from parquet_bloom.file.reader import BloomFile
@@ -193,7 +193,7 @@ def one_by_one(decider: PruningPredicate, file: BloomFile, row_group: int) -> Ve
 def test_asked_together_or_one_by_one_filters_say_the_same(
     big: Path, tmp_path: Path, where: str, batch_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probing, "BATCH_BYTES", batch_bytes)
+    monkeypatch.setattr(probe_module, "BATCH_BYTES", batch_bytes)
     broken = tmp_path / "broken.parquet"
     shutil.copy(big, broken)
     with parquet_bloom.open(big) as file:

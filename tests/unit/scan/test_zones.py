@@ -25,7 +25,7 @@ import parquet_bloom
 from parquet_bloom import zones
 from parquet_bloom.errors import BrokenZonesError, ParquetBloomError, StorageError
 from parquet_bloom.file.identity import NO_TOKEN, compare_contents
-from parquet_bloom.file.pages import reader as pages
+from parquet_bloom.file.pages import reader as page_reader
 from parquet_bloom.predicate import parse
 from parquet_bloom.scan.evaluate import zones as evaluate_zones
 from parquet_bloom.scan.evaluate.planner import plan_scan
@@ -255,7 +255,7 @@ def test_polars(file: Path) -> None:
     pl = pytest.importorskip("polars")
     given = build(file)
     read: list[int] = []
-    original = pages.take_rows
+    original = page_reader.take_rows
 
     def noted(data: Any, rows: Any) -> Any:
         read.append(len(rows))
@@ -299,14 +299,14 @@ def test_only_pages_that_cover_the_zone_are_read(tmp_path: Path, by_path: bool) 
     built = build(path, "key", per_zone)
     given = built if by_path else zones.open(built)
     fetched: list[dict[str, list[int]]] = []
-    original = pages.RowGroupPages._fetch
+    original = page_reader.RowGroupPages._fetch
 
     def noted(self: Any, plans: Any) -> Any:
         fetched.append({plan.leaf.name: plan.pages for plan in plans})
         return original(self, plans)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pages.RowGroupPages, "_fetch", noted)
+        patch.setattr(page_reader.RowGroupPages, "_fetch", noted)
         patch.setattr(pq.ParquetFile, "read_row_group", lambda *_, **__: pytest.fail("read whole"))
         for row in (5, 30_000, 59_999):
             fetched.clear()

@@ -21,8 +21,8 @@ from obstore.store import LocalStore, MemoryStore
 from parquet_bloom.errors import ConcurrentChangeError, IndexInUseError, ParquetBloomError, StorageError
 from parquet_bloom.storage import Folder
 from parquet_bloom.storage.folder import lock as folder_lock
-from parquet_bloom.storage.local import rename as atomic
-from parquet_bloom.storage.local import rewrite as local
+from parquet_bloom.storage.local import rename
+from parquet_bloom.storage.local import rewrite as local_rewrite
 from parquet_bloom.storage.objects import put_if_absent
 from parquet_bloom.storage.objects import rewrite as object_rewrite
 from parquet_bloom.storage.objects.location import ObjectStores
@@ -397,9 +397,9 @@ def test_what_else_may_have_the_name(tmp_path: Path, there: str) -> None:
 @pytest.mark.parametrize("way", ["renameat2", "link", "unknown flag"])
 def test_a_name_that_is_taken_meanwhile(tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if way == "link":
-        monkeypatch.setattr(atomic, "_renameat2", lambda: None)
+        monkeypatch.setattr(rename, "_renameat2", lambda: None)
     elif way == "unknown flag":
-        monkeypatch.setattr(atomic, "_NOREPLACE", 1 << 30)
+        monkeypatch.setattr(rename, "_NOREPLACE", 1 << 30)
     folder = Folder(tmp_path)
     with folder.create("a", new=True) as file:
         file.write(b"mine")
@@ -419,7 +419,7 @@ def test_a_link_that_was_made_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         os.link(old, new)
         os.link(old, new)
 
-    monkeypatch.setattr(atomic, "rename_new", twice)
+    monkeypatch.setattr(rename, "rename_new", twice)
     write(Folder(tmp_path), "a", b"mine", new=True)
     assert (tmp_path / "a").read_bytes() == b"mine"
     assert os.listdir(tmp_path) == ["a"]
@@ -429,7 +429,7 @@ def test_a_folder_that_cannot_be_flushed(tmp_path: Path, monkeypatch: pytest.Mon
     def fail(folder: str) -> None:
         raise OSError(errno.EIO, "no")
 
-    monkeypatch.setattr(local, "flush", fail)
+    monkeypatch.setattr(local_rewrite, "flush", fail)
     with pytest.raises(StorageError, match="it was written, but its folder cannot be flushed"):
         write(Folder(tmp_path), "a", b"mine", new=True)
     assert os.listdir(tmp_path) == ["a"]

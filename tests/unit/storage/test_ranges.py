@@ -20,9 +20,9 @@ from support.servers.counted import CountedFileSystem
 
 from parquet_bloom.errors import ConcurrentChangeError, StorageError, TruncatedFileError
 from parquet_bloom.storage import Source, open_source
-from parquet_bloom.storage import coalesce as ranges
+from parquet_bloom.storage import coalesce as coalesce_module
 from parquet_bloom.storage.coalesce import GAP_BYTES, PARALLEL_REQUESTS, SPAN_BYTES, coalesce
-from parquet_bloom.storage.local import scatter as scattered
+from parquet_bloom.storage.local import scatter
 
 DATA = np.random.default_rng(5).bytes(3_000_000)
 
@@ -214,7 +214,7 @@ def test_what_was_joined_is_taken_apart(pairs) -> None:
     filesystem = CountedFileSystem({"a": data})
     with pytest.MonkeyPatch.context() as patch, open_source("a", filesystem) as source:
         joined = coalesce
-        patch.setattr(ranges, "coalesce", lambda offsets, lengths: joined(offsets, lengths, 40, 700))
+        patch.setattr(coalesce_module, "coalesce", lambda offsets, lengths: joined(offsets, lengths, 40, 700))
         assert source.read_ranges(pairs) == expected(pairs, data)
         assert source.requests == len(filesystem.asked) == len(spans_of(pairs, gap=40, limit=700))
 
@@ -321,21 +321,21 @@ def test_ranges_must_fill_the_array(tmp_path: Path) -> None:
         for numbers, room in ((lengths, 7), (lengths, 9), (negative, 8), (one, 4), (huge, 8)):
             out = np.zeros(room, np.uint8)
             with pytest.raises(ValueError, match=r"fill|one length"):
-                scattered.read_scattered(descriptor, offsets, numbers, out)
+                scatter.read_scattered(descriptor, offsets, numbers, out)
             with pytest.raises(ValueError, match=r"fill|one length"):
-                scattered.copy_scattered(data, offsets, numbers, out)
+                scatter.copy_scattered(data, offsets, numbers, out)
         with pytest.raises(ValueError, match="one length"):
-            scattered.will_need(descriptor, offsets, one)
+            scatter.will_need(descriptor, offsets, one)
         for position in (-1, len(DATA) - 3, 1 << 62):
             with pytest.raises(ValueError, match="range 1 does not lie inside"):
-                scattered.copy_scattered(data, np.array([0, position]), lengths, np.zeros(8, np.uint8))
+                scatter.copy_scattered(data, np.array([0, position]), lengths, np.zeros(8, np.uint8))
         with pytest.raises(ValueError, match="range 0 does not lie inside"):
-            scattered.count_resident(data, np.array([len(DATA)]))
+            scatter.count_resident(data, np.array([len(DATA)]))
         out = np.zeros(8, np.uint8)
-        assert scattered.read_scattered(descriptor, offsets, lengths, out) == 2
+        assert scatter.read_scattered(descriptor, offsets, lengths, out) == 2
         assert out.tobytes() == DATA[0:4] + DATA[8:12]
-        assert scattered.count_resident(data, offsets) == 2
-        scattered.will_need(descriptor, offsets, lengths)
+        assert scatter.count_resident(data, offsets) == 2
+        scatter.will_need(descriptor, offsets, lengths)
 
 
 def test_what_the_system_cannot_give_from_memory_is_read(tmp_path: Path) -> None:

@@ -30,9 +30,8 @@ from parquet_bloom.storage import (
     rewrite,
     same_place,
 )
-from parquet_bloom.storage.local import copy as copying
-from parquet_bloom.storage.local import lease as leases
-from parquet_bloom.storage.local import rename as atomic
+from parquet_bloom.storage.local import copy as copy_module
+from parquet_bloom.storage.local import lease, rename
 
 OLD = bytes(np.random.default_rng(1).integers(0, 256, 50_000, dtype=np.uint8))
 PREFIX = 30_001
@@ -45,7 +44,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can do this")
 @pytest.fixture(autouse=True)
 def no_leases(monkeypatch: pytest.MonkeyPatch) -> None:
     """Disturbances come from this process, which would wait for a lease of its own; `tests/crash` has other writers."""
-    monkeypatch.setattr(leases, "fcntl", None)
+    monkeypatch.setattr(lease, "fcntl", None)
 
 
 @pytest.fixture
@@ -209,7 +208,7 @@ def failing(number: int, after: int = 0) -> Callable[..., Any]:
 @pytest.mark.parametrize("after", [0, 777 * 5])
 def test_without_copy_file_range(path: Path, monkeypatch: pytest.MonkeyPatch, number: int, after: int) -> None:
     monkeypatch.setattr(os, "copy_file_range", failing(number, after))
-    monkeypatch.setattr(copying, "PIECE", 1000)
+    monkeypatch.setattr(copy_module, "PIECE", 1000)
     run(path)
     assert path.read_bytes() == NEW
 
@@ -255,7 +254,7 @@ def test_a_real_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if subprocess.run(["mount", "-o", "loop", str(image), str(mounted)], capture_output=True).returncode:
         pytest.skip("loop devices cannot be mounted here")
     try:
-        monkeypatch.setattr(copying, "_copy_range", lambda *args: pytest.fail("it was not cloned"))
+        monkeypatch.setattr(copy_module, "_copy_range", lambda *args: pytest.fail("it was not cloned"))
         path = mounted / "a.parquet"
         path.write_bytes(OLD)
         run(path)
@@ -551,17 +550,17 @@ def test_a_change_meanwhile(path: Path, disturb: Callable[[Path], None]) -> None
 
 
 def test_a_replacement_just_before_the_exchange(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    genuine = atomic.exchange
+    genuine = rename.exchange
 
     def late(one: str, other: str) -> None:
-        monkeypatch.setattr(atomic, "exchange", genuine)
+        monkeypatch.setattr(rename, "exchange", genuine)
         disturb_replace(path)
         inodes.append(path.stat().st_ino)
         genuine(one, other)
 
     inodes: list[int] = []
     crc_of(path).write_bytes(checksums(OLD))
-    monkeypatch.setattr(atomic, "exchange", late)
+    monkeypatch.setattr(rename, "exchange", late)
     with pytest.raises(ConcurrentChangeError, match="another writer replaced it meanwhile"):
         run(path)
     assert [path.stat().st_ino] == inodes
@@ -571,7 +570,7 @@ def test_a_replacement_just_before_the_exchange(path: Path, monkeypatch: pytest.
 
 def test_one_replacement_after_another(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A third file comes just as the second is put back: the newest one wins."""
-    genuine = atomic.exchange
+    genuine = rename.exchange
     calls = []
 
     def exchange(one: str, other: str) -> None:
@@ -581,7 +580,7 @@ def test_one_replacement_after_another(path: Path, monkeypatch: pytest.MonkeyPat
             os.replace(path.with_name("other"), path)
         genuine(one, other)
 
-    monkeypatch.setattr(atomic, "exchange", exchange)
+    monkeypatch.setattr(rename, "exchange", exchange)
     with pytest.raises(ConcurrentChangeError):
         run(path)
     assert path.read_bytes() == b"writer 2"
@@ -590,17 +589,17 @@ def test_one_replacement_after_another(path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_other_file_is_never_thrown_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    genuine = atomic.exchange
+    genuine = rename.exchange
 
     def once(one: str, other: str) -> None:
-        monkeypatch.setattr(atomic, "exchange", broken)
+        monkeypatch.setattr(rename, "exchange", broken)
         disturb_replace(path)
         genuine(one, other)
 
     def broken(one: str, other: str) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(atomic, "exchange", once)
+    monkeypatch.setattr(rename, "exchange", once)
     where = r"cannot be restored, see .*\.parquet_bloom\.old: Input/output error"
     with pytest.raises(StorageError, match=where):
         run(path)
@@ -613,7 +612,7 @@ def test_where_names_cannot_be_exchanged(path: Path, monkeypatch: pytest.MonkeyP
     def unsupported(*args: Any) -> None:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(atomic, "_rename", unsupported)
+    monkeypatch.setattr(rename, "_rename", unsupported)
     crc_of(path).write_bytes(checksums(OLD))
     run(path)
     assert path.read_bytes() == NEW
@@ -622,24 +621,24 @@ def test_where_names_cannot_be_exchanged(path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_no_renameat2(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(atomic, "_renameat2", lambda: None)
+    monkeypatch.setattr(rename, "_renameat2", lambda: None)
     run(path)
     assert path.read_bytes() == NEW
     with pytest.raises(OSError, match="not implemented"):
-        atomic.exchange("a", "b")
+        rename.exchange("a", "b")
 
 
 @pytest.mark.parametrize("supported", [True, False])
 def test_rename_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, supported: bool) -> None:
     if not supported:
-        monkeypatch.setattr(atomic, "_renameat2", lambda: None)
+        monkeypatch.setattr(rename, "_renameat2", lambda: None)
     one, other = tmp_path / "1", tmp_path / "2"
     one.write_bytes(b"1")
-    atomic.rename_new(str(one), str(other))
+    rename.rename_new(str(one), str(other))
     assert names(tmp_path) == ["2"]
     one.write_bytes(b"another")
     with pytest.raises(FileExistsError):
-        atomic.rename_new(str(one), str(other))
+        rename.rename_new(str(one), str(other))
     assert (one.read_bytes(), other.read_bytes()) == (b"another", b"1")
 
 
@@ -758,7 +757,7 @@ def test_no_stale_checksums_of_a_new_file_that_is_changed_at_once(
 ) -> None:
     """Another writer changes the new file before its checksums are there, and does not know of such."""
     crc_of(path).write_bytes(checksums(OLD))
-    genuine = atomic.rename_new
+    genuine = rename.rename_new
 
     def rename_new(old: str, new: str) -> None:
         genuine(old, new)
@@ -768,7 +767,7 @@ def test_no_stale_checksums_of_a_new_file_that_is_changed_at_once(
             file.write(b"other")
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
-    monkeypatch.setattr(atomic, "rename_new", rename_new)
+    monkeypatch.setattr(rename, "rename_new", rename_new)
     run(path)
     assert b"other" in path.read_bytes()
     assert names(path.parent) == [path.name]
@@ -784,7 +783,7 @@ def test_no_stale_checksums_of_an_old_file_that_was_changed(path: Path, monkeypa
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(atomic, "exchange", exchange)
+    monkeypatch.setattr(rename, "exchange", exchange)
     with pytest.raises(ConcurrentChangeError):
         run(path)
     assert path.read_bytes() == bytes(len(OLD))
@@ -795,7 +794,7 @@ def test_no_stale_checksums_of_an_old_file_that_is_changed_while_they_are_put_ba
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crc_of(path).write_bytes(checksums(OLD))
-    genuine = atomic.rename_new
+    genuine = rename.rename_new
 
     def exchange(one: str, other: str) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -804,8 +803,8 @@ def test_no_stale_checksums_of_an_old_file_that_is_changed_while_they_are_put_ba
         genuine(old, new)
         path.write_bytes(bytes(len(OLD)))
 
-    monkeypatch.setattr(atomic, "exchange", exchange)
-    monkeypatch.setattr(atomic, "rename_new", rename_new)
+    monkeypatch.setattr(rename, "exchange", exchange)
+    monkeypatch.setattr(rename, "rename_new", rename_new)
     with pytest.raises(StorageError):
         run(path)
     assert names(path.parent) == [path.name]
@@ -882,7 +881,7 @@ def remote_names(filesystem: Any) -> list[str]:
 
 
 def write_remote(source_fs: Any, target: str, target_fs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copying, "PIECE", 10_000)
+    monkeypatch.setattr(copy_module, "PIECE", 10_000)
     with open_source("a", source_fs) as source, rewrite(source, target, target_fs) as new:
         new.copy_prefix(PREFIX)
         new.write(np.frombuffer(TAIL, np.uint8))

@@ -31,7 +31,7 @@ from parquet_bloom.errors import (
     UnreadableColumnError,
     UnsupportedTypeError,
 )
-from parquet_bloom.file import identity as stamps
+from parquet_bloom.file import identity
 from parquet_bloom.storage.local.rewrite import LocalRewrite
 from parquet_bloom.zones import collect, freshness, write
 from parquet_bloom.zones.schema import SCHEMA
@@ -311,7 +311,7 @@ def test_a_file_that_changes_meanwhile_is_left_out(tmp_path, monkeypatch):
 
 def test_states_of_files(tmp_path, monkeypatch):
     folder = lake(tmp_path, files=6)
-    monkeypatch.setattr(stamps, "SETTLED_NS", -1)
+    monkeypatch.setattr(identity, "SETTLED_NS", -1)
     zones.build(folder, "id", tmp_path / "z.arrow")
     read = []
     genuine = freshness.compare_contents
@@ -403,10 +403,10 @@ def test_threads_share_an_index(tmp_path):
 
 def test_building_waits_for_files_that_were_written_just_now(tmp_path, monkeypatch):
     folder = lake(tmp_path, files=1)
-    monkeypatch.setattr(stamps, "WAIT_SECONDS", 5.0)
-    monkeypatch.setattr(stamps, "SETTLED_NS", 100_000_000)
+    monkeypatch.setattr(identity, "WAIT_SECONDS", 5.0)
+    monkeypatch.setattr(identity, "SETTLED_NS", 100_000_000)
     os.utime(folder / "0.parquet")
     zones.build(folder, "id", tmp_path / "z.arrow")
     with zones.open(tmp_path / "z.arrow") as index:
-        assert index.files[0].stamp != stamps.NO_TOKEN
+        assert index.files[0].stamp != identity.NO_TOKEN
     assert time.time() > os.stat(folder / "0.parquet").st_ctime

@@ -20,7 +20,7 @@ from support.writers.zone_tables import INTS, answered, table_of
 from parquet_bloom import zones
 from parquet_bloom.errors import BrokenZonesError, ParquetBloomError, UnsupportedTypeError
 from parquet_bloom.hashing.coerce import coerce
-from parquet_bloom.zones import hashes as native
+from parquet_bloom.zones import hashes as zone_hashes
 from parquet_bloom.zones.schema import SCHEMA
 
 D = decimal.Decimal
@@ -121,7 +121,7 @@ for _unit, _scale in (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)):
 def test_filters_hold_native_bytes_and_literals_find_them(name):
     arrow_type, values, encode = NATIVE[name]
     array = pa.array([None, *values, None][: len(values) + 2], arrow_type).slice(1)
-    column_type = native.find_column_type(arrow_type)
+    column_type = zone_hashes.find_column_type(arrow_type)
     expected = oracle.OracleFilter.of(64, map(encode, values))
     assert zones.lance_filter(array, 60, 0.1) == expected.to_bytes()
     for value in values:
@@ -167,7 +167,7 @@ def test_decimals_are_hashed_alike_however_they_are_stored(unscaled):
         for n in (4, 9, 16, 20)
     }
     for column_type, array in stored.items():
-        assert hash_keys(native.stored_keys(array, column_type)).tolist() == expected
+        assert hash_keys(zone_hashes.stored_keys(array, column_type)).tolist() == expected
         hashes, _ = zones.keying(sorted(set(unscaled)), column_type)
         assert {*hashes.tolist()} == {*expected}
 
@@ -179,12 +179,15 @@ def test_a_decimal_that_16_bytes_do_not_hold():
     column_type = from_parquet("FIXED_LEN_BYTE_ARRAY", 20, logical={5: {1: 0, 2: 38}})
     value = 1 << 140
     stored = pa.array([value.to_bytes(20, "big", signed=True)], pa.binary(20))
-    assert hash_keys(native.stored_keys(stored, column_type)).tolist() == zones.keying([value], column_type)[0].tolist()
+    assert (
+        hash_keys(zone_hashes.stored_keys(stored, column_type)).tolist()
+        == zones.keying([value], column_type)[0].tolist()
+    )
 
 
 def test_both_zeros_are_asked_for():
     for arrow_type in (pa.float16(), pa.float32(), pa.float64()):
-        hashes, first = zones.keying([-1.0, 0.0, 2.0], native.find_column_type(arrow_type))
+        hashes, first = zones.keying([-1.0, 0.0, 2.0], zone_hashes.find_column_type(arrow_type))
         assert first.tolist() == [0, 1, 3, 4]
         assert len({*hashes.tolist()}) == 4
 

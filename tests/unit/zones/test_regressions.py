@@ -16,7 +16,7 @@ from support.writers import surgery
 import parquet_bloom
 from parquet_bloom import zones
 from parquet_bloom.errors import BrokenZonesError, MalformedFooterError, StorageError
-from parquet_bloom.storage import spill as scratch
+from parquet_bloom.storage import spill
 
 ROWS = 400
 
@@ -146,7 +146,7 @@ def test_no_room_to_put_filters_aside_is_the_end_of_all(file: Path, tmp_path: Pa
     target = tmp_path / "ids.zones.arrow"
     zones.build([file, tmp_path / "b.parquet"], "id", target)
     before = target.read_bytes()
-    genuine, calls = scratch.SpillFile.put, []
+    genuine, calls = spill.SpillFile.put, []
 
     def put(self, arrays):
         calls.append(arrays)
@@ -154,7 +154,7 @@ def test_no_room_to_put_filters_aside_is_the_end_of_all(file: Path, tmp_path: Pa
             raise StorageError("cannot write temporary files there", path="scratch", errno=errno.ENOSPC)
         return genuine(self, arrays)
 
-    monkeypatch.setattr(scratch.SpillFile, "put", put)
+    monkeypatch.setattr(spill.SpillFile, "put", put)
     with pytest.raises(StorageError, match="cannot write temporary files there"):
         zones.build([file, tmp_path / "b.parquet"], "id", target)
     assert target.read_bytes() == before
