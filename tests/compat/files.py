@@ -51,7 +51,7 @@ class Written:
     name: str
     part: Part
     plain: Path
-    asked: list[Question]
+    questions: list[Question]
     variants: list[Variant]
 
 

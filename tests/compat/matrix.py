@@ -44,7 +44,7 @@ class Cell:
     probed: dict[str, bool] = field(default_factory=dict)
 
     @property
-    def place(self) -> tuple[Any, ...]:
+    def key(self) -> tuple[Any, ...]:
         return self.writer, self.reader, self.filters, self.length, self.power
 
 
@@ -80,7 +80,7 @@ class Matrix:
     def from_json(cls, document: dict[str, Any]) -> Matrix:
         cells = [Cell(**cell | {"losing": Counter(cell["losing"])}) for cell in document.pop("cells")]
         sets = {name: set(map(tuple, document.pop(name))) for name in ("tried", "read", "done")}
-        return cls({cell.place: cell for cell in cells}, **document, **sets)
+        return cls({cell.key: cell for cell in cells}, **document, **sets)
 
     def merge(self, other: Matrix) -> None:
         """Take in the cells of another."""
@@ -109,7 +109,9 @@ class Matrix:
 
     def add(self, title: str, written: Written, reader: Any) -> None:
         """Ask a reader for every value of a writer's file; `title` is the writer's release."""
-        questions = [item for item in written.asked if item.title != "list element" or reader.engine == "parquet_bloom"]
+        questions = [
+            item for item in written.questions if item.title != "list element" or reader.engine == "parquet_bloom"
+        ]
         before = dict(
             zip(questions, reader.count(written.plain, [(written.plain, item) for item in questions]), strict=True)
         )

@@ -76,9 +76,9 @@ def totals(*matrices: Matrix) -> str:
     theirs = sum(lost_to_everybody(cell) for cell in written)
     beside = f" (and {theirs} by releases that lose them to everybody's filters: see below)" if theirs else ""
     return (
-        f"{len(cells):,} cells, {_asked(cells)} values asked for. Files with our filters {AS_WRITTEN}: "
-        f"{_asked(written)} values, **{_lost(written) - theirs} rows lost**{beside}. "
-        f"Read by us, whoever made the filters: {_asked(by_us)} values, **{_lost(by_us)} rows lost**; "
+        f"{len(cells):,} cells, {_count_asked(cells)} values asked for. Files with our filters {AS_WRITTEN}: "
+        f"{_count_asked(written)} values, **{_lost(written) - theirs} rows lost**{beside}. "
+        f"Read by us, whoever made the filters: {_count_asked(by_us)} values, **{_lost(by_us)} rows lost**; "
         f"{checked:,} files opened and verified"
     )
 
@@ -121,7 +121,7 @@ def figures(cell: Cell) -> str:
     return text
 
 
-def _asked(cells: Iterable[Cell]) -> str:
+def _count_asked(cells: Iterable[Cell]) -> str:
     return f"{sum(cell.asked for cell in cells):,}"
 
 

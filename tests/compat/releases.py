@@ -14,7 +14,7 @@ class Release:
 
     engine: str
     version: str
-    asked: tuple[str, ...]
+    requirements: tuple[str, ...]
 
     def __str__(self) -> str:
         return f"{self.engine} {self.version}"
@@ -45,14 +45,14 @@ class NotInstalled(Exception):
 
 def python(cache: Path, release: Release) -> str:
     """The Python of a release's environment below `cache`; raises NotInstalled."""
-    folder = cache / f"{release.asked[0].replace('==', '-')}"
+    folder = cache / f"{release.requirements[0].replace('==', '-')}"
     program = folder / "bin" / "python"
     done = folder / "installed"
     if done.exists():
         return str(program)
     cache.mkdir(parents=True, exist_ok=True)
     _run([sys.executable, "-m", "venv", str(folder)], release)
-    _run([str(program), "-m", "pip", "install", "-q", "--disable-pip-version-check", *release.asked], release)
+    _run([str(program), "-m", "pip", "install", "-q", "--disable-pip-version-check", *release.requirements], release)
     done.touch()
     return str(program)
 

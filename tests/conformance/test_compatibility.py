@@ -110,9 +110,9 @@ def test_an_engine_answers_from_a_process_of_its_own(tmp_path):
         assert worker.title == f"DuckDB {duckdb.__version__}"
         (part,) = columns.parts("duckdb", DISTINCT, ["i64"]).values()
         written = files.written("duckdb", worker, tmp_path / "files", "common", part, quick=True)
-        values = {question.value for question in written.asked}
+        values = {question.value for question in written.questions}
         assert values == {value for value in part.column("i64") if value is not None}
-        assert all(worker.count(written.plain, [(written.plain, question) for question in written.asked]))
+        assert all(worker.count(written.plain, [(written.plain, question) for question in written.questions]))
     answers = (tmp_path / "engine" / "engine.log").read_text()
     assert "Error" not in answers
 

@@ -102,7 +102,7 @@ class Commands:
         arguments: Sequence[str],
         under: Sequence[Path],
         rules: Sequence[Rule] = (),
-        asked: Callable[[], None] | None = None,
+        on_asked: Callable[[], None] | None = None,
     ) -> Outcome:
         """Run a command while calls below folders are counted, and rules hold; temporary files go to the last one."""
         job = {"arguments": arguments, "under": ":".join(map(str, under)), "rules": rules, "log": str(self._log)}
@@ -110,8 +110,8 @@ class Commands:
         self._say(json.dumps(job))
         answer = self._heard()
         while "asked" in answer:
-            assert asked is not None
-            asked()
+            assert on_asked is not None
+            on_asked()
             self._say("go on")
             answer = self._heard()
         lines = self._log.read_text(errors="surrogateescape").splitlines()

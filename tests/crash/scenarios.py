@@ -80,7 +80,7 @@ class Scenario:
                 results[str(path.relative_to(folder))] = path.read_bytes()
         return results
 
-    def whole(self, folder: Path, before: State, after: State) -> bool:
+    def is_intact(self, folder: Path, before: State, after: State) -> bool:
         """Assert that each file is its old or its new self; returns whether all are new."""
         assert isinstance(before, dict)
         assert isinstance(after, dict)
@@ -172,7 +172,7 @@ class IndexScenario(FromLakeScenario):
             manifest = index.state.manifest
             return matches, manifest.num_files, len(manifest.segments), manifest.columns, dict(manifest.lake)
 
-    def whole(self, folder: Path, before: State, after: State) -> bool:
+    def is_intact(self, folder: Path, before: State, after: State) -> bool:
         result = self.state(folder)
         assert result in (before, after)
         return result == after
@@ -288,7 +288,7 @@ class Stage:
         if not complete:
             done = self.run(folder)
             assert done.code in (0, 1), done.err
-            assert self.scenario.whole(folder, self.after, self.after)
+            assert self.scenario.is_intact(folder, self.after, self.after)
         self.scenario.swept(folder)
 
 

@@ -55,7 +55,7 @@ def failing(staged, kind, numbers):
         outcome = staged.run(folder, Rule(number, EVER if for_good else number, calls, BEFORE, number_of_error))
         about = f"{kind}, call {number}: {call}: {outcome.code} {outcome.err}"
         assert not outcome.killed, about
-        intact = staged.scenario.whole(folder, staged.before, staged.after)
+        intact = staged.scenario.is_intact(folder, staged.before, staged.after)
         done += 1
         if outcome.code in (0, 1):
             assert intact, about
@@ -101,7 +101,7 @@ def test_writes_that_take_half_and_calls_that_are_interrupted(name, stage):
         folder = staged.fresh()
         outcome = staged.run(folder, *rules)
         assert outcome.code in (0, 1), outcome.err
-        assert staged.scenario.whole(folder, staged.after, staged.after)
+        assert staged.scenario.is_intact(folder, staged.after, staged.after)
         staged.scenario.swept(folder)
         staged.discard(folder)
 
@@ -114,7 +114,7 @@ def test_a_call_that_was_done_and_says_that_it_failed(name, stage):
         if call.name in ("rename", "exchange", "rename_new", "unlink", "fsync"):
             folder = staged.fresh()
             outcome = staged.run(folder, Rule(call.number, call.number, "", AFTER, errno.EIO))
-            intact = staged.scenario.whole(folder, staged.before, staged.after)
+            intact = staged.scenario.is_intact(folder, staged.before, staged.after)
             assert intact or outcome.code == 2, (call, outcome)
             staged.again(folder, intact)
             staged.discard(folder)

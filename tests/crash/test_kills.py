@@ -16,7 +16,7 @@ def killed(stage, some):
         folder = stage.fresh()
         outcome = stage.run(folder, Rule(number, number, "", when, KILL))
         assert outcome.killed, (number, when, outcome)
-        intact = stage.scenario.whole(folder, stage.before, stage.after)
+        intact = stage.scenario.is_intact(folder, stage.before, stage.after)
         stage.again(folder, intact)
         done += intact
         stage.discard(folder)

@@ -36,12 +36,12 @@ class Writer:
     def __init__(self, way: str, folder: Path) -> None:
         self._way = way
         self.path = folder / NAME
-        self._held = open(self.path, "r+b", 0) if way == "held" else None  # noqa: SIM115 - it is to stay open
+        self._handle = open(self.path, "r+b", 0) if way == "held" else None  # noqa: SIM115 - it is to stay open
         self.expected: bytes | None = self.path.read_bytes()  # a command that is refused may not come to the call
 
     def act(self) -> None:
         path, crc = self.path, self.path.with_name(f".{self.path.name}.crc")
-        was = path.read_bytes() if self._held is None else os.pread(self._held.fileno(), 1 << 20, 0)
+        was = path.read_bytes() if self._handle is None else os.pread(self._handle.fileno(), 1 << 20, 0)
         if self._way == "replaces":
             pq.write_table(table(9), path.with_name(".new"))
             self.expected = path.with_name(".new").read_bytes()
@@ -60,7 +60,7 @@ class Writer:
             status = path.stat()
             self.expected = was[:9] + bytes(byte ^ 1 for byte in was[9:])
             with open(
-                path if self._held is None else self._held.fileno(), "r+b", 0, closefd=self._held is None
+                path if self._handle is None else self._handle.fileno(), "r+b", 0, closefd=self._handle is None
             ) as file:
                 file.seek(0)
                 file.write(self.expected)
@@ -68,8 +68,8 @@ class Writer:
         crc.unlink(missing_ok=True)
 
     def close(self) -> None:
-        if self._held is not None:
-            self._held.close()
+        if self._handle is not None:
+            self._handle.close()
 
 
 def strays(folder: Path) -> list[Path]:
@@ -82,7 +82,7 @@ def disturbed(staged, way, moments):
     for number, when in moments:
         folder = staged.fresh()
         writer = Writer(way, folder)
-        outcome = staged.run(folder, Rule(number, number, "", when, ASK), asked=writer.act)
+        outcome = staged.run(folder, Rule(number, number, "", when, ASK), on_asked=writer.act)
         data = writer.path.read_bytes() if writer.path.exists() else None
         about = f"{way} at {staged.undisturbed.calls[number - 1].name}, {number}: {outcome.code} {outcome.err}"
         writer.close()
@@ -152,7 +152,7 @@ def test_what_a_killed_process_displaced_is_kept(stage, capsys):
     at, _ = moments_of(staged, "exchange")
     folder = staged.fresh()
     writer = Writer("replaces", folder)
-    outcome = staged.run(folder, Rule(at, at, "", BEFORE, ASK), Rule(at, at, "", AFTER, KILL), asked=writer.act)
+    outcome = staged.run(folder, Rule(at, at, "", BEFORE, ASK), Rule(at, at, "", AFTER, KILL), on_asked=writer.act)
     assert outcome.killed
     assert writer.path.read_bytes() == staged.after[NAME]
     (stray,) = [path for path in strays(folder) if ".crc." not in path.name]

@@ -142,7 +142,7 @@ def keep(options: argparse.Namespace, target: harness.Target, folder: Path) -> N
         done = libfuzzer(options, "-set_cover_merge=1", least, str(folder), str(target.folder))
         if done.returncode:
             sys.exit(done.stdout[-3000:])
-        remaining = options.keep - sum(path.stat().st_size for path in target.kept())
+        remaining = options.keep - sum(path.stat().st_size for path in target.list_inputs())
         for path in sorted(Path(least).iterdir(), key=lambda path: path.stat().st_size):
             remaining -= path.stat().st_size
             if remaining < 0:

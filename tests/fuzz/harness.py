@@ -78,12 +78,12 @@ class Target:
         """Where the inputs are that are kept."""
         return HERE / "corpus" / self.name
 
-    def kept(self) -> list[Path]:
+    def list_inputs(self) -> list[Path]:
         return sorted(path for path in self.folder.glob("*") if path.is_file())
 
     def good(self) -> list[bytes]:
         """Seeds and kept inputs."""
-        return [*self.seeds(), *(path.read_bytes() for path in self.kept())]
+        return [*self.seeds(), *(path.read_bytes() for path in self.list_inputs())]
 
     def mutants(self, count: int, seed: int, more: Sequence[bytes] = ()) -> Iterator[bytes]:
         """Inputs made of the good ones, and of `more`: the same ones for the same seed."""

@@ -40,12 +40,12 @@ def oracle_of(num_bytes: int, hashes: list[int]) -> OracleFilter:
 
 
 @given(st.integers(1, 40), HASHES, HASHES)
-def test_bits_and_answers_are_the_oracles(num_blocks, inserted, asked):
+def test_bits_and_answers_are_the_oracles(num_blocks, inserted, queried):
     bloom_filter, exact = SplitBlockBloomFilter(32 * num_blocks), oracle_of(32 * num_blocks, inserted)
     bloom_filter.insert_hashes(of(inserted))
     assert bloom_filter.to_bytes() == exact.to_bytes()
     assert bloom_filter.check_hashes(of(inserted)).all()
-    assert bloom_filter.check_hashes(of(asked)).tolist() == [exact.check_hash(value) for value in asked]
+    assert bloom_filter.check_hashes(of(queried)).tolist() == [exact.check_hash(value) for value in queried]
     assert bloom_filter.fill == pytest.approx(exact.fill)
     assert bloom_filter.fpp == pytest.approx(exact.fpp)
 

@@ -88,10 +88,10 @@ def test_no_row_is_lost(seed: int, tmp_path: Path) -> None:
                     assert statistics.has_values is not False or values.null_count == len(values)
                     assert statistics.has_nulls is not False or values.null_count == 0
                     for value in values.drop_null():
-                        _assert_left_in(value, leaf, statistics, bloom_filter)
+                        _assert_not_pruned(value, leaf, statistics, bloom_filter)
 
 
-def _assert_left_in(value: pa.Scalar, leaf: Any, statistics: Any, result: Any) -> None:
+def _assert_not_pruned(value: pa.Scalar, leaf: Any, statistics: Any, result: Any) -> None:
     literal = value if pa.types.is_temporal(value.type) else value.as_py()
     coerced = coerce(literal, leaf.column_type)
     if coerced.unknown is not None:  # NaN

@@ -20,7 +20,7 @@ from parquet_bloom.errors import EncryptedFileError, MalformedFooterError
 from parquet_bloom.metadata.footer import Footer
 from parquet_bloom.metadata.footer_rewrite import make_physical_view, splice_filter_locations
 
-Place = tuple[int, int] | None
+FilterLocation = tuple[int, int] | None
 
 
 class Field(NamedTuple):
@@ -51,7 +51,7 @@ def number(value: int) -> bytes:
     return oracle.varint(oracle.zigzag(value))
 
 
-def spliced(fields: list[Field], field_place: Place) -> list[Field]:
+def spliced(fields: list[Field], location: FilterLocation) -> list[Field]:
     """What a column chunk's metadata must become: new fields 14 and 15 ahead of the first of a higher number."""
     before = [0, *(field.number for field in fields)]
     # What is spelled out stays so, even where a step would do now.
@@ -60,13 +60,13 @@ def spliced(fields: list[Field], field_place: Place) -> list[Field]:
         for field, last in zip(fields, before, strict=False)
     ]
     retained = [field for field in fields if field.number not in (14, 15)]
-    if field_place is None:
+    if location is None:
         return retained
     here = next((i for i, field in enumerate(retained) if field.number > 15), len(retained))
     return [
         *retained[:here],
-        Field(14, 6, number(field_place[0])),
-        Field(15, 5, number(field_place[1])),
+        Field(14, 6, number(location[0])),
+        Field(15, 5, number(location[1])),
         *retained[here:],
     ]
 
@@ -190,7 +190,7 @@ def generate_footer(rng: random.Random) -> GeneratedFooter:
     return GeneratedFooter(chunks, groups, ([*schema, *before], [Field(7, 9, b"\x0c"), *after]))
 
 
-def choose_places(rng: random.Random, metadata: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Place]:
+def choose_locations(rng: random.Random, metadata: Iterable[tuple[int, int]]) -> dict[tuple[int, int], FilterLocation]:
     return {
         key: rng.choice([None, (rng.randint(0, 2**62), rng.randint(0, 2**31 - 1))])
         for key in metadata
@@ -205,7 +205,7 @@ def test_only_the_places_change(seed):
         generated = generate_footer(rng)
         metadata = generated.metadata()
         old = generated.encode(metadata)
-        queried = choose_places(rng, metadata)
+        queried = choose_locations(rng, metadata)
         new = splice_filter_locations(Footer(old, 1000), queried)
         for key, location in queried.items():
             metadata[key] = spliced(metadata[key], location)
@@ -226,7 +226,7 @@ def test_the_oracle_reads_the_same(seed):
         generated = generate_footer(rng)
         metadata = {key: once(fields) for key, fields in generated.metadata().items()}
         old = generated.encode(metadata)
-        queried = choose_places(rng, metadata)
+        queried = choose_locations(rng, metadata)
         new = splice_filter_locations(Footer(old, 1000), queried)
         before, end = oracle.read_struct(old)
         after, new_end = oracle.read_struct(new)

@@ -199,8 +199,8 @@ def test_a_store_s_answer_expands_nothing(entity: str) -> None:
         done = subprocess.run([sys.executable, "-c", LISTS, server.url], capture_output=True, text=True, timeout=300)
         output, peak = done.stdout.splitlines()
         assert done.returncode == 0, done.stderr
-        assert any(location in server.pages for _, location, _ in server.asked), server.asked
-        assert not any("fetched" in location for _, location, _ in server.asked)
+        assert any(location in server.pages for _, location, _ in server.requests), server.requests
+        assert not any("fetched" in location for _, location, _ in server.requests)
         assert "root:" not in output
         assert len(json.loads(output)) < 2_000
         assert int(peak) < MOST

@@ -85,7 +85,7 @@ class Process:
     def post(self, path: str, document: Any = None, **options: Any) -> Any:
         return self.client.post(path, json=document, **options) if document is not None else self.client.post(path)
 
-    def found(self, column: str, values: list[Any], **more: Any) -> list[list[tuple[str, Any]]]:
+    def lookup(self, column: str, values: list[Any], **more: Any) -> list[list[tuple[str, Any]]]:
         """For each value (path, row groups) of the files named."""
         response = self.post("/lookup", {"column": column, "values": values} | more)
         assert response.status_code == 200, response.text

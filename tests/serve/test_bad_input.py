@@ -189,7 +189,7 @@ def test_it_is_refused_with_a_reason(served, case):
     process, _ = served
     response = process.client.request(method, path, content=body, headers=(JSON if body else {}) | headers)
     assert_refused(response, status, reason)
-    assert process.found("id", [5])[0]  # it goes on
+    assert process.lookup("id", [5])[0]  # it goes on
 
 
 # What is appended, from the folder in which the lake is; all outside of what is allowed, whether it exists or not.

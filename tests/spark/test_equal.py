@@ -46,9 +46,9 @@ def quiet() -> Iterator[None]:
 
 def check(reported: QueryTally, story: str, least: float = 0.15) -> None:
     assert reported.wrong == [], story
-    assert reported.asked >= 2 * reported.refused, story
-    assert reported.skipped >= least * reported.asked, story
-    assert reported.matched >= 0.1 * reported.asked, story
+    assert reported.num_queries >= 2 * reported.refused, story
+    assert reported.skipped >= least * reported.num_queries, story
+    assert reported.matched >= 0.1 * reported.num_queries, story
 
 
 def test_classic(spark: Any, random_lake: Lake, tmp_path: Path, quiet: None) -> None:
@@ -70,7 +70,7 @@ def test_data_source(spark: Any, random_lake: Lake, tmp_path: Path, quiet: None)
         with settings(spark, {"spark.sql.session.timeZone": "America/New_York"}):
             outcome = Asking(spark, rng, lake, ("source",)).ask(10)
         assert outcome.wrong == [], f"{seed=}"
-        assert outcome.asked > 1
+        assert outcome.num_queries > 1
 
 
 def test_connect(spark: Any, connect: Any, random_lake: Lake, tmp_path: Path) -> None:

@@ -482,10 +482,10 @@ def test_objects(spark: Any, twelve_files: Path, s3: Any, caplog: pytest.LogCapt
     uris = [s3.url(f"a%20lake/p={number % 2}/{number}.parquet").replace("s3:", "s3a:") for number in range(7)]
     trust = SparkCompatibility.of({"id": Field(("id",), LongType())}, Rules())
 
-    def list_kept(index: Any, where: str, states: Any = None, own: list[str] = uris) -> list[int]:
-        result = query_index(index, own, parse(where), trust, options, states)
+    def list_kept(index: Any, where: str, states: Any = None, files: list[str] = uris) -> list[int]:
+        result = query_index(index, files, parse(where), trust, options, states)
         assert all(reason == "the index says: 'id' is absent" for reason in result.excluded.values())
-        return [number for number in range(len(own)) if number not in result.excluded]
+        return [number for number in range(len(files)) if number not in result.excluded]
 
     with open_index(folder, options) as index:
         assert index.check(6).problems == []
@@ -498,10 +498,10 @@ def test_objects(spark: Any, twelve_files: Path, s3: Any, caplog: pytest.LogCapt
         assert list_kept(index, "id = 3", lambda: [(size, 0) for size in sizes]) == [3, 4, 6]
         s3.put("a lake/p=0/2.parquet", (twelve_files / "part 03.parquet").read_bytes())
         assert list_kept(index, "id = 3") == [2, 3, 6]
-        assert list_kept(index, "id = 3", own=uris[:1]) == []
+        assert list_kept(index, "id = 3", files=uris[:1]) == []
         caplog.clear()
-        assert list_kept(index, "id = 3", own=["hdfs://host/a/0.parquet"]) == [0]
-        assert list_kept(index, "id = 3", own=[*uris, "file:/a/0.parquet"]) == [*range(8)]
+        assert list_kept(index, "id = 3", files=["hdfs://host/a/0.parquet"]) == [0]
+        assert list_kept(index, "id = 3", files=[*uris, "file:/a/0.parquet"]) == [*range(8)]
         assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
     assert "a secret" not in caplog.text
 
@@ -576,7 +576,7 @@ def test_rows_are_those_of_spark_alone(
                 answers = Asking(spark, rng, lake, index=index).ask(14)
             assert answers.wrong == [], f"{seed=} {stale=} {granularity=}"
             reported += answers
-    assert reported.asked > 10
+    assert reported.num_queries > 10
     assert reported.skipped > 2
 
 

@@ -15,11 +15,11 @@ from parquet_bloom.metadata import thrift_compact as compact
 
 ALLOWED = (MalformedFooterError,)
 
-PLACES = [name for name in compact.CHUNK_DTYPE.names if name.endswith(("start", "end"))]
+POSITION_FIELDS = [name for name in compact.CHUNK_DTYPE.names if name.endswith(("start", "end"))]
 VALUES = [
     name
     for name in compact.CHUNK_DTYPE.names
-    if name not in PLACES and name not in ("filter_fields", "filter_offset", "filter_length")
+    if name not in POSITION_FIELDS and name not in ("filter_fields", "filter_offset", "filter_length")
 ]
 
 

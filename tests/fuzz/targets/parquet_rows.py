@@ -52,7 +52,7 @@ def run(data: bytes) -> None:
     choices = Choices(data)
     how, (node, filters, rows), base = choices.below(5), choices.pick(_NEEDLES), choices.pick(bases())
     if how == 0:  # places of filters and page indexes
-        footer = base.footer.only(_is_place)
+        footer = base.footer.only(_is_location)
         complete = base.with_footer(footer.changed(choices, 1))
     elif how == 1 and base.variant is None:
         key = choices.pick(list(base.filters))
@@ -106,7 +106,7 @@ def _require(data: bytes, node: Any, expected: list[Any], rows: list[int] | None
             assert result == expected, f"{node}: {result} instead of {expected}"
 
 
-def _is_place(path: tuple[int, ...]) -> bool:
+def _is_location(path: tuple[int, ...]) -> bool:
     """Of a column chunk the places of page indexes, of its metadata that of a filter."""
     return path[0] == 4 and (
         (len(path) == 5 and path[4] in (4, 5, 6, 7))

@@ -98,9 +98,9 @@ def run(data: bytes) -> None:
     elif how == 3:  # what no checksum covers but that of the zones: numbers and manifest
         _open(_with_other_numbers(choices), True)
     elif how == 4:
-        _asked(_sealed(choices), False)
+        ask_zones(_sealed(choices), False)
     else:
-        _asked(_changed_table(choices), False)
+        ask_zones(_changed_table(choices), False)
 
 
 def _with_other_numbers(choices: Choices) -> bytes:
@@ -159,7 +159,7 @@ def _changed_table(choices: Choices) -> pa.Table:
     return table.set_column(at, field.name, column)
 
 
-def _asked(source: Any, exact: bool) -> None:
+def ask_zones(source: Any, exact: bool) -> None:
     try:
         with zones.open(source) as index:
             for value in (*_KEYS, None, "x"):
@@ -178,7 +178,7 @@ def _asked(source: Any, exact: bool) -> None:
 
 def _open(data: bytes, exact: bool) -> None:
     with as_file(data, ".zones") as path:
-        _asked(path, exact)
+        ask_zones(path, exact)
         if exact:
             key = _KEYS[len(data) % 4]
             _require(parquet_bloom.prune(lake(), parse(f"k = {key}"), zones=path), key)

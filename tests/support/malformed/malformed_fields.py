@@ -64,7 +64,7 @@ class Patient:
         self.offset_index, _ = oracle.read_struct(data, self.chunk.value(4))
         self.column_index, _ = oracle.read_struct(data, self.chunk.value(6))
         other: Struct = group.value(1, [1], 3)
-        self.places = {
+        self.field_paths = {
             "itself-and-a-bit": self.metadata.value(9) + 7,
             "pages-of-its-row-group": other.value(9),
             "pages-of-another-row-group": self.footer.value(4, [0], 1, [0], 3, 9),
@@ -107,7 +107,7 @@ class Field:
         results = dict(table.get(self.kind, ways.INTEGER))
         if self.kind in ("offset", "length"):
             start = self.find(patient).get(self.number - 1, (I64, 0))[1] if self.kind == "length" else 0
-            for name, location in patient.places.items():
+            for name, location in patient.field_paths.items():
                 if self.kind == "offset" or location > start:
                     results[f"to-{name}"] = _to(location - start + (self.kind == "length"))
         return results

@@ -37,7 +37,7 @@ class QueryTally:
 
     Attributes
     ----------
-    asked : number of questions that were held against Spark's answer.
+    num_queries : number of queries that were compared with Spark's answer.
     matched : number of those that rows match.
     skipped : number of those for which files or row groups were left out.
     refused : number of questions that are not for the way that was drawn, or fail in Spark itself.
@@ -47,7 +47,7 @@ class QueryTally:
         down: not all writers' statistics are as it takes them.
     """
 
-    asked: int = 0
+    num_queries: int = 0
     matched: int = 0
     skipped: int = 0
     refused: int = 0
@@ -57,7 +57,7 @@ class QueryTally:
 
     def __add__(self, other: QueryTally) -> QueryTally:
         ways = {way: self.ways.get(way, 0) + other.ways.get(way, 0) for way in self.ways | other.ways}
-        numbers = (self.asked + other.asked, self.matched + other.matched, self.skipped + other.skipped)
+        numbers = (self.num_queries + other.num_queries, self.matched + other.matched, self.skipped + other.skipped)
         wrong = self.wrong + other.wrong
         return QueryTally(*numbers, self.refused + other.refused, wrong, ways, self.as_spark + other.as_spark)
 
@@ -203,7 +203,7 @@ class Asking:
             if isinstance(want, Exception):
                 self.tally.refused += 1
                 continue
-            self.tally.asked += 1
+            self.tally.num_queries += 1
             self.tally.ways[way] = self.tally.ways.get(way, 0) + 1
             self.tally.matched += bool(want)
             if isinstance(got, Exception):

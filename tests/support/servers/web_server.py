@@ -37,7 +37,7 @@ class WebServer(ThreadingHTTPServer):
     ----------
     url : without a slash at its end.
     pages : {path with query, as it stands in the request: page}.
-    asked : (method, path, range header) of each request.
+    requests : (method, path, range header) of each request.
     """
 
     daemon_threads = True
@@ -46,7 +46,7 @@ class WebServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.url = f"http://127.0.0.1:{self.server_port}"
         self.pages: dict[str, Page] = {}
-        self.asked: list[tuple[str, str, str | None]] = []
+        self.requests: list[tuple[str, str, str | None]] = []
         self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         self._thread.start()
 
@@ -73,7 +73,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, with_body: bool) -> None:
         span = self.headers.get("Range")
-        self.server.asked.append((self.command, self.path, span))
+        self.server.requests.append((self.command, self.path, span))
         page = self.server.pages.get(self.path)
         if page is None or page.status is not None:
             self._send(page.status if page and page.status else 404, b"", {}, with_body)

@@ -80,17 +80,17 @@ class DraftFilter(oracle.OracleFilter):
         super().__init__(num_bytes, bitset)
         self.hash_name, self.block, self.header = parts(name)
 
-    def _place(self, hash64: int) -> int:
+    def _block_index(self, hash64: int) -> int:
         if self.block == "multiply-shift":
             return oracle.block_index(hash64, self.num_blocks)
         return (hash64 >> 32) % self.num_blocks
 
     def insert_hash(self, hash64: int) -> None:
         for i, bit in enumerate(oracle.mask(hash64)):
-            self.words[8 * self._place(hash64) + i] |= bit
+            self.words[8 * self._block_index(hash64) + i] |= bit
 
     def check_hash(self, hash64: int) -> bool:
-        return all(self.words[8 * self._place(hash64) + i] & bit for i, bit in enumerate(oracle.mask(hash64)))
+        return all(self.words[8 * self._block_index(hash64) + i] & bit for i, bit in enumerate(oracle.mask(hash64)))
 
     def hash(self, plain: bytes) -> int:
         return oracle.xxh64(plain) if self.hash_name == "xxh64" else murmur3_x64_128(plain, SEED)[0]

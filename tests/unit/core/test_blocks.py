@@ -28,12 +28,12 @@ def test_no_bitset_of_such_a_size(size) -> None:
 
 
 @given(st.integers(1, 30), HASHES, HASHES)
-def test_blocks_answer_as_the_oracle_does(num_blocks, inserted, asked) -> None:
+def test_blocks_answer_as_the_oracle_does(num_blocks, inserted, queried) -> None:
     exact = OracleFilter(32 * num_blocks)
     for key in inserted:
         exact.insert_hash(key)
     blocks = np.frombuffer(exact.to_bytes(), np.uint8).reshape(-1, 32)
-    hashes = np.array(inserted + asked, np.uint64)
+    hashes = np.array(inserted + queried, np.uint64)
     numbers = locate_blocks(np.array([32 * num_blocks], np.int64), hashes) // 32
     matches = check_blocks(blocks, numbers, hashes)
     assert matches.tolist() == [[exact.check_hash(int(key)) for key in hashes]]

@@ -88,7 +88,7 @@ def packed(bits, keys, threshold=HOT, first_block=0, num_blocks=None):
     return data, np.append(starts, len(data)).astype(np.int64), hot
 
 
-def look_up(bits, data, starts, hashes, num_units, first_block=0):
+def lookup_all(bits, data, starts, hashes, num_units, first_block=0):
     """Return {number of the query: units}, {number: hot location}, {number: reason}."""
     layout = layout_of(bits)
     blocks = [layout.block_of(h) - first_block for h in hashes]
@@ -137,7 +137,7 @@ def test_blocks_are_byte_for_byte_those_of_the_twin_and_every_key_is_found(bits,
     for key in keys:
         truth.setdefault(key >> shift, []).append(key & (2**shift - 1))
     hashes = [prefix << shift for prefix in truth] + [(prefix << shift) | (2**shift - 1) for prefix in truth]
-    matches, locations, damaged = look_up(bits, data, starts, hashes, num_units)
+    matches, locations, damaged = lookup_all(bits, data, starts, hashes, num_units)
     assert not damaged
     for query, prefix in enumerate([*truth, *truth]):
         if prefix in hot:
@@ -146,7 +146,7 @@ def test_blocks_are_byte_for_byte_those_of_the_twin_and_every_key_is_found(bits,
         else:
             assert matches[query] == truth[prefix]
     absent = [h for h in (random.Random(9).getrandbits(64) for _ in range(300)) if h >> shift not in truth]
-    assert look_up(bits, data, starts, absent, num_units) == ({}, {}, {})
+    assert lookup_all(bits, data, starts, absent, num_units) == ({}, {}, {})
     got, rows, wrong = unpack(layout_of(bits), data, starts, 0, num_units)
     assert not wrong
     assert got.tolist() == [key for key in keys if key >> shift not in hot]
@@ -165,7 +165,7 @@ def test_the_extremes_of_hashes_and_units():
     keys = sorted((prefix << 29) | unit for prefix in prefixes for unit in (0, 1, last))
     data, starts, _ = packed(bits, keys)
     hashes = [prefix << 29 for prefix in prefixes] + [0, 2**64 - 1]
-    matches, locations, damaged = look_up(bits, data, starts, hashes, last + 1)
+    matches, locations, damaged = lookup_all(bits, data, starts, hashes, last + 1)
     assert not locations
     assert not damaged
     assert matches == {query: [0, 1, last] for query in range(len(hashes))}
@@ -183,7 +183,7 @@ def test_runs_at_the_threshold(length, threshold):
     keys = sorted((prefix << 44) | unit for prefix, count in runs for unit in range(count))
     data, starts, hot = packed(bits, keys, threshold)
     assert set(hot) == {prefix for prefix, count in runs if count > threshold}
-    matches, locations, damaged = look_up(bits, data, starts, [prefix << 44 for prefix, _ in runs], 1000)
+    matches, locations, damaged = lookup_all(bits, data, starts, [prefix << 44 for prefix, _ in runs], 1000)
     assert not damaged
     for query, (prefix, count) in enumerate(runs):
         assert matches.get(query) == (None if prefix in hot else list(range(count)))
@@ -215,7 +215,7 @@ def test_no_byte_of_a_block_can_change_unseen(hot):
         for bit in (1, 128):
             broken = data.copy()
             broken[at] ^= bit
-            matches, locations, damaged = look_up(bits, broken, starts, [77 << 44, keys[0]], 1000)
+            matches, locations, damaged = lookup_all(bits, broken, starts, [77 << 44, keys[0]], 1000)
             assert (matches, locations) == ({}, {})
             assert set(damaged.values()) == {"it does not fit its checksum"}
             assert len(damaged) == 2
@@ -223,7 +223,7 @@ def test_no_byte_of_a_block_can_change_unseen(hot):
             assert 0 in unpack(layout_of(bits), broken, starts, 0, 1000)[2]
     for length in range(len(data)):
         short = np.array([0, length], np.int64)
-        assert len(look_up(bits, data, short, [keys[0]], 1000)[2]) == 1
+        assert len(lookup_all(bits, data, short, [keys[0]], 1000)[2]) == 1
 
 
 def test_a_block_in_the_place_of_another_is_damaged():
@@ -273,7 +273,7 @@ def test_what_a_writer_would_not_write_is_named():
         body += b"".join(unit.to_bytes(1, "little") + bytes([remainder]) for remainder, unit in entries) + hot
         data = np.frombuffer(body + checksum(body, 0), np.uint8)
         starts = np.array([0, len(data)])
-        matches, locations, damaged = look_up(bits, data, starts, [h], num_units)
+        matches, locations, damaged = lookup_all(bits, data, starts, [h], num_units)
         return matches.get(0), locations.get(0), damaged.get(0), unpack(layout_of(bits), data, starts, 0, num_units)[2]
 
     location = (9).to_bytes(8, "little") + (7).to_bytes(4, "little")
@@ -295,11 +295,11 @@ def test_what_cannot_be_packed_is_refused():
     bits = (20, 8, 4, 8)
     layout = layout_of(bits)
 
-    def refused(keys, first=0, count=16, runs=(), lengths=(), places=()):
+    def refused(keys, first=0, count=16, runs=(), lengths=(), locations=()):
         with pytest.raises(ValueError):
             pack(
                 layout, np.array(keys, np.uint64), first, count, np.array(runs, np.int64),
-                np.array(lengths, np.int64), np.array(places, np.uint64).reshape(-1, 2),
+                np.array(lengths, np.int64), np.array(locations, np.uint64).reshape(-1, 2),
             )  # fmt: skip
 
     refused([2, 1])
@@ -311,13 +311,13 @@ def test_what_cannot_be_packed_is_refused():
     refused([], 10, 7)
     refused([], 17, 0)
     refused([], 0, 2**64 - 1)
-    refused([1, 2], runs=[0], lengths=[1], places=[(0, 1)])  # not all of its prefix
-    refused([1, 2], runs=[1], lengths=[1], places=[(0, 1)])
-    refused([1, 2], runs=[0], lengths=[3], places=[(0, 1)])
-    refused([1, 2], runs=[-1], lengths=[2], places=[(0, 1)])
-    refused([1, 2], runs=[0], lengths=[2], places=[(0, 2**32)])
-    refused([1, 2], runs=[0, 0], lengths=[2, 2], places=[(0, 1)] * 2)
-    refused([1, 1 << 44], runs=[0], lengths=[2], places=[(0, 1)])
+    refused([1, 2], runs=[0], lengths=[1], locations=[(0, 1)])  # not all of its prefix
+    refused([1, 2], runs=[1], lengths=[1], locations=[(0, 1)])
+    refused([1, 2], runs=[0], lengths=[3], locations=[(0, 1)])
+    refused([1, 2], runs=[-1], lengths=[2], locations=[(0, 1)])
+    refused([1, 2], runs=[0], lengths=[2], locations=[(0, 2**32)])
+    refused([1, 2], runs=[0, 0], lengths=[2, 2], locations=[(0, 1)] * 2)
+    refused([1, 1 << 44], runs=[0], lengths=[2], locations=[(0, 1)])
     refused([1, 2], runs=[0], lengths=[2])
     for wrong in [(0, 0, 0, 1), (41, 0, 0, 1), (8, 9, 0, 1), (8, 4, 5, 1), (8, 4, 4, 0), (8, 4, 4, 33), (40, 7, 7, 24)]:
         with pytest.raises(ValueError, match="no blocks"):
@@ -371,7 +371,7 @@ def test_property_every_key_of_any_layout_is_found(data):
     for prefix, unit in sorted(set(pairs)):
         truth.setdefault(prefix, []).append(unit)
     expected = sorted(truth)
-    matches, locations, damaged = look_up(
+    matches, locations, damaged = lookup_all(
         bits, blocks, starts, [p << (64 - prefix_bits) for p in expected], 2**id_bits - 1
     )
     assert not damaged

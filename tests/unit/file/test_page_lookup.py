@@ -214,10 +214,10 @@ def test_remote_files_by_pages_where_requests_are_worth_it(tmp_path, monkeypatch
     for request_bytes in (1000, page_lookup.REQUEST_BYTES):
         files = remote(path, monkeypatch, request_bytes)
         with parquet_bloom.open("a.parquet", files) as file:
-            before = len(files.asked)
+            before = len(files.ranges_read)
             schema = pq.ParquetFile(path).schema_arrow
             pages = RowGroupPages(file, schema, 0).read(["t"], np.array([4567]))
-            taken[request_bytes] = len(files.asked) - before, file.source.bytes_read
+            taken[request_bytes] = len(files.ranges_read) - before, file.source.bytes_read
         assert pages.keys() == ({"t"} if request_bytes == 1000 else set())
         if pages:
             assert pages["t"].to_pylist() == [table["t"][4567].as_py()]

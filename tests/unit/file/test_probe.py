@@ -46,12 +46,12 @@ def forgetful(file: BloomFile) -> BloomFile:
 
 def probe_ranges(file: BloomFile, hashes: np.ndarray, remote: CountedFileSystem) -> tuple[list[tuple[int, int]], Any]:
     """The ranges that a probe of all filters reads, in order, and its answer."""
-    remote.asked.clear()
+    remote.ranges_read.clear()
     before = file.source.requests, file.source.bytes_read
     answer = probe_hashes(list(file.chunks()), hashes)
     counted = file.source.requests - before[0], file.source.bytes_read - before[1]
-    assert counted == (len(remote.asked), sum(end - start for start, end in remote.asked))
-    return sorted(remote.asked), answer
+    assert counted == (len(remote.ranges_read), sum(end - start for start, end in remote.ranges_read))
+    return sorted(remote.ranges_read), answer
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -177,10 +177,10 @@ def test_prune_reads_blocks(tmp_path: Path) -> None:
     assert report.selected == {"a": [2]}
     assert not report.doubts
     num_bytes = size_for(20_000, 1e-6)
-    read = sum(end - start for start, end in remote.asked)
+    read = sum(end - start for start, end in remote.ranges_read)
     assert 4 * num_bytes > 200_000
     assert read <= 64 * 1024 + 4 * (HEADER + BLOCK_BYTES)
-    assert len(remote.asked) == 1 + 4 + 4
+    assert len(remote.ranges_read) == 1 + 4 + 4
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -314,7 +314,7 @@ def test_no_answer_of_a_file_that_fails_halfway_is_kept(tmp_path: Path, monkeypa
         chunks = list(file.chunks())
         assert not probe_hashes(chunks, KEY)[0].any()
         remote.failing = {
-            start for start, end in remote.asked if end - start == BLOCK_BYTES and start > chunks[1].offset
+            start for start, end in remote.ranges_read if end - start == BLOCK_BYTES and start > chunks[1].offset
         }
         assert len(remote.failing) == 1
         matches, problems = probe_hashes(chunks, KEY)

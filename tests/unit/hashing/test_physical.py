@@ -57,9 +57,9 @@ def annotations():
             yield f"TIMESTAMP{shown}", {8: parameters}, {("INT64", None)}, stamp
     for bits in (8, 16, 32, 64):
         for signed in (True, False):
-            places = {("INT64" if bits == 64 else "INT32", None)}
+            physical_types = {("INT64" if bits == 64 else "INT32", None)}
             meaning = {"kind": Kind.INTEGER, "bits": bits, "signed": signed}
-            yield f"{'' if signed else 'U'}INT_{bits}", {10: {1: bits, 2: signed}}, places, meaning
+            yield f"{'' if signed else 'U'}INT_{bits}", {10: {1: bits, 2: signed}}, physical_types, meaning
     yield "UUID", {14: {}}, {("FIXED_LEN_BYTE_ARRAY", 16)}, {"kind": Kind.UUID}
     yield "FLOAT16", {15: {}}, {("FIXED_LEN_BYTE_ARRAY", 2)}, {"kind": Kind.FLOAT}
     everywhere = {(physical, None) for physical in PHYSICAL[:-1]} | fixed
@@ -67,15 +67,17 @@ def annotations():
 
 
 ANNOTATIONS = list(annotations())
-PLACES = [(physical, None) for physical in PHYSICAL[:-1]] + [("FIXED_LEN_BYTE_ARRAY", length) for length in LENGTHS]
+PHYSICAL_TYPES = [(physical, None) for physical in PHYSICAL[:-1]] + [
+    ("FIXED_LEN_BYTE_ARRAY", length) for length in LENGTHS
+]
 
 
-@each_case(("name", "logical", "places", "meaning"), ANNOTATIONS)
-def test_every_annotation_on_every_physical_type(name, logical, places, meaning):
-    for physical, length in PLACES:
+@each_case(("name", "logical", "physical_types", "meaning"), ANNOTATIONS)
+def test_every_annotation_on_every_physical_type(name, logical, physical_types, meaning):
+    for physical, length in PHYSICAL_TYPES:
         column_type = from_parquet(physical, length, logical=logical)
         assert column_type.physical == physical
-        if (physical, length) in places:
+        if (physical, length) in physical_types:
             assert {field: getattr(column_type, field) for field in meaning} == meaning
             width = f"({length})" if length else ""
             assert str(column_type) == f"{physical}{width} {name}"
@@ -305,9 +307,9 @@ def some_values(column_type: ColumnType) -> list:
 
 TYPES = [
     from_parquet(physical, length, logical=logical)
-    for name, logical, places, _ in ANNOTATIONS
+    for name, logical, physical_types, _ in ANNOTATIONS
     if name != "NULL"
-    for physical, length in sorted(places, key=str)
+    for physical, length in sorted(physical_types, key=str)
 ] + [from_parquet(physical, 7) for physical in PHYSICAL[1:]]
 
 

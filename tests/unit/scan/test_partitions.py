@@ -309,10 +309,10 @@ def test_polars_opens_no_file_of_another_partition(tree: Path) -> None:
     files = {str(path.relative_to(tree)): path.read_bytes() for path in tree.rglob("*.parquet")}
     filesystem = CountedFileSystem(files)
     lazy = parquet_bloom.scan_polars(sorted(files), filesystem=filesystem)
-    assert len(filesystem.asked) == 9  # a footer a file
-    filesystem.asked.clear()
+    assert len(filesystem.ranges_read) == 9  # a footer a file
+    filesystem.ranges_read.clear()
     assert lazy.filter(pl.col("day") == dt.date(2026, 1, 1), pl.col("id") == 3).collect().height == 1
-    footers, pages = filesystem.asked[:4], filesystem.asked[4:]
+    footers, pages = filesystem.ranges_read[:4], filesystem.ranges_read[4:]
     assert len(footers) == 4  # three are asked, one of them is read
     assert 0 < len(pages) < 5
 

@@ -75,7 +75,7 @@ def test_filters_beside_the_footer_come_with_it(small: Path) -> None:
     size = small.stat().st_size
     report = parquet_bloom.prune("small.parquet", f"key = {ABSENT}", filesystem=filesystem)
     assert report.skipped_by == {"filter": 4}
-    assert filesystem.asked == [(max(0, size - TAIL), size)]
+    assert filesystem.ranges_read == [(max(0, size - TAIL), size)]
     assert counts(report) == (1, min(size, TAIL))
     local = parquet_bloom.prune(small, f"key = {ABSENT}", cache=None)
     assert local.files[0].row_groups == report.files[0].row_groups
@@ -96,15 +96,15 @@ def test_all_row_groups_are_asked_together(big: Path) -> None:
     filesystem = remote(big)
     report = parquet_bloom.prune("big.parquet", f"key = {ABSENT}", filesystem=filesystem)
     assert report.skipped_by == {"filter": GROUPS}
-    assert len(filesystem.asked) == report.requests
-    assert sum(end - start for start, end in filesystem.asked) == report.bytes_read
-    heads = [span for span in filesystem.asked[1:] if span[1] - span[0] == MAX_HEADER_BYTES]
-    blocks = [span for span in filesystem.asked[1:] if span[1] - span[0] == 32]
+    assert len(filesystem.ranges_read) == report.requests
+    assert sum(end - start for start, end in filesystem.ranges_read) == report.bytes_read
+    heads = [span for span in filesystem.ranges_read[1:] if span[1] - span[0] == MAX_HEADER_BYTES]
+    blocks = [span for span in filesystem.ranges_read[1:] if span[1] - span[0] == 32]
     assert len(heads) == headers_before_the_tail(big, "key")
     assert GROUPS - 1 <= len(blocks) <= GROUPS  # the last one's may have come with the footer
-    assert len(filesystem.asked) == 1 + len(heads) + len(blocks)
+    assert len(filesystem.ranges_read) == 1 + len(heads) + len(blocks)
     # Headers first, then blocks: two rounds for all row groups, not two for each.
-    order = [span[1] - span[0] for span in filesystem.asked[1:]]
+    order = [span[1] - span[0] for span in filesystem.ranges_read[1:]]
     assert order == [MAX_HEADER_BYTES] * len(heads) + [32] * len(blocks)
 
 
@@ -114,7 +114,7 @@ def test_what_statistics_rule_out_is_not_read(big: Path) -> None:
     where = f"key = {ABSENT} AND sorted = 5"
     report = parquet_bloom.prune("big.parquet", where, filesystem=filesystem)
     assert report.skipped_by == {"filter": 1, "range": GROUPS - 1}
-    assert [end - start for start, end in filesystem.asked] == [TAIL, MAX_HEADER_BYTES, 32]
+    assert [end - start for start, end in filesystem.ranges_read] == [TAIL, MAX_HEADER_BYTES, 32]
     none = parquet_bloom.prune("big.parquet", "sorted = -1 AND key = 3", filesystem=remote(big))
     assert none.requests == 1
 
@@ -128,7 +128,7 @@ def test_a_long_footer_takes_two_requests(tmp_path: Path) -> None:
     report = parquet_bloom.prune("wide.parquet", "key = 5", filesystem=filesystem)
     length = int.from_bytes(path.read_bytes()[-8:-4], "little")
     assert length > TAIL
-    assert filesystem.asked == [(size - TAIL, size), (size - 8 - length, size - TAIL)]
+    assert filesystem.ranges_read == [(size - TAIL, size), (size - 8 - length, size - TAIL)]
     assert report.skipped_by == {"range": 1}
 
 
@@ -136,15 +136,15 @@ def test_an_fsspec_file_is_looked_up_no_more_often_than_needed(small: Path) -> N
     """Opening asks for the size; the identity asks once more, for want of an etag."""
 
     class Noted(CountedFileSystem):
-        looks = 0
+        num_listings = 0
 
         def info(self, path: str, **options: Any) -> dict[str, Any]:
-            self.looks += 1
+            self.num_listings += 1
             return super().info(path, **options)
 
     filesystem = Noted({"small.parquet": small.read_bytes()})
     parquet_bloom.open("small.parquet", filesystem).close()
-    assert filesystem.looks == 2
+    assert filesystem.num_listings == 2
 
 
 def nothing_at_once(*_: Any) -> dict[int, Any]:
@@ -312,9 +312,9 @@ def test_objects_are_cached_by_etag_only(small: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(planner, "evaluate_local", nothing_at_once)
     requests = []
     for _ in range(3):
-        filesystem.asked.clear()
+        filesystem.ranges_read.clear()
         report = parquet_bloom.prune("small.parquet", f"key = {ABSENT}", filesystem=filesystem, cache=cache)
-        requests.append([end - start for start, end in filesystem.asked])
+        requests.append([end - start for start, end in filesystem.ranges_read])
         assert report.skipped_by == {"filter": 4}
     size = small.stat().st_size
     assert requests[0] == requests[2] == [min(size, TAIL)]

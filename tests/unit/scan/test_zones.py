@@ -337,14 +337,14 @@ def test_false_positives_cost_a_page_each(tmp_path: Path) -> None:
 def test_only_zones_of_row_groups_that_are_read_are_asked(file: Path) -> None:
     given = ExactZones("id", {file: every(GROUP, ZONE, range(4))})
     parquet_bloom.prune(file, f"id = {IDS[7]} AND n >= 300", zones=given)
-    assert given.asked == [list(range(30, 40))]
-    given.asked.clear()
+    assert given.probed_zones == [list(range(30, 40))]
+    given.probed_zones.clear()
     parquet_bloom.prune(file, f"id = {IDS[7]} OR n >= 300", zones=given)
-    assert given.asked == [list(range(40))]
-    given.asked.clear()
+    assert given.probed_zones == [list(range(40))]
+    given.probed_zones.clear()
     for where in ("id > 5", "n = 7", f"n = 5000 AND id = {IDS[7]}"):
         parquet_bloom.prune(file, where, zones=given)
-    assert given.asked == []
+    assert given.probed_zones == []
 
 
 def test_pages_and_zones_leave_what_both_leave(tmp_path: Path) -> None:
@@ -713,7 +713,7 @@ def test_columns_that_an_engine_reads_otherwise_are_not_asked(file: Path) -> Non
             trust=Distrust(),
             zones=view,
         )
-    assert (report.selected_row_groups, given.asked) == (4, [])
+    assert (report.selected_row_groups, given.probed_zones) == (4, [])
     assert {one.rows for one in report.files[0].row_groups} == {None}
 
 

@@ -112,12 +112,12 @@ def test_remote_requests_are_what_the_file_system_is_asked_for() -> None:
     filesystem = CountedFileSystem({"a": DATA})
     with open_source("a", filesystem) as source:
         source.read_at(100, 7)
-        assert filesystem.asked == [(100, 107)]  # not the 5 MiB that fsspec would read ahead
+        assert filesystem.ranges_read == [(100, 107)]  # not the 5 MiB that fsspec would read ahead
         pairs = [(i * 70_000, 32) for i in range(40)] + [(40, 10)]
         assert source.read_ranges(pairs) == expected(pairs)
-        assert len(filesystem.asked) == 41
-        assert source.requests == len(filesystem.asked)
-        assert source.bytes_read == sum(end - start for start, end in filesystem.asked) == 7 + 39 * 32 + 50
+        assert len(filesystem.ranges_read) == 41
+        assert source.requests == len(filesystem.ranges_read)
+        assert source.bytes_read == sum(end - start for start, end in filesystem.ranges_read) == 7 + 39 * 32 + 50
         assert filesystem.most_at_once <= PARALLEL_REQUESTS
 
 
@@ -216,7 +216,7 @@ def test_what_was_joined_is_taken_apart(pairs) -> None:
         joined = coalesce
         patch.setattr(coalesce_module, "coalesce", lambda offsets, lengths: joined(offsets, lengths, 40, 700))
         assert source.read_ranges(pairs) == expected(pairs, data)
-        assert source.requests == len(filesystem.asked) == len(spans_of(pairs, gap=40, limit=700))
+        assert source.requests == len(filesystem.ranges_read) == len(spans_of(pairs, gap=40, limit=700))
 
 
 # ------------------------------------------------------------------------------------------------------------

@@ -178,11 +178,11 @@ def test_a_lookup_reads_blocks_and_not_filters(container, tmp_path):
     counted = CountedFileSystem(files)
     with zones.open("z", counted) as index:
         if container == "arrow":  # what pyarrow reads itself, fsspec reads ahead of
-            opened = sum(end - start for start, end in counted.asked)
+            opened = sum(end - start for start, end in counted.ranges_read)
             assert opened < 140_000 < report.num_bytes / 2
-        counted.asked.clear()
+        counted.ranges_read.clear()
         assert answered(index.equals(77_777)) == {(0, 73_728)}
-    assert sum(end - start for start, end in counted.asked) <= report.num_bytes
+    assert sum(end - start for start, end in counted.ranges_read) <= report.num_bytes
 
     with zones.open(tmp_path / f"z.{container}") as index:
         (source,) = [each for each in index._closing if hasattr(each, "bytes_read")]

@@ -43,7 +43,7 @@ def opened(web: WebServer, path: str = "/a.bin") -> ObjectSource:
 def test_reading(web: WebServer, etag: str | None, modified: str | None) -> None:
     web.pages["/a.bin"] = Page(DATA, etag, modified)
     with opened(web) as source:
-        assert web.asked == [("GET", "/a.bin", f"bytes=-{TAIL_BYTES}")]
+        assert web.requests == [("GET", "/a.bin", f"bytes=-{TAIL_BYTES}")]
         assert source.read_at(100, 50) == DATA[100:150]
         assert source.read_ranges([(0, 9), (100_000, 9)]) == [DATA[:9], DATA[100_000:100_009]]
         assert source.arrow_file().read() == DATA
@@ -77,7 +77,7 @@ def test_without_an_etag_or_a_time_the_size_tells(web: WebServer) -> None:
 def test_a_server_that_cannot_count_from_the_end(web: WebServer) -> None:
     web.pages["/a.bin"] = Page(DATA, '"x"', ranges="no suffix")
     with opened(web) as source:
-        assert [(method, span) for method, _, span in web.asked] == [
+        assert [(method, span) for method, _, span in web.requests] == [
             ("GET", f"bytes=-{TAIL_BYTES}"),
             ("HEAD", None),
             ("GET", f"bytes={len(DATA) - TAIL_BYTES}-{len(DATA) - 1}"),
@@ -147,7 +147,7 @@ def test_urls_are_sent_as_they_stand(web: WebServer, path: str) -> None:
         with opened(web, "/a.bin?sig=other") as other:
             assert other.identity != source.identity
         assert "sig" not in str(source.identity)
-    assert {request[1] for request in web.asked} == {path, "/a.bin?sig=other"}
+    assert {request[1] for request in web.requests} == {path, "/a.bin?sig=other"}
 
 
 @pytest.mark.parametrize(
@@ -186,10 +186,10 @@ def test_parquet_by_http(web: WebServer) -> None:
     assert parquet_bloom.read_table(url, "key = 30000").column("key").to_pylist() == [30_000]
     cache = MetadataCache()
     for requests in (1, 1):  # one tells whether it is the same one
-        web.asked.clear()
+        web.requests.clear()
         report = parquet_bloom.prune(url, "key = 30000", cache=cache)
         assert report.selected == {url: [2]}
-        assert report.requests == len(web.asked) == requests
+        assert report.requests == len(web.requests) == requests
     with pytest.raises(StorageError, match="cannot write to a web server"):
         parquet_bloom.embed(url, ["key"], output=web.url + "/b.parquet")
     with pytest.raises(StorageError, match="replaced in place"):
