@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = "parquet_bloom"
 
 # A unit is a module or folder directly below the package. errors and redaction may be imported by all; the
-# package itself, which holds the public names, stands above everything and is imported by no module of its own.
+# package itself, which holds the public names, is above everything, and no module of the package imports it.
 LAYERS = {
     "redaction": -1,  # errors send their texts through it
     "errors": 0,

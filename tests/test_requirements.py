@@ -1,4 +1,4 @@
-"""What the set-up scripts ask pip for."""
+"""Requirements that the set-up scripts pass to pip."""
 
 import subprocess
 import sys

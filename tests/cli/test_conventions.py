@@ -94,7 +94,7 @@ def test_v_tells_where_time_went(command, lake, run):
 def test_readers_that_leave_and_streams_that_are_closed(lake):
     """Run all in one shell, as starting Python takes most of the time."""
     tool = f"{shlex.quote(sys.executable)} -m parquet_bloom"
-    commands = {name: COMMANDS[name] for name in ("advise", "drop")}  # of the others other tests tell
+    commands = {name: COMMANDS[name] for name in ("advise", "drop")}  # other tests cover the others
     lines = [f"{tool} {name} lake {shlex.join(more)} --json | true; echo {name} $?" for name, more in commands.items()]
     script = "set -o pipefail\n" + "\n".join(f"({line}) &" for line in lines) + "\nwait"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=120)

@@ -69,7 +69,7 @@ COMMANDS = {
     "zones-show": "zones show ids.zones.arrow",
 }
 
-# Of the JSON documents: what a row holds, and what stands beside the rows.
+# Schemas of the JSON documents: fields of a row, and fields next to the rows.
 ROWS: dict[str, tuple[str, dict[str, type | tuple[type | None, ...]]]] = {
     "show": (
         "filters",

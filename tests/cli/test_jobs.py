@@ -95,7 +95,7 @@ def test_a_link_to_a_file_in_work_does_no_harm(tmp_path, run):
     for letter in "bcd":
         (tmp_path / f"{letter}.parquet").symlink_to(tmp_path / "a.parquet")
     done = run("embed", tmp_path, "--column", "id", "--in-place", "--jobs", "4", "--json")
-    assert done.code in (0, 2)  # who comes second may find it changed meanwhile
+    assert done.code in (0, 2)  # the second writer may find it changed meanwhile
     assert all("meanwhile" in error for error in done.errors)
     assert len(json.loads(done.out)["files"]) + len(done.errors) == 4
     report = parquet_bloom.verify(tmp_path / "a.parquet", data=True)

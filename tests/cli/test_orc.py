@@ -117,7 +117,7 @@ def test_a_filter_of_other_values(lake, run):
 
 
 def test_a_broken_filter_is_a_row(lake, run):
-    """As of Parquet files: the row says what is broken, the others are shown, and what is asked reads more."""
+    """As of Parquet files: the row says what is broken, the others are shown, and the query reads more."""
     path = Path("orc/by=pyarrow/part-0.orc")
     with orc.open(path) as file:
         bitset = bytes(next(file.filters(["id"])).bitset)

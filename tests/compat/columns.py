@@ -1,7 +1,7 @@
-"""What is written: columns with the extremes of their type and draws of their own, in files that all readers can open.
+"""Columns to write: the extremes of their type and random values, in files that all readers can open.
 
-A reader may refuse a whole file for one column that it does not know. So what all know stands in the file `common`, and
-other types stand in others.
+A reader may refuse a whole file for one column that it does not know. So columns that all readers
+know are stored in the file `common`, and other types in others.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def parts(writer: str, distinct: int = DISTINCT, only: list[str] | None = None) 
 
 
 def write_source(path: Path, part: Part) -> Path:
-    """What every writer gets to read."""
+    """Return the input that every writer reads."""
     arrays = {name: peers.arrow_array(part.column(name), peers.VALUES[name].arrow) for name in part.columns}
     pq.write_table(pa.table(arrays), path, row_group_size=part.rows)
     return path
@@ -111,11 +111,11 @@ class Question:
     row: int  # the first that holds it
     arrow: pa.DataType  # of the file's column
     title: str  # of the column's type
-    drawn: bool  # no extreme of the type: no statistics tell that it is there
+    drawn: bool  # not an extreme of the type, so statistics do not reveal it
 
 
 def list_questions(path: Path, part: Part) -> list[Question]:
-    """Every value of a file that a writer made of `part`, each once a leaf; nulls are not asked for."""
+    """Every value of a file that a writer made of `part`, each once per leaf; without nulls."""
     results: list[Question] = []
     schema = pq.read_schema(path)
     for leaf, title in titles(path).items():

@@ -16,9 +16,9 @@ import parquet_bloom
 from . import columns
 from .columns import Part, Question
 
-# Blocks wanted: 5, or 8 as a power of two. More values are told than there are, so that chance hides nothing.
+# Blocks wanted: 5, or 8 as a power of two. The NDV is larger than the number of values, so that chance hides nothing.
 OUR_FILTERS = {"fpp": 0.001, "ndv": 70}
-# Who can write bitsets that are no power of two, and how.
+# Writers of bitsets that are not a power of two, and their options.
 OWN_ODD: dict[str, dict[str, Any]] = {"spark": {"parquet.bloom.filter.max.bytes": 320}}
 
 
@@ -29,7 +29,7 @@ class Variant:
     Attributes
     ----------
     filters : "ours" or "its own".
-    length : whether the footer tells how long the filters are.
+    length : whether the footer gives the lengths of the filters.
     power : whether the bitsets are a power of two.
     path, planted : the file, and the same with filters that deny everything.
     filtered : the leaves that have filters.
@@ -66,7 +66,7 @@ def written(writer: str, engine: Any, folder: Path, name: str, part: Part, *, qu
         return target
 
     write(plain, False)
-    if oracle.filters(plain):  # who writes filters unasked
+    if oracle.filters(plain):  # a writer that writes filters by default
         parquet_bloom.drop(plain)
     indexes: list[Variant] = []
     for power in (True, False):

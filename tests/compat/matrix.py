@@ -1,4 +1,4 @@
-"""Every value of every file asked of every reader, with and without filters: rows lost, and who asks the filters."""
+"""Queries for every value of every file by every reader, with and without filters: rows lost, and filter use."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from parquet_bloom.errors import ParquetBloomError
 from .columns import Question
 from .files import Written
 
-NEEDLES = 2  # of each column, asked of the filters that deny everything
+NEEDLES = 2  # of each column, for the filters that deny everything
 
 
 @dataclass
 class Cell:
-    """What one reader does with one kind of file.
+    """Outcome of one reader for one kind of file.
 
     Attributes
     ----------
     writer, reader : their releases.
     filters, length, power : as in `files.Variant`.
-    asked, lost, more : values asked for, rows that the filters lost, and rows that came from nowhere.
+    asked, lost, more : values queried, rows that the filters lost, and rows that came from nowhere.
     failed : values that the reader finds without filters, and fails at with them.
     losing : {type: rows lost}.
     probed : {type: whether a row vanished with filters that deny everything}.
@@ -54,10 +54,10 @@ class Matrix:
 
     Attributes
     ----------
-    tried, read : {(reader, type)} asked of files without filters, and answered at least once.
+    tried, read : {(reader, type)} queried on files without filters, and answered at least once.
     checked : {file opened and verified by us: what was found, a line each}.
     notes : what could not be done, a line each.
-    done : {(writer, file, reader)} that need not be asked again.
+    done : {(writer, file, reader)} that need not be run again.
     order : the releases, as the tables name them.
     far : {release: {kind of file: rows lost, values asked for}} of large filters over a network; see `far`.
     """
@@ -140,7 +140,7 @@ class Matrix:
 
     @property
     def problems(self) -> list[str]:
-        """What `verify` of ours finds in the files."""
+        """Problems that our `verify` reports for the files."""
         return [f"{name}: {problem}" for name, match in self.checked.items() for problem in match]
 
 
@@ -165,7 +165,7 @@ def _needles(questions: Iterable[Question]) -> Iterator[Question]:
 
 
 def problems(path: Path) -> list[str]:
-    """What we have against a file's filters."""
+    """Return our objections to a file's filters."""
     try:
         with parquet_bloom.open(path) as file:
             doubts = [str(chunk.problem) for chunk in file.chunks() if chunk.problem]

@@ -29,7 +29,7 @@ def put(text: str, page: Path = PAGE) -> None:
 
 
 def read_table_text(page: Path = PAGE) -> str:
-    """What stands between the markers."""
+    """Return the text between the markers."""
     return page.read_text("utf-8").split(BEGIN)[1].split(END)[0].strip()
 
 
@@ -84,7 +84,7 @@ def totals(*matrices: Matrix) -> str:
 
 
 def as_written(cell: Cell) -> bool:
-    """Whether the cell's files are what `embed` makes."""
+    """Return whether the cell's files were written by `embed`."""
     return cell.filters == "ours" and cell.length
 
 
@@ -94,7 +94,7 @@ def lost_to_everybody(cell: Cell) -> int:
 
 
 def failures(*matrices: Matrix) -> list[str]:
-    """What must not be: rows lost by filters that are ours, or by our reading; one line each."""
+    """List forbidden outcomes: rows lost by our filters or by our reader; one line each."""
     matches = [problem for matrix in matrices for problem in matrix.problems if not NO_FAULT_OF_OURS.fullmatch(problem)]
     for cell in (cell for matrix in matrices for cell in matrix.sorted()):
         ours = cell.reader.startswith(OURS)
@@ -110,7 +110,7 @@ def kind(cell: Cell) -> str:
 
 
 def figures(cell: Cell) -> str:
-    """`rows lost / values asked for`, and what else went wrong."""
+    """`rows lost / values queried`, and other failures."""
     text = f"{cell.lost:,} / {cell.asked:,}"
     if cell.lost:
         text = f"**{text}**"
@@ -160,7 +160,7 @@ def lost(matrix: Matrix) -> list[str]:
 
 
 def asking(matrix: Matrix, chosen: Callable[[str], bool] = lambda reader: True) -> list[str]:
-    """Who asks our filters, type by type: a row vanished when the filters denied everything."""
+    """Return, type by type, the readers that use our filters: a row vanished when the filters denied everything."""
     cells = [cell for cell in matrix.sorted() if cell.filters == "ours" and chosen(cell.reader)]
     readers = list(dict.fromkeys(cell.reader for cell in cells))
     types = sorted({title for reader, title in matrix.tried if reader in readers}, key=_type_order)
@@ -235,7 +235,7 @@ def _shared_writer(matrix: Matrix) -> str:
 
 
 def from_afar(matrices: Iterable[Matrix]) -> list[str]:
-    """Who loses rows where streams give fewer bytes at a time than they are asked for."""
+    """Return the readers that lose rows where streams return fewer bytes than requested."""
     rows = []
     for matrix in matrices:
         for reader in sorted(matrix.far):

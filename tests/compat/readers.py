@@ -1,4 +1,4 @@
-"""Who reads: ourselves, Arrow C++'s filter reader, and engines in processes of their own, all asked the same way."""
+"""Readers: this package, Arrow C++'s filter reader, and engines in separate processes, all with one interface."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Counts = list[int | None]  # rows found; None where the reader fails
 
 
 class WorkerError(Exception):
-    """What an engine said when it did not do what it was told."""
+    """Message of an engine that failed."""
 
 
 class Worker:
@@ -60,7 +60,7 @@ class Worker:
         return self.counts(queried)
 
     def counts(self, questions: Sequence[dict[str, Any]]) -> Counts:
-        """The same of questions as the engine takes them."""
+        """Count the rows for questions in the engine's own form."""
         results: Counts = []
         for start in range(0, len(questions), CHUNK):
             results += self._ask("counts", questions=questions[start : start + CHUNK])
@@ -71,7 +71,7 @@ class Worker:
 
 
 def sql_question(engine: str, release: tuple[int, ...], plain: Path, path: Path, requested: Question) -> dict[str, Any]:
-    """What an engine is asked, as `sql_engines` or `frame_engines` takes it."""
+    """Return a question in the form that `sql_engines` or `frame_engines` takes."""
     question = {"path": str(path), "plain": str(plain), "column": requested.column, "row": requested.row}
     if engine not in ("pyarrow", "polars", "fastparquet"):
         question["where"] = sql(engine, release, requested)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Release:
-    """A release of an engine, and what pip is asked for."""
+    """A release of an engine, and its requirements for pip."""
 
     engine: str
     version: str

@@ -1,4 +1,4 @@
-"""Who writes for whom: releases that are installed, and older ones in environments of their own."""
+"""Pairs of writers and readers: installed releases, and older ones in separate environments."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ENGINES = {
     "polars": "polars",
     "fastparquet": "fastparquet",
 }
-READS_COMMON = ("spark", "fastparquet")  # who refuses a file for one column
+READS_COMMON = ("spark", "fastparquet")  # readers that refuse a file for one column
 
 
 def installed(engine: str) -> bool:
@@ -51,8 +51,8 @@ class Run:
     folder : for its files.
     quick : fewer columns and variants.
     distinct : values of a column in each row group.
-    say : told what is done.
-    jobs : readers that are asked at once.
+    say : called with a line about each step.
+    jobs : number of readers that run at once.
     matrix : what is known already, and what is found.
     keep : called when something was found.
     """

@@ -1,4 +1,4 @@
-"""One release of an engine in a process of its own, asked by lines of JSON: ``python worker.py ENGINE FOLDER``.
+"""One release of an engine in a separate process that answers lines of JSON: ``python worker.py ENGINE FOLDER``.
 
 Runs on the Python of the release's environment and needs nothing but the release and the standard library. What the
 engine prints goes to `engine.log` in the folder.

@@ -24,7 +24,7 @@ class Lake:
 
     @property
     def rewritten(self) -> int:
-        """How many files were rewritten so far."""
+        """Return the number of files rewritten so far."""
         return int(self._churn.ask("?"))
 
     def close(self) -> None:

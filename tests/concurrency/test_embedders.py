@@ -1,4 +1,4 @@
-"""Several that embed into one file at once: who is told that it was done finds its filters there."""
+"""Concurrent writers that embed into one file: a writer whose call succeeds finds its filters there."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_who_comes_right_after_the_exchange_meets_no_writer(path: Path, monkeypa
 
 
 def test_two_that_exchange_one_file_do_not_cross(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who comes while another exchanges the same file is refused before it has touched it."""
+    """A writer that starts while another one exchanges the same file is refused before it has touched the file."""
     exchange, output = rename.exchange, []
 
     def come(*names: str) -> None:

@@ -1,4 +1,4 @@
-"""An index with several writers and readers in processes of their own: one writes, the others are told, none errs."""
+"""An index with several writer and reader processes: one writes, the others get an error, and no answer is wrong."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def by_iter_batches(lake: Any, value: int) -> list[str]:
 
 
 def by_open(lake: Any, value: int) -> list[str]:
-    """Filters that are asked one by one: of the file that was opened, whatever stands under its name by now."""
+    """Filters probed one by one belong to the file that was opened, whatever file has its name by now."""
     holders = set()
     for path in sorted(lake.folder.glob("*.parquet")):
         with parquet_bloom.open(path) as file:
@@ -174,7 +174,7 @@ def duckdb_rows(request: pytest.FixtureRequest) -> Iterator[Callable[[Path, int]
 @pytest.mark.smoke
 @pytest.mark.parametrize("duckdb_rows", SETTINGS, indirect=True)
 def test_duckdb_between_rewrites(duckdb_rows: Callable[[Path, int], list[str]], tmp_path: Path) -> None:
-    """What its caches keep of a file does not outlive a rewrite; docs/limits.md tells of queries meanwhile."""
+    """A reader's cached data of a file does not outlive a rewrite; docs/limits.md covers queries meanwhile."""
     write_lake(tmp_path)
     churn = Churn(tmp_path, 0, ["id", "name", "value"])
     chance = random.Random(3)
@@ -189,7 +189,7 @@ def test_duckdb_between_rewrites(duckdb_rows: Callable[[Path, int], list[str]], 
 
 @pytest.mark.parametrize("duckdb_rows", SETTINGS, indirect=True)
 def test_duckdb_while_filters_are_added(duckdb_rows: Callable[[Path, int], list[str]], tmp_path: Path) -> None:
-    """A footer from before the embedding still names what stands where it says, so mixing the two loses nothing."""
+    """A footer from before the embedding still has valid offsets, so mixing the two loses nothing."""
     more = [f"more_{i}" for i in range(40)]
     write_lake(tmp_path, more)
     embedding = threading.Thread(

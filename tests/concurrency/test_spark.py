@@ -39,7 +39,7 @@ def require_loud(error: Exception) -> None:
 
 
 def answers(queried: Callable[[int], list[str]], lake: Any, rewrites: int) -> Counter[str]:
-    """How often a reader was right, and how often it failed; a wrong answer fails the test."""
+    """Count a reader's right answers and its failures; a wrong answer fails the test."""
     counts: Counter[str] = Counter()
     chance = random.Random(6)
     until = lake.rewritten + rewrites

@@ -19,7 +19,7 @@ DISTINCT = 11  # values a row group: one more than the texts that are always the
 
 
 class InProcess:
-    """An engine in this process, asked as `readers.Worker` asks one in a process of its own."""
+    """An engine in this process, with the interface of `readers.Worker`, which has a separate process."""
 
     def __init__(self, engine, asked):
         self.engine, self.asked = engine, asked
@@ -35,7 +35,7 @@ class InProcess:
 
 @pytest.fixture(scope="module")
 def engines(request):
-    """Engines by their names, made when first asked for."""
+    """Engines by their names, created on first use."""
     created = {}
 
     def engine(name):
@@ -93,12 +93,12 @@ def test_no_row_is_lost(writer, names, engines, tmp_path):
     for cell in cells:
         assert cell.asked >= 50, cell
         assert cell.failed == cell.more == 0, cell
-        assert cell.probed["int64"], cell  # who asks no filter cannot lose a row by one
+        assert cell.probed["int64"], cell  # a reader that uses no filter cannot lose a row by one
         assert cell.probed["string"], cell
 
 
 def test_a_lost_row_is_seen(engines, tmp_path):
-    """By whoever asks a filter that lacks bits, and by what is said of the run."""
+    """By readers that use a filter that lacks bits, and by the report of the run."""
     matrix = measure(tmp_path, engines, "pyarrow", [engines("duckdb"), Ours()], without_one_bit)
     assert all(cell.lost for cell in matrix.cells.values())
     assert len(page.failures(matrix)) >= len(matrix.cells)

@@ -43,7 +43,7 @@ def refused(call: Callable[[], object], path: Path, words: str) -> None:
 
 
 def everything(path: Path, folder: Path, column: str) -> dict[str, Callable[[], object]]:
-    """All that can be asked of a file."""
+    """Run every operation on a file."""
     output = folder / "output.parquet"
     value = repr(files.PLACE[column])
     return {
@@ -142,7 +142,7 @@ def test_nothing_in_the_clear_is_believed_of_an_encrypted_column(plant, columns,
         for _ in range(2):  # the second time by what a cache knows
             report = parquet_bloom.prune(path, where)
             assert report.selected == {str(path): [0, 1, 2]}, where
-            if "NULL" not in where and "<" not in where:  # what filters would be asked
+            if "NULL" not in where and "<" not in where:  # the filters that would be used
                 assert {doubt for *_, doubt in report.doubts} == {"'secret': the column is encrypted"}
         assert parquet_bloom.row_ranges(path, where) == {str(path): {group: [(0, 30)] for group in range(3)}}
         refused(lambda: parquet_bloom.read_table(path, where), path, "encrypted columns cannot be read")  # noqa: B023

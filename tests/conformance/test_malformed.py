@@ -40,20 +40,20 @@ def tool(broken: dict[str, malformed.Case], *words: str) -> tuple[int, list[dict
 
 @pytest.fixture(scope="module")
 def shown(broken) -> list[dict]:
-    """What `parquet-bloom show` says."""
+    """Run `parquet-bloom show` and return its output."""
     return tool(broken, "show")[1]
 
 
 @pytest.fixture(scope="module")
 def verified(broken) -> list[dict]:
-    """What `parquet-bloom verify` says."""
+    """Run `parquet-bloom verify` and return its output."""
     code, rows = tool(broken, "verify", "--data")
     assert code == 1  # a filter is bad
     return rows
 
 
 def test_the_good_file_is_pruned_to_one_row_group(tmp_path):
-    """What broken filters take away; without this the tests below would hold for a reader that never prunes."""
+    """Broken filters cost pruning; without this the tests below would pass for a reader that never prunes."""
     path = malformed.good_file(tmp_path / "good.parquet")
     assert parquet_bloom.verify(path, data=True).ok
     for row_group, key in malformed.needles():
@@ -83,7 +83,7 @@ def test_doubts_are_reported(name, broken):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_files_judged_together_are_judged_as_one_alone(name, broken, monkeypatch):
-    """Whether their footers are new, known, or known with all that was found on the way."""
+    """Footers are read, cached, or cached with everything that was read along with them."""
     case = broken[name]
     monkeypatch.setattr(memory, "SETTLED_NS", -(10**12))
     footer_alone, cache = MetadataCache(), MetadataCache()

@@ -1,4 +1,4 @@
-"""Who skips a row group by its filter: our column says yes wherever the format has filters, and no engine loses a row.
+"""Engines that skip a row group by its filter: ours always does where the format has filters; none loses a row.
 
 `python tests/support/engines/reader_table.py` prints the same tables. What the peers skip is theirs to change: it is
 measured, and held against ours only.

@@ -1,6 +1,6 @@
 """Files embedded into by us, read by Arrow C++, DuckDB, DataFusion and Spark.
 
-A needle is found; with the filter's bits cleared its row vanishes, which shows that the engine asked our filter. For
+A needle is found; with the filter's bits cleared its row vanishes, which shows that the engine used our filter. For
 columns that an engine does not ask filters about, the row stays (so the table in `peers` is exact, too).
 """
 
@@ -66,7 +66,7 @@ def test_needles_are_found_and_vanish_with_the_bits(engine, haystacks, ask_all):
     "writer", [pytest.param(name, marks=pytest.mark.spark if name == "spark" else ()) for name in peers.FILES]
 )
 def test_files_of_all_writers_serve_all_readers(engine, writer, plain_file, tmp_path, ask_all):
-    """Every writer's own layout (dictionaries, page indexes, footer) with our filters behind it."""
+    """Every writer's own layout (dictionaries, page indexes, footer) followed by our filters."""
     file = plain_file(f"{writer}-all")
     ours, cleared = tmp_path / "ours.parquet", tmp_path / "cleared.parquet"
     parquet_bloom.embed(file.path, ["i64", "str"], output=ours)
@@ -130,7 +130,7 @@ def test_both_zeros_are_found(engine, zeros, ask_all):
 
 @pytest.mark.parametrize("engine", ["datafusion", pytest.param("spark", marks=pytest.mark.spark)])
 def test_engines_lose_a_zero_to_other_filters(engine, zeros, ask):
-    """Why `embed` inserts both: the day this fails, the rule can go."""
+    """`embed` inserts both because of this; when this fails, the rule can go."""
     assert ask(engine, zeros["pyarrow"], "f64_minus", 0.0, pa.float64()) == 0
 
 

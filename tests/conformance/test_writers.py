@@ -31,7 +31,7 @@ def exception(name: str, leaf: str) -> str:
     return EXCEPTIONS.get((name, leaf), "").split(":")[0]
 
 
-# Columns that we write no filters for, whoever wrote the file.
+# Columns that we write no filters for, in any writer's files.
 NOT_EMBEDDED = {"bool"}
 
 
@@ -186,7 +186,7 @@ def literals(file: peers.PeerFile, column: str, rows: list[Any]) -> dict[Any, An
     return {value: pa.scalar(value, pa.int64()).cast(arrow) if wrap else value for value in chosen}
 
 
-# Lists and maps have no single value a row; the others are no Parquet values that a literal stands for.
+# Lists and maps have no single value a row; the others are not Parquet values that a literal can express.
 NO_LITERAL = {"li", "ma", "ls", "nothing", "iv", "tz"}
 
 
@@ -231,7 +231,7 @@ def test_whole_rows_come_back(name, peer_file):
 
 
 def twice_hashed(physical: str, logical: str, plain: set[bytes]) -> set[bytes]:
-    """What `embed` inserts for a chunk's values: both zeros where there is one, and float16 as float32, too."""
+    """Return the values that `embed` inserts for a chunk: both zeros if there is one, and float16 also as float32."""
     formats = {"FLOAT": "<f", "DOUBLE": "<d", "FIXED_LEN_BYTE_ARRAY": "<e"}
     if physical in ("FLOAT", "DOUBLE") or logical == "Float16":
         zeros = {struct.pack(formats[physical], 0.0), struct.pack(formats[physical], -0.0)}
@@ -321,7 +321,7 @@ def test_replacing_builds_all_filters_anew(name, peer_file, plain_file, tmp_path
 
 
 def data_ends(path: Any) -> list[int]:
-    """Where the column chunks of a file end."""
+    """Return the offset at which a file's column chunks end."""
     metadata = pq.read_metadata(path)
     ends = []
     for row_group in range(metadata.num_row_groups):

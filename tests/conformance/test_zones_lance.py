@@ -1,4 +1,4 @@
-"""Lance's own indexes, made by pylance: read, asked, and compared bit for bit with ours."""
+"""Lance's indexes, made by pylance: read, queried, and compared bit for bit with ours."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_deleted_rows_are_within_zones(worn):
 
 
 def filtered(path, condition):
-    """What Lance finds by its index."""
+    """Return the rows that Lance finds by its index."""
     scanner = lance.dataset(path).scanner(filter=condition, use_scalar_index=True, with_row_address=True, columns=["c"])
     assert "ScalarIndexQuery" in scanner.explain_plan() or "MaterializeIndex" in scanner.explain_plan()
     return scanner.to_table()["_rowaddr"].to_pylist()
@@ -217,7 +217,7 @@ def test_fragments_that_came_since_are_in_every_answer(worn):
 
 
 def test_zeros_and_nan_lose_nothing(tmp_path):
-    """Lance hashes both zeros as they are; whoever asks for one means both."""
+    """Lance hashes both zeros as they are; a query for one means both."""
     values = [0.0, -0.0, math.nan, 1.5] + [2.5] * 4
     path = str(tmp_path / "set.lance")
     indexed(path, pa.table({"c": values}), 1, 0.001)

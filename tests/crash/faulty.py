@@ -28,9 +28,9 @@ WRITES = ",write,pwrite,writev,pwritev,copy_file_range,sendfile,"
 
 
 class Rule(NamedTuple):
-    """What happens at calls `first` to `last`: of those named in `calls` (",write,fsync,"), if any are.
+    """A fault at calls `first` to `last`: of those named in `calls` (",write,fsync,"), if any are.
 
-    `action` is KILL, ASK (whoever started the job does something), SHORT (half of the bytes, with `when` HALF) or an
+    `action` is KILL, ASK (the parent process does something), SHORT (half of the bytes, with `when` HALF) or an
     errno; `when` is BEFORE the call, AFTER it, or HALF.
     """
 
@@ -57,11 +57,11 @@ class Call(NamedTuple):
 
 @dataclass
 class Outcome:
-    """How a job went.
+    """Outcome of a job.
 
     Attributes
     ----------
-    killed : whether by itself, as it was told.
+    killed : whether it killed itself, as the rule says.
     code, out, err : what the command exited with and printed, if it lived.
     calls : the calls that came to an end.
     """
@@ -169,7 +169,7 @@ def supervise(child: int, asking: int, answering: int, say: Callable[[Any], None
 
 
 def do(job: dict[str, Any], say: Callable[[Any], None]) -> None:
-    """Fork a child for the job, and tell how it ended."""
+    """Fork a child for the job, and return its outcome."""
     log = os.open(job["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
     asking, ask = os.pipe()
     answer, answering = os.pipe()

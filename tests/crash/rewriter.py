@@ -37,7 +37,7 @@ GENUINE = {name: getattr(module, name) for module, name in CALLS}
 
 
 def unsupported(*args: Any) -> None:
-    """What an old kernel answers."""
+    """Fail as an old kernel does."""
     raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
 
 
@@ -52,7 +52,7 @@ OTHER = contents(3, 60_000)
 
 
 def checksums(data: bytes) -> bytes:
-    """What Hadoop keeps beside a file of these contents."""
+    """Return the checksum file that Hadoop stores next to a file of these contents."""
     sums = [zlib.crc32(data[first : first + 512]) for first in range(0, len(data), 512)]
     return b"crc\0" + struct.pack(f">{len(sums) + 1}I", 512, *sums)
 
@@ -101,7 +101,7 @@ class Steps:
 
 
 def act(job: dict[str, Any]) -> Callable[[str, int], None]:
-    """What happens at the chosen step."""
+    """Act at the chosen step."""
     kind, at, path = job["kind"], job["at"], job["path"]
     folder, name = os.path.split(path)
     crc = os.path.join(folder, f".{name}.crc")

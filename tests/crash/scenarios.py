@@ -45,8 +45,8 @@ class Scenario:
 
     Attributes
     ----------
-    name : to be told by.
-    arguments : of the command; its working directory is not the folder's: {} stands for that.
+    name : identifies the scenario.
+    arguments : of the command; its working directory is not the folder: {} is replaced by that.
     rules : that always hold: what this machine's file system shall not have.
     """
 
@@ -112,7 +112,7 @@ class Scenario:
 
 
 class FromLakeScenario(Scenario):
-    """A command that makes something of a lake, which is never changed and so stands in one place for all runs."""
+    """A command that makes something of a lake, which is never changed and so is shared by all runs."""
 
     kept = "there.parquet"
 
@@ -264,7 +264,7 @@ class Stage:
         self.discard(folder)
 
     def fresh(self) -> Path:
-        """A folder as it was before the command. It is in one place for all runs: files may tell their names."""
+        """A folder as it was before the command. It has one path for all runs, as files may contain their names."""
         self._count += 1
         folder = self._root / "stage"
         shutil.copytree(self._template, folder, symlinks=True)

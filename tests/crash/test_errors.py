@@ -125,7 +125,7 @@ def test_a_call_that_was_done_and_says_that_it_failed(name, stage):
 
 @pytest.mark.parametrize("spare", [0, 12])
 def test_a_disk_that_is_full(disk, spare, capsys):
-    """What stands on it fits once, and not twice."""
+    """The disk has room for one copy of the file, but not for two."""
     path = disk / "a.parquet"
     pq.write_table(table(1, 9_000), path, row_group_size=1_000, compression="none", use_dictionary=False)
     data = path.read_bytes()

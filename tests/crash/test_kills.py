@@ -37,7 +37,7 @@ def test_killed_at_each_call(name, stage, capsys):
 @pytest.mark.smoke
 @pytest.mark.parametrize("name", ["embed", "embed without exchange", "drop", "zones over another", "index compact"])
 def test_killed_about_the_moment_of_change(name, stage):
-    """A slice of the above: the calls that change names, and what is right before and behind them."""
+    """A slice of the above: the calls that change names, and the calls right before and after them."""
     staged = stage(name)
     changes = [call.number for call in staged.undisturbed.calls if call.name in ("exchange", "rename", "rename_new")]
     calls = len(staged.undisturbed.calls)

@@ -144,7 +144,7 @@ def test_killed_hundreds_of_times(lake_and_index: tuple[Path, str]) -> None:
         index.compact(keep_seconds=0)
         assert index.unindexed == []
     assert_right(lake, path)
-    # What the dead left behind is gone.
+    # Files of killed writers are gone.
     names = os.listdir(path)
     assert sum(name.startswith("manifest-") for name in names) == 1
     assert len([name for name in names if not name.startswith("manifest-")]) <= 3

@@ -1,6 +1,6 @@
-"""What a power loss would leave, told from the order of calls: data last before names do, and names before removals.
+"""Results of a power loss, derived from the order of calls: data last before names do, and names before removals.
 
-A file system may keep back what is written until it is told to flush it, and may put names on disk before contents.
+A file system may keep back what is written until it is flushed, and may put names on disk before contents.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LOCK = "writer.lock"
 
 
 def problems(calls, there):
-    """What would be wrong after a power loss, a line each.
+    """Return the problems that a power loss would cause, a line each.
 
     Parameters
     ----------

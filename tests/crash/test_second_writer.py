@@ -77,7 +77,7 @@ def strays(folder: Path) -> list[Path]:
 
 
 def disturbed(staged, way, moments):
-    """Run the command, with the other writer at work at each of some moments; returns how often it was told."""
+    """Run the command, with the other writer at work at each of some moments; return the number of reported errors."""
     num_reported = 0
     for number, when in moments:
         folder = staged.fresh()
@@ -121,7 +121,7 @@ def test_at_each_call(name, way, stage):
     assert num_reported == (len(moments) if way == "held" else at)
 
 
-# These open the file right behind the exchange, and so wait until the kernel breaks the command's lease, for 45 s.
+# These open the file right after the exchange, and so wait until the kernel breaks the command's lease, for 45 s.
 WAITING = ["appends", "overwrites", "truncates"]
 
 

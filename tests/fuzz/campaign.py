@@ -103,7 +103,7 @@ def run_guided(options: argparse.Namespace, target: harness.Target, folder: Path
 
 def run_blind(options: argparse.Namespace, target: harness.Target, folder: Path, findings: Path) -> dict[str, object]:
     start, inputs, result = time.monotonic(), 0, 0
-    # A sanitizer ends the process: the input at hand then stands in this file, behind its length.
+    # A sanitizer ends the process: this file then holds the current input, after its length.
     trace = findings / "blind-at-hand"
     trace.write_bytes(bytes(4 + target.max_input))
     with trace.open("r+b") as file:

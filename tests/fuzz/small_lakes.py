@@ -139,7 +139,7 @@ _ODD: tuple[Callable[[Choices], Any], ...] = (
 
 
 class Raw(str):
-    """JSON text that stands as it is."""
+    """JSON text that is used as it is."""
 
 
 def _nested(depth: int) -> Raw:

@@ -89,7 +89,7 @@ def base() -> Base:
 
 @lru_cache(maxsize=4096)
 def packed(data: bytes, codec: str) -> bytes:
-    """A stream of one chunk, compressed if there is a codec at hand."""
+    """A stream of one chunk, compressed if a codec is available."""
     if codec == "none" or not data:
         return data
     if codec == "zlib":
@@ -106,7 +106,7 @@ def packed(data: bytes, codec: str) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _stream_message(kind: int, column: int, length: int) -> bytes:
-    """What a stripe's footer says of a stream."""
+    """Return the message of a stripe's footer that describes a stream."""
     return message_of([(1, 0, kind), (2, 0, column), (3, 0, length)])
 
 
@@ -130,7 +130,7 @@ def _good_stripe(number: int, codec: str) -> tuple[bytes, tuple[int, int, int]]:
 
 @lru_cache(maxsize=4096)
 def _info(number: int, start: int, lengths: tuple[int, int, int]) -> bytes:
-    """What the file's footer says of a stripe."""
+    """Return the message of the file's footer that describes a stripe."""
     positions = {1: start, 2: lengths[0], 3: lengths[1], 4: lengths[2]}
     return with_fields(base().stripes[number].info, dict(positions))
 

@@ -20,7 +20,7 @@ def is_compared(data: bytes) -> bool:
 
 
 class Taken:
-    """What is left of an input; what it lacks is 0."""
+    """Remaining bytes of an input; missing ones are 0."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0

@@ -21,7 +21,7 @@ class Node(NamedTuple):
     ----------
     path : field ids that lead to it; positions in lists stand below them as negative numbers from -1 on.
     type : of the compact protocol.
-    head, start, end : where its field header begins (of a list's item: the item), its value, and what is behind it.
+    head, start, end : where its field header begins (of a list's item: the item), its value, and what follows.
     """
 
     path: tuple[int, ...]
@@ -45,11 +45,11 @@ class Spelled:
         return cls(bytes(out), nodes)
 
     def only(self, selects: Callable[[tuple[int, ...]], bool]) -> Spelled:
-        """The same with only some nodes that may be changed."""
+        """Return a copy in which only some nodes may be changed."""
         return Spelled(self.data, [node for node in self.nodes if selects(node.path)])
 
     def with_numbers(self, numbers: Mapping[tuple[int, ...], int]) -> Spelled:
-        """The same with other numbers in some fields, which may not be changed any more."""
+        """Return a copy with other numbers in some fields, which may not be changed any more."""
         data, at, out = self.data, 0, bytearray()
         numbered = [(node, numbers[node.path]) for node in self.nodes if node.path in numbers]
         for node, number in sorted(numbered, key=lambda location: location[0].start):

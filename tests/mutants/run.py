@@ -24,7 +24,7 @@ _LAST_LINES = 40  # of what pytest printed, where it helps
 
 
 class Result(NamedTuple):
-    """What became of a fault: the test that caught it, or what happened instead; and the time that it took."""
+    """Outcome of a fault: the test that caught it, or what happened instead; and the time that it took."""
 
     fault: catalogue.Fault
     caught_by: str | None

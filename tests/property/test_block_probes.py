@@ -1,4 +1,4 @@
-"""Filters asked by single blocks answer as whole filters do: over sizes, fills, keys, files and file systems."""
+"""Filters probed by single blocks answer as filters read in full: over sizes, fills, keys, files and file systems."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_every_answer_is_the_whole_filters(
 
 @pytest.fixture(scope="module", params=[0, 4096])
 def threshold(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Whether small bitsets are read whole; the files below have no others."""
+    """Size up to which bitsets are read whole; the files below have no larger ones."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(probe_module, "WHOLE_BYTES", request.param)
         yield request.param

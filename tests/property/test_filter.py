@@ -1,4 +1,4 @@
-"""What a filter promises: no false negative, the asked rate of false positives, and bits spread over all of it."""
+"""Guarantees of a filter: no false negatives, the requested rate of false positives, and evenly spread bits."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_folding_halves_as_often_as_the_rate_allows(num_blocks, hashes, fpp):
 
 
 # ------------------------------------------------------------------------------------------------------------
-# The asked rate
+# The requested rate
 # ------------------------------------------------------------------------------------------------------------
 
 
@@ -219,7 +219,7 @@ def test_bits_of_real_keys_are_spread_evenly(values):
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_filters_fail_these_checks(name):
-    """What the checks above are worth: each of these twins would pass a test for false negatives alone."""
+    """The checks above detect faults: each of these twins would pass a test for false negatives alone."""
     bitset = by_numpy(random_hashes(DENSITY_KEYS, 5), DENSITY_BLOCKS, **BROKEN[name])
     with pytest.raises(AssertionError):
         assert_evenly_spread(bitset, DENSITY_BLOCKS, DENSITY_KEYS)

@@ -1,6 +1,6 @@
 """Random predicates over random tables by five writers: `read_table` gives the rows that SQL gives, and skips.
 
-What SQL gives is worked out by `ranked`, from the values that were put in; DuckDB is asked about a part of the
+What SQL gives is worked out by `ranked`, from the values that were put in; DuckDB checks a part of the
 predicates, over the same table in memory, so that the oracle is held against an engine. A failing case is kept, file
 and seed; `hunting` says how to go on for longer than the suite does.
 """
@@ -52,7 +52,7 @@ DEMANDED = {"all": 0.5, "evident": 0.6, "point": 0.8}
 
 @dataclass
 class Tally:
-    """What was asked, skipped and lost; `matchless` counts row groups without a row that matches, by kind as above."""
+    """Counts of queries, skipped row groups and lost rows; `matchless` counts row groups without a match, by kind."""
 
     tables: int = 0
     predicates: int = 0
@@ -189,7 +189,7 @@ def count(tally: Tally, table: Table, drawn: Drawn, matchless: np.ndarray, chose
     filtered = np.logical_and.reduce([table.filtered[name] for name in columns])
     evident = np.logical_and.reduce([table.filtered[name] | table.bounded[name] for name in columns])
     tally.groups += len(chosen)
-    rows = np.diff(table.starts) > 0  # to skip a row group without rows is no merit
+    rows = np.diff(table.starts) > 0  # skipping a row group without rows does not count
     for kind, counted in (("all", rows), ("evident", evident & rows), ("point", filtered & rows & drawn.point)):
         tally.matchless[kind] += int((matchless & counted).sum())
         tally.skipped[kind] += int((matchless & counted & ~chosen).sum())

@@ -56,7 +56,7 @@ class File:
 
 @dataclass
 class Tally:
-    """How much there was to skip, and how much was."""
+    """Counts of row groups that could be skipped, and that were."""
 
     groups: int = 0
     without_match: int = 0
@@ -273,7 +273,7 @@ def hunt(seed: int, folder: Path, tally: Tally) -> None:
 
 
 def check_elements(rng: random.Random, file: File, column: Column, tally: Tally) -> None:
-    """What is inside of lists is pruned by, too: no row group that holds an element is skipped."""
+    """Pruning by list elements skips no row group that holds the element."""
     leaf, kind, elements = {
         "li": ("li.list.element", "i64", lambda row: row),
         "ls": ("ls.list.element.q", "str", lambda row: [item["q"] for item in row if item]),

@@ -1,4 +1,4 @@
-"""The same random tables as in `test_no_row_lost`, with every column chunk read by pages, however small it is."""
+"""Random tables as in `test_no_row_lost`, with every column chunk read by pages, however small it is."""
 
 import pytest
 from property.test_no_row_lost import Tally, hunt

@@ -33,7 +33,7 @@ PREDICATES = 10
 
 @dataclass
 class Tally:
-    """How much there was to skip, and how much was."""
+    """Counts of row groups that could be skipped, and that were."""
 
     groups: int = 0
     without_match: int = 0

@@ -24,7 +24,7 @@ FilterLocation = tuple[int, int] | None
 
 
 class Field(NamedTuple):
-    """A field as it stands on the wire; `long_form`: its number is spelled out, not a step from the one before."""
+    """A field as encoded on the wire; `long_form`: its number is spelled out, not a step from the one before."""
 
     number: int
     code: int
@@ -33,7 +33,7 @@ class Field(NamedTuple):
 
 
 def encode(fields: list[Field]) -> bytes:
-    """A struct; a number that is no step of 1 to 15 ahead is spelled out anyway."""
+    """A struct; a field number that is not 1 to 15 ahead is written in long form."""
     out, before = bytearray(), 0
     for field in fields:
         step = field.number - before
@@ -52,7 +52,7 @@ def number(value: int) -> bytes:
 
 
 def spliced(fields: list[Field], location: FilterLocation) -> list[Field]:
-    """What a column chunk's metadata must become: new fields 14 and 15 ahead of the first of a higher number."""
+    """Return the expected metadata of a column chunk: new fields 14 and 15 ahead of the first of a higher number."""
     before = [0, *(field.number for field in fields)]
     # What is spelled out stays so, even where a step would do now.
     fields = [
@@ -117,7 +117,7 @@ def unknown(rng: random.Random, numbers: Sequence[int] = NUMBERS) -> list[Field]
 
 
 def around(rng: random.Random) -> tuple[list[Field], list[Field]]:
-    """Unknown fields to stand before and behind others, with different numbers."""
+    """Unknown fields to insert before and after others, with different numbers."""
     return unknown(rng, NUMBERS[::2]), unknown(rng, NUMBERS[1::2])
 
 
@@ -150,9 +150,9 @@ def column_metadata(rng: random.Random) -> list[Field]:
 class GeneratedFooter(NamedTuple):
     """A footer in pieces: its bytes are put together anew for other column metadata."""
 
-    chunks: list[list[tuple[list[Field], list[Field], list[Field]]]]  # before the metadata, it, and behind it
-    groups: list[tuple[list[Field], list[Field]]]  # before and behind the list of chunks
-    around: tuple[list[Field], list[Field]]  # before and behind the list of row groups
+    chunks: list[list[tuple[list[Field], list[Field], list[Field]]]]  # before the metadata, the metadata, and after it
+    groups: list[tuple[list[Field], list[Field]]]  # before and after the list of chunks
+    around: tuple[list[Field], list[Field]]  # before and after the list of row groups
 
     def metadata(self) -> dict[tuple[int, int], list[Field]]:
         return {(g, c): chunk[1] for g, group in enumerate(self.chunks) for c, chunk in enumerate(group)}
@@ -220,7 +220,7 @@ def test_only_the_places_change(seed):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_oracle_reads_the_same(seed):
-    """Decoded, old and new are equal but for fields 14 and 15 of the chunks that were asked for."""
+    """Decoded, old and new are equal but for fields 14 and 15 of the requested chunks."""
     for part in range(40):
         rng = random.Random(f"{seed} {part} oracle")
         generated = generate_footer(rng)

@@ -95,7 +95,7 @@ def change(lake: Lake, indexes: list[str]) -> str:
 
 
 def locate_rows(lake: Lake) -> dict[int, set[tuple[str, int, int]]]:
-    """{value of column `row`: where it stands, as (file, row group, row)}."""
+    """{value of column `row`: where it is, as (file, row group, row)}."""
     results: dict[int, set[tuple[str, int, int]]] = {}
     for path in lake.files():
         file = pq.ParquetFile(path)
@@ -130,7 +130,7 @@ def _point(lake: Lake, column: str) -> Node:
         if not values:
             return rng.choice([IsNull, IsNull, IsNotNull])(column)
         return Equal(column, values[0]) if len(values) == 1 else In(column, tuple(values))
-    except PredicateError:  # the value is no literal
+    except PredicateError:  # the value is not a literal
         return IsNull(column)
 
 

@@ -105,7 +105,7 @@ print(next(int(line.split()[1]) for line in open('/proc/self/status') if line.st
 
 
 def tried(*paths: Path, where: str = "local") -> tuple[list[str], int]:
-    """What comes of embedding and reading each file, and MiB that it took."""
+    """Return the outcome of embedding and reading each file, and the MiB that it took."""
     done = subprocess.run([sys.executable, "-c", PROGRAM, where, *paths], capture_output=True, text=True, timeout=300)
     *output, peak = done.stdout.splitlines()
     assert (done.returncode, done.stderr) == (0, "")

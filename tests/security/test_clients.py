@@ -132,14 +132,14 @@ def test_who_does_not_take_his_answer_is_left(port: int) -> None:
         time.sleep(2)
         answers = rest(connection)
     assert len(answers) < 1_000 * FILES * 150  # what was in the system's buffers
-    with connected(port) as slow:  # but a slow one, who goes on, gets all of it
+    with connected(port) as slow:  # but a slow client that goes on gets all of it
         slow.sendall(lookup(1_000, "connection: close\r\n"))
         _, _, body = rest(slow, 0.002).partition(b"\r\n\r\n")
     assert len(json.loads(body)["results"]) == 1_000
 
 
 def test_two_hosts_or_two_lengths_are_no_request(port: int) -> None:
-    """What a proxy before the service may understand otherwise than the service."""
+    """Requests that a proxy may understand otherwise than the service."""
     for lines in (
         b"host: localhost\r\nhost: example.com",
         b"host: localhost\r\ncontent-length: 2\r\ncontent-length: 3",
@@ -199,7 +199,7 @@ def test_a_pattern_that_takes_for_ever_is_refused(port: int, lake: Path) -> None
 
 
 def test_where_the_index_is_is_no_client_s_business(port: int, lake: Path) -> None:
-    """Files of the lake are named, as that is what is asked for; those of the index are not."""
+    """Files of the lake are named, as they are the answer; those of the index are not."""
     index = lake.parent / "index"
     (index / "manifest-000000000009.json").write_text("broken")
     try:

@@ -1,7 +1,7 @@
 """Nothing that comes from a file or a request is run: no pickle, no eval, no module that data names.
 
 The sources are read, functions and all, so that what is imported only when it is needed counts too. Whatever could run
-code stands in `ALLOWED` with the reason why it cannot be reached by data.
+code is listed in `ALLOWED` with the reason why it cannot be reached by data.
 """
 
 from __future__ import annotations

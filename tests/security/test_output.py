@@ -1,4 +1,4 @@
-"""Names and values that mean harm to who reads them: a real parser reads each output, and nothing gets out."""
+"""Names and values that attack readers of the output: a real parser reads each output, and nothing gets out."""
 
 from __future__ import annotations
 

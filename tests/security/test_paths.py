@@ -28,7 +28,7 @@ from parquet_bloom.tables.files import delta_files
 
 pytestmark = pytest.mark.smoke
 
-# What stands where a name of the index's own file belongs. {} is the folder outside.
+# Values in the place of a name of an index file. {} is the folder outside.
 NAMES = [
     "../outside/secret.files", "{}/secret.files", "file://{}/secret.files", "//host/share", "..", ".", "", "a/b",
     "x\0y", "\ud800", "%2e%2e%2foutside%2fsecret.files", "..%2Foutside", "..\\outside\\secret.files",
@@ -166,7 +166,7 @@ def test_what_is_not_the_index_s_own_is_not_deleted(workspace: Path) -> None:
 
 
 def test_a_lake_elsewhere_is_listed_but_never_written_to(workspace: Path) -> None:
-    """An index says where its lake is: who opens it looks there. That is all that comes of it."""
+    """An index names its lake's location: opening it lists files there, and does nothing else."""
     before = everything_in(workspace / "outside")
     (workspace / "outside" / "c.parquet").write_bytes((workspace / "lake" / "a.parquet").read_bytes())
     before = everything_in(workspace / "outside")
@@ -261,7 +261,7 @@ def test_a_table_behind_a_link_is_its_own(tmp_path: Path) -> None:
 
 
 def test_zones_open_no_file_that_they_name(workspace: Path) -> None:
-    """A zone index names files only to be compared with those that are asked for."""
+    """A zone index names files only to be compared with the queried ones."""
     path = workspace / "id.zones.parquet"
     zones.build(workspace / "lake", "id", path)
     with touched() as seen, zones.open(path) as index:

@@ -1,4 +1,4 @@
-"""Whose a file is, and who may read it, is after a rewrite what it was before; and nobody is lent a hand meanwhile."""
+"""Owner and permissions of a file survive a rewrite, and nobody gets more access meanwhile."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def set_access(path: Path, *arguments: str) -> None:
 
 
 def refused(path: Path, reason: str) -> None:
-    """What cannot be done is said on one line, and nothing is changed or left behind."""
+    """A failed rewrite is reported on one line, changes nothing and leaves no temporary files."""
     before, names = path.read_bytes(), sorted(os.listdir(path.parent))
     status = path.stat()
     with pytest.raises(ParquetBloomError, match=reason) as caught:
@@ -116,7 +116,7 @@ def test_an_access_list_is_kept(path: Path) -> None:
 
 
 def test_a_folder_s_default_list_lets_nobody_in(path: Path) -> None:
-    """New files of the folder get it; the file that is rewritten is no new one."""
+    """New files of the folder get it; the file that is rewritten is not a new one."""
     path.chmod(0o640)
     before = access_list(path) if shutil.which("getfacl") else ""
     set_access(path.parent, "-d", "-m", f"u:{ALICE}:rwx")
@@ -160,7 +160,7 @@ def test_a_new_file_is_no_more_open_than_its_source(path: Path) -> None:
 
 
 def test_times_are_those_of_the_change(path: Path) -> None:
-    """Who keeps something about a file goes by them: caches, indexes, backups."""
+    """Caches, indexes and backups depend on the file's times."""
     os.utime(path, (1, 1))
     parquet_bloom.embed(path, columns=["id"])
     assert path.stat().st_mtime > 1_000_000
@@ -262,7 +262,7 @@ def test_another_hard_link_keeps_the_old_file(path: Path) -> None:
 
 @pytest.mark.parametrize("exchanged", [True, False])
 def test_a_file_that_becomes_a_link_meanwhile(path: Path, monkeypatch: pytest.MonkeyPatch, exchanged: bool) -> None:
-    """What the link leads to is left alone, however late it came."""
+    """The target of a link is not changed, however late the link appears."""
     victim = path.parent / "victim"
     victim.write_text("precious")
     genuine = local_rewrite.LocalRewrite._check_source

@@ -97,7 +97,7 @@ def by_option(name: str, options: Callable[[str], Mapping[str, Any]], url: str =
         shown.texts.append(repr(parquet_bloom.storage.resolve_filesystem(None, given)))
         if url.startswith("http"):
             return
-        try:  # an answer that is no listing may be taken for an empty one
+        try:  # an answer that is not a listing may be taken for an empty one
             parquet_bloom.prune(url.rpartition("/")[0] + "/", "id = 1", storage_options=given)
         except ParquetBloomError as error:
             shown.error(error)
@@ -242,7 +242,7 @@ def s3_store(at: str, **config: Any) -> S3Store:
 
 
 class Leaky(fsspec.AbstractFileSystem):  # type: ignore[misc]
-    """A library that tells all it knows when anything fails."""
+    """A library whose errors contain everything it knows."""
 
     protocol = "leaky"
     cachable = False

@@ -81,7 +81,7 @@ CASES: list[tuple[int, str, str, str, bytes | None, dict[str, str]]] = [
     (415, "application/json", "POST", "/lookup", lookup(1), {"content-type": "application/json; charset=latin-1"}),
     (415, "application/json", "POST", "/lookup", lookup(1), {"content-type": ""}),
     (415, "encoded (gzip)", "POST", "/lookup", lookup(1), {"content-encoding": "gzip"}),
-    # JSON that is no request
+    # JSON that is not a request
     (422, "JSON object", "POST", "/lookup", b"[]", {}),
     (422, "JSON object", "POST", "/lookup", b"null", {}),
     (422, "JSON object", "POST", "/lookup", b"7", {}),
@@ -234,7 +234,7 @@ def test_files_that_cannot_be_indexed(served, status, path):
 
 
 def raw(process: Process, *pieces: bytes, wait: float = 0.0) -> bytes:
-    """What comes upon bytes that are sent as they are."""
+    """Return the response to bytes that are sent as they are."""
     with socket.create_connection(("127.0.0.1", process.port), timeout=30) as connection:
         for piece in pieces:
             connection.sendall(piece)

@@ -98,7 +98,7 @@ def test_a_lane_bounds_what_waits_and_what_takes_long():
         await asyncio.sleep(0.01)
         go_on.set()
         assert await waiting == "done"
-        # What has begun is waited for where that is asked, so that its end is told.
+        # A running task is awaited if requested, so that its result is reported.
         assert (
             await executor.run(lambda: threading.Event().wait(0.2) or "whole", 0.01, late, cancel_running=False)
             == "whole"
@@ -113,7 +113,7 @@ def test_a_lane_bounds_what_waits_and_what_takes_long():
 
 
 def fails(*arguments: str, code: str = "") -> str:
-    """What the command says when it cannot do what it is asked to."""
+    """Return the command's error output."""
     program = f"import sys\n{code}\nfrom parquet_bloom.cli import main\nsys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", program, "index", "serve", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)

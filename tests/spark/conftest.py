@@ -1,4 +1,4 @@
-"""Lakes that Spark wrote, and queries asked twice: through the helper, and of Spark alone without filters."""
+"""Lakes that Spark wrote, and queries run twice: through the helper, and by Spark alone without filters."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def interpreted(spark: Any) -> Iterator[None]:
 
 
 def sorted_rows(frame: Any) -> list[str]:
-    """All rows as texts that tell apart what `==` does not: both zeros, NaN, types."""
+    """All rows as texts that distinguish what `==` does not: both zeros, NaN, types."""
     return sorted(map(repr, frame.toArrow().to_pylist()))
 
 
@@ -105,7 +105,7 @@ def conf(spark: Any) -> Callable[..., AbstractContextManager[None]]:
 
 
 class QueryOutcome:
-    """What a question to `read_parquet` found.
+    """Outcome of a query through `read_parquet`.
 
     Attributes
     ----------
@@ -147,7 +147,7 @@ def without_filters(spark: Any) -> Callable[..., Any]:
 def ask_spark(
     spark: Any, without_filters: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> Callable[..., QueryOutcome]:
-    """Ask through `read_parquet`, hold the rows against Spark's own without filters, and tell what was skipped."""
+    """Ask through `read_parquet`, compare the rows with Spark's own without filters, and return what was skipped."""
 
     def ask(path: Any, where: Any, *, native: Any = None, row_groups: bool = False, **options: Any) -> QueryOutcome:
         paths = [str(one) for one in path] if isinstance(path, list) else [str(path)]

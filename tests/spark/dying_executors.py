@@ -1,4 +1,4 @@
-"""Embeds into a lake on a cluster of two executors, kills one of them in the middle, and tells as JSON what became."""
+"""Embeds into a lake on a cluster of two executors, kills one of them in the middle, and prints the outcome as JSON."""
 
 import json
 import os

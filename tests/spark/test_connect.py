@@ -196,7 +196,7 @@ def test_lists(lake: str, connect: Any) -> None:
 
 
 def test_a_part_in_doubt_of_an_or_is_not_left_out(lake: str, connect: Any) -> None:
-    """What Spark compares in a way of its own may be true of a row in any file."""
+    """Comparisons that only Spark defines may be true of a row in any file."""
     where, native = "[[('id', '=', 4321)], [('s', '=', 5)]]", "id = 4321 OR s = 5"
     answers = connect.ask(lake, where, python=True, native=native, conf={"spark.sql.ansi.enabled": "false"})
     assert answers.files == 12

@@ -88,7 +88,7 @@ def test_everything(lake: str, check_against_spark: Any, load: Any) -> None:
 
 
 def test_one_dataframe_for_several_queries(lake: str, load: Any, rows: Any, without_filters: Any, conf: Any) -> None:
-    """Spark keeps what a Python data source makes of pushed filters for whatever is asked next."""
+    """Spark keeps what a Python data source makes of pushed filters for the next query."""
     with conf({"spark.sql.python.filterPushdown.enabled": "true"}):
         result, native = load(lake, columns="id,s"), without_filters(lake).select("id", "s")
         for query in ("id = 5", "id = 77", "s = 'u78'", "id % 1000 = 7", "true"):

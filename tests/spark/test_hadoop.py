@@ -1,4 +1,4 @@
-"""Files behind the driver's JVM: the bytes that are there, in as few requests as they take, and clear errors."""
+"""Files read through the driver's JVM: the bytes that are there, in as few requests as they take, and clear errors."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ def frame(spark: Any, web: WebHdfsServer) -> Any:
 
 
 def list_states(frame: Any, folder: Path) -> dict[str, tuple[int, int]]:
-    """What a listing knows of the frame's files."""
+    """Return the sizes and times that a listing has of the frame's files."""
     states = {uri: (folder / FOLDER / listed_path(uri).rpartition("/")[2]).stat() for uri in frame.inputFiles()}
     return {uri: (state.st_size, state.st_mtime_ns) for uri, state in states.items()}
 
 
 def age(path: Path, minutes: int = 60) -> None:
-    """What was changed just now is not remembered."""
+    """Files that were changed just now are not cached."""
     then = time.time() - 60 * minutes
     os.utime(path, (then, then))
 
@@ -358,7 +358,7 @@ def test_requests_cold_warm_and_on_an_old_listing(spark: Any, web: WebHdfsServer
     a_look_each = {"OPEN": FILES, "READ": FILES}
     assert read("id = 4321") == listing | looking | a_look_each
     assert len(cache) == FILES
-    # Parts of a file that were read at different moments must be of one state: of the five left out, a list tells it.
+    # Parts of a file that were read at different moments must be of one state: a list names the five left out.
     again = {"LISTSTATUS": listing["LISTSTATUS"] + 1}
     assert read("id = 4327") == listing | looking | a_look_each | again
     assert read("id = -1") == listing | looking  # statistics say it
@@ -399,7 +399,7 @@ def test_a_listing_that_is_old(spark: Any, web: WebHdfsServer, files: Any, rows:
     ids = pq.read_table(path)["id"].to_pylist()
     moved = [id + 5_000_000 - 9 for id in ids]
     put(moved, 50, ROWS // 4)
-    with path.open("rb+") as file:  # of the same size: what is missing stands before the footer
+    with path.open("rb+") as file:  # of the same size: the missing bytes are before the footer
         data = file.read()
         start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
         file.seek(0)

@@ -57,7 +57,7 @@ NATIVE = {"parquet.filter.bloom.enabled": "false"}
 
 
 def settle() -> None:
-    """Wait until files' times tell all that happens to them from now on."""
+    """Wait until files' times show every later change."""
     time.sleep(2.1)
 
 
@@ -437,7 +437,7 @@ def test_what_is_said(spark: Any, wide: tuple[str, str], caplog: pytest.LogCaptu
         read_parquet(spark, lake, "k = 77", index=tmp_path)
     with pytest.raises(ParquetBloomError, match="index must be the folder of an index"):
         pruned(frame, "k = 77", index=5)  # type: ignore[arg-type]
-    # Of a partition's column, of another column, of the moment: nothing is asked, nothing is lost.
+    # On a partition's column, another column, the current time: the index is not queried, nothing is lost.
     assert explain_prune(frame, "p = '02' and k > 5", index=index).unopened_files == 0
     assert read_parquet(spark, lake, "k > 5 or p = '9'", index=index).count() == frame.where("k > 5").count()
     moment = "k = 77 and current_timestamp() > timestamp'2020-01-01 00:00:00'"

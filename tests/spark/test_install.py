@@ -1,4 +1,4 @@
-"""install: whatever is asked of the DataFrame reads the files that can hold a match, and gives native rows.
+"""install: any query on the DataFrame reads the files that can hold a match, and gives native rows.
 
 How many files a query opened is what the scans in its plan count (`numFiles`), subqueries and cached plans included.
 """

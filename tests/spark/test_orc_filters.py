@@ -31,7 +31,7 @@ COLUMNS = {
     "text": "if(id % 9 = 0, null, concat('é', id))",
     "blob": "cast(concat('b', id) as binary)",
     "day": "date_add(date'1960-01-01', cast(id * 11 as int))",
-    # From 2001 to 2030: in a zone other than UTC filters of other years by Java are not asked.
+    # From 2001 to 2030: in a zone other than UTC filters of other years by Java are not used.
     "moment": "timestamp_micros(978307200000000 + id * 400000000123)",
     "ntz": "cast(timestamp_micros(id * 1234567890123 - 6000000000000001) as timestamp_ntz)",
     "decimal": "cast(id * 1.25 - 100 as decimal(10, 2))",
@@ -213,7 +213,7 @@ def test_no_old_time_is_lost(zone: str, spark: Any, in_zone: Callable[[str], Non
 
 
 def test_nan_hides_values(spark: Any, tmp_path: Path) -> None:
-    """Where NaN comes first in a row group, the stripe's bounds leave out the rest of it."""
+    """If NaN comes first in a row group, the stripe's bounds leave out the rest of it."""
     values = "case when id = 1000 then double('NaN') when id > 1000 then id * 1000.0D else id * 1.0D end"
     path = write(spark, tmp_path / "a", {"x": values})
     with orc.open(path) as file:

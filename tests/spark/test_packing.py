@@ -15,7 +15,7 @@ pytestmark = pytest.mark.spark
 
 
 def loads(sizes: list[int], cores: int) -> list[int]:
-    """What each task has to do."""
+    """Return the work of each task."""
     tasks = assign_tasks(sizes, cores)
     result = [0] * (max(tasks) + 1)
     for task, size in zip(tasks, sizes, strict=True):

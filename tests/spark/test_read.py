@@ -134,7 +134,7 @@ def test_what_spark_evaluates_beforehand(lake: str, ask_all: Any) -> None:
     for where, answer in ask_all(lake, wheres).items():
         assert (answer.files <= 6, answer.doubts) == (True, ""), where
     moments = ["day = current_date()", "day = CAST('today' AS DATE)", "ts = CAST('no' || 'w' AS TIMESTAMP)"]
-    for where, answer in ask_all(lake, moments).items():  # Spark will put in others when the rows are asked for
+    for where, answer in ask_all(lake, moments).items():  # Spark will put in others when the rows are read
         assert answer.files == 12, where
 
 
@@ -638,7 +638,7 @@ def test_types_that_differ_from_file_to_file(spark: Any, tmp_path: Path, rows: A
 
 
 def test_narrower_than_in_the_file(spark: Any, tmp_path: Path, rows: Any) -> None:
-    """Spark cuts integers off to the type asked for, if it reads them at all."""
+    """Spark truncates integers to the requested type, if it reads them at all."""
     for number in range(4):
         values = {
             "b": pa.array([number + 256, 0, 300], pa.int32()),
@@ -748,7 +748,7 @@ def test_base_path(write: Any, spark: Any, ask_spark: Any, tmp_path: Path) -> No
     nested = tmp_path / "nested"
     for folder in (nested, nested / "below"):
         spark.range(0, 40, 1, 2).write.parquet(str(folder))
-    assert ask_spark(nested, "id = 7").rows == 1  # Spark does not look below, where there are no partitions
+    assert ask_spark(nested, "id = 7").rows == 1  # Spark does not list below a folder without partitions
 
 
 def test_a_partition_column_that_the_files_have_as_well(spark: Any, tmp_path: Path, ask_spark: Any) -> None:

@@ -1,4 +1,4 @@
-"""`read_orc`: the rows of Spark alone from fewer files, by whichever writer, whatever is asked."""
+"""`read_orc`: the rows of Spark alone from fewer files, by any writer, for any query."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def orc_lake(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass
 class QueryOutcome:
-    """What a question to `read_orc` found: rows, the files that are read, and what the log says of doubts."""
+    """Outcome of a query through `read_orc`: rows, the files that are read, and doubts in the log."""
 
     rows: int
     files: int
@@ -152,7 +152,7 @@ class QueryOutcome:
 
 
 def sorted_rows(frame: Any) -> list[str]:
-    """All rows as texts that tell apart what `==` does not: both zeros, NaN, types."""
+    """All rows as texts that distinguish what `==` does not: both zeros, NaN, types."""
     as_texts = (field.name for field in frame.schema if "interval" in field.dataType.typeName())
     shown = frame.withColumns({name: F.col(name).cast("string") for name in as_texts})
     return sorted(map(repr, shown.toArrow().to_pylist()))
@@ -195,7 +195,7 @@ def ask_orc(spark: Any, conf: Any, caplog: pytest.LogCaptureFixture) -> Callable
         ("day = DATE '1970-01-01'", 0),
         ("day = DATE '1923-08-10'", 1),
         ("st.a = 500", 1),
-        ("st.b = 'n1111'", 4),  # texts in structs by C++ are not asked
+        ("st.b = 'n1111'", 4),  # texts in structs by C++ are not probed
         ("ts = TIMESTAMP '2020-11-15 00:00:39.382783'", 1),
         ("id = -1", 0),
         ("id IS NULL", 0),
@@ -350,7 +350,7 @@ def test_days_of_the_old_calendar(spark: Any, tmp_path: Path, ask_orc: Any) -> N
 
 
 def test_what_spark_is_not_told_it_does_not_skip(spark: Any, tmp_path: Path) -> None:
-    """Of a plain read Spark is told all, and its tasks skip row groups."""
+    """A plain read passes the whole condition to Spark, whose tasks skip row groups."""
     schema = pa.schema([("id", pa.int64()), ("i8", pa.int8()), ("other", pa.int64())])
     for number in range(4):
         rows = [{"id": number * 100 + position, "i8": position % 3, "other": position} for position in range(100)]
@@ -410,7 +410,7 @@ def test_every_type_of_spark(spark: Any, tmp_path: Path, ask_orc: Any) -> None:
 
 
 def test_wall_clocks(spark: Any, conf: Any, tmp_path: Path, ask_orc: Any) -> None:
-    """ORC's timestamps are wall clocks: which instants they are is told by the zone of whoever reads them."""
+    """ORC's timestamps are wall clocks: the reader's time zone decides which instants they are."""
     for number in range(4):
         stamp = dt.datetime(2020, 3, 1 + 7 * number, 23, 30)
         by_pyorc(tmp_path / "lake" / f"{number}.orc", [{"id": number, "ts": stamp}], "struct<id:bigint,ts:timestamp>")

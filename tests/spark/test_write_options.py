@@ -1,4 +1,4 @@
-"""write_options: filters that Spark itself writes are there, are as good as asked, and no larger than they need be."""
+"""write_options: filters that Spark itself writes exist, are as good as requested, and no larger than necessary."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_ndv_next_to_where_sizes_change(fpp: float, spark: Any, tmp_path: Path) 
 
 
 def test_without_these_options(written: Any) -> None:
-    """What makes them necessary: if one of these fails, parquet-java has changed, and they may change as well."""
+    """Reasons for the options: if one of these fails, parquet-java has changed, and they may change as well."""
     names = ("id", "few", "middle")
     enabled = {f"parquet.bloom.filter.enabled#{name}": "true" for name in names}
     assert sizes(written(enabled)) == {"id": 1 << 20}  # a dictionary instead of the others; all that may be

@@ -1,4 +1,4 @@
-"""What each store makes of the conditions of requests: as measured, so that a release that differs shows.
+"""Behaviour of each store on conditional requests: as measured, so that a release that differs shows.
 
 `docs/object-stores.md` has the table; `python tests/stores/conditions.py` prints it anew.
 """

@@ -1,4 +1,4 @@
-"""The proxy does what it is told to, and nothing else."""
+"""The proxy applies the configured faults, and nothing else."""
 
 from __future__ import annotations
 

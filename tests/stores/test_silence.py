@@ -67,7 +67,7 @@ def test_at_every_step(field: Field, size: str) -> None:
     for number, operation in enumerate(requests):
         for after in (False, True):
             if after and number == len(requests) - 1:
-                continue  # nothing is asked later that could end the call with an error
+                continue  # no later request could end the call with an error
             seconds = silent_from(field, size, number, after)
             if seconds > RETRY_TIMEOUT + 1 + BUSY:
                 late.append((number, operation, after, round(seconds, 1)))

@@ -1,4 +1,4 @@
-"""The benchmarks' own parts: keys, verdicts, kept results; and, when asked for, the kernel benchmark itself."""
+"""The benchmarks' own parts: keys, verdicts, kept results; and, on request, the kernel benchmark itself."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_a_part_of_the_results_is_replaced(bench, tmp_path):
 
 
 def run(name: str, *arguments: str) -> str:
-    """What a benchmark prints."""
+    """Return the output of a benchmark."""
     done = subprocess.run(
         [sys.executable, str(BENCH / name), *arguments],
         cwd=PROJECT,

@@ -1,4 +1,4 @@
-"""What grows with what: memory a file, a row group, a column chunk, on a small scale (`tools/bench/load.py` has more).
+"""Growth of memory per file, row group and column chunk, on a small scale (`tools/bench/load.py` has more).
 
 Files are names of one file where only their number matters.
 """

@@ -187,7 +187,7 @@ def test_answers_are_bools_in_order():
 # ------------------------------------------------------------------------------------------------------------
 
 COERCED = [
-    # (the column's type, what it holds, values asked in another type, the answers)
+    # (the column's type, its values, queries in another type, the answers)
     (pa.int32(), [5], pa.array([5, 6], pa.int64()), [True, False]),
     (pa.int32(), [5], pa.array([5, 2**40, -(2**40)], pa.int64()), [True, False, False]),
     (pa.int32(), [5], pa.array([5, 2**63], pa.uint64()), [True, False]),
@@ -391,7 +391,7 @@ def test_nan_is_never_absent(arrow_type):
 
 
 def test_nan_and_integers():
-    """NaN is asked of an integer column only by mistake; it is not answered "absent" either."""
+    """NaN is queried on an integer column only by mistake; it is not answered "absent" either."""
     assert bound(pa.int64(), 5).check([math.nan, 5.0, 6.0]).tolist() == [True, True, False]
 
 

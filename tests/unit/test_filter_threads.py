@@ -134,7 +134,7 @@ def test_the_lock_is_free_after_an_error():
 
 
 def test_a_filter_is_bound_to_one_type():
-    """Two threads that insert the first values of two types: one of them is told."""
+    """Two threads that insert the first values of two types: one of them gets an error."""
     for _ in range(30):
         bloom_filter = SplitBlockBloomFilter(4096)
         texts, numbers = at_once(lambda: bloom_filter.insert(["a", "b"]), lambda: bloom_filter.insert([1, 2]))  # noqa: B023
@@ -153,7 +153,7 @@ def test_merging_both_ways_and_with_itself():
 
 
 def test_probes_meanwhile(hashes):
-    """What was inserted before is found at any time."""
+    """Values that were inserted before are found at any time."""
     bloom_filter = SplitBlockBloomFilter(NUM_BYTES)
     before, later = hashes[:1000], hashes[1000:]
     bloom_filter.insert_hashes(before)
@@ -182,7 +182,7 @@ def test_probes_meanwhile(hashes):
 
 @pytest.fixture
 def used(monkeypatch) -> list[int]:
-    """How many threads calls used; with slices that are worth one from 64 keys on."""
+    """Record the number of threads that calls use; slices are worth a thread from 64 keys on."""
     seen: list[int] = []
 
     def counted(function, items, threads):

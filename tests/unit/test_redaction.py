@@ -1,4 +1,4 @@
-"""What of a text is a secret, and what is none."""
+"""Secrets in texts: recognized ones, and texts that are not secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An index of a lake with damage in one of its files: opened, asked, checked, merged.
+"""An index of a lake with damage in one of its files: opened, queried, checked, merged.
 
 Damage that no checksum is made to fit must not cost a row: what it may have hit is a candidate, or there is an error.
 Where checksums fit, as if a writer had meant it, there is an answer or an error.

@@ -1,6 +1,6 @@
 """Whole small ORC files with damage anywhere, under every codec: whatever they are, a named error or an answer.
 
-An input that begins with `ORC` is a file as it stands; any other is a recipe: what is done to a good file.
+An input that begins with `ORC` is used as a file; any other is a recipe: what is done to a good file.
 """
 
 from __future__ import annotations

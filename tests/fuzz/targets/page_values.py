@@ -68,7 +68,7 @@ def first_of(data: bytes, width: int, count: int) -> list[int] | None:
 
 
 def byte_arrays(data: bytes) -> tuple[list[bytes], bool]:
-    """As many as there are, and whether nothing is behind them."""
+    """Return the values, and whether no bytes follow them."""
     results, at = [], 0
     while at + 4 <= len(data):
         (length,) = struct.unpack_from("<I", data, at)
@@ -185,7 +185,7 @@ def equal_values(taken: Taken) -> None:
 
 
 def check(taken: Taken, ours: Callable[[], Any], twin: Callable[[], Any]) -> None:
-    """What the twin finds is found, and what it does not find (None) is refused."""
+    """The reader finds the twin's results, and refuses where the twin has none (None)."""
     if not is_compared(taken.data):
         ours()
         return

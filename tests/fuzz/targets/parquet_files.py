@@ -1,6 +1,6 @@
 """Whole small Parquet files with damage anywhere: whatever they are, a named error or an answer.
 
-An input that begins with `PAR1` is a file as it stands; any other is a recipe: what is done to which good file.
+An input that begins with `PAR1` is used as a file; any other is a recipe: what is done to which good file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Predicates: SQL text of each dialect, and pyarrow's lists made of odd values.
 
 An input whose first byte is odd is SQL text (the dialect by its next byte); else a recipe for lists. A tree that comes
-out is asked of a file and of its rows: no row that matches may lie in a row group that is not selected.
+out is evaluated on a file and on its rows: no row that matches may lie in a row group that is not selected.
 """
 
 from __future__ import annotations

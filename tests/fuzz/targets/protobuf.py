@@ -27,7 +27,7 @@ class Refused(Exception):
 
 
 class Twin:
-    """The same reader, slow and plain."""
+    """Reference implementation of the reader, slow and plain."""
 
     def __init__(self, data: bytes, at: int) -> None:
         self.data, self.at = data, at

@@ -1,6 +1,6 @@
 """Requests to the service: paths, queries, headers and bodies, given to the application itself.
 
-Whatever is asked, the answer is JSON that says so or says why not, and never that there is a bug; a value that the
+The answer to any request is JSON that says so or says why not, and never that there is a bug; a value that the
 index holds is found.
 """
 

@@ -27,7 +27,7 @@ def run(data: bytes) -> None:
     if len(data) < 2:
         return
     requested, data = int.from_bytes(data[:2], "little"), data[2:]
-    size = min(announced(data), MOST)  # who calls it knows the size from the page's header, which it has bounded
+    size = min(announced(data), MOST)  # the caller knows the size from the page's header, which it has bounded
     expected = None
     try:
         if is_compared(data):

@@ -1,6 +1,6 @@
 """Zone indexes with something wrong in them: in Parquet, in Arrow's file and stream format, and as tables in memory.
 
-An input that begins with `PAR1`, `ARROW1` or a stream's mark is a file as it stands; any other is a recipe. Zones of
+An input that begins with `PAR1`, `ARROW1` or a stream's mark is used as a file; any other is a recipe. Zones of
 Parquet files have a checksum over all but the filters: damage there must not cost a row.
 """
 

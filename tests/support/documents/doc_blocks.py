@@ -1,13 +1,13 @@
 """Pages of Markdown whose examples are run: their fenced blocks, links, and what the examples print.
 
-A block names the folder that it runs in behind its language:
+A block names the folder that it runs in after its language:
 
     ```python lake
     ```console lake
 
 `lake` is made by the function of that name in `doc_lakes.py`; a block without one runs in an empty folder. Blocks of
 one page that name the same folder share it, from the top of the page down, so that one command can change what the next
-one shows. What a Python block prints stands in the ```text block behind it; one without such a block is shown only.
+one shows. The output of a Python block is in the ```text block after it; one without such a block is shown only.
 A console block holds command lines and what they print, stdout and stderr as a terminal of 100 columns shows them:
 `$ parquet-bloom ...`, and `$ echo $?` for the exit code. Where a path from the root is printed, the folder is shown as
 `/data`; commands about an index or zones, which name files so, have a terminal that is as much wider.
@@ -58,7 +58,7 @@ class Block:
 
     Attributes
     ----------
-    language : the first word behind the fence.
+    language : the first word after the fence.
     folder : the second one, empty without.
     text : its lines.
     start, end : where in the page its lines begin and end.
@@ -91,7 +91,7 @@ def blocks(page: str) -> list[Block]:
 
 
 def examples(page: str) -> Iterator[Example]:
-    """What of a page is run. Python without a block of output behind it is shown only, and has to compile."""
+    """Return the examples of a page. Python without a block of output after it is only shown, and must compile."""
     result = blocks(page)
     for block, next_block in zip_longest(result, result[1:]):
         if block.language == "console":
@@ -162,7 +162,7 @@ def _commands(text: str) -> list[str]:
 
 
 def shape(text: str) -> str:
-    """What of an output is the same whenever and wherever it is printed."""
+    """Return an output without the parts that differ from run to run."""
     for pattern, stand_in in CHANGING:
         text = pattern.sub(stand_in, text)
     return text
@@ -177,7 +177,7 @@ def _renewed(page: str, outputs: list[tuple[Block, str]]) -> str:
 
 
 def links(page: str) -> list[str]:
-    """Where the links of a page lead, those in code left out."""
+    """Return the targets of a page's links, except those in code."""
     return _LINK.findall(_CODE.sub("", page))
 
 
@@ -189,7 +189,7 @@ def anchors(page: str) -> set[str]:
 
 
 def named_sources(page: str) -> set[str]:
-    """The source files that a page names, as ends of their paths; `*` stands for any part, as `NAME` does."""
+    """The source files that a page names, as ends of their paths; `*` and `NAME` match any part."""
     return {named.replace("NAME", "*") for named in _SOURCE.findall(page)}
 
 

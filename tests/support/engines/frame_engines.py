@@ -1,4 +1,4 @@
-"""Engines that are asked in Python, of any release: pyarrow, polars, fastparquet.
+"""Engines with a Python API, of any release: pyarrow, polars, fastparquet.
 
 A question names the row that holds the value, so that the engine compares with what it reads of that row itself.
 Like `sql_engines` it needs the engine alone.
@@ -18,14 +18,14 @@ class Frames(Engine):
         for question in questions:
             try:
                 results.append(self.equal(question))
-            except BaseException as error:  # polars' panics are no Exception
+            except BaseException as error:  # polars' panics are not an Exception
                 if isinstance(error, KeyboardInterrupt):
                     raise
                 results.append(None)
         return results
 
     def equal(self, question: dict[str, Any]) -> int:
-        """The rows of `path` whose `column` equals what stands in row `row` of the file `plain`."""
+        """Return the rows of `path` whose `column` equals row `row` of the file `plain`."""
         raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""Who skips a row group by its filter, for which type and predicate: measured, and as a Markdown table.
+"""Engines that skip a row group by its filter, by type and predicate: measured, and as a Markdown table.
 
     python tests/support/engines/reader_table.py [--spark]
 
@@ -132,7 +132,7 @@ def haystack(folder: Path, title: str, columns: tuple[str, ...] | None = None) -
 
 
 def filtered_by_pyarrow(folder: Path, stack: Haystack, title: str) -> Path | None:
-    """The same values with pyarrow's own filters; None where it does not write such a column."""
+    """Write the values with pyarrow's own filters; None where it does not write such a column."""
     row = TYPES[title]
     if row.byte_array:
         return None
@@ -144,7 +144,7 @@ def filtered_by_pyarrow(folder: Path, stack: Haystack, title: str) -> Path | Non
 
 
 def skips(path: Path, where: Any, holding: set[int]) -> bool:
-    """Whether we read only the row groups that hold a needle, and skip the others by their filters."""
+    """Return whether we read only the row groups that hold a needle, and skip the others by their filters."""
     (file,) = parquet_bloom.prune(path, where).files
     return set(file.selected) == holding and all("filter" in group.by for group in file.row_groups if not group.read)
 
@@ -169,7 +169,7 @@ def ours_of_type(stack: Haystack, title: str, path: Path | None = None) -> str:
 
 
 def forms(column: str, literal: Any) -> list[Any]:
-    """What a needle is asked for with: a further operator for list elements is a further form."""
+    """Return the forms of a predicate for a needle: another operator for list elements is another form."""
     return [[(column, "=", literal)], [(column, "in", [literal, None])]]
 
 
@@ -236,7 +236,7 @@ def together(cells: dict[str, str], columns: tuple[str, ...]) -> str:
 
 
 def losses(folder: Path, engine: str, ask: Engine) -> dict[str, str]:
-    """What engines lose by filters that hash a float's bits alone, as all writers' do but ours."""
+    """Return rows that engines lose by filters that hash a float's bits alone, as those of all writers but ours do."""
     titles = {"f16": "float16", "f32": "float, double", "f64": "float, double"}
     options: dict[str, Any] = {"write_statistics": False, "use_dictionary": False}
     questions: list[Question] = []
@@ -328,7 +328,7 @@ class Keys:
     def __init__(self, folder: Path):
         plain, self.path = folder / "keys-plain.parquet", folder / "keys.parquet"
         pq.write_table(keys_table(), plain, row_group_size=ROWS, use_dictionary=False)
-        # 100,000 keys are asked for: by chance none may be found.
+        # 100,000 keys are queried: by chance none may be found.
         parquet_bloom.embed(plain, dict.fromkeys(("a", "b"), 1e-7), output=self.path)
         self.cleared = peers.with_zeroed_filters(self.path, folder / "keys-cleared.parquet")
         self.ours = {title: self._ours(title) for title in PREDICATES}

@@ -1,4 +1,4 @@
-"""Engines that are asked in SQL, of any release: how many rows a condition finds in a file, and files by them.
+"""Engines with SQL, of any release: how many rows a condition finds in a file, and files by them.
 
 Needs the engine alone, imported when its class is made, so that a release in an environment of its own runs it, too.
 """
@@ -15,7 +15,7 @@ BATCH = 80  # Spark's questions a job: planning one of more takes longer than it
 
 
 class Engine:
-    """Rows by conditions, and files; who knows no filters of its own ignores `filters` when it writes."""
+    """Rows by conditions, and files; an engine without filters ignores `filters` when it writes."""
 
     failures: tuple[type[BaseException], ...] = (Exception,)
 

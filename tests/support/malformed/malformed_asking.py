@@ -1,4 +1,4 @@
-"""All that is asked of a malformed file, and what may come of it: the right answer, or one line that says why not."""
+"""Operations on a malformed file, and permitted outcomes: the right answer, or an error of one line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NEEDLES = list(malformed_fields.needles())
 
 
 class Truth:
-    """What pyarrow reads of a file, column by column; None where it cannot."""
+    """Columns of a file as pyarrow reads them; None where it cannot."""
 
     def __init__(self, path: Path):
         self.columns: dict[str, pa.ChunkedArray | None] = {}
@@ -40,7 +40,7 @@ class Truth:
                 self.columns[name] = None
 
     def rows(self, where: str) -> int | None:
-        """How many rows match `name = value`; None if pyarrow cannot tell."""
+        """Return the number of rows that match `name = value`; None if pyarrow cannot read them."""
         name, value = where.split(" = ")
         column = self.columns[name]
         if column is None:
@@ -72,7 +72,7 @@ def check_rows(path: Path, truth: Truth, **options: object) -> str:
 
 
 def _doubted(path: Path, where: str, result: int, row: int) -> bool:
-    """Whether the plan reports a doubt. Batches and ranges of rows say what the table said."""
+    """Return whether the plan reports a doubt; check that batches and row ranges agree with the table."""
     report = parquet_bloom.prune(path, where)
     for doubt in report.doubts:
         one_line(str(doubt))
@@ -125,7 +125,7 @@ def search(path: Path, folder: Path) -> str:
 
 
 def embed(path: Path, folder: Path) -> str:
-    """What was made has the same data, and gives the right answers."""
+    """Embed filters; check that the new file has the same data and gives the right answers."""
     return _rewrite(path, folder, lambda output: parquet_bloom.embed(path, ["key", "row"], output=output))
 
 
@@ -147,7 +147,7 @@ def _rewrite(path: Path, folder: Path, change: Callable[[Path], object]) -> str:
         raise
     assert path.read_bytes() == before, "the file was changed"
     after = output.read_bytes()
-    retained = min(oracle.footer_start(before), 9000)  # pages and page indexes; filters behind may go
+    retained = min(oracle.footer_start(before), 9000)  # pages and page indexes; filters after them may go
     assert after[:retained] == before[:retained], "data was changed"
     old, new = Truth(path), Truth(output)
     for name in COLUMNS:

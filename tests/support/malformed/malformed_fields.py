@@ -1,7 +1,7 @@
 """Every field of a Parquet file's metadata that can be wrong, and the files in which one of them is.
 
 The matrix is fields x ways (`malformed_ways`). It is made of one good file, of which the row group `BROKEN` and its
-column ``key`` are hit. Page indexes and filters are written anew behind all others, and pointed to.
+column ``key`` are hit. Page indexes and filters are rewritten after all others, and pointed to.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Patient:
         }
 
     def put(self, encoded: bytes, kind: str) -> None:
-        """Write a filter or a page index behind all others, and have the chunk point to it."""
+        """Write a filter or a page index after all others, and have the chunk point to it."""
         offset = len(self.body)
         self.body += encoded
         struct, number = {"filter": (self.metadata, 14), "offset": (self.chunk, 4), "column": (self.chunk, 6)}[kind]

@@ -126,7 +126,7 @@ STRUCTURAL: dict[str, Way] = {
     "as-32-bits": _value(5, b"\x01" * 4),
     "as-group": _value(3, b""),
     "as-wire-type-7": _value(7, b""),
-    # Its tag is that of bytes, and what is behind it their length, which is more than there is.
+    # Its tag is that of bytes, and what follows is their length, which is more than there is.
     "says-2^31": lambda message, number: [*message[: _first(message, number)], (0, number << 3 | 2, varint(1 << 31))],
     "cut-off": _value(1, b"\x01"),
 }

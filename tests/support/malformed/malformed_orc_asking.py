@@ -1,4 +1,4 @@
-"""All that is asked of a malformed ORC file; see `malformed_asking`."""
+"""Operations on a malformed ORC file; see `malformed_asking`."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ UNKNOWN = 1000  # a field that no structure has
 
 
 class Doubled(Struct):
-    """A structure one field of which stands twice: once more at the end."""
+    """A structure with one field repeated at the end."""
 
     again: tuple[int, tuple[str, Any]]
 
@@ -80,7 +80,7 @@ def missing(struct: Struct, number: int) -> None:
 
 
 def _twice(value: Callable[[Any], Any]) -> Way:
-    """The field, and behind all others once more, as the caller says; a changed class shows it to the writer."""
+    """The field, and once more after all others, as the caller says; a changed class shows it to the writer."""
 
     def change(struct: Struct, number: int) -> None:
         type_name, old = struct[number]

@@ -1,6 +1,6 @@
-"""A process of its own in which malformed files are asked about, under a limit of memory: one line of JSON an answer.
+"""A separate process that runs operations on malformed files, with limited memory: one line of JSON per answer.
 
-It may die of a file: who reads its lines knows then which one it was, and starts another.
+A file may crash it: the parent then knows which file it was, and starts another process.
 """
 
 from __future__ import annotations

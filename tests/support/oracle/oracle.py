@@ -59,7 +59,7 @@ def block_index(hash64: int, num_blocks: int) -> int:
 class OracleFilter:
     """A split block Bloom filter as a list of Python integers.
 
-    A size that is no multiple of 32 is allowed, since Spark writes such bitsets: the odd bytes at the end belong
+    A size that is not a multiple of 32 is allowed, since Spark writes such bitsets: the odd bytes at the end belong
     to no block and stay what they were.
     """
 
@@ -146,7 +146,7 @@ def exact_fpp(ndv: int, num_bytes: int) -> float:
     """False positive probability of ``ndv`` distinct keys in ``num_bytes``: the Poisson mixture, in 40 digits.
 
     Keys fall into blocks like rain: a block holds i of them with Poisson probability, and then each of its words
-    has set the bit asked for with probability 1 - (31/32)^i.
+    has set the probed bit with probability 1 - (31/32)^i.
     """
     with decimal.localcontext() as context:
         context.prec = 40
@@ -236,7 +236,7 @@ def plain_encode(value: Any, physical: str, length: int | None = None) -> bytes:
 
 
 def stored(value: Any, physical: str, *, unit: str | None = None, scale: int | None = None) -> Any:
-    """What Parquet stores for a Python value: see `plain_encode`.
+    """Return the form in which Parquet stores a Python value: see `plain_encode`.
 
     ``unit`` is the column's time unit (``s``, ``ms``, ``us``, ``ns``), ``scale`` its decimal scale; a float that
     goes into FIXED_LEN_BYTE_ARRAY is a float16, a decimal that goes into BYTE_ARRAY takes as few bytes as it needs.
@@ -348,7 +348,7 @@ class Pairs:
 
 
 def read_struct(data: bytes, position: int = 0) -> tuple[Struct, int]:
-    """A struct that stands at ``position``, and the position behind it."""
+    """Read a struct at ``position``; return it and the position after it."""
     result = Struct()
     previous = 0
     while True:
@@ -377,7 +377,7 @@ def write_struct(fields: Struct) -> bytes:
     out = bytearray()
     previous = 0
     for field_id, (type_name, value) in fields.items():
-        code = (1 if value else 2) if type_name == BOOL else CODES.get(type_name, 14)  # 14 is no type
+        code = (1 if value else 2) if type_name == BOOL else CODES.get(type_name, 14)  # 14 is not a type
         delta = field_id - previous
         if 1 <= delta <= 15 and field_id not in fields.long_form:
             out.append(delta << 4 | code)
@@ -512,7 +512,7 @@ ROW_GROUPS, COLUMNS, META_DATA, PATH_IN_SCHEMA, OFFSET, LENGTH = 4, 1, 3, 3, 14,
 
 
 def footer_start(data: bytes) -> int:
-    """Where the footer of a Parquet file begins."""
+    """Return the offset of a Parquet file's footer."""
     assert data[-4:] == MAGIC, data[-4:]
     start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
     assert start >= 4
@@ -556,7 +556,7 @@ def dotted(metadata: Struct) -> str:
 
 @dataclass
 class StoredFilter:
-    """A filter as it stands in a file."""
+    """A filter as it is stored in a file."""
 
     row_group: int
     column: str

@@ -14,7 +14,7 @@ _WORD = (1 << 64) - 1
 
 
 class Refused(Exception):
-    """It is no such stream."""
+    """The bytes are not such a stream."""
 
 
 class _Bytes:

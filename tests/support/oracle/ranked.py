@@ -44,7 +44,7 @@ class Answer:
 
 
 def key(value: Any, arrow: pa.DataType) -> Any:
-    """What a value (not null), or a literal that is compared with such values, is ordered by."""
+    """Return the sort key of a value (not null), or of a literal that is compared with such values."""
     if isinstance(value, float) and math.isnan(value):
         return (1, 0.0)
     if pa.types.is_temporal(arrow):
@@ -143,7 +143,7 @@ COMPARED: dict[str, Callable[[np.ndarray, int, int], np.ndarray]] = {
 
 
 def scaled(value: decimal.Decimal, digits: int) -> decimal.Decimal:
-    """A decimal with so many digits more behind the point than it has, the last of which is no zero."""
+    """Return a decimal with so many more digits after the point, the last of which is not zero."""
     sign, figures, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     return decimal.Decimal((sign, (*figures, *[0] * (digits - 1), 5), exponent - digits))

@@ -1,4 +1,4 @@
-"""A command on a terminal: what somebody sees who sits there."""
+"""Run a command on a pseudo-terminal and capture its output."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ def other_key(column: Ranked, form: Any) -> Any:
 
 
 def literal_form(rng: random.Random, arrow: pa.DataType, value: Any) -> Any:
-    """The same value as callers write it: Python's, NumPy's, Arrow's."""
+    """Return the value as callers write it: Python's, NumPy's, Arrow's."""
     if value is None:
         return None
     if isinstance(value, int) and pa.types.is_temporal(arrow):

@@ -33,7 +33,7 @@ _FOUND = re.compile(r"read ([0-9]+) of ([0-9]+) files?, ([0-9]+) of ([0-9]+) row
 
 @dataclass
 class QueryTally:
-    """What came of many questions.
+    """Counts over many queries.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class QueryTally:
     skipped : number of those for which files or row groups were left out.
     refused : number of questions that are not for the way that was drawn, or fail in Spark itself.
     wrong : what differs, as texts.
-    ways : number of questions by the way that they were asked.
+    ways : number of queries by the way that they were run.
     as_spark : number of answers that lack rows just as Spark's own do, without filters, when it pushes the condition
         down: not all writers' statistics are as it takes them.
     """
@@ -63,7 +63,7 @@ class QueryTally:
 
 
 class _Log(logging.Handler):
-    """How many of a lake's row groups were left out, as the log says."""
+    """Log handler that collects how many of a lake's row groups were skipped."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -95,9 +95,9 @@ class Asking:
     ----------
     spark : the session, under the settings drawn.
     rng : decides.
-    lake : what is asked.
+    lake : the lake to query.
     ways : those that questions may go.
-    on_executors : how often files are asked by a job.
+    on_executors : how often files are pruned by a job.
     index : of the lake, as the ways take it; None for none.
     """
 
@@ -153,7 +153,7 @@ class Asking:
                     continue
                 result, native = question
                 queried.append((way, condition, result, native))
-                if way in ("install", "sql"):  # files are asked when the query is planned
+                if way in ("install", "sql"):  # files are pruned when the query is planned
                     self._plan(result)
                 self.tally.skipped += log.skipped
         finally:
@@ -272,13 +272,13 @@ class Asking:
     def _plan(frame: Any) -> None:
         try:
             frame._jdf.queryExecution().executedPlan()
-        except Exception:  # it will fail again when it is asked for rows
+        except Exception:  # it will fail again when rows are read
             return
 
     # -------------------------------------------------------------------------------------------------------- ways
 
     def _chosen(self, frame: Any) -> Any:
-        """The rows' numbers, and of every fourth question what stands in all their columns."""
+        """Return the rows' numbers, and for every fourth query the values of all their columns."""
         complete = len(frame.columns) == len(self.schema) and self.rng.random() < 0.25
         return frame.select("row", *([_everything().alias("everything")] if complete else []))
 
@@ -312,7 +312,7 @@ class Asking:
         return self._chosen(result), None
 
     def _shaped(self, shape: Callable[[Any], Any], condition: Condition) -> Any:
-        """The same query over the lake as it is pruned, and as it is not."""
+        """Return a query over the lake, with and without pruning."""
         result = parquet_bloom.spark.pruned(shape(self.plain), condition.text, **self._options())
         return result.select("row"), shape(self.native).where(condition.text).select("row")
 
@@ -384,7 +384,7 @@ class Asking:
             parse_conjuncts(condition.text, self.schema, zone, True)
         except ParquetBloomError:
             return None
-        # Columns that pyarrow cannot read as Spark does are refused: it gets those alone that are asked for.
+        # Columns that pyarrow cannot read as Spark does are refused: only the requested ones are selected.
         text = condition.text.lower()
         schema = StructType([item for item in self.schema if item.name == "row" or item.name.lower() in text])
         reader = self.spark.read.format("parquet_bloom").schema(schema).option("prune", condition.text)

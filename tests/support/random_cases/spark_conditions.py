@@ -21,7 +21,7 @@ _OFTEN = [30, 5, 8, 3, 3, 3, 3, 3, 2]
 
 @dataclass(frozen=True)
 class Condition:
-    """What is asked.
+    """Condition of a query.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class Drawing:
         return _Term(name, column.kind, [value for value in column.pool if value is not None])
 
     def _odd(self, term: _Term) -> str:
-        """What pruning makes nothing of, or should not."""
+        """Draw a condition that pruning cannot use, or should not."""
         rng = self.rng
         if term.sql.startswith("@"):
             name = term.sql[1:]

@@ -40,7 +40,7 @@ _TEXTS = [
     "\\",
     "null",
 ]
-# Where clocks are set in the zones that are asked in, and midnights of theirs.
+# Clock changes in the zones of the queries, and midnights there.
 _STAMPS = [
     *(dt.datetime(2020, 3, 29, hour, 30) for hour in range(4)),
     *(dt.datetime(2020, 10, 25, hour, 30) for hour in range(4)),

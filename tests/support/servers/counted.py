@@ -1,4 +1,4 @@
-"""A remote file system that writes down every range it is asked for: fsspec's buffered files over bytes in memory."""
+"""A remote file system that records every requested range: fsspec's buffered files over bytes in memory."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class CountedFile(AbstractBufferedFile):
 
 
 class CountedFileSystem(AbstractFileSystem):
-    """Files in memory behind ranged requests.
+    """Files in memory, read by ranged requests.
 
     Attributes
     ----------
-    files : {path: bytes}; tests change them behind the back of who reads.
+    files : {path: bytes}; tests change them while they are read.
     ranges_read : (start, end) of each request.
     most_at_once : requests that were under way together, at most.
     expected_at_once : requests wait until so many have been under way together.

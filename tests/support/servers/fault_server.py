@@ -1,4 +1,4 @@
-"""A server on loopback that fails in a way that is asked for, and repeats what it was asked in its answers."""
+"""A server on loopback that fails as requested, and repeats the request in its answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An S3 server on loopback for tests: moto's, made to enforce what S3 enforces, to fail when told to, and to count.
+"""An S3 server on loopback for tests: moto's, made to enforce what S3 enforces, to inject faults, and to count.
 
 moto by itself looks at few of the conditions of requests, so that races would pass on it that do not pass on S3. Here
 conditions are checked and operations carried out under one lock: an object is one version or another, never between.
@@ -100,7 +100,7 @@ _COUNTING = threading.RLock()
 
 @dataclass
 class Fault:
-    """What happens to the next requests that match.
+    """Fault for the next requests that match.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class Fault:
     happened: int = 0
 
     def matches(self, request: Request) -> bool:
-        """Whether it happens to this request; counts."""
+        """Return whether the fault applies to this request, and count it."""
         with _COUNTING:  # requests come side by side
             return self._matches(request)
 
@@ -141,7 +141,7 @@ class Fault:
 
 @dataclass
 class _State:
-    """What tests set, and what they read."""
+    """State that tests set and read."""
 
     log: list[Request] = field(default_factory=list)
     before: list[Fault] = field(default_factory=list)
@@ -296,7 +296,7 @@ def _etag(result: Any) -> str:
 def _condition(
     headers: dict[str, str], name: str, result: Any, operation: str = "", state: _State | None = None
 ) -> bool | None:
-    """Whether the object is one of those that a header names; None without such a header, or if it is ignored."""
+    """Return whether a header names the object; None without such a header, or if it is ignored."""
     request = headers.get(name)
     if request is None:
         return None
@@ -411,7 +411,7 @@ def _cut(request: Request) -> None:
 
 
 class S3:
-    """What a test sees of the server: a bucket of its own, the log since it began, and ways to do harm.
+    """Test's view of the server: a private bucket, the log since the test began, and faults to inject.
 
     Attributes
     ----------
@@ -464,7 +464,7 @@ class S3:
         )
 
     def put(self, key: str, data: bytes) -> str:
-        """Write an object behind everybody's back, without a request; returns its etag, in quotes."""
+        """Write an object directly, without a request; returns its etag, in quotes."""
         with self._server.lock:
             return str(self._server.objects.put_object(self.bucket, key, data).etag)
 

@@ -1,4 +1,4 @@
-"""A web server on loopback that serves bytes as told: with ranges or without, with etags of any kind or none."""
+"""A web server on loopback that serves bytes as configured: with ranges or without, with etags of any kind or none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class Page:
-    """What is served at a path.
+    """Content served at a path.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class WebServer(ThreadingHTTPServer):
     Attributes
     ----------
     url : without a slash at its end.
-    pages : {path with query, as it stands in the request: page}.
+    pages : {path with query, as in the request: page}.
     requests : (method, path, range header) of each request.
     """
 

@@ -5,7 +5,7 @@ whom it serves:
 
     python webhdfs_server.py FOLDER [SECONDS]
 
-prints the URL and serves until its input ends; `/requests` tells what was counted and counts anew.
+prints the URL and serves until its input ends; `/requests` returns the counts and resets them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _UNKNOWN = "java.lang.UnsupportedOperationException"
 
 
 class WebHdfsServer(ThreadingHTTPServer):
-    """Serves the files below a folder to all who ask, but for those whose mode lets nobody read them.
+    """Serve the files below a folder to all clients, except those whose mode lets nobody read them.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class WebHdfsServer(ThreadingHTTPServer):
     Attributes
     ----------
     url : without a slash at its end.
-    requests : {operation: how many}; "READ" are redirected ones that asked for bytes.
+    requests : {operation: how many}; "READ" are redirected ones for bytes.
     bytes_sent : of files.
     most_at_once : requests that were under way together, at most.
     trouble : called with operation and path before each answer; it may take its time, or raise a `Refusal`.
@@ -66,7 +66,7 @@ class WebHdfsServer(ThreadingHTTPServer):
         self._thread.start()
 
     def take(self) -> dict[str, Any]:
-        """What was counted since the last time."""
+        """Return the counts since the last call."""
         with self.lock:
             counted = {"requests": dict(self.requests), "bytes": self.bytes_sent}
             self.requests, self.bytes_sent = Counter(), 0
@@ -228,7 +228,7 @@ class OtherProcess:
         self._about = self.url.replace("webhdfs:", "http:") + "/requests"
 
     def take(self) -> dict[str, Any]:
-        """What was counted since the last time."""
+        """Return the counts since the last call."""
         with urllib.request.urlopen(self._about) as answer:
             counted: dict[str, Any] = json.load(answer)
         return counted

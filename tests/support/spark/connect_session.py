@@ -25,7 +25,7 @@ from support.spark.spark_settings import settings
 
 @dataclass(frozen=True)
 class Answer:
-    """What a question found.
+    """Outcome of a query.
 
     Attributes
     ----------

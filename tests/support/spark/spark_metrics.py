@@ -1,4 +1,4 @@
-"""What the scans of a classic DataFrame's plan have counted."""
+"""Metrics of the scans in a classic DataFrame's plan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def children(node: Any) -> Iterator[Any]:
 
 
 def opened(frame: Any) -> list[int]:
-    """How many files each scan of a plan that was run has opened."""
+    """Return the number of files that each scan of an executed plan has opened."""
     stack, results = [frame._jdf.queryExecution().executedPlan()], []
     while stack:
         node = stack.pop()

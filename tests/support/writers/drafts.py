@@ -139,7 +139,7 @@ def with_filters_in_chunks(
     counted: bool = False,
     lengths: bool = False,
 ) -> Path:
-    """Put filters (headers included) at the beginning of their column chunks, in place; all that is behind them moves.
+    """Put filters (headers included) at the beginning of their column chunks, in place; everything after them moves.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Random tables in files of five writers, and what is known of them without reading them back.
 
-Row groups overlap in their ranges and differ in their values, so that statistics alone do not tell them apart.
+Row groups overlap in their ranges and differ in their values, so that statistics alone do not distinguish them.
 """
 
 from __future__ import annotations

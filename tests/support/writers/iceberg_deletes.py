@@ -16,7 +16,7 @@ _PATH_ID, _POSITION_ID = 2147483546, 2147483545  # of the columns, by the specif
 
 
 def delete_positions(table: Any, path: str, positions: Sequence[int]) -> None:
-    """Commit a snapshot in which these rows of a data file are deleted; `path` as the table's books have it."""
+    """Commit a snapshot in which these rows of a data file are deleted; `path` as in the table's metadata."""
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestWriterV2
     from pyiceberg.table.snapshots import Operation
     from pyiceberg.table.update.snapshot import _FastAppendFiles

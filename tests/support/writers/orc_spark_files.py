@@ -1,7 +1,7 @@
 """ORC files by Spark: every codec, both kinds of filters, every type, nulls, two time zones.
 
 ``python tests/support/writers/orc_spark_files.py FOLDER`` writes them all; tests write those that they need. Beside
-each folder of ORC files stands the same table as Parquet (`NAME.twin.parquet`), so that values can be told without an
+each folder of ORC files has the same table as Parquet (`NAME.twin.parquet`), so that values are known without an
 ORC reader.
 """
 

@@ -235,7 +235,9 @@ def bits_of(table: pa.Table) -> list[Any]:
     columns = []
     for name, column in zip(table.column_names, table.columns, strict=True):
         complete = column.combine_chunks()
-        if isinstance(complete, pa.DictionaryArray):  # which entries a dictionary has, and in what order, is no matter
+        if isinstance(
+            complete, pa.DictionaryArray
+        ):  # which entries a dictionary has, and in what order, does not matter
             complete = complete.dictionary_decode()
         columns.append((name, complete.view(widths[complete.type]) if complete.type in widths else complete))
     return columns
@@ -254,7 +256,7 @@ def take_rows(table: pa.Table, rows: np.ndarray) -> pa.Table:
 
 @dataclass(frozen=True)
 class Leaf:
-    """What a file says of a leaf column."""
+    """Metadata of a leaf column."""
 
     path: str
     index: int
@@ -276,7 +278,7 @@ class PeerFile:
     name: str
     path: Path
     rows: dict[str, list[Any]]  # top-level column -> its values, row by row
-    switched_on: str  # how the writer was asked for filters
+    switched_on: str  # the writer's options for filters
     types: dict[str, pa.DataType] = field(default_factory=dict)  # of columns that are not as in `VALUES`
 
     def __str__(self) -> str:
@@ -310,7 +312,7 @@ class PeerFile:
         return {encode(value) for value in self.values(row_group, leaf) if value is not None}
 
     def hashed(self, row_group: int, leaf: str) -> set[bytes]:
-        """What the writer put into the chunk's filter: its values, but for the two exceptions of all four writers."""
+        """Return the values in the chunk's filter: all, but for the two exceptions of all four writers."""
         plain = self.plain(row_group, leaf)
         if self.writer == "spark" and leaf == "bool":
             return set()  # parquet-java never inserts a BOOLEAN
@@ -326,7 +328,7 @@ def _normal_interval(plain: bytes) -> bytes:
 
 
 def leaf_values(value: Any, parts: list[str]) -> list[Any]:
-    """What stands at the end of a path below a value: through lists (``list.element``) and maps (``key_value.key``)."""
+    """Return the values at the end of a path: through lists (``list.element``) and maps (``key_value.key``)."""
     if value is None or not parts:
         return [value]
     if isinstance(value, dict):
@@ -457,7 +459,7 @@ def by_duckdb(folder: Path, *, filters: bool = True) -> list[PeerFile]:
 
 
 def by_datafusion(folder: Path, *, filters: bool = True) -> list[PeerFile]:
-    """Filters behind each row group, sizes folded."""
+    """Filters after each row group, sizes folded."""
     path = folder / "datafusion-all.parquet"
     # A number given is enough to turn filters on, whatever bloom_filter_on_write says.
     sizes = {"bloom_filter_ndv": DISTINCT, "bloom_filter_fpp": FPP} if filters else {}
@@ -772,7 +774,7 @@ def _spark_literal(value: Any, arrow: pa.DataType) -> str:
 def with_zeroed_filters(path: Path, target: Path, block: bytes = bytes(32)) -> Path:
     """A copy whose filters have no bit set: an engine that asks them finds nothing any more.
 
-    `block` stands in place of each block: `NEVER` has bits, and denies all the same.
+    `block` replaces each block: `NEVER` has bits, and still denies everything.
     """
     data = bytearray(Path(path).read_bytes())
     for stored in oracle.filters(path).values():

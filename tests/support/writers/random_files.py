@@ -1,4 +1,4 @@
-"""Files of given tables by several writers, each with options as they fall; and filters of ours behind them."""
+"""Files of given tables by several writers, each with random options; followed by our filters."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def by_clickhouse(server: ClickHouse, rng: random.Random, table: pa.Table, path:
 
 
 def readable(path: Path, story: str) -> bool:
-    """Whether pyarrow reads the file: of DuckDB's delta-encoded integers it does not read all."""
+    """Return whether pyarrow reads the file: it does not read all of DuckDB's delta-encoded integers."""
     try:
         pq.read_table(path)
     except OSError:

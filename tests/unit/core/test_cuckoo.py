@@ -66,7 +66,7 @@ def test_places(hashes: list[int], num_buckets: int, bits: int) -> None:
     for mark, first, second in result:
         assert 0 < mark < 2**bits
         assert 0 <= first < num_buckets
-        assert other(mark, second, num_buckets) == first  # who stands in either bucket finds the way to the other one
+        assert other(mark, second, num_buckets) == first  # each of the two buckets leads to the other one
 
 
 def assert_filters(units: list[list[int]], num_buckets: int, bits: int) -> None:

@@ -86,6 +86,6 @@ def test_broken_at_random() -> None:
             refused += 1
             continue
         assert len(data) == len(text)
-        with suppress(OSError, pa.ArrowException):  # it may object to what is behind the end
+        with suppress(OSError, pa.ArrowException):  # it may object to bytes after the end
             same_as_arrow += SNAPPY.decompress(bytes(packed), len(text), asbytes=True) == data
     assert min(same_as_arrow, refused) > 300

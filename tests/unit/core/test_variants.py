@@ -103,7 +103,7 @@ def test_types_nulls_and_single_values(name, physical):
     bloom_filter = SplitBlockBloomFilter(256, variant=name)
     bloom_filter.insert(array)
     assert bloom_filter.to_bytes() == drafts.filled(name, 256, plain).to_bytes()
-    assert bloom_filter.check(array).all()  # a null is no question for a filter
+    assert bloom_filter.check(array).all()  # a null is never looked up in a filter
     assert all(value in bloom_filter for value in array.to_pylist())
     absent = pa.array([value * 3 for value in array.drop_null().to_pylist()[:1]] + [None], array.type)
     assert bloom_filter.check(absent).tolist() == [False, True]

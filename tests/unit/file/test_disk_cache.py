@@ -114,7 +114,7 @@ def test_headers_read_later_are_kept_as_well(tmp_path: Path, folder: Path) -> No
     path = tmp_path / "a.parquet"
     keys = np.arange(8000) * 3
     pq.write_table(pa.table({"key": keys, "other": keys}), path, row_group_size=2000)
-    options = {"ndv": 80_000, "fpp": 0.01}  # none but the last stands within the first read
+    options = {"ndv": 80_000, "fpp": 0.01}  # only the last one is within the first read
     parquet_bloom.embed(path, {"key": options, "other": options})
     with DiskMetadataCache(folder) as cache:
         prune_paths(path, cache, "key = 4")

@@ -50,7 +50,7 @@ def twins(table: pa.Table, name: str, num_bytes: int) -> dict[tuple[int, str], d
 
 @pytest.fixture(params=[False, True], ids=["apart", "counted"])
 def counted(request: pytest.FixtureRequest) -> bool:
-    """Whether the sizes of column chunks count the filters at their beginning."""
+    """Return whether the sizes of column chunks include the filters at their beginning."""
     return request.param
 
 
@@ -62,7 +62,7 @@ def path(tmp_path: Path) -> Path:
 def write(path: Path, name: str, **options: object) -> pa.Table:
     table = options.pop("table", None) or make_table()
     write_draft(path, table, COLUMNS, name, row_group_size=GROUP, **options)
-    if not options.get("counted") or options.get("num_bytes", 0) < 1024:  # else pages seem to end behind the file
+    if not options.get("counted") or options.get("num_bytes", 0) < 1024:  # else pages seem to end after the file
         assert pq.read_table(path).equals(table)  # what was done to the file is right: others read it
     return table
 
@@ -92,7 +92,7 @@ def test_filters_under_their_variant(path, name, counted, num_bytes):
 
 
 def twin_contains(twin: drafts.DraftFilter, value: object) -> bool:
-    """What a filter's twin says of a value."""
+    """Return whether a filter's twin may contain a value."""
     if value is None:
         return True
     if value == 0.0 and isinstance(value, float):
@@ -293,7 +293,7 @@ def test_column_chunks_without_values(path):
         assert parquet_bloom.verify(path, data=True, variant=variant).ok
         with parquet_bloom.open(path, variant=variant) as file:
             assert parquet_bloom.probe(file.chunks(), [1]).maybe.tolist() == [[False]]
-    surgery.without_statistics(path)  # only the pages tell that there are none
+    surgery.without_statistics(path)  # only the pages show that there are none
     with parquet_bloom.open(path, variant="detect") as file:
         assert parquet_bloom.probe(file.chunks(), [1]).maybe.tolist() == [[True]]
     assert parquet_bloom.verify(path, data=True, variant="detect").ok
@@ -432,7 +432,7 @@ def test_counted_filters_are_believed_all_together(path, by):
 
 @pytest.mark.parametrize("num_bytes", [64, 1 << 14])
 def test_a_file_of_one_counted_filter(path, num_bytes):
-    """Its pages seem to reach into the footer, or behind the file's end."""
+    """Its pages seem to reach into the footer, or past the file's end."""
     table = pa.table({"i": pa.array(range(500), pa.int64())})
     write_draft(path, table, ["i"], "murmur3+mask+raw", row_group_size=500, num_bytes=num_bytes, counted=True)
     report = parquet_bloom.verify(path, data=True, variant="murmur3+mask+raw")
@@ -454,7 +454,7 @@ def test_a_gap_says_that_filters_were_not_counted(path):
 
 
 def test_filters_between_other_things(path):
-    """Some columns with counted filters of other sizes, others with filters behind all pages, others with none."""
+    """Some columns with counted filters of other sizes, others with filters after all pages, others with none."""
     table = make_table(3)
     pq.write_table(table, path, row_group_size=GROUP, write_page_index=True)
     created = {}

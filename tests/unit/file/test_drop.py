@@ -240,7 +240,7 @@ def test_what_only_looks_like_filters_stays(plain, damage):
 
 
 def footer_filters(path: Path) -> dict[tuple[int, str], bytes]:
-    """Whatever stands where the footer says that a filter is."""
+    """Any bytes at the offset that the footer gives for a filter."""
     data = path.read_bytes()
     with parquet_bloom.open(path) as file:
         chunks = {(chunk.row_group, chunk.column): chunk for chunk in file.chunks()}

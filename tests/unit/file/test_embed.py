@@ -60,7 +60,7 @@ def filters(path: Path) -> dict[tuple[int, str], oracle.StoredFilter]:
 
 
 def assert_sound(path: Path) -> None:
-    """Every filter good by the data, each behind the last, and the file what pyarrow reads."""
+    """Check that every filter agrees with the data, each after the last, and that pyarrow reads the file."""
     report = parquet_bloom.verify(path, data=True)
     assert report.ok, [str(problem) for problem in report.problems]
     paths = sorted((stored.offset, stored.offset + stored.length) for stored in filters(path).values())
@@ -69,7 +69,7 @@ def assert_sound(path: Path) -> None:
 
 
 def assert_refused(kind: type[Exception], path: Path, columns: Any, match: str, **options: Any) -> str:
-    """The error, after checking that it is one of ours, on one line, and that nothing was changed or left behind."""
+    """Return the error, after checking that it is ours, on one line, and that no file was changed or left."""
     before = {file: file.read_bytes() for file in path.parent.iterdir() if file.is_file()}
     with pytest.raises(kind, match=match) as caught:
         parquet_bloom.embed(path, columns, **options)
@@ -250,7 +250,9 @@ def test_an_output_leaves_the_file_alone(plain, tmp_path):
     assert_sound(output)
     parquet_bloom.embed(plain, ["name"], output=str(output))  # what is there is replaced
     assert {column for _, column in filters(output)} == {"name"}
-    parquet_bloom.embed(output, ["name"], output=tmp_path / "copy.parquet")  # nothing to add, but a file was asked for
+    parquet_bloom.embed(
+        output, ["name"], output=tmp_path / "copy.parquet"
+    )  # nothing to add, but an output was requested
     assert (tmp_path / "copy.parquet").read_bytes() == output.read_bytes()
 
 
@@ -368,7 +370,7 @@ def test_replacing_adds_what_is_missing(plain):
 
 @pytest.mark.parametrize("extra", [b"x", b"page indexes" * 9])
 def test_filters_that_cannot_be_cut_off_stay_dead(plain, extra):
-    """What stands behind them is not known to be filters, so nothing of it is moved."""
+    """Bytes after them are not known to be filters, so none of them is moved."""
     parquet_bloom.embed(plain, ["id", "name"])
     surgery.with_bytes_before_the_footer(plain, extra)
     before, old = body(plain), filters(plain)
@@ -485,7 +487,7 @@ def test_nothing_but_nulls(tmp_path, name):
 
 @pytest.mark.parametrize("name", [*NOTHING, "null type"])
 def test_nothing_but_nulls_and_the_footer_does_not_tell(tmp_path, name):
-    """An empty filter would be one that nobody may trust, so there is none; and asking again is no error."""
+    """An empty filter would be one that nobody may trust, so there is none; and a second call is not an error."""
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"c": NOTHING.get(name, pa.nulls(2)), "d": [1, 2]}), path, write_statistics=False)
     before = path.read_bytes()
@@ -499,7 +501,7 @@ def test_nothing_but_nulls_and_the_footer_does_not_tell(tmp_path, name):
 
 
 def test_an_empty_filter_over_nulls(tmp_path):
-    """As pyarrow writes it, where the footer does not tell that there is nothing: the values do."""
+    """As pyarrow writes it, where only the values, and not the footer, show that there is nothing."""
     path = tmp_path / "a.parquet"
     table = pa.table({"c": pa.array([None, None], pa.int64()), "d": [1, 2]})
     options = {"c": {"ndv": 2}, "d": {"ndv": 2}}
@@ -572,7 +574,7 @@ def test_int96_that_is_no_time_of_day(tmp_path):
 
 @pytest.mark.parametrize("surplus", [0, 1, 20])
 def test_decimals_longer_than_needed(tmp_path, surplus):
-    """What is hashed is what is stored; a probe tries all lengths."""
+    """Hashes are of the stored values; a probe tries all lengths."""
     path = tmp_path / "a.parquet"
     values = [Decimal("1.25"), Decimal("-1.25"), Decimal("0.00"), Decimal("99999.99")]
     raw = [
@@ -778,7 +780,7 @@ def test_thousands_of_columns_take_no_time(tmp_path):
 
 @pytest.mark.parametrize("name", ["a.b", "", ".", " ", "a\nb", "list", "日本", b"\xff\xfe"], ids=repr)
 def test_odd_names(tmp_path, name):
-    """Even one that is no text, which pyarrow cannot show: the values are read all the same."""
+    """Even one that is not text, which pyarrow cannot show: the values are read all the same."""
     path = tmp_path / "a.parquet"
     raw = name if isinstance(name, bytes) else name.encode()
     pq.write_table(pa.table({"x": ["a", "b"], "y": [1, 2]}), path)

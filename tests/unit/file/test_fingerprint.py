@@ -1,4 +1,4 @@
-"""What a file is known by: the same after its filters came and went, another after anything else changed."""
+"""Fingerprints of a file: unchanged by embedding and dropping filters, changed by anything else."""
 
 from __future__ import annotations
 

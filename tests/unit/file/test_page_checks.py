@@ -56,7 +56,7 @@ def test_good_pages(path: Path) -> None:
                 require_pages(source, start, end - 1, num_values)
             with pytest.raises(PageClaimError, match="there is no page at"):
                 require_pages(source, start + 1, end, num_values)
-            require_pages(source, start, end + 100, num_values)  # behind the last value nothing is a page
+            require_pages(source, start, end + 100, num_values)  # after the last value nothing is a page
 
 
 @pytest.mark.parametrize("step", [1, 7, 100, 4096, MIB, 1 << 26])

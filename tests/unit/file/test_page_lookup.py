@@ -115,7 +115,7 @@ def test_an_index_that_is_not_used_is_named(tmp_path, caplog, lie) -> None:
 
 
 def bounds_of(values, path, column="a"):
-    """What a true index says: null pages, bounds, null counts."""
+    """A valid index: null pages, bounds, null counts."""
     rows = [row for _, _, row in locations(path, column)]
     results = []
     for start, stop in zip(rows, [*rows[1:], len(values)], strict=True):

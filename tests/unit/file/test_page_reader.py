@@ -124,7 +124,7 @@ def test_rows_are_taken_out_of_their_pages(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(page_reader, "SPARSE_FACTOR", 16)
     count = 10_000
     rng = random.Random(4)
-    # Long ones first: a share of a page's rows is no such share of its bytes.
+    # Long ones first: a share of a page's rows is not the same share of its bytes.
     texts = [None if i % 11 == 0 else f"{rng.getrandbits(3000 if i % 100 < 10 else 50):x}" for i in range(count)]
     few = [None if 3000 < i < 9000 else f"v{i % 40}" for i in range(count)]
     prices = pa.array([None if i % 7 == 0 else i for i in range(count)]).cast(pa.decimal128(30, 2))
@@ -383,7 +383,7 @@ def test_files_that_are_not_local(tmp_path) -> None:
     files = pafs.SubTreeFileSystem(str(tmp_path), pafs.LocalFileSystem())
     with parquet_bloom.open("a.parquet", files) as file:
         schema = pq.ParquetFile(tmp_path / "a.parquet").schema_arrow
-        # Each page's header would have to be asked for: nothing is read by pages.
+        # Each page's header would need a request: nothing is read by pages.
         assert RowGroupPages(file, schema, 0).read(["a", "b"], np.array([7, 555])) == {}
     assert parquet_bloom.read_table("a.parquet", "b = 1665", filesystem=files).equals(table.slice(555, 1))
 

@@ -1,4 +1,4 @@
-"""Many filters asked for a few values: what is read for it, and what is said of those that cannot be asked."""
+"""Many filters probed for a few values: the bytes read, and the report on those that cannot be probed."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_whole_bitset_is_read_when_more_than_half_of_it_is_wanted(
 
 
 def test_one_hash_of_many_forms_is_one_block(tmp_path: Path) -> None:
-    """A hash that is asked twice is read once."""
+    """A hash that is probed twice is read once."""
     path = surgery.with_bitsets(tmp_path / "a", HALF_FULL[:1])
     with forgetful(parquet_bloom.open(path)) as file:
         (chunk,) = file.chunks()
@@ -128,7 +128,7 @@ def test_small_bitsets_are_read_whole(tmp_path: Path, num_bytes: int) -> None:
 
 
 def test_an_empty_block_is_looked_into(tmp_path: Path) -> None:
-    """The last bit of a bitset tells a sparse filter from one that was never filled."""
+    """The last bit of a bitset distinguishes a sparse filter from one that was never filled."""
     sparse, empty = bytes(BIG - 1) + b"\x80", bytes(BIG)
     path = surgery.with_bitsets(tmp_path / "a", [sparse, empty, b"\x01" + bytes(BIG - 1)])
     with forgetful(parquet_bloom.open(path)) as file:
@@ -154,7 +154,7 @@ def test_an_empty_filter_over_nulls_is_as_it_should_be(tmp_path: Path) -> None:
 
 
 def test_headers_of_many_filters_are_read_at_once(tmp_path: Path) -> None:
-    """Also those of the filters before, where the footer gives no lengths: each tells where it ends."""
+    """Also those of the filters before, where the footer gives no lengths: each header gives the filter's end."""
     path = surgery.without_lengths(malformed.good_file(tmp_path / "a"))
     with forgetful(parquet_bloom.open(path)) as file:
         chunks = list(file.chunks(columns=["other"]))
@@ -253,7 +253,7 @@ def test_boolean_columns_are_not_asked(tmp_path: Path, peer_file) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------
-# Filters and files that cannot be asked
+# Filters and files that cannot be probed
 # ------------------------------------------------------------------------------------------------------------
 
 

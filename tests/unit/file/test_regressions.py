@@ -1,4 +1,4 @@
-"""What went wrong once when filters were embedded."""
+"""Regressions in embedding filters."""
 
 from __future__ import annotations
 

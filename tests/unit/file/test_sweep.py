@@ -1,4 +1,4 @@
-"""What killed writers left behind is deleted where nothing can be lost with it."""
+"""Files that killed writers left are deleted where nothing can be lost with them."""
 
 from __future__ import annotations
 

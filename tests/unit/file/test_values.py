@@ -116,7 +116,7 @@ def test_no_value_at_all(tmp_path, opened):
 
 
 def test_a_dictionary_that_was_given_up(tmp_path, opened, monkeypatch):
-    """Values behind it stand as they are: all are found, also if the chunk is taken for one of a dictionary."""
+    """Values after it are stored plainly: all are found, also if the chunk is taken for one of a dictionary."""
     path = tmp_path / "given-up.parquet"
     values = [f"value {i // 2}" for i in range(20_000)]
     pq.write_table(pa.table({"word": values}), path, dictionary_pagesize_limit=4096, data_page_size=1024)

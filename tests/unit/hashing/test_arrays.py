@@ -218,7 +218,7 @@ def test_hashes_are_the_oracles():
 
 
 def test_nulls_hold_anything():
-    """What stands under a null is never looked at, and never an error."""
+    """Bytes under a null are never read, and never an error."""
     garbage = pa.array([2**62, 5, -(2**62)]).buffers()[1]
     nulls = pa.array([None, 1, None], pa.int8()).buffers()[0]
     array = pa.Array.from_buffers(pa.int64(), 3, [nulls, garbage])
@@ -503,7 +503,7 @@ def raw_bytes(stored: pa.Scalar) -> bytes:
 
 @each_case("target", [t for t in TARGETS if "UNKNOWN" not in str(t)])
 def test_probing_with_other_types_loses_nothing(target: ColumnType):
-    """A filter of a column, asked with arrays of any type: "absent" only for what is no value of the column's."""
+    """A filter of a column, probed with arrays of any type: "absent" only for what cannot be a value of the column."""
     for name, array in ARRAYS.items():
         forms, retained = [], []
         part = array.slice(0, 25)

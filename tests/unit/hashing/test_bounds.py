@@ -1,4 +1,4 @@
-"""Where literals stand among a column's values."""
+"""Bounds of literals among a column's values."""
 
 from __future__ import annotations
 

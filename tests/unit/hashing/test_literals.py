@@ -58,7 +58,7 @@ def day(year: int, month: int, number: int) -> int:
 
 
 def is_(coerced: Coerced, expected: object) -> bool:
-    """Whether a result is `NOBODY_KNOWS`, ABSENT, or the one value given."""
+    """Return whether a result is `NOBODY_KNOWS`, ABSENT, or the one value given."""
     if expected is NOBODY_KNOWS:
         return coerced.unknown is not None and not coerced.values
     if expected is ABSENT:
@@ -489,7 +489,7 @@ TIMES = ["00:00:00", "01:02:03", "01:02:03.004", "01:02:03.004005", "23:59:59.99
 
 
 def sql_literals() -> list[tuple[str, object]]:
-    """Literals as DuckDB is asked for them, and as we are."""
+    """Literals in DuckDB's form, and in ours."""
     results: list[tuple[str, object]] = [(str(value), value) for value in INTEGERS]
     results += [(text, Decimal(text)) for text in DECIMALS]
     results += [(f"'{value!r}'::DOUBLE", value) for value in DOUBLES]
@@ -536,7 +536,7 @@ def domain(value: object, column_type: ColumnType) -> object:
 
 
 def stored_values(connection: duckdb.DuckDBPyConnection, sql_type: str, arrow_type: pa.DataType) -> list[object]:
-    """What a column of a type holds, as domain values in row order."""
+    """Return the values of a column of a type, as domain values in row order."""
     array = connection.sql("SELECT v FROM held ORDER BY i").to_arrow_table()["v"].combine_chunks()
     if sql_type == "UUID":
         return [uuid.UUID(str(value)).bytes for value in array.to_pylist()]

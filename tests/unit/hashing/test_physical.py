@@ -164,7 +164,7 @@ def test_without_an_annotation(physical, kind, shown):
         ("INT64", None, None, {8: {1: True, 2: {9: {}}}}),
         ("INT64", None, None, {8: {1: True, 2: 5}}),
         ("INT32", None, 21),  # INTERVAL elsewhere
-        ("FIXED_LEN_BYTE_ARRAY", 12, 21),  # INTERVAL: its twelve bytes are no one value
+        ("FIXED_LEN_BYTE_ARRAY", 12, 21),  # INTERVAL: its twelve bytes are not a single value
         ("INT32", None, 99),
         ("INT32", None, -1),
         ("FIXED_LEN_BYTE_ARRAY", None),

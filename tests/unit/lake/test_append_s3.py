@@ -46,7 +46,7 @@ def way(request: Any, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def spans(s3: Any, prefix: str) -> dict[str, list[tuple[int, int]]]:
-    """What was read of each object: ranges [start, stop), in their order."""
+    """Return the ranges [start, stop) that were read of each object, in their order."""
     results = defaultdict(list)
     for request in s3.log:
         if request.operation == "GetObject" and request.key.startswith(prefix):

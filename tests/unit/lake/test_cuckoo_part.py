@@ -342,7 +342,7 @@ def test_what_cannot_be_merged(tmp_path: Path) -> None:
 
 
 def test_the_files_layout(tmp_path: Path) -> None:
-    """What is written stays readable: one part, byte by byte."""
+    """Parts stay readable across versions: one part, byte by byte."""
     write(tmp_path / "part", [[0, 2**63], [], [5 << 40]], 2, 8)
     sections = Sections(str(tmp_path / "part"), "cuckoo")
     rows = sections.section("rows")

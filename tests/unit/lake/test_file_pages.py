@@ -1,4 +1,4 @@
-"""Tables of very many files: in pages, of which only those are read that are asked for, and each is checked."""
+"""Tables of very many files: in pages, of which only the requested ones are read, and each is checked."""
 
 from __future__ import annotations
 

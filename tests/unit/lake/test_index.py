@@ -52,7 +52,7 @@ def settles_soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def settle() -> None:
-    """Wait until a file's times tell all that happens to it from now on."""
+    """Wait until a file's times show every later change."""
     time.sleep(2 * SETTLED)
 
 
@@ -293,7 +293,7 @@ def test_columns_of_several_types_and_files_without_them(tmp_path: Path) -> None
 
         always = index.lookup("key", [99])[0]
         assert {"none", "flags"} <= {os.path.basename(c.path).removesuffix(".parquet") for c in always}
-        # What a number is to a text column cannot be told.
+        # A number cannot be compared with a text column.
         assert find_matching(1) == {"int32", "int64", "double", "text"}
         assert find_matching(3) == {"int64", "text"}
         assert find_matching("4") >= {"text"}
@@ -323,7 +323,7 @@ def test_values_that_repeat_and_such_as_no_column_holds(tmp_path: Path) -> None:
         odd = [7, 7.0, -1, 7, 10**30, 7.5, Decimal(7), 2, np.int64(7), -1, 2]
         matches = [sorted(files_of(answer)) for answer in index.lookup("id", odd)]
         assert matches == [everyone, everyone, [], everyone, [], [], everyone, everyone[2:], everyone, [], everyone[2:]]
-        # What a truth value is to a number cannot be told.
+        # A truth value cannot be compared with a number.
         answers = index.lookup("id", [True, 7, True, "7"])
         assert [sorted(files_of(answer)) for answer in answers] == [everyone] * 4
         assert answers.doubts
@@ -436,7 +436,7 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_manifest_takes_nobodys_place(tmp_path: Path) -> None:
-    """Where locks do nothing, on some network file systems, that alone keeps what another writer has appended."""
+    """Without working locks, as on some network file systems, that alone keeps what another writer has appended."""
     with make(tmp_path / "index") as index:
         folder, ours = index._folder, replace(index.state.manifest, number=index.state.manifest.number + 1)
     theirs = replace(ours, lake={"paths": ["/theirs"]})

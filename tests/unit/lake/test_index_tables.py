@@ -52,7 +52,7 @@ def test_delta(tmp_path: Path) -> None:
         assert index.snapshot().table["version"] == 3
         assert index.unindexed == []
         assert len(index.lookup("id", [105])[0]) == 1
-    # At another version, if that is asked for.
+    # At another version, if requested.
     with LakeIndex.open(tmp_path / "index", lake=delta_files(root, version=0)) as index:
         assert index.unindexed == [old.files[0].path] or len(index.unindexed) == 1
         assert len(names(index.lookup("id", [105])[0])) == 1
@@ -104,7 +104,7 @@ def refused(index: Any, where: str, path: str) -> None:
     lazy = parquet_bloom.scan_polars(None, index=index)
     with pytest.raises(ManagedTableError, match=named):
         lazy.sql(f"SELECT * FROM self WHERE {where}").collect()
-    assert parquet_bloom.read_table(path, where).num_rows == 1  # who names the file gets what is in it
+    assert parquet_bloom.read_table(path, where).num_rows == 1  # naming the file selects all of it
 
 
 def test_rows_that_an_iceberg_table_has_deleted_are_not_shown(tmp_path: Path) -> None:

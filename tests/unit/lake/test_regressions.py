@@ -1,4 +1,4 @@
-"""What once lost a row, or ended in a traceback, in the lake index."""
+"""Regressions in the lake index: lost rows and tracebacks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from parquet_bloom.lake.index import LakeIndex
 
 @pytest.fixture(autouse=True)
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files count as old enough to be told by their times."""
+    """Files count as old enough to be identified by their times."""
     monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)
 
 
@@ -180,7 +180,7 @@ def test_another_file_with_the_same_times(tmp_path: Path, index: LakeIndex) -> N
 
 
 def test_another_file_of_which_nothing_tells_that_it_is_one(tmp_path: Path) -> None:
-    """A file system that gives neither etags nor reliable times: only the contents tell."""
+    """A file system that gives neither etags nor reliable times: only the contents show a change."""
     lake = fsspec.filesystem("memory")
     folder = f"/lake-{tmp_path.name}"
     for value in (1, 2):
@@ -389,7 +389,7 @@ def test_manifest_that_no_writer_wrote(index_of_one_file: Path, where: tuple[Any
         ("part id", [-2]),  # said to be in no part, and not to be covered by none
         ("part id", [1]),
         ("part id", None),
-        ("first_unit", [1]),  # a unit that is no file's
+        ("first_unit", [1]),  # a unit of no file
         ("first_unit", [None]),
         ("size", ["x"]),
         ("listed", [None]),
@@ -473,7 +473,7 @@ def test_what_an_iceberg_table_calls_its_folders_is_no_value(tmp_path: Path):
             where = "p IS NULL" if value is None else f"p = '{value}'"
             assert parquet_bloom.read_table(None, where, index=index).to_pylist() == rows.slice(number, 1).to_pylist()
             assert parquet_bloom.row_ranges(None, where, index=index) != {}
-        # Where folders and books agree, files are ruled out unopened all the same.
+        # Where folders and metadata agree, files are still ruled out unopened.
         report = parquet_bloom.prune(None, f"day = '{days[3]}'", index=index)
         assert report.unopened_by == {"partition": len(values) - 1}
         assert sorted(parquet_bloom.read_table(None, "id < 99", index=index)["p"].to_pylist(), key=str) == sorted(

@@ -31,7 +31,7 @@ def other_bucket(mark: int, bucket: int, num_buckets: int) -> int:
 
 
 class Program:
-    """What the program does, value by value: one filter a partition, appended to files at `persist`."""
+    """Reference implementation, value by value: one filter per partition, appended to files at `persist`."""
 
     def __init__(self, folder: Path, num_buckets: int):
         self.folder, self.num_buckets = folder, num_buckets
@@ -136,7 +136,7 @@ def test_damage(tmp_path: Path) -> None:
     with pytest.raises(BrokenIndexError):
         PartitionIndexFile(str(tmp_path))
     chance = random.Random(1)
-    for _ in range(500):  # nothing but the named errors, whatever stands there
+    for _ in range(500):  # nothing but the named errors, whatever the bytes are
         broken = bytearray(data)
         broken[chance.randrange(len(broken))] = chance.randrange(256)
         path.write_bytes(broken)

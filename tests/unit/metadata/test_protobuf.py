@@ -105,7 +105,7 @@ def test_a_part_of_a_buffer() -> None:
         (varint(1 << 32) + b"\x01", "does not exist"),
         (b"\x0a\x01\x01", r"field 1 \(uint\) has wire type 2"),
         (b"\x30\x01", r"field 6 \(bytes\) has wire type 0"),
-        (b"\x42\x02\x08\x80", "cut off"),  # the number would go on behind the message that it is in
+        (b"\x42\x02\x08\x80", "cut off"),  # the number would continue past the message that it is in
         (b"\x4a\x01\x80\x01", "cut off"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The cursor over the compact protocol: what it reads, where it stands, and what it refuses."""
+"""The cursor over the compact protocol: what it reads, its position, and what it refuses."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def probed_hashes(value: Any, of: OrcLeaf, timezone: str = "UTC") -> set[int]:
 
 
 def test_many_values_at_once() -> None:
-    """Each value's forms stand behind those of the value before."""
+    """Each value's forms follow those of the value before."""
     of = leaf("DOUBLE")
     hashes, first = hash_values([-1.0, 0.0, 2.0], of.column_type)
     assert first.tolist() == [0, 1, 3, 4]
@@ -64,7 +64,7 @@ def test_many_values_at_once() -> None:
 
 @given(st.lists(st.integers(-(1 << 80), 1 << 80), max_size=8, unique=True))
 def test_forms_belong_to_their_values(values: list[int]) -> None:
-    """What is asked for many values is what is asked for each."""
+    """Probes of many values equal the probes of each."""
     of = leaf("TIMESTAMP").column_type
     values = sorted(values)
     values = [value for value in values if abs(value) < 1 << 70]
@@ -129,7 +129,7 @@ def test_texts_and_bytes() -> None:
 
 @pytest.mark.parametrize("stored", ["é ", "é", "é   ", "é    "])
 def test_char(stored: str) -> None:
-    """Padded by its writer or not, it is found by its text with any number of spaces behind."""
+    """Padded by its writer or not, it is found by its text with any number of trailing spaces."""
     of = leaf("CHAR", length=4)
     hashed = orc_oracle.murmur(stored.encode())
     if stored in ("é", "é   "):

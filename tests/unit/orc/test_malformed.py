@@ -336,7 +336,7 @@ def test_statistics_of_stripes_that_cannot_be_read(small: Path, tmp_path: Path) 
 
 
 def test_a_footer_that_would_grow_without_end(tmp_path: Path) -> None:
-    """What a file of some kilobytes may make of itself is limited."""
+    """Memory for a file of some kilobytes is limited."""
     packer = zlib.compressobj(wbits=-15)
     chunk = packer.compress(bytes(1 << 18)) + packer.flush()
     stream = ((len(chunk) << 1).to_bytes(3, "little") + chunk) * 2_000

@@ -61,7 +61,7 @@ def test_pyarrow(codec: str, tmp_path: Path) -> None:
 
 
 def test_our_own_hashes_make_the_same_bits(tmp_path: Path) -> None:
-    """What `check` asks for a value is what the writer set: inserting all forms sets all of its bits."""
+    """`check` probes the bits that the writer set for a value: inserting all forms sets all of them."""
     made_columns = columns(3)
     path = write(table_of(made_columns), tmp_path / "a.orc")
     with orc.open(path) as file:

@@ -39,7 +39,7 @@ def evidence(kind: int, field: int, low: tuple[int, int, int | bytes], high: tup
 
 
 def test_texts_that_are_no_utf8():
-    """Java has U+FFFD in the bounds for bytes that are no UTF-8: '\U0001f600' was beyond them."""
+    """Java has U+FFFD in the bounds for bytes that are not UTF-8: '\U0001f600' was beyond them."""
     bad = "\ufffd".encode()
     statistics = evidence(7, 4, (1, 2, b"a"), (2, 2, bad), "java")
     assert (statistics.low, statistics.high) == (b"a", None)
@@ -111,7 +111,7 @@ def test_few_bytes_make_no_millions_of_row_groups(tmp_path: Path):
 
 
 def test_stripes_lie_behind_each_other(tmp_path: Path):
-    """The same packed bytes would be unpacked and held once for each stripe: gigabytes of 200 KB."""
+    """Identical packed bytes would be unpacked and held once for each stripe: gigabytes of 200 KB."""
     path = tmp_path / "a.orc"
     stripes = [(3, 2, message_of([(1, 0, 3), (2, 0, 9), (3, 0, 0), (4, 0, 9), (5, 0, 1)]))] * 2
     path.write_bytes(_file([*stripes, (6, 0, 2)], b"ORC" + bytes(40)))
@@ -120,7 +120,7 @@ def test_stripes_lie_behind_each_other(tmp_path: Path):
 
 
 def test_values_that_pyarrow_loses_in_nested_structs(tmp_path: Path):
-    """Pyarrow counts the values it was given and writes 0 for some of them; readers find rows that nothing told of."""
+    """Pyarrow counts the values it was given and writes 0 for some; readers find rows that the statistics do not cover."""
     inner = pa.struct([("c", pa.float64()), ("id", pa.int64())])
     outer = pa.struct([("a", pa.int64()), ("b", inner)])
     some = random.Random(1)
@@ -202,7 +202,7 @@ def test_advice_on_a_file_whose_stride_is_larger_than_any_filter(tmp_path: Path)
 
 @pytest.mark.parametrize("stride", [21, 23, 24])
 def test_a_stride_under_which_there_are_as_many_row_groups(stride: int, tmp_path: Path):
-    """Entries and filters were taken for those of other rows, and rows between were lost; only counts tell."""
+    """Entries and filters were taken for those of other rows, and rows between were lost; only counts show it."""
     path = tmp_path / "a.orc"
     keys = random.Random(4).sample(range(1 << 40), 100)
     table = pa.table({"a": keys, "b": [f"{key:x}" for key in keys]})
@@ -219,7 +219,7 @@ def test_a_stride_under_which_there_are_as_many_row_groups(stride: int, tmp_path
 
 @pytest.mark.parametrize("change", [{1: 0}, {3: 1}, {3: 41}], ids=["kind", "shorter", "longer"])
 def test_streams_that_do_not_fill_the_stripe(change: dict[int, int | bytes | None], tmp_path: Path):
-    """What was behind such a stream was read at the wrong place, and its rows were lost without a word."""
+    """Streams after such a stream were read at the wrong offset, and their rows were lost without an error."""
     path = tmp_path / "a.orc"
     keys = random.Random(4).sample(range(1 << 40), 100)
     po.write_table(

@@ -124,7 +124,7 @@ def test_only_nulls(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("first", [True, False])
 def test_nan_hides_values(first: bool, tmp_path: Path) -> None:
-    """Where NaN comes first it is taken for the bounds, and the stripe's bounds leave out all of its row group."""
+    """A NaN that comes first is taken for the bounds, and the stripe's bounds leave out all of its row group."""
     values = [1.0, 2.0, math.nan, 100.0] if first else [1.0, 2.0, 100.0, math.nan]
     path = tmp_path / "a.orc"
     pa_orc.write_table(

@@ -117,7 +117,7 @@ def test_what_it_foretells_is_what_writers_write(lake: Path, tmp_path: Path) -> 
 
 
 def test_filters_that_are_too_weak_for_stripes(lake: Path, tmp_path: Path) -> None:
-    """At pyarrow's own fpp; those of `trace`, which are kept, would be lost if they were not asked for again."""
+    """At pyarrow's own fpp; those of `trace`, which are kept, would be lost if they were not requested again."""
     table = pyarrow_orc.read_table(lake / "0.orc")
     write(tmp_path / "a.orc", table, bloom_filter_columns=[1, 2, 3])
     report = parquet_bloom.advise(tmp_path, ["seq", "user", "trace", "country", "st.a"])
@@ -149,7 +149,7 @@ def test_without_a_sample_values_are_not_read(lake: Path, monkeypatch: pytest.Mo
 
 def test_a_lake_of_both_formats(lake: Path, tmp_path: Path) -> None:
     table = pyarrow_orc.read_table(lake / "0.orc", columns=["user", "bulk"])
-    (tmp_path / "a.parquet").write_bytes((lake / "0.orc").read_bytes())  # told by what they hold
+    (tmp_path / "a.parquet").write_bytes((lake / "0.orc").read_bytes())  # recognized by their contents
     pq.write_table(table, tmp_path / "b.orc", row_group_size=STRIDE)
     (tmp_path / "cut.orc").write_bytes((lake / "0.orc").read_bytes()[:-9])
     report = parquet_bloom.advise(tmp_path, ["user"])
@@ -167,7 +167,7 @@ def test_a_file_without_row_indexes(tmp_path: Path) -> None:
     with (tmp_path / "a.orc").open("wb") as file, pyorc.Writer(file, "struct<id:bigint>", row_index_stride=0) as writer:
         writer.writerows((value,) for value in rng.integers(0, 1 << 60, 25_000).tolist())
     report = parquet_bloom.advise(tmp_path, ["id"])
-    assert report.orc_stride == 10_000  # what a writer does that is not told
+    assert report.orc_stride == 10_000  # a writer's default
     assert report["id"].together == 3
     assert report["id"].sizes[0.01] == 3 * num_bits(10_000, fpp_apart(0.01, 3)) // 8
 

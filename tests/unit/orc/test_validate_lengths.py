@@ -64,7 +64,7 @@ def test_every_width(width: int) -> None:
     if width < 54:
         changes = [rng.getrandbits(min(width, 40)) for _ in range(9)]
         stream = orc_runs.delta(3, 5, changes, width)
-        if width > 1:  # a width of 0 stands in its place
+        if width > 1:  # a width of 0 takes its place
             checked(stream, True, orc_runs.lengths_in(stream, True))
             checked(stream + stream, True, orc_runs.lengths_in(stream + stream, True))
 

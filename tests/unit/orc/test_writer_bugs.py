@@ -20,7 +20,7 @@ ROWS = 900
 
 
 def trusted_blindly(bloom_filter: OrcFilter, values: pa.Array) -> np.ndarray:
-    """What the filter's bits say, whoever wrote them."""
+    """Return the answer of the filter's bits, without regard to their writer."""
     return make_probes(values, bloom_filter.leaf).answer(bloom_filter.check_hashes)
 
 
@@ -43,7 +43,7 @@ def write(path: Path, values: pa.Array, **options: Any) -> Path:
 
 
 def assert_not_trusted(path: Path, why: str, values: pa.Array) -> OrcFilter:
-    """It answers "maybe" to all, says why, is not asked when pruning, and `verify` tells of it."""
+    """It answers "maybe" to all, says why, is not used for pruning, and `verify` reports it."""
     (bloom_filter,) = filters(path)
     assert not bloom_filter.trusted
     assert bloom_filter.doubt is not None
@@ -105,7 +105,7 @@ def test_small_types_by_pyorc(tmp_path: Path) -> None:
 
 
 def test_char_by_pyorc(tmp_path: Path) -> None:
-    """Texts that are shorter than the column are hashed with what stands behind them in memory."""
+    """Texts that are shorter than the column are hashed with the bytes after them in memory."""
     texts = [f"t{i}" for i in range(50)]
     path = _write_pyorc(tmp_path / "a.orc", "char(9)", texts)
     result = assert_not_trusted(path, "char", pa.array(texts))

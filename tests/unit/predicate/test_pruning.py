@@ -124,7 +124,7 @@ def test_a_list_of_100_000_values_over_40_row_groups(make: Any, tmp_path: Path) 
     report = parquet_bloom.prune(tmp_path, In("a", (*values, keys[-1])))
     assert time.process_time() - begin < 5
     assert by_chance.total_row_groups == 40
-    assert by_chance.selected_row_groups <= 20  # each filter was asked for 100,000 keys
+    assert by_chance.selected_row_groups <= 20  # each filter was probed for 100,000 keys
     assert 3 in report.selected[str(tmp_path / "9.parquet")]
     assert parquet_bloom.read_table(tmp_path, In("a", (*values, keys[-1])))["a"].to_pylist() == [keys[-1]]
 

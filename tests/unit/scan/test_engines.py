@@ -83,7 +83,7 @@ class Reads:
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
-    """What is read through pyarrow's reader from here on; row groups are told apart by their reader too."""
+    """Record reads through pyarrow's reader from here on; row groups are distinguished by their reader too."""
     seen = Reads()
     readers: list[Any] = []
     plain = pq.ParquetFile.read_row_group

@@ -88,7 +88,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def report(lake: Path) -> PruneReport:
-    # Within the range of all row groups; 1005 stands in one, 2005 in none.
+    # Within the range of all row groups; 1005 is in one, 2005 in none.
     return parquet_bloom.prune(lake, "part = 1 AND id IN (1005, 2005)")
 
 

@@ -102,7 +102,7 @@ def test_files_ruled_out_need_not_be_readable(tmp_path: Path, lake: dict[str, li
     with open(second, "r+b") as file:  # as if nobody had touched it
         file.write(b"no Parquet")
     before = parquet_bloom.prune(list(lake), where, on_error=lambda error: None, index=index, cache=None)
-    assert second not in ruled_out(before)  # its times tell
+    assert second not in ruled_out(before)  # its times show it
     index.refresh()
     assert second in index.unindexed
     assert inode.st_ino == os.stat(second).st_ino
@@ -187,7 +187,7 @@ def test_names_in_another_case(tmp_path: Path) -> None:
 def test_columns_that_folders_give_are_not_asked_of_the_index(tmp_path: Path) -> None:
     for day in (1, 2):
         for n in range(2):
-            # What stands in the files under the folders' name is not meant.
+            # A file's column with the partition column's name is not meant.
             path = tmp_path / "lake" / f"day={day}" / f"{n}.parquet"
             write(path, [10 * day + n], day=pa.array([99], pa.int64()))
     index = make(tmp_path, ["id", "day"])
@@ -354,7 +354,7 @@ def test_polars(tmp_path: Path, lake: dict[str, list[int]]) -> None:
     assert new.filter(pl.col("id") == 5).collect().height == 1
 
 
-# ------------------------------------------------------------------------------------------------ what cannot be asked
+# -------------------------------------------------------------------------------------------------- invalid queries
 
 
 def test_a_path_without_an_index_is_an_error(tmp_path: Path, lake: dict[str, list[int]]) -> None:
@@ -447,7 +447,7 @@ def test_lake_and_index_in_an_object_store(s3: Any, tmp_path: Path, lake: dict[s
         assert report.selected == {one: [1]}
         assert len(ruled_out(report)) == FILES - 1
         opened = {request.key for request in s3.log if request.operation == "GetObject"}
-        if not isinstance(paths, list):  # of files that were not listed the store has to be asked
+        if not isinstance(paths, list):  # files that were not listed need a request
             assert {key for key in opened if key.startswith("lake/")} == {"lake/0.parquet"}
         sent = sum(request.received for request in s3.log if request.operation == "GetObject")
         assert report.bytes_read == sent

@@ -274,7 +274,7 @@ def test_a_header_of_another_file_is_not_remembered(tmp_path: Path) -> None:
     broken.write_bytes(data)
     cache, where = MetadataCache(), f"key = {KEYS[0] + 1}"
     link.symlink_to(broken)
-    parquet_bloom.prune(link, "key < -1", cache=cache)  # its footer is known, its filter was not asked
+    parquet_bloom.prune(link, "key < -1", cache=cache)  # its footer is cached, its filter was not probed
     for target in (good, broken):
         link.unlink()
         link.symlink_to(target)
@@ -357,7 +357,7 @@ def test_a_dataset_holds_a_file_whole_that_was_replaced_after_it_was_judged(tmp_
 @pytest.mark.usefixtures("settled")
 @pytest.mark.parametrize("offset", [1 << 40, (1 << 63) - 1, -1, 0])
 def test_a_known_footer_that_points_beyond_its_file(tmp_path: Path, offset: int) -> None:
-    """Its headers have not been asked for when it is looked at again."""
+    """Its headers have not been read when it is scanned again."""
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"key": KEYS[:1000], "number": range(1000)}), path, row_group_size=500)
     parquet_bloom.embed(path, ["key"])

@@ -391,7 +391,7 @@ def test_a_broken_byte_loses_no_row_silently(tmp_path):
         changed = bytearray(data)
         changed[position] ^= 0x5A
         odd.write_bytes(changed)
-        with suppress(errors.ParquetBloomError):  # anything else is no error of ours
+        with suppress(errors.ParquetBloomError):  # anything else is not an error of the package
             assert parquet_bloom.prune(odd, [("s", "==", "150")]).total_files == 1
 
 

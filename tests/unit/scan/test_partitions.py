@@ -313,7 +313,7 @@ def test_polars_opens_no_file_of_another_partition(tree: Path) -> None:
     filesystem.ranges_read.clear()
     assert lazy.filter(pl.col("day") == dt.date(2026, 1, 1), pl.col("id") == 3).collect().height == 1
     footers, pages = filesystem.ranges_read[:4], filesystem.ranges_read[4:]
-    assert len(footers) == 4  # three are asked, one of them is read
+    assert len(footers) == 4  # three are probed, one of them is read
     assert 0 < len(pages) < 5
 
 

@@ -42,7 +42,7 @@ def test_row_group_is_empty_only_if_its_chunks_are(path):
 
 
 def test_what_cannot_be_read_of_a_footer_has_its_place(path):
-    """It was told by the byte alone."""
+    """It was recognized by the byte alone."""
 
     def change(footer):
         chunk = footer.value(4, [1], 1, [0])
@@ -55,7 +55,7 @@ def test_what_cannot_be_read_of_a_footer_has_its_place(path):
 
 @pytest.mark.parametrize("num_rows", [0, 9, 11, 2**31, 2**63 - 1])
 def test_rows_that_no_reader_would_give_are_an_error(num_rows, path):
-    """The plan said to read the row group, and then pyarrow passed over the rows behind the number that is said."""
+    """The plan said to read the row group, and then pyarrow skipped the rows after the recorded number."""
     surgery.rewrite_footer(path, lambda footer: footer.value(4).items[0].set(3, I64, num_rows))
     where = "row group 0, column 'id': metadata: 10 values in"
     for ask in (parquet_bloom.read_table, parquet_bloom.row_ranges, lambda *a: list(parquet_bloom.iter_batches(*a))):

@@ -109,7 +109,7 @@ def test_all_row_groups_are_asked_together(big: Path) -> None:
 
 
 def test_what_statistics_rule_out_is_not_read(big: Path) -> None:
-    """Nor is the header of a filter that is not asked."""
+    """Nor is the header of a filter that is not probed."""
     filesystem = remote(big)
     where = f"key = {ABSENT} AND sorted = 5"
     report = parquet_bloom.prune("big.parquet", where, filesystem=filesystem)
@@ -169,7 +169,7 @@ PREDICATES = [
 
 
 def one_by_one(decider: PruningPredicate, file: BloomFile, row_group: int) -> Verdict:
-    """The verdict on one row group, each filter asked by itself."""
+    """The verdict on one row group, each filter probed separately."""
     facts = file_statistics(file, decider.columns)
 
     def ask(questions: list[FilterProbe]) -> list[ProbeResult]:
@@ -330,7 +330,7 @@ def test_a_cache_keeps_its_bounds(tmp_path: Path, small: Path) -> None:
     one = MetadataCache()
     parquet_bloom.prune(paths[0], f"key = {ABSENT}", cache=one)
     cache = MetadataCache(int(one.num_bytes * 3.5))
-    for path in (*paths[:3], paths[0], paths[3]):  # the first is asked again, so that the second is forgotten
+    for path in (*paths[:3], paths[0], paths[3]):  # the first is used again, so that the second is evicted
         parquet_bloom.prune(path, f"key = {ABSENT}", cache=cache)
         assert cache.num_bytes <= cache.max_bytes
     assert len(cache) == 3
@@ -424,7 +424,7 @@ def test_an_interrupt_stops_the_work(lake: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_one_predicate_serves_all_threads(tmp_path: Path) -> None:
-    """A list's values are the same ones for all threads, so that what was gathered is what is asked."""
+    """A list's values are the same ones for all threads, so that the gathered values are the probed ones."""
     path = surgery.with_bitsets(tmp_path / "a", [np.random.default_rng(3).bytes(1 << 17)] * 2, statistics=False)
     decider = PruningPredicate(parse([("key", "in", list(range(2000)))]))
     barrier = threading.Barrier(4)

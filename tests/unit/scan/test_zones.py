@@ -463,7 +463,7 @@ def test_files_with_the_same_values_keep_their_zones(
 
 
 def test_times_that_tell_no_change_are_not_remembered(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that was written just now is read each time it is asked for: a further change would not show."""
+    """A file that was written just now is read by each query: a further change would not show."""
     calls = []
 
     def unsettled(entry: Any, *others: Any) -> tuple[bool, bytes]:
@@ -718,7 +718,7 @@ def test_columns_that_an_engine_reads_otherwise_are_not_asked(file: Path) -> Non
 
 
 def test_other_file_systems(verified: list[str]) -> None:
-    """Where nothing tells a change, the contents are compared each time."""
+    """Without a reliable change marker, the contents are compared each time."""
     fsspec = pytest.importorskip("fsspec")
     memory = fsspec.filesystem("memory")
 
@@ -741,7 +741,7 @@ def test_other_file_systems(verified: list[str]) -> None:
 
 
 def test_what_is_kept_of_one_index_is_not_asked_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is laid out of an index is kept with the file's footer: neither for a later index, nor so that it stays."""
+    """The layout of an index is cached with the file's footer: neither for a later index, nor permanently."""
     monkeypatch.setattr("parquet_bloom.file.cache.memory.SETTLED_NS", -1)
     path = write(tmp_path / "a.parquet")
     for size in (ZONE, 7, ZONE, 50):  # later ones may well stand where an earlier one was in memory

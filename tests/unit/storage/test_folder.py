@@ -1,4 +1,4 @@
-"""A program's own folder: what is in it, names that only one writer gets, and the lock of the one who writes."""
+"""A program's private folder: its contents, names that only one writer gets, and the writer's lock."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ def test_a_full_disk(disk: Path) -> None:
         write(folder, "b", bytes(100_000), new=True)
     assert caught.value.errno == errno.ENOSPC
     assert set(folder.names()) == {"a", "filler"}
-    with folder.lock(), pytest.raises(IndexInUseError), folder.lock():  # who holds it cannot be written down
+    with folder.lock(), pytest.raises(IndexInUseError), folder.lock():  # its holder cannot be recorded
         pass
 
 
@@ -350,7 +350,7 @@ def test_a_new_file_takes_no_place(folder: Folder, size: int) -> None:
 
 
 def test_only_one_of_several_gets_a_name(folder: Folder) -> None:
-    """They commit at the same moment; all but one are told, and the one's bytes are there."""
+    """They commit at the same moment; all but one get an error, and the one's bytes are there."""
     folder.make()
     num_threads = 6
     for number in range(5):
@@ -488,7 +488,7 @@ def test_nothing_can_be_asked(s3: Any) -> None:
 
 @pytest.mark.parametrize("times", [1, 99])
 def test_conflicts_that_nobody_wins(s3: Any, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """S3 may refuse several who write at the same moment, all of them."""
+    """S3 may refuse several writers at the same moment, all of them."""
     monkeypatch.setattr(put_if_absent, "_PAUSE", 0.001)
     folder = Folder(s3.url("t"), options(s3))
     s3.fail("PutObject", times, status=409, code="ConditionalRequestConflict")
@@ -552,7 +552,7 @@ with folder.lock():
 
 
 class Holder:
-    """Another process that holds the lock until it is told to let go, or killed."""
+    """Another process that holds the lock until it is asked to release it, or killed."""
 
     def __init__(self, folder: Path, *more: str):
         command = [sys.executable, "-c", HOLDER, str(folder), str(ROOT), *more]

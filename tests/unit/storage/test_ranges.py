@@ -29,7 +29,7 @@ DATA = np.random.default_rng(5).bytes(3_000_000)
 
 @pytest.fixture(params=["local", "mapped", "subtree", "fsspec memory", "fsspec counted"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Source, Any]]:
-    """The same file through every kind of file system, and what reads ranges of it."""
+    """Open one file through every kind of file system, and the functions that read ranges of it."""
     path = tmp_path / "a"
     path.write_bytes(DATA)
     name, filesystem = str(path), None
@@ -132,7 +132,7 @@ def test_remote_requests_run_side_by_side() -> None:
 
 
 def test_files_that_share_one_position_are_read_one_request_at_a_time() -> None:
-    """Fsspec's files in memory are one object for all who open them: threads would move each other's position."""
+    """Fsspec's files in memory are one object for all that open them: threads would move each other's position."""
     memory = fsspec.filesystem("memory")
     memory.pipe_file("/shared", DATA)
     with open_source("/shared", memory) as source:

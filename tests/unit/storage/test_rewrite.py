@@ -774,7 +774,7 @@ def test_no_stale_checksums_of_a_new_file_that_is_changed_at_once(
 
 
 def test_no_stale_checksums_of_an_old_file_that_was_changed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has the size and the time that it had; that alone does not tell that its checksums are right."""
+    """It has the size and the time that it had; that alone does not prove that its checksums are right."""
     crc_of(path).write_bytes(checksums(OLD))
 
     def exchange(one: str, other: str) -> None:

@@ -75,7 +75,7 @@ def test_what_is_got_is_ones_own() -> None:
 
 
 def test_pieces_of_reads_and_writes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The system may do less than it was asked to."""
+    """The system may write less than requested."""
     preadv, pwrite = os.preadv, os.pwrite
     monkeypatch.setattr(os, "preadv", lambda file, views, at: preadv(file, [views[0][:1000]], at))
     monkeypatch.setattr(os, "pwrite", lambda file, data, at: pwrite(file, data[:777], at))

@@ -1,4 +1,4 @@
-"""Reading files, listing them, and recognising tables that keep their own books."""
+"""Reading files, listing them, and recognizing tables that track their files in metadata."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DATA = bytes(range(256)) * 40
 
 @pytest.fixture(params=["local", "arrow local", "subtree", "fsspec local", "fsspec memory"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Source]:
-    """The same file through every kind of file system."""
+    """Open one file through every kind of file system."""
     path = tmp_path / "a.parquet"
     path.write_bytes(DATA)
     filesystem: Any = None

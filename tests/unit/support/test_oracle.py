@@ -351,7 +351,7 @@ def test_filters_of_real_writers_are_rebuilt_from_the_values(name, peer_file):
 
 
 def test_every_type_that_a_writer_knows_gets_a_filter(peer_file):
-    """What the tests above rest on: a writer that silently left a column out would leave them nothing to compare."""
+    """Precondition of the tests above: a writer that silently left a column out would leave them nothing to compare."""
     missing = {}
     for name in ("pyarrow-all", "duckdb-all", "datafusion-all"):
         file = peer_file(name)

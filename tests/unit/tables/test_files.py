@@ -53,7 +53,7 @@ def delta() -> Any:
 
 
 def replayed(root: Path, version: int) -> set[tuple[str, int]]:
-    """What a log of relative paths says, action by action."""
+    """Return a log of relative paths, action by action."""
     live: dict[str, int] = {}
     for number in range(version + 1):
         for line in (root / "_delta_log" / f"{number:020}.json").read_text().splitlines():

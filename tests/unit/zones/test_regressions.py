@@ -29,7 +29,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def lost(index: Path) -> int:
-    """How many values are in no zone that an index names."""
+    """Return the number of values that are in no zone that an index names."""
     with zones.open(index) as opened:
         count = 0
         for row in range(0, ROWS, 19):

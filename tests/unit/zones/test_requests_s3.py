@@ -128,7 +128,7 @@ def test_the_same_zones_stand_in_the_table_and_at_the_end(
 
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_a_table_that_was_written_anew_is_read_itself(tmp_path: Path, container: str) -> None:
-    """Its metadata are those of our file; rows that stand elsewhere by now must not be asked for others' values."""
+    """Its metadata are those of our file; rows that have moved must not be probed for others' values."""
     _, path = small(tmp_path, container)
     if container == "parquet":
         table = pq.read_table(path).replace_schema_metadata(pq.read_metadata(path).metadata)

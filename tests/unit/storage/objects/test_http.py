@@ -185,7 +185,7 @@ def test_parquet_by_http(web: WebServer) -> None:
     url = web.url + "/a.parquet"
     assert parquet_bloom.read_table(url, "key = 30000").column("key").to_pylist() == [30_000]
     cache = MetadataCache()
-    for requests in (1, 1):  # one tells whether it is the same one
+    for requests in (1, 1):  # one request shows whether it is the same one
         web.requests.clear()
         report = parquet_bloom.prune(url, "key = 30000", cache=cache)
         assert report.selected == {url: [2]}

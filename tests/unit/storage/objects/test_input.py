@@ -1,4 +1,4 @@
-"""What callers get wrong about stores and paths is told on one line, by an exception of the project's."""
+"""Errors of callers about stores and paths are reported on one line, by an exception of the project."""
 
 from __future__ import annotations
 

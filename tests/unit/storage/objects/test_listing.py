@@ -1,4 +1,4 @@
-"""URLs of folders and patterns: which objects they stand for, and how often the store is asked."""
+"""URLs of folders and patterns: which objects they match, and how many requests that takes."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ KEYS = [
 
 @pytest.fixture(autouse=True)
 def forgotten() -> None:
-    """What is remembered of tables that are not there."""
+    """Clear the cache of folders that are not tables."""
     managed_tables._NO_TABLE.clear()
 
 
 @pytest.fixture
 def names(s3: Any) -> Callable[[str], list[str]]:
-    """Keys that a path in the bucket stands for."""
+    """Return the keys that a path in the bucket matches."""
     object_stores = ObjectStores(s3.storage_options)
     return lambda path: [name.removeprefix(s3.url("")) for name in storage.list_files(s3.url(path), object_stores)]
 
@@ -188,7 +188,7 @@ def test_what_stands_for_folders_is_no_file(s3: Any, names: Callable[[str], list
     s3.put("t/day=1/a.parquet", b"x")
     s3.put("t/x.parquet/part-0.parquet", b"x")  # a folder whose name looks like a file's
     s3.put("t/x.parquet/", b"")
-    s3.put("t/cut.parquet", b"")  # no folder: whoever opens it will say what is wrong
+    s3.put("t/cut.parquet", b"")  # not a folder: opening it will raise the error
     expected = ["t/cut.parquet", "t/day=1/a.parquet", "t/x.parquet/part-0.parquet"]
     assert names("t") == names("t/") == names("t/**") == expected
     assert names("t/x.parquet") == ["t/x.parquet/part-0.parquet"]
@@ -236,7 +236,7 @@ def test_thousands_of_objects(s3: Any, names: Callable[[str], list[str]]) -> Non
     for key in keys:
         s3.put(key, b"x")
     assert names("t/") == sorted(keys)
-    assert lists(s3).count("t/") == 4  # what ends with a full page is asked whether that was all
+    assert lists(s3).count("t/") == 4  # a full last page needs another request
     s3.clear_log()
     assert names("t/*/*9.parquet") == [key for key in sorted(keys) if key.endswith("9.parquet")]
     assert lists(s3) == ["t/"] * 4

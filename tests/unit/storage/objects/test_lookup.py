@@ -135,7 +135,7 @@ def test_a_footer_comes_once_for_us_and_for_pyarrow(s3: Any, lake: str) -> None:
 
 
 def test_files_are_looked_at_side_by_side(s3: Any, lake: str, options: dict[str, Any]) -> None:
-    """No answer comes before four are asked for: who asks for one after the other waits in vain."""
+    """No answer comes before four requests: sequential requests would wait for ever."""
     together = threading.Barrier(4, timeout=30)
     s3.before("GetObject", lambda request: together.wait(), times=FILES)
     report = parquet_bloom.prune(lake, f"key = {FOUND}", cache=None, **options)

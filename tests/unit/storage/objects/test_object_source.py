@@ -1,4 +1,4 @@
-"""Objects read by way of obstore from a real S3 server: how often it is asked, and that no two versions are mixed."""
+"""Objects read through obstore from a real S3 server: number of requests, and no mix of two versions."""
 
 from __future__ import annotations
 
@@ -277,7 +277,7 @@ def test_what_the_server_refuses_is_said_on_one_line(
 
 
 def test_a_long_answer_is_not_cut_within_a_secret() -> None:
-    """What is left of a secret would not be known as one."""
+    """A part of a secret would not be recognized as one."""
     secret = hashlib.sha256(b"secret").hexdigest()
     redaction.remember({"aws_secret_access_key": secret})
     for before in range(200, 320):

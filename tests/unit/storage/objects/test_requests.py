@@ -91,7 +91,7 @@ def test_an_object_that_is_deleted_while_a_full_page_is_checked_is_no_failure(s3
         s3.put("t/1000", b"x")
 
     checked = s3.before("ListObjects", delete, when=lambda request: "start-after" in request.query)
-    # What was listed before is still told, and what is new.
+    # Files listed before are still reported, and new ones too.
     assert listed(s3, quick) == [s3.url(f"t/{number:04}") for number in range(1001)]
     assert checked.happened == 1
 
@@ -142,7 +142,7 @@ def test_a_busy_store_gets_fewer_requests_at_once(s3: Any, quick: Any) -> None:
 
 
 def test_many_requests_are_under_way_together(s3: Any, quick: Any) -> None:
-    """No answer comes before all that may be under way have been asked for."""
+    """No answer comes before as many requests as may be under way have arrived."""
     s3.put("a.bin", os.urandom(PARALLEL_REQUESTS * 100_000))
     together = threading.Barrier(PARALLEL_REQUESTS, timeout=60)
     with ObjectSource(ObjectStores(quick).locate(s3.url("a.bin"))) as source:

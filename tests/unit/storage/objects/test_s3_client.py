@@ -27,7 +27,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def url(client: Any) -> str:
-    """Where a request for an object goes."""
+    """Return the address that a request for an object goes to."""
     signed: str = client.generate_presigned_url("head_object", Params={"Bucket": "lake", "Key": "k"})
     return signed.partition("?")[0]
 

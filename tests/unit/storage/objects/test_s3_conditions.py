@@ -45,7 +45,7 @@ def client(s3: Any) -> Iterator[Any]:
 
 
 def replace(s3: Any, size: str, target: str = KEY) -> ParquetBloomError | None:
-    """Rewrite what stands there, in place or to another key; returns the error."""
+    """Rewrite the object, in place or to another key; return the error."""
     location = ObjectStores(s3.storage_options).locate(s3.url(KEY))
     assert location is not None
     s3.clear_log()
@@ -75,7 +75,7 @@ def probes(s3: Any) -> list[str]:
 
 
 def on_object(s3: Any) -> list[str]:
-    """What was asked that writes the object."""
+    """Return the requests that write the object."""
     return [request.operation for request in s3.log if request.operation in WRITES and request.key == KEY]
 
 
@@ -251,7 +251,7 @@ def test_nothing_is_left_whatever_goes_wrong_once(s3: Any, size: str, way: str) 
         fault = harm(skip=step, when=lambda request: NAME in request.key, **refusal)
         error = replace(s3, size)
         assert fault.happened == 1
-        lost = way == "lose_answer" and SHOWN[size][step] == "CreateMultipartUpload"  # nobody was told its number
+        lost = way == "lose_answer" and SHOWN[size][step] == "CreateMultipartUpload"  # no client got its number
         retained = way == "refuse" and SHOWN[size][step] == "DeleteObject" and error is not None
         # A version that may not be deleted is deleted as anybody deletes.
         if way == "refuse" and (SHOWN[size][step] not in ("GetObjectAcl", "DeleteObject") or retained):
@@ -373,7 +373,7 @@ def test_a_mixture_is_noticed_and_said(s3: Any, client: Any) -> None:
             client.put_bucket_versioning(Bucket=s3.bucket, VersioningConfiguration={"Status": "Enabled"})
         s3.put(KEY, OLD["large"])
         version = s3.head(KEY).version_id
-        # Theirs stands there while parts are copied, and for no other look.
+        # Theirs is there while parts are copied, and at no other time.
         s3.before(COPY, lambda request: s3.put(KEY, THEIRS["large"]))
         s3.after(COPY, lambda request: s3.put(KEY, OLD["large"]), skip=1)
         error = replace(s3, "large")

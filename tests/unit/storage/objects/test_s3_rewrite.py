@@ -75,7 +75,7 @@ def quick(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = conditions._show_on_probe
 
     def believe(setting: Any, show: Any, *given: Any) -> Any:
-        """What the store shows before the first write is for test_s3_conditions."""
+        """Skip the probe before the first write, which test_s3_conditions covers."""
         return shown(setting, show) if show is proof.prove_no_tags else proof.ConditionSupport(quoted, quoted, "")
 
     monkeypatch.setattr(conditions, "_show_on_probe", believe)
@@ -331,7 +331,7 @@ def test_another_writer_wins_at_every_moment(s3: Any, size: str, step: int, when
         assert error is None  # they came after us
     assert s3.get("a.parquet") == (None if deed == "removed" else THEIRS)
     begun = STEPS[size][step] == "CreateMultipartUpload" and when == "after"
-    assert len(s3.uploads()) == (begun and "lost" in deed)  # nobody was told its number
+    assert len(s3.uploads()) == (begun and "lost" in deed)  # no client got its number
 
 
 def test_another_writer_before_the_first_look_is_noticed(s3: Any) -> None:
@@ -431,7 +431,7 @@ def test_a_process_that_is_killed_leaves_a_whole_object(s3: Any, when: str, size
         def kill(request: Any) -> None:
             child.kill()
             child.wait()
-            raise ConnectionResetError  # what it asked for does not arrive, or is not answered
+            raise ConnectionResetError  # its request does not arrive, or is not answered
 
         fault = getattr(s3, when)(None, kill, skip=1 + step)  # one more: the child opens the object
         child.communicate(json.dumps([s3.storage_options, s3.url("a.parquet"), PART, CUT, TAIL.decode()]).encode())
@@ -444,7 +444,7 @@ def test_a_process_that_is_killed_leaves_a_whole_object(s3: Any, when: str, size
 
 
 def beside(s3: Any, size: str) -> ParquetBloomError | None:
-    """As `replace`, to another key, where something stands already."""
+    """As `replace`, to another key, where an object exists already."""
     s3.put("a.parquet", OLD[size])
     s3.put("b c/d.parquet", THEIRS)
     with opened(s3) as source:

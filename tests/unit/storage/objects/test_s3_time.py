@@ -89,7 +89,7 @@ def test_an_answer_that_never_comes_ends_the_call_in_time(
     assert took < limit + 1 + BUSY
     final = s3.get("a.parquet")
     assert final in (OLD[size], NEW[size])
-    if error is None:  # the list of who may do what, which need not be told; or what clears up
+    if error is None:  # the access control list, which need not be readable; or the clean-up
         assert final == NEW[size]
         return
     assert isinstance(error, StorageError)
@@ -99,7 +99,7 @@ def test_an_answer_that_never_comes_ends_the_call_in_time(
     for key in s3._server.objects.get_bucket(s3.bucket).keys:
         assert NAME not in key or key in text or key in remaining
     for upload in s3.uploads():
-        assert upload in text or upload in remaining or carried_out  # nobody was told its number
+        assert upload in text or upload in remaining or carried_out  # no client got its number
 
 
 @pytest.mark.parametrize(("size", "step"), AT_EACH_STEP)
