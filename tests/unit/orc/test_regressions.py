@@ -120,7 +120,7 @@ def test_stripes_lie_behind_each_other(tmp_path: Path):
 
 
 def test_values_that_pyarrow_loses_in_nested_structs(tmp_path: Path):
-    """Pyarrow counts the values it was given and writes 0 for some; readers find rows that the statistics do not cover."""
+    """Pyarrow counts its input values and writes 0 for some; readers find rows that the statistics do not cover."""
     inner = pa.struct([("c", pa.float64()), ("id", pa.int64())])
     outer = pa.struct([("a", pa.int64()), ("b", inner)])
     some = random.Random(1)
