@@ -391,5 +391,5 @@ def test_a_violation_is_seen(path: str, source: str, expected: str) -> None:
         ("__init__.py", "from .file.open import open as open\nfrom .scan.api import prune"),
     ],
 )
-def test_what_the_rules_allow(path: str, source: str) -> None:
+def test_permitted_imports(path: str, source: str) -> None:
     assert violations(LAID_OUT | {f"{PACKAGE}/{path}": source}) == []

@@ -189,7 +189,7 @@ def test_texts_that_were_cut_are_not_compared(run, tmp_path):
     assert (document["columns"][0]["same_min"], document["columns"][0]["same_max"]) == (None, None)
 
 
-def test_what_is_embedded_needs_nothing_more(run, plain_ids, tmp_path):
+def test_embedded_filters_need_no_further_change(run, plain_ids, tmp_path):
     run("embed", plain_ids, "--column", "id", "-o", tmp_path / "out")
     for options in ([], ["--sample", "8"]):
         assert advised(run, tmp_path / "out", *options)[1]["id"] == (

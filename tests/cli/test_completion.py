@@ -100,7 +100,7 @@ def test_bash_completes_commands_options_values_and_columns(tool):
         (["index", "create", "ids.index"], "", []),
     ],
 )
-def test_what_is_offered(words, begun, offered, tool):
+def test_available_commands(words, begun, offered, tool):
     (tool / "broken.parquet").write_bytes(b"PAR1")
     parquet_bloom.LakeIndex.create("ids.index", ["user.id", "trace", "user.name"]).close()
     completer = ShellComplete(cli.tool, {}, "parquet-bloom", "_PARQUET_BLOOM_COMPLETE")

@@ -71,7 +71,7 @@ def test_paths_come_from_stdin_too(command, lake, run):
 
 
 @each
-def test_colors_are_for_terminals_and_for_who_asks(command, lake, run):
+def test_colors_are_for_terminals_and_on_request(command, lake, run):
     assert "\x1b" not in run(command, "lake", "nowhere", *COMMANDS[command]).out
     assert "\x1b" in run(command, "lake", "nowhere", *COMMANDS[command], "--color", "always").out
 

@@ -137,7 +137,7 @@ def test_files_hold_the_rows(suffix, many, run):
     assert sorted(os.listdir()) == [target.name, "many"]
 
 
-def test_columns_stand_in_the_order_asked(many, run):
+def test_columns_are_in_the_requested_order(many, run):
     out = run(
         "find", "many", "--where", "id = 1", "--column", "text", "--columns", "user.id,id", "--format", "ndjson"
     ).out
@@ -294,7 +294,7 @@ def test_rows_stream_in_bounded_memory(tmp_path):
     assert int(peak) < 320_000  # kilobytes, of which some 150,000 are code
 
 
-def test_what_is_wrong_with_the_predicate_is_not_said_file_by_file(tmp_path, run):
+def test_predicate_errors_are_not_reported_file_by_file(tmp_path, run):
     for number in range(5):
         pq.write_table(pa.table({"id": [1, 2], "name": ["a", "b"]}), tmp_path / f"{number}.parquet")
     process = run("find", tmp_path, "--where", "name = 5")

@@ -207,7 +207,7 @@ def test_many_values_come_from_standard_input(indexed, run):
 @pytest.mark.parametrize(
     "value", ["n5", "NULL", "id", "5 OR 1 = 1", "1, 2", "'open", "", "5) OR (x = 6", "upper('a')", "IN (5)", "\x1b[2J"]
 )
-def test_what_is_no_literal_is_refused(value, indexed, run):
+def test_invalid_literals_are_refused(value, indexed, run):
     done = run("index", "lookup", "ids.index", "id", value)
     assert (done.code, done.out) == (2, "")
     (line,) = done.err.splitlines()
@@ -245,7 +245,7 @@ def test_a_file_that_cannot_be_read_is_reported_and_named_for_every_value(here, 
     assert named(run, "ids.index", "id", 1005) == {"1005": ["1.parquet", "broken.parquet", "empty.parquet"]}
 
 
-def test_a_column_that_some_files_lack_is_told(indexed, run):
+def test_a_column_that_some_files_lack_is_reported(indexed, run):
     for number in (7, 8):
         pq.write_table(pa.table({"id": [number]}), f"lake/{number}.parquet")
     write("lake/9.parquet", [9])

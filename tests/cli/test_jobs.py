@@ -64,7 +64,7 @@ sys.exit(cli.main(sys.argv[1:]))
 
 
 @pytest.mark.parametrize(("name", "code", "message"), [("SIGINT", 130, "interrupted\n"), ("SIGTERM", 143, "")])
-def test_when_interrupted_files_are_whole_and_nothing_else_is_there(name, code, message, tmp_path):
+def test_interrupted_runs_leave_only_complete_files(name, code, message, tmp_path):
     for letter in "abcdef":
         pq.write_table(pa.table({"id": range(2000)}), tmp_path / f"{letter}.parquet", row_group_size=100)
     before = contents(tmp_path)

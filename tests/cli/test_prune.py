@@ -58,7 +58,7 @@ def test_exit_codes(lake, run):
         (["--where", "id = TIMESTAMP '2024-01-01 00:00:00'", "--timezone", "Nowhere/Land"], "error: invalid value"),
     ],
 )
-def test_what_is_wrong_with_the_predicate_is_one_line(options, expected, lake, run):
+def test_predicate_errors_are_one_line(options, expected, lake, run):
     result = run("prune", "lake", *options)
     assert (result.code, result.out) == (2, "")
     (line,) = result.err.splitlines()
@@ -82,7 +82,7 @@ def test_files_that_cannot_be_read_do_not_hide_the_others(lake, run):
     assert [error["file"] for error in document["errors"]] == ["lake/0.parquet", "lake/zz.parquet"]
 
 
-def test_what_is_doubtful_is_read_and_said(lake, run):
+def test_doubtful_files_are_read_and_reported(lake, run):
     result = run("prune", "broken.parquet", "--where", "key = 12345", "--format", "ndjson")
     assert result.code == 0
     rows = [json.loads(line) for line in result.out.splitlines()]
@@ -170,7 +170,7 @@ def test_the_page_is_drawn(lake, run):
         (["--html", "page.html", "--asked-fpp", "1"], "invalid value for '--asked-fpp'"),
     ],
 )
-def test_what_is_wrong_with_the_page_is_one_line(options, message, lake, run):
+def test_page_errors_are_one_line(options, message, lake, run):
     result = run("prune", "lake", "--where", "id = 4250", *options)
     assert result.code == 2
     (line,) = result.err.splitlines()

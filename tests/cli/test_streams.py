@@ -15,7 +15,7 @@ import pytest
 import parquet_bloom
 
 
-def test_a_reader_that_leaves_is_no_error(lake):
+def test_a_closed_pipe_is_not_an_error(lake):
     command = [sys.executable, "-m", "parquet_bloom", "show", "-", "--format", "ndjson"]
     for i in range(3000):
         os.link("lake/by=spark/part-0.parquet", f"lake/{i}.parquet")

@@ -127,7 +127,7 @@ def test_one_embeds_while_another_drops(path: Path) -> None:
     assert leftovers(path.parent) == []
 
 
-def test_who_comes_right_after_the_exchange_meets_no_writer(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_right_after_the_exchange_meets_no_writer(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file is whole from the moment at which it has its name, though its writer has still to clear up."""
     note, came = LocalRewrite._refresh_written, []
 

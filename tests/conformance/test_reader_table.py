@@ -32,7 +32,7 @@ def test_every_type_is_skipped_by_filters_of_pyarrow(title, stacks, tmp_path):
     assert reader_table.ours_of_type(stacks[title], title, path) == "yes"
 
 
-def test_a_filter_that_is_not_asked_is_told(stacks):
+def test_an_unused_filter_is_reported(stacks):
     """Files without filters, whose ranges hold every needle: a measure that always said yes would be none."""
     assert {reader_table.ours_of_type(stack, title, stack.plain) for title, stack in stacks.items()} == {"no"}
 

@@ -88,7 +88,7 @@ def test_decimals_stored_as_integers(engine, haystacks, ask_all):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_int96_is_asked_about_by_none_but_arrow(engine, haystacks, ask_all):
+def test_int96_is_probed_only_by_arrow(engine, haystacks, ask_all):
     vanished = ask_both(engine, haystacks["int96"], ["ts_ns"], ask_all)
     assert vanished == ({"ts_ns"} if engine == "pyarrow" else set())
 

@@ -48,7 +48,7 @@ def unbound(stored: SplitBlockBloomFilter) -> SplitBlockBloomFilter:
 
 
 @pytest.mark.parametrize("name", BY_PEERS)
-def test_filters_are_found_where_they_stand(name, peer_file):
+def test_filters_are_found_at_their_offsets(name, peer_file):
     file = peer_file(name)
     stored = oracle.filters(file.path)
     with parquet_bloom.open(file.path) as opened:

@@ -167,7 +167,7 @@ def filtered(path, condition):
         ("c IS NULL", lambda index: index.is_null()),
     ],
 )
-def test_what_lance_finds_lies_in_the_zones_that_are_answered(condition, ask, worn):
+def test_lance_results_lie_in_the_answered_zones(condition, ask, worn):
     with zones.open(worn, column="c") as index:
         positions = answered(ask(index))
         for address in filtered(worn, condition):

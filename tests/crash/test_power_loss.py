@@ -89,7 +89,7 @@ def test_data_are_flushed_before_their_names_and_names_before_removals(name, sta
         ("index append", ("fsync", -2), "gets its name before"),
     ],
 )
-def test_a_flush_that_is_missing_is_told(name, drop, problem, stage):
+def test_a_missing_flush_is_reported(name, drop, problem, stage):
     """The rules above can fail: a call is taken out of what was recorded."""
     calls = list(stage(name).undisturbed.calls)
     kind, number = drop
@@ -97,7 +97,7 @@ def test_a_flush_that_is_missing_is_told(name, drop, problem, stage):
     assert any(problem in each for each in problems(calls, set())), problems(calls, set())
 
 
-def test_a_write_after_the_flush_is_told(stage):
+def test_a_write_after_the_flush_is_reported(stage):
     calls = list(stage("embed").undisturbed.calls)
     flushed = next(number for number, call in enumerate(calls) if call.name == "fsync")
     calls.insert(flushed + 1, calls[flushed - 1])

@@ -165,7 +165,7 @@ def test_what_a_killed_process_displaced_is_kept(stage, capsys):
     assert main(["verify", str(writer.path)]) == 0
 
 
-def test_who_has_the_file_open_for_writing(tmp_path):
+def test_a_process_with_the_file_open_for_writing(tmp_path):
     path = tmp_path / "a"
     path.write_bytes(b"data")
     with open(path, "rb") as reader:
@@ -182,7 +182,7 @@ def test_who_has_the_file_open_for_writing(tmp_path):
             pass
 
 
-def test_who_begins_to_write_in_the_moment_of_the_exchange(tmp_path):
+def test_a_writer_that_starts_during_the_exchange(tmp_path):
     """A thread opens the file for writing just before it is exchanged, and waits until that is undone."""
     path = tmp_path / "a.parquet"
     pq.write_table(table(1), path)

@@ -82,7 +82,7 @@ def test_folding_halves_as_often_as_the_rate_allows(num_blocks, hashes, fpp):
 
 
 @pytest.mark.parametrize("fpp", [0.1, 0.05, 0.01, 0.001])
-def test_measured_rate_is_the_asked_one(fpp):
+def test_measured_rate_is_the_requested_one(fpp):
     """Exact sizes, and so many probes that their chance is worth 1 % at most (one standard deviation)."""
     ndv, probes = 100_000, min(4_000_000, int(1e4 / fpp))
     bloom_filter = SplitBlockBloomFilter.from_ndv(ndv, fpp, power_of_two=False)
@@ -95,7 +95,7 @@ def test_measured_rate_is_the_asked_one(fpp):
 
 @pytest.mark.parametrize("fpp", [0.1, 0.01, 0.001])
 @pytest.mark.parametrize("ndv", [700, 5_000, 90_000])
-def test_powers_of_two_are_better_than_asked(ndv, fpp):
+def test_powers_of_two_are_better_than_requested(ndv, fpp):
     bloom_filter = SplitBlockBloomFilter.from_ndv(ndv, fpp)
     bloom_filter.insert_hashes(random_hashes(ndv, 1))
     measured = bloom_filter.check_hashes(random_hashes(1_000_000, 2)).mean()

@@ -390,7 +390,7 @@ def test_deep_schemas_are_refused():
 
 
 @pytest.mark.parametrize("deep", [False, True])
-def test_noise_is_no_footer(deep):
+def test_noise_is_not_a_footer(deep):
     rng = random.Random(3)
     for _ in range(2_000):
         exercise(rng.randbytes(rng.randrange(200)), 1000, deep)

@@ -125,7 +125,7 @@ def test_a_trickle_holds_no_connection(port: int) -> None:
     assert time.monotonic() < begun + 20
 
 
-def test_who_does_not_take_his_answer_is_left(port: int) -> None:
+def test_slow_clients_are_disconnected(port: int) -> None:
     with connected(port, SO_RCVBUF=4096) as connection:
         connection.sendall(lookup(1_000, "connection: close\r\n"))
         assert connection.recv(1) == b"H"
@@ -138,7 +138,7 @@ def test_who_does_not_take_his_answer_is_left(port: int) -> None:
     assert len(json.loads(body)["results"]) == 1_000
 
 
-def test_two_hosts_or_two_lengths_are_no_request(port: int) -> None:
+def test_two_hosts_or_two_lengths_are_refused(port: int) -> None:
     """Requests that a proxy may understand otherwise than the service."""
     for lines in (
         b"host: localhost\r\nhost: example.com",
@@ -158,7 +158,7 @@ def test_two_hosts_or_two_lengths_are_no_request(port: int) -> None:
         assert list(json.loads(body)) == ["error"]
 
 
-def test_methods_that_nobody_asked_for(port: int) -> None:
+def test_unused_methods(port: int) -> None:
     for method in (b"HEAD", b"OPTIONS", b"TRACE", b"CONNECT", b"PATCH", b"BREW"):
         for location in (
             b"/health",
@@ -198,7 +198,7 @@ def test_a_pattern_that_takes_for_ever_is_refused(port: int, lake: Path) -> None
     assert send_request(port, "POST", "/append", {"files": [f"{lake}/**/nothing*"]})[0] == 404
 
 
-def test_where_the_index_is_is_no_client_s_business(port: int, lake: Path) -> None:
+def test_clients_do_not_learn_the_index_path(port: int, lake: Path) -> None:
     """Files of the lake are named, as they are the answer; those of the index are not."""
     index = lake.parent / "index"
     (index / "manifest-000000000009.json").write_text("broken")

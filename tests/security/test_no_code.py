@@ -129,7 +129,7 @@ def test_nothing_in_the_package_runs_what_it_is_given() -> None:
         assert not re.search(r"\b(pickle|marshal|eval|exec|system|popen)\b\s*[(.]", text), path
 
 
-def test_what_is_pickled_is_loaded_in_two_places_alone() -> None:
+def test_pickles_are_loaded_in_two_functions_only() -> None:
     """Both load what `collected` gives: rows of a frame that this package's own tasks have filled."""
     loads = []
     for path in sorted((ROOT / PACKAGE).rglob("*.py")):

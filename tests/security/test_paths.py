@@ -142,7 +142,7 @@ def test_an_index_is_not_left_by_links(workspace: Path) -> None:
     }
 
 
-def test_what_is_not_the_index_s_own_is_not_deleted(workspace: Path) -> None:
+def test_foreign_files_are_not_deleted(workspace: Path) -> None:
     """Not even where a manifest says that it is."""
     index = workspace / "index"
     retained = [
@@ -234,7 +234,7 @@ def test_a_delta_table_names_no_file_outside(tmp_path: Path, path: str) -> None:
         LakeIndex.create(tmp_path / "index", ["id"], lake={"delta": str(root)})
 
 
-def test_what_lies_outside_is_taken_when_the_caller_says_so(tmp_path: Path) -> None:
+def test_outside_files_are_taken_on_request(tmp_path: Path) -> None:
     """And is known by the index from then on."""
     pytest.importorskip("deltalake")
     pq.write_table(pa.table({"id": [7]}), tmp_path / "clone.parquet")
@@ -250,7 +250,7 @@ def test_what_lies_outside_is_taken_when_the_caller_says_so(tmp_path: Path) -> N
         LakeIndex.open(tmp_path / "index")
 
 
-def test_a_table_behind_a_link_is_its_own(tmp_path: Path) -> None:
+def test_a_table_that_a_link_leads_to_is_recognized(tmp_path: Path) -> None:
     pytest.importorskip("deltalake")
     root = delta_table(tmp_path / "t", "p=1/a.parquet")
     (tmp_path / "l").symlink_to(root)
@@ -311,7 +311,7 @@ def test_a_folder_s_names_are_names(tmp_path: Path, name: str) -> None:
     assert Folder("https://host/f").path_of("a?b#c%2e") == "https://host/f/a%3Fb%23c%252e"
 
 
-def test_a_lock_that_is_a_pipe_is_no_lock(workspace: Path) -> None:
+def test_a_pipe_is_not_a_lock_file(workspace: Path) -> None:
     (workspace / "index" / "writer.lock").unlink(missing_ok=True)
     os.mkfifo(workspace / "index" / "writer.lock")
     with LakeIndex.open(workspace / "index") as index, pytest.raises((StorageError, IndexInUseError)):

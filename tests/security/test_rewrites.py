@@ -115,7 +115,7 @@ def test_an_access_list_is_kept(path: Path) -> None:
     assert f"user:{ALICE}:rw-" in before
 
 
-def test_a_folder_s_default_list_lets_nobody_in(path: Path) -> None:
+def test_a_folders_default_acl_grants_no_access(path: Path) -> None:
     """New files of the folder get it; the file that is rewritten is not a new one."""
     path.chmod(0o640)
     before = access_list(path) if shutil.which("getfacl") else ""
@@ -126,7 +126,7 @@ def test_a_folder_s_default_list_lets_nobody_in(path: Path) -> None:
     assert f"user:{ALICE}:rwx" in access_list(path.parent / "new.parquet")
 
 
-def test_nobody_gets_in_before_the_list_holds(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_access_before_the_acl_is_set(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The list's mask is the mode's middle: without the list it would be the group's rights, which this one has not."""
     set_access(path, "-m", f"u:{ALICE}:rw,g::-,m::rw")
     seen = []
@@ -149,7 +149,7 @@ def test_nobody_gets_in_before_the_list_holds(path: Path, monkeypatch: pytest.Mo
     assert all(listed for what, _, listed in seen if what == "mode")
 
 
-def test_a_new_file_is_no_more_open_than_its_source(path: Path) -> None:
+def test_a_new_file_grants_no_more_access_than_its_source(path: Path) -> None:
     old = os.umask(0o022)
     try:
         path.chmod(0o4600)
@@ -170,7 +170,7 @@ def test_times_are_those_of_the_change(path: Path) -> None:
 
 
 @as_root
-def test_whose_file_it_is_does_not_change(path: Path, become: Callable[..., None]) -> None:
+def test_the_owner_does_not_change(path: Path, become: Callable[..., None]) -> None:
     os.chown(path, ALICE, LAKE)
     path.chmod(0o666)
     become(NOBODY)
@@ -180,7 +180,7 @@ def test_whose_file_it_is_does_not_change(path: Path, become: Callable[..., None
 
 
 @as_root
-def test_whose_group_it_is_does_not_change(path: Path, become: Callable[..., None]) -> None:
+def test_the_group_does_not_change(path: Path, become: Callable[..., None]) -> None:
     os.chown(path, ALICE, LAKE)
     path.chmod(0o660)
     become(ALICE, OTHERS)

@@ -246,7 +246,7 @@ def raw(process: Process, *pieces: bytes, wait: float = 0.0) -> bytes:
         return received
 
 
-def test_what_is_no_http_is_refused(served):
+def test_invalid_http_is_refused(served):
     process, _ = served
     for sent in (
         b"hello\r\n\r\n",
@@ -279,7 +279,7 @@ def test_a_body_without_a_length_is_bounded_too(served):
     assert json.loads(body_of) == {"error": "the body is longer than 100,000 bytes"}
 
 
-def test_a_client_that_leaves_in_the_middle_is_no_news(served):
+def test_a_client_that_disconnects_is_not_logged(served):
     process, _ = served
     for sent in (
         b"POST /lookup HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{",
@@ -290,7 +290,7 @@ def test_a_client_that_leaves_in_the_middle_is_no_news(served):
     assert process.get("/health").status_code == 200
 
 
-def test_files_whose_names_are_no_unicode_come_back_as_they_are(tmp_path: Path, serve):
+def test_files_whose_names_are_not_unicode_round_trip(tmp_path: Path, serve):
     lake = Lake(tmp_path / "lake", tmp_path / "index")
     name = os.fsdecode(b"\xff.parquet")
     path = str(lake.folder / name)

@@ -137,7 +137,7 @@ def test_the_command_says_in_one_line_why_it_cannot_serve(lake: Lake, tmp_path: 
         assert "pip install 'parquet-bloom[serve]'" in text
 
 
-def test_who_listens_to_others_is_warned(lake: Lake, serve):
+def test_listening_on_other_hosts_warns(lake: Lake, serve):
     service = serve(lake.index, "--host", "0.0.0.0")
     assert (
         service.client.get(f"http://127.0.0.1:{service.port}/health", headers={"host": "any.example"}).json()["files"]

@@ -115,7 +115,7 @@ def test_appends_at_once_wait_for_each_other(lake, serve):
     assert [[path for path, _ in result] for result in service.lookup("id", values)] == [[path] for path in paths]
 
 
-def test_while_another_process_writes_changes_are_refused_and_lookups_go_on(lake, serve):
+def test_changes_are_refused_while_another_process_writes(lake, serve):
     first, second = serve(lake.index), serve(lake.index)
     path = lake.add(FILES)
     with Folder(str(lake.index)).lock():
@@ -241,7 +241,7 @@ def test_it_is_killed_in_the_middle_of_an_append_and_begins_again(lake, serve):
     assert all(lake.holder(number * ROWS)[0] in [path for path, _ in match] for number, match in enumerate(answers))
 
 
-def test_what_the_openapi_document_says_is_what_is_answered(lake, serve):
+def test_responses_match_the_openapi_document(lake, serve):
     from parquet_bloom.serve import models
 
     service = serve(lake.index, "--max-values", "77")

@@ -54,7 +54,7 @@ def test_executors_that_have_nothing_else(tmp_path: Path) -> None:
         assert parquet_bloom.verify(file, data=True).ok
 
 
-def test_what_is_in_it_and_the_same_bytes_again(tmp_path: Path) -> None:
+def test_contents_and_reproducible_bytes(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
     report = archive_build.write_archive(
         tmp_path / "one.tar.gz", without=HEAVY, progress=lambda done, total: seen.append((done, total))
@@ -172,7 +172,7 @@ def test_requirements_are_followed(make: MakeDistribution) -> None:
     assert {"boto3", "pandas", "hypothesis"} <= set(packed(extras=["test"], without=["rich"]))
 
 
-def test_what_cannot_be_packed(make: MakeDistribution, tmp_path: Path) -> None:
+def test_unpackable_input(make: MakeDistribution, tmp_path: Path) -> None:
     make("click", ["norecord"], {"click.py": ""})
     make("norecord", ["editable"], {}, record=False)
 

@@ -307,7 +307,7 @@ def test_columns_of_a_dataframe(lake: str, connect: Any) -> None:
         assert connect.run(f"{code} answer = str(read_condition(df, {where}).node)", path=lake) == node
 
 
-def test_what_a_dataframe_reads(lake: str, connect: Any) -> None:
+def test_files_of_a_dataframe(lake: str, connect: Any) -> None:
     for frame in [
         "df",
         "df.where('id = 5')",
@@ -341,7 +341,7 @@ def test_what_a_dataframe_reads(lake: str, connect: Any) -> None:
         ("df.localCheckpoint()", "checkpoint"),
     ],
 )
-def test_dataframes_that_are_no_plain_reads(frame: str, doubt: str, lake: str, connect: Any) -> None:
+def test_dataframes_that_are_not_plain_reads(frame: str, doubt: str, lake: str, connect: Any) -> None:
     with pytest.raises(RuntimeError, match=f"CannotPush: .*{doubt}"):
         connect.run(f"{SOURCE} find_source({frame})", path=lake)
 

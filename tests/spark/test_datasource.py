@@ -337,7 +337,7 @@ def test_options_that_cannot_be(options: dict[str, str], message: str, lake: str
         load(lake, **options).count()
 
 
-def test_what_cannot_be_read(spark: Any, tmp_path: Path, load: Any) -> None:
+def test_unreadable_input(spark: Any, tmp_path: Path, load: Any) -> None:
     def refused(name: str, message: str, **options: str) -> None:
         with pytest.raises(Exception, match=message):
             load(tmp_path / name, **options).count()

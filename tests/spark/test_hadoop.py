@@ -147,7 +147,7 @@ def test_many_threads_read_at_a_time(spark: Any, folder: Path) -> None:
         assert server.most_at_once > 8
 
 
-def test_one_request_a_file_where_the_listing_is_known(
+def test_one_request_per_file_where_the_listing_is_cached(
     spark: Any, frame: Any, web: WebHdfsServer, folder: Path
 ) -> None:
     uris = frame.inputFiles()
@@ -209,7 +209,7 @@ def test_options_are_part_of_the_configuration(spark: Any) -> None:
             open_source("other://a/b", hadoop_filesystem(spark, options=options))
 
 
-def test_what_cannot_be_read_is_told_on_one_line(spark: Any, web: WebHdfsServer, folder: Path) -> None:
+def test_read_errors_are_reported_on_one_line(spark: Any, web: WebHdfsServer, folder: Path) -> None:
     with socket.socket() as taken:  # bound, but nobody listens
         taken.bind(("127.0.0.1", 0))
         nobody = f"webhdfs://127.0.0.1:{taken.getsockname()[1]}/a"
@@ -262,7 +262,7 @@ def test_objects_with_options_are_read_without_the_jvm(spark: Any, s3: Any, fold
     assert parquet_bloom.prune(located, "id = 4322", filesystem=of_executor).selected_files == 0
 
 
-def test_executors_read_what_they_are_told(spark: Any, frame: Any, web: WebHdfsServer, folder: Path) -> None:
+def test_executors_read_their_assigned_files(spark: Any, frame: Any, web: WebHdfsServer, folder: Path) -> None:
     storage = executor_storage("webhdfs")
     paths = sorted(map(listed_path, frame.inputFiles()))
 

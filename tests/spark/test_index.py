@@ -164,7 +164,7 @@ def test_it_is_the_index_that_append_makes(
     assert manifests == ["manifest-000000000001.json"]
 
 
-def test_what_is_there_is_appended_to(spark: Any, lake: Path, tmp_path: Path) -> None:
+def test_existing_files_are_appended_to(spark: Any, lake: Path, tmp_path: Path) -> None:
     first, index = sorted(map(str, lake.glob("part*")))[:5], tmp_path / "index"
     settle()
     build_index(spark, first, ["id", "name"], index, granularity="row_group", expected_values=10**6)
@@ -188,7 +188,7 @@ def test_what_is_there_is_appended_to(spark: Any, lake: Path, tmp_path: Path) ->
         assert_same(opened_index, created_index, lake)
 
 
-def test_what_is_refused(spark: Any, lake: Path, tmp_path: Path) -> None:
+def test_refused_input(spark: Any, lake: Path, tmp_path: Path) -> None:
     index = tmp_path / "index"
 
     def refused(error: type[Exception], match: str, *given: Any, **options: Any) -> None:
@@ -421,7 +421,7 @@ def opened_without(spark: Any, lake: str, where: str) -> int:
     return sum(opened(frame))
 
 
-def test_what_is_said(spark: Any, wide: tuple[str, str], caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+def test_messages(spark: Any, wide: tuple[str, str], caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     lake, index = wide
     frame = spark.read.parquet(lake)
     report = explain_prune(frame, "k = 77", index=index)

@@ -138,7 +138,7 @@ def test_scans_that_spark_makes_one_of_read_the_files_of_both(
         assert both(spark, combined)[0] == 1
 
 
-def test_a_file_s_own_properties_are_no_columns(spark: Any, views: DataFrame, path: Path) -> None:
+def test_file_properties_are_not_columns(spark: Any, views: DataFrame, path: Path) -> None:
     """A column may have the name of a field of `_metadata`; filters of the column say nothing of that."""
     name = os.path.basename(sorted(glob.glob(f"{glob.escape(str(path))}/*.parquet"))[0])
     plain = spark.read.options(**NATIVE).parquet(str(path))
@@ -185,7 +185,7 @@ def opened_by(frame: DataFrame, where: str) -> list[int]:
     return opened(result)
 
 
-def test_what_is_refused(spark: Any, views: DataFrame, path: Path, tmp_path: Path) -> None:
+def test_refused_input(spark: Any, views: DataFrame, path: Path, tmp_path: Path) -> None:
     with pytest.raises(UnknownColumnError, match="no such column"):
         install(views, ["nothing"])
     spark.range(3).write.json(str(tmp_path / "json"))
@@ -216,7 +216,7 @@ def test_what_is_installed_can_be_installed_and_pruned(spark: Any, views: DataFr
     assert explain_prune(views, "k = 7919").selected_files == 1
 
 
-def test_whatever_goes_wrong_is_left_to_spark(
+def test_failures_are_left_to_spark(
     spark: Any,
     views: DataFrame,
     conf: Callable[..., AbstractContextManager[None]],
@@ -241,9 +241,7 @@ def raising(error: Exception) -> Callable[..., Any]:
     return query
 
 
-def test_nothing_is_asked_where_nothing_can_be_gained(
-    spark: Any, views: DataFrame, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_request_where_nothing_can_be_gained(spark: Any, views: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_index, "evaluate_files", raising(AssertionError("files were asked")))
     monkeypatch.setattr(file_index, "find_listing", raising(AssertionError("files were listed")))
     monkeypatch.setattr(fallback.log, "warning", raising(AssertionError("files were asked")))
@@ -366,7 +364,7 @@ def test_other_sessions_and_threads(spark: Any, views: DataFrame) -> None:
         assert set(threads.map(lambda _: opened_by(install("native"), "k = 7919")[0], range(6))) == {1}
 
 
-def test_what_nobody_holds_is_given_back(spark: Any, path: Path, views: DataFrame) -> None:
+def test_unused_memory_is_released(spark: Any, path: Path, views: DataFrame) -> None:
     pool = spark.sparkContext._gateway.gateway_property.pool
 
     def ours() -> set[str]:

@@ -289,6 +289,6 @@ def test_secrets() -> None:
     assert job_runner.find_secrets(None) == []
 
 
-def test_what_cannot_be_replaced_in_place(spark: Any) -> None:
+def test_objects_that_cannot_be_replaced_in_place(spark: Any) -> None:
     with pytest.raises(errors.StorageError, match="only local files, and objects on S3, can be replaced in place"):
         parquet_bloom.spark.embed(spark, "https://127.0.0.1:9/a.parquet", ["id"])

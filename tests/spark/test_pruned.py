@@ -164,7 +164,7 @@ def test_caches_keep_their_rows(frame: Any, rows: Any) -> None:
         frame.unpersist()
 
 
-def test_what_spark_itself_finds_wrong_is_told_by_the_query(frame: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_errors_of_spark_are_raised_by_the_query(frame: Any, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "parquet_bloom.spark"):
         result = pruned(frame, "id = 'x'")
     assert "all files are read: [CAST_INVALID_INPUT]" in caplog.text
@@ -178,7 +178,7 @@ def test_bad_arguments_are_one_line(frame: Any, options: dict[str, Any]) -> None
         pruned(frame, FIFTH, **options)
 
 
-def test_what_is_no_dataframe_is_refused() -> None:
+def test_a_non_dataframe_is_refused() -> None:
     for ask in (pruned, parquet_bloom.spark.explain_prune):
         with pytest.raises(ParquetBloomError, match=r"^df must be a Spark DataFrame, got str$"):
             ask("events", FIFTH)  # type: ignore[arg-type]

@@ -105,7 +105,7 @@ def test_lists_are_conditions_as_well(lake: str, ask_all: Any) -> None:
         assert (answer.files <= 6, answer.doubts) == (True, ""), native
 
 
-def test_what_is_not_understood_is_left_to_spark(lake: str, ask_all: Any, ask_spark: Any) -> None:
+def test_unsupported_conditions_are_left_to_spark(lake: str, ask_all: Any, ask_spark: Any) -> None:
     wheres = [
         "abs(id) = 4321",
         "id = id",
@@ -125,7 +125,7 @@ def test_what_is_not_understood_is_left_to_spark(lake: str, ask_all: Any, ask_sp
     assert ask_spark(lake, "id IN (SELECT 5)").files == 12
 
 
-def test_what_spark_evaluates_beforehand(lake: str, ask_all: Any) -> None:
+def test_conditions_that_spark_evaluates_beforehand(lake: str, ask_all: Any) -> None:
     wheres = [
         "s = concat('u', '5')",
         "id = CAST('4321' AS BIGINT)",

@@ -349,7 +349,7 @@ def test_days_of_the_old_calendar(spark: Any, tmp_path: Path, ask_orc: Any) -> N
         ask_orc(tmp_path / "lake", f"day = DATE '{day}' AND id = 1")
 
 
-def test_what_spark_is_not_told_it_does_not_skip(spark: Any, tmp_path: Path) -> None:
+def test_spark_skips_nothing_without_the_condition(spark: Any, tmp_path: Path) -> None:
     """A plain read passes the whole condition to Spark, whose tasks skip row groups."""
     schema = pa.schema([("id", pa.int64()), ("i8", pa.int8()), ("other", pa.int64())])
     for number in range(4):
@@ -488,7 +488,7 @@ def test_files_of_other_types(spark: Any, tmp_path: Path, ask_orc: Any) -> None:
     ask_orc(lake, "x = '3'", schema="id bigint, x string")
 
 
-def test_columns_by_place(spark: Any, tmp_path: Path, ask_orc: Any, conf: Any) -> None:
+def test_columns_by_position(spark: Any, tmp_path: Path, ask_orc: Any, conf: Any) -> None:
     """Files of old Hive have no names, and Spark gives them those of the schema, in order."""
     lake = tmp_path / "lake"
     unnamed = pa.schema([("_col0", pa.int64()), ("_col1", pa.int64())])
@@ -539,7 +539,7 @@ def test_names_that_differ_in_case(tmp_path: Path, ask_orc: Any, conf: Any) -> N
 # ------------------------------------------------------------------------------------------------------ what is left
 
 
-def test_what_is_no_orc_file(spark: Any, orc_lake: Path, tmp_path: Path) -> None:
+def test_invalid_orc_files(spark: Any, orc_lake: Path, tmp_path: Path) -> None:
     """It is left to Spark, which complains."""
     for number in range(3):
         by_pyarrow(tmp_path / f"{number}.orc", [{"id": number}], pa.schema([("id", pa.int64())]))

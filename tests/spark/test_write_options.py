@@ -75,7 +75,7 @@ def test_sized_by_ndv_as_embed_sizes(fpp: float, written: Any) -> None:
 
 
 @pytest.mark.parametrize("fpp", [0.1, 0.01, 0.0001])
-def test_sized_by_the_values_where_nobody_counted(fpp: float, written: Any) -> None:
+def test_sized_by_the_values_without_a_count(fpp: float, written: Any) -> None:
     path = written(write_options(list(NDV), fpp))
     assert set(sizes(path)) == set(NDV)
     for name, size in sizes(path).items():
@@ -165,7 +165,7 @@ def test_names_that_parquet_java_does_not_find(spark: Any, tmp_path: Path) -> No
         ((7,), "columns must be a list or mapping of dotted paths, not 7"),
     ],
 )
-def test_what_cannot_be_asked(arguments: tuple[Any, ...], problem: str) -> None:
+def test_invalid_queries(arguments: tuple[Any, ...], problem: str) -> None:
     with pytest.raises(ParquetBloomError) as caught:
         write_options(*arguments)
     assert str(caught.value) == problem

@@ -65,7 +65,7 @@ def test_errors_for_which_no_builtin_fits() -> None:
         ({"path": "a", "column": "x y"}, "a: column 'x y': it is broken"),
     ],
 )
-def test_the_place_is_what_is_known_of_it(location: dict[str, object], text: str) -> None:
+def test_the_context_contains_only_given_parts(location: dict[str, object], text: str) -> None:
     assert str(ParquetBloomError("it is broken", **location)) == text  # type: ignore[arg-type]
 
 

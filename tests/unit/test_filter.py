@@ -90,7 +90,7 @@ def test_nothing_is_copied():
     assert SplitBlockBloomFilter.from_bitset(words).num_bytes == 32
 
 
-def test_bytes_behind_the_last_block():
+def test_bytes_after_the_last_block():
     """Some writers leave them: kept, and never looked at."""
     raw = OracleFilter.of(64, [b"a"]).to_bytes() + b"\xff" * 20
     bloom_filter = SplitBlockBloomFilter.from_bitset(raw)
@@ -103,7 +103,7 @@ def test_bytes_behind_the_last_block():
 
 
 @pytest.mark.parametrize("buffer", [b"", bytes(31), None, "text", 5, np.zeros((8, 8))[:, ::2]])
-def test_what_is_no_bitset(buffer):
+def test_invalid_bitsets(buffer):
     with pytest.raises((ValueError, TypeError, BufferError)):
         SplitBlockBloomFilter.from_bitset(buffer)
 
@@ -348,7 +348,7 @@ def test_one_value(values, absent):
 @pytest.mark.parametrize(
     "value", [object(), [1], 1j, True, np.bool_(True), np.void(b"ab"), np.longdouble(5), Decimal("nan"), "x"]
 )
-def test_what_is_no_value_of_the_column(value):
+def test_values_that_the_column_cannot_hold(value):
     bloom_filter = bound(pa.int64(), 5)
     with pytest.raises((FilterTypeError, UnsupportedTypeError)):
         _ = value in bloom_filter

@@ -256,7 +256,7 @@ def test_any_bytes_are_searched(data: bytes, num_slots: int, bits: int) -> None:
     scan.finish(0)
 
 
-def test_what_is_refused() -> None:
+def test_refused_input() -> None:
     for num_buckets, bits in ((0, 16), (2**24 + 1, 16), (5, 10)):
         with pytest.raises(ValueError):
             Layout(num_buckets, bits)

@@ -156,7 +156,7 @@ def test_read_only_arrays():
 
 
 @pytest.mark.parametrize("hashes", [None, np.zeros(3), np.zeros(3, np.uint32), np.zeros((2, 2), np.uint64)])
-def test_what_are_no_hashes(hashes):
+def test_invalid_hashes(hashes):
     with pytest.raises((TypeError, ValueError)):
         HashSet().add(hashes)
 

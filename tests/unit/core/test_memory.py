@@ -101,7 +101,7 @@ def test_no_memory_has_no_bytes(num_bytes):
 
 
 @pytest.mark.parametrize("num_bytes", [1 << 56, 1 << 62, 2**63 - 1])
-def test_what_cannot_be_had_is_refused(num_bytes):
+def test_impossible_requests_are_refused(num_bytes):
     with pytest.raises(MemoryError):
         Memory(num_bytes)
     with pytest.raises(MemoryError):

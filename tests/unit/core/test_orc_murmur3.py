@@ -60,7 +60,7 @@ def test_bits(hashes: list[int], functions: int, num_bytes: int) -> None:
 
 
 @pytest.mark.parametrize(("num_bytes", "functions"), [(0, 1), (8, 0), (8, 256), (8, -1)])
-def test_what_is_no_filter(num_bytes: int, functions: int) -> None:
+def test_invalid_filters(num_bytes: int, functions: int) -> None:
     hashes = np.array([1], np.uint64)
     for act in (orc_hash.check, orc_hash.insert):
         with pytest.raises(ValueError, match=r"a bitset has|a filter has"):

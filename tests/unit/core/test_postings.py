@@ -244,7 +244,7 @@ def test_a_block_in_the_place_of_another_is_damaged():
     hashes=st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=4),
     num_units=st.integers(0, 1000),
 )
-def test_arbitrary_bytes_behind_a_right_checksum_do_no_harm(bits, body, fill, hashes, num_units):
+def test_arbitrary_bytes_with_a_valid_checksum_do_no_harm(bits, body, fill, hashes, num_units):
     body = fill * 300 + body
     layout = layout_of(bits)
     data = b"".join(body + checksum(body, layout.block_of(h)) for h in hashes)
@@ -264,7 +264,7 @@ def test_arbitrary_bytes_behind_a_right_checksum_do_no_harm(bits, body, fill, ha
         assert damaged or keys.tolist() == sorted(set(keys.tolist()))
 
 
-def test_what_a_writer_would_not_write_is_named():
+def test_implausible_metadata_is_named():
     """Make blocks with valid checksums and invalid content."""
     bits = (8, 0, 0, 8)  # one sub-bucket, entries of a byte of remainder and a byte of id
 
@@ -291,7 +291,7 @@ def test_what_a_writer_would_not_write_is_named():
     assert parse_block([(5, 255), (5, 255)], location * 2)[2:] == (REASONS[4], {0: REASONS[5]})
 
 
-def test_what_cannot_be_packed_is_refused():
+def test_unpackable_input_is_refused():
     bits = (20, 8, 4, 8)
     layout = layout_of(bits)
 

@@ -54,7 +54,7 @@ def test_checks_answer_as_the_oracle_does(num_blocks):
     assert not matches.all()
 
 
-def test_each_of_the_eight_bits_is_asked_for():
+def test_each_of_the_eight_bits_is_probed():
     """A key is absent if any one of its bits is unset, and only then."""
     for value in hashes_of(40, 1).tolist():
         hashes = np.array([value], np.uint64)
@@ -151,7 +151,7 @@ def test_measures(num_blocks):
 
 
 @pytest.mark.parametrize("num_bytes", [0, 1, 31])
-def test_less_than_a_block_is_no_bitset(num_bytes):
+def test_less_than_a_block_is_not_a_bitset(num_bytes):
     bitset, hashes = bytearray(num_bytes), np.zeros(1, np.uint64)
     keys = Keys.fixed(bytes(8), 8, 1)
     for call in (
@@ -166,7 +166,7 @@ def test_less_than_a_block_is_no_bitset(num_bytes):
             call()
 
 
-def test_what_does_not_fit_is_refused():
+def test_oversized_input_is_refused():
     with pytest.raises(ValueError, match="64 and 96 bytes"):
         sbbf.merge(bytearray(64), bytes(96))
     with pytest.raises(ValueError, match="odd"):

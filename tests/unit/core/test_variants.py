@@ -240,7 +240,7 @@ def test_thrift_headers_that_cannot_be_used():
 
 
 @given(st.binary(max_size=40), st.sampled_from(VARIANTS))
-def test_noise_is_no_header(data, variant):
+def test_noise_is_not_a_header(data, variant):
     for start in (b"", struct.pack("<i", 64), b"\x15\x80\x10\x1c"):
         for read in (read_any, lambda data: read_header(data, variant)):
             try:
@@ -282,7 +282,7 @@ def test_samples_are_rebuilt_and_read(sample, corpus):
     assert not bloom_filter.check(pa.array([b"Hello", b"parque", b"blossom", b""])).any()
 
 
-def test_whole_filters_that_are_none():
+def test_entire_bitsets_that_are_not_filters():
     good = SplitBlockBloomFilter(64, variant="murmur3+mask+raw").to_bytes(header=True)
     assert SplitBlockBloomFilter.from_bytes(memoryview(good), variant="murmur3+mask+raw").num_bytes == 64
     for data in (b"", good[:-1], good + b"\x00", good[:12]):

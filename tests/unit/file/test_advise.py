@@ -89,7 +89,7 @@ def test_numbers(lake: Path) -> None:
     assert user.skipped_absent == pytest.approx(1 - fpp, abs=0.01)
 
 
-def test_what_it_foretells_is_what_embedding_brings(lake: Path, tmp_path: Path) -> None:
+def test_predictions_match_embedding(lake: Path, tmp_path: Path) -> None:
     foretold = parquet_bloom.advise(lake, "user")["user"]
     written = 0
     for file in sorted(lake.iterdir()):

@@ -63,7 +63,7 @@ def test_counts_sizes_and_bits_are_exact(few_keys, shape, power_of_two, promised
         builder.build([pa.array(np.arange(5000))], INT64, options, 5000)
 
 
-def test_a_chunk_that_cannot_be_read_leaves_nothing_behind(few_keys):
+def test_an_unreadable_chunk_leaves_no_files(few_keys):
     def broken():
         yield pa.array(range(2500))
         raise OSError("gone")

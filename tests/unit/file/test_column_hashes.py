@@ -123,7 +123,7 @@ def test_pieces_slices_and_chunks_of_arrays(name: str, monkeypatch: Any) -> None
     assert of_array(array.slice(0, 0)) == (column_type, set())
 
 
-def test_a_dictionarys_leftovers_are_no_values() -> None:
+def test_unused_dictionary_entries_are_not_values() -> None:
     array = pa.DictionaryArray.from_arrays(pa.array([3, 1, None, 3], pa.int8()), ["left", "b", "over", "d", None])
     assert of_array(array)[1] == xxh(b"b", b"d")
     assert of_array(array.slice(1, 1))[1] == xxh(b"b")

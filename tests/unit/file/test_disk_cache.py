@@ -144,7 +144,7 @@ def test_more_files_than_are_written_together(lake: Path, folder: Path, monkeypa
     assert prune_paths(lake, DiskMetadataCache(folder), "n = -1").requests == 0
 
 
-def test_nobody_else_may_read_it(lake: Path, folder: Path) -> None:
+def test_other_users_may_not_read_it(lake: Path, folder: Path) -> None:
     with DiskMetadataCache(folder) as cache:
         prune_paths(lake, cache)
         names = {path.name for path in folder.iterdir()}
@@ -311,7 +311,7 @@ def test_the_record_of_another_file_is_not_taken(lake: Path, folder: Path) -> No
 
 
 @pytest.mark.parametrize("content", [b"", b"no database" * 999, b"SQLite format 3\0" + bytes(9000)])
-def test_what_is_no_database_is_begun_anew(
+def test_an_invalid_database_is_created_anew(
     lake: Path, folder: Path, content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder.mkdir(mode=0o700)
@@ -353,7 +353,7 @@ def test_random_damage_costs_speed_only(lake: Path, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["folder", "file", "link"])
-def test_what_others_may_write_is_not_used(
+def test_caches_writable_by_others_are_not_used(
     lake: Path, folder: Path, tmp_path: Path, mode: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     fill(lake, folder)
@@ -371,7 +371,7 @@ def test_what_others_may_write_is_not_used(
     assert "other users may have written" in warnings_of(caplog)[0]
 
 
-def test_who_keeps_the_file_to_himself_is_not_waited_for_for_ever(
+def test_an_exclusive_holder_is_not_awaited_for_ever(
     lake: Path, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     fill(lake, folder)
@@ -386,7 +386,7 @@ def test_who_keeps_the_file_to_himself_is_not_waited_for_for_ever(
     assert "locked" in warnings_of(caplog)[0]
 
 
-def test_a_place_where_no_folder_can_be(lake: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_path_where_no_folder_can_be_created(lake: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").touch()
     for location in (tmp_path / "file", tmp_path / "file" / "cache"):
         cache = DiskMetadataCache(location)
@@ -458,7 +458,7 @@ def test_a_folder_that_can_only_be_read(lake: Path, tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------------------
 
 
-def test_what_was_used_least_recently_is_dropped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_least_recently_used_entries_are_dropped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hour = 1000
     monkeypatch.setattr(sqlite_store, "_hour", lambda: hour)
     store = RecordStore(str(folder), "x", 1_000_000)
@@ -543,7 +543,7 @@ def test_many_processes_some_of_which_are_killed(lake: Path, folder: Path, crowd
     connection.close()
 
 
-def test_which_files_elsewhere_are_known_again() -> None:
+def test_remote_files_that_are_cached() -> None:
     def local_batch(filesystem: str, minutes: float | None, etag: bytes | None = None) -> bool:
         modified_ns = None if minutes is None else time.time_ns() - int(minutes * 60 * 10**9)
         return memory.distinct(RemoteIdentity(filesystem, "hdfs://a/b", 10, modified_ns, etag))

@@ -126,7 +126,7 @@ def test_todays_files_are_detected_as_such(path):
     assert parquet_bloom.verify(path, data=True, variant="final").ok
 
 
-def test_files_of_many_kinds_are_asked_together(tmp_path):
+def test_files_of_many_kinds_are_probed_together(tmp_path):
     """Several variants, sizes and block choices in one call, of named and detected files."""
     results = []
     for number, name in enumerate(drafts.NAMES):
@@ -162,7 +162,7 @@ def test_no_row_is_lost_where_no_variant_is_named(path, name, counted):
     assert parquet_bloom.read_table(path, "plain >= 0").num_rows == table.num_rows
 
 
-def test_what_one_variant_tells_is_not_kept_for_another(path):
+def test_cached_answers_of_one_variant_are_not_used_for_another(path):
     """A cache keeps the footer, and nothing that is true of its filters under a draft alone."""
     write(path, "murmur3+mask+raw", counted=True)
     cache = MetadataCache()
@@ -231,7 +231,7 @@ def evidence(name: str, values: int, num_bytes: int, *, tried: str = "") -> tria
 
 
 @pytest.mark.parametrize("name", drafts.NAMES)
-def test_what_trials_tell(name):
+def test_results_of_trials(name):
     form = drafts.parts(name)[2]
     sure = evidence(name, 100, 1024)
     assert (sure.fitting, sure.problem) == ((Variant.of(name),), None)
@@ -265,7 +265,7 @@ def test_many_filters_tell_more_than_one():
     assert mixed.problem.startswith("no variant fits")
 
 
-def test_a_filter_that_cannot_be_told_is_not_used(path):
+def test_an_unrecognized_filter_is_not_used(path):
     """Few values, or a saturated filter: an answer is not believed, in `probe` as little as in `verify`."""
     table = pa.table({"i": pa.array([1, 2, 3], pa.int64())})
     write_draft(path, table, ["i"], "murmur3+mask+raw")
@@ -390,7 +390,7 @@ def move(path: Path, row_group: int, column: str, by: int) -> None:
 
 
 @pytest.mark.parametrize("lengths", [False, True])
-def test_places_inside_pages_are_refused(path, counted, lengths):
+def test_offsets_inside_pages_are_refused(path, counted, lengths):
     """Though there is a header at them: bytes of pages can look like one."""
     name = "murmur3+mask+raw"
     table = make_table()

@@ -82,7 +82,7 @@ def assert_good(path: Path, table: pa.Table) -> None:
     ids=["plain", "page index", "its own filters", "v2"],
 )
 @pytest.mark.parametrize("steps", [[["id", "user.key"]], [["id"], ["user.key"]], [["user.key"], ["id"]]])
-def test_what_was_embedded_leaves_no_trace(tmp_path, options, steps):
+def test_dropped_filters_leave_no_trace(tmp_path, options, steps):
     path = tmp_path / "a.parquet"
     before = write(path, **options)
     grown = parquet_bloom.embed(path, ["id", "user.key"])
@@ -221,7 +221,7 @@ def test_filters_that_nothing_points_to_leave_the_tail(plain):
 
 
 @pytest.mark.parametrize("damage", ["a byte more", "a byte less", "no header", "another algorithm"])
-def test_what_only_looks_like_filters_stays(plain, damage):
+def test_bytes_that_only_look_like_filters_stay(plain, damage):
     before = unused_filters(plain, ["id"])
     data = bytearray(plain.read_bytes())
     start, end = oracle.footer_start(before), oracle.footer_start(bytes(data))
@@ -315,7 +315,7 @@ def assert_refused(kind: type[Exception], path: Path, columns: Any, match: str, 
     assert {file: file.read_bytes() for file in path.parent.iterdir() if file.is_file()} == before
 
 
-def test_what_is_refused(plain, tmp_path):
+def test_refused_input(plain, tmp_path):
     parquet_bloom.embed(plain, ["id"])
     assert_refused(errors.UnknownColumnError, plain, ["nobody"], "plain.parquet: column 'nobody': no such column")
     assert_refused(errors.ParquetBloomError, plain, [], "None means all")

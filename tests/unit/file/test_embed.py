@@ -147,7 +147,7 @@ def test_sizes_come_from_the_data(plain, fpp):
         assert len(stored.bitset) == oracle.smallest_num_bytes(40, fpp, power_of_two=column == "id")
 
 
-def test_sizes_that_are_asked_for(plain):
+def test_requested_sizes(plain):
     parquet_bloom.embed(plain, {"id": {"ndv": 100_000, "fpp": 0.05}, "name": {"ndv": 0}}, power_of_two=False)
     sizes = {column: len(stored.bitset) for (_, column), stored in filters(plain).items()}
     assert sizes == {"id": oracle.smallest_num_bytes(100_000, 0.05, False), "name": 32}
@@ -323,7 +323,7 @@ def test_again_changes_nothing(plain):
     assert "nothing to add" in str(report)
 
 
-def test_what_is_there_is_kept(plain):
+def test_existing_files_are_kept(plain):
     parquet_bloom.embed(plain, {"id": 0.5})
     before, old = body(plain), filters(plain)
     report = parquet_bloom.embed(plain, ["id", "name"])
@@ -561,7 +561,7 @@ def test_int96_from_the_first_day_to_the_last(tmp_path):
     assert_sound(path)
 
 
-def test_int96_that_is_no_time_of_day(tmp_path):
+def test_int96_that_is_not_a_time_of_day(tmp_path):
     """Nanoseconds past midnight: readers show the next day, under which no filter would find it."""
     path = tmp_path / "a.parquet"
     raw = [struct.pack("<qi", nanos, 2_440_588) for nanos in (0, 86_400 * 10**9)]

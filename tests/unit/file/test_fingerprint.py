@@ -139,7 +139,7 @@ def test_it_is_the_footer_less_two_fields(tmp_path: Path, options: dict[str, Any
     assert of_footer(path) == by_the_oracle(path)
 
 
-def test_fields_behind_the_filters_place_count_from_the_same_field(tmp_path: Path) -> None:
+def test_fields_after_the_filters_offset_count_from_the_same_field(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet")
 
     def add(footer: Struct) -> None:
@@ -298,7 +298,7 @@ def test_no_rows_no_row_groups_no_columns(tmp_path: Path) -> None:
     ("field", "value"),
     [(9, -1), (9, 1 << 40), (9, (1 << 63) - 1), (7, -5), (7, 1 << 40), (7, (1 << 63) - 1), (11, 2)],
 )
-def test_impossible_places_are_named(tmp_path: Path, field: int, value: int) -> None:
+def test_impossible_offsets_are_named(tmp_path: Path, field: int, value: int) -> None:
     path = write(tmp_path / "a.parquet")
 
     def change(footer: Struct) -> None:

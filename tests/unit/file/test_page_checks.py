@@ -102,7 +102,7 @@ def test_filters_are_the_same_however_a_chunk_is_read(
     assert all(data == written[0] for data in written)
 
 
-def test_behind_the_last_page_nothing_is_looked_at(tmp_path: Path) -> None:
+def test_nothing_after_the_last_page_is_read(tmp_path: Path) -> None:
     """A footer that counts a value too many: pyarrow reads such a file."""
     path = tmp_path / "a.parquet"
     lists = pa.array([[number, number] for number in range(200_000)])

@@ -49,7 +49,7 @@ def pages_of(path, column, rows, cache=None):
         return result, file.source.bytes_read
 
 
-def test_what_was_confirmed_is_not_read_again(tmp_path) -> None:
+def test_confirmed_pages_are_not_read_again(tmp_path) -> None:
     path, cache = write(tmp_path / "a.parquet", make_table()), MetadataCache()
     first, first_bytes = pages_of(path, "a", [1500], cache)
     small = cache.num_bytes

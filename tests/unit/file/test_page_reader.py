@@ -179,7 +179,7 @@ def test_annotated_and_renamed_columns(tmp_path, int96) -> None:
     assert same_values_of(result, full_table.take([3, 300]))  # the dictionary may have these entries alone
 
 
-def test_only_the_pages_wanted_are_read(tmp_path, monkeypatch) -> None:
+def test_only_the_needed_pages_are_read(tmp_path, monkeypatch) -> None:
     count = 20_000
     table = pa.table({"key": range(count), "text": [f"{i * 7919 % count:032}" for i in range(count)]})
     path = write(tmp_path / "a.parquet", table, use_dictionary=False, compression="none", data_page_size=5000)
@@ -215,7 +215,7 @@ def test_most_of_a_chunk_and_small_ones_are_read_whole(tmp_path, monkeypatch) ->
     assert by_page(path, ["a"], range(300)) == {}
 
 
-def test_what_is_not_flat_is_read_whole(tmp_path) -> None:
+def test_nested_columns_are_read_in_full(tmp_path) -> None:
     path = write(tmp_path / "a.parquet", make_table([*NESTED, "i64", "str"]))
     assert set(by_page(path, ["row", *NESTED, "i64", "nowhere"], [5])) == {"row", "i64"}
     full_table = pq.ParquetFile(path).read_row_group(0)
@@ -333,7 +333,7 @@ def test_an_index_that_lies_changes_nothing(tmp_path, lie, dictionary) -> None:
 
 
 @pytest.mark.ci
-def test_indexes_of_random_bytes_and_places(tmp_path) -> None:
+def test_indexes_of_random_bytes_and_offsets(tmp_path) -> None:
     rng = random.Random(8)
     table = pa.table({"a": range(ROWS), "b": [i * 3 for i in range(ROWS)]})
     good = write(tmp_path / "good.parquet", table)

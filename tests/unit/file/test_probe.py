@@ -88,9 +88,7 @@ def test_blocks_close_together_are_one_request(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("num_hashes", "complete"), [(1, False), (64, False), (2_500, False), (30_000, True)])
-def test_a_whole_bitset_is_read_when_more_than_half_of_it_is_wanted(
-    tmp_path: Path, num_hashes: int, complete: bool
-) -> None:
+def test_the_entire_bitset_is_read_when_most_blocks_are_needed(tmp_path: Path, num_hashes: int, complete: bool) -> None:
     path = surgery.with_bitsets(tmp_path / "a", HALF_FULL[:1])
     hashes = np.random.default_rng(4).integers(0, 2**64, num_hashes, dtype=np.uint64)
     positions = {int(key) >> 32 for key in hashes}
@@ -194,7 +192,7 @@ def embedded(path: Path, array: pa.Array, **options: Any) -> Path:
     return path
 
 
-def test_a_value_is_asked_by_each_files_own_type(tmp_path: Path) -> None:
+def test_a_value_is_probed_in_each_files_type(tmp_path: Path) -> None:
     numbers = [3, 70_000, 5_000_000_000, 9]
     paths = [
         embedded(tmp_path / "int64", pa.array(numbers, pa.int64())),
@@ -233,7 +231,7 @@ def test_nulls_nan_and_zeros(tmp_path: Path) -> None:
         assert probe(chunks, [None]).doubts == (None, None)
 
 
-def test_nothing_asked(tmp_path: Path) -> None:
+def test_no_columns_requested(tmp_path: Path) -> None:
     path = surgery.with_bitsets(tmp_path / "a", HALF_FULL)
     with parquet_bloom.open(path) as file:
         requests = file.source.requests
@@ -243,7 +241,7 @@ def test_nothing_asked(tmp_path: Path) -> None:
         assert file.source.requests == requests
 
 
-def test_boolean_columns_are_not_asked(tmp_path: Path, peer_file) -> None:
+def test_boolean_columns_are_not_probed(tmp_path: Path, peer_file) -> None:
     with parquet_bloom.open(peer_file("datafusion-all").path) as file:
         chunks = list(file.chunks(columns=["bool"]))
         assert chunks
@@ -376,7 +374,7 @@ def test_prune_doubts_a_file_that_is_cut_between_header_and_block(
     assert all("truncated meanwhile" in doubt for _, _, doubt in report.doubts)
 
 
-def test_a_filter_that_nobody_asked_still_tells_that_it_is_broken(tmp_path: Path) -> None:
+def test_a_broken_filter_is_reported_even_if_unused(tmp_path: Path) -> None:
     """Spark's own scan may ask it, and must then not be trusted with the file."""
     path = surgery.with_bitsets(tmp_path / "a", [bytes(BIG), HALF_FULL[0]])
     with parquet_bloom.open(path) as file:

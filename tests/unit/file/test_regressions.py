@@ -105,7 +105,7 @@ def test_numbers_of_numpy(path):
 
 @pytest.mark.parametrize("columns", [["id"], ["name", "id"]], ids=["one", "both"])
 @pytest.mark.parametrize("first", [True, False], ids=["kept first", "kept later"])
-def test_what_was_replaced_beside_kept_footers_goes_with_them(path, columns, first):
+def test_replaced_filters_of_kept_footers_go_with_them(path, columns, first):
     """A filter that only a kept footer points to stood in the way of those before it, for ever."""
     before = path.read_bytes()
     parquet_bloom.embed(path, ["id", "name"], keep_footer=first)

@@ -72,7 +72,7 @@ def test_files_of_writers_at_work_stay(file: Path) -> None:
     assert sorted(path.name for path in file.parent.iterdir()) == ["a.parquet", "b.parquet"]
 
 
-def test_what_cannot_be_listed(tmp_path: Path) -> None:
+def test_paths_that_cannot_be_listed(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="cannot list the folder"):
         list(sweep(tmp_path / "missing"))
 

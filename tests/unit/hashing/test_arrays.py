@@ -409,7 +409,7 @@ def test_python_values_take_the_type_that_is_given():
         pa.table({}),
     ],
 )
-def test_what_cannot_be_hashed_is_refused(values):
+def test_unhashable_values_are_refused(values):
     with pytest.raises(FilterTypeError) as caught:
         hash_values(values)
     assert "\n" not in str(caught.value)

@@ -78,7 +78,7 @@ def test_a_list_means_what_its_literals_mean(column_type):
     assert reference > 5
 
 
-def test_literals_that_python_holds_for_equal_are_told_apart():
+def test_literals_that_are_equal_in_python_are_distinguished():
     """2**53 as a float may stand for several whole numbers, beside the whole number too; TRUE is none."""
     for literals in ([2**53, 2.0**53], [2.0**53, 2**53], [1, True]):
         assert coerce_all(literals, from_parquet("INT64"), "UTC")[1] is not None

@@ -397,7 +397,7 @@ def test_arrow_scalars(scalar, column_type, expected):
 
 @each_case("literal", [object(), 1j, [1], {}, pa.scalar([1]), ...])
 @each_case("column_type", [I32, D9, F64, TEXT, RAW, UUID, DATE, T_US, TS_US, BOOLEAN, UNKNOWN])
-def test_what_is_no_literal_is_not_known(literal, column_type):
+def test_invalid_literals_are_unknown(literal, column_type):
     assert is_(coerce(literal, column_type), NOBODY_KNOWS)
 
 
@@ -554,7 +554,7 @@ def connection():
 
 
 @each_case(("sql_type", "arrow_type"), columns())
-def test_what_duckdb_finds_is_never_absent(connection, sql_type, arrow_type):
+def test_values_that_duckdb_finds_are_never_absent(connection, sql_type, arrow_type):
     """Every literal against every value that the type can hold: where DuckDB says equal, we must have it among ours."""
     column_type = from_arrow(arrow_type)
     pool = dict.fromkeys(text for text, _ in sql_literals())
@@ -605,7 +605,7 @@ def test_what_duckdb_finds_is_never_absent(connection, sql_type, arrow_type):
         ),
     ],
 )
-def test_what_arrow_finds_is_never_absent(arrow_type):
+def test_values_that_arrow_finds_are_never_absent(arrow_type):
     column_type = from_arrow(arrow_type)
     literals = [literal for _, literal in sql_literals() if literal is not None]
     stored = []

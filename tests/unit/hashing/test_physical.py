@@ -332,7 +332,7 @@ def test_encoding_and_back(column_type):
 
 
 @each_case("column_type", TYPES)
-def test_bytes_of_another_length_are_no_values(column_type):
+def test_bytes_of_another_length_are_not_values(column_type):
     if column_type.length is None:
         return
     for length in range(40):

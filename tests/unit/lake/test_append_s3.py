@@ -138,7 +138,7 @@ def test_an_object_that_changes_between_two_requests_is_refused(s3: Any, way: st
         assert [candidate.path for candidate in index.lookup("id", [value])[0]] == [s3.url("lake/1.parquet")]
 
 
-def test_chunks_that_cannot_be_fetched_are_the_files_own_trouble(s3: Any) -> None:
+def test_unreadable_chunks_are_errors_of_their_file_only(s3: Any) -> None:
     for number in range(4):
         s3.put(f"lake/{number}.parquet", parquet(number))
     with LakeIndex.create(s3.url("index"), "id", storage_options=s3.storage_options) as index:

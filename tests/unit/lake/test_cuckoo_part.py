@@ -67,7 +67,7 @@ def assert_finds(reader: CuckooReader, units: list[list[int]]) -> None:
 @pytest.mark.parametrize(
     "sizes", [[], [0], [0, 0], [1], [1, 0, 3000, 0, 2, 0], [100] * 150, [0] * 30 + [5] * 30 + [700]]
 )
-def test_what_was_put_in_is_found(tmp_path: Path, sizes: list[int], bits: int, limit: int) -> None:
+def test_inserted_values_are_found(tmp_path: Path, sizes: list[int], bits: int, limit: int) -> None:
     units = random_units(sizes, bits)
     for num_buckets in (1, 38, 300):
         info = write(tmp_path / "part", units, num_buckets, bits, limit)
@@ -255,7 +255,7 @@ def test_a_footer_that_lies(tmp_path: Path, change: dict[str, object]) -> None:
         CuckooReader(str(tmp_path / "other"))
 
 
-def test_fewer_entries_than_told(tmp_path: Path) -> None:
+def test_fewer_entries_than_declared(tmp_path: Path) -> None:
     write(tmp_path / "part", random_units([5]), 6)
     reader = CuckooReader(str(tmp_path / "part"))
     reader.num_entries += 1
@@ -322,7 +322,7 @@ def test_merging_as_if_written_at_once(tmp_path: Path) -> None:
         reader.close()
 
 
-def test_what_cannot_be_merged(tmp_path: Path) -> None:
+def test_filters_that_cannot_be_merged(tmp_path: Path) -> None:
     write(tmp_path / "a", random_units([9]), 5, 16)
     write(tmp_path / "b", random_units([9]), 6, 16)
     write(tmp_path / "c", random_units([9]), 5, 12)

@@ -243,7 +243,7 @@ def test_files_that_were_named_need_no_folder(tmp_path: Path) -> None:
         assert index.stats().gone == 1
 
 
-def test_without_looking_at_the_lake(tmp_path: Path) -> None:
+def test_without_listing_the_lake(tmp_path: Path) -> None:
     truth = lake(tmp_path / "lake")
     with make(tmp_path / "index") as index:
         index.append(tmp_path / "lake")
@@ -300,7 +300,7 @@ def test_columns_of_several_types_and_files_without_them(tmp_path: Path) -> None
         assert find_matching(0.0) == {"double", "text"}
 
 
-def test_what_cannot_be_asked(tmp_path: Path) -> None:
+def test_invalid_queries(tmp_path: Path) -> None:
     with make(tmp_path / "index") as index:
         with pytest.raises(UnknownColumnError, match="the index has no such column; it has: id, name"):
             index.lookup("other", [1])
@@ -354,7 +354,7 @@ def test_files_that_were_written_just_now_are_waited_for(tmp_path: Path, monkeyp
         assert index.unindexed == []
 
 
-def test_an_append_of_nothing_new_is_no_change(tmp_path: Path) -> None:
+def test_an_append_without_new_files_is_not_a_change(tmp_path: Path) -> None:
     lake(tmp_path / "lake", files=2)
     settle()
     with make(tmp_path / "index") as index:
@@ -469,7 +469,7 @@ def test_damage_makes_candidates(tmp_path: Path) -> None:
         assert "No such file" in answers.doubts[0]
 
 
-def test_a_part_that_covers_some_hashes_only_is_no_part(tmp_path: Path) -> None:
+def test_a_part_that_covers_only_some_hashes_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "lake" / "a.parquet", [1, 2])
     with make(tmp_path / "index") as index:
         index.append(tmp_path / "lake")
@@ -483,7 +483,7 @@ def test_a_part_that_covers_some_hashes_only_is_no_part(tmp_path: Path) -> None:
             LakeIndex.open(tmp_path / "index")
 
 
-def test_a_damaged_manifest_is_no_index(tmp_path: Path) -> None:
+def test_a_damaged_manifest_is_not_an_index(tmp_path: Path) -> None:
     make(tmp_path / "index").close()
     (name,) = [name for name in os.listdir(tmp_path / "index") if name.startswith("manifest-")]
     path = tmp_path / "index" / name

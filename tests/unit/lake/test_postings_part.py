@@ -119,7 +119,7 @@ def test_a_part_finds_all_that_was_put_in(tmp_path, name, prefix_bits):
     reader.close()
 
 
-def test_hashes_that_nobody_asks_for_and_empty_batches(tmp_path):
+def test_unused_hashes_and_empty_batches(tmp_path):
     written(tmp_path / "p", UNITS["many"])
     reader = PostingsReader(str(tmp_path / "p"))
     matches = reader.find(np.empty(0, np.uint64))
@@ -236,7 +236,7 @@ def test_slices_of_a_part_find_together_what_the_whole_does(tmp_path, cuts):
     require_truth(PostingsReader(str(tmp_path / "all")), truth_of(units))
 
 
-def test_what_is_not_sorted_or_out_of_range_is_refused(tmp_path):
+def test_unsorted_or_out_of_range_input_is_refused(tmp_path):
     path = str(tmp_path / "p")
     many = np.arange(1, 5, dtype=np.uint64) << np.uint64(60)
     for chunks, first, last in [
@@ -457,7 +457,7 @@ def test_property_lists_of_units(units, data):
 
 
 @given(st.binary(max_size=60), st.integers(0, 2**32 - 1))
-def test_lists_of_anything_behind_a_right_checksum_do_no_harm(body, num_units):
+def test_lists_of_anything_with_a_valid_checksum_do_no_harm(body, num_units):
     from parquet_bloom.lake.parts.postings.bitmaps import _checksum
 
     for data in (body, body[:1] + pack_units(np.arange(0, 9000, 3, dtype=np.uint32))[1:-4] + body):

@@ -225,7 +225,7 @@ def test_an_append_beyond_the_lake_that_was_given(tmp_path: Path, index: LakeInd
         assert find_paths(opened, 4) == {one, third, fourth}
 
 
-def test_a_way_up_behind_a_link(tmp_path: Path, index: LakeIndex) -> None:
+def test_a_parent_path_after_a_link(tmp_path: Path, index: LakeIndex) -> None:
     (tmp_path / "far" / "inner").mkdir(parents=True)
     path = put(tmp_path / "far" / "y.parquet", 1)
     os.symlink(tmp_path / "far" / "inner", tmp_path / "link")
@@ -263,7 +263,7 @@ def test_changed_files_that_were_named(tmp_path: Path, index: LakeIndex) -> None
 @pytest.mark.parametrize(
     "values", [[[5]], [{5}], np.zeros((2, 2)), np.array(5), [object()], {"a": 1}, 5, "five", [np.timedelta64(1, "s")]]
 )
-def test_what_is_no_list_of_literals(tmp_path: Path, index: LakeIndex, values: Any) -> None:
+def test_invalid_lists_of_literals(tmp_path: Path, index: LakeIndex, values: Any) -> None:
     with pytest.raises(ParquetBloomError):
         index.lookup("id", values)
 
@@ -298,7 +298,7 @@ def test_odd_arguments(index: LakeIndex, call: Any) -> None:
 
 
 @pytest.mark.parametrize("layout", ["postings", "cuckoo"])
-def test_merging_and_looking_up_hash_no_whole_numbers(layout: Any, tmp_path: Path, monkeypatch: Any) -> None:
+def test_merging_and_lookups_hash_no_integers(layout: Any, tmp_path: Path, monkeypatch: Any) -> None:
     """`np.unique` of keys that agree in their lower bits took minutes for some million of them."""
     files = {f"f{number}": {"id": pa.array(range(number, number + 3000))} for number in range(4)}
     unique = np.unique
@@ -424,7 +424,7 @@ def test_table_of_files_that_arrow_cannot_read(index_of_one_file: Path, damage: 
         index.lookup("id", [2])
 
 
-def test_a_part_whose_footer_is_nested_or_no_number(index_of_one_file: Path):
+def test_a_part_whose_footer_is_nested_or_not_a_number(index_of_one_file: Path):
     (path,) = index_of_one_file.glob("*.postings")
     good = path.read_bytes()
     length = int.from_bytes(good[-20:-16], "little")

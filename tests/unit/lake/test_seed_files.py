@@ -93,7 +93,7 @@ class Program:
 @pytest.mark.parametrize("num_buckets", [1, 38, 101])
 @pytest.mark.parametrize("tells_values", [True, False])
 @pytest.mark.parametrize("named", [True, False])
-def test_what_the_program_wrote(tmp_path: Path, num_buckets: int, tells_values: bool, named: bool) -> None:
+def test_files_of_the_program(tmp_path: Path, num_buckets: int, tells_values: bool, named: bool) -> None:
     program = Program(tmp_path, num_buckets)
     start = 0
     for number, size in enumerate([100, 0, 1, 250, 30]):

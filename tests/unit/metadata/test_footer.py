@@ -53,7 +53,7 @@ def test_leaves_are_pyarrows(path):
         assert leaf.repeated == (column.max_repetition_level > 0)
 
 
-def test_what_the_footer_says(path):
+def test_footer_contents(path):
     footer, metadata = footer_of(path), pq.read_metadata(path)
     assert footer.num_rows == 3
     assert footer.num_row_groups == 2
@@ -190,7 +190,7 @@ def test_schemas_that_do_not_add_up(path, children):
 
 
 @pytest.mark.parametrize("number", [2, 3, 4])
-def test_what_a_footer_must_have(path, number):
+def test_required_fields_of_a_footer(path, number):
     data = path.read_bytes()
     start = oracle.footer_start(data)
     for value in (None, (BINARY, b"x")):

@@ -109,7 +109,7 @@ def test_a_part_of_a_buffer() -> None:
         (b"\x4a\x01\x80\x01", "cut off"),
     ],
 )
-def test_what_is_no_message(message: bytes, problem: str) -> None:
+def test_invalid_messages(message: bytes, problem: str) -> None:
     with pytest.raises(MalformedOrcError, match=problem):
         read(message)
 
@@ -164,7 +164,7 @@ def test_filters_of_both_kinds() -> None:
         ([(2, 2, bytes(9))], "no words"),
     ],
 )
-def test_what_is_no_filter(fields: list[Field], problem: str) -> None:
+def test_invalid_filters(fields: list[Field], problem: str) -> None:
     with pytest.raises(MalformedOrcError, match=problem):
         protobuf.read_bloom_filter(message_of(fields))
 

@@ -117,7 +117,7 @@ def test_changed_anywhere(which: str, request: pytest.FixtureRequest, tmp_path: 
 @pytest.mark.parametrize(
     "data", [b"", b"O", b"ORC", b"\x00", b"PAR1" * 9, b"ORC\x03", b"x" * 300, b"\xff" * 300, b"x" * 300 + b"ORC\x00"]
 )
-def test_what_is_no_orc_file(data: bytes, tmp_path: Path) -> None:
+def test_invalid_orc_files(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "a.orc"
     path.write_bytes(data)
     with open_source(path) as source:
@@ -285,7 +285,7 @@ def _type(kind: int, *children: int, names: tuple[bytes, ...] = ()) -> bytes:
         [_type(12, 1, names=(b"a",)), _type(11, 2), _type(4)],
     ],
 )
-def test_types_that_are_no_tree(types: list[bytes], small: Path, tmp_path: Path) -> None:
+def test_types_that_are_not_a_tree(types: list[bytes], small: Path, tmp_path: Path) -> None:
     parts = Parts(small.read_bytes())
     others = [field for field in fields_of(parts.footer) if field[0] != 4]
     path = tmp_path / "a.orc"

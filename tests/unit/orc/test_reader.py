@@ -75,7 +75,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-def test_what_a_file_says_of_itself(path: Path) -> None:
+def test_claims_of_a_file(path: Path) -> None:
     with orc.open(path) as file:
         assert (file.writer, file.compression, file.row_index_stride, file.num_rows) == ("c++", "zstd", 1_000, 30_000)
         assert f"ORC C++ {file.software_version}" == pa_orc.ORCFile(path).software_version

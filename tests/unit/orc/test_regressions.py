@@ -38,7 +38,7 @@ def evidence(kind: int, field: int, low: tuple[int, int, int | bytes], high: tup
     return read_statistics(message, 0, len(message), leaf, tail(writer), 5)
 
 
-def test_texts_that_are_no_utf8():
+def test_texts_that_are_not_utf8():
     """Java has U+FFFD in the bounds for bytes that are not UTF-8: '\U0001f600' was beyond them."""
     bad = "\ufffd".encode()
     statistics = evidence(7, 4, (1, 2, b"a"), (2, 2, bad), "java")
@@ -110,7 +110,7 @@ def test_few_bytes_make_no_millions_of_row_groups(tmp_path: Path):
     assert time.process_time() - begin < 2
 
 
-def test_stripes_lie_behind_each_other(tmp_path: Path):
+def test_stripes_follow_each_other(tmp_path: Path):
     """Identical packed bytes would be unpacked and held once for each stripe: gigabytes of 200 KB."""
     path = tmp_path / "a.orc"
     stripes = [(3, 2, message_of([(1, 0, 3), (2, 0, 9), (3, 0, 0), (4, 0, 9), (5, 0, 1)]))] * 2
@@ -165,7 +165,7 @@ def test_rows_are_not_read_where_a_stripe_footer_is_wrong(one_stripe: Path, tmp_
 
 
 @pytest.mark.parametrize("stride", [2, 9, 10**12])
-def test_another_stride_sends_nobody_behind_the_row_index(one_stripe: Path, tmp_path: Path, stride: int):
+def test_another_stride_does_not_read_past_the_row_index(one_stripe: Path, tmp_path: Path, stride: int):
     """To read few row groups, ORC's C++ library took an entry of the row index that there was none of, and crashed."""
     parts = Parts(one_stripe.read_bytes())
     path = tmp_path / "b.orc"
@@ -236,7 +236,7 @@ def test_streams_that_do_not_fill_the_stripe(change: dict[int, int | bytes | Non
         parquet_bloom.read_table(broken, f"a = {keys[35]}")
 
 
-def test_names_that_are_no_text(tmp_path: Path):
+def test_names_that_are_not_text(tmp_path: Path):
     """They ended in a UnicodeDecodeError of pyarrow's schema, not when it was made but when it was looked at."""
     path = tmp_path / "a.orc"
     po.write_table(pa.table({"a": [1, 2], "b": ["x", "y"]}), path, compression="uncompressed")

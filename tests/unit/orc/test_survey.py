@@ -80,7 +80,7 @@ def test_verdicts_and_reasons(lake: Path) -> None:
     assert report.command is report.call is None
 
 
-def test_what_it_foretells_is_what_writers_write(lake: Path, tmp_path: Path) -> None:
+def test_predictions_match_writers(lake: Path, tmp_path: Path) -> None:
     """The options it gives make filters as large as it says, of stripes that are seldom read in vain."""
     report = parquet_bloom.advise(lake, ["user", "trace", "seq"])
     assert report.orc_options == {
@@ -197,7 +197,7 @@ def test_sizing() -> None:
 
 @pytest.mark.parametrize("together", [1, 2, 38, 1000])
 @pytest.mark.parametrize("fpp", [0.5, 0.01, 1e-6])
-def test_what_filters_have_apart_and_together(fpp: float, together: int) -> None:
+def test_filter_sizes_apart_and_together(fpp: float, together: int) -> None:
     apart = fpp_apart(fpp, together)
     none_says_maybe = math.prod([1 - apart] * together)
     assert 1 - none_says_maybe == pytest.approx(fpp, rel=1e-6)

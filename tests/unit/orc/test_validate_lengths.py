@@ -128,7 +128,7 @@ def table(seed: int) -> pa.Table:
 @pytest.mark.parametrize("version", ["0.11", "0.12"])
 @pytest.mark.parametrize("compression", ["uncompressed", "zlib", "zstd"])
 @pytest.mark.parametrize("threshold", [0.0, 1.0])
-def test_what_a_writer_makes(version: str, compression: str, threshold: float, tmp_path: Path) -> None:
+def test_files_of_a_writer(version: str, compression: str, threshold: float, tmp_path: Path) -> None:
     rows = table(1)
     path = tmp_path / "a.orc"
     options: dict[str, Any] = {"compression": compression, "dictionary_key_size_threshold": threshold}

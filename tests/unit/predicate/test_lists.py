@@ -80,7 +80,7 @@ def test_notations(where: Any, dialect: str | None, expected: Node) -> None:
         (("tags", "contains", [1]), None),
     ],
 )
-def test_what_is_not_understood_is_refused(where: Any, dialect: str | None) -> None:
+def test_unsupported_input_is_refused(where: Any, dialect: str | None) -> None:
     with pytest.raises(PredicateError) as caught:
         parse(where, dialect)
     assert "\n" not in str(caught.value)
@@ -177,7 +177,7 @@ def test_what_a_null_list_hides_is_not_found() -> None:
         (pa.array([["a"]]), 1, "compared exactly"),
     ],
 )
-def test_what_cannot_be_looked_into(column: pa.Array, value: Any, words: str) -> None:
+def test_unsupported_nesting(column: pa.Array, value: Any, words: str) -> None:
     with pytest.raises(PredicateError, match=words) as caught:
         row_mask(pa.table({"t": column}), Contains("t", value))
     assert caught.value.column == "t"
@@ -308,7 +308,7 @@ def unmarked(path: Path) -> Path:
     [unmarked, renamed("tags", "array", "element"), renamed("tags", "tags_tuple", "element")],
     ids=["unmarked", "array", "tuple"],
 )
-def test_what_only_looks_like_a_list_of_single_values_is_read(change: Callable[[Path], Path], tmp_path: Path) -> None:
+def test_apparent_lists_of_single_values_are_read(change: Callable[[Path], Path], tmp_path: Path) -> None:
     path = change(write(tmp_path / "a.parquet"))
     tags = pq.read_table(path).schema.field("tags").type
     assert pa.types.is_struct(tags) or pa.types.is_struct(tags.value_type)
@@ -354,7 +354,7 @@ NESTED = [
 
 
 @pytest.mark.parametrize("column", NESTED, ids=lambda column: str(column.type))
-def test_whatever_is_no_list_of_single_values_is_read(column: pa.Array, tmp_path: Path) -> None:
+def test_other_lists_are_read(column: pa.Array, tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"t": column}), path, row_group_size=1)
     report = parquet_bloom.prune(path, Contains("t", 7))

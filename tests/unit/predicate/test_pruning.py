@@ -54,7 +54,7 @@ def test_in_is_a_chain_of_equalities_to_which_both_zeros_are_one(zero: float, tm
         assert groups(path, where) == [0, 1], where
 
 
-def test_whole_numbers_above_two_to_the_63(tmp_path: Path) -> None:
+def test_integers_above_two_to_the_63(tmp_path: Path) -> None:
     large = [2**63 + 5 * number for number in range(8)] + [3, 2**64 - 1, 0, 1]
     column = pa.array(large, pa.uint64())
     path = write(tmp_path / "a.parquet", {"row": range(12), "a": column}, ["a"])

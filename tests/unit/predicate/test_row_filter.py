@@ -276,7 +276,7 @@ def test_null_literals():
     assert selected(column, And((Equal("x", None), Equal("x", 1)))) == [None, False, None]
 
 
-def test_bytes_that_are_no_utf8_match_no_text():
+def test_bytes_that_are_not_utf8_match_no_text():
     assert selected(pa.array(["a", "\ufffd"]), Equal("x", b"\xff")) == [False, False]
     assert selected(pa.array(["a"]), Equal("x", "\ud800")) == [False]
 
@@ -379,7 +379,7 @@ EXTENSION = type(
         (pa.table({"x": pa.array([1], pa.date32())}), Equal("x", dt.datetime.now(dt.UTC)), "compared exactly"),
     ],
 )
-def test_what_cannot_be_compared_exactly_is_an_error(table, node, words):
+def test_inexact_comparisons_are_errors(table, node, words):
     with pytest.raises(PredicateError, match=words) as caught:
         row_mask(table, node)
     assert caught.value.column == node.column

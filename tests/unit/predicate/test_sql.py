@@ -341,7 +341,7 @@ def test_nothing_and_garbage(text):
         parse_sql(text)
 
 
-def test_what_is_no_text():
+def test_invalid_texts():
     with pytest.raises(PredicateError):
         parse_sql(b"a = 1")
     with pytest.raises(PredicateError):

@@ -303,7 +303,7 @@ def test_other_operators_lose_nothing(folder: Path, predicate: Any) -> None:
     assert parquet_bloom.scan_polars(folder).filter(predicate).collect().equals(everything.filter(predicate))
 
 
-def test_only_the_columns_asked_for_are_read(folder: Path, reads: Reads) -> None:
+def test_only_the_requested_columns_are_read(folder: Path, reads: Reads) -> None:
     result = parquet_bloom.scan_polars(folder).filter(key=ROW["key"]).select("day", "price").collect()
     assert result.rows() == [(ROW["day"], ROW["price"])]
     assert {name for _, columns in reads.calls for name in columns or ()} <= {"key", "day", "price"}
@@ -512,7 +512,7 @@ def test_batches_are_the_table_in_pieces(folder: Path, batch_size: int) -> None:
     assert table.num_rows == 2 * GROUPS * ROWS
 
 
-def test_a_row_group_is_read_when_its_batches_are_asked_for(folder: Path, reads: Reads) -> None:
+def test_a_row_group_is_read_when_its_batches_are_consumed(folder: Path, reads: Reads) -> None:
     reader = parquet_bloom.iter_batches(folder, "seed = 1")
     assert reads.groups == 0
     for done in range(1, GROUPS + 1):

@@ -133,7 +133,7 @@ def test_every_value_is_found_and_few_others_are_opened(
         assert "'id' is absent; 'name' is absent" in absent.files[0].unopened
 
 
-def test_what_an_index_cannot_answer_is_read(tmp_path: Path, lake: dict[str, list[int]]) -> None:
+def test_files_without_an_index_answer_are_read(tmp_path: Path, lake: dict[str, list[int]]) -> None:
     index = make(tmp_path, ["id"])
     for where in ("id > 5", "id <> 5", "id IS NOT NULL", "id = 5 OR name = 'x'", "name = 'x'", "NOT (id IN (5, 6))"):
         report = parquet_bloom.prune(tmp_path / "lake", where, index=index)
@@ -184,7 +184,7 @@ def test_names_in_another_case(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------ folders
 
 
-def test_columns_that_folders_give_are_not_asked_of_the_index(tmp_path: Path) -> None:
+def test_partition_columns_are_not_looked_up_in_the_index(tmp_path: Path) -> None:
     for day in (1, 2):
         for n in range(2):
             # A file's column with the partition column's name is not meant.

@@ -244,7 +244,7 @@ def test_footers_longer_than_what_is_read_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("settled")
-def test_what_became_of_a_known_file_is_noticed(tmp_path: Path) -> None:
+def test_a_change_of_a_cached_file_is_noticed(tmp_path: Path) -> None:
     path, other = tmp_path / "a.parquet", tmp_path / "b.parquet"
     for target, keys in ((path, KEYS[:1000]), (other, KEYS[1000:2000])):
         pq.write_table(pa.table({"key": keys}), target)

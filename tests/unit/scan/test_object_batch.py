@@ -100,7 +100,7 @@ def test_objects_are_judged_as_files_are(
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
-def test_what_is_known_takes_no_request(s3: Any, upload: Callable[[], str], tmp_path: Path, on_disk: bool) -> None:
+def test_cached_files_take_no_request(s3: Any, upload: Callable[[], str], tmp_path: Path, on_disk: bool) -> None:
     url, cache = upload(), MetadataCache()
     if on_disk:
         cache = DiskMetadataCache(tmp_path / "cache")
@@ -144,7 +144,7 @@ def test_errors_are_of_their_files(s3: Any, folder: Path, upload: Callable[[], s
         parquet_bloom.prune(url, "id = 5", cache=None, storage_options=s3.storage_options)
 
 
-def test_one_that_may_not_be_read_is_no_error_of_the_others(s3: Any, upload: Callable[[], str]) -> None:
+def test_an_unreadable_file_is_not_an_error_of_the_others(s3: Any, upload: Callable[[], str]) -> None:
     url = upload()
     s3.fail("GetObject", times=100, status=403, code="AccessDenied", when=lambda request: "/03." in request.key)
     caught: list[Any] = []
@@ -172,7 +172,7 @@ def test_orc_files_among_them_are_opened_once(s3: Any, upload: Callable[[], str]
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_no_more_at_once_than_asked_for(s3: Any, upload: Callable[[], str], threads: int) -> None:
+def test_no_more_at_once_than_requested(s3: Any, upload: Callable[[], str], threads: int) -> None:
     url = upload()
     lock, now, most = threading.Lock(), [0], [0]
 

@@ -150,7 +150,7 @@ def test_stripes_that_statistics_rule_out_are_not_looked_into(tmp_path):
     assert none.bytes_read < some.bytes_read < path.stat().st_size / 4
 
 
-def test_filters_are_asked_only_where_ranges_leave_something(tmp_path):
+def test_filters_are_probed_only_where_ranges_leave_row_groups(tmp_path):
     table = pa.table({"n": pa.array(range(20_000)), "k": pa.array(orc_tables.keys(20_000))})
     path = by_pyarrow(tmp_path / "f.orc", table, blooms=["k"], **LARGE)
     key = table["k"][15_500].as_py()
@@ -498,7 +498,7 @@ def test_decimals_and_zeros(tmp_path):
     assert parquet_bloom.read_table(path, [("z", "==", 0)]).num_rows == 2 * STRIDE
 
 
-def test_filters_without_a_bit_are_read_past_and_told(tmp_path):
+def test_empty_filters_are_skipped_and_reported(tmp_path):
     table = pa.table({"k": pa.array(orc_tables.keys(4 * STRIDE))})
     path = by_pyarrow(tmp_path / "f.orc", table, blooms=["k"], compression="uncompressed")
     absent = sorted(table["k"].to_pylist())[2 * STRIDE] + 2
@@ -554,7 +554,7 @@ def test_timestamps_are_the_wall_clock_of_their_writer(tmp_path, zone):
         assert parquet_bloom.prune(path, [("instant", "==", clocks[row])]).files[0].selected == [row // STRIDE]
 
 
-def test_trust_is_asked_about_columns(lake):
+def test_compatibility_is_checked_per_column(lake):
     class Distrust:
         def orc_doubts(self, file: Any) -> dict[str, str]:
             return {"key": "it is read as something else"}

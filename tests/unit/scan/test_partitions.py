@@ -89,7 +89,7 @@ def test_all_values_of_a_name_decide_its_type(folders: list[str], expected: list
 
 
 @pytest.mark.parametrize("folder", ["%E4", "\udce4", "%00%FF"])
-def test_what_is_no_text_is_no_column(folder: str) -> None:
+def test_invalid_texts_are_not_columns(folder: str) -> None:
     assert not Partitions([f"k={folder}/x.parquet"])
 
 
@@ -144,7 +144,7 @@ def test_files_ruled_out_need_not_be_readable(tmp_path: Path) -> None:
         parquet_bloom.prune(tmp_path, "k = 1 OR x = 2")
 
 
-def test_where_folders_decide_alone_no_filter_is_asked(tree: Path) -> None:
+def test_no_filter_is_probed_where_folders_decide_alone(tree: Path) -> None:
     report = parquet_bloom.prune(tree, "day = '2026-01-03' OR id = 3")
     assert report.selected_row_groups == 3 * 4 + 1
     assert report.doubts == []
@@ -183,7 +183,7 @@ def test_nulls_alone_compare_with_all_literals(tmp_path: Path) -> None:
         assert parquet_bloom.read_table(tmp_path, where).num_rows == count
 
 
-def test_what_cannot_be_compared_is_read_and_refused_by_rows(tree: Path, tmp_path: Path) -> None:
+def test_incomparable_values_are_read_and_refused_by_rows(tree: Path, tmp_path: Path) -> None:
     report = parquet_bloom.prune(tree, "day = 20260101")
     assert (report.unopened_files, report.selected_files) == (0, 9)
     assert "cannot be compared exactly with INT32 DATE" in report.doubts[0][2]
@@ -339,7 +339,7 @@ def test_polars_reads_a_footer_once(tree: Path, tmp_path: Path, monkeypatch: pyt
     assert len(reads) == 18
 
 
-def test_a_folder_that_only_some_files_have_is_no_column_of_nulls(tmp_path: Path) -> None:
+def test_a_folder_that_only_some_files_have_is_not_a_null_column(tmp_path: Path) -> None:
     """A pyarrow dataset finds the row; to find none would be to lose it without a word."""
     for path in (tmp_path / "k=5" / "a.parquet", tmp_path / "b.parquet"):
         path.parent.mkdir(exist_ok=True)

@@ -85,7 +85,7 @@ def test_names_as_long_as_the_footer_do_not_fill_the_screen(name, path):
     assert max(map(len, str(parquet_bloom.advise(path)).splitlines())) < 3_000
 
 
-def test_numbers_of_values_that_contradict_the_rows_are_no_evidence(path):
+def test_value_counts_that_contradict_the_rows_are_not_evidence(path):
     def change(footer):
         for _, metadata in surgery.each_chunk(footer):
             metadata.set(5, I64, 0)  # as many as there are nulls: "all null"
@@ -199,7 +199,7 @@ LIES = {
 @pytest.mark.parametrize("counted", [True, False])
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("kind", PAGED)
-def test_bounds_of_pages_that_contradict_what_is_known(kind, lie, counted, tmp_path, monkeypatch):
+def test_bounds_of_pages_that_contradict_the_statistics(kind, lie, counted, tmp_path, monkeypatch):
     """Only whole numbers were held against the column chunk's, and nothing against the order that is said."""
     if kind == "text" and lie == "the first bounds for all":
         return  # it may be that they are cut short

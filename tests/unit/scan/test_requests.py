@@ -91,7 +91,7 @@ def headers_before_the_tail(path: Path, column: str) -> int:
         return sum(chunk.offset < path.stat().st_size - TAIL for chunk in chunks)
 
 
-def test_all_row_groups_are_asked_together(big: Path) -> None:
+def test_all_row_groups_are_probed_together(big: Path) -> None:
     """A header and a block of each filter, too far from each other for any two to be one request."""
     filesystem = remote(big)
     report = parquet_bloom.prune("big.parquet", f"key = {ABSENT}", filesystem=filesystem)
@@ -108,7 +108,7 @@ def test_all_row_groups_are_asked_together(big: Path) -> None:
     assert order == [MAX_HEADER_BYTES] * len(heads) + [32] * len(blocks)
 
 
-def test_what_statistics_rule_out_is_not_read(big: Path) -> None:
+def test_row_groups_ruled_out_by_statistics_are_not_read(big: Path) -> None:
     """Nor is the header of a filter that is not probed."""
     filesystem = remote(big)
     where = f"key = {ABSENT} AND sorted = 5"
@@ -190,7 +190,7 @@ def one_by_one(decider: PruningPredicate, file: BloomFile, row_group: int) -> Ve
 
 @pytest.mark.parametrize("where", PREDICATES, ids=range(len(PREDICATES)))
 @pytest.mark.parametrize("batch_bytes", [1, 1 << 26])
-def test_asked_together_or_one_by_one_filters_say_the_same(
+def test_filters_probed_together_or_one_by_one_agree(
     big: Path, tmp_path: Path, where: str, batch_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(probe_module, "BATCH_BYTES", batch_bytes)

@@ -102,7 +102,7 @@ def test_only_the_zone_of_a_value_is_left(file: Path) -> None:
                 assert ranges == {str(file): {row // GROUP: [zone(row)]}}
 
 
-def test_what_a_report_says(file: Path) -> None:
+def test_report_contents(file: Path) -> None:
     report = parquet_bloom.prune(file, f"id = {IDS[137]} OR id = {IDS[155]} OR n = 399", zones=build(file))
     assert "; zones leave 20 of 100 rows of these; " in str(report)
     assert "\n  0: skipped by zones: its zones say: no row of it matches\n" in report.explain()
@@ -146,7 +146,7 @@ def test_zones_of_two_columns_are_taken_together(file: Path, where: str, rows: l
 
 
 @pytest.mark.parametrize("where", ["id > 5", f"id <> {IDS[3]}", f"NOT id = {IDS[3]}", "n = n", "name = 'x'", "id < 5"])
-def test_what_they_cannot_tell_is_as_without_them(file: Path, where: str) -> None:
+def test_unanswered_queries_are_as_without_zones(file: Path, where: str) -> None:
     with_zones = None
     try:
         without = parquet_bloom.prune(file, where)
@@ -334,7 +334,7 @@ def test_false_positives_cost_a_page_each(tmp_path: Path) -> None:
     assert parquet_bloom.read_table(path, f"id = {IDS[7]}", zones=given)["n"].to_pylist() == [7]
 
 
-def test_only_zones_of_row_groups_that_are_read_are_asked(file: Path) -> None:
+def test_only_zones_of_row_groups_that_are_read_are_probed(file: Path) -> None:
     given = ExactZones("id", {file: every(GROUP, ZONE, range(4))})
     parquet_bloom.prune(file, f"id = {IDS[7]} AND n >= 300", zones=given)
     assert given.probed_zones == [list(range(30, 40))]
@@ -593,7 +593,7 @@ def test_threads_verify_a_file_once(file: Path, verified: list[str]) -> None:
     assert verified == [str(file)]
 
 
-def test_many_changed_files_are_told_in_few_lines(tmp_path: Path) -> None:
+def test_many_changed_files_are_reported_in_few_lines(tmp_path: Path) -> None:
     paths = [write(tmp_path / "lake" / f"{number}.parquet", IDS[:100]) for number in range(9)]
     given = build(tmp_path / "lake")
     tick()
@@ -695,7 +695,7 @@ def test_ranges_in_both() -> None:
 # --------------------------------------------------------------------------------------------- who else has a say
 
 
-def test_columns_that_an_engine_reads_otherwise_are_not_asked(file: Path) -> None:
+def test_columns_that_an_engine_reads_otherwise_are_not_probed(file: Path) -> None:
     @dataclass(frozen=True)
     class Distrust:
         def doubts(self, file: Any) -> dict[str, str]:
@@ -740,7 +740,7 @@ def test_other_file_systems(verified: list[str]) -> None:
     memory.rm("/zoned", recursive=True)
 
 
-def test_what_is_kept_of_one_index_is_not_asked_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_of_one_index_is_not_used_for_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The layout of an index is cached with the file's footer: neither for a later index, nor permanently."""
     monkeypatch.setattr("parquet_bloom.file.cache.memory.SETTLED_NS", -1)
     path = write(tmp_path / "a.parquet")

@@ -91,7 +91,7 @@ def test_files_come_and_go(folder: Folder) -> None:
         folder.open("manifest-1")
 
 
-def test_what_is_given_up_is_not_there(folder: Folder) -> None:
+def test_an_abandoned_write_leaves_nothing(folder: Folder) -> None:
     folder.make()
     for new in (False, True):
         with folder.create("a", new) as file:
@@ -380,7 +380,7 @@ def test_only_one_of_several_gets_a_name(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("there", ["link to a file", "link that leads nowhere", "folder"])
-def test_what_else_may_have_the_name(tmp_path: Path, there: str) -> None:
+def test_other_objects_with_the_name(tmp_path: Path, there: str) -> None:
     (tmp_path / "t").mkdir()
     (tmp_path / "file").write_bytes(b"old")
     if there == "folder":
@@ -487,7 +487,7 @@ def test_nothing_can_be_asked(s3: Any) -> None:
 
 
 @pytest.mark.parametrize("times", [1, 99])
-def test_conflicts_that_nobody_wins(s3: Any, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_conflicts_that_no_writer_wins(s3: Any, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """S3 may refuse several writers at the same moment, all of them."""
     monkeypatch.setattr(put_if_absent, "_PAUSE", 0.001)
     folder = Folder(s3.url("t"), options(s3))
@@ -598,7 +598,7 @@ def test_the_lock_of_another_thread(tmp_path: Path) -> None:
     assert (tmp_path / "writer.lock").read_bytes() == b""
 
 
-def test_many_who_want_the_lock(tmp_path: Path) -> None:
+def test_many_processes_that_want_the_lock(tmp_path: Path) -> None:
     """Never two at once, and somebody always gets it."""
     inside, most, gotten = 0, 0, 0
     guard = threading.Lock()

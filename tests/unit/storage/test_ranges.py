@@ -108,7 +108,7 @@ def test_local_requests_are_counted(tmp_path: Path) -> None:
         assert source.requests == 1 + len(queried)
 
 
-def test_remote_requests_are_what_the_file_system_is_asked_for() -> None:
+def test_remote_requests_are_those_of_the_file_system() -> None:
     filesystem = CountedFileSystem({"a": DATA})
     with open_source("a", filesystem) as source:
         source.read_at(100, 7)
@@ -180,7 +180,7 @@ def spans_of(pairs: list[tuple[int, int]], **limits: int) -> list[tuple[int, int
         ([(0, 3 * SPAN_BYTES), (8, 8)], [(0, 3 * SPAN_BYTES, [0]), (8, 8, [1])]),
     ],
 )
-def test_what_becomes_one_request(pairs, spans) -> None:
+def test_ranges_that_become_one_request(pairs, spans) -> None:
     assert spans_of(pairs) == spans
 
 
@@ -209,7 +209,7 @@ def test_requests_hold_every_range_and_keep_their_bounds(pairs, gap, limit) -> N
 
 
 @given(st.lists(st.tuples(st.integers(0, 5_000), st.integers(0, 300)), max_size=40))
-def test_what_was_joined_is_taken_apart(pairs) -> None:
+def test_joined_ranges_are_split(pairs) -> None:
     data = DATA[:6_000]
     filesystem = CountedFileSystem({"a": data})
     with pytest.MonkeyPatch.context() as patch, open_source("a", filesystem) as source:

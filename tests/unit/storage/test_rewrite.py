@@ -113,7 +113,7 @@ def test_prefixes(path: Path, prefix: int) -> None:
         np.frombuffer(TAIL, ">u4").reshape(2, -1),
     ],
 )
-def test_what_can_be_written(tmp_path: Path, data: Any) -> None:
+def test_writable_types(tmp_path: Path, data: Any) -> None:
     with create(tmp_path / "new") as new:
         assert new.write(b"") == 0
         assert new.write(np.zeros((0, 3))) == 0
@@ -441,7 +441,7 @@ def test_a_file_that_somebody_else_let_us_write(open_folder: Path, nobody: Calla
     assert (path.stat().st_mode & 0o7777, path.stat().st_uid) == (0o4666, 0)
 
 
-def test_a_file_that_nobody_may_write(path: Path) -> None:
+def test_a_file_without_write_permission(path: Path) -> None:
     path.chmod(0o444)
     refused(path, "no write permission: the mode of it is 0444", errno.EACCES)
     path.chmod(0o644)
@@ -712,7 +712,7 @@ def test_malformed_checksums_are_removed(path: Path, broken: bytes) -> None:
     assert names(path.parent) == [path.name]
 
 
-def test_checksums_that_are_no_file(path: Path) -> None:
+def test_checksums_that_are_not_a_file(path: Path) -> None:
     crc_of(path).mkdir()
     run(path)
     assert crc_of(path).is_dir()
@@ -813,7 +813,7 @@ def test_no_stale_checksums_of_an_old_file_that_is_changed_while_they_are_put_ba
 # Leftovers
 
 
-def test_files_of_an_exchange_are_told_by_their_names(tmp_path: Path) -> None:
+def test_files_of_an_exchange_are_recognized_by_their_names(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     own, displaced = (f".a.parquet.0123456789abcdef.parquet_bloom.{ending}" for ending in ("tmp", "old"))
     for name in (own, displaced, "sub/" + own):

@@ -145,7 +145,7 @@ def test_use_after_close(tmp_path: Path) -> None:
             use()
 
 
-def test_what_cannot_be_opened(tmp_path: Path) -> None:
+def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "loop").symlink_to("loop")
     for name, problem in {
@@ -354,7 +354,7 @@ def test_managed_tables(tmp_path: Path, sign: str) -> None:
             list_files(f"{tmp_path}/{pattern}")
 
 
-def test_tables_behind_links(tmp_path: Path) -> None:
+def test_tables_that_links_lead_to(tmp_path: Path) -> None:
     lay_out(tmp_path, "t/_delta_log/0.json", "t/a", "other/b")
     (tmp_path / "other/link").symlink_to("../t/a")
     (tmp_path / "t/link").symlink_to("../other/b")

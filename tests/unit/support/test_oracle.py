@@ -219,7 +219,7 @@ def test_plain_encoding(value, physical, options, encoded):
     assert oracle.plain(value, physical, **options).hex() == encoded
 
 
-def test_what_a_type_cannot_hold_is_refused():
+def test_values_outside_of_the_type_are_refused():
     with pytest.raises(AssertionError):
         oracle.plain(datetime.datetime(2024, 1, 1, 0, 0, 0, 1), "INT64", unit="ms")
     with pytest.raises(AssertionError):

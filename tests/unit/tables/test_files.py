@@ -198,7 +198,7 @@ def test_places_in_a_delta_log(tmp_path: Path, delta: Any) -> None:
     "path",
     ["../a.parquet", "b/../a.parquet", "b//a.parquet", "file://host/a.parquet", "s3://b/a?v=1", "c:a.parquet", "%FF"],
 )
-def test_places_that_are_not_understood(tmp_path: Path, delta: Any, path: str) -> None:
+def test_paths_that_are_not_understood(tmp_path: Path, delta: Any, path: str) -> None:
     root = by_hand(tmp_path / "a", [field("id", "long", "c-1", 1)], [{"path": path}])
     with pytest.raises(ParquetBloomError) as caught:
         delta_files(root)
@@ -424,7 +424,7 @@ def test_files_that_were_not_written_for_iceberg(catalog: Any, tmp_path: Path) -
     assert iceberg_files(table, outside=True).columns == {"p": "p"}
 
 
-def test_files_that_are_no_parquet(catalog: Any, monkeypatch: Any) -> None:
+def test_files_that_are_not_parquet(catalog: Any, monkeypatch: Any) -> None:
     table = partitioned(catalog)
     table.append(rows(0, 1))
     scan = type(table.scan())

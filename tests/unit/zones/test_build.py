@@ -350,7 +350,7 @@ def test_row_groups_without_rows_and_files_without_any(tmp_path):
         assert zones.open(tmp_path / f"none.{container}").equals(1).num_rows == 0
 
 
-def test_files_of_several_types_are_asked_each_in_its_own(tmp_path):
+def test_files_of_several_types_are_probed_each_in_its_own(tmp_path):
     pq.write_table(pa.table({"id": pa.array([5], pa.int8())}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"id": pa.array([5, 6], pa.int64())}), tmp_path / "b.parquet")
     zones.build([tmp_path / "a.parquet", tmp_path / "b.parquet"], "id", tmp_path / "z.arrow")

@@ -204,7 +204,7 @@ def test_a_wrong_size_of_filters_is_not_gone_by(tmp_path):
     "data",
     [b"", b"x" * 15, b"x" * 100, b"PAR1" * 20, b"ARROW1\0\0" * 20, b"\xff" * 100, b"x" * 96 + b"LANC"],
 )
-def test_files_that_are_no_index(data, tmp_path):
+def test_files_that_are_not_an_index(data, tmp_path):
     if data.endswith(b"LANC"):
         pytest.importorskip("lance")
     (tmp_path / "z").write_bytes(data)
@@ -213,7 +213,7 @@ def test_files_that_are_no_index(data, tmp_path):
     assert "\n" not in str(caught.value)
 
 
-def test_places_that_lead_nowhere(tmp_path):
+def test_offsets_that_lead_nowhere(tmp_path):
     for location in (tmp_path / "missing", tmp_path / "missing" / "z"):
         with pytest.raises(StorageError):
             zones.open(location)

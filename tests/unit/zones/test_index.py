@@ -132,7 +132,7 @@ def test_filters_hold_native_bytes_and_literals_find_them(name):
         assert first.tolist() == [0, 1]
 
 
-def test_what_has_no_zones():
+def test_columns_without_zones():
     for values in ([True, False], pa.array([[1]]), pa.array([{"a": 1}])):
         with pytest.raises(UnsupportedTypeError):
             zones.lance_filter(values)
@@ -185,7 +185,7 @@ def test_a_decimal_that_16_bytes_do_not_hold():
     )
 
 
-def test_both_zeros_are_asked_for():
+def test_both_zeros_are_probed():
     for arrow_type in (pa.float16(), pa.float32(), pa.float64()):
         hashes, first = zones.keying([-1.0, 0.0, 2.0], zone_hashes.find_column_type(arrow_type))
         assert first.tolist() == [0, 1, 3, 4]
@@ -284,7 +284,7 @@ def changed(name, values):
         (lambda table: table.replace_schema_metadata({"parquet_bloom.zones": '{"version":1}'}), "checksum"),
     ],
 )
-def test_what_cannot_be_is_refused(change, problem):
+def test_impossible_values_are_refused(change, problem):
     table, _ = table_of(INTS)
     if problem is None:
         assert len(zones.open(change(table))) == 4
@@ -294,7 +294,7 @@ def test_what_cannot_be_is_refused(change, problem):
     assert "\n" not in str(caught.value)
 
 
-def test_other_things_are_no_index():
+def test_other_things_are_not_an_index():
     for source in (5, [1], None):
         with pytest.raises(ParquetBloomError, match="is a path or a pyarrow Table"):
             zones.open(source)

@@ -102,7 +102,7 @@ def test_arrow_files_of_other_writers_are_read(alignment: int, file: Path, tmp_p
 
 
 @pytest.mark.parametrize("zone", [None, "UTC"])
-def test_pandas_timestamps_are_asked_with_their_nanoseconds(zone: str | None, tmp_path: Path) -> None:
+def test_pandas_timestamps_are_probed_with_their_nanoseconds(zone: str | None, tmp_path: Path) -> None:
     """They were cut to microseconds: zones and filters denied the very value that a file holds."""
     path, target, kind = tmp_path / "a.parquet", tmp_path / "z.parquet", pa.timestamp("ns", zone)
     pq.write_table(pa.table({"ts": pa.array([84707, 5], pa.int64()).cast(kind)}), path)
@@ -119,7 +119,7 @@ def test_pandas_timestamps_are_asked_with_their_nanoseconds(zone: str | None, tm
     assert zones.lance_filter([queried], 8, 0.01) == zones.lance_filter(stored, 8, 0.01)
 
 
-def test_a_null_in_the_first_of_several_batches_of_a_zone_is_told(tmp_path: Path) -> None:
+def test_a_null_in_the_first_batch_of_a_zone_is_recorded(tmp_path: Path) -> None:
     """Columns are decoded 8,192 rows at a time; to take the last batch's word for all passed every test."""
     path, target = tmp_path / "a.parquet", tmp_path / "z.parquet"
     pq.write_table(pa.table({"id": pa.array([None, *range(19_999)], pa.int64())}), path)

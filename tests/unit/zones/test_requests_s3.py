@@ -83,7 +83,7 @@ def test_opening_is_one_request_and_asking_one_more_each(s3: Any, tmp_path: Path
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
-def test_files_without_filters_are_asked_side_by_side(s3: Any, tmp_path: Path, container: str) -> None:
+def test_files_without_filters_are_probed_in_parallel(s3: Any, tmp_path: Path, container: str) -> None:
     lake(s3, tmp_path, filters=False)
     options = {"storage_options": s3.storage_options}
     target = s3.url(f"zones/id.{container}")
@@ -160,9 +160,7 @@ def test_a_table_that_was_written_anew_is_read_itself(tmp_path: Path, container:
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
-def test_places_that_are_not_proved_are_looked_for(
-    tmp_path: Path, container: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unproved_offsets_are_searched(tmp_path: Path, container: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if container == "parquet":  # several pages a row group, as another pyarrow may write them
         real = pq.ParquetWriter
         monkeypatch.setattr(

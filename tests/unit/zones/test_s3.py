@@ -54,7 +54,7 @@ def test_rows_are_found_by_zones_in_a_bucket(s3: Any, container: str) -> None:
     assert any("changed" in doubt and "day=1" in doubt for doubt in report.zone_doubts), report.zone_doubts
 
 
-def test_filters_embedded_in_place_are_no_change(s3: Any) -> None:
+def test_filters_embedded_in_place_are_not_a_change(s3: Any) -> None:
     options = {"storage_options": s3.storage_options}
     s3.put("lake/a.parquet", parquet())
     zones.build(s3.url("lake"), "key", s3.url("zones/key.arrow"), rows_per_zone=ZONE, **options)

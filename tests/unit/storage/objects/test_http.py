@@ -98,7 +98,7 @@ def test_a_server_without_ranges_is_refused(web: WebServer) -> None:
             source.read_at(10, 10)
 
 
-def test_short_answers_are_told(web: WebServer) -> None:
+def test_short_answers_are_reported(web: WebServer) -> None:
     web.pages["/a.bin"] = Page(DATA, '"x"', short=3)
     with pytest.raises(TruncatedFileError, match=f"read {TAIL_BYTES - 3} of"):
         opened(web)
@@ -154,7 +154,7 @@ def test_urls_are_sent_as_they_stand(web: WebServer, path: str) -> None:
     ("status", "number", "problem"),
     [(404, errno.ENOENT, "no such object"), (403, errno.EACCES, "access denied"), (418, errno.EIO, "answers 418")],
 )
-def test_what_the_server_says(web: WebServer, status: int, number: int, problem: str) -> None:
+def test_server_messages(web: WebServer, status: int, number: int, problem: str) -> None:
     web.pages["/a.bin"] = Page(DATA, status=status)
     with pytest.raises(StorageError, match=problem) as caught:
         opened(web)
@@ -201,7 +201,7 @@ def test_options_of_object_stores_are_none_of_the_webs(web: WebServer) -> None:
         parquet_bloom.open(web.url + "/a", storage_options={"aws_region": "x"})
 
 
-def test_a_fork_is_told_and_does_not_wait_for_ever(web: WebServer) -> None:
+def test_a_fork_raises_and_does_not_wait_for_ever(web: WebServer) -> None:
     """In a process of its own, as a fork of one with threads may only go on to end."""
     web.pages["/a.bin"] = Page(DATA, '"x"')
     code = (

@@ -182,7 +182,7 @@ def test_a_name_with_pattern_characters_is_a_name_first(s3: Any, names: Callable
     assert names("t/a[1].parquet") == ["t/a1.parquet"]
 
 
-def test_what_stands_for_folders_is_no_file(s3: Any, names: Callable[[str], list[str]]) -> None:
+def test_folder_markers_are_not_files(s3: Any, names: Callable[[str], list[str]]) -> None:
     for key in ("t/", "t/day=1/", "t/empty/", "t/old_$folder$"):
         s3.put(key, b"")
     s3.put("t/day=1/a.parquet", b"x")
@@ -267,7 +267,7 @@ def test_managed_tables(s3: Any, names: Callable[[str], list[str]], sign: str, r
     assert s3.url(root.rstrip("/")) in reason
 
 
-def test_a_table_beside_what_is_asked_for_does_no_harm(s3: Any, names: Callable[[str], list[str]]) -> None:
+def test_a_table_next_to_the_given_paths_does_no_harm(s3: Any, names: Callable[[str], list[str]]) -> None:
     s3.put("lake/t/_delta_log/0.json", b"{}")
     s3.put("lake/t/a.parquet", b"x")
     s3.put("lake/u/a.parquet", b"x")
@@ -308,7 +308,7 @@ def test_a_table_that_cannot_be_ruled_out(s3: Any, names: Callable[[str], list[s
     assert caught.value.path == s3.url("t/a.parquet")
 
 
-def test_keys_that_cannot_be_reached_are_no_silence(s3: Any, names: Callable[[str], list[str]]) -> None:
+def test_unreachable_keys_are_reported(s3: Any, names: Callable[[str], list[str]]) -> None:
     s3.put("t/a//b.parquet", b"x")
     s3.put("t/a.parquet", b"x")
     with pytest.raises(StorageError, match=r"cannot list it: .*empty path segment") as caught:

@@ -107,7 +107,7 @@ def test_one_file_costs_its_end(s3: Any, lake: str, options: dict[str, Any]) -> 
         assert (warm.requests, warm.bytes_read) == (count, count)
 
 
-def test_an_object_that_is_known_by_its_url_may_be_another_one(
+def test_a_cached_url_may_be_another_object(
     s3: Any, lake: str, options: dict[str, Any], files: dict[str, bytes]
 ) -> None:
     url, other = s3.url("lake/part=2/05.parquet"), files["lake/part=0/00.parquet"]

@@ -93,7 +93,7 @@ def test_sizes_around_the_tail(s3: Any, size: int) -> None:
                 source.read_at(offset, length)
 
 
-def test_what_a_listing_told_opens_without_a_request(s3: Any) -> None:
+def test_a_listed_file_opens_without_a_request(s3: Any) -> None:
     s3.put("in/a.bin", DATA)
     entry = listed(s3, s3.url("in/"))
     s3.clear_log()
@@ -246,7 +246,7 @@ def test_how_often_is_up_to_the_caller(s3: Any) -> None:
     assert len(s3.log) == 3
 
 
-def test_lost_answers_are_asked_for_again(s3: Any) -> None:
+def test_lost_responses_are_requested_again(s3: Any) -> None:
     s3.put("a.bin", DATA)
     s3.lose_answer("GetObject", 2)
     with storage.open_source(s3.url("a.bin"), ObjectStores(s3.storage_options | {"init_backoff": 0.01})) as source:
@@ -263,9 +263,7 @@ def test_lost_answers_are_asked_for_again(s3: Any) -> None:
         (400, "BadRequest", "cannot open: the server answers 400 Bad Request (BadRequest", "EIO"),
     ],
 )
-def test_what_the_server_refuses_is_said_on_one_line(
-    s3: Any, status: int, code: str, problem: str, number: str
-) -> None:
+def test_server_refusals_are_reported_on_one_line(s3: Any, status: int, code: str, problem: str, number: str) -> None:
     import errno
 
     s3.put("a.bin", DATA)
@@ -285,7 +283,7 @@ def test_a_long_answer_is_not_cut_within_a_secret() -> None:
         assert secret[:6] not in text, before
 
 
-def test_what_is_missing(s3: Any, stores: ObjectStores) -> None:
+def test_missing_objects(s3: Any, stores: ObjectStores) -> None:
     import errno
 
     s3.put("there", DATA)

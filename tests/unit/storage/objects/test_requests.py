@@ -55,7 +55,7 @@ def is_listing_of_t(request: Any) -> bool:
 
 
 @pytest.mark.parametrize("raw", [b"<ListBucketResult><Contents><Key>t/0", b"", LOGIN, LOGIN[:60]])
-def test_an_answer_that_is_no_listing_is_asked_for_again(s3: Any, quick: Any, raw: bytes) -> None:
+def test_a_response_that_is_not_a_listing_is_requested_again(s3: Any, quick: Any, raw: bytes) -> None:
     keys = [f"t/{number}.parquet" for number in range(5)]
     for key in keys:
         s3.put(key, b"x")
@@ -81,7 +81,7 @@ def test_a_store_that_never_lists_is_not_taken_for_an_empty_folder(s3: Any, quic
             listed(s3, quick, folder)
 
 
-def test_an_object_that_is_deleted_while_a_full_page_is_checked_is_no_failure(s3: Any, quick: Any) -> None:
+def test_an_object_deleted_while_a_page_is_checked_is_not_a_failure(s3: Any, quick: Any) -> None:
     for number in range(1000):
         s3.put(f"t/{number:04}", b"x")
 
@@ -229,7 +229,7 @@ def test_the_process_ends_with_requests_under_way(s3: Any, released: threading.E
     assert "destroyed" not in done.stderr
 
 
-def test_what_is_asked_for_at_the_very_end_is_told_so(s3: Any) -> None:
+def test_requests_at_the_very_end_are_reported(s3: Any) -> None:
     s3.put("t/a.parquet", b"x" * 100)
     program = textwrap.dedent(f"""
         import atexit

@@ -54,7 +54,7 @@ def test_sizes(s3: Any, stores: ObjectStores, size: int) -> None:
 
 @pytest.mark.parametrize("size", [100, 11 * MIB])
 @pytest.mark.parametrize("how", ["left", "raised"])
-def test_what_is_given_up_leaves_nothing(s3: Any, stores: ObjectStores, size: int, how: str) -> None:
+def test_an_abandoned_write_leaves_nothing(s3: Any, stores: ObjectStores, size: int, how: str) -> None:
     s3.put("a.bin", b"old")
     try:
         with storage.create(s3.url("a.bin"), stores) as new:
@@ -68,7 +68,7 @@ def test_what_is_given_up_leaves_nothing(s3: Any, stores: ObjectStores, size: in
 
 
 @pytest.mark.parametrize("operation", ["CreateMultipartUpload", "UploadPart", "CompleteMultipartUpload", "PutObject"])
-def test_what_the_store_refuses_changes_nothing(s3: Any, stores: ObjectStores, operation: str) -> None:
+def test_a_write_refused_by_the_store_changes_nothing(s3: Any, stores: ObjectStores, operation: str) -> None:
     s3.put("a.bin", b"old")
     s3.fail(operation, 99, status=403, code="AccessDenied")
     with pytest.raises(StorageError, match=r"a\.bin: cannot .* access denied") as caught:

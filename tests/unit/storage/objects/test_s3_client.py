@@ -97,7 +97,7 @@ def test_options_without_meaning_are_passed_over() -> None:
     s3_client.connect("lake", KEYS | {"timeout": "30s", "bucket": "lake", "aws_conditional_put": "etag"}, PATH)
 
 
-def test_a_boto3_of_old_is_told_from_a_newer_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_boto3_is_distinguished_from_a_newer_one(monkeypatch: pytest.MonkeyPatch) -> None:
     for version in ("1.36.0", "1.100.2", "2.0"):
         monkeypatch.setattr("boto3.__version__", version)
         s3_client.connect("lake", KEYS, PATH)

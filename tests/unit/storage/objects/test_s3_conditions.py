@@ -218,7 +218,7 @@ def test_another_key_gets_a_plain_upload_where_copies_are_refused(s3: Any) -> No
 
 
 @pytest.mark.parametrize("size", OLD)
-def test_what_may_not_be_done_is_named(s3: Any, size: str) -> None:
+def test_forbidden_operations_are_named(s3: Any, size: str) -> None:
     s3.put(KEY, OLD[size])
     for operation, permission in ((PUT, "s3:PutObject"), ("DeleteObject", "s3:DeleteObject")):
         fault = s3.fail(
@@ -436,7 +436,7 @@ def test_where_nothing_is_said_of_tags_there_are_none(s3: Any, client: Any, size
 
 
 @pytest.mark.parametrize("size", OLD)
-def test_tags_that_are_not_told_where_a_store_tells_them_are_doubted(s3: Any, tagged: Any, size: str) -> None:
+def test_missing_tags_of_a_store_that_has_tags_are_doubted(s3: Any, tagged: Any, size: str) -> None:
     tagged(size)
     s3.fail("GetObjectTagging", status=200, raw=b"", times=1000, when=lambda request: request.key == KEY)
     error = replace(s3, size)
@@ -446,7 +446,7 @@ def test_tags_that_are_not_told_where_a_store_tells_them_are_doubted(s3: Any, ta
 
 
 @pytest.mark.parametrize("size", OLD)
-def test_what_others_change_of_it_meanwhile_is_not_undone(s3: Any, client: Any, size: str) -> None:
+def test_concurrent_changes_are_not_undone(s3: Any, client: Any, size: str) -> None:
     object_key = {"Bucket": s3.bucket, "Key": KEY}
     deeds: dict[str, Callable[[Any], Any]] = {
         "tags": lambda request: client.put_object_tagging(
@@ -506,14 +506,14 @@ def test_another_accounts_object_is_left_to_it(s3: Any, size: str) -> None:
 
 
 @pytest.mark.parametrize("status", [403, 501])
-def test_a_list_that_is_not_told_is_the_buckets_default(s3: Any, status: int) -> None:
+def test_an_unreadable_acl_is_the_buckets_default(s3: Any, status: int) -> None:
     s3.fail("GetObjectAcl", status=status, code="AccessDenied", times=1000)
     s3.put(KEY, OLD["large"])
     assert replace(s3, "large") is None
 
 
 @pytest.mark.parametrize("size", OLD)
-def test_what_is_lost_in_spite_of_all_is_said(s3: Any, client: Any, size: str) -> None:
+def test_unavoidable_losses_are_reported(s3: Any, client: Any, size: str) -> None:
     object_key = {"Bucket": s3.bucket, "Key": KEY}
 
     def write() -> None:

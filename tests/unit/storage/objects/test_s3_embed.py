@@ -248,7 +248,7 @@ def test_a_change_between_any_two_requests_is_refused(
         assert s3.uploads() == []
 
 
-def test_boto3_is_asked_for_by_name(s3: Any, large: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_boto3_is_required_by_name(s3: Any, large: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     s3.put("a.parquet", large)
     monkeypatch.setitem(sys.modules, "boto3", None)
     with pytest.raises(StorageError, match=r"needs boto3 1\.36 or newer: pip install 'parquet-bloom\[s3\]'$"):

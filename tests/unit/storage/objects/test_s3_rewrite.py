@@ -205,7 +205,7 @@ def test_nothing_is_begun_where_nothing_is_written(s3: Any, size: str) -> None:
 
 @pytest.mark.parametrize(("size", "step"), AT_EACH_STEP)
 @pytest.mark.parametrize("way", ["fail", "lose_request", "lose_answer"])
-def test_what_goes_wrong_once_is_done_again(s3: Any, size: str, step: int, way: str) -> None:
+def test_transient_failures_are_retried(s3: Any, size: str, step: int, way: str) -> None:
     faults: list[Any] = []
     assert replace(s3, size, lambda: faults.append(getattr(s3, way)(skip=step))) is None
     assert faults[0].happened == 1
@@ -227,7 +227,7 @@ def test_an_error_in_an_answer_that_begins_well_is_one(s3: Any, operation: str) 
 
 @pytest.mark.parametrize(("size", "step"), AT_EACH_STEP)
 @pytest.mark.parametrize("way", ["refuse", "fail", "lose_request", "lose_answer"])
-def test_what_goes_wrong_for_good_leaves_the_old_object_or_the_new_one(
+def test_permanent_failures_leave_the_old_object_or_the_new_one(
     s3: Any, size: str, step: int, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refusal = {"status": 403, "code": "AccessDenied"} if way == "refuse" else {}
@@ -243,7 +243,7 @@ def test_what_goes_wrong_for_good_leaves_the_old_object_or_the_new_one(
 
 
 @pytest.mark.parametrize(("size", "step"), AT_EACH_STEP)
-def test_what_is_refused_is_cleared_up(s3: Any, size: str, step: int) -> None:
+def test_a_refused_write_is_cleaned_up(s3: Any, size: str, step: int) -> None:
     met: list[str] = []
 
     def refuse(request: Any) -> None:
@@ -277,7 +277,7 @@ def test_an_upload_that_someone_aborts_is_an_error(s3: Any) -> None:
 
 @pytest.mark.parametrize("raw", [b"", b"<html>welcome</html>", b"<html><p>welcome"])
 @pytest.mark.parametrize("size", STEPS)
-def test_an_answer_that_is_no_answer_is_not_believed(s3: Any, size: str, raw: bytes) -> None:
+def test_an_invalid_answer_is_refused(s3: Any, size: str, raw: bytes) -> None:
     for operation in [*LOOK, *(LARGE_ANSWERS if size == "large" else ["PutObject"])]:
         fault = s3.fail(operation, status=200, raw=raw, times=1000)
         error = replace(s3, size)

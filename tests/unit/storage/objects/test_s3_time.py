@@ -192,7 +192,7 @@ def test_tries_are_counted_and_paused(s3: Any, head: Any) -> None:
     assert 0.05 + 0.1 + 0.1 < time.monotonic() - begun < 1.5 + BUSY
 
 
-def test_what_will_not_change_is_not_tried_again(s3: Any, head: Any) -> None:
+def test_permanent_failures_are_not_retried(s3: Any, head: Any) -> None:
     for status, code in (
         (403, "AccessDenied"),
         (404, "NoSuchKey"),
