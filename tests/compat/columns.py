@@ -57,7 +57,7 @@ class Part:
         return [stored[i % len(stored)] for stored in groups for i in range(self.rows)]
 
 
-_KNOWN = {
+_SUPPORTED_COLUMNS = {
     "pyarrow": [*COMMON, *OTHER, "f16"],
     "duckdb": [*random_files.DUCKDB, "st", "li"],
     "datafusion": [*random_files.DATAFUSION, "st", "li"],
@@ -74,11 +74,11 @@ QUICK = ["i32", "i64", "f64", "d9", "date", "str"]
 
 def parts(writer: str, distinct: int = DISTINCT, only: list[str] | None = None) -> dict[str, Part]:
     """The files of a writer by their names; `only` leaves one file of those columns."""
-    expected = set(_KNOWN[writer])
+    supported = set(_SUPPORTED_COLUMNS[writer])
     rows = 2048 if writer == "duckdb" else distinct  # DuckDB cuts row groups at multiples of this
 
     def part(columns: list[str], common: bool = True, **options: Any) -> Part:
-        return Part([name for name in columns if name in expected], options, distinct, rows, common)
+        return Part([name for name in columns if name in supported], options, distinct, rows, common)
 
     if only is not None:
         return {"common": part(only)}

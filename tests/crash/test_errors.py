@@ -80,7 +80,7 @@ def test_each_call_fails(name, kind, stage, capsys):
     done, failed = failing(staged, kind, staged.numbers)
     assert failed
     with capsys.disabled():
-        print(f"\n{name}, {kind}: {done} faults, {failed} told of, {done - failed} got over")
+        print(f"\n{name}, {kind}: {done} faults, {failed} reported, {done - failed} recovered")
 
 
 @pytest.mark.parametrize("name", ["embed", "zones build", "index append"])

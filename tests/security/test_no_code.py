@@ -206,14 +206,14 @@ def test_types_that_files_bring_along_are_not_unpickled(tmp_path: Path, name: st
         with zones.open(tmp_path / f"zones.{kind}") as directory:
             full_table = directory.to_table()
         fields = [field.with_metadata(message) for field in full_table.schema]
-        told_too = full_table.cast(pa.schema(fields, full_table.schema.metadata))
+        table_with_metadata = full_table.cast(pa.schema(fields, full_table.schema.metadata))
         if kind == "arrow":
-            with pa.ipc.new_file(tmp_path / "told.arrow", told_too.schema) as writer:
-                writer.write_table(told_too)
+            with pa.ipc.new_file(tmp_path / "with_metadata.arrow", table_with_metadata.schema) as writer:
+                writer.write_table(table_with_metadata)
         else:
-            pq.write_table(told_too, tmp_path / "told.parquet")
+            pq.write_table(table_with_metadata, tmp_path / "with_metadata.parquet")
         try:
-            with zones.open(tmp_path / f"told.{kind}") as opened:
+            with zones.open(tmp_path / f"with_metadata.{kind}") as opened:
                 opened.equals(2)
         except ParquetBloomError:
             pass  # such columns are not a zone index's

@@ -161,7 +161,7 @@ def by_command(name: str, *arguments: str, options: Callable[[str], Mapping[str,
 for spelled in ("aws_endpoint", "aws_endpoint_url", "endpoint", "endpoint_url", "AWS_ENDPOINT_URL"):
     by_option(f"user of {spelled}", lambda at, spelled=spelled: {**S3, spelled: f"http://user:{PASSWORD}@{at}"})
 by_option("token in an endpoint", lambda at: {**S3, "aws_endpoint": f"http://{MARK}@{at}"})
-by_option("endpoint that is no URL", lambda at: {**S3, "aws_endpoint": f"ftp://user:{PASSWORD}@{at}"})
+by_option("endpoint that is not a URL", lambda at: {**S3, "aws_endpoint": f"ftp://user:{PASSWORD}@{at}"})
 by_option("password with a slash", lambda at: {**S3, "aws_endpoint": f"http://user:{MARK}/x{MARK}@{at}"})
 for spelled in ("aws_secret_access_key", "secret_access_key", "aws_session_token", "session_token", "aws_token"):
     config = {**S3, "aws_secret_access_key": None} if "secret" in spelled else S3

@@ -355,21 +355,21 @@ def test_requests_cold_warm_and_on_an_old_listing(spark: Any, web: WebHdfsServer
     def pruned(where: str) -> dict[str, int]:
         return query(lambda: parquet_bloom.spark.pruned(frame, where, cache=cache))
 
-    a_look_each = {"OPEN": FILES, "READ": FILES}
-    assert read("id = 4321") == listing | looking | a_look_each
+    expected_requests = {"OPEN": FILES, "READ": FILES}
+    assert read("id = 4321") == listing | looking | expected_requests
     assert len(cache) == FILES
     # Parts of a file that were read at different moments must be of one state: a list names the five left out.
     again = {"LISTSTATUS": listing["LISTSTATUS"] + 1}
-    assert read("id = 4327") == listing | looking | a_look_each | again
+    assert read("id = 4327") == listing | looking | expected_requests | again
     assert read("id = -1") == listing | looking  # statistics say it
     assert pruned("id = -1") == {"LISTSTATUS": 1}
-    assert pruned("id = 4327") == a_look_each | {"LISTSTATUS": 2}
+    assert pruned("id = 4327") == expected_requests | {"LISTSTATUS": 2}
     installed = parquet_bloom.spark.install(frame, cache=cache)
     web.take()
     assert installed.where("id = -1").collect() == []
     assert web.take()["requests"] == {"LISTSTATUS": 1}
     cache.clear()
-    assert pruned("id = 4327") == a_look_each | {"LISTSTATUS": 1}
+    assert pruned("id = 4327") == expected_requests | {"LISTSTATUS": 1}
 
     put([1, 2, 3], minutes=5)  # by another clock that may be just now
     cache.clear()

@@ -597,9 +597,9 @@ def test_connect(spark: Any, connect: Any, wide: tuple[str, str], lake: Path, tm
         "frame = parquet_bloom.spark.read_parquet(spark, wide, 'k = 77', index=wide_index)\n"
         "plain = spark.read.parquet(wide)\n"
         "same = parquet_bloom.spark.pruned(plain, \"s = 'u1000000000000004' and p = '00'\", index=wide_index)\n"
-        'told = parquet_bloom.spark.explain_prune(plain, "k = 77", index=wide_index)\n'
+        'explained = parquet_bloom.spark.explain_prune(plain, "k = 77", index=wide_index)\n'
         "answer = [str(report), len(frame.inputFiles()), frame.count(), len(same.inputFiles()), same.count(),\n"
-        "          told.unopened_files]\n",
+        "          explained.unopened_files]\n",
         lake=str(lake),
         index=str(tmp_path / "index"),
         wide=wide[0],

@@ -18,7 +18,7 @@ from parquet_bloom.errors import ParquetBloomError
 ALLOWED = (ParquetBloomError,)
 SLICE = 100
 
-_ASKED: dict[str, list[Any]] = {"k": [0, 1001, 2007, 5, 424242], "s": ["v0", "v37", "v96", "none"]}
+_QUERIED: dict[str, list[Any]] = {"k": [0, 1001, 2007, 5, 424242], "s": ["v0", "v37", "v96", "none"]}
 
 
 def seeds() -> list[bytes]:
@@ -45,7 +45,7 @@ def run(data: bytes) -> None:
     with as_folder(files) as location:
         try:
             with LakeIndex.open(location, live=last == 1) as index:
-                for column, values in _ASKED.items():
+                for column, values in _QUERIED.items():
                     queried = values if one is None else values[one % len(values) :][:1]
                     _ask(index, column, queried, base.truth[column] if how < 4 else {})
                 if last == 2:

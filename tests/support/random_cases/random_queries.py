@@ -28,7 +28,7 @@ from support.random_cases.spark_lakes import Lake, as_path
 CLASSIC = (*["read"] * 5, *["pruned"] * 4, "view", "join", "union", "aggregate", "install", "install", "sql", "sql")
 _AT_ONCE = 12  # queries a job: plans of many more take Spark long
 ZONES = ("UTC", "Europe/Berlin", "America/Sao_Paulo", "Asia/Kolkata", "America/New_York", "Etc/GMT-3")
-_FOUND = re.compile(r"read ([0-9]+) of ([0-9]+) files?, ([0-9]+) of ([0-9]+) row groups?")
+_LOG_PATTERN = re.compile(r"read ([0-9]+) of ([0-9]+) files?, ([0-9]+) of ([0-9]+) row groups?")
 
 
 @dataclass
@@ -70,7 +70,7 @@ class _Log(logging.Handler):
         self.skipped = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        for match in _FOUND.findall(record.getMessage()):
+        for match in _LOG_PATTERN.findall(record.getMessage()):
             files, all_files, groups, all_groups = map(int, match)
             self.skipped |= files < all_files or groups < all_groups
 

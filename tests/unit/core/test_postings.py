@@ -23,7 +23,7 @@ from parquet_bloom.core.index.postings import (
 )
 
 NOTHING = np.empty(0, np.int64)
-NO_PLACES = np.empty((0, 2), np.uint64)
+NO_LOCATIONS = np.empty((0, 2), np.uint64)
 
 
 def layout_of(bits):

@@ -90,17 +90,17 @@ def test_numbers(lake: Path) -> None:
 
 
 def test_predictions_match_embedding(lake: Path, tmp_path: Path) -> None:
-    foretold = parquet_bloom.advise(lake, "user")["user"]
+    predicted = parquet_bloom.advise(lake, "user")["user"]
     written = 0
     for file in sorted(lake.iterdir()):
         written += sum(
             directory.num_bytes for directory in parquet_bloom.embed(file, "user", output=tmp_path / file.name).filters
         )
-    assert written == foretold.sizes[0.01]
+    assert written == predicted.sizes[0.01]
     keys = [int(pq.read_table(file, columns=["user"])["user"][n].as_py()) for file in lake.iterdir() for n in (5, 3000)]
     reports = [parquet_bloom.prune(tmp_path, f"user = {key}") for key in keys]
     skipped = [sum(not group.read for file in report.files for group in file.row_groups) for report in reports]
-    assert sum(skipped) / (len(keys) * 2 * FILES) == pytest.approx(foretold.skipped_present, abs=0.03)
+    assert sum(skipped) / (len(keys) * 2 * FILES) == pytest.approx(predicted.skipped_present, abs=0.03)
     again = parquet_bloom.advise(tmp_path, "user")["user"]
     assert (again.verdict, again.reason) == ("no", f"all {2 * FILES} row groups with values have a filter already")
 

@@ -30,7 +30,7 @@ FILES = 12
 ROWS = 4_000
 KEYS = np.random.default_rng(4).permutation(10_000_000)[: FILES * ROWS]
 ABSENT = 10_000_001
-FOUND = int(KEYS[5 * ROWS + 3_000])  # in file 5, row group 3
+PRESENT_KEY = int(KEYS[5 * ROWS + 3_000])  # in file 5, row group 3
 
 
 def table(number: int) -> pa.Table:
@@ -72,7 +72,7 @@ def requests(s3: Any) -> Counter[str]:
 
 def test_a_point_lookup_counted(s3: Any, lake: str, options: dict[str, Any], files: dict[str, bytes]) -> None:
     cache = MetadataCache()
-    cold = parquet_bloom.prune(lake, f"key = {FOUND}", cache=cache, **options)
+    cold = parquet_bloom.prune(lake, f"key = {PRESENT_KEY}", cache=cache, **options)
     assert [path.rpartition("/")[2] for path in cold.selected] == ["05.parquet"]
     assert list(cold.selected.values()) == [[3]]
     # The listing, four signs of a table in the bucket's root, and a file's end, which holds its filters.
@@ -80,7 +80,7 @@ def test_a_point_lookup_counted(s3: Any, lake: str, options: dict[str, Any], fil
     assert cold.requests == 5 + FILES
     assert cold.bytes_read == sum(min(len(data), 65_536) for data in files.values())
     s3.clear_log()
-    warm = parquet_bloom.prune(lake, f"key = {FOUND}", cache=cache, **options)
+    warm = parquet_bloom.prune(lake, f"key = {PRESENT_KEY}", cache=cache, **options)
     assert warm.files == cold.files
     # Footers and filters are known, and objects by their etags: listing shows that all are what they were.
     assert requests(s3) == {"ListObjects": 1}
@@ -98,9 +98,9 @@ def test_one_file_costs_its_end(s3: Any, lake: str, options: dict[str, Any]) -> 
     assert (requests(s3), report.requests) == ({"tail": 1}, 1)
     s3.clear_log()
     for given, count in ((url, 1), ([url, s3.url("lake/part=0/00.parquet")], 2)):
-        parquet_bloom.prune(given, f"key = {FOUND}", cache=cache, **options)
+        parquet_bloom.prune(given, f"key = {PRESENT_KEY}", cache=cache, **options)
         s3.clear_log()
-        warm = parquet_bloom.prune(given, f"key = {FOUND}", cache=cache, **options)
+        warm = parquet_bloom.prune(given, f"key = {PRESENT_KEY}", cache=cache, **options)
         # A byte, of the version that is known.
         assert requests(s3) == {"GetObject": count}
         assert all(request.headers["if-match"] for request in s3.log)
@@ -113,16 +113,16 @@ def test_a_cached_url_may_be_another_object(
     url, other = s3.url("lake/part=2/05.parquet"), files["lake/part=0/00.parquet"]
     cache = MetadataCache()
     for _ in range(2):
-        assert parquet_bloom.prune(url, f"key = {FOUND}", cache=cache, **options).selected
+        assert parquet_bloom.prune(url, f"key = {PRESENT_KEY}", cache=cache, **options).selected
     s3.put("lake/part=2/05.parquet", other)
     key = int(table(0)["key"][5].as_py())
-    for where, result in ((f"key = {FOUND}", 0), (f"key = {key}", 1), ("number = 99", 0)):
+    for where, result in ((f"key = {PRESENT_KEY}", 0), (f"key = {key}", 1), ("number = 99", 0)):
         assert parquet_bloom.prune(url, where, cache=cache, **options).selected_files == result
     s3.put("lake/part=2/05.parquet", files["lake/part=2/05.parquet"])
     assert parquet_bloom.prune(url, "number = 0", cache=cache, **options).selected == {}
     s3.client().delete_object(Bucket=s3.bucket, Key="lake/part=2/05.parquet")
     with pytest.raises(parquet_bloom.errors.StorageError, match="no such"):
-        parquet_bloom.prune(url, f"key = {FOUND}", cache=cache, **options)
+        parquet_bloom.prune(url, f"key = {PRESENT_KEY}", cache=cache, **options)
 
 
 def test_a_footer_comes_once_for_us_and_for_pyarrow(s3: Any, lake: str) -> None:
@@ -138,7 +138,7 @@ def test_files_are_looked_at_side_by_side(s3: Any, lake: str, options: dict[str,
     """No answer comes before four requests: sequential requests would wait for ever."""
     together = threading.Barrier(4, timeout=30)
     s3.before("GetObject", lambda request: together.wait(), times=FILES)
-    report = parquet_bloom.prune(lake, f"key = {FOUND}", cache=None, **options)
+    report = parquet_bloom.prune(lake, f"key = {PRESENT_KEY}", cache=None, **options)
     assert report.requests == 5 + FILES
     assert not together.broken
 
@@ -147,9 +147,9 @@ def test_a_new_version_of_a_known_object_is_read_anew(
     s3: Any, lake: str, options: dict[str, Any], files: dict[str, bytes]
 ) -> None:
     cache = MetadataCache()
-    parquet_bloom.prune(lake, f"key = {FOUND}", cache=cache, **options)
+    parquet_bloom.prune(lake, f"key = {PRESENT_KEY}", cache=cache, **options)
     s3.put("lake/part=0/00.parquet", files["lake/part=2/05.parquet"])
-    again = parquet_bloom.prune(lake, f"key = {FOUND}", cache=cache, **options)
+    again = parquet_bloom.prune(lake, f"key = {PRESENT_KEY}", cache=cache, **options)
     assert [path.rpartition("/")[2] for path in again.selected] == ["00.parquet", "05.parquet"]
 
 
@@ -165,24 +165,24 @@ def test_a_change_between_listing_and_reading_is_an_error(
 
     monkeypatch.setattr(scan_api, "list_entries", then_changed)
     with pytest.raises(ConcurrentChangeError, match=r"00\.parquet: it was changed"):
-        parquet_bloom.prune(lake, f"key = {FOUND}", cache=None, **options)
+        parquet_bloom.prune(lake, f"key = {PRESENT_KEY}", cache=None, **options)
 
 
 def test_a_cut_object_among_others(s3: Any, lake: str, options: dict[str, Any], files: dict[str, bytes]) -> None:
     s3.put("lake/part=0/00.parquet", files["lake/part=0/00.parquet"][:-30])
     with pytest.raises(parquet_bloom.errors.NotParquetError, match=r"00\.parquet: .*cut off"):
-        parquet_bloom.prune(lake, f"key = {FOUND}", **options)
+        parquet_bloom.prune(lake, f"key = {PRESENT_KEY}", **options)
     reported: list[Any] = []
-    report = parquet_bloom.prune(lake, f"key = {FOUND}", on_error=reported.append, **options)
+    report = parquet_bloom.prune(lake, f"key = {PRESENT_KEY}", on_error=reported.append, **options)
     assert (len(reported), report.total_files, len(report.selected)) == (1, FILES - 1, 1)
 
 
-WHERE = f"key IN ({FOUND}, {KEYS[10]}, {ABSENT}) OR text = '{KEYS[20_000]}-5'"
+WHERE = f"key IN ({PRESENT_KEY}, {KEYS[10]}, {ABSENT}) OR text = '{KEYS[20_000]}-5'"
 
 
 def expected() -> pa.Table:
     full_table = pa.concat_tables(table(number) for number in (0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11))
-    result = full_table.filter(pc.is_in(full_table["key"], pa.array([FOUND, int(KEYS[10]), int(KEYS[20_000])])))
+    result = full_table.filter(pc.is_in(full_table["key"], pa.array([PRESENT_KEY, int(KEYS[10]), int(KEYS[20_000])])))
     return result.append_column("part", pa.array([number % 3 for number in result["number"].to_pylist()]))
 
 
@@ -201,20 +201,20 @@ def test_iter_batches(lake: str, options: dict[str, Any]) -> None:
 def test_datasets(lake: str, options: dict[str, Any], s3: Any) -> None:
     import duckdb
 
-    report = parquet_bloom.prune(lake, f"key = {FOUND}", **options)
+    report = parquet_bloom.prune(lake, f"key = {PRESENT_KEY}", **options)
     lake_dataset = report.to_dataset()
     assert lake_dataset.to_table().num_rows == 1_000
-    result = duckdb.sql(f"SELECT text FROM lake_dataset WHERE key = {FOUND}").fetchall()
-    assert result == [(f"{FOUND}-5",)]
-    assert lake_dataset.to_table(filter=pc.field("key") == FOUND).column("number").to_pylist() == [5]
-    assert pl.scan_pyarrow_dataset(lake_dataset).filter(pl.col("key") == FOUND).collect().height == 1
+    result = duckdb.sql(f"SELECT text FROM lake_dataset WHERE key = {PRESENT_KEY}").fetchall()
+    assert result == [(f"{PRESENT_KEY}-5",)]
+    assert lake_dataset.to_table(filter=pc.field("key") == PRESENT_KEY).column("number").to_pylist() == [5]
+    assert pl.scan_pyarrow_dataset(lake_dataset).filter(pl.col("key") == PRESENT_KEY).collect().height == 1
 
 
 def test_a_dataset_of_urls_and_local_files(lake: str, s3: Any, options: dict[str, Any], tmp_path: Any) -> None:
     pq.write_table(table(5), tmp_path / "a.parquet")
     paths = [str(tmp_path / "a.parquet"), s3.url("lake/part=2/05.parquet")]
-    report = parquet_bloom.prune(paths, f"key = {FOUND}", **options)
-    assert report.to_dataset().to_table(filter=pc.field("key") == FOUND).num_rows == 2
+    report = parquet_bloom.prune(paths, f"key = {PRESENT_KEY}", **options)
+    assert report.to_dataset().to_table(filter=pc.field("key") == PRESENT_KEY).num_rows == 2
 
 
 def test_a_dataset_of_objects_is_for_reading(s3: Any, lake: str, options: dict[str, Any]) -> None:
@@ -244,14 +244,14 @@ def test_scan_polars(lake: str, options: dict[str, Any], s3: Any) -> None:
     frame = parquet_bloom.scan_polars(lake, **options)
     assert frame.select(pl.len()).collect().item() == FILES * ROWS
     s3.clear_log()
-    assert frame.filter(pl.col("key") == FOUND).select("number").collect().to_series().to_list() == [5]
+    assert frame.filter(pl.col("key") == PRESENT_KEY).select("number").collect().to_series().to_list() == [5]
 
 
 def test_open_and_verify(s3: Any, lake: str, options: dict[str, Any]) -> None:
     url = s3.url("lake/part=2/05.parquet")
     with parquet_bloom.open(url, **options) as file:
         assert (file.path, file.num_row_groups) == (url, 4)
-        assert file.filter(3, "key").check(pa.array([FOUND])).tolist() == [True]
+        assert file.filter(3, "key").check(pa.array([PRESENT_KEY])).tolist() == [True]
     assert parquet_bloom.verify(url, data=True, **options).problems == []
 
 
@@ -284,7 +284,7 @@ def settings(s3: Any) -> list[str]:
 def test_commands_take_urls(
     s3: Any, lake: str, settings: list[str], capsys: pytest.CaptureFixture[str], files: dict[str, bytes]
 ) -> None:
-    code, out, _ = ran(capsys, "prune", lake, "--where", f"key = {FOUND}", "--json", *settings)
+    code, out, _ = ran(capsys, "prune", lake, "--where", f"key = {PRESENT_KEY}", "--json", *settings)
     assert code == 0
     result = json.loads(out)
     assert result["totals"]["files"] == FILES
@@ -306,7 +306,7 @@ def test_a_list_of_urls_is_not_looked_through_one_by_one(
     s3: Any, lake: str, settings: list[str], capsys: pytest.CaptureFixture[str], files: dict[str, bytes]
 ) -> None:
     urls = [s3.url(key) for key in files]
-    code, out, _ = ran(capsys, "prune", *urls, "--where", f"key = {FOUND}", "--json", *settings)
+    code, out, _ = ran(capsys, "prune", *urls, "--where", f"key = {PRESENT_KEY}", "--json", *settings)
     assert (code, json.loads(out)["totals"]["selected_files"]) == (0, 1)
     assert requests(s3) == {"tail": FILES + 1}  # the file that is left again, for its page indexes
 

@@ -33,27 +33,27 @@ CUT = 100  # bytes at the end of the old object that the new one does not have
 
 # The requests of one rewrite, after the first read, on a bucket that has shown what it does. Those of a line are made
 # side by side, and may come in any order.
-LOOK = ["HeadObject", "GetObjectTagging", "GetObjectAcl"]
+METADATA_READS = ["HeadObject", "GetObjectTagging", "GetObjectAcl"]
 STEPS = {
     "small": [
-        *LOOK,
+        *METADATA_READS,
         "GetObject",  # the front
-        *LOOK,
+        *METADATA_READS,
         "PutObject",
         "GetObject",  # what was written
     ],
     "large": [
-        *LOOK,
+        *METADATA_READS,
         "CreateMultipartUpload",
         *["UploadPartCopy", "UploadPartCopy", "GetObject", "GetObject", "GetObject", "GetObject"],
         "UploadPart",
-        *LOOK,
+        *METADATA_READS,
         "CompleteMultipartUpload",
         *["GetObject", "GetObject", "GetObject", "GetObject", "GetObject"],  # samples and the end
     ],
 }
 LARGE_ANSWERS = ["CreateMultipartUpload", "UploadPartCopy", "CompleteMultipartUpload"]  # those with a body
-LOOKS = ("GetObject", "HeadObject", "GetObjectTagging", "GetObjectAcl")
+READ_OPERATIONS = ("GetObject", "HeadObject", "GetObjectTagging", "GetObjectAcl")
 LAST = ("PutObject", "CompleteMultipartUpload")
 COMMIT = {size: next(number for number, step in enumerate(steps) if step in LAST) for size, steps in STEPS.items()}
 STEP_OF_SIZE = [pytest.param(size, step, id=f"{size}-{step}") for size in STEPS for step in range(len(STEPS[size]))]
@@ -278,7 +278,7 @@ def test_an_upload_that_someone_aborts_is_an_error(s3: Any) -> None:
 @pytest.mark.parametrize("raw", [b"", b"<html>welcome</html>", b"<html><p>welcome"])
 @pytest.mark.parametrize("size", STEPS)
 def test_an_invalid_answer_is_refused(s3: Any, size: str, raw: bytes) -> None:
-    for operation in [*LOOK, *(LARGE_ANSWERS if size == "large" else ["PutObject"])]:
+    for operation in [*METADATA_READS, *(LARGE_ANSWERS if size == "large" else ["PutObject"])]:
         fault = s3.fail(operation, status=200, raw=raw, times=1000)
         error = replace(s3, size)
         assert isinstance(error, (StorageError, ConcurrentChangeError)), operation
@@ -339,7 +339,7 @@ def test_another_writer_before_the_first_look_is_noticed(s3: Any) -> None:
         error = replace(s3, size, lambda: s3.put("a.parquet", THEIRS) and None)
         assert isinstance(error, ConcurrentChangeError)
         assert s3.get("a.parquet") == THEIRS
-        assert set(s3.operations()) <= set(LOOK)
+        assert set(s3.operations()) <= set(HEAD)
 
 
 def test_what_is_copied_is_what_was_read_even_if_it_comes_back(s3: Any) -> None:
@@ -461,8 +461,8 @@ def beside(s3: Any, size: str) -> ParquetBloomError | None:
 @pytest.mark.parametrize("size", STEPS)
 def test_another_object_is_written_the_same_way(s3: Any, size: str) -> None:
     assert beside(s3, size) is None
-    writes = [operation for operation in s3.operations() if operation not in LOOKS]
-    assert sorted(writes) == sorted(step for step in STEPS[size] if step not in LOOKS)
+    writes = [operation for operation in s3.operations() if operation not in READ_OPERATIONS]
+    assert sorted(writes) == sorted(step for step in STEPS[size] if step not in READ_OPERATIONS)
     assert s3.get("b c/d.parquet") == NEW[size]
     assert s3.get("a.parquet") == OLD[size]
 
@@ -471,7 +471,7 @@ def test_another_object_is_written_the_same_way(s3: Any, size: str) -> None:
 @pytest.mark.parametrize("size", STEPS)
 @pytest.mark.parametrize("way", ["fail", "lose_request", "lose_answer"])
 def test_another_object_is_written_whatever_gets_lost(s3: Any, size: str, way: str) -> None:
-    for operation in dict.fromkeys(step for step in STEPS[size] if step not in LOOKS):
+    for operation in dict.fromkeys(step for step in STEPS[size] if step not in READ_OPERATIONS):
         getattr(s3, way)(operation)
         assert beside(s3, size) is None
         assert s3.get("b c/d.parquet") == NEW[size]
@@ -484,7 +484,7 @@ def test_another_object_is_written_whatever_gets_lost(s3: Any, size: str, way: s
 def test_another_object_is_not_made_of_two_versions(s3: Any) -> None:
     for operation, skip in (
         ("UploadPartCopy", 0),
-        (LOOKS, 1),
+        (READ_OPERATIONS, 1),
         ("HeadObject", 0),
     ):  # opening it, a sample, and a last look
         s3.before(operation, lambda request: s3.put("a.parquet", THEIRS), skip=skip)
