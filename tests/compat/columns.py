@@ -83,7 +83,7 @@ def parts(writer: str, distinct: int = DISTINCT, only: list[str] | None = None) 
     if only is not None:
         return {"common": part(only)}
     created = {"common": part(COMMON)}
-    if expected & set(OTHER):
+    if supported & set(OTHER):
         created["other"] = part(OTHER, common=False)
     if writer == "pyarrow":
         legacy = {"store_decimal_as_integer": True, "use_deprecated_int96_timestamps": True}
