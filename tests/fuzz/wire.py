@@ -142,7 +142,7 @@ def _spell_value(kind: str, value: object, path: tuple[int, ...], out: bytearray
 def changed_message(
     message: bytes, choices: Choices, selects: Callable[[tuple[int, ...]], bool] | None = None
 ) -> bytes:
-    """A message with another word in it, somewhere; `wanted` says by field numbers which may be changed."""
+    """A message with another word in it, somewhere; `selects` says by field numbers which may be changed."""
     return _changed(message, choices, selects, (), 0)
 
 

@@ -45,7 +45,7 @@ def item(kind: int, value: Any) -> bytes:
 
 
 def page_of(data: bytes, declared: int, claimed: int, count: int) -> bytes:
-    """A page of `count` values that claims to have so many bytes, and to become `said` bytes."""
+    """A page of `count` values that claims to have so many bytes, and to become `declared` bytes."""
     levels = thrift((1, I32, count), (2, I32, 0), (3, I32, 3), (4, I32, 3))
     return thrift((1, I32, 0), (2, I32, declared), (3, I32, claimed), (5, STRUCT, levels)) + data
 
@@ -68,7 +68,7 @@ def column(path: Path, codec: int, chunk: bytes, unpacked: int, count: int, lack
 
 
 def parquet(path: Path, codec: str, packed: bytes, declared: int, count: int = 1) -> Path:
-    """A file of one page, which says that it becomes `said` bytes."""
+    """A file of one page, which says that it becomes `declared` bytes."""
     chunk = page_of(packed, declared, len(packed), count)
     return column(path, CODECS[codec], chunk, len(chunk) - len(packed) + declared, count)
 
