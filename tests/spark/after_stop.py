@@ -34,12 +34,12 @@ if __name__ == "__main__":
     first = session(scratch)
     old = parquet_bloom.spark.install(first.read.parquet(lake))
     print(ids(old))
-    asked, module.asked = module.asked, interrupted
+    evaluate_files, module.evaluate_files = module.evaluate_files, interrupted
     try:
         print(ids(old))
     except (Py4JError, PySparkException) as error:
         print("interrupted by KeyboardInterrupt" in str(error))
-    module.asked = asked
+    module.evaluate_files = evaluate_files
     print(ids(old))
     first.stop()
     with suppress(Py4JError, PySparkException):
