@@ -10,7 +10,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import parquet_bloom.spark
-from parquet_bloom.spark import install as install_module
 
 
 def session(scratch: str) -> SparkSession:
@@ -30,7 +29,7 @@ def interrupted(*_: Any) -> None:
 
 if __name__ == "__main__":
     lake, scratch = sys.argv[1:]
-    module: Any = install_module
+    module: Any = sys.modules[parquet_bloom.spark.install.__module__]
     first = session(scratch)
     old = parquet_bloom.spark.install(first.read.parquet(lake))
     print(ids(old))
