@@ -99,8 +99,8 @@ def test_a_manifest_leads_to_no_file_outside_of_the_index(workspace: Path, where
         shutil.copytree(complete, workspace / "index", symlinks=True)
         named = name.format(workspace / "outside") if isinstance(name, str) else name
 
-        def change(reported: dict[str, Any], named: Any = named) -> None:
-            segment = reported["segments"][0]
+        def change(document: dict[str, Any], named: Any = named) -> None:
+            segment = document["segments"][0]
             if where == "part":
                 segment["parts"][0]["slices"][0]["name"] = named
             else:
@@ -137,8 +137,8 @@ def test_an_index_is_not_left_by_links(workspace: Path) -> None:
     run_all(workspace)
     assert not table.exists() or table.is_file()
     assert everything_in(outside).keys() == before.keys()
-    assert {path: reported[2] for path, reported in everything_in(outside).items()} == {
-        p: reported[2] for p, reported in before.items()
+    assert {path: state[2] for path, state in everything_in(outside).items()} == {
+        p: state[2] for p, state in before.items()
     }
 
 
@@ -158,7 +158,7 @@ def test_foreign_files_are_not_deleted(workspace: Path) -> None:
     (index / "fedcba9876543210-0.postings").write_text("of a writer that died")
     _, document = newest(index)
     forged(index, lambda document: document["segments"].append({**document["segments"][0], "files": "holiday.files"}))
-    forged(index, lambda result: result.update(document))
+    forged(index, lambda other: other.update(document))
     with LakeIndex.open(index) as opened:
         opened.compact(keep_seconds=0)
     assert {name: (index / name).read_text() for name in retained} == {name: name for name in retained}
@@ -170,7 +170,7 @@ def test_a_lake_elsewhere_is_listed_but_never_written_to(workspace: Path) -> Non
     before = everything_in(workspace / "outside")
     (workspace / "outside" / "c.parquet").write_bytes((workspace / "lake" / "a.parquet").read_bytes())
     before = everything_in(workspace / "outside")
-    forged(workspace / "index", lambda reported: reported.update(lake={"paths": [str(workspace / "outside" / "c*")]}))
+    forged(workspace / "index", lambda document: document.update(lake={"paths": [str(workspace / "outside" / "c*")]}))
     run_all(workspace)
     assert everything_in(workspace / "outside") == before
     with touched() as seen, LakeIndex.open(workspace / "index", live=False) as index:
@@ -186,7 +186,7 @@ def test_a_lake_elsewhere_is_listed_but_never_written_to(workspace: Path) -> Non
     ],
 )  # fmt: skip
 def test_a_lake_that_is_none(workspace: Path, lake: Any) -> None:
-    forged(workspace / "index", lambda reported: reported.update(lake=lake))
+    forged(workspace / "index", lambda document: document.update(lake=lake))
     with pytest.raises(ParquetBloomError) as caught:
         LakeIndex.open(workspace / "index").close()
     assert "\n" not in str(caught.value)

@@ -277,9 +277,9 @@ def plain(
     return plain_encode(stored(value, physical, unit=unit, scale=scale), physical, length)
 
 
-def _rescale(number: int, unit: str, expected: str) -> int:
-    scaled, rest = divmod(number * PER_SECOND[expected], PER_SECOND[unit])
-    assert rest == 0, (number, unit, expected)
+def _rescale(number: int, unit: str, target_unit: str) -> int:
+    scaled, rest = divmod(number * PER_SECOND[target_unit], PER_SECOND[unit])
+    assert rest == 0, (number, unit, target_unit)
     return scaled
 
 

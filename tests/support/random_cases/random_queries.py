@@ -130,7 +130,7 @@ class Asking:
         drawing = Drawing(self.rng, self.lake, self.spark.conf.get("spark.sql.session.timeZone"))
         conditions = [drawing.condition() for _ in range(count)]
         expected = self._expected(conditions)
-        queried = []
+        queries = []
         log = _Log()
         logger = logging.getLogger("parquet_bloom.spark")
         before = logger.level
@@ -152,14 +152,14 @@ class Asking:
                     self.tally.refused += 1
                     continue
                 result, native = question
-                queried.append((way, condition, result, native))
+                queries.append((way, condition, result, native))
                 if way in ("install", "sql"):  # files are pruned when the query is planned
                     self._plan(result)
                 self.tally.skipped += log.skipped
         finally:
             logger.removeHandler(log)
             logger.setLevel(before)
-        self._compare(queried, expected)
+        self._compare(queries, expected)
         return self.tally
 
     # ------------------------------------------------------------------------------------------------ expectations
@@ -188,17 +188,17 @@ class Asking:
                 results[text] = sorted(row for row, value in zip(rows, mask, strict=True) if value)
         return results
 
-    def _compare(self, queried: list[Any], expected: dict[str, list[int]]) -> None:
+    def _compare(self, queries: list[Any], expected: dict[str, list[int]]) -> None:
         """All answers in one job, and where that fails one by one."""
-        shaped = [number for number, (_, _, _, native) in enumerate(queried) if native is not None]
+        shaped = [number for number, (_, _, _, native) in enumerate(queries) if native is not None]
         expected_result: dict[int, Any] = {
             number: expected[condition.text]
-            for number, (_, condition, _, native) in enumerate(queried)
+            for number, (_, condition, _, native) in enumerate(queries)
             if native is None
         }
-        expected_result |= self._answers({number: queried[number][3] for number in shaped})
-        matches = self._answers({number: frame for number, (_, _, frame, _) in enumerate(queried)})
-        for number, (way, condition, frame, _) in enumerate(queried):
+        expected_result |= self._answers({number: queries[number][3] for number in shaped})
+        matches = self._answers({number: frame for number, (_, _, frame, _) in enumerate(queries)})
+        for number, (way, condition, frame, _) in enumerate(queries):
             want, got = expected_result[number], matches[number]
             if isinstance(want, Exception):
                 self.tally.refused += 1

@@ -52,11 +52,11 @@ def assert_finds(reader: CuckooReader, units: list[list[int]]) -> None:
     assert matches.unknown == {}
     assert (np.diff(matches.queries) >= 0).all()
     answers = by_query(matches, len(values))
-    position = {h: i for i, h in enumerate(values)}
+    index_of = {h: i for i, h in enumerate(values)}
     assert all(answer == sorted(set(answer)) for answer in answers)
     sets = [set(answer) for answer in answers]
     for unit, hashes in enumerate(units):
-        assert all(unit in sets[position[h]] for h in hashes)
+        assert all(unit in sets[index_of[h]] for h in hashes)
     for i in range(0, len(values), max(1, len(values) // 20)):  # and one by one
         alone = reader.find(np.array(values[i : i + 1], np.uint64))
         assert alone.units.tolist() == answers[i]
@@ -243,10 +243,10 @@ def test_a_footer_that_lies(tmp_path: Path, change: dict[str, object]) -> None:
     sections = Sections(str(tmp_path / "part"), "cuckoo")
     with SectionWriter(str(tmp_path / "other")) as out:
         for name in ("rows", "slots"):
-            position = sections.section(name)
+            section = sections.section(name)
             if name == "rows":
                 out.begin(name)
-                out.write(sections.source.read_at(position.offset, position.length))
+                out.write(sections.source.read_at(section.offset, section.length))
             else:
                 out.add(name, sections.read(name))
         out.finish("cuckoo", {**sections.meta, **change})

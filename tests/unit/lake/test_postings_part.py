@@ -265,9 +265,9 @@ def test_a_large_directory_is_read_where_it_is_needed(tmp_path, monkeypatch):
     require_truth(reader, truth_of(units))
     assert list(reader.check()) == []
     assert all_keys(reader) == keys_of(truth_of(units))
-    position = reader._sections.section("directory")
+    section = reader._sections.section("directory")
     data = bytearray((tmp_path / "p").read_bytes())
-    for at in range(position.offset, position.offset + 8 * 20, 11):
+    for at in range(section.offset, section.offset + 8 * 20, 11):
         broken = bytearray(data)
         broken[at] ^= 0x41
         (tmp_path / "q").write_bytes(broken)
@@ -303,8 +303,8 @@ def test_damage_never_loses_a_unit(tmp_path):
     sections = Sections(str(tmp_path / "p"), "postings")
     rng = random.Random(2)
     for name in ("blocks", "hot"):
-        position = sections.section(name)
-        for at in rng.sample(range(position.offset, position.offset + position.length), min(40, position.length)):
+        section = sections.section(name)
+        for at in rng.sample(range(section.offset, section.offset + section.length), min(40, section.length)):
             broken = bytearray(data)
             broken[at] ^= 1 << rng.randrange(8)
             (tmp_path / "q").write_bytes(broken)
