@@ -80,8 +80,8 @@ def test_no_lookup_loses_a_file_while_others_come(lake, serve):
         chance, count = np.random.default_rng(seed), 0
         with httpx.Client(base_url=service.url, timeout=60, trust_env=False) as client:
             while not stopped.is_set() or not count:
-                expected = indexed  # these were in the index before the query
-                values = chance.integers(0, expected * ROWS, 5).tolist()
+                num_indexed = indexed  # these were in the index before the query
+                values = chance.integers(0, num_indexed * ROWS, 5).tolist()
                 response = client.post("/lookup", json={"column": "id", "values": values})
                 assert response.status_code == 200, response.text
                 for value, result in zip(values, response.json()["results"], strict=True):
