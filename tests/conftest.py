@@ -131,13 +131,13 @@ def corpus() -> Path:
 
 @pytest.fixture(autouse=True)
 def not_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An index's writer does not wait until files are old enough to be told apart by their times."""
+    """An index's writer does not wait until files are old enough to be distinguished by their times."""
     monkeypatch.setattr("parquet_bloom.file.identity.WAIT_SECONDS", 0.0)
 
 
 @pytest.fixture(autouse=True)
 def no_secrets_of_other_tests() -> Iterator[None]:
-    """What one test has used as a password may be an ordinary word in the messages of the next."""
+    """Forget secrets between tests: one test's password may be an ordinary word in the messages of the next."""
     yield
     redaction = sys.modules.get("parquet_bloom.redaction")
     if redaction is not None:
@@ -147,12 +147,12 @@ def no_secrets_of_other_tests() -> Iterator[None]:
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 1 MiB."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place]).returncode:
+    location = tmp_path / "disk"
+    location.mkdir()
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", location]).returncode:
         pytest.skip("no file system can be mounted")
-    yield place
-    subprocess.run(["umount", "-l", place], check=True)
+    yield location
+    subprocess.run(["umount", "-l", location], check=True)
 
 
 @pytest.fixture(scope="session")
@@ -241,7 +241,7 @@ def arrow_probe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 class Written:
-    """Files by the four writers, written when first asked for: ``peer_file("spark-all")``."""
+    """Files by the four writers, written on first use: ``peer_file("spark-all")``."""
 
     def __init__(self, request: pytest.FixtureRequest, filters: bool):
         self.request, self.filters = request, filters
@@ -269,7 +269,7 @@ def peer_file(request: pytest.FixtureRequest) -> Written:
 
 @pytest.fixture(scope="session")
 def plain_file(request: pytest.FixtureRequest) -> Written:
-    """The same files without filters."""
+    """Read the lake's files without filters."""
     return Written(request, filters=False)
 
 

@@ -18,7 +18,7 @@ def name(page: Path) -> str:
 
 @pytest.fixture(autouse=True)
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files of the pages' lakes count as old enough to be told by their times."""
+    """Files of the pages' lakes count as old enough to be identified by their times."""
     monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)
 
 

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = "parquet_bloom"
 
 # A unit is a module or folder directly below the package. errors and redaction may be imported by all; the
-# package itself, which holds the public names, stands above everything and is imported by no module of its own.
+# package itself, which holds the public names, is above everything, and no module of the package imports it.
 LAYERS = {
     "redaction": -1,  # errors send their texts through it
     "errors": 0,
@@ -122,8 +122,8 @@ def cython_imports(path: str, source: str) -> Iterator[tuple[int, str]]:
     statement = re.compile(r"\s*(?:from\s+(\.*)\s*([\w.]*)\s+)?c?import\s+([\w.,* ]+)")
     for number, line in enumerate(without_texts(source).splitlines(), 1):
         for part in line.split(";"):
-            if found := statement.match(part):
-                dots, module, names = found.groups()
+            if matches := statement.match(part):
+                dots, module, names = matches.groups()
                 for name in filter(None, (word.split(" as ")[0].strip() for word in names.split(","))):
                     base = absolute(path, module, len(dots)) if module or dots else ""
                     yield number, f"{base}.{name}" if base else name
@@ -152,28 +152,28 @@ def python_openers(source: str) -> Iterator[tuple[int, str]]:
 
 def violations(sources: dict[str, str]) -> list[str]:
     """Return what breaks the rules in sources given by their paths, each as `path:line: what`."""
-    found = []
+    results = []
     units = {unit_of(path) for path in sources}
     for path, source in sorted(sources.items()):
         unit = unit_of(path)
         if unit not in LAYERS:
-            found.append(f"{path}:1: {unit} has no layer; give it one in LAYERS")
+            results.append(f"{path}:1: {unit} has no layer; give it one in LAYERS")
             continue
         is_python = path.endswith((".py", ".pyi"))
         imports = python_imports(path, source) if is_python else cython_imports(path, source)
         for line, name in imports:
             package, _, rest = name.partition(".")
             if package in ("pyspark", "py4j") and unit != "spark":
-                found.append(f"{path}:{line}: only spark/ imports {package}")
+                results.append(f"{path}:{line}: only spark/ imports {package}")
             if package in ("fastapi", "h11", "pydantic", "starlette", "uvicorn") and unit != "serve":
-                found.append(f"{path}:{line}: only serve/ imports {package}")
+                results.append(f"{path}:{line}: only serve/ imports {package}")
             if package != PACKAGE:
                 continue
             other = rest.partition(".")[0]
             if other not in units:
                 other = "__init__"  # a public name of the package
             if other != unit and LAYERS.get(other, 0) >= LAYERS[unit]:
-                found.append(
+                results.append(
                     f"{path}:{line}: {unit} (layer {LAYERS[unit]}) imports {name}: {other} (layer {LAYERS[other]})"
                 )
         if unit != "storage":
@@ -182,8 +182,8 @@ def violations(sources: dict[str, str]) -> list[str]:
             else:
                 lines = enumerate(without_texts(source).splitlines(), 1)
                 opened = ((line, call.group(1)) for line, text in lines for call in C_OPENERS.finditer(text))
-            found += [f"{path}:{line}: only storage opens files: {name}" for line, name in opened]
-    return found
+            results += [f"{path}:{line}: only storage opens files: {name}" for line, name in opened]
+    return results
 
 
 def module_of(path: str) -> str:
@@ -281,8 +281,8 @@ def test_folders_beside_each_other_import_one_way() -> None:
 
 def test_two_folders_that_import_each_other_are_seen() -> None:
     sources = {"d/__init__.py": "", "d/a.py": "from ..e import x", "e/__init__.py": "", "e/b.py": "from ..d.a import y"}
-    found = mutual_folders({f"{PACKAGE}/{path}": source for path, source in sources.items()})
-    assert found == [(f"{PACKAGE}.d", f"{PACKAGE}.e")]
+    results = mutual_folders({f"{PACKAGE}/{path}": source for path, source in sources.items()})
+    assert results == [(f"{PACKAGE}.d", f"{PACKAGE}.e")]
 
 
 def test_no_folder_is_too_large_to_survey() -> None:
@@ -367,9 +367,9 @@ LAID_OUT = {f"{PACKAGE}/{unit}.py": "" for unit in LAYERS}
     ],
 )
 def test_a_violation_is_seen(path: str, source: str, expected: str) -> None:
-    found = violations(LAID_OUT | {f"{PACKAGE}/{path}": source})
-    assert found
-    assert all(expected in text for text in found)
+    results = violations(LAID_OUT | {f"{PACKAGE}/{path}": source})
+    assert results
+    assert all(expected in text for text in results)
 
 
 @pytest.mark.parametrize(
@@ -391,5 +391,5 @@ def test_a_violation_is_seen(path: str, source: str, expected: str) -> None:
         ("__init__.py", "from .file.open import open as open\nfrom .scan.api import prune"),
     ],
 )
-def test_what_the_rules_allow(path: str, source: str) -> None:
+def test_permitted_imports(path: str, source: str) -> None:
     assert violations(LAID_OUT | {f"{PACKAGE}/{path}": source}) == []

@@ -33,7 +33,7 @@ def two_groups(repeat: int = 1) -> pa.Table:
     return pa.concat_tables([rows(0, repeat), rows(1, repeat)])
 
 
-def place(writer: str, name: str = "part-0.parquet") -> str:
+def make_path(writer: str, name: str = "part-0.parquet") -> str:
     folder = LAKE / f"by={writer}"
     folder.mkdir(parents=True, exist_ok=True)
     return str(folder / name)
@@ -42,8 +42,8 @@ def place(writer: str, name: str = "part-0.parquet") -> str:
 def by_pyarrow() -> None:
     options = {"row_group_size": DISTINCT, "use_dictionary": False}
     filters = {"id": {"ndv": DISTINCT, "fpp": 0.01}}
-    pq.write_table(two_groups(), place("pyarrow"), bloom_filter_options=filters, **options)
-    pq.write_table(two_groups(), place("pyarrow", "plain.parquet"), **options)
+    pq.write_table(two_groups(), make_path("pyarrow"), bloom_filter_options=filters, **options)
+    pq.write_table(two_groups(), make_path("pyarrow", "plain.parquet"), **options)
 
 
 def by_duckdb() -> None:
@@ -52,7 +52,7 @@ def by_duckdb() -> None:
     with duckdb.connect() as connection:
         connection.execute("SET threads = 1")
         connection.register("given", pa.concat_tables(groups).combine_chunks())
-        connection.execute(f"COPY given TO '{place('duckdb')}' (FORMAT parquet, ROW_GROUP_SIZE 2048)")
+        connection.execute(f"COPY given TO '{make_path('duckdb')}' (FORMAT parquet, ROW_GROUP_SIZE 2048)")
 
 
 def by_datafusion() -> None:
@@ -66,7 +66,7 @@ def by_datafusion() -> None:
         },
     )
     context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(1))
-    context.from_arrow(two_groups()).write_parquet_with_options(place("datafusion"), options)
+    context.from_arrow(two_groups()).write_parquet_with_options(make_path("datafusion"), options)
 
 
 def by_spark() -> None:
@@ -83,7 +83,7 @@ def by_spark() -> None:
         frame = spark.read.parquet(f"{folder}/given.parquet")
         frame.coalesce(1).write.options(**options).parquet(f"{folder}/written")
         (part,) = Path(folder, "written").glob("*.parquet")
-        shutil.move(part, place("spark"))
+        shutil.move(part, make_path("spark"))
     spark.stop()
 
 

@@ -40,7 +40,7 @@ def rows(repeat: int = 1) -> pa.Table:
     )
 
 
-def place(writer: str) -> str:
+def make_path(writer: str) -> str:
     folder = FOLDER / f"by={writer}"
     folder.mkdir(parents=True)
     return str(folder / "part-0.orc")
@@ -50,7 +50,7 @@ def by_pyarrow() -> None:
     """A stripe a batch: each is larger than the size that it asks for."""
     orc.write_table(
         rows(),
-        place("pyarrow"),
+        make_path("pyarrow"),
         batch_size=DISTINCT * GROUPS,
         stripe_size=1,
         row_index_stride=DISTINCT,
@@ -61,7 +61,7 @@ def by_pyarrow() -> None:
 
 
 def by_pyorc() -> None:
-    with Path(place("pyorc")).open("wb") as file:
+    with Path(make_path("pyorc")).open("wb") as file:
         writer = pyorc.Writer(
             file,
             "struct<id:bigint,tag:string,tiny:tinyint>",
@@ -87,7 +87,7 @@ def by_spark() -> None:
         frame = spark.read.parquet(f"{folder}/given.parquet").coalesce(1)
         frame.write.options(**options).orc(f"{folder}/written")
         (part,) = Path(folder, "written").glob("*.orc")
-        shutil.move(part, place("spark"))
+        shutil.move(part, make_path("spark"))
     spark.stop()
 
 

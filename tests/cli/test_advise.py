@@ -79,14 +79,14 @@ def advised(run: Callable[..., Any], *arguments: Any) -> tuple[dict[str, Any], d
 
 def check_sampled(run: Callable[..., Any], lake: Path) -> None:
     """Check the advice for each column when some values are read."""
-    document, found = advised(run, lake, "--sample", 8)
-    assert {name: verdict for name, (verdict, _) in found.items()} == {
+    document, advice = advised(run, lake, "--sample", 8)
+    assert {name: verdict for name, (verdict, _) in advice.items()} == {
         "seq": "no", "id": "yes", "country": "no", "session": "yes", "user.key": "yes", "bulk": "yes",
     }  # fmt: skip
-    assert found["seq"][1] == BY_RANGES
-    assert found["country"][1].startswith("a value is in about 100% of the row groups, which have to be read")
+    assert advice["seq"][1] == BY_RANGES
+    assert advice["country"][1].startswith("a value is in about 100% of the row groups, which have to be read")
     for name in ("id", "session", "user.key"):
-        assert found[name][1].startswith("a filter leaves 10.9% of the row groups, where min and max leave 100%, for ")
+        assert advice[name][1].startswith("a filter leaves 10.9% of the row groups, where min and max leave 100%, for ")
     rows = {row["column"]: row for row in document["columns"]}
     assert rows["id"]["distinct"] == pytest.approx(1)
     assert rows["session"]["distinct"] == pytest.approx(1 / 6)
@@ -117,16 +117,16 @@ def test_with_a_sample_by_spark(run, by_spark):
 
 
 def test_metadata_alone_says_what_it_does_not_know(run, plain_ids):
-    document, found = advised(run, plain_ids)
-    assert found["seq"] == ("no", BY_RANGES)
-    assert found["country"] == ("no", f"0.67% of a row group's values are distinct, and {SEEM_FEW}")
+    document, advice = advised(run, plain_ids)
+    assert advice["seq"] == ("no", BY_RANGES)
+    assert advice["country"] == ("no", f"0.67% of a row group's values are distinct, and {SEEM_FEW}")
     for name in ("id", "user.key"):
-        verdict, reason = found[name]
+        verdict, reason = advice[name]
         assert verdict == "maybe"
         assert reason.startswith(MOST)
         assert "row groups seldom have the same min or max, so a value may be in few of them" in reason
         assert reason.endswith("min and max leave 100% of the row groups; a sample of several row groups would tell")
-    verdict, reason = found["session"]
+    verdict, reason = advice["session"]
     assert verdict == "maybe"
     assert "of a row group's values are distinct; row groups seldom have the same min or max" in reason
     assert document["totals"]["sampled_files"] == 0
@@ -143,12 +143,12 @@ def test_metadata_alone_says_what_it_does_not_know(run, plain_ids):
     "which", ["all_dictionaries", pytest.param("by_spark", marks=[pytest.mark.spark, pytest.mark.ci])]
 )
 def test_dictionaries_tell_metadata_how_many_values_are_distinct(which, run, request):
-    _, found = advised(run, request.getfixturevalue(which))
-    assert found["seq"] == ("no", BY_RANGES)
-    assert found["country"] == ("no", f"0.67% of a row group's values are distinct, and {SEEM_FEW}")
-    assert found["session"][0] == "maybe"
+    _, advice = advised(run, request.getfixturevalue(which))
+    assert advice["seq"] == ("no", BY_RANGES)
+    assert advice["country"] == ("no", f"0.67% of a row group's values are distinct, and {SEEM_FEW}")
+    assert advice["session"][0] == "maybe"
     for name in ("id", "user.key"):
-        verdict, reason = found[name]
+        verdict, reason = advice[name]
         # Spark gives its dictionary up where it would be larger than the values.
         assert verdict == ("yes" if which == "all_dictionaries" else verdict)
         assert verdict == "yes" or reason.startswith(MOST)
@@ -160,10 +160,10 @@ def test_numbers_between_few_bounds_are_few(run, tmp_path):
     for number in range(4):
         columns = {"status": rng.integers(200, 205, 5000), "near": 1000 * number + rng.integers(0, 1000, 5000)}
         pq.write_table(pa.table(columns), tmp_path / f"{number}.parquet", row_group_size=2500, use_dictionary=False)
-    _, found = advised(run, tmp_path)
-    assert found["status"] == ("no", f"at most 0.20% of a row group's values are distinct, and {SEEM_FEW}")
-    assert found["near"][0] == "maybe"  # the row groups of a file are alike, those of others are not
-    assert found["near"][1].startswith("at most ")
+    _, advice = advised(run, tmp_path)
+    assert advice["status"] == ("no", f"at most 0.20% of a row group's values are distinct, and {SEEM_FEW}")
+    assert advice["near"][0] == "maybe"  # the row groups of a file are alike, those of others are not
+    assert advice["near"][1].startswith("at most ")
     assert advised(run, tmp_path, "--sample", 8)[1]["near"][0] == "no"
 
 
@@ -184,12 +184,12 @@ def test_texts_that_were_cut_are_not_compared(run, tmp_path):
     for number in range(10):
         urls = [f"https://{'x' * 80}/{value}" for value in rng.integers(0, 1 << 60, 2000).tolist()]
         pq.write_table(pa.table({"url": urls}), tmp_path / f"{number}.parquet")
-    document, found = advised(run, tmp_path)
-    assert found["url"][0] == "maybe"
+    document, advice = advised(run, tmp_path)
+    assert advice["url"][0] == "maybe"
     assert (document["columns"][0]["same_min"], document["columns"][0]["same_max"]) == (None, None)
 
 
-def test_what_is_embedded_needs_nothing_more(run, plain_ids, tmp_path):
+def test_embedded_filters_need_no_further_change(run, plain_ids, tmp_path):
     run("embed", plain_ids, "--column", "id", "-o", tmp_path / "out")
     for options in ([], ["--sample", "8"]):
         assert advised(run, tmp_path / "out", *options)[1]["id"] == (

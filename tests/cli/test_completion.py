@@ -70,7 +70,7 @@ OFFERED = {
 
 @pytest.mark.ci
 def test_bash_completes_commands_options_values_and_columns(tool):
-    given = "".join(f"{line}\n" for line in OFFERED)  # _ stands for a word that is still empty
+    given = "".join(f"{line}\n" for line in OFFERED)  # _ marks a word that is still empty
     done = subprocess.run(["bash", "-c", BASH], input=given, capture_output=True, text=True, timeout=120)
     assert done.stderr == ""
     offered = dict(zip(OFFERED, done.stdout.split("\n"), strict=False))
@@ -100,7 +100,7 @@ def test_bash_completes_commands_options_values_and_columns(tool):
         (["index", "create", "ids.index"], "", []),
     ],
 )
-def test_what_is_offered(words, begun, offered, tool):
+def test_available_commands(words, begun, offered, tool):
     (tool / "broken.parquet").write_bytes(b"PAR1")
     parquet_bloom.LakeIndex.create("ids.index", ["user.id", "trace", "user.name"]).close()
     completer = ShellComplete(cli.tool, {}, "parquet-bloom", "_PARQUET_BLOOM_COMPLETE")

@@ -49,7 +49,7 @@ def test_the_formats_say_the_same(command, lake, run):
 
 @each
 def test_a_broken_file_among_many_is_reported_and_the_rest_goes_on(command, lake, run):
-    whole = json.loads(run(command, "lake", *COMMANDS[command], "--json").out)
+    complete = json.loads(run(command, "lake", *COMMANDS[command], "--json").out)
     (lake / "lake" / "by=duckdb" / "broken.parquet").write_bytes(b"PAR1 is not all PAR1")
     (lake / "lake" / "by=spark" / "empty.parquet").write_bytes(b"")
     done = run(command, "lake", "no\nwhere", *COMMANDS[command], "--json")
@@ -59,7 +59,7 @@ def test_a_broken_file_among_many_is_reported_and_the_rest_goes_on(command, lake
     assert len(document["errors"]) == 3
     (name,) = [key for key, value in document.items() if isinstance(value, list) and key != "errors"]
     # prune has to read what it cannot judge; of the others' rows none is missing.
-    assert [row for row in document[name] if "broken" not in str(row) and "empty" not in str(row)] == whole[name]
+    assert [row for row in document[name] if "broken" not in str(row) and "empty" not in str(row)] == complete[name]
 
 
 @each
@@ -71,7 +71,7 @@ def test_paths_come_from_stdin_too(command, lake, run):
 
 
 @each
-def test_colors_are_for_terminals_and_for_who_asks(command, lake, run):
+def test_colors_are_for_terminals_and_on_request(command, lake, run):
     assert "\x1b" not in run(command, "lake", "nowhere", *COMMANDS[command]).out
     assert "\x1b" in run(command, "lake", "nowhere", *COMMANDS[command], "--color", "always").out
 
@@ -94,7 +94,7 @@ def test_v_tells_where_time_went(command, lake, run):
 def test_readers_that_leave_and_streams_that_are_closed(lake):
     """Run all in one shell, as starting Python takes most of the time."""
     tool = f"{shlex.quote(sys.executable)} -m parquet_bloom"
-    commands = {name: COMMANDS[name] for name in ("advise", "drop")}  # of the others other tests tell
+    commands = {name: COMMANDS[name] for name in ("advise", "drop")}  # other tests cover the others
     lines = [f"{tool} {name} lake {shlex.join(more)} --json | true; echo {name} $?" for name, more in commands.items()]
     script = "set -o pipefail\n" + "\n".join(f"({line}) &" for line in lines) + "\nwait"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=120)

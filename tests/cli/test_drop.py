@@ -61,7 +61,7 @@ def test_one_file_that_cannot_be_changed_keeps_no_other_from_it(lake, run):
         (["lake", "--in-place", "--jobs", "0"], "--jobs"),
     ],
 )
-def test_what_is_refused_changes_nothing(arguments, problem, lake, run):
+def test_a_refused_write_changes_nothing(arguments, problem, lake, run):
     before = contents(lake)
     done = run("drop", *arguments)
     assert done.code == 2

@@ -42,7 +42,7 @@ def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["a=nan", "b=inf", "c=1_0", "d= 1", "e=", "=0.1", "f=٠.١"], None),
     ],
 )
-def test_a_number_behind_the_last_equals_sign_is_the_fpp(arguments, expected):
+def test_a_number_after_the_last_equals_sign_is_the_fpp(arguments, expected):
     assert parse_column_arguments(tuple(arguments)) == (expected or dict.fromkeys(arguments))
 
 
@@ -73,7 +73,7 @@ def test_options_reach_the_filters(plain, run):
         (["--column", ""], "error: in/b.parquet: column ''"),
     ],
 )
-def test_what_is_wrong_with_options_is_said_before_anything_is_done(options, expected, plain, run):
+def test_option_errors_are_raised_first(options, expected, plain, run):
     before = snapshot(plain)
     result = run("embed", "in/b.parquet", "in/x", "--in-place", *options)
     assert result.code == 2
@@ -110,7 +110,7 @@ def test_columns_that_cannot_be_are_an_error_of_each_file(plain, run):
     ],
 )
 @pytest.mark.parametrize("absolute", [False, True])
-def test_outputs_keep_their_place(paths, output, written, absolute, plain, run):
+def test_outputs_keep_their_order(paths, output, written, absolute, plain, run):
     (plain / "there").mkdir()
     before = snapshot(plain)
     if absolute:
@@ -125,7 +125,7 @@ def test_outputs_keep_their_place(paths, output, written, absolute, plain, run):
         assert len(parquet_bloom.verify(path).chunks) == 2
 
 
-def test_a_list_keeps_the_place_of_its_files(plain, run):
+def test_a_list_keeps_the_order_of_its_files(plain, run):
     result = run("embed", "-", "--column", "id", "-o", "out", stdin="in/x/a.parquet\nin/y/a.parquet\n")
     assert result.code == 0
     assert sorted(snapshot(plain / "out")) == ["x/a.parquet", "y/a.parquet"]
@@ -181,7 +181,7 @@ def test_a_plan_tells_what_is_then_done(lake, run):
         assert written[row["file"], row["row_group"], row["column"]]["num_bytes"] == row["num_bytes"]
 
 
-def test_a_plan_for_another_place_makes_no_folder(plain, run):
+def test_a_plan_for_another_path_creates_no_folder(plain, run):
     result = run("embed", "in", "--column", "id", "-o", "out/deep", "--dry-run", "--json")
     assert result.code == 0
     assert {row["output"] for row in json.loads(result.out)["filters"]} == {
@@ -205,7 +205,7 @@ def test_dry_run_of_the_library(plain):
     assert not Path("c.parquet").exists()
 
 
-def test_nothing_to_add_is_no_error(lake, run):
+def test_nothing_to_add_is_not_an_error(lake, run):
     before = snapshot(lake)
     result = run("embed", "lake/by=spark", "--column", "id", "--in-place", "-v")
     assert result.code == 0
@@ -214,7 +214,7 @@ def test_nothing_to_add_is_no_error(lake, run):
     assert snapshot(lake) == before
 
 
-def test_a_broken_filter_is_replaced_only_when_asked(lake, run):
+def test_a_broken_filter_is_replaced_only_on_request(lake, run):
     result = run("embed", "broken.parquet", "--column", "key", "--in-place")
     assert result.code == 2
     assert result.errors[0].startswith("error: broken.parquet: row group 1, column 'key': header says 128 bytes")

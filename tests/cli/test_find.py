@@ -88,7 +88,7 @@ def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def refuse(constant: str) -> None:
-    raise AssertionError(f"{constant} is no JSON")
+    raise AssertionError(f"{constant} is not JSON")
 
 
 def test_json_is_json_and_loses_nothing(many, run):
@@ -137,7 +137,7 @@ def test_files_hold_the_rows(suffix, many, run):
     assert sorted(os.listdir()) == [target.name, "many"]
 
 
-def test_columns_stand_in_the_order_asked(many, run):
+def test_columns_are_in_the_requested_order(many, run):
     out = run(
         "find", "many", "--where", "id = 1", "--column", "text", "--columns", "user.id,id", "--format", "ndjson"
     ).out
@@ -169,17 +169,17 @@ def drifting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_files_that_disagree_share_one_schema(drifting, run):
-    def found(*options):
+    def run_find(*options):
         return [json.loads(line) for line in run("find", "lake", *options, "--format", "ndjson").out.splitlines()]
 
-    assert found("--where", "id = 1") == [
+    assert run_find("--where", "id = 1") == [
         {"id": 1, "old": "a", "new": None, "other": None, "rare": None, "day": 1},
         {"id": 1, "old": None, "new": 1.5, "other": None, "rare": None, "day": 2},
     ]
-    assert found("--where", "id = 1", "--columns", "new,day") == [{"new": None, "day": 1}, {"new": 1.5, "day": 2}]
+    assert run_find("--where", "id = 1", "--columns", "new,day") == [{"new": None, "day": 1}, {"new": 1.5, "day": 2}]
     # A column that only files have of which no row is read, and one that some of those read lack.
-    assert found("--where", "id = 1", "--columns", "rare") == [{"rare": None}, {"rare": None}]
-    assert found("--where", "day = 3", "--columns", "id,day") == [{"id": None, "day": 3}]
+    assert run_find("--where", "id = 1", "--columns", "rare") == [{"rare": None}, {"rare": None}]
+    assert run_find("--where", "day = 3", "--columns", "id,day") == [{"id": None, "day": 3}]
     table = parquet_bloom.read_table("lake", "id = 1", ["rare", "new"])
     assert table.schema.field("rare").type == pa.bool_()
     assert table.to_pydict() == {"rare": [None, None], "new": [None, 1.5]}
@@ -208,8 +208,8 @@ def test_names_whatever_their_case(drifting, run):
 
 def test_the_rest_is_found_beside_broken_files(drifting, run):
     Path("lake/day=1/0.parquet").write_bytes(b"not Parquet at all")
-    whole = Path("lake/day=2/b.parquet").read_bytes()
-    Path("lake/day=2/bad.parquet").write_bytes(whole[:4] + bytes(60) + whole[64:])  # pages that cannot be decoded
+    data = Path("lake/day=2/b.parquet").read_bytes()
+    Path("lake/day=2/bad.parquet").write_bytes(data[:4] + bytes(60) + data[64:])  # pages that cannot be decoded
     result = run("find", "lake", "--where", "id = 1", "--json", "-o", "found.ndjson")
     assert result.code == 2
     assert [line.split(": ")[1] for line in result.errors] == ["lake/day=1/0.parquet", "lake/day=2/bad.parquet"]
@@ -222,8 +222,8 @@ def test_the_rest_is_found_beside_broken_files(drifting, run):
 def test_a_limit_stops_reading(drifting, run):
     Path("lake/day=2/b.parquet").unlink()
     pq.write_table(pa.table({"id": [1] * 10_000}), "lake/day=2/0.parquet")
-    whole = Path("lake/day=2/0.parquet").read_bytes()
-    Path("lake/day=2/b.parquet").write_bytes(whole[:4] + bytes(60) + whole[64:])
+    data = Path("lake/day=2/0.parquet").read_bytes()
+    Path("lake/day=2/b.parquet").write_bytes(data[:4] + bytes(60) + data[64:])
     result = run("find", "lake", "--where", "id = 1", "--limit", "9000", "--format", "csv", "--columns", "day")
     assert (result.code, result.out.count("\n")) == (0, 9001)
     assert run("find", "lake", "--where", "id = 1", "--limit", "10002", "--format", "csv").code == 2
@@ -233,7 +233,7 @@ def test_a_limit_stops_reading(drifting, run):
 def test_exit_codes_and_what_is_wrong(drifting, run):
     assert run("find", "lake", "--where", "id = 99").code == 1
     assert run("find", "lake", "nowhere", "--where", "id = 1").code == 2
-    for options, said in (
+    for options, message in (
         (["-o", "found.xls"], "must end in one of .parquet, "),
         (["-o", "lake/day=1/a.parquet"], "the output is also an input"),
         (["-o", "lake/found.parquet"], "the output lies in lake, whose readers would find rows twice"),
@@ -242,7 +242,7 @@ def test_exit_codes_and_what_is_wrong(drifting, run):
     ):
         result = run("find", "lake", "--where", "id = 1", *options)
         assert (result.code, result.out) == (2, ""), options
-        assert said in result.err
+        assert message in result.err
     assert sorted(os.listdir()) == ["lake"]
     assert run("find", "lake", "--where", "id = 99", "-o", "none.parquet").code == 1
     assert pq.read_table("none.parquet").num_rows == 0
@@ -289,18 +289,18 @@ def test_rows_stream_in_bounded_memory(tmp_path):
     with open(os.devnull, "wb") as nowhere:
         command = [sys.executable, "-c", code, "find", str(path), "--where=id = 1", "--format=ndjson"]
         result = subprocess.run(command, stdout=nowhere, stderr=subprocess.PIPE, text=True, timeout=120)
-    said, peak = result.stderr.splitlines()
-    assert said.startswith("30,000 rows; ")
+    output, peak = result.stderr.splitlines()
+    assert output.startswith("30,000 rows; ")
     assert int(peak) < 320_000  # kilobytes, of which some 150,000 are code
 
 
-def test_what_is_wrong_with_the_predicate_is_not_said_file_by_file(tmp_path, run):
+def test_predicate_errors_are_not_reported_file_by_file(tmp_path, run):
     for number in range(5):
         pq.write_table(pa.table({"id": [1, 2], "name": ["a", "b"]}), tmp_path / f"{number}.parquet")
-    found = run("find", tmp_path, "--where", "name = 5")
-    assert found.code == 2
+    process = run("find", tmp_path, "--where", "name = 5")
+    assert process.code == 2
     problem = "column 'name': 5 cannot be compared exactly with BYTE_ARRAY STRING"
-    assert found.errors == [
+    assert process.errors == [
         f"error: {tmp_path}/0.parquet: {problem}",
         f"error: {problem} (the same in 4 more files)",
     ]

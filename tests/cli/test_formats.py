@@ -46,12 +46,12 @@ def test_json_is_valid_and_exact(value):
 @given(st.lists(VALUES.map(lambda value: row(name=value, text=value)), max_size=4))
 def test_documents_are_valid(rows):
     pieces: list[str] = []
-    made = JsonRows(COLUMNS, pieces.append, "test", "things")
-    made.facts["number"] = math.inf
-    made.begin()
+    created = JsonRows(COLUMNS, pieces.append, "test", "things")
+    created.facts["number"] = math.inf
+    created.begin()
     for each in rows:
-        made.add(each)
-    made.end()
+        created.add(each)
+    created.end()
     document = json.loads("".join(pieces))
     assert list(document) == ["schema_version", "command", "things", "number"]
     assert (len(document["things"]), document["number"]) == (len(rows), None)
@@ -60,19 +60,19 @@ def test_documents_are_valid(rows):
 @given(st.lists(TEXTS.map(lambda text: row(name=text)), min_size=1, max_size=4))
 def test_csv_gives_back_what_it_took(rows):
     pieces: list[str] = []
-    made = CsvRows(COLUMNS, pieces.append, escape=False)
-    made.begin()
+    created = CsvRows(COLUMNS, pieces.append, escape=False)
+    created.begin()
     for each in rows:
-        made.add(each)
+        created.add(each)
     read = list(csv.DictReader(io.StringIO("".join(pieces), newline="")))
     assert [each["name"] for each in read] == [each["name"] for each in rows]
 
 
 def test_csv_cells():
     pieces: list[str] = []
-    made = CsvRows(COLUMNS, pieces.append, escape=True)
-    made.begin()
-    made.add(row(name=True, number=0.1 + 0.2, usual=None, text=["a", "b\x1b"]))
+    created = CsvRows(COLUMNS, pieces.append, escape=True)
+    created.begin()
+    created.add(row(name=True, number=0.1 + 0.2, usual=None, text=["a", "b\x1b"]))
     assert "".join(pieces) == "name,number,usual,text\ntrue,0.30000000000000004,,a; b\\x1b\n"
 
 
@@ -147,9 +147,9 @@ def test_colors_do_not_shift_columns():
 
 def test_a_table_is_written_at_the_end():
     pieces: list[str] = []
-    made = TableRows(COLUMNS, pieces.append, None, False)
-    made.begin()
-    made.add(row())
+    created = TableRows(COLUMNS, pieces.append, None, False)
+    created.begin()
+    created.add(row())
     assert pieces == []
-    made.end()
+    created.end()
     assert "".join(pieces) == "name  number  usual  text\na          1  -      t\n"

@@ -69,7 +69,7 @@ COMMANDS = {
     "zones-show": "zones show ids.zones.arrow",
 }
 
-# Of the JSON documents: what a row holds, and what stands beside the rows.
+# Schemas of the JSON documents: fields of a row, and fields next to the rows.
 ROWS: dict[str, tuple[str, dict[str, type | tuple[type | None, ...]]]] = {
     "show": (
         "filters",
@@ -335,11 +335,11 @@ def test_printed(name, format, run, lake, golden, monkeypatch):
     printed = re.sub(r'(?<="files_bytes": )\d+', "<bytes>", printed)  # they bear its name, and times
     if "zones build" in command:  # it bears names and times, too
         printed = re.sub(r"\d+(?=}?$)", "<bytes>", printed, count=0 if format == "csv" else 1, flags=re.MULTILINE)
-    said = result.err
+    output = result.err
     if "--index" in command:  # which names its files by their whole paths, and is as long as these are
         printed = re.sub(r'("bytes_read": )\d+', r"\1N", printed)
-        said = re.sub(r"(requests), [\d.]+ \w+", r"\1, N bytes", said)
-    golden(f"{name}.{format}", f"$ parquet-bloom {command}\n{printed}--- stderr\n{said}--- exit {result.code}\n")
+        output = re.sub(r"(requests), [\d.]+ \w+", r"\1, N bytes", output)
+    golden(f"{name}.{format}", f"$ parquet-bloom {command}\n{printed}--- stderr\n{output}--- exit {result.code}\n")
 
 
 def make_indexes(monkeypatch: pytest.MonkeyPatch) -> None:

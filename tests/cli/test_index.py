@@ -65,10 +65,10 @@ def named(run: Callable[..., Any], *arguments: Any, stdin: str | None = None) ->
     done = run("index", "lookup", *arguments, "--json", stdin=stdin)
     document = json.loads(done.out)
     assert (done.code, done.err) == (0 if document["candidates"] else 1, "")
-    found: dict[str, list[str]] = {}
+    results: dict[str, list[str]] = {}
     for row in document["candidates"]:
-        found.setdefault(row["value"], []).append(os.path.basename(row["file"]))
-    return {value: sorted(files) for value, files in found.items()}
+        results.setdefault(row["value"], []).append(os.path.basename(row["file"]))
+    return {value: sorted(files) for value, files in results.items()}
 
 
 # --------------------------------------------------------------------------------------------------- its whole life
@@ -169,15 +169,15 @@ def test_a_second_one_is_not_made_in_its_place(indexed, run):
 
 
 def test_values_are_literals_as_find_takes_them(indexed, run):
-    asked = ["5", "-5", "-1e3", "5.0", "1e3", "(5)", "DATE '2026-01-30'"]
-    done = run("index", "lookup", "ids.index", "id", *asked, "--json")
+    queried = ["5", "-5", "-1e3", "5.0", "1e3", "(5)", "DATE '2026-01-30'"]
+    done = run("index", "lookup", "ids.index", "id", *queried, "--json")
     document = json.loads(done.out)
-    found = {row["value"] for row in document["candidates"]}
-    assert found == {"5", "5.0", "1e3", "(5)", "DATE '2026-01-30'"}  # the last one may be anything
+    results = {row["value"] for row in document["candidates"]}
+    assert results == {"5", "5.0", "1e3", "(5)", "DATE '2026-01-30'"}  # the last one may be anything
     (doubt,) = document["doubts"]
     assert done.err == f"in doubt, so more files may be listed than necessary: {doubt}\n"
     assert "cannot be compared exactly with INT64" in doubt
-    assert document["totals"]["values"] == len(asked)
+    assert document["totals"]["values"] == len(queried)
 
 
 def test_texts_as_they_stand(indexed, run):
@@ -197,8 +197,8 @@ def test_texts_as_they_stand(indexed, run):
 
 
 def test_many_values_come_from_standard_input(indexed, run):
-    found = named(run, "ids.index", "id", "-", stdin="".join(f"{value}\n" for value in range(-500, 3000)))
-    assert found == {str(value): [f"{value // 1000}.parquet"] for value in range(3000) if value % 1000 < 100}
+    results = named(run, "ids.index", "id", "-", stdin="".join(f"{value}\n" for value in range(-500, 3000)))
+    assert results == {str(value): [f"{value // 1000}.parquet"] for value in range(3000) if value % 1000 < 100}
     done = run("index", "lookup", "ids.index", "id", "-", stdin="")
     assert (done.code, done.out) == (1, "")
     assert done.err == "0 files for 0 values; 0 requests, 0 bytes\n"
@@ -207,7 +207,7 @@ def test_many_values_come_from_standard_input(indexed, run):
 @pytest.mark.parametrize(
     "value", ["n5", "NULL", "id", "5 OR 1 = 1", "1, 2", "'open", "", "5) OR (x = 6", "upper('a')", "IN (5)", "\x1b[2J"]
 )
-def test_what_is_no_literal_is_refused(value, indexed, run):
+def test_invalid_literals_are_refused(value, indexed, run):
     done = run("index", "lookup", "ids.index", "id", value)
     assert (done.code, done.out) == (2, "")
     (line,) = done.err.splitlines()
@@ -245,7 +245,7 @@ def test_a_file_that_cannot_be_read_is_reported_and_named_for_every_value(here, 
     assert named(run, "ids.index", "id", 1005) == {"1005": ["1.parquet", "broken.parquet", "empty.parquet"]}
 
 
-def test_a_column_that_some_files_lack_is_told(indexed, run):
+def test_a_column_that_some_files_lack_is_reported(indexed, run):
     for number in (7, 8):
         pq.write_table(pa.table({"id": [number]}), f"lake/{number}.parquet")
     write("lake/9.parquet", [9])
@@ -311,8 +311,8 @@ def test_damage_is_found_and_loses_nothing(indexed, run):
     assert len(parts) == 2
     for part in parts:
         data = bytearray(part.read_bytes())
-        for place in range(0, len(data) // 2, 3):
-            data[place] ^= 255
+        for position in range(0, len(data) // 2, 3):
+            data[position] ^= 255
         part.write_bytes(data)
     done = run("index", "check", "ids.index")
     assert done.code == 1

@@ -63,14 +63,14 @@ sys.exit(cli.main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize(("name", "code", "said"), [("SIGINT", 130, "interrupted\n"), ("SIGTERM", 143, "")])
-def test_when_interrupted_files_are_whole_and_nothing_else_is_there(name, code, said, tmp_path):
+@pytest.mark.parametrize(("name", "code", "message"), [("SIGINT", 130, "interrupted\n"), ("SIGTERM", 143, "")])
+def test_interrupted_runs_leave_only_complete_files(name, code, message, tmp_path):
     for letter in "abcdef":
         pq.write_table(pa.table({"id": range(2000)}), tmp_path / f"{letter}.parquet", row_group_size=100)
     before = contents(tmp_path)
     command = [sys.executable, "-c", STOPPED.format(signal=name), "embed", "--in-place", "--column=id"]
     done = subprocess.run([*command, "--jobs=3", str(tmp_path)], capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr) == (code, said)
+    assert (done.returncode, done.stderr) == (code, message)
     after = contents(tmp_path)
     assert after.keys() == before.keys()
     assert after == before  # none was done by then
@@ -95,7 +95,7 @@ def test_a_link_to_a_file_in_work_does_no_harm(tmp_path, run):
     for letter in "bcd":
         (tmp_path / f"{letter}.parquet").symlink_to(tmp_path / "a.parquet")
     done = run("embed", tmp_path, "--column", "id", "--in-place", "--jobs", "4", "--json")
-    assert done.code in (0, 2)  # who comes second may find it changed meanwhile
+    assert done.code in (0, 2)  # the second writer may find it changed meanwhile
     assert all("meanwhile" in error for error in done.errors)
     assert len(json.loads(done.out)["files"]) + len(done.errors) == 4
     report = parquet_bloom.verify(tmp_path / "a.parquet", data=True)

@@ -18,19 +18,19 @@ def rows(result: Any) -> list[dict[str, Any]]:
 
 def test_rows_say_what_the_file_says(lake, run):
     shown = rows(run("show", "orc", "--format", "ndjson"))
-    found = 0
+    count = 0
     for path in sorted({row["file"] for row in shown}):
         with orc.open(path) as file:
             numbers = {(group.stripe, group.row_group): group.number for group in file.row_groups}
             for row, one in zip([row for row in shown if row["file"] == path], file.filters(), strict=True):
-                found += 1
+                count += 1
                 assert (row["stripe"], row["column"]) == (one.stripe, one.column)
                 assert row["row_group"] == numbers[one.stripe, one.row_group]
                 assert (row["stream"], row["num_hash_functions"]) == (one.kind, one.num_hash_functions)
                 assert (row["num_bytes"], row["doubt"], row["problem"]) == (one.num_bits // 8, one.fault, one.problem)
                 assert (row["fill"], row["fpp"], row["ndv_estimate"]) == (one.fill, one.fpp, one.ndv_estimate)
                 assert row["offset"] is row["num_blocks"] is None
-    assert found == len(shown) == 2 * 2 * 4 + 2 * 5
+    assert count == len(shown) == 2 * 2 * 4 + 2 * 5
     assert [row["row_group"] for row in shown if "spark" in row["file"] and row["column"] == "id"] == [0, 1, 2, 3, 4]
 
 
@@ -73,14 +73,14 @@ def test_files_are_what_they_hold(lake, run):
 
 @pytest.mark.parametrize("command", ["show", "verify", "advise"])
 def test_a_file_that_is_cut_off(command, lake, run):
-    whole = Path("orc/by=pyarrow/part-0.orc").read_bytes()
-    Path("cut.orc").write_bytes(whole[:-20])
+    data = Path("orc/by=pyarrow/part-0.orc").read_bytes()
+    Path("cut.orc").write_bytes(data[:-20])
     result = run(command, "cut.orc")
     assert (result.code, result.errors) == (
         2,
         ["error: cut.orc: not an ORC file, or one cut off: it begins with ORC, but does not end as one"],
     )
-    Path("cut.orc").write_bytes(whole[len(whole) // 2 :])  # its beginning is not read: places in it are wrong
+    Path("cut.orc").write_bytes(data[len(data) // 2 :])  # its beginning is not read: places in it are wrong
     result = run(command, "cut.orc")
     assert result.code == 2
     assert len(result.errors) == 1
@@ -117,7 +117,7 @@ def test_a_filter_of_other_values(lake, run):
 
 
 def test_a_broken_filter_is_a_row(lake, run):
-    """As of Parquet files: the row says what is broken, the others are shown, and what is asked reads more."""
+    """As of Parquet files: the row says what is broken, the others are shown, and the query reads more."""
     path = Path("orc/by=pyarrow/part-0.orc")
     with orc.open(path) as file:
         bitset = bytes(next(file.filters(["id"])).bitset)

@@ -49,9 +49,9 @@ def mixed(lake: Path) -> Path:
     """Make a folder with valid and invalid files."""
     Path("lake/a.txt").write_text("not a Parquet file, but longer than twelve bytes")
     Path("lake/empty.parquet").touch()
-    whole = Path("lake/by=spark/part-0.parquet").read_bytes()
-    Path("lake/cut.parquet").write_bytes(whole[:-100])
-    Path("lake/footless.parquet").write_bytes(whole[:400] + whole[-8:])
+    data = Path("lake/by=spark/part-0.parquet").read_bytes()
+    Path("lake/cut.parquet").write_bytes(data[:-100])
+    Path("lake/footless.parquet").write_bytes(data[:400] + data[-8:])
     return lake
 
 

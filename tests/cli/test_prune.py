@@ -58,7 +58,7 @@ def test_exit_codes(lake, run):
         (["--where", "id = TIMESTAMP '2024-01-01 00:00:00'", "--timezone", "Nowhere/Land"], "error: invalid value"),
     ],
 )
-def test_what_is_wrong_with_the_predicate_is_one_line(options, expected, lake, run):
+def test_predicate_errors_are_one_line(options, expected, lake, run):
     result = run("prune", "lake", *options)
     assert (result.code, result.out) == (2, "")
     (line,) = result.err.splitlines()
@@ -82,7 +82,7 @@ def test_files_that_cannot_be_read_do_not_hide_the_others(lake, run):
     assert [error["file"] for error in document["errors"]] == ["lake/0.parquet", "lake/zz.parquet"]
 
 
-def test_what_is_doubtful_is_read_and_said(lake, run):
+def test_doubtful_files_are_read_and_reported(lake, run):
     result = run("prune", "broken.parquet", "--where", "key = 12345", "--format", "ndjson")
     assert result.code == 0
     rows = [json.loads(line) for line in result.out.splitlines()]
@@ -128,9 +128,9 @@ def test_row_ranges_are_those_of_the_page_indexes(tmp_path, run):
     first, second = document["row_groups"]
     assert [tuple(span) for span in first["row_ranges"]] == ranges[0]
     assert len(ranges[0]) == 2
-    left = sum(stop - start for start, stop in ranges[0])
-    assert 2 <= left < 10_000
-    assert first["reason"] == f"its pages leave {left:,} of 20,000 rows"
+    remaining = sum(stop - start for start, stop in ranges[0])
+    assert 2 <= remaining < 10_000
+    assert first["reason"] == f"its pages leave {remaining:,} of 20,000 rows"
     assert (second["read"], second["row_ranges"]) == (False, None)
     assert f"{ranges[0][0][0]}-{ranges[0][0][1] - 1}, " in run("prune", path, "--where", where).out
 
@@ -161,7 +161,7 @@ def test_the_page_is_drawn(lake, run):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--check"], "--check and --asked-fpp are about the page of --html"),
         (["--html", "lake/page.html"], "the output lies in lake"),
@@ -170,11 +170,11 @@ def test_the_page_is_drawn(lake, run):
         (["--html", "page.html", "--asked-fpp", "1"], "invalid value for '--asked-fpp'"),
     ],
 )
-def test_what_is_wrong_with_the_page_is_one_line(options, said, lake, run):
+def test_page_errors_are_one_line(options, message, lake, run):
     result = run("prune", "lake", "--where", "id = 4250", *options)
     assert result.code == 2
     (line,) = result.err.splitlines()
-    assert said in line
+    assert message in line
     assert not Path("page.html").exists()
 
 

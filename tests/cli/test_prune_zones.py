@@ -62,10 +62,10 @@ def test_zones_that_cannot_be_used_are_said_to_be(verb: str, folder: Path, run: 
     write(Path("lake", "a.parquet"), IDS[::-1])
     result = run(verb, "lake", *WHERE, "--zones", "id.zones.parquet", "--json")
     assert result.code == 0
-    told = "lake/a.parquet: column 'id': it has changed since its zones were made, which are not used"
-    assert f"zones are not used, so more may be read: {told}\n" in result.err
+    message = "lake/a.parquet: column 'id': it has changed since its zones were made, which are not used"
+    assert f"zones are not used, so more may be read: {message}\n" in result.err
     document = json.loads(result.out)
-    assert document["totals"]["zone_doubts"] == [told]
+    assert document["totals"]["zone_doubts"] == [message]
     if verb == "find":
         assert [row["n"] for row in document["rows"]] == [ROWS - 1 - 137]
     Path("id.zones.parquet").write_bytes(b"zones")

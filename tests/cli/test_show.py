@@ -17,15 +17,15 @@ def rows(result: Any) -> list[dict[str, Any]]:
 
 def test_rows_say_what_the_file_says(lake, run):
     shown = rows(run("show", "lake", "--format", "ndjson"))
-    found = []
+    results = []
     for path in sorted({row["file"] for row in shown}):
         with parquet_bloom.open(path) as file:
-            found += [(path, chunk) for chunk in file.chunks()]
+            results += [(path, chunk) for chunk in file.chunks()]
             for row, chunk in zip([row for row in shown if row["file"] == path], file.chunks(), strict=True):
                 assert (row["row_group"], row["column"]) == (chunk.row_group, chunk.column)
                 assert (row["offset"], row["length"]) == (chunk.offset, chunk.length)
                 assert (row["fill"], row["fpp"], row["ndv_estimate"]) == (chunk.fill, chunk.fpp, chunk.ndv_estimate)
-    assert len(found) == len(shown) == 10
+    assert len(results) == len(shown) == 10
 
 
 def test_columns_and_row_groups_are_chosen(tmp_path, run):

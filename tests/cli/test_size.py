@@ -9,7 +9,7 @@ import pytest
 from parquet_bloom import fpp_for, size_for
 
 
-def asked(document):
+def find_requested_size(document):
     (row,) = [row for row in document["sizes"] if row["asked"]]
     return row
 
@@ -19,7 +19,7 @@ def test_the_numbers_are_the_models(ndv, run):
     done = run("size", "--ndv", ndv, "--fpp", "0.003", "--json")
     assert (done.code, done.err) == (0, "")
     document = json.loads(done.out)
-    row = asked(document)
+    row = find_requested_size(document)
     assert (document["ndv"], document["fpp"]) == (row["ndv"], row["fpp"]) == (10**6, 0.003)
     assert row["num_bytes"] == size_for(10**6, 0.003)
     assert row["exact_bytes"] == size_for(10**6, 0.003, power_of_two=False)
@@ -28,7 +28,7 @@ def test_the_numbers_are_the_models(ndv, run):
 
 
 def test_no_values_and_too_many(run):
-    assert asked(json.loads(run("size", "--ndv", "0", "--json").out))["num_bytes"] == 32
+    assert find_requested_size(json.loads(run("size", "--ndv", "0", "--json").out))["num_bytes"] == 32
     done = run("size", "--ndv", "1e9")
     assert done.code == 0
     assert done.err == "no filter is that large; with 134,217,728 bytes the fpp is 0.995\n"

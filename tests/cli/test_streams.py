@@ -15,7 +15,7 @@ import pytest
 import parquet_bloom
 
 
-def test_a_reader_that_leaves_is_no_error(lake):
+def test_a_closed_pipe_is_not_an_error(lake):
     command = [sys.executable, "-m", "parquet_bloom", "show", "-", "--format", "ndjson"]
     for i in range(3000):
         os.link("lake/by=spark/part-0.parquet", f"lake/{i}.parquet")
@@ -71,16 +71,16 @@ sys.exit(cli.main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize(("name", "code", "said"), [("SIGINT", 130, "interrupted\n"), ("SIGTERM", 143, "")])
+@pytest.mark.parametrize(("name", "code", "message"), [("SIGINT", 130, "interrupted\n"), ("SIGTERM", 143, "")])
 @pytest.mark.parametrize("format", ["table", "ndjson"])
-def test_interrupted_files_are_whole(name, code, said, format, tmp_path):
+def test_interrupted_files_are_whole(name, code, message, format, tmp_path):
     for letter in "abc":
         pq.write_table(pa.table({"id": range(1000)}), tmp_path / f"{letter}.parquet", row_group_size=100)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     command = [sys.executable, "-c", STOPPED.format(signal=name), "embed", "--in-place", "--column=id"]
     command += [f"--format={format}", str(tmp_path)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert (result.returncode, result.stderr) == (code, said)
+    assert (result.returncode, result.stderr) == (code, message)
     assert "a.parquet" in result.stdout
     assert "b.parquet" not in result.stdout
     after = {path.name: path.read_bytes() for path in tmp_path.iterdir()}

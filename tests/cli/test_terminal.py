@@ -20,7 +20,7 @@ def test_a_wide_terminal_shows_all_columns(lake):
     assert " ".join(text.splitlines()[0].split()) == titles
 
 
-def test_what_does_not_fit_stands_below_its_row(tmp_path):
+def test_long_cells_are_printed_below_their_row(tmp_path):
     prices = pa.array([{"of_one": 1.5}, {"of_one": 2.5}])
     for name in ("a", "b"):
         pq.write_table(pa.table({"prices": prices, "identifier": [1, 2]}), tmp_path / f"{name}.parquet")
@@ -60,7 +60,7 @@ def test_colors(lake):
     assert "\x1b[31m" in on_terminal("show", "broken.parquet", "nowhere", "--color", "always", NO_COLOR="1")
 
 
-def test_colors_of_what_is_no_terminal(lake, run, spawn):
+def test_colors_without_a_terminal(lake, run, spawn):
     piped = spawn("show", "broken.parquet", "nowhere")
     assert "\x1b" not in piped.out + piped.err
     piped = run("show", "broken.parquet", "nowhere", "--color", "always")

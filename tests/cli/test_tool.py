@@ -26,10 +26,10 @@ def test_help_explains_every_option_and_gives_an_example(command, run):
     assert (result.code, result.err) == (0, "")
     assert "Exit codes:" in result.out
     assert f"Example:\n    parquet-bloom {command} " in result.out
-    made = cli.tool
+    created = cli.tool
     for name in command.split():
-        made = made.get_command(None, name)
-    for parameter in made.params:
+        created = created.get_command(None, name)
+    for parameter in created.params:
         assert parameter.param_type_name == "argument" or parameter.help, parameter.name
 
 

@@ -44,7 +44,7 @@ def test_a_false_negative_is_found_with_data_only(tmp_path, run):
     assert row["problem"] == f"the filter denies {row['num_missing']:,} of the column's 1,000 values"
 
 
-def test_what_is_unusual_is_noted(tmp_path, run):
+def test_unusual_values_are_noted(tmp_path, run):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"id": range(20_000)}), path)
     parquet_bloom.embed(path, {"id": {"ndv": 1}})

@@ -84,7 +84,7 @@ def test_states_of_files_are_shown(lake, run):
         ("broken.parquet", "broken.parquet: it is not a zone index: no columns of the name fragment_id"),
     ],
 )
-def test_what_is_no_index_is_said_in_a_line(path, problem, lake, run):
+def test_an_invalid_index_is_reported_on_one_line(path, problem, lake, run):
     done = run("zones", "show", path)
     assert (done.code, done.out) == (2, "")
     assert done.err.splitlines() == done.errors

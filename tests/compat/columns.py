@@ -1,7 +1,7 @@
-"""What is written: columns with the extremes of their type and draws of their own, in files that all readers can open.
+"""Columns to write: the extremes of their type and random values, in files that all readers can open.
 
-A reader may refuse a whole file for one column that it does not know. So what all know stands in the file `common`, and
-other types stand in others.
+A reader may refuse a whole file for one column that it does not know. So columns that all readers
+know are stored in the file `common`, and other types in others.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ class Part:
     def column(self, name: str) -> list[Any]:
         """The values of a column, row by row."""
         groups = [self.values(name, group) for group in range(GROUPS)]
-        return [held[i % len(held)] for held in groups for i in range(self.rows)]
+        return [stored[i % len(stored)] for stored in groups for i in range(self.rows)]
 
 
-_KNOWN = {
+_SUPPORTED_COLUMNS = {
     "pyarrow": [*COMMON, *OTHER, "f16"],
     "duckdb": [*random_files.DUCKDB, "st", "li"],
     "datafusion": [*random_files.DATAFUSION, "st", "li"],
@@ -74,36 +74,36 @@ QUICK = ["i32", "i64", "f64", "d9", "date", "str"]
 
 def parts(writer: str, distinct: int = DISTINCT, only: list[str] | None = None) -> dict[str, Part]:
     """The files of a writer by their names; `only` leaves one file of those columns."""
-    known = set(_KNOWN[writer])
+    supported = set(_SUPPORTED_COLUMNS[writer])
     rows = 2048 if writer == "duckdb" else distinct  # DuckDB cuts row groups at multiples of this
 
     def part(columns: list[str], common: bool = True, **options: Any) -> Part:
-        return Part([name for name in columns if name in known], options, distinct, rows, common)
+        return Part([name for name in columns if name in supported], options, distinct, rows, common)
 
     if only is not None:
         return {"common": part(only)}
-    made = {"common": part(COMMON)}
-    if known & set(OTHER):
-        made["other"] = part(OTHER, common=False)
+    created = {"common": part(COMMON)}
+    if supported & set(OTHER):
+        created["other"] = part(OTHER, common=False)
     if writer == "pyarrow":
         legacy = {"store_decimal_as_integer": True, "use_deprecated_int96_timestamps": True}
-        made["legacy"] = part(["d9", "d18", "ts_ns"], **legacy)
-        made["half"] = part(["f16"], common=False)
+        created["legacy"] = part(["d9", "d18", "ts_ns"], **legacy)
+        created["half"] = part(["f16"], common=False)
     if writer == "spark":
         legacy = {"spark.sql.parquet.writeLegacyFormat": "true", "spark.sql.parquet.outputTimestampType": "INT96"}
-        made["legacy"] = part(["d4", "d9", "d18", "d38", "tz_us"], **legacy)
-    return made
+        created["legacy"] = part(["d4", "d9", "d18", "d38", "tz_us"], **legacy)
+    return created
 
 
 def write_source(path: Path, part: Part) -> Path:
-    """What every writer gets to read."""
+    """Return the input that every writer reads."""
     arrays = {name: peers.arrow_array(part.column(name), peers.VALUES[name].arrow) for name in part.columns}
     pq.write_table(pa.table(arrays), path, row_group_size=part.rows)
     return path
 
 
 @dataclass(frozen=True)
-class Asked:
+class Question:
     """A value that a file holds."""
 
     column: str  # the leaf, dotted
@@ -111,25 +111,25 @@ class Asked:
     row: int  # the first that holds it
     arrow: pa.DataType  # of the file's column
     title: str  # of the column's type
-    drawn: bool  # no extreme of the type: no statistics tell that it is there
+    drawn: bool  # not an extreme of the type, so statistics do not reveal it
 
 
-def asked(path: Path, part: Part) -> list[Asked]:
-    """Every value of a file that a writer made of `part`, each once a leaf; nulls are not asked for."""
-    found: list[Asked] = []
+def list_questions(path: Path, part: Part) -> list[Question]:
+    """Every value of a file that a writer made of `part`, each once per leaf; without nulls."""
+    results: list[Question] = []
     schema = pq.read_schema(path)
     for leaf, title in titles(path).items():
         top, *rest = leaf.split(".")
-        always = [repr(value) for kept in peers.VALUES[top].always for value in peers.leaf_values(kept, rest)]
+        always = [repr(value) for retained in peers.VALUES[top].always for value in peers.leaf_values(retained, rest)]
         seen: set[str] = set()
-        for row, held in enumerate(part.column(top)):
-            for value in peers.leaf_values(held, rest):
+        for row, stored in enumerate(part.column(top)):
+            for value in peers.leaf_values(stored, rest):
                 if value is None or repr(value) in seen:
                     continue
                 seen.add(repr(value))
                 arrow = peers.leaf_type(schema.field(top).type, rest)
-                found.append(Asked(leaf, value, row, arrow, title, repr(value) not in always))
-    return found
+                results.append(Question(leaf, value, row, arrow, title, repr(value) not in always))
+    return results
 
 
 def titles(path: Path) -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""Large filters read over a network: who takes a short read of a filter for all of it.
+"""Large filters read over a network: readers that take a short read of a filter for all of it.
 
-A reader that is not told the length of a filter reads its header, then as many bytes as that says; streams may give
-fewer at a time. Local files hardly ever do, so that a server stands between.
+A reader that does not know the length of a filter reads its header, then as many bytes as that says; streams may give
+fewer at a time. Local files hardly ever do, so a server is used.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from support.writers import surgery
 import parquet_bloom
 
 ROWS, ROUNDS = 40, 2
-NDV = 500_000  # told of each filter, which then has a mebibyte
+NDV = 500_000  # given for each filter, which then has a mebibyte
 KINDS = ("length", "no length")
 
 
@@ -43,12 +43,12 @@ def served(folder: Path) -> Iterator[str]:
 
 
 def lost(worker: Any, url: str) -> dict[str, tuple[int, int]]:
-    """{kind: rows lost, values asked for} by a release of Spark."""
-    found = {}
+    """{kind: rows lost, values queried} by a release of Spark."""
+    results = {}
     for number, kind in enumerate(KINDS):
         path = f"{url}/{number}.parquet"
         questions = [{"path": path, "where": f"k = {value_of(row % ROWS)}"} for row in range(ROUNDS * ROWS)]
         counts = worker.counts(questions)
         answered = [count for count in counts if count is not None]
-        found[kind] = answered.count(0), len(answered)
-    return found
+        results[kind] = answered.count(0), len(answered)
+    return results

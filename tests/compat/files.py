@@ -14,11 +14,11 @@ from support.writers import peers, surgery
 import parquet_bloom
 
 from . import columns
-from .columns import Asked, Part
+from .columns import Part, Question
 
-# Blocks wanted: 5, or 8 as a power of two. More values are told than there are, so that chance hides nothing.
+# Blocks wanted: 5, or 8 as a power of two. The NDV is larger than the number of values, so that chance hides nothing.
 OUR_FILTERS = {"fpp": 0.001, "ndv": 70}
-# Who can write bitsets that are no power of two, and how.
+# Writers of bitsets that are not a power of two, and their options.
 OWN_ODD: dict[str, dict[str, Any]] = {"spark": {"parquet.bloom.filter.max.bytes": 320}}
 
 
@@ -29,7 +29,7 @@ class Variant:
     Attributes
     ----------
     filters : "ours" or "its own".
-    length : whether the footer tells how long the filters are.
+    length : whether the footer gives the lengths of the filters.
     power : whether the bitsets are a power of two.
     path, planted : the file, and the same with filters that deny everything.
     filtered : the leaves that have filters.
@@ -51,7 +51,7 @@ class Written:
     name: str
     part: Part
     plain: Path
-    asked: list[Asked]
+    questions: list[Question]
     variants: list[Variant]
 
 
@@ -66,20 +66,20 @@ def written(writer: str, engine: Any, folder: Path, name: str, part: Part, *, qu
         return target
 
     write(plain, False)
-    if oracle.filters(plain):  # who writes filters unasked
+    if oracle.filters(plain):  # a writer that writes filters by default
         parquet_bloom.drop(plain)
-    made: list[Variant] = []
+    indexes: list[Variant] = []
     for power in (True, False):
         ours = embedded(plain, folder / f"{name}-ours-{_words(True, power)}.parquet", power)
-        made += _both_lengths(ours, "ours", power)
+        indexes += _both_lengths(ours, "ours", power)
     for power, more in ((True, {}), (False, OWN_ODD.get(writer))):
         if more is not None:
             own = write(folder / f"{name}-own-{_words(True, power)}.parquet", True, **more)
-            made += _both_lengths(own, "its own", power)
+            indexes += _both_lengths(own, "its own", power)
     source.unlink()
     if quick:
-        made = [variant for variant in made if variant.length == variant.power]
-    return Written(writer, name, part, plain, columns.asked(plain, part), made)
+        indexes = [variant for variant in indexes if variant.length == variant.power]
+    return Written(writer, name, part, plain, columns.list_questions(plain, part), indexes)
 
 
 def embedded(plain: Path, path: Path, power: bool) -> Path:
@@ -106,13 +106,13 @@ def _both_lengths(path: Path, filters: str, power: bool) -> list[Variant]:
     without = path.with_name(path.name.replace("-length", "-no-length"))
     shutil.copy(path, without)
     surgery.without_lengths(without)
-    made = []
-    for length, place in ((True, path), (False, without)):
+    created = []
+    for length, location in ((True, path), (False, without)):
         if length and not with_length:  # parquet-java before 1.14 writes none
             continue
-        planted = peers.with_zeroed_filters(place, place.with_suffix(".planted.parquet"), peers.NEVER)
-        made.append(Variant(filters, length, power, place, planted, frozenset(column for _, column in stored)))
-    return made
+        planted = peers.with_zeroed_filters(location, location.with_suffix(".planted.parquet"), peers.NEVER)
+        created.append(Variant(filters, length, power, location, planted, frozenset(column for _, column in stored)))
+    return created
 
 
 def _words(length: bool, power: bool) -> str:

@@ -1,4 +1,4 @@
-"""Every value of every file asked of every reader, with and without filters: rows lost, and who asks the filters."""
+"""Queries for every value of every file by every reader, with and without filters: rows lost, and filter use."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Any
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
 
-from .columns import Asked
+from .columns import Question
 from .files import Written
 
-NEEDLES = 2  # of each column, asked of the filters that deny everything
+NEEDLES = 2  # of each column, for the filters that deny everything
 
 
 @dataclass
 class Cell:
-    """What one reader does with one kind of file.
+    """Outcome of one reader for one kind of file.
 
     Attributes
     ----------
     writer, reader : their releases.
     filters, length, power : as in `files.Variant`.
-    asked, lost, more : values asked for, rows that the filters lost, and rows that came from nowhere.
+    asked, lost, more : values queried, rows that the filters lost, and rows that came from nowhere.
     failed : values that the reader finds without filters, and fails at with them.
     losing : {type: rows lost}.
     probed : {type: whether a row vanished with filters that deny everything}.
@@ -44,7 +44,7 @@ class Cell:
     probed: dict[str, bool] = field(default_factory=dict)
 
     @property
-    def place(self) -> tuple[Any, ...]:
+    def key(self) -> tuple[Any, ...]:
         return self.writer, self.reader, self.filters, self.length, self.power
 
 
@@ -54,10 +54,10 @@ class Matrix:
 
     Attributes
     ----------
-    tried, read : {(reader, type)} asked of files without filters, and answered at least once.
+    tried, read : {(reader, type)} queried on files without filters, and answered at least once.
     checked : {file opened and verified by us: what was found, a line each}.
     notes : what could not be done, a line each.
-    done : {(writer, file, reader)} that need not be asked again.
+    done : {(writer, file, reader)} that need not be run again.
     order : the releases, as the tables name them.
     far : {release: {kind of file: rows lost, values asked for}} of large filters over a network; see `far`.
     """
@@ -72,35 +72,35 @@ class Matrix:
     far: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        known = {name: getattr(self, name) for name in ("checked", "notes", "order", "far")}
+        document = {name: getattr(self, name) for name in ("checked", "notes", "order", "far")}
         sets = {name: sorted(getattr(self, name)) for name in ("tried", "read", "done")}
-        return known | sets | {"cells": [dict(vars(cell)) for cell in self.cells.values()]}
+        return document | sets | {"cells": [dict(vars(cell)) for cell in self.cells.values()]}
 
     @classmethod
-    def from_json(cls, known: dict[str, Any]) -> Matrix:
-        cells = [Cell(**cell | {"losing": Counter(cell["losing"])}) for cell in known.pop("cells")]
-        sets = {name: set(map(tuple, known.pop(name))) for name in ("tried", "read", "done")}
-        return cls({cell.place: cell for cell in cells}, **known, **sets)
+    def from_json(cls, document: dict[str, Any]) -> Matrix:
+        cells = [Cell(**cell | {"losing": Counter(cell["losing"])}) for cell in document.pop("cells")]
+        sets = {name: set(map(tuple, document.pop(name))) for name in ("tried", "read", "done")}
+        return cls({cell.key: cell for cell in cells}, **document, **sets)
 
     def merge(self, other: Matrix) -> None:
         """Take in the cells of another."""
         self.tried |= other.tried
         self.read |= other.read
-        for place, found in other.cells.items():
-            cell = self.cells.setdefault(place, Cell(*place))
+        for location, result in other.cells.items():
+            cell = self.cells.setdefault(location, Cell(*location))
             for name in ("asked", "lost", "more", "failed"):
-                setattr(cell, name, getattr(cell, name) + getattr(found, name))
-            cell.losing += found.losing
-            for title, probed in found.probed.items():
+                setattr(cell, name, getattr(cell, name) + getattr(result, name))
+            cell.losing += result.losing
+            for title, probed in result.probed.items():
                 cell.probed[title] = cell.probed.get(title, False) or probed
 
     def sorted(self) -> list[Cell]:
         """The cells in the order of their writers and readers."""
 
-        def place(title: str) -> int:
+        def locate(title: str) -> int:
             return self.order.index(title) if title in self.order else -1
 
-        return sorted(self.cells.values(), key=lambda cell: (place(cell.writer), place(cell.reader)))
+        return sorted(self.cells.values(), key=lambda cell: (locate(cell.writer), locate(cell.reader)))
 
     @property
     def unread(self) -> set[tuple[str, str]]:
@@ -109,23 +109,27 @@ class Matrix:
 
     def add(self, title: str, written: Written, reader: Any) -> None:
         """Ask a reader for every value of a writer's file; `title` is the writer's release."""
-        asked = [item for item in written.asked if item.title != "list element" or reader.engine == "parquet_bloom"]
-        before = dict(zip(asked, reader.count(written.plain, [(written.plain, item) for item in asked]), strict=True))
+        questions = [
+            item for item in written.questions if item.title != "list element" or reader.engine == "parquet_bloom"
+        ]
+        before = dict(
+            zip(questions, reader.count(written.plain, [(written.plain, item) for item in questions]), strict=True)
+        )
         for item, rows in before.items():
             self.tried.add((reader.title, item.title))
             if rows is not None:
                 self.read.add((reader.title, item.title))
-        held = [item for item in asked if before[item]]
+        stored = [item for item in questions if before[item]]
         for variant in written.variants:
-            filtered = [item for item in held if item.column in variant.filtered]
-            place = (title, reader.title, variant.filters, variant.length, variant.power)
-            cell = self.cells.setdefault(place, Cell(*place))
-            found = reader.count(written.plain, [(variant.path, item) for item in filtered])
-            for item, rows in zip(filtered, found, strict=True):
+            filtered = [item for item in stored if item.column in variant.filtered]
+            location = (title, reader.title, variant.filters, variant.length, variant.power)
+            cell = self.cells.setdefault(location, Cell(*location))
+            count = reader.count(written.plain, [(variant.path, item) for item in filtered])
+            for item, rows in zip(filtered, count, strict=True):
                 _compare(cell, item, before[item] or 0, rows)
             needles = list(_needles(filtered))
-            left = reader.count(written.plain, [(variant.planted, item) for item in needles])
-            for item, rows in zip(needles, left, strict=True):
+            remaining = reader.count(written.plain, [(variant.planted, item) for item in needles])
+            for item, rows in zip(needles, remaining, strict=True):
                 vanished = rows is not None and rows < (before[item] or 0)
                 cell.probed[item.title] = cell.probed.get(item.title, False) or vanished
 
@@ -136,11 +140,11 @@ class Matrix:
 
     @property
     def problems(self) -> list[str]:
-        """What `verify` of ours finds in the files."""
-        return [f"{name}: {problem}" for name, found in self.checked.items() for problem in found]
+        """Problems that our `verify` reports for the files."""
+        return [f"{name}: {problem}" for name, match in self.checked.items() for problem in match]
 
 
-def _compare(cell: Cell, item: Asked, before: int, rows: int | None) -> None:
+def _compare(cell: Cell, item: Question, before: int, rows: int | None) -> None:
     cell.asked += 1
     if rows is None:
         cell.failed += 1
@@ -151,17 +155,17 @@ def _compare(cell: Cell, item: Asked, before: int, rows: int | None) -> None:
         cell.more += rows - before
 
 
-def _needles(asked: Iterable[Asked]) -> Iterator[Asked]:
+def _needles(questions: Iterable[Question]) -> Iterator[Question]:
     """A few values of each column that no statistics deny and every reader takes."""
     taken: Counter[str] = Counter()
-    for item in asked:
+    for item in questions:
         if item.drawn and taken[item.column] < NEEDLES:
             taken[item.column] += 1
             yield item
 
 
 def problems(path: Path) -> list[str]:
-    """What we have against a file's filters."""
+    """Return our objections to a file's filters."""
     try:
         with parquet_bloom.open(path) as file:
             doubts = [str(chunk.problem) for chunk in file.chunks() if chunk.problem]

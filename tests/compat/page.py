@@ -28,7 +28,7 @@ def put(text: str, page: Path = PAGE) -> None:
     page.write_text(f"{before}{BEGIN}\n{text.strip()}\n{END}{after}", "utf-8")
 
 
-def made(page: Path = PAGE) -> str:
+def read_table_text(page: Path = PAGE) -> str:
     """Return the text between the markers."""
     return page.read_text("utf-8").split(BEGIN)[1].split(END)[0].strip()
 

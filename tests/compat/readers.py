@@ -1,4 +1,4 @@
-"""Who reads: ourselves, Arrow C++'s filter reader, and engines in processes of their own, all asked the same way."""
+"""Readers: this package, Arrow C++'s filter reader, and engines in separate processes, all with one interface."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.writers import peers
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
 
-from .columns import Asked
+from .columns import Question
 
 WORKER = Path(__file__).with_name("worker.py")
 CHUNK = 400  # questions a line
@@ -25,7 +25,7 @@ Counts = list[int | None]  # rows found; None where the reader fails
 
 
 class WorkerError(Exception):
-    """What an engine said when it did not do what it was told."""
+    """Message of an engine that failed."""
 
 
 class Worker:
@@ -54,41 +54,41 @@ class Worker:
     def write(self, **given: Any) -> None:
         self._ask("write", **given)
 
-    def count(self, plain: Path, questions: Sequence[tuple[Path, Asked]]) -> Counts:
+    def count(self, plain: Path, questions: Sequence[tuple[Path, Question]]) -> Counts:
         """The rows of each file that equal the value; `plain` is the file without filters."""
-        asked = [sql_question(self.engine, self.release, plain, *question) for question in questions]
-        return self.counts(asked)
+        queried = [sql_question(self.engine, self.release, plain, *question) for question in questions]
+        return self.counts(queried)
 
     def counts(self, questions: Sequence[dict[str, Any]]) -> Counts:
-        """The same of questions as the engine takes them."""
-        found: Counts = []
+        """Count the rows for questions in the engine's own form."""
+        results: Counts = []
         for start in range(0, len(questions), CHUNK):
-            found += self._ask("counts", questions=questions[start : start + CHUNK])
-        return found
+            results += self._ask("counts", questions=questions[start : start + CHUNK])
+        return results
 
     def close(self) -> None:
         self.process.close()
 
 
-def sql_question(engine: str, release: tuple[int, ...], plain: Path, path: Path, asked: Asked) -> dict[str, Any]:
-    """What an engine is asked, as `sql_engines` or `frame_engines` takes it."""
-    question = {"path": str(path), "plain": str(plain), "column": asked.column, "row": asked.row}
+def sql_question(engine: str, release: tuple[int, ...], plain: Path, path: Path, requested: Question) -> dict[str, Any]:
+    """Return a question in the form that `sql_engines` or `frame_engines` takes."""
+    question = {"path": str(path), "plain": str(plain), "column": requested.column, "row": requested.row}
     if engine not in ("pyarrow", "polars", "fastparquet"):
-        question["where"] = sql(engine, release, asked)
+        question["where"] = sql(engine, release, requested)
     return question
 
 
-def sql(engine: str, release: tuple[int, ...], asked: Asked) -> str:
+def sql(engine: str, release: tuple[int, ...], question: Question) -> str:
     """`column = value` for an engine."""
-    value, arrow = asked.value, asked.arrow
+    value, arrow = question.value, question.arrow
     if engine == "clickhouse":
         unit, scale = getattr(arrow, "unit", "us"), getattr(arrow, "scale", 0)
-        return f"{clickhouse.column(asked.column)} = {clickhouse.literal(value, unit, scale)}"
+        return f"{clickhouse.column(question.column)} = {clickhouse.literal(value, unit, scale)}"
     if isinstance(value, float) and value != value:
-        return f"{peers.sql_column(engine, asked.column)} = {peers.nan(engine, arrow)}"
+        return f"{peers.sql_column(engine, question.column)} = {peers.nan(engine, arrow)}"
     if engine == "spark" and release < (3, 4) and pa.types.is_timestamp(arrow):  # it knows stamps with a zone only
         arrow = pa.timestamp(arrow.unit, "UTC")
-    return f"{peers.sql_column(engine, asked.column)} = {peers.literal(engine, value, arrow)}"
+    return f"{peers.sql_column(engine, question.column)} = {peers.literal(engine, value, arrow)}"
 
 
 class Ours:
@@ -99,23 +99,23 @@ class Ours:
     def __init__(self) -> None:
         self.title = f"parquet_bloom {parquet_bloom.__version__}"
 
-    def count(self, plain: Path, questions: Sequence[tuple[Path, Asked]]) -> Counts:
-        found: Counts = []
-        for path, asked in questions:
+    def count(self, plain: Path, questions: Sequence[tuple[Path, Question]]) -> Counts:
+        results: Counts = []
+        for path, queried in questions:
             try:
-                found.append(self._one(path, asked))
+                results.append(self._one(path, queried))
             except ParquetBloomError:  # a literal that the column cannot hold exactly
-                found.append(None)
-        return found
+                results.append(None)
+        return results
 
-    def _one(self, path: Path, asked: Asked) -> int:
-        where = [(asked.column, "=", peers.as_literal(asked.value, asked.arrow))]
-        if asked.title != "list element":
-            return parquet_bloom.read_table(path, where, columns=[asked.column.split(".")[0]]).num_rows
+    def _one(self, path: Path, question: Question) -> int:
+        where = [(question.column, "=", peers.as_literal(question.value, question.arrow))]
+        if question.title != "list element":
+            return parquet_bloom.read_table(path, where, columns=[question.column.split(".")[0]]).num_rows
         (file,) = parquet_bloom.prune(path, where).files
-        top, *rest = asked.column.split(".")
-        held = pq.ParquetFile(path).read_row_groups(list(file.selected), columns=[top])[top].to_pylist()
-        return sum(leaf == asked.value for row in held for leaf in peers.leaf_values(row, rest))
+        top, *rest = question.column.split(".")
+        stored = pq.ParquetFile(path).read_row_groups(list(file.selected), columns=[top])[top].to_pylist()
+        return sum(leaf == question.value for row in stored for leaf in peers.leaf_values(row, rest))
 
     def close(self) -> None:
         pass
@@ -130,7 +130,7 @@ class ArrowFilters:
         self.probe = probe
         self.title = f"Arrow C++ {pa.__version__}"
 
-    def count(self, plain: Path, questions: Sequence[tuple[Path, Asked]]) -> Counts:
+    def count(self, plain: Path, questions: Sequence[tuple[Path, Question]]) -> Counts:
         return [peers.needle("pyarrow", path, a.column, a.value, a.arrow, probe=self.probe) for path, a in questions]
 
     def close(self) -> None:

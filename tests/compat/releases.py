@@ -10,11 +10,11 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Release:
-    """A release of an engine, and what pip is asked for."""
+    """A release of an engine, and its requirements for pip."""
 
     engine: str
     version: str
-    asked: tuple[str, ...]
+    requirements: tuple[str, ...]
 
     def __str__(self) -> str:
         return f"{self.engine} {self.version}"
@@ -45,23 +45,25 @@ class NotInstalled(Exception):
 
 def python(cache: Path, release: Release) -> str:
     """The Python of a release's environment below `cache`; raises NotInstalled."""
-    folder = cache / f"{release.asked[0].replace('==', '-')}"
+    folder = cache / f"{release.requirements[0].replace('==', '-')}"
     program = folder / "bin" / "python"
     done = folder / "installed"
     if done.exists():
         return str(program)
     cache.mkdir(parents=True, exist_ok=True)
     _run([sys.executable, "-m", "venv", str(folder)], release)
-    _run([str(program), "-m", "pip", "install", "-q", "--disable-pip-version-check", *release.asked], release)
+    _run([str(program), "-m", "pip", "install", "-q", "--disable-pip-version-check", *release.requirements], release)
     done.touch()
     return str(program)
 
 
 def _run(command: list[str], release: Release) -> None:
     try:
-        made = subprocess.run(command, capture_output=True, text=True, timeout=PIP_SECONDS)
+        process = subprocess.run(command, capture_output=True, text=True, timeout=PIP_SECONDS)
     except subprocess.TimeoutExpired:
         raise NotInstalled(f"{release}: pip took more than {PIP_SECONDS} s") from None
-    if made.returncode:
-        lines = [line for line in made.stderr.splitlines() if line.startswith("ERROR")] or made.stderr.splitlines()
+    if process.returncode:
+        lines = [
+            line for line in process.stderr.splitlines() if line.startswith("ERROR")
+        ] or process.stderr.splitlines()
         raise NotInstalled(f"{release}: {lines[0] if lines else 'pip failed'}")

@@ -1,4 +1,4 @@
-"""Who writes for whom: releases that are installed, and older ones in environments of their own."""
+"""Pairs of writers and readers: installed releases, and older ones in separate environments."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ENGINES = {
     "polars": "polars",
     "fastparquet": "fastparquet",
 }
-READS_COMMON = ("spark", "fastparquet")  # who refuses a file for one column
+READS_COMMON = ("spark", "fastparquet")  # readers that refuse a file for one column
 
 
 def installed(engine: str) -> bool:
@@ -51,8 +51,8 @@ class Run:
     folder : for its files.
     quick : fewer columns and variants.
     distinct : values of a column in each row group.
-    say : told what is done.
-    jobs : readers that are asked at once.
+    say : called with a line about each step.
+    jobs : number of readers that run at once.
     matrix : what is known already, and what is found.
     keep : called when something was found.
     """
@@ -74,24 +74,24 @@ class Run:
         for name, part in columns.parts(engine, self.distinct, self.only).items():
             folder = self.folder / "files" / worker.title.replace(" ", "-").replace("(", "").replace(")", "")
             try:
-                made = self._written(engine, worker, folder, name, part)
+                directory = self._written(engine, worker, folder, name, part)
             except WorkerError as error:
                 self.note(f"cannot write a {name} file: {error}")
                 continue
-            self.matrix.check(worker.title, made)
-            yield made
+            self.matrix.check(worker.title, directory)
+            yield directory
             shutil.rmtree(folder)
 
     def _written(self, engine: str, worker: Any, folder: Path, name: str, part: Part) -> Written:
         try:
             return written(engine, worker, folder, name, part, quick=self.quick)
         except WorkerError as error:
-            kept = [column for column in part.columns if self._writes(worker, folder, part, column)]
-            if not kept:
+            retained = [column for column in part.columns if self._writes(worker, folder, part, column)]
+            if not retained:
                 raise
-            left = ", ".join(column for column in part.columns if column not in kept)
-            self.note(f"without {left}: {error}")
-            return written(engine, worker, folder, name, replace(part, columns=kept), quick=self.quick)
+            remaining = ", ".join(column for column in part.columns if column not in retained)
+            self.note(f"without {remaining}: {error}")
+            return written(engine, worker, folder, name, replace(part, columns=retained), quick=self.quick)
 
     def _writes(self, worker: Any, folder: Path, part: Part, column: str) -> bool:
         source = columns.write_source(folder / "trial-source.parquet", replace(part, columns=[column]))
@@ -102,26 +102,26 @@ class Run:
             return False
         return True
 
-    def ask(self, title: str, made: Written, readers: Iterable[Any]) -> None:
+    def ask(self, title: str, created: Written, readers: Iterable[Any]) -> None:
         """Let readers read a file of the writer of that title."""
 
         def one(reader: Any) -> None:
-            step, start = (title, made.name, reader.title), time.monotonic()
+            step, start = (title, created.name, reader.title), time.monotonic()
             if step in self.matrix.done:
                 return
-            found = Matrix()
+            result = Matrix()
             try:
-                found.add(title, made, reader)
+                result.add(title, created, reader)
             except (OSError, EOFError, WorkerError) as error:
-                self.note(f"{reader.title} failed at the file {made.name} of {title}: {error}")
+                self.note(f"{reader.title} failed at the file {created.name} of {title}: {error}")
                 return
             with LOCK:
-                self.matrix.merge(found)
+                self.matrix.merge(result)
                 self.matrix.done.add(step)
                 self.keep()
-            self.say(f"  {reader.title}: {made.name} of {title}, {time.monotonic() - start:.0f} s")
+            self.say(f"  {reader.title}: {created.name} of {title}, {time.monotonic() - start:.0f} s")
 
-        fit = [reader for reader in readers if made.part.common or reader.engine not in READS_COMMON]
+        fit = [reader for reader in readers if created.part.common or reader.engine not in READS_COMMON]
         with ThreadPoolExecutor(self.jobs) as pool:
             list(pool.map(one, fit))
 
@@ -147,8 +147,8 @@ class Run:
             readers += workers.values()
             self.matrix.order = [reader.title for reader in readers]
             for engine, worker in workers.items():
-                for made in self.files(engine, worker):
-                    self.ask(worker.title, made, readers)
+                for created in self.files(engine, worker):
+                    self.ask(worker.title, created, readers)
                 if engine == "spark":
                     self.from_afar(worker)
 
@@ -158,12 +158,12 @@ class Run:
             return
         try:
             with far.served(self.folder / worker.title.replace(" ", "-") / "far") as url:
-                found = far.lost(worker, url)
+                result = far.lost(worker, url)
         except WorkerError as error:
             self.note(f"cannot read over WebHDFS: {error}")
             return
         with LOCK:
-            self.matrix.far[worker.title] = found
+            self.matrix.far[worker.title] = result
             self.keep()
 
     def release(self, engine: str, worker: Any, current: Worker | None) -> None:
@@ -175,17 +175,17 @@ class Run:
         current : today's release of the same engine.
         """
         arrow = PyArrowHere()
-        for made in self.files("pyarrow", arrow):
-            self.ask(arrow.title, ours_only(made), [worker])
+        for created in self.files("pyarrow", arrow):
+            self.ask(arrow.title, ours_only(created), [worker])
         readers: list[Any] = [Ours(), worker] + ([current] if current else [])
-        for made in self.files(engine, worker):
-            self.ask(worker.title, made, readers)
+        for created in self.files(engine, worker):
+            self.ask(worker.title, created, readers)
         if engine == "spark":
             self.from_afar(worker)
 
 
-def ours_only(made: Written) -> Written:
-    return replace(made, variants=[variant for variant in made.variants if variant.filters == "ours"])
+def ours_only(created: Written) -> Written:
+    return replace(created, variants=[variant for variant in created.variants if variant.filters == "ours"])
 
 
 class PyArrowHere:

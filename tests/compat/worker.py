@@ -1,4 +1,4 @@
-"""One release of an engine in a process of its own, asked by lines of JSON: ``python worker.py ENGINE FOLDER``.
+"""One release of an engine in a separate process that answers lines of JSON: ``python worker.py ENGINE FOLDER``.
 
 Runs on the Python of the release's environment and needs nothing but the release and the standard library. What the
 engine prints goes to `engine.log` in the folder.
@@ -35,12 +35,12 @@ def main(name: str, folder: str) -> None:
     log = os.open(f"{folder}/engine.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    made = None
+    created = None
     for line in sys.stdin:
-        asked = json.loads(line)
+        question = json.loads(line)
         try:
-            made = made or engine(name, folder)
-            answer = {"answer": getattr(made, asked["do"])(**asked["with"])}
+            created = created or engine(name, folder)
+            answer = {"answer": getattr(created, question["do"])(**question["with"])}
         except BaseException as error:
             traceback.print_exc()
             answer = {"error": (str(error).strip() or type(error).__name__).splitlines()[0]}

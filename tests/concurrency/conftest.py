@@ -24,7 +24,7 @@ class Lake:
 
     @property
     def rewritten(self) -> int:
-        """How many files were rewritten so far."""
+        """Return the number of files rewritten so far."""
         return int(self._churn.ask("?"))
 
     def close(self) -> None:
@@ -34,16 +34,16 @@ class Lake:
 @pytest.fixture(scope="module")
 def churned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Lake]]:
     """Makes lakes whose filters come and go until the module's tests are done: ``churned("id", "name")``."""
-    made = []
+    created = []
 
     def make(*columns: str, pause: float = 0.0) -> Lake:
-        made.append(Lake(tmp_path_factory.mktemp("churned"), pause, columns))
-        return made[-1]
+        created.append(Lake(tmp_path_factory.mktemp("churned"), pause, columns))
+        return created[-1]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(churn.PROJECT), prepend=os.pathsep)
         yield make
-    for lake in made:
+    for lake in created:
         lake.close()
 
 

@@ -1,4 +1,4 @@
-"""Several that embed into one file at once: who is told that it was done finds its filters there."""
+"""Concurrent writers that embed into one file: a writer whose call succeeds finds its filters there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.processes import churn
 import parquet_bloom
 from parquet_bloom.errors import ConcurrentChangeError
 from parquet_bloom.storage import leftovers
-from parquet_bloom.storage.local import rename as atomic
+from parquet_bloom.storage.local import rename
 from parquet_bloom.storage.local.rewrite import LocalRewrite
 
 COLUMNS = ("a", "b", "c")
@@ -56,10 +56,10 @@ def filtered(path: Path) -> set[str]:
     return columns
 
 
-def assert_told(path: Path, said: str) -> None:
-    assert said.startswith(f"{path}: ")
-    assert "meanwhile" in said
-    assert "\n" not in said
+def assert_conflict(path: Path, message: str) -> None:
+    assert message.startswith(f"{path}: ")
+    assert "meanwhile" in message
+    assert "\n" not in message
 
 
 def test_processes(path: Path) -> None:
@@ -78,11 +78,11 @@ def test_processes(path: Path) -> None:
         for child in children.values():
             child.stdin.write("embed\n")
             child.stdin.flush()
-        said = {column: child.stdout.readline().strip() for column, child in children.items()}
-        done = {column for column, line in said.items() if line == "done"}
+        output = {column: child.stdout.readline().strip() for column, child in children.items()}
+        done = {column for column, line in output.items() if line == "done"}
         for column in COLUMNS:
             if column not in done:
-                assert_told(path, said[column])
+                assert_conflict(path, output[column])
         assert done
         assert filtered(path) == done
         assert pq.read_table(path).equals(table)
@@ -109,7 +109,7 @@ def test_one_embeds_while_another_drops(path: Path) -> None:
 
     other = threading.Thread(target=drop_and_embed)
     other.start()
-    told = 0
+    num_reported = 0
     try:
         for _ in range(40):
             try:
@@ -118,8 +118,8 @@ def test_one_embeds_while_another_drops(path: Path) -> None:
                 parquet_bloom.drop(path, ["b"])
                 assert "b" not in filtered(path)
             except ConcurrentChangeError as error:
-                told += 1
-                assert_told(path, str(error))
+                num_reported += 1
+                assert_conflict(path, str(error))
     finally:
         stopped.set()
         other.join()
@@ -127,7 +127,7 @@ def test_one_embeds_while_another_drops(path: Path) -> None:
     assert leftovers(path.parent) == []
 
 
-def test_who_comes_right_after_the_exchange_meets_no_writer(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_right_after_the_exchange_meets_no_writer(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file is whole from the moment at which it has its name, though its writer has still to clear up."""
     note, came = LocalRewrite._refresh_written, []
 
@@ -144,20 +144,20 @@ def test_who_comes_right_after_the_exchange_meets_no_writer(path: Path, monkeypa
 
 
 def test_two_that_exchange_one_file_do_not_cross(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who comes while another exchanges the same file is refused before it has touched it."""
-    exchange, said = atomic.exchange, []
+    """A writer that starts while another one exchanges the same file is refused before it has touched the file."""
+    exchange, output = rename.exchange, []
 
     def come(*names: str) -> None:
-        if not said:
-            said.append("")
+        if not output:
+            output.append("")
             with pytest.raises(ConcurrentChangeError) as caught:
                 parquet_bloom.embed(path, ["b"], threads=1)
-            said.append(str(caught.value))
+            output.append(str(caught.value))
         exchange(*names)
 
-    monkeypatch.setattr(atomic, "exchange", come)
+    monkeypatch.setattr(rename, "exchange", come)
     parquet_bloom.embed(path, ["a"], threads=1)
-    assert_told(path, said[1])
+    assert_conflict(path, output[1])
     assert filtered(path) == {"a"}
     assert leftovers(path.parent) == []
 
@@ -174,8 +174,8 @@ def test_threads(path: Path) -> None:
             try:
                 parquet_bloom.embed(path, [column], threads=1)
                 done.add(column)
-            except ConcurrentChangeError as told:
-                errors.append(told)
+            except ConcurrentChangeError as reported:
+                errors.append(reported)
 
         threads = [threading.Thread(target=embed, args=(column,)) for column in COLUMNS]
         for thread in threads:
@@ -183,6 +183,6 @@ def test_threads(path: Path) -> None:
         for thread in threads:
             thread.join()
         for error in errors:
-            assert_told(path, str(error))
+            assert_conflict(path, str(error))
         assert len(done) + len(errors) == len(COLUMNS)
         assert filtered(path) == done

@@ -1,4 +1,4 @@
-"""An index with several writers and readers in processes of their own: one writes, the others are told, none errs."""
+"""An index with several writer and reader processes: one writes, the others get an error, and no answer is wrong."""
 
 from __future__ import annotations
 
@@ -69,15 +69,15 @@ def test_two_append_one_compacts_and_readers_look_up(tmp_path: Path) -> None:
         with LakeIndex.open(path) as index:
             for value in chance.sample(range(FILES * ROWS), 20):
                 for one in (index, long_open):
-                    found = {Path(each.path).name for each in one.lookup("id", [value])[0]}
-                    assert f"{value // ROWS:02}.parquet" in found
+                    matches = {Path(each.path).name for each in one.lookup("id", [value])[0]}
+                    assert f"{value // ROWS:02}.parquet" in matches
         looked += 1
         if looked % 5 == 0:
             long_open.refresh()
-    said = [writer.communicate(timeout=60)[0].split() for writer in writers]
+    output = [writer.communicate(timeout=60)[0].split() for writer in writers]
     assert [writer.returncode for writer in writers] == [0, 0, 0]
-    assert all(int(done) + int(refused) == 6 for _, done, refused in said)
-    assert sum(int(done) for _, done, _ in said) >= 3
+    assert all(int(done) + int(refused) == 6 for _, done, refused in output)
+    assert sum(int(done) for _, done, _ in output) >= 3
     long_open.close()
     with LakeIndex.open(path) as index:
         try:

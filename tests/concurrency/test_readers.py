@@ -49,13 +49,13 @@ def by_iter_batches(lake: Any, value: int) -> list[str]:
 
 
 def by_open(lake: Any, value: int) -> list[str]:
-    """Filters that are asked one by one: of the file that was opened, whatever stands under its name by now."""
+    """Filters probed one by one belong to the file that was opened, whatever file has its name by now."""
     holders = set()
     for path in sorted(lake.folder.glob("*.parquet")):
         with parquet_bloom.open(path) as file:
-            found = [file.chunk(row_group, "id") for row_group in file.row_groups]
-            assert len(found) == ROWS // GROUP_ROWS
-            if any(chunk is None or value in chunk.filter for chunk in found):
+            result = [file.chunk(row_group, "id") for row_group in file.row_groups]
+            assert len(result) == ROWS // GROUP_ROWS
+            if any(chunk is None or value in chunk.filter for chunk in result):
                 holders.add(int(path.stem))
     number = value // 7 // ROWS
     assert value == ABSENT or number in holders
@@ -100,15 +100,15 @@ def readers(lake: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ca
     def by_index_anew(lake: Any, value: int) -> list[str]:
         with LakeIndex.open(folder / "index") as again:
             number = value // 7 // ROWS
-            paths = [Path(found.path).stem for found in again.lookup("id", [value])[0]]
+            paths = [Path(match.path).stem for match in again.lookup("id", [value])[0]]
             assert value == ABSENT or str(number) in paths
         return names(parquet_bloom.read_table(None, f"id = {value}", index=str(folder / "index")))
 
     def by_zones(lake: Any, value: int) -> list[str]:
-        place = folder / f"{value}.zones.parquet"
-        if not place.exists():
-            zones.build(lake.folder, "id", place, rows_per_zone=64)
-        return names(parquet_bloom.read_table(lake.folder, f"id = {value}", zones=str(place)))
+        location = folder / f"{value}.zones.parquet"
+        if not location.exists():
+            zones.build(lake.folder, "id", location, rows_per_zone=64)
+        return names(parquet_bloom.read_table(lake.folder, f"id = {value}", zones=str(location)))
 
     def by_open_dataset(lake: Any, value: int) -> list[str]:
         """Opened once: it goes on with the footers that it has, which pages that never move allow."""
@@ -174,7 +174,7 @@ def duckdb_rows(request: pytest.FixtureRequest) -> Iterator[Callable[[Path, int]
 @pytest.mark.smoke
 @pytest.mark.parametrize("duckdb_rows", SETTINGS, indirect=True)
 def test_duckdb_between_rewrites(duckdb_rows: Callable[[Path, int], list[str]], tmp_path: Path) -> None:
-    """What its caches keep of a file does not outlive a rewrite; docs/limits.md tells of queries meanwhile."""
+    """A reader's cached data of a file does not outlive a rewrite; docs/limits.md covers queries meanwhile."""
     write_lake(tmp_path)
     churn = Churn(tmp_path, 0, ["id", "name", "value"])
     chance = random.Random(3)
@@ -189,7 +189,7 @@ def test_duckdb_between_rewrites(duckdb_rows: Callable[[Path, int], list[str]], 
 
 @pytest.mark.parametrize("duckdb_rows", SETTINGS, indirect=True)
 def test_duckdb_while_filters_are_added(duckdb_rows: Callable[[Path, int], list[str]], tmp_path: Path) -> None:
-    """A footer from before the embedding still names what stands where it says, so mixing the two loses nothing."""
+    """A footer from before the embedding still has valid offsets, so mixing the two loses nothing."""
     more = [f"more_{i}" for i in range(40)]
     write_lake(tmp_path, more)
     embedding = threading.Thread(

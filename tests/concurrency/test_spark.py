@@ -38,20 +38,20 @@ def require_loud(error: Exception) -> None:
         raise error
 
 
-def answers(asked: Callable[[int], list[str]], lake: Any, rewrites: int) -> Counter[str]:
-    """How often a reader was right, and how often it failed; a wrong answer fails the test."""
+def answers(queried: Callable[[int], list[str]], lake: Any, rewrites: int) -> Counter[str]:
+    """Count a reader's right answers and its failures; a wrong answer fails the test."""
     counts: Counter[str] = Counter()
     chance = random.Random(6)
     until = lake.rewritten + rewrites
     while lake.rewritten < until:
         value = value_of(chance.randrange(FILES), chance.randrange(ROWS))
         try:
-            found = asked(value)
+            answer = queried(value)
         except Exception as error:
             require_loud(error)
             counts["loud"] += 1
             continue
-        assert found == [name_of(value)]
+        assert answer == [name_of(value)]
         counts["right"] += 1
     return counts
 
@@ -67,11 +67,11 @@ SCHEMA = "id BIGINT, name STRING, value DOUBLE"
 def test_scans_are_right_or_loud(lake: Any, spark: Any) -> None:
     """Listed anew for each query: what is left is the time between Spark's list and its tasks."""
 
-    def asked(value: int) -> list[str]:
+    def query(value: int) -> list[str]:
         frame = spark.read.schema(SCHEMA).parquet(str(lake.folder))
         return [row.name for row in frame.where(f"id = {value}").collect()]
 
-    assert sum(answers(asked, lake, 8).values())
+    assert sum(answers(query, lake, 8).values())
 
 
 def test_our_readers_are_right_or_loud(lake: Any, spark: Any) -> None:
@@ -93,7 +93,7 @@ def test_a_list_from_before_is_right_or_loud(tmp_path: Path, spark: Any) -> None
     frame = spark.read.schema(SCHEMA).parquet(str(tmp_path))
     assert frame.count() == FILES * ROWS
 
-    def asked(value: int) -> list[str]:
+    def query(value: int) -> list[str]:
         try:
             return [row.name for row in frame.where(f"id = {value}").collect()]
         except Exception as error:
@@ -104,8 +104,8 @@ def test_a_list_from_before_is_right_or_loud(tmp_path: Path, spark: Any) -> None
     for change in (parquet_bloom.embed, parquet_bloom.drop):
         for path in sorted(tmp_path.glob("*.parquet")):
             change(path, ["id"])
-        assert asked(value_of(2, 7)) == [name_of(value_of(2, 7))]
-        assert asked(3) == []
+        assert query(value_of(2, 7)) == [name_of(value_of(2, 7))]
+        assert query(3) == []
 
 
 def test_no_query_fails_where_footers_are_kept(tmp_path: Path, spark: Any) -> None:

@@ -19,7 +19,7 @@ DISTINCT = 11  # values a row group: one more than the texts that are always the
 
 
 class InProcess:
-    """An engine in this process, asked as `readers.Worker` asks one in a process of its own."""
+    """An engine in this process, with the interface of `readers.Worker`, which has a separate process."""
 
     def __init__(self, engine, asked):
         self.engine, self.asked = engine, asked
@@ -35,13 +35,13 @@ class InProcess:
 
 @pytest.fixture(scope="module")
 def engines(request):
-    """Engines by their names, made when first asked for."""
-    made = {}
+    """Engines by their names, created on first use."""
+    created = {}
 
     def engine(name):
-        if name not in made:
-            made[name] = InProcess(name, make[name]())
-        return made[name]
+        if name not in created:
+            created[name] = InProcess(name, make[name]())
+        return created[name]
 
     make = {"pyarrow": PyArrow, "duckdb": sql_engines.DuckDB, "datafusion": sql_engines.DataFusion}
     make["spark"] = lambda: sql_engines.Spark(request.getfixturevalue("spark"))
@@ -93,12 +93,12 @@ def test_no_row_is_lost(writer, names, engines, tmp_path):
     for cell in cells:
         assert cell.asked >= 50, cell
         assert cell.failed == cell.more == 0, cell
-        assert cell.probed["int64"], cell  # who asks no filter cannot lose a row by one
+        assert cell.probed["int64"], cell  # a reader that uses no filter cannot lose a row by one
         assert cell.probed["string"], cell
 
 
 def test_a_lost_row_is_seen(engines, tmp_path):
-    """By whoever asks a filter that lacks bits, and by what is said of the run."""
+    """By readers that use a filter that lacks bits, and by the report of the run."""
     matrix = measure(tmp_path, engines, "pyarrow", [engines("duckdb"), Ours()], without_one_bit)
     assert all(cell.lost for cell in matrix.cells.values())
     assert len(page.failures(matrix)) >= len(matrix.cells)
@@ -110,9 +110,9 @@ def test_an_engine_answers_from_a_process_of_its_own(tmp_path):
         assert worker.title == f"DuckDB {duckdb.__version__}"
         (part,) = columns.parts("duckdb", DISTINCT, ["i64"]).values()
         written = files.written("duckdb", worker, tmp_path / "files", "common", part, quick=True)
-        values = {asked.value for asked in written.asked}
+        values = {question.value for question in written.questions}
         assert values == {value for value in part.column("i64") if value is not None}
-        assert all(worker.count(written.plain, [(written.plain, asked) for asked in written.asked]))
+        assert all(worker.count(written.plain, [(written.plain, question) for question in written.questions]))
     answers = (tmp_path / "engine" / "engine.log").read_text()
     assert "Error" not in answers
 
@@ -133,16 +133,16 @@ def test_our_filters_carry_their_exact_length(engines, tmp_path):
 
 
 def test_the_page_was_made_by_the_program():
-    made = page.made()
-    heads = [line for line in made.splitlines() if line.startswith("### ")]
+    created = page.read_table_text()
+    heads = [line for line in created.splitlines() if line.startswith("### ")]
     assert heads == [f"### {title}" for title in page.HEADS]
-    assert made.startswith("Run of 20")
-    assert made.count("**0 rows lost**") == 2  # by our filters, and by our reading
-    named = page.versions(made)
+    assert created.startswith("Run of 20")
+    assert created.count("**0 rows lost**") == 2  # by our filters, and by our reading
+    named = page.versions(created)
     for engine in ("parquet_bloom", "pyarrow", "DuckDB", "DataFusion", "Spark", "ClickHouse", "polars"):
         assert any(title.startswith(f"{engine} ") for title in named), engine
     assert sum(title.startswith("Spark ") for title in named) >= 4
-    afar = made.split("### Rows lost with large filters over a network")[1].split("###")[0]
+    afar = created.split("### Rows lost with large filters over a network")[1].split("###")[0]
     assert re.search(r"parquet-java 1\.15\.2\) \| 0 / \d+ \| \*\*\d+ / \d+\*\* \|", afar)  # lost without lengths alone
 
 
@@ -154,7 +154,7 @@ def test_tables_put_into_a_page_come_back(tmp_path):
     matrix = Matrix(cells={("any",): cell}, order=["b 2"])
     text = page.tables(matrix, Matrix(), "2026-01-01")
     page.put(text, copy)
-    assert page.made(copy) == text
+    assert page.read_table_text(copy) == text
     assert "**2 / 7**" in text
     assert "**2 rows lost**" in text
     assert page.failures(matrix)

@@ -43,7 +43,7 @@ def refused(call: Callable[[], object], path: Path, words: str) -> None:
 
 
 def everything(path: Path, folder: Path, column: str) -> dict[str, Callable[[], object]]:
-    """All that can be asked of a file."""
+    """Run every operation on a file."""
     output = folder / "output.parquet"
     value = repr(files.PLACE[column])
     return {
@@ -103,8 +103,8 @@ def test_open_columns_are_served(mixed, tmp_path):
                 assert report.selected == {str(path): [0]}
                 assert report.doubts == []
                 for options in ({}, {"index": index}, {"zones": zoned}):
-                    found = parquet_bloom.read_table(path, where, columns=["open", "name"], **options)
-                    assert found.to_pylist() == [{"open": 5, "name": "n05"}]
+                    result = parquet_bloom.read_table(path, where, columns=["open", "name"], **options)
+                    assert result.to_pylist() == [{"open": 5, "name": "n05"}]
         assert parquet_bloom.verify(path, data=True).ok
         with parquet_bloom.open(path) as file:
             assert file.columns == ["open", "secret", "name"]
@@ -114,11 +114,11 @@ def test_open_columns_are_served(mixed, tmp_path):
 
 def test_an_encrypted_column_is_refused_by_name(mixed, tmp_path):
     for path in (mixed, files.without_metadata(shutil.copy(mixed, tmp_path / "sealed.parquet"))):
-        asked = everything(path, tmp_path, "secret")
+        queried = everything(path, tmp_path, "secret")
         for name in ("read_table", "iter_batches"):
-            refused(asked[name], path, "encrypted columns cannot be read, only the others: 'secret'$")
+            refused(queried[name], path, "encrypted columns cannot be read, only the others: 'secret'$")
         refused(lambda: parquet_bloom.read_table(path, "open = 5"), path, "'secret'$")  # noqa: B023
-        refused(asked["zones"], path, "row group 0, column 'secret': the column is encrypted")
+        refused(queried["zones"], path, "row group 0, column 'secret': the column is encrypted")
         advice = parquet_bloom.advise(path)["secret"]
         assert "the column is encrypted" in str(advice)
         # An index takes the file, for its other columns; for this one it stays a candidate for all values.
@@ -142,7 +142,7 @@ def test_nothing_in_the_clear_is_believed_of_an_encrypted_column(plant, columns,
         for _ in range(2):  # the second time by what a cache knows
             report = parquet_bloom.prune(path, where)
             assert report.selected == {str(path): [0, 1, 2]}, where
-            if "NULL" not in where and "<" not in where:  # what filters would be asked
+            if "NULL" not in where and "<" not in where:  # the filters that would be used
                 assert {doubt for *_, doubt in report.doubts} == {"'secret': the column is encrypted"}
         assert parquet_bloom.row_ranges(path, where) == {str(path): {group: [(0, 30)] for group in range(3)}}
         refused(lambda: parquet_bloom.read_table(path, where), path, "encrypted columns cannot be read")  # noqa: B023

@@ -12,7 +12,7 @@ from support.malformed import malformed
 import parquet_bloom
 from parquet_bloom import MetadataCache
 from parquet_bloom.file.cache import memory
-from parquet_bloom.scan.evaluate import planner as plan
+from parquet_bloom.scan.evaluate import planner
 
 NAMES = [name for name, *_ in malformed.CASES]
 
@@ -40,20 +40,20 @@ def tool(broken: dict[str, malformed.Case], *words: str) -> tuple[int, list[dict
 
 @pytest.fixture(scope="module")
 def shown(broken) -> list[dict]:
-    """What `parquet-bloom show` says."""
+    """Run `parquet-bloom show` and return its output."""
     return tool(broken, "show")[1]
 
 
 @pytest.fixture(scope="module")
 def verified(broken) -> list[dict]:
-    """What `parquet-bloom verify` says."""
+    """Run `parquet-bloom verify` and return its output."""
     code, rows = tool(broken, "verify", "--data")
     assert code == 1  # a filter is bad
     return rows
 
 
 def test_the_good_file_is_pruned_to_one_row_group(tmp_path):
-    """What broken filters take away; without this the tests below would hold for a reader that never prunes."""
+    """Broken filters cost pruning; without this the tests below would pass for a reader that never prunes."""
     path = malformed.good_file(tmp_path / "good.parquet")
     assert parquet_bloom.verify(path, data=True).ok
     for row_group, key in malformed.needles():
@@ -83,7 +83,7 @@ def test_doubts_are_reported(name, broken):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_files_judged_together_are_judged_as_one_alone(name, broken, monkeypatch):
-    """Whether their footers are new, known, or known with all that was found on the way."""
+    """Footers are read, cached, or cached with everything that was read along with them."""
     case = broken[name]
     monkeypatch.setattr(memory, "SETTLED_NS", -(10**12))
     footer_alone, cache = MetadataCache(), MetadataCache()
@@ -91,10 +91,10 @@ def test_files_judged_together_are_judged_as_one_alone(name, broken, monkeypatch
     for _, key in malformed.needles():
         where = f"key = {key}"
         with monkeypatch.context() as alone:
-            alone.setattr(plan, "evaluate_local", lambda *_: {})
+            alone.setattr(planner, "evaluate_local", lambda *_: {})
             expected = parquet_bloom.prune(case.path, where, cache=None).files
-        for known in (None, footer_alone, cache, cache):
-            assert parquet_bloom.prune(case.path, where, cache=known).files == expected
+        for cached in (None, footer_alone, cache, cache):
+            assert parquet_bloom.prune(case.path, where, cache=cached).files == expected
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -103,8 +103,8 @@ def test_verify_says_what_is_wrong(name, broken):
     for data in (False, True):
         report = parquet_bloom.verify(case.path, data=data)
         assert report.ok == (not case.expected_kind), [str(problem) for problem in report.problems]
-        found = {problem.row_group for problem in report.problems if problem.column == malformed.COLUMN}
-        assert found == set(case.row_groups)
+        results = {problem.row_group for problem in report.problems if problem.column == malformed.COLUMN}
+        assert results == set(case.row_groups)
         for problem in report.problems:
             assert any(word in str(problem).lower() for word in case.expected_kind), str(problem)
             assert "\n" not in str(problem)
@@ -129,8 +129,8 @@ def test_open_says_what_is_wrong(name, broken):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_tool_says_what_is_wrong(name, command, broken, shown, verified):
     case = broken[name]
-    said = {"show": shown, "verify": verified}[command]
-    rows = [row for row in said if row["file"] == str(case.path) and row["column"] == malformed.COLUMN]
+    output = {"show": shown, "verify": verified}[command]
+    rows = [row for row in output if row["file"] == str(case.path) and row["column"] == malformed.COLUMN]
     assert [row["row_group"] for row in rows] == list(range(malformed.GROUPS))
     for row in rows:
         problem = row["problem"]

@@ -47,8 +47,8 @@ def test_the_good_file_answers_all(question, good, tmp_path):
 
 def test_a_reader_that_loses_rows_would_be_seen(good, tmp_path, monkeypatch):
     """That is what the matrix is for."""
-    found = parquet_bloom.read_table
-    monkeypatch.setattr(parquet_bloom, "read_table", lambda *asked, **options: found(*asked, **options).slice(1))
+    result = parquet_bloom.read_table
+    monkeypatch.setattr(parquet_bloom, "read_table", lambda *queried, **options: result(*queried, **options).slice(1))
     monkeypatch.setattr(asking, "_doubted", lambda *_: False)
     with pytest.raises(AssertionError, match="LOST"):
         asking.ask("search", good, tmp_path / "made")
@@ -102,10 +102,10 @@ def test_the_tool(command, good, tmp_path):
     run = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True)
     assert "Traceback" not in run.stdout + run.stderr
     assert run.returncode in (0, 1, 2), run.stderr
-    told = [line for line in run.stderr.splitlines() if line.startswith("error: ") and str(lake) in line]
+    message = [line for line in run.stderr.splitlines() if line.startswith("error: ") and str(lake) in line]
     assert all(len(line) < 3_000 for line in run.stderr.splitlines())
     for line in run.stdout.splitlines():
         json.loads(line)
     if command == "embed":
         assert run.returncode != 0
-        assert told
+        assert message

@@ -1,4 +1,4 @@
-"""Who skips a row group by its filter: our column says yes wherever the format has filters, and no engine loses a row.
+"""Engines that skip a row group by its filter: ours always does where the format has filters; none loses a row.
 
 `python tests/support/engines/reader_table.py` prints the same tables. What the peers skip is theirs to change: it is
 measured, and held against ours only.
@@ -32,7 +32,7 @@ def test_every_type_is_skipped_by_filters_of_pyarrow(title, stacks, tmp_path):
     assert reader_table.ours_of_type(stacks[title], title, path) == "yes"
 
 
-def test_a_filter_that_is_not_asked_is_told(stacks):
+def test_an_unused_filter_is_reported(stacks):
     """Files without filters, whose ranges hold every needle: a measure that always said yes would be none."""
     assert {reader_table.ours_of_type(stack, title, stack.plain) for title, stack in stacks.items()} == {"no"}
 
@@ -46,10 +46,10 @@ def test_every_predicate_is_skipped_by(keys):
     assert keys.ours == dict.fromkeys(PREDICATES, "yes")
 
 
-def hold_against_ours(table: dict[str, dict[str, str]], wanted: set[str], may_lose: set[str]) -> None:
+def hold_against_ours(table: dict[str, dict[str, str]], expected: set[str], may_lose: set[str]) -> None:
     print(reader_table.markdown(table, ""))
     for title, cells in table.items():
-        assert cells[OURS] == ("yes" if title in wanted else "no"), title
+        assert cells[OURS] == ("yes" if title in expected else "no"), title
         for engine, cell in cells.items():
             measured, *losses = cell.split(", loses")
             assert "loses" not in measured, (title, engine, cell)

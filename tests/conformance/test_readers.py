@@ -1,6 +1,6 @@
 """Files embedded into by us, read by Arrow C++, DuckDB, DataFusion and Spark.
 
-A needle is found; with the filter's bits cleared its row vanishes, which shows that the engine asked our filter. For
+A needle is found; with the filter's bits cleared its row vanishes, which shows that the engine used our filter. For
 columns that an engine does not ask filters about, the row stays (so the table in `peers` is exact, too).
 """
 
@@ -45,9 +45,9 @@ def ask_both(engine: str, haystack: Haystack, columns: list[str], ask_all: Any) 
 
     expected = {column: count for column, (_, count, _) in needles.items()}
     assert dict(zip(needles, counts(haystack.path), strict=True)) == expected
-    left = dict(zip(needles, counts(haystack.cleared), strict=True))
-    vanished = {column for column in columns if left[column] == 0}
-    assert {column: count for column, count in left.items() if count} == {
+    remaining = dict(zip(needles, counts(haystack.cleared), strict=True))
+    vanished = {column for column in columns if remaining[column] == 0}
+    assert {column: count for column, count in remaining.items() if count} == {
         column: count for column, count in expected.items() if column not in vanished
     }
     return vanished
@@ -66,7 +66,7 @@ def test_needles_are_found_and_vanish_with_the_bits(engine, haystacks, ask_all):
     "writer", [pytest.param(name, marks=pytest.mark.spark if name == "spark" else ()) for name in peers.FILES]
 )
 def test_files_of_all_writers_serve_all_readers(engine, writer, plain_file, tmp_path, ask_all):
-    """Every writer's own layout (dictionaries, page indexes, footer) with our filters behind it."""
+    """Every writer's own layout (dictionaries, page indexes, footer) followed by our filters."""
     file = plain_file(f"{writer}-all")
     ours, cleared = tmp_path / "ours.parquet", tmp_path / "cleared.parquet"
     parquet_bloom.embed(file.path, ["i64", "str"], output=ours)
@@ -76,8 +76,8 @@ def test_files_of_all_writers_serve_all_readers(engine, writer, plain_file, tmp_
         values = file.values(1, column)
         value = next(v for v in values if v not in peers.VALUES[column].always)
         questions.append((column, value, file.array(1, column).type, values.count(value)))
-    found = ask_all(engine, [(ours, *question[:3]) for question in questions])
-    assert found == [question[3] for question in questions]
+    answers = ask_all(engine, [(ours, *question[:3]) for question in questions])
+    assert answers == [question[3] for question in questions]
     assert ask_all(engine, [(cleared, *question[:3]) for question in questions]) == [0, 0]
 
 
@@ -88,7 +88,7 @@ def test_decimals_stored_as_integers(engine, haystacks, ask_all):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_int96_is_asked_about_by_none_but_arrow(engine, haystacks, ask_all):
+def test_int96_is_probed_only_by_arrow(engine, haystacks, ask_all):
     vanished = ask_both(engine, haystacks["int96"], ["ts_ns"], ask_all)
     assert vanished == ({"ts_ns"} if engine == "pyarrow" else set())
 
@@ -130,7 +130,7 @@ def test_both_zeros_are_found(engine, zeros, ask_all):
 
 @pytest.mark.parametrize("engine", ["datafusion", pytest.param("spark", marks=pytest.mark.spark)])
 def test_engines_lose_a_zero_to_other_filters(engine, zeros, ask):
-    """Why `embed` inserts both: the day this fails, the rule can go."""
+    """`embed` inserts both because of this; when this fails, the rule can go."""
     assert ask(engine, zeros["pyarrow"], "f64_minus", 0.0, pa.float64()) == 0
 
 
@@ -154,8 +154,8 @@ def test_nan_is_found_by_spark(tmp_path, ask_all):
     pq.write_table(pa.table(columns), plain, use_dictionary=False, write_statistics=False)
     parquet_bloom.embed(plain, dict.fromkeys(columns, 0.0001), output=ours)
     for path in (plain, ours):
-        found = ask_all("spark", [(path, column, math.nan, arrow) for column, arrow in types.items()])
-        assert dict(zip(columns, found, strict=True)) == dict.fromkeys(columns, 1), path.name
+        answers = ask_all("spark", [(path, column, math.nan, arrow) for column, arrow in types.items()])
+        assert dict(zip(columns, answers, strict=True)) == dict.fromkeys(columns, 1), path.name
 
 
 def test_float16_is_found_by_duckdb(tmp_path, ask):

@@ -31,7 +31,7 @@ def exception(name: str, leaf: str) -> str:
     return EXCEPTIONS.get((name, leaf), "").split(":")[0]
 
 
-# Columns that we write no filters for, whoever wrote the file.
+# Columns that we write no filters for, in any writer's files.
 NOT_EMBEDDED = {"bool"}
 
 
@@ -48,7 +48,7 @@ def unbound(stored: SplitBlockBloomFilter) -> SplitBlockBloomFilter:
 
 
 @pytest.mark.parametrize("name", BY_PEERS)
-def test_filters_are_found_where_they_stand(name, peer_file):
+def test_filters_are_found_at_their_offsets(name, peer_file):
     file = peer_file(name)
     stored = oracle.filters(file.path)
     with parquet_bloom.open(file.path) as opened:
@@ -79,10 +79,10 @@ def test_no_value_is_denied(name, peer_file):
         for row_group, leaf in oracle.filters(file.path):
             if exception(name, leaf) in ("empty", "refused"):
                 continue
-            found = opened.filter(row_group, leaf).check(file.array(row_group, leaf))
+            matches = opened.filter(row_group, leaf).check(file.array(row_group, leaf))
             values = file.values(row_group, leaf)
-            assert len(found) == len(values)
-            denied = [value for value, maybe in zip(values, found, strict=True) if not maybe]
+            assert len(matches) == len(values)
+            denied = [value for value, maybe in zip(values, matches, strict=True) if not maybe]
             assert not denied, (row_group, leaf)
 
 
@@ -90,7 +90,7 @@ def test_no_value_is_denied(name, peer_file):
 def test_absent_values_are_denied(name, peer_file):
     """The values of other row groups: a probe that always said "maybe" would pass every other test."""
     file = peer_file(name)
-    asked = 0
+    num_queries = 0
     with parquet_bloom.open(file.path) as opened:
         for row_group, leaf in oracle.filters(file.path):
             stored = opened.chunk(row_group, leaf)
@@ -99,16 +99,16 @@ def test_absent_values_are_denied(name, peer_file):
                 continue
             other = (row_group + 1) % peers.GROUPS
             encode = file.leaves[leaf].plain
-            found = stored.filter.check(file.array(other, leaf))
+            matches = stored.filter.check(file.array(other, leaf))
             answers = {
                 encode(value): bool(maybe)
-                for value, maybe in zip(file.values(other, leaf), found, strict=True)
+                for value, maybe in zip(file.values(other, leaf), matches, strict=True)
                 if value is not None and encode(value) not in plain
             }
             # A NaN is never denied, and some are found by chance.
             assert sum(answers.values()) <= 4 + 3 * stored.fpp * len(answers), (row_group, leaf)
-            asked += len(answers)
-    assert asked > 100
+            num_queries += len(answers)
+    assert num_queries > 100
 
 
 @pytest.mark.parametrize("name", BY_PEERS)
@@ -186,7 +186,7 @@ def literals(file: peers.PeerFile, column: str, rows: list[Any]) -> dict[Any, An
     return {value: pa.scalar(value, pa.int64()).cast(arrow) if wrap else value for value in chosen}
 
 
-# Lists and maps have no single value a row; the others are no Parquet values that a literal stands for.
+# Lists and maps have no single value a row; the others are not Parquet values that a literal can express.
 NO_LITERAL = {"li", "ma", "ls", "nothing", "iv", "tz"}
 
 
@@ -204,9 +204,9 @@ def test_rows_are_found_by_a_literal_of_every_type(name, peer_file):
             selected = parquet_bloom.prune(file.path, where).selected.get(str(file.path), [])
             if not groups <= set(selected):
                 wrong.append((column, value, f"{selected} selected of {groups}"))
-            found = parquet_bloom.read_table(file.path, where, columns=[column.split(".")[0]])
-            if found.num_rows != len(expected):
-                wrong.append((column, value, f"{found.num_rows} rows found of {len(expected)}"))
+            result = parquet_bloom.read_table(file.path, where, columns=[column.split(".")[0]])
+            if result.num_rows != len(expected):
+                wrong.append((column, value, f"{result.num_rows} rows found of {len(expected)}"))
             skipped += peers.GROUPS - len(selected)
     assert not wrong
     assert skipped >= len(columns)  # a reader that reads all would lose nothing, too
@@ -219,10 +219,10 @@ def test_whole_rows_come_back(name, peer_file):
     column = next(leaf for leaf in ("i64", "c", "d18", "tz_us", "ym") if leaf in file.leaves)
     rows = given_rows(file, column)
     value = next(row for row in rows[file.group_sizes[0] :] if row is not None)
-    found = parquet_bloom.read_table(file.path, [(column, "=", value)])
+    result = parquet_bloom.read_table(file.path, [(column, "=", value)])
     expected = pq.read_table(file.path)
     pieces = [expected.slice(i, 1) for i, row in enumerate(rows) if row == value]
-    assert peers.bits_of(found) == peers.bits_of(pa.concat_tables(pieces))
+    assert peers.bits_of(result) == peers.bits_of(pa.concat_tables(pieces))
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def test_whole_rows_come_back(name, peer_file):
 
 
 def twice_hashed(physical: str, logical: str, plain: set[bytes]) -> set[bytes]:
-    """What `embed` inserts for a chunk's values: both zeros where there is one, and float16 as float32, too."""
+    """Return the values that `embed` inserts for a chunk: both zeros if there is one, and float16 also as float32."""
     formats = {"FLOAT": "<f", "DOUBLE": "<d", "FIXED_LEN_BYTE_ARRAY": "<e"}
     if physical in ("FLOAT", "DOUBLE") or logical == "Float16":
         zeros = {struct.pack(formats[physical], 0.0), struct.pack(formats[physical], -0.0)}
@@ -290,9 +290,9 @@ def test_embedding_keeps_the_filters_that_are_there(name, peer_file, tmp_path):
     report = parquet_bloom.embed(file.path, columns, output=output)
     assert_only_filters_changed(file.path, output)
     after = oracle.filters(output)
-    wanted = {(group, leaf) for group in range(peers.GROUPS) for leaf in columns}
-    assert after.keys() == before.keys() | wanted
-    assert report.num_filters == len(wanted - before.keys())
+    expected = {(group, leaf) for group in range(peers.GROUPS) for leaf in columns}
+    assert after.keys() == before.keys() | expected
+    assert report.num_filters == len(expected - before.keys())
     for key, theirs in before.items():
         assert after[key].bitset == theirs.bitset, key
     problems = {chunk.column for chunk in parquet_bloom.verify(output, data=True).problems}
@@ -321,7 +321,7 @@ def test_replacing_builds_all_filters_anew(name, peer_file, plain_file, tmp_path
 
 
 def data_ends(path: Any) -> list[int]:
-    """Where the column chunks of a file end."""
+    """Return the offset at which a file's column chunks end."""
     metadata = pq.read_metadata(path)
     ends = []
     for row_group in range(metadata.num_row_groups):

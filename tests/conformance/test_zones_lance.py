@@ -1,4 +1,4 @@
-"""Lance's own indexes, made by pylance: read, asked, and compared bit for bit with ours."""
+"""Lance's indexes, made by pylance: read, queried, and compared bit for bit with ours."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ def indexed(path, table, items, probability, columns=("c",), **options):
 
 def physical_rows(dataset, column="c"):
     """{fragment: the values of its physical rows that are not deleted, by row offset}."""
-    found = {}
+    results = {}
     for fragment in dataset.get_fragments():
         table = fragment.to_table(columns=[column], with_row_address=True)
         offsets = [address & 0xFFFFFFFF for address in table["_rowaddr"].to_pylist()]
-        found[fragment.fragment_id] = (np.array(offsets), table[column].combine_chunks())
-    return found
+        results[fragment.fragment_id] = (np.array(offsets), table[column].combine_chunks())
+    return results
 
 
 def of_zone(rows, zone):
@@ -103,10 +103,10 @@ def test_filters_are_bit_for_bit_those_of_lance(name, tmp_path):
             assert bitset == zones.lance_filter(there, 100, 0.01)
             assert zone["has_null"] == (there.null_count > 0)
         for value in [*values.drop_null()[:5], *values.drop_null()[-5:]]:
-            places = {(fragment, start) for fragment, start, _ in answered(index.equals(value))}
+            positions = {(fragment, start) for fragment, start, _ in answered(index.equals(value))}
             for zone in index.zones:
                 if any(each == value for each in of_zone(rows, zone)):
-                    assert (zone["fragment_id"], zone["zone_start"]) in places
+                    assert (zone["fragment_id"], zone["zone_start"]) in positions
         is_nan = pa.types.is_floating(values.type)
         assert is_nan or len(answered(index.equals(values[0]))) < len(index)
 
@@ -151,7 +151,7 @@ def test_deleted_rows_are_within_zones(worn):
 
 
 def filtered(path, condition):
-    """What Lance finds by its index."""
+    """Return the rows that Lance finds by its index."""
     scanner = lance.dataset(path).scanner(filter=condition, use_scalar_index=True, with_row_address=True, columns=["c"])
     assert "ScalarIndexQuery" in scanner.explain_plan() or "MaterializeIndex" in scanner.explain_plan()
     return scanner.to_table()["_rowaddr"].to_pylist()
@@ -167,24 +167,24 @@ def filtered(path, condition):
         ("c IS NULL", lambda index: index.is_null()),
     ],
 )
-def test_what_lance_finds_lies_in_the_zones_that_are_answered(condition, ask, worn):
+def test_lance_results_lie_in_the_answered_zones(condition, ask, worn):
     with zones.open(worn, column="c") as index:
-        places = answered(ask(index))
+        positions = answered(ask(index))
         for address in filtered(worn, condition):
             fragment, offset = address >> 32, address & 0xFFFFFFFF
-            assert any(f == fragment and start <= offset < start + length for f, start, length in places)
+            assert any(f == fragment and start <= offset < start + length for f, start, length in positions)
         brute = [
             (int(zone["fragment_id"]), int(zone["zone_start"]), int(zone["zone_length"]))
             for zone, bitset in zip(index.zones, index.to_table()["bloom_filter_data"].to_pylist(), strict=True)
             if (zone["has_null"] if "NULL" in condition else answers(bitset, condition))
         ]
-        assert places == brute
+        assert positions == brute
 
 
 def answers(bitset, condition):
     numbers = [int(each) for each in re.findall(r"-?\d+", condition)]
-    held = oracle.OracleFilter(len(bitset), bitset)
-    return any(held.check(number.to_bytes(8, "little", signed=True)) for number in numbers)
+    oracle_filter = oracle.OracleFilter(len(bitset), bitset)
+    return any(oracle_filter.check(number.to_bytes(8, "little", signed=True)) for number in numbers)
 
 
 def test_which_index_of_several(worn):
@@ -217,7 +217,7 @@ def test_fragments_that_came_since_are_in_every_answer(worn):
 
 
 def test_zeros_and_nan_lose_nothing(tmp_path):
-    """Lance hashes both zeros as they are; whoever asks for one means both."""
+    """Lance hashes both zeros as they are; a query for one means both."""
     values = [0.0, -0.0, math.nan, 1.5] + [2.5] * 4
     path = str(tmp_path / "set.lance")
     indexed(path, pa.table({"c": values}), 1, 0.001)
@@ -229,13 +229,13 @@ def test_zeros_and_nan_lose_nothing(tmp_path):
 
 
 def test_an_index_file_by_itself(worn):
-    with zones.open(worn, column="k") as whole:
+    with zones.open(worn, column="k") as complete:
         (name,) = [each.segments[0].uuid for each in lance.dataset(worn).describe_indices() if each.name == "k_idx"]
-        place = Path(worn) / "_indices" / name / "bloomfilter.lance"
-        with zones.open(place, value_type=pa.string(), column="k") as index:
-            assert index.to_table().equals(whole.to_table())
-            assert answered(index.equals("k500")) == answered(whole.equals("k500"))
-        assert zones.open(place).equals("k500").num_rows == len(whole)  # of which type?
+        location = Path(worn) / "_indices" / name / "bloomfilter.lance"
+        with zones.open(location, value_type=pa.string(), column="k") as index:
+            assert index.to_table().equals(complete.to_table())
+            assert answered(index.equals("k500")) == answered(complete.equals("k500"))
+        assert zones.open(location).equals("k500").num_rows == len(complete)  # of which type?
 
 
 def test_a_literal_is_one_byte_in_a_column_of_bytes(tmp_path):
@@ -285,10 +285,10 @@ def test_types_that_lance_refuses_and_what_we_do(tmp_path):
 
 def test_a_damaged_index_file_is_refused_in_a_line(worn, tmp_path):
     file = next(Path(worn).glob("_indices/*/bloomfilter.lance"))
-    whole = file.read_bytes()
+    data = file.read_bytes()
     target = tmp_path / "bloomfilter.lance"
-    for length in (20, len(whole) // 2, len(whole) - 5):
-        target.write_bytes(whole[:length] + whole[-4:])
+    for length in (20, len(data) // 2, len(data) - 5):
+        target.write_bytes(data[:length] + data[-4:])
         with pytest.raises(ParquetBloomError) as caught:
             zones.open(target)
         assert "\n" not in str(caught.value)

@@ -23,9 +23,9 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
         pytest.skip("system calls are counted by a library for Linux")
     if not any(map(shutil.which, ("cc", "gcc", "clang"))):
         pytest.skip("there is no C compiler to make the library with that counts system calls")
-    found = Commands(tmp_path_factory.mktemp("faults"))
-    yield found
-    found.close()
+    result = Commands(tmp_path_factory.mktemp("faults"))
+    yield result
+    result.close()
 
 
 @pytest.fixture

@@ -28,9 +28,9 @@ WRITES = ",write,pwrite,writev,pwritev,copy_file_range,sendfile,"
 
 
 class Rule(NamedTuple):
-    """What happens at calls `first` to `last`: of those named in `calls` (",write,fsync,"), if any are.
+    """A fault at calls `first` to `last`: of those named in `calls` (",write,fsync,"), if any are.
 
-    `action` is KILL, ASK (whoever started the job does something), SHORT (half of the bytes, with `when` HALF) or an
+    `action` is KILL, ASK (the parent process does something), SHORT (half of the bytes, with `when` HALF) or an
     errno; `when` is BEFORE the call, AFTER it, or HALF.
     """
 
@@ -57,11 +57,11 @@ class Call(NamedTuple):
 
 @dataclass
 class Outcome:
-    """How a job went.
+    """Outcome of a job.
 
     Attributes
     ----------
-    killed : whether by itself, as it was told.
+    killed : whether it killed itself, as the rule says.
     code, out, err : what the command exited with and printed, if it lived.
     calls : the calls that came to an end.
     """
@@ -102,7 +102,7 @@ class Commands:
         arguments: Sequence[str],
         under: Sequence[Path],
         rules: Sequence[Rule] = (),
-        asked: Callable[[], None] | None = None,
+        on_asked: Callable[[], None] | None = None,
     ) -> Outcome:
         """Run a command while calls below folders are counted, and rules hold; temporary files go to the last one."""
         job = {"arguments": arguments, "under": ":".join(map(str, under)), "rules": rules, "log": str(self._log)}
@@ -110,8 +110,8 @@ class Commands:
         self._say(json.dumps(job))
         answer = self._heard()
         while "asked" in answer:
-            assert asked is not None
-            asked()
+            assert on_asked is not None
+            on_asked()
             self._say("go on")
             answer = self._heard()
         lines = self._log.read_text(errors="surrogateescape").splitlines()
@@ -169,7 +169,7 @@ def supervise(child: int, asking: int, answering: int, say: Callable[[Any], None
 
 
 def do(job: dict[str, Any], say: Callable[[Any], None]) -> None:
-    """Fork a child for the job, and tell how it ended."""
+    """Fork a child for the job, and return its outcome."""
     log = os.open(job["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
     asking, ask = os.pipe()
     answer, answering = os.pipe()

@@ -19,8 +19,7 @@ from typing import Any
 
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.storage import create, open_source, rewrite
-from parquet_bloom.storage.local import lease as leases
-from parquet_bloom.storage.local import rename as atomic
+from parquet_bloom.storage.local import lease, rename
 
 PREFIX = 70_001  # no whole number of checksum chunks
 CALLS: list[tuple[Any, str]] = [
@@ -29,16 +28,16 @@ CALLS: list[tuple[Any, str]] = [
     *((os, name) for name in ("copy_file_range", "fsync", "rename", "replace", "link", "unlink")),
     (fcntl, "ioctl"),
     (fcntl, "flock"),
-    (atomic, "exchange"),
-    (atomic, "rename_new"),
+    (rename, "exchange"),
+    (rename, "rename_new"),
 ]
 
-RENAMEAT2 = atomic._rename
+RENAMEAT2 = rename._rename
 GENUINE = {name: getattr(module, name) for module, name in CALLS}
 
 
 def unsupported(*args: Any) -> None:
-    """What an old kernel answers."""
+    """Fail as an old kernel does."""
     raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
 
 
@@ -53,7 +52,7 @@ OTHER = contents(3, 60_000)
 
 
 def checksums(data: bytes) -> bytes:
-    """What Hadoop keeps beside a file of these contents."""
+    """Return the checksum file that Hadoop stores next to a file of these contents."""
     sums = [zlib.crc32(data[first : first + 512]) for first in range(0, len(data), 512)]
     return b"crc\0" + struct.pack(f">{len(sums) + 1}I", 512, *sums)
 
@@ -73,13 +72,13 @@ class Steps:
             call = unsupported if name in self._without else GENUINE[name]
             setattr(module, name, self._wrapped(call, name))
         if "renameat2" in self._without:
-            atomic._rename = unsupported
+            rename._rename = unsupported
 
     def remove(self) -> None:
         """Bring the genuine calls back."""
         for module, name in CALLS:
             setattr(module, name, GENUINE[name])
-        atomic._rename = RENAMEAT2
+        rename._rename = RENAMEAT2
 
     def _moment(self, name: str) -> None:
         if self._acting:
@@ -102,7 +101,7 @@ class Steps:
 
 
 def act(job: dict[str, Any]) -> Callable[[str, int], None]:
-    """What happens at the chosen step."""
+    """Act at the chosen step."""
     kind, at, path = job["kind"], job["at"], job["path"]
     folder, name = os.path.split(path)
     crc = os.path.join(folder, f".{name}.crc")
@@ -189,7 +188,7 @@ def work(job: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     """Answer jobs until the standard input ends."""
     # Disturbances come from the process itself, which would wait for a lease of its own; see `test_second_writer.py`.
-    leases.fcntl = None  # type: ignore[assignment]
+    lease.fcntl = None  # type: ignore[assignment]
     for line in sys.stdin:
         job = json.loads(line)
         if job["kind"] not in ("kill", "for ever"):

@@ -45,8 +45,8 @@ class Scenario:
 
     Attributes
     ----------
-    name : to be told by.
-    arguments : of the command; its working directory is not the folder's: {} stands for that.
+    name : identifies the scenario.
+    arguments : of the command; its working directory is not the folder: {} is replaced by that.
     rules : that always hold: what this machine's file system shall not have.
     """
 
@@ -74,27 +74,27 @@ class Scenario:
 
     def state(self, folder: Path) -> dict[str, bytes]:
         """The files, but for what is left over, and checksums: there may be none at any time."""
-        found = {}
+        results = {}
         for path in sorted(folder.rglob("*")):
             if path.is_file() and not LEFTOVER.fullmatch(path.name) and not path.name.endswith(".crc"):
-                found[str(path.relative_to(folder))] = path.read_bytes()
-        return found
+                results[str(path.relative_to(folder))] = path.read_bytes()
+        return results
 
-    def whole(self, folder: Path, before: State, after: State) -> bool:
+    def is_intact(self, folder: Path, before: State, after: State) -> bool:
         """Assert that each file is its old or its new self; returns whether all are new."""
         assert isinstance(before, dict)
         assert isinstance(after, dict)
-        found = self.state(folder)
-        assert before.keys() - found.keys() <= before.keys() - after.keys()
-        for name, data in found.items():
+        result = self.state(folder)
+        assert before.keys() - result.keys() <= before.keys() - after.keys()
+        for name, data in result.items():
             assert data in (before.get(name), after.get(name)), f"{name}: {len(data)} bytes"
         for crc in folder.rglob(".*.crc"):
             if not LEFTOVER.fullmatch(crc.name):
-                data = found[str(crc.with_name(crc.name[1:-4]).relative_to(folder))]
+                data = result[str(crc.with_name(crc.name[1:-4]).relative_to(folder))]
                 assert crc.read_bytes() == checksums(data), "a stale checksum file"
-        kept = folder / self.kept
-        assert kept.stat().st_mode & 0o777 == 0o640
-        return found == after
+        retained = folder / self.kept
+        assert retained.stat().st_mode & 0o777 == 0o640
+        return result == after
 
     def verify(self, folder: Path) -> None:
         """Assert that what the undisturbed command has made is right."""
@@ -112,7 +112,7 @@ class Scenario:
 
 
 class FromLakeScenario(Scenario):
-    """A command that makes something of a lake, which is never changed and so stands in one place for all runs."""
+    """A command that makes something of a lake, which is never changed and so is shared by all runs."""
 
     kept = "there.parquet"
 
@@ -133,8 +133,8 @@ class FromLakeScenario(Scenario):
 
     def verify(self, folder: Path) -> None:
         for path in folder.iterdir():
-            found = feather.read_table(path) if path.suffix == ".arrow" else pq.read_table(path)
-            assert found.num_rows > 0
+            result = feather.read_table(path) if path.suffix == ".arrow" else pq.read_table(path)
+            assert result.num_rows > 0
 
 
 class IndexScenario(FromLakeScenario):
@@ -166,16 +166,16 @@ class IndexScenario(FromLakeScenario):
         with LakeIndex.open(str(path)) as index:
             answers = index.lookup("id", values)
             assert answers.doubts == []
-            found = {
+            matches = {
                 value: {candidate.path for candidate in answer} for value, answer in zip(values, answers, strict=True)
             }
             manifest = index.state.manifest
-            return found, manifest.num_files, len(manifest.segments), manifest.columns, dict(manifest.lake)
+            return matches, manifest.num_files, len(manifest.segments), manifest.columns, dict(manifest.lake)
 
-    def whole(self, folder: Path, before: State, after: State) -> bool:
-        found = self.state(folder)
-        assert found in (before, after)
-        return found == after
+    def is_intact(self, folder: Path, before: State, after: State) -> bool:
+        result = self.state(folder)
+        assert result in (before, after)
+        return result == after
 
     def verify(self, folder: Path) -> None:
         with LakeIndex.open(str(folder / "home" / "index")) as index:
@@ -264,7 +264,7 @@ class Stage:
         self.discard(folder)
 
     def fresh(self) -> Path:
-        """A folder as it was before the command. It is in one place for all runs: files may tell their names."""
+        """A folder as it was before the command. It has one path for all runs, as files may contain their names."""
         self._count += 1
         folder = self._root / "stage"
         shutil.copytree(self._template, folder, symlinks=True)
@@ -283,12 +283,12 @@ class Stage:
         """The numbers of all calls."""
         return range(1, len(self.undisturbed.calls) + 1)
 
-    def again(self, folder: Path, whole: bool) -> None:
+    def again(self, folder: Path, complete: bool) -> None:
         """After whatever has happened: the command does its work, and nothing is left over."""
-        if not whole:
+        if not complete:
             done = self.run(folder)
             assert done.code in (0, 1), done.err
-            assert self.scenario.whole(folder, self.after, self.after)
+            assert self.scenario.is_intact(folder, self.after, self.after)
         self.scenario.swept(folder)
 
 

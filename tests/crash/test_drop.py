@@ -45,7 +45,7 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
     plain = path.read_bytes()
     parquet_bloom.embed(path, ["id"])
     full = path.read_bytes()
-    found = []
+    results = []
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(path)],
         stdin=subprocess.PIPE,
@@ -60,15 +60,15 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
             program.stdin.flush()
             child = int(program.stdout.readline())
             # On a busy machine the child may need longer for its first file.
-            time.sleep(chance.uniform(0, 0.08 if any(found) else 0.08 * (1 + len(found))))
+            time.sleep(chance.uniform(0, 0.08 if any(results) else 0.08 * (1 + len(results))))
             os.kill(child, signal.SIGKILL)
             assert program.stdout.readline() == "dead\n"
             data = path.read_bytes()
             assert data in (plain, full)
-            found.append(data == plain)
+            results.append(data == plain)
             strays = sorted(str(file) for file in tmp_path.iterdir() if file != path)
             assert strays == leftovers(tmp_path)
             for name in strays:
                 os.unlink(name)
             path.write_bytes(full)
-    assert any(found), "no child lived long enough to drop anything"
+    assert any(results), "no child lived long enough to drop anything"

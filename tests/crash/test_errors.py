@@ -38,9 +38,9 @@ def leftovers(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if LEFTOVER.fullmatch(path.name)]
 
 
-def errors(said: str) -> list[str]:
+def errors(message: str) -> list[str]:
     """The lines on stderr that are errors; totals may follow them."""
-    return [line for line in said.splitlines() if line.startswith("error: ")]
+    return [line for line in message.splitlines() if line.startswith("error: ")]
 
 
 def failing(staged, kind, numbers):
@@ -55,10 +55,10 @@ def failing(staged, kind, numbers):
         outcome = staged.run(folder, Rule(number, EVER if for_good else number, calls, BEFORE, number_of_error))
         about = f"{kind}, call {number}: {call}: {outcome.code} {outcome.err}"
         assert not outcome.killed, about
-        whole = staged.scenario.whole(folder, staged.before, staged.after)
+        intact = staged.scenario.is_intact(folder, staged.before, staged.after)
         done += 1
         if outcome.code in (0, 1):
-            assert whole, about
+            assert intact, about
         else:
             failed += 1
             assert outcome.code == 2, about
@@ -67,7 +67,7 @@ def failing(staged, kind, numbers):
             # What could not be removed stays; so may what was to be put back and could not.
             removable = not for_good and call.name not in ("unlink", "exchange")
             assert not (removable and leftovers(folder)) or "index" in staged.scenario.name, about
-        staged.again(folder, whole)
+        staged.again(folder, intact)
         staged.discard(folder)
     return done, failed
 
@@ -80,7 +80,7 @@ def test_each_call_fails(name, kind, stage, capsys):
     done, failed = failing(staged, kind, staged.numbers)
     assert failed
     with capsys.disabled():
-        print(f"\n{name}, {kind}: {done} faults, {failed} told of, {done - failed} got over")
+        print(f"\n{name}, {kind}: {done} faults, {failed} reported, {done - failed} recovered")
 
 
 @pytest.mark.parametrize("name", ["embed", "zones build", "index append"])
@@ -101,7 +101,7 @@ def test_writes_that_take_half_and_calls_that_are_interrupted(name, stage):
         folder = staged.fresh()
         outcome = staged.run(folder, *rules)
         assert outcome.code in (0, 1), outcome.err
-        assert staged.scenario.whole(folder, staged.after, staged.after)
+        assert staged.scenario.is_intact(folder, staged.after, staged.after)
         staged.scenario.swept(folder)
         staged.discard(folder)
 
@@ -114,9 +114,9 @@ def test_a_call_that_was_done_and_says_that_it_failed(name, stage):
         if call.name in ("rename", "exchange", "rename_new", "unlink", "fsync"):
             folder = staged.fresh()
             outcome = staged.run(folder, Rule(call.number, call.number, "", AFTER, errno.EIO))
-            whole = staged.scenario.whole(folder, staged.before, staged.after)
-            assert whole or outcome.code == 2, (call, outcome)
-            staged.again(folder, whole)
+            intact = staged.scenario.is_intact(folder, staged.before, staged.after)
+            assert intact or outcome.code == 2, (call, outcome)
+            staged.again(folder, intact)
             staged.discard(folder)
 
 
@@ -125,10 +125,10 @@ def test_a_call_that_was_done_and_says_that_it_failed(name, stage):
 
 @pytest.mark.parametrize("spare", [0, 12])
 def test_a_disk_that_is_full(disk, spare, capsys):
-    """What stands on it fits once, and not twice."""
+    """The disk has room for one copy of the file, but not for two."""
     path = disk / "a.parquet"
     pq.write_table(table(1, 9_000), path, row_group_size=1_000, compression="none", use_dictionary=False)
-    whole = path.read_bytes()
+    data = path.read_bytes()
     with LakeIndex.create(str(disk / "index"), ["id"]):
         pass
     status = os.statvfs(disk)
@@ -142,7 +142,7 @@ def test_a_disk_that_is_full(disk, spare, capsys):
         assert main([str(argument) for argument in command]) == 2
         (line,) = errors(capsys.readouterr().err)
         assert line.endswith("No space left on device")
-        assert path.read_bytes() == whole
+        assert path.read_bytes() == data
         assert not leftovers(disk)
     with LakeIndex.open(str(disk / "index")) as index:
         if not spare:
@@ -157,10 +157,10 @@ def test_a_disk_that_is_full(disk, spare, capsys):
 def test_a_disk_that_may_only_be_read(disk, capsys):
     path = disk / "a.parquet"
     pq.write_table(table(1), path)
-    whole = path.read_bytes()
+    data = path.read_bytes()
     subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
     for command in (["embed", path, "--column", "id", "--in-place"], ["index", "create", disk / "index", "id"]):
         assert main([str(argument) for argument in command]) == 2
         (line,) = errors(capsys.readouterr().err)
         assert "Read-only file system" in line or "may not be written" in line
-    assert path.read_bytes() == whole
+    assert path.read_bytes() == data

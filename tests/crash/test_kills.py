@@ -16,9 +16,9 @@ def killed(stage, some):
         folder = stage.fresh()
         outcome = stage.run(folder, Rule(number, number, "", when, KILL))
         assert outcome.killed, (number, when, outcome)
-        whole = stage.scenario.whole(folder, stage.before, stage.after)
-        stage.again(folder, whole)
-        done += whole
+        intact = stage.scenario.is_intact(folder, stage.before, stage.after)
+        stage.again(folder, intact)
+        done += intact
         stage.discard(folder)
     return done
 
@@ -37,7 +37,7 @@ def test_killed_at_each_call(name, stage, capsys):
 @pytest.mark.smoke
 @pytest.mark.parametrize("name", ["embed", "embed without exchange", "drop", "zones over another", "index compact"])
 def test_killed_about_the_moment_of_change(name, stage):
-    """A slice of the above: the calls that change names, and what is right before and behind them."""
+    """A slice of the above: the calls that change names, and the calls right before and after them."""
     staged = stage(name)
     changes = [call.number for call in staged.undisturbed.calls if call.name in ("exchange", "rename", "rename_new")]
     calls = len(staged.undisturbed.calls)

@@ -62,11 +62,11 @@ def change(lake: Path, path: str, chance: random.Random) -> None:
         if what < 0.5:
             index.append(lake if chance.random() < 0.3 else one, threads=1, memory_limit=1 << 20)
         elif what < 0.65:
-            known = [
+            indexed_files = [
                 file for segment in index.state.segments for file in segment.files.paths(segment.present.nonzero()[0])
             ]
-            if known:
-                index.remove(chance.choice(known))
+            if indexed_files:
+                index.remove(chance.choice(indexed_files))
         elif what < 0.8:
             index.compact(keep_seconds=0)
         else:
@@ -86,10 +86,10 @@ def assert_right(lake: Path, path: str) -> int:
         answers = index.lookup("id", values)
         assert answers.doubts == []
         for value, answer in zip(values, answers, strict=True):
-            found = {candidate.path for candidate in answer}
+            matches = {candidate.path for candidate in answer}
             holders = {file for file, ids in files.items() if value in ids}
-            assert holders <= found
-            assert found <= files.keys()
+            assert holders <= matches
+            assert matches <= files.keys()
             pairs += len(holders)
         assert index.check(sample=2).problems == []
     return pairs
@@ -121,7 +121,7 @@ def kill(lake: Path, path: str, times: int, seed: int) -> int:
 
 
 @pytest.fixture(params=["postings", "cuckoo"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
+def lake_and_index(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
     lake, path = tmp_path / "lake", str(tmp_path / "index")
     lake.mkdir()
     for number in range(FILES):
@@ -131,20 +131,20 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
     return lake, path
 
 
-def test_killed_at_any_moment(place: tuple[Path, str]) -> None:
-    assert kill(*place, times=12, seed=1) > 0
+def test_killed_at_any_moment(lake_and_index: tuple[Path, str]) -> None:
+    assert kill(*lake_and_index, times=12, seed=1) > 0
 
 
 @pytest.mark.slow
-def test_killed_hundreds_of_times(place: tuple[Path, str]) -> None:
-    lake, path = place
+def test_killed_hundreds_of_times(lake_and_index: tuple[Path, str]) -> None:
+    lake, path = lake_and_index
     kill(lake, path, times=150, seed=2)
     with LakeIndex.open(path) as index:
         index.append(lake)
         index.compact(keep_seconds=0)
         assert index.unindexed == []
     assert_right(lake, path)
-    # What the dead left behind is gone.
+    # Files of killed writers are gone.
     names = os.listdir(path)
     assert sum(name.startswith("manifest-") for name in names) == 1
     assert len([name for name in names if not name.startswith("manifest-")]) <= 3

@@ -124,8 +124,8 @@ def check(folder: Path, allowed: list[bytes]) -> bytes | None:
 
 def strays(folder: Path) -> list[str]:
     """Names that should not be there any more; all must be recognisable as ours."""
-    known = {"a.parquet", ".a.parquet.crc", "source.parquet", ".source.parquet.crc"}
-    names = sorted(str(folder / name) for name in os.listdir(folder) if name not in known)
+    known_names = {"a.parquet", ".a.parquet.crc", "source.parquet", ".source.parquet.crc"}
+    names = sorted(str(folder / name) for name in os.listdir(folder) if name not in known_names)
     assert all(TEMPORARY.fullmatch(Path(name).name) for name in names), names
     return names
 
@@ -197,7 +197,7 @@ def test_a_failing_step(rewriter: Rewriter, lake: Lake, way: str, kind: str) -> 
         folder = lake.fresh()
         answer = rewriter.run(folder, way, kind, at)
         data = check(folder, [OLD, NEW])
-        left = strays(folder)
+        remaining = strays(folder)
         if answer["outcome"] == "done":
             assert data == NEW, name
             continue
@@ -207,7 +207,7 @@ def test_a_failing_step(rewriter: Rewriter, lake: Lake, way: str, kind: str) -> 
             undone = data == OLD or "was replaced" in answer["text"] or kind == "interrupt"
             assert undone, (name, answer)
             removal = name.endswith(("unlink", "lstat", "exchange"))
-            assert not left or removal or kind == "interrupt", (name, answer, left)
+            assert not remaining or removal or kind == "interrupt", (name, answer, remaining)
             if data == OLD and kind == "fail" and not removal and not name.endswith(("rename_new", "link")):
                 assert (folder / ".a.parquet.crc").exists(), (name, answer)
 

@@ -16,8 +16,8 @@ from support import tiers
 import parquet_bloom
 from parquet_bloom.cli import main
 from parquet_bloom.errors import ConcurrentChangeError
-from parquet_bloom.storage.local import lease as leases
-from parquet_bloom.storage.local import rename as atomic
+from parquet_bloom.storage.local import lease as lease_module
+from parquet_bloom.storage.local import rename
 
 pytestmark = pytest.mark.crash
 
@@ -36,12 +36,12 @@ class Writer:
     def __init__(self, way: str, folder: Path) -> None:
         self._way = way
         self.path = folder / NAME
-        self._held = open(self.path, "r+b", 0) if way == "held" else None  # noqa: SIM115 - it is to stay open
+        self._handle = open(self.path, "r+b", 0) if way == "held" else None  # noqa: SIM115 - it is to stay open
         self.expected: bytes | None = self.path.read_bytes()  # a command that is refused may not come to the call
 
     def act(self) -> None:
         path, crc = self.path, self.path.with_name(f".{self.path.name}.crc")
-        was = path.read_bytes() if self._held is None else os.pread(self._held.fileno(), 1 << 20, 0)
+        was = path.read_bytes() if self._handle is None else os.pread(self._handle.fileno(), 1 << 20, 0)
         if self._way == "replaces":
             pq.write_table(table(9), path.with_name(".new"))
             self.expected = path.with_name(".new").read_bytes()
@@ -60,7 +60,7 @@ class Writer:
             status = path.stat()
             self.expected = was[:9] + bytes(byte ^ 1 for byte in was[9:])
             with open(
-                path if self._held is None else self._held.fileno(), "r+b", 0, closefd=self._held is None
+                path if self._handle is None else self._handle.fileno(), "r+b", 0, closefd=self._handle is None
             ) as file:
                 file.seek(0)
                 file.write(self.expected)
@@ -68,8 +68,8 @@ class Writer:
         crc.unlink(missing_ok=True)
 
     def close(self) -> None:
-        if self._held is not None:
-            self._held.close()
+        if self._handle is not None:
+            self._handle.close()
 
 
 def strays(folder: Path) -> list[Path]:
@@ -77,19 +77,19 @@ def strays(folder: Path) -> list[Path]:
 
 
 def disturbed(staged, way, moments):
-    """Run the command, with the other writer at work at each of some moments; returns how often it was told."""
-    told = 0
+    """Run the command, with the other writer at work at each of some moments; return the number of reported errors."""
+    num_reported = 0
     for number, when in moments:
         folder = staged.fresh()
         writer = Writer(way, folder)
-        outcome = staged.run(folder, Rule(number, number, "", when, ASK), asked=writer.act)
-        found = writer.path.read_bytes() if writer.path.exists() else None
+        outcome = staged.run(folder, Rule(number, number, "", when, ASK), on_asked=writer.act)
+        data = writer.path.read_bytes() if writer.path.exists() else None
         about = f"{way} at {staged.undisturbed.calls[number - 1].name}, {number}: {outcome.code} {outcome.err}"
         writer.close()
-        assert found == writer.expected, f"{about}: {len(found or b'')} bytes"
+        assert data == writer.expected, f"{about}: {len(data or b'')} bytes"
         assert outcome.code in (0, 2), about
         if outcome.code == 2:
-            told += 1
+            num_reported += 1
             assert len([line for line in outcome.err.splitlines() if line.startswith("error: ")]) == 1, about
         assert not strays(folder), about
         acted = outcome.code == 0 or number <= len(outcome.calls)
@@ -97,7 +97,7 @@ def disturbed(staged, way, moments):
             about
         )
         staged.discard(folder)
-    return told
+    return num_reported
 
 
 def moments_of(staged, replaces):
@@ -116,12 +116,12 @@ WAYS = ["replaces", "appends", "overwrites", "truncates", "removes", "held"]
 def test_at_each_call(name, way, stage):
     staged = stage(name)
     at, moments = moments_of(staged, "exchange")
-    told = disturbed(staged, way, moments)
+    num_reported = disturbed(staged, way, moments)
     # Every change of the old file is noticed; one of the new file is none of the command's business.
-    assert told == (len(moments) if way == "held" else at)
+    assert num_reported == (len(moments) if way == "held" else at)
 
 
-# These open the file right behind the exchange, and so wait until the kernel breaks the command's lease, for 45 s.
+# These open the file right after the exchange, and so wait until the kernel breaks the command's lease, for 45 s.
 WAITING = ["appends", "overwrites", "truncates"]
 
 
@@ -142,8 +142,8 @@ def test_where_names_cannot_be_exchanged(way, stage):
     """All is noticed but what comes between the last look at the file and its replacement."""
     staged = stage("embed without exchange")
     at, moments = moments_of(staged, "rename")
-    told = disturbed(staged, way, [moment for moment in moments if moment != (at, BEFORE)])
-    assert told == at - 1
+    num_reported = disturbed(staged, way, [moment for moment in moments if moment != (at, BEFORE)])
+    assert num_reported == at - 1
 
 
 def test_what_a_killed_process_displaced_is_kept(stage, capsys):
@@ -152,7 +152,7 @@ def test_what_a_killed_process_displaced_is_kept(stage, capsys):
     at, _ = moments_of(staged, "exchange")
     folder = staged.fresh()
     writer = Writer("replaces", folder)
-    outcome = staged.run(folder, Rule(at, at, "", BEFORE, ASK), Rule(at, at, "", AFTER, KILL), asked=writer.act)
+    outcome = staged.run(folder, Rule(at, at, "", BEFORE, ASK), Rule(at, at, "", AFTER, KILL), on_asked=writer.act)
     assert outcome.killed
     assert writer.path.read_bytes() == staged.after[NAME]
     (stray,) = [path for path in strays(folder) if ".crc." not in path.name]
@@ -165,29 +165,29 @@ def test_what_a_killed_process_displaced_is_kept(stage, capsys):
     assert main(["verify", str(writer.path)]) == 0
 
 
-def test_who_has_the_file_open_for_writing(tmp_path):
+def test_a_process_with_the_file_open_for_writing(tmp_path):
     path = tmp_path / "a"
     path.write_bytes(b"data")
     with open(path, "rb") as reader:
-        with leases.hold_lease(reader.fileno()) as lease:
+        with lease_module.hold_lease(reader.fileno()) as lease:
             assert (lease.refused, lease.has_waiting_writer) == (False, False)
             with open(path, "rb"):
                 assert not lease.has_waiting_writer
             with pytest.raises(BlockingIOError):
                 os.open(path, os.O_WRONLY | os.O_NONBLOCK)
             assert lease.has_waiting_writer
-        with open(path, "r+b"), leases.hold_lease(reader.fileno()) as lease:
+        with open(path, "r+b"), lease_module.hold_lease(reader.fileno()) as lease:
             assert (lease.refused, lease.has_waiting_writer) == (True, False)
         with open(path, "r+b"):
             pass
 
 
-def test_who_begins_to_write_in_the_moment_of_the_exchange(tmp_path):
+def test_a_writer_that_starts_during_the_exchange(tmp_path):
     """A thread opens the file for writing just before it is exchanged, and waits until that is undone."""
     path = tmp_path / "a.parquet"
     pq.write_table(table(1), path)
-    whole = path.read_bytes()
-    genuine = atomic.exchange
+    data = path.read_bytes()
+    genuine = rename.exchange
     begun = []
 
     def write():
@@ -203,9 +203,9 @@ def test_who_begins_to_write_in_the_moment_of_the_exchange(tmp_path):
         genuine(one, other)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(atomic, "exchange", exchange)
+        patch.setattr(rename, "exchange", exchange)
         with pytest.raises(ConcurrentChangeError, match="another writer has it open"):
             parquet_bloom.embed(path, ["id"])
     begun[0].join()
-    assert path.read_bytes() == whole + b"more"
+    assert path.read_bytes() == data + b"more"
     assert os.listdir(tmp_path) == [path.name]

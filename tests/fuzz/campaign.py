@@ -60,15 +60,15 @@ def libfuzzer(options: argparse.Namespace, *arguments: str) -> subprocess.Comple
 
 
 def last(pattern: str, text: str) -> int:
-    found = re.findall(pattern, text)
-    return int(found[-1]) if found else 0
+    matches = re.findall(pattern, text)
+    return int(matches[-1]) if matches else 0
 
 
 def run_guided(options: argparse.Namespace, target: harness.Target, folder: Path, findings: Path) -> dict[str, object]:
     for number, seed in enumerate(target.seeds()):
         (folder / f"seed-{number}").write_bytes(seed)
-    inputs, features, peak, start, found = 0, 0, 0, time.monotonic(), 0
-    while found < MOST_FINDINGS:
+    inputs, features, peak, start, result = 0, 0, 0, time.monotonic(), 0
+    while result < MOST_FINDINGS:
         arguments = [str(folder), str(target.folder), f"-artifact_prefix={findings}/", "-print_final_stats=1"]
         arguments += [
             f"-max_len={target.max_input}",
@@ -87,23 +87,23 @@ def run_guided(options: argparse.Namespace, target: harness.Target, folder: Path
         inputs += next(filter(None, (last(pattern, done.stdout) for pattern in patterns)), 0)
         features = max(features, last(r" ft: (\d+)", done.stdout))
         peak = max(peak, last(r"stat::peak_rss_mb:\s+(\d+)", done.stdout), last(r"rss: (\d+)Mb", done.stdout))
-        (findings.parent / f"{target.name}.{found}.log").write_text(done.stdout)
+        (findings.parent / f"{target.name}.{result}.log").write_text(done.stdout)
         over = (options.inputs and inputs >= options.inputs) or (
             options.seconds and time.monotonic() - start >= options.seconds
         )
         if done.returncode:
-            found += 1
+            result += 1
             print(done.stdout[-6000:], flush=True)
             if not re.search(r"#\d+", done.stdout):
                 break  # it did not even begin
         if over or not done.returncode:
             break
-    return {"inputs": inputs, "features": features, "findings": found, "peak_mb": peak}
+    return {"inputs": inputs, "features": features, "findings": result, "peak_mb": peak}
 
 
 def run_blind(options: argparse.Namespace, target: harness.Target, folder: Path, findings: Path) -> dict[str, object]:
-    start, inputs, found = time.monotonic(), 0, 0
-    # A sanitizer ends the process: the input at hand then stands in this file, behind its length.
+    start, inputs, result = time.monotonic(), 0, 0
+    # A sanitizer ends the process: this file then holds the current input, after its length.
     trace = findings / "blind-at-hand"
     trace.write_bytes(bytes(4 + target.max_input))
     with trace.open("r+b") as file:
@@ -111,18 +111,18 @@ def run_blind(options: argparse.Namespace, target: harness.Target, folder: Path,
     gc.freeze()  # what is there now stays: to look through it again and again takes a tenth of the time
     gc.set_threshold(20_000, 20, 20)
     reached = [path.read_bytes() for path in sorted(folder.iterdir())]
-    while found < MOST_FINDINGS:
+    while result < MOST_FINDINGS:
         faulthandler.dump_traceback_later(TIMEOUT * 20, exit=True)
         for data in target.mutants(BLIND_BATCH, options.seed + inputs // BLIND_BATCH, reached):
             at_hand[: 4 + len(data)] = len(data).to_bytes(4, "little") + data
             try:
                 target(data)
             except BaseException as error:
-                found += 1
-                place = findings / f"blind-{hashlib.sha1(data).hexdigest()[:12]}"
-                place.write_bytes(data)
-                print(f"{place.name}: {type(error).__name__}: {error}", flush=True)
-                if found == MOST_FINDINGS or isinstance(error, KeyboardInterrupt):
+                result += 1
+                location = findings / f"blind-{hashlib.sha1(data).hexdigest()[:12]}"
+                location.write_bytes(data)
+                print(f"{location.name}: {type(error).__name__}: {error}", flush=True)
+                if result == MOST_FINDINGS or isinstance(error, KeyboardInterrupt):
                     break
         inputs += BLIND_BATCH
         if (options.inputs and inputs >= options.inputs) or (
@@ -132,7 +132,7 @@ def run_blind(options: argparse.Namespace, target: harness.Target, folder: Path,
     faulthandler.cancel_dump_traceback_later()
     trace.unlink()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-    return {"inputs": inputs, "features": 0, "findings": found, "peak_mb": peak}
+    return {"inputs": inputs, "features": 0, "findings": result, "peak_mb": peak}
 
 
 def keep(options: argparse.Namespace, target: harness.Target, folder: Path) -> None:
@@ -142,10 +142,10 @@ def keep(options: argparse.Namespace, target: harness.Target, folder: Path) -> N
         done = libfuzzer(options, "-set_cover_merge=1", least, str(folder), str(target.folder))
         if done.returncode:
             sys.exit(done.stdout[-3000:])
-        left = options.keep - sum(path.stat().st_size for path in target.kept())
+        remaining = options.keep - sum(path.stat().st_size for path in target.list_inputs())
         for path in sorted(Path(least).iterdir(), key=lambda path: path.stat().st_size):
-            left -= path.stat().st_size
-            if left < 0:
+            remaining -= path.stat().st_size
+            if remaining < 0:
                 break
             shutil.copy(path, target.folder / path.name[:12])
 
@@ -182,13 +182,13 @@ def main() -> int:
         options.seconds = 60
     start = time.monotonic()
     if options.blind:
-        told = run_blind(options, target, folder, findings)
+        summary = run_blind(options, target, folder, findings)
     else:
-        told = run_guided(options, target, folder, findings)
+        summary = run_guided(options, target, folder, findings)
     how = {"target": target.name, "how": "blind" if options.blind else "guided"}
     sanitized = "asan" in os.environ.get("LD_PRELOAD", "")
-    print(json.dumps({**how, "seconds": round(time.monotonic() - start), **told, "sanitized": sanitized}))
-    return 1 if told["findings"] else 0
+    print(json.dumps({**how, "seconds": round(time.monotonic() - start), **summary, "sanitized": sanitized}))
+    return 1 if summary["findings"] else 0
 
 
 if __name__ == "__main__":

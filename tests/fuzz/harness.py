@@ -1,4 +1,4 @@
-"""What all fuzz targets share: how they are found, what bounds an input has, and inputs made without any tool.
+"""Shared parts of all fuzz targets: their discovery, the limits of an input, and inputs made without any tool.
 
 A target is a module of `targets/`:
 
@@ -75,15 +75,15 @@ class Target:
 
     @property
     def folder(self) -> Path:
-        """Where the inputs are that are kept."""
+        """Return the paths of the stored inputs."""
         return HERE / "corpus" / self.name
 
-    def kept(self) -> list[Path]:
+    def list_inputs(self) -> list[Path]:
         return sorted(path for path in self.folder.glob("*") if path.is_file())
 
     def good(self) -> list[bytes]:
         """Seeds and kept inputs."""
-        return [*self.seeds(), *(path.read_bytes() for path in self.kept())]
+        return [*self.seeds(), *(path.read_bytes() for path in self.list_inputs())]
 
     def mutants(self, count: int, seed: int, more: Sequence[bytes] = ()) -> Iterator[bytes]:
         """Inputs made of the good ones, and of `more`: the same ones for the same seed."""
@@ -106,7 +106,7 @@ def load(name: str) -> Target:
 
 @contextmanager
 def bounded_memory() -> Iterator[None]:
-    """Within, the process gets no more than MAX_ADDED_BYTES: who asks for more gets a MemoryError, which is a finding.
+    """Limit the process to MAX_ADDED_BYTES: a larger allocation raises MemoryError, which is a finding.
 
     A sanitizer's shadow takes terabytes of address space; its own bound is set in ASAN_OPTIONS instead.
     """

@@ -19,9 +19,11 @@ def folder() -> Path:
     """A folder of the process, in memory where the system has such a place; removed at its end."""
     import atexit
 
-    made = Path(tempfile.mkdtemp(prefix="parquet-bloom-fuzz-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    return made
+    directory = Path(
+        tempfile.mkdtemp(prefix="parquet-bloom-fuzz-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    )
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return directory
 
 
 @contextmanager
@@ -43,9 +45,9 @@ def as_folder(files: Mapping[str, bytes]) -> Iterator[str]:
     os.mkdir(path)
     try:
         for name, data in files.items():
-            place = os.path.join(path, name)
-            os.makedirs(os.path.dirname(place), exist_ok=True)
-            with open(place, "xb", buffering=0) as file:
+            location = os.path.join(path, name)
+            os.makedirs(os.path.dirname(location), exist_ok=True)
+            with open(location, "xb", buffering=0) as file:
                 file.write(data)
         yield path
     finally:

@@ -58,32 +58,34 @@ class Base:
 @cache
 def bases() -> list[Base]:
     """One of each layout, of files and of row groups; of two segments, and with a file removed."""
-    place = folder() / "lake"
-    place.mkdir()
-    names = [str(place / f"{number}.parquet") for number in range(FILES)]
+    location = folder() / "lake"
+    location.mkdir()
+    names = [str(location / f"{number}.parquet") for number in range(FILES)]
     for number, name in enumerate(names):
         pq.write_table(rows(number), name, row_group_size=GROUP)
-    found = []
+    results = []
     for layout, granularity in (("postings", "row_group"), ("cuckoo", "row_group"), ("postings", "file")):
-        at = folder() / f"index-{len(found)}"
+        at = folder() / f"index-{len(results)}"
         options: Any = {"layout": layout, "granularity": granularity, "expected_values": 100}
         with LakeIndex.create(at, ["k", "s"], **options) as index:
             index.append(names)
-            if not found:
+            if not results:
                 index.remove(names[:1])
-        left = names[1:] if not found else names
-        found.append(Base(_files_of(at), _truth(names, left, granularity)))
-    return found
+        remaining = names[1:] if not results else names
+        results.append(Base(_files_of(at), _truth(names, remaining, granularity)))
+    return results
 
 
-def _files_of(place: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(place.iterdir()) if path.stat().st_size}
+def _files_of(location: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(location.iterdir()) if path.stat().st_size}
 
 
-def _truth(names: list[str], left: list[str], granularity: str) -> dict[str, dict[Any, set[tuple[str, int | None]]]]:
+def _truth(
+    names: list[str], remaining: list[str], granularity: str
+) -> dict[str, dict[Any, set[tuple[str, int | None]]]]:
     truth: dict[str, dict[Any, set[tuple[str, int | None]]]] = {"k": {}, "s": {}}
     for number, name in enumerate(names):
-        for column, values in rows(number).to_pydict().items() if name in left else ():
+        for column, values in rows(number).to_pydict().items() if name in remaining else ():
             for row, value in enumerate(values):
                 unit = row // GROUP if granularity == "row_group" else None
                 truth[column].setdefault(value, set()).add((name, unit))
@@ -103,11 +105,11 @@ def sealed_table(body: bytes) -> bytes:
 
 def sealed_part(body: bytes, footer: dict[str, Any]) -> bytes:
     """A part whose sections' checksums are what they have to be, where they have one."""
-    for place in footer.get("sections", {}).values():
-        if isinstance(place, list) and len(place) == 3 and place[2] is not None:
-            place[2] = hash_one(body[place[0] : place[0] + place[1]])
-    told = json.dumps(footer).encode()
-    return body + told + _TAIL.pack(len(told), hash_one(told), b"PBLAKE01")
+    for section in footer.get("sections", {}).values():
+        if isinstance(section, list) and len(section) == 3 and section[2] is not None:
+            section[2] = hash_one(body[section[0] : section[0] + section[1]])
+    document = json.dumps(footer).encode()
+    return body + document + _TAIL.pack(len(document), hash_one(document), b"PBLAKE01")
 
 
 def part_opened(data: bytes) -> tuple[bytes, dict[str, Any]]:
@@ -137,7 +139,7 @@ _ODD: tuple[Callable[[Choices], Any], ...] = (
 
 
 class Raw(str):
-    """JSON text that stands as it is."""
+    """JSON text that is used as it is."""
 
 
 def _nested(depth: int) -> Raw:
@@ -146,23 +148,23 @@ def _nested(depth: int) -> Raw:
 
 def changed_json(document: Any, choices: Choices) -> bytes:
     """A document with another value somewhere, as text; keys may be missing, or be there twice."""
-    places = list(_places(document, ()))
-    path = choices.pick(places)
+    paths = list(_list_paths(document, ()))
+    path = choices.pick(paths)
     how = choices.below(8)
-    made = choices.pick(_ODD)(choices) if how < 6 else None
+    created = choices.pick(_ODD)(choices) if how < 6 else None
     mark = "\x01odd"
     text = json.dumps(_with(document, path, mark if how < 6 else None, drop=how >= 6))
     if how < 6:
-        text = text.replace(json.dumps(mark), made if isinstance(made, Raw) else json.dumps(made))
+        text = text.replace(json.dumps(mark), created if isinstance(created, Raw) else json.dumps(created))
     return text.encode("utf-8", "surrogatepass")
 
 
-def _places(value: Any, path: tuple[Any, ...]) -> Any:
+def _list_paths(value: Any, path: tuple[Any, ...]) -> Any:
     if path:
         yield path
     if isinstance(value, dict | list):
         for key in value if isinstance(value, dict) else range(len(value)):
-            yield from _places(value[key], (*path, key))
+            yield from _list_paths(value[key], (*path, key))
 
 
 def _with(value: Any, path: tuple[Any, ...], new: Any, drop: bool) -> Any:
@@ -191,8 +193,8 @@ def changed_part(data: bytes, choices: Choices) -> bytes:
     body, footer = part_opened(data)
     if choices.below(2):
         return sealed_part(damaged(body, choices), footer)
-    told = changed_json(footer, choices)
-    return body + told + _TAIL.pack(len(told), hash_one(told), b"PBLAKE01")
+    document = changed_json(footer, choices)
+    return body + document + _TAIL.pack(len(document), hash_one(document), b"PBLAKE01")
 
 
 def changed_table(data: bytes, choices: Choices) -> bytes:
@@ -209,11 +211,11 @@ def changed_table(data: bytes, choices: Choices) -> bytes:
         table = table.rename_columns([name if i != at else "x" for i, name in enumerate(table.schema.names)])
     else:
         values[choices.below(len(values))] = None if how == 2 else choices.odd_number()
-        wanted = field.type if how < 4 else choices.pick((pa.int8(), pa.float64(), pa.string(), pa.null(), pa.int64()))
+        target = field.type if how < 4 else choices.pick((pa.int8(), pa.float64(), pa.string(), pa.null(), pa.int64()))
         try:
-            column = pa.chunked_array([pa.array(values).cast(wanted)])
+            column = pa.chunked_array([pa.array(values).cast(target)])
         except (pa.ArrowException, OverflowError):
-            column = pa.chunked_array([pa.array([None] * len(values), wanted)])
+            column = pa.chunked_array([pa.array([None] * len(values), target)])
         table = table.set_column(at, field.name, column)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:

@@ -51,29 +51,29 @@ class Base:
     stripes: list[Stripe]
 
 
-Place = tuple[str, int, int]
+Target = tuple[str, int, int]
 """What is written: "footer", "metadata", "postscript", "stripe", "info", or "stream"; the stripe's and the stream's
 number."""
 
-Change = Callable[[Place, bytes], bytes]
+Change = Callable[[Target, bytes], bytes]
 
 
 @cache
 def base() -> Base:
-    place = folder() / "base.orc"
+    location = folder() / "base.orc"
     po.write_table(
-        table(), place, compression="uncompressed", row_index_stride=GROUP, stripe_size=1, batch_size=STRIPE,
+        table(), location, compression="uncompressed", row_index_stride=GROUP, stripe_size=1, batch_size=STRIPE,
         bloom_filter_columns=[1, 2, 3, 4], bloom_filter_fpp=0.01,
     )  # fmt: skip
-    parts = Parts(place.read_bytes())
+    parts = Parts(location.read_bytes())
     fields, stripes = fields_of(parts.footer), []
     for info in (value for number, _, value in fields if number == 3):
         assert isinstance(info, bytes)
-        said = {number: value for number, _, value in fields_of(info)}
-        at = int(said.get(1, 0))
-        end = at + int(said[2]) + int(said[3])
+        declared = {number: value for number, _, value in fields_of(info)}
+        at = int(declared.get(1, 0))
+        end = at + int(declared[2]) + int(declared[3])
         streams, rest = [], []
-        for field in fields_of(parts.before[end : end + int(said[4])]):
+        for field in fields_of(parts.before[end : end + int(declared[4])]):
             if field[0] == 1:
                 of = {number: int(value) for number, _, value in fields_of(bytes(field[2]))}  # type: ignore[arg-type]
                 length = of.get(3, 0)
@@ -89,7 +89,7 @@ def base() -> Base:
 
 @lru_cache(maxsize=4096)
 def packed(data: bytes, codec: str) -> bytes:
-    """A stream of one chunk, compressed if there is a codec at hand."""
+    """A stream of one chunk, compressed if a codec is available."""
     if codec == "none" or not data:
         return data
     if codec == "zlib":
@@ -105,37 +105,39 @@ def packed(data: bytes, codec: str) -> bytes:
 
 
 @lru_cache(maxsize=4096)
-def _told(kind: int, column: int, length: int) -> bytes:
-    """What a stripe's footer says of a stream."""
+def _stream_message(kind: int, column: int, length: int) -> bytes:
+    """Return the message of a stripe's footer that describes a stream."""
     return message_of([(1, 0, kind), (2, 0, column), (3, 0, length)])
 
 
 def _stripe(number: int, written: Change) -> tuple[bytes, tuple[int, int, int]]:
     """A stripe as it is written, and the lengths of its index, its data and its footer."""
-    out, lengths, told = bytearray(), [0, 0], []
+    out, lengths, reported = bytearray(), [0, 0], []
     stripe = base().stripes[number]
     for at, (kind, column, data) in enumerate(stripe.streams):
         stream = written(("stream", number, at), data)
         lengths[kind not in (ROW_INDEX, *FILTERS)] += len(stream)
-        told.append((1, 2, _told(kind, column, len(stream))))
+        reported.append((1, 2, _stream_message(kind, column, len(stream))))
         out += stream
-    footer = written(("stripe", number, 0), message_of([*told, *stripe.rest]))
+    footer = written(("stripe", number, 0), message_of([*reported, *stripe.rest]))
     return bytes(out + footer), (lengths[0], lengths[1], len(footer))
 
 
 @cache
 def _good_stripe(number: int, codec: str) -> tuple[bytes, tuple[int, int, int]]:
-    return _stripe(number, lambda place, plain: packed(plain, codec))
+    return _stripe(number, lambda location, plain: packed(plain, codec))
 
 
 @lru_cache(maxsize=4096)
 def _info(number: int, start: int, lengths: tuple[int, int, int]) -> bytes:
-    """What the file's footer says of a stripe."""
-    places = {1: start, 2: lengths[0], 3: lengths[1], 4: lengths[2]}
-    return with_fields(base().stripes[number].info, dict(places))
+    """Return the message of the file's footer that describes a stripe."""
+    positions = {1: start, 2: lengths[0], 3: lengths[1], 4: lengths[2]}
+    return with_fields(base().stripes[number].info, dict(positions))
 
 
-def together(codec: str, change: Change, pack: Change = lambda place, data: data, only: Place | None = None) -> bytes:
+def together(
+    codec: str, change: Change, pack: Change = lambda location, data: data, only: Target | None = None
+) -> bytes:
     """The file under a codec.
 
     Parameters
@@ -146,8 +148,8 @@ def together(codec: str, change: Change, pack: Change = lambda place, data: data
     """
     parts = base()
 
-    def written(place: Place, plain: bytes) -> bytes:
-        return pack(place, packed(change(place, plain), codec))
+    def written(location: Target, plain: bytes) -> bytes:
+        return pack(location, packed(change(location, plain), codec))
 
     out = bytearray(b"ORC")
     infos = []
@@ -168,30 +170,30 @@ def together(codec: str, change: Change, pack: Change = lambda place, data: data
     return bytes(out + metadata + footer + postscript + bytes([len(postscript)]))
 
 
-def places() -> list[Place]:
+def list_targets() -> list[Target]:
     """All that can be changed; the messages several times, as there are many streams."""
     stripes = base().stripes
-    found: list[Place] = [("footer", 0, 0), ("metadata", 0, 0), ("postscript", 0, 0)] * 3
+    results: list[Target] = [("footer", 0, 0), ("metadata", 0, 0), ("postscript", 0, 0)] * 3
     for number, stripe in enumerate(stripes):
-        found += [("stripe", number, 0), ("info", number, 0)] * 2
-        found += [("stream", number, at) for at, (kind, *_) in enumerate(stripe.streams) if kind in (6, 7, 8)] * 2
-        found += [("stream", number, at) for at, (kind, *_) in enumerate(stripe.streams) if kind not in (6, 7, 8)]
-    return found
+        results += [("stripe", number, 0), ("info", number, 0)] * 2
+        results += [("stream", number, at) for at, (kind, *_) in enumerate(stripe.streams) if kind in (6, 7, 8)] * 2
+        results += [("stream", number, at) for at, (kind, *_) in enumerate(stripe.streams) if kind not in (6, 7, 8)]
+    return results
 
 
 def changed_file(choices: Choices) -> bytes:
     """The file with something wrong in it, anywhere."""
-    codec, wanted, how = choices.pick(CODECS), choices.pick(places()), choices.below(4)
+    codec, target, how = choices.pick(CODECS), choices.pick(list_targets()), choices.below(4)
 
-    def change(place: Place, plain: bytes) -> bytes:
-        if place != wanted or how == 3:
+    def change(location: Target, plain: bytes) -> bytes:
+        if location != target or how == 3:
             return plain
         return damaged(plain, choices) if how == 2 else changed_message(plain, choices)
 
-    def pack(place: Place, stream: bytes) -> bytes:
-        return damaged(stream, choices) if place == wanted and how == 3 else stream
+    def pack(location: Target, stream: bytes) -> bytes:
+        return damaged(stream, choices) if location == target and how == 3 else stream
 
-    return together(codec, change, pack, wanted)
+    return together(codec, change, pack, target)
 
 
 def changed_header(choices: Choices, stream: bytes) -> bytes:

@@ -79,10 +79,10 @@ def _taken_apart(name: str, path: Path, variant: str | None = None) -> Base:
     filters, indexes = {}, {}
     for row_group, group in enumerate(footer.value(oracle.ROW_GROUPS).items):
         for column, chunk in enumerate(group.value(oracle.COLUMNS).items):
-            for place in (4, 6):
-                if place in chunk:
-                    struct, _ = oracle.read_struct(data, chunk.value(place))
-                    indexes[row_group, column, place] = Spelled.of(struct)
+            for location in (4, 6):
+                if location in chunk:
+                    struct, _ = oracle.read_struct(data, chunk.value(location))
+                    indexes[row_group, column, location] = Spelled.of(struct)
             offset = chunk.value(3).get(oracle.OFFSET)
             if offset is not None:
                 start = offset[1]
@@ -99,26 +99,26 @@ def _taken_apart(name: str, path: Path, variant: str | None = None) -> Base:
 @cache
 def bases() -> list[Base]:
     """One that is read by pages, one with dictionaries and pages of version 2, a nested one, and a draft."""
-    place = folder() / "base.parquet"
-    found = []
+    location = folder() / "base.parquet"
+    results = []
     # write_batch_size lets a page have few rows.
     pages = {"write_page_index": True, "data_page_size": 1, "write_batch_size": 4, "row_group_size": GROUP}
     options = dict.fromkeys(("k", "s", "n"), _FILTERS)
-    pq.write_table(table(), place, compression="none", use_dictionary=False, bloom_filter_options=options, **pages)
-    found.append(_taken_apart("plain", place))
+    pq.write_table(table(), location, compression="none", use_dictionary=False, bloom_filter_options=options, **pages)
+    results.append(_taken_apart("plain", location))
     pq.write_table(
-        table(), place, compression="snappy", data_page_version="2.0", bloom_filter_options=options, **pages
+        table(), location, compression="snappy", data_page_version="2.0", bloom_filter_options=options, **pages
     )  # fmt: skip
-    found.append(_taken_apart("dictionary", place))
-    pq.write_table(_other_table(), place, compression="zstd", bloom_filter_options=options, **pages)
-    found.append(_taken_apart("nested", place))
+    results.append(_taken_apart("dictionary", location))
+    pq.write_table(_other_table(), location, compression="zstd", bloom_filter_options=options, **pages)
+    results.append(_taken_apart("nested", location))
     variant = "murmur3+mask+raw"
     drafts.write_draft(
-        place, table(), ["k", "s"], variant, row_group_size=GROUP, num_bytes=64, use_dictionary=False,
+        location, table(), ["k", "s"], variant, row_group_size=GROUP, num_bytes=64, use_dictionary=False,
         compression="none",
     )  # fmt: skip
-    found.append(_taken_apart("draft", place, variant))
-    return found
+    results.append(_taken_apart("draft", location, variant))
+    return results
 
 
 def with_index(base: Base, key: tuple[int, int, int], index: bytes) -> bytes:

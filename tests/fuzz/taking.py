@@ -20,15 +20,15 @@ def is_compared(data: bytes) -> bool:
 
 
 class Taken:
-    """What is left of an input; what it lacks is 0."""
+    """Remaining bytes of an input; missing ones are 0."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
 
     def bytes(self, count: int) -> bytes:
-        found = self.data[self.at : self.at + count]
+        data = self.data[self.at : self.at + count]
         self.at += count
-        return found.ljust(count, b"\0")
+        return data.ljust(count, b"\0")
 
     def number(self, width: int = 1) -> int:
         return int.from_bytes(self.bytes(width), "little")
@@ -42,9 +42,9 @@ class Taken:
         return np.where(short >= 0xFFF0, TELLING[short & 15], short)
 
     def rest(self) -> bytes:
-        found = self.data[self.at :]
+        data = self.data[self.at :]
         self.at = len(self.data)
-        return found
+        return data
 
 
 def short(*numbers: int) -> bytes:

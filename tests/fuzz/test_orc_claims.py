@@ -25,8 +25,8 @@ def test_texts_that_cannot_be(codec: str, length: int) -> None:
     (number,) = (number for number, (kind, _, _) in enumerate(streams) if kind == LENGTH)
     lengths = orc_runs.direct([length] * small_orc.STRIPE, 64)
 
-    def change(place: small_orc.Place, plain: bytes) -> bytes:
-        return lengths if place == ("stream", 0, number) else plain
+    def change(location: small_orc.Target, plain: bytes) -> bytes:
+        return lengths if location == ("stream", 0, number) else plain
 
     with as_file(small_orc.together(codec, change), ".orc") as path:
         if length == 8:

@@ -28,7 +28,7 @@ def try_some(name: str, times: float, seed: int) -> None:
         assert len(data) <= target.max_input
         target.run(data)  # a good input is refused by nobody
     with harness.bounded_memory():
-        for path in target.kept():
+        for path in target.list_inputs():
             run(target, path.read_bytes())
         for data in target.mutants(round(times * target.slice), seed):
             run(target, data)

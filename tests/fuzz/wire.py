@@ -21,7 +21,7 @@ class Node(NamedTuple):
     ----------
     path : field ids that lead to it; positions in lists stand below them as negative numbers from -1 on.
     type : of the compact protocol.
-    head, start, end : where its field header begins (of a list's item: the item), its value, and what is behind it.
+    head, start, end : where its field header begins (of a list's item: the item), its value, and what follows.
     """
 
     path: tuple[int, ...]
@@ -44,15 +44,15 @@ class Spelled:
         _spell(struct, (), out, nodes)
         return cls(bytes(out), nodes)
 
-    def only(self, wanted: Callable[[tuple[int, ...]], bool]) -> Spelled:
-        """The same with only some nodes that may be changed."""
-        return Spelled(self.data, [node for node in self.nodes if wanted(node.path)])
+    def only(self, selects: Callable[[tuple[int, ...]], bool]) -> Spelled:
+        """Return a copy in which only some nodes may be changed."""
+        return Spelled(self.data, [node for node in self.nodes if selects(node.path)])
 
     def with_numbers(self, numbers: Mapping[tuple[int, ...], int]) -> Spelled:
-        """The same with other numbers in some fields, which may not be changed any more."""
+        """Return a copy with other numbers in some fields, which may not be changed any more."""
         data, at, out = self.data, 0, bytearray()
-        places = [(node, numbers[node.path]) for node in self.nodes if node.path in numbers]
-        for node, number in sorted(places, key=lambda place: place[0].start):
+        numbered = [(node, numbers[node.path]) for node in self.nodes if node.path in numbers]
+        for node, number in sorted(numbered, key=lambda location: location[0].start):
             out += data[at : node.start] + varint(zigzag(number))
             at = node.end
         out += data[at:]
@@ -113,11 +113,11 @@ def _spell(struct: Struct, path: tuple[int, ...], out: bytearray, nodes: list[No
         head = len(out)
         out.append((1 if value else 2) if kind == BOOL else CODES[kind])
         out += varint(zigzag(field_id))
-        start, place = len(out), len(nodes)
+        start, location = len(out), len(nodes)
         below = (*path, field_id)
         if kind != BOOL:
             _spell_value(kind, value, below, out, nodes)
-        nodes.insert(place, Node(below, kind, head, start, len(out)))
+        nodes.insert(location, Node(below, kind, head, start, len(out)))
     out.append(0)
 
 
@@ -129,9 +129,9 @@ def _spell_value(kind: str, value: object, path: tuple[int, ...], out: bytearray
         assert isinstance(value, oracle.Many)
         out += bytes([0xF0 | (1 if value.type == BOOL else CODES[value.type])]) + varint(len(value.items))
         for number, item in enumerate(value.items):
-            start, place = len(out), len(nodes)
+            start, location = len(out), len(nodes)
             _spell_value(value.type, item, (*path, -1 - number), out, nodes)
-            nodes.insert(place, Node((*path, -1 - number), value.type, start, start, len(out)))
+            nodes.insert(location, Node((*path, -1 - number), value.type, start, start, len(out)))
     else:
         out += oracle._write_value(kind, value)
 
@@ -139,15 +139,17 @@ def _spell_value(kind: str, value: object, path: tuple[int, ...], out: bytearray
 # ------------------------------------------------------------------------------------------------------------ protobuf
 
 
-def changed_message(message: bytes, choices: Choices, wanted: Callable[[tuple[int, ...]], bool] | None = None) -> bytes:
-    """A message with another word in it, somewhere; `wanted` says by field numbers which may be changed."""
-    return _changed(message, choices, wanted, (), 0)
+def changed_message(
+    message: bytes, choices: Choices, selects: Callable[[tuple[int, ...]], bool] | None = None
+) -> bytes:
+    """A message with another word in it, somewhere; `selects` says by field numbers which may be changed."""
+    return _changed(message, choices, selects, (), 0)
 
 
 def _changed(
     message: bytes,
     choices: Choices,
-    wanted: Callable[[tuple[int, ...]], bool] | None,
+    selects: Callable[[tuple[int, ...]], bool] | None,
     path: tuple[int, ...],
     depth: int,
 ) -> bytes:
@@ -155,15 +157,15 @@ def _changed(
         fields = fields_of(message)
     except IndexError:
         return message
-    places = [at for at, field in enumerate(fields) if wanted is None or wanted((*path, field[0]))]
-    if not places:
+    positions = [at for at, field in enumerate(fields) if selects is None or selects((*path, field[0]))]
+    if not positions:
         return message
-    at = choices.pick(places)
+    at = choices.pick(positions)
     number, wire, value = fields[at]
     here = (*path, number)
     how = choices.below(16)
     if wire == 2 and how < 9 and depth < 6 and value:
-        inner = _changed(bytes(value), choices, wanted, here, depth + 1)
+        inner = _changed(bytes(value), choices, selects, here, depth + 1)
         if inner != value:
             fields[at] = number, wire, inner
             return message_of(fields)
@@ -177,8 +179,8 @@ def _changed(
         wire = choices.below(8)
         fields[at] = number, wire, choices.odd_number() if wire == 0 else choices.take(8)
     elif how == 13:
-        whole = message_of(fields)
-        return whole[: choices.below(len(whole))]
+        data = message_of(fields)
+        return data[: choices.below(len(data))]
     elif how == 14:
         other = choices.pick(fields)
         fields[at] = number, other[1], other[2]

@@ -60,7 +60,7 @@ class Fault:
         if self.new == self.old:
             return "its new text is the old one"
         if self.tier not in TIERS:
-            return f"{self.tier!r} is no tier"
+            return f"{self.tier!r} is not a tier"
         if source.suffix in (".h", ".pxd", ".pxi") and not self.modules:
             return f"it does not say which modules have {self.file} in them"
         missing = [module for module in self.modules if not (project / module).is_file()]

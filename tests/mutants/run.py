@@ -24,7 +24,7 @@ _LAST_LINES = 40  # of what pytest printed, where it helps
 
 
 class Result(NamedTuple):
-    """What became of a fault: the test that caught it, or what happened instead; and the time that it took."""
+    """Outcome of a fault: the test that caught it, or what happened instead; and the time that it took."""
 
     fault: catalogue.Fault
     caught_by: str | None
@@ -38,13 +38,13 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="faults to plant; all by default")
     parser.add_argument("--list", action="store_true", help="list the faults")
     parser.add_argument("--write", action="store_true", help=f"store the table as {RESULTS.name}")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
 
-    faults = [fault for fault in catalogue.load() if not asked.names or fault.name in asked.names]
-    unknown = set(asked.names) - {fault.name for fault in faults}
+    faults = [fault for fault in catalogue.load() if not arguments.names or fault.name in arguments.names]
+    unknown = set(arguments.names) - {fault.name for fault in faults}
     if unknown:
         parser.error(f"there is no fault {', '.join(sorted(unknown))}")
-    if asked.list:
+    if arguments.list:
         for fault in faults:
             print(f"{fault.name} ({fault.folder}, {fault.tier}): {fault.breaks}")
         return 0
@@ -66,7 +66,7 @@ def main() -> int:
         return 2
     table = table_of(results, time.monotonic() - begun)
     print("\n" + table, end="")
-    if asked.write:
+    if arguments.write:
         RESULTS.write_text(table, encoding="utf-8")
     return 0 if all(result.caught_by for result in results) else 1
 

@@ -48,8 +48,8 @@ def test_a_fault_that_does_not_fit_is_told(tmp_path: Path) -> None:
         ({"old": "= 1"}, "occurs 2 times"),
         ({"old": "c"}, "occurs 0 times"),
         ({"new": "a = 1"}, "is the old one"),
-        ({"tier": "slow"}, "is no tier"),
+        ({"tier": "slow"}, "is not a tier"),
         ({"tests": ["test_m.py::test_other"]}, "no test_m.py::test_other"),
     ]:
-        told = catalogue.Fault.of({"tests": ["test_m.py::test_it"], **good, **change}).problem(tmp_path)
-        assert told is None if problem is None else problem in str(told), change
+        message = catalogue.Fault.of({"tests": ["test_m.py::test_it"], **good, **change}).problem(tmp_path)
+        assert message is None if problem is None else problem in str(message), change

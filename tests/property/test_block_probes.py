@@ -1,4 +1,4 @@
-"""Filters asked by single blocks answer as whole filters do: over sizes, fills, keys, files and file systems."""
+"""Filters probed by single blocks answer as filters read in full: over sizes, fills, keys, files and file systems."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from support.servers.counted import CountedFileSystem
 from support.writers import peers, surgery
 
 import parquet_bloom
-from parquet_bloom.file import probe as probing
+from parquet_bloom.file import probe as probe_module
 from parquet_bloom.file.probe import probe, probe_hashes
-from parquet_bloom.hashing import coerce as literals
+from parquet_bloom.hashing import coerce as coerce_module
 
 pytestmark = pytest.mark.smoke
 
@@ -76,33 +76,33 @@ def test_every_answer_is_the_whole_filters(
     keys = np.array(hashes, np.uint64)
     every = [bitset for stored, _ in files for bitset in stored]
     with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
-        patch.setattr(probing, "WHOLE_BYTES", whole_bytes)
-        patch.setattr(probing, "BATCH_BYTES", batch_bytes)
-        patch.setattr(probing, "_FIRST_PIECE", first_piece)
+        patch.setattr(probe_module, "WHOLE_BYTES", whole_bytes)
+        patch.setattr(probe_module, "BATCH_BYTES", batch_bytes)
+        patch.setattr(probe_module, "_FIRST_PIECE", first_piece)
         chunks = []
         for number, (stored, lengths) in enumerate(files):
             path = surgery.with_bitsets(folder / f"{number}.parquet", stored, lengths=lengths)
             file = stack.enter_context(parquet_bloom.open(*system_of(system, path)))
             chunks += list(file.chunks())
         order = np.random.default_rng(len(hashes)).permutation(len(chunks))
-        found, problems = probe_hashes([chunks[i] for i in order], keys, immutable=system == "immutable")
-        assert found.shape == (len(chunks), len(hashes))
-        for i, answers, problem in zip(order, found.tolist(), problems, strict=True):
+        matches, problems = probe_hashes([chunks[i] for i in order], keys, immutable=system == "immutable")
+        assert matches.shape == (len(chunks), len(hashes))
+        for i, answers, problem in zip(order, matches.tolist(), problems, strict=True):
             bitset = every[i]
             if not any(bitset):
                 assert problem == "no bit is set, yet the column chunk may hold values"
                 assert all(answers)
                 continue
             assert problem is None
-            whole = oracle.OracleFilter(len(bitset) // 32 * 32, bitset[: len(bitset) // 32 * 32])
-            assert answers == [whole.check_hash(key) for key in hashes]
+            complete = oracle.OracleFilter(len(bitset) // 32 * 32, bitset[: len(bitset) // 32 * 32])
+            assert answers == [complete.check_hash(key) for key in hashes]
 
 
 @pytest.fixture(scope="module", params=[0, 4096])
 def threshold(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Whether small bitsets are read whole; the files below have no others."""
+    """Size up to which bitsets are read whole; the files below have no larger ones."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(probing, "WHOLE_BYTES", request.param)
+        patch.setattr(probe_module, "WHOLE_BYTES", request.param)
         yield request.param
 
 
@@ -129,9 +129,9 @@ def test_filters_of_every_writer(name, system, threshold, peer_file) -> None:
                     continue
                 assert not chunk.problem
                 for value, maybe in zip(values, answers, strict=True):
-                    asked = literals.coerce(value, chunk.column_type)
-                    hashes = literals.hashes(asked.values, chunk.column_type)
-                    expected = asked.unknown is not None or bool(chunk.filter.check_hashes(hashes).any())
+                    queried = coerce_module.coerce(value, chunk.column_type)
+                    hashes = coerce_module.hashes(queried.values, chunk.column_type)
+                    expected = queried.unknown is not None or bool(chunk.filter.check_hashes(hashes).any())
                     assert maybe == expected, (column, chunk.row_group, value)
                     certain += not maybe
     assert certain > 50

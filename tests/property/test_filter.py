@@ -1,4 +1,4 @@
-"""What a filter promises: no false negative, the asked rate of false positives, and bits spread over all of it."""
+"""Guarantees of a filter: no false negatives, the requested rate of false positives, and evenly spread bits."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def oracle_of(num_bytes: int, hashes: list[int]) -> OracleFilter:
 
 
 @given(st.integers(1, 40), HASHES, HASHES)
-def test_bits_and_answers_are_the_oracles(num_blocks, inserted, asked):
-    made, exact = SplitBlockBloomFilter(32 * num_blocks), oracle_of(32 * num_blocks, inserted)
-    made.insert_hashes(of(inserted))
-    assert made.to_bytes() == exact.to_bytes()
-    assert made.check_hashes(of(inserted)).all()
-    assert made.check_hashes(of(asked)).tolist() == [exact.check_hash(value) for value in asked]
-    assert made.fill == pytest.approx(exact.fill)
-    assert made.fpp == pytest.approx(exact.fpp)
+def test_bits_and_answers_are_the_oracles(num_blocks, inserted, queried):
+    bloom_filter, exact = SplitBlockBloomFilter(32 * num_blocks), oracle_of(32 * num_blocks, inserted)
+    bloom_filter.insert_hashes(of(inserted))
+    assert bloom_filter.to_bytes() == exact.to_bytes()
+    assert bloom_filter.check_hashes(of(inserted)).all()
+    assert bloom_filter.check_hashes(of(queried)).tolist() == [exact.check_hash(value) for value in queried]
+    assert bloom_filter.fill == pytest.approx(exact.fill)
+    assert bloom_filter.fpp == pytest.approx(exact.fpp)
 
 
 @given(st.integers(1, 40), HASHES, HASHES)
@@ -63,11 +63,11 @@ def test_merging_is_the_filter_of_both(num_blocks, some, others):
 
 @given(st.integers(1, 48), HASHES, st.sampled_from([0.5, 0.1, 0.01, 1e-6]))
 def test_folding_halves_as_often_as_the_rate_allows(num_blocks, hashes, fpp):
-    made = SplitBlockBloomFilter(32 * num_blocks)
-    made.insert_hashes(of(hashes))
-    before = made.to_bytes()
-    folded = made.fold(fpp=fpp)
-    assert made.to_bytes() == before
+    bloom_filter = SplitBlockBloomFilter(32 * num_blocks)
+    bloom_filter.insert_hashes(of(hashes))
+    before = bloom_filter.to_bytes()
+    folded = bloom_filter.fold(fpp=fpp)
+    assert bloom_filter.to_bytes() == before
     exact = oracle_of(32 * num_blocks, hashes)
     while exact.num_blocks % 2 == 0 and exact.fold().fpp <= fpp:
         exact = exact.fold()
@@ -77,30 +77,30 @@ def test_folding_halves_as_often_as_the_rate_allows(num_blocks, hashes, fpp):
 
 
 # ------------------------------------------------------------------------------------------------------------
-# The asked rate
+# The requested rate
 # ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("fpp", [0.1, 0.05, 0.01, 0.001])
-def test_measured_rate_is_the_asked_one(fpp):
+def test_measured_rate_is_the_requested_one(fpp):
     """Exact sizes, and so many probes that their chance is worth 1 % at most (one standard deviation)."""
     ndv, probes = 100_000, min(4_000_000, int(1e4 / fpp))
-    made = SplitBlockBloomFilter.from_ndv(ndv, fpp, power_of_two=False)
-    made.insert(np.arange(ndv))
-    measured = made.check(np.arange(ndv, ndv + probes)).mean()
+    bloom_filter = SplitBlockBloomFilter.from_ndv(ndv, fpp, power_of_two=False)
+    bloom_filter.insert(np.arange(ndv))
+    measured = bloom_filter.check(np.arange(ndv, ndv + probes)).mean()
     assert measured == pytest.approx(fpp, rel=0.1)
-    assert made.fpp == pytest.approx(measured, rel=0.1)
-    assert made.fpp == pytest.approx(sizing.fpp_for(ndv, made.num_bytes), rel=0.05)
+    assert bloom_filter.fpp == pytest.approx(measured, rel=0.1)
+    assert bloom_filter.fpp == pytest.approx(sizing.fpp_for(ndv, bloom_filter.num_bytes), rel=0.05)
 
 
 @pytest.mark.parametrize("fpp", [0.1, 0.01, 0.001])
 @pytest.mark.parametrize("ndv", [700, 5_000, 90_000])
-def test_powers_of_two_are_better_than_asked(ndv, fpp):
-    made = SplitBlockBloomFilter.from_ndv(ndv, fpp)
-    made.insert_hashes(random_hashes(ndv, 1))
-    measured = made.check_hashes(random_hashes(1_000_000, 2)).mean()
+def test_powers_of_two_are_better_than_requested(ndv, fpp):
+    bloom_filter = SplitBlockBloomFilter.from_ndv(ndv, fpp)
+    bloom_filter.insert_hashes(random_hashes(ndv, 1))
+    measured = bloom_filter.check_hashes(random_hashes(1_000_000, 2)).mean()
     assert measured <= 1.1 * fpp
-    assert measured == pytest.approx(made.fpp, rel=0.1, abs=2e-5)
+    assert measured == pytest.approx(bloom_filter.fpp, rel=0.1, abs=2e-5)
 
 
 @pytest.mark.parametrize("keys_per_block", [0.01, 0.3, 3, 10, 24, 60, 150])
@@ -108,11 +108,11 @@ def test_powers_of_two_are_better_than_asked(ndv, fpp):
 def test_estimated_number_of_values(num_blocks, keys_per_block):
     """Within 5 % as long as bits are unset; past that the estimate knows only that there are many."""
     ndv = int(num_blocks * keys_per_block)
-    made = SplitBlockBloomFilter(32 * num_blocks)
-    assert made.ndv_estimate == 0
-    made.insert_hashes(random_hashes(ndv, num_blocks))
-    assert made.ndv_estimate == pytest.approx(ndv, rel=0.05)
-    assert made.fill == pytest.approx(1 - math.exp(-ndv / (32 * num_blocks)), rel=0.03)
+    bloom_filter = SplitBlockBloomFilter(32 * num_blocks)
+    assert bloom_filter.ndv_estimate == 0
+    bloom_filter.insert_hashes(random_hashes(ndv, num_blocks))
+    assert bloom_filter.ndv_estimate == pytest.approx(ndv, rel=0.05)
+    assert bloom_filter.fill == pytest.approx(1 - math.exp(-ndv / (32 * num_blocks)), rel=0.03)
 
 
 def test_a_full_filter_has_any_number_of_values():
@@ -150,8 +150,8 @@ def assert_evenly_spread(bitset: bytes, num_blocks: int, num_keys: int) -> None:
 
 
 def assert_right_rate(bitset: bytes, num_keys: int) -> None:
-    made = SplitBlockBloomFilter.from_bitset(bitset)
-    measured = made.check_hashes(random_hashes(1_000_000, 77)).mean()
+    bloom_filter = SplitBlockBloomFilter.from_bitset(bitset)
+    measured = bloom_filter.check_hashes(random_hashes(1_000_000, 77)).mean()
     assert measured == pytest.approx(sizing.fpp_for(num_keys, len(bitset)), rel=0.1), "the rate is another"
 
 
@@ -160,9 +160,9 @@ def by_numpy(hashes: np.ndarray, num_blocks: int, words=None, blocks=None) -> by
     key = (hashes & np.uint64(0xFFFFFFFF)).astype(np.uint32)
     masks = np.uint32(1) << ((key[:, np.newaxis] * np.array(SALT, np.uint32)) >> np.uint32(27))
     chosen = ((hashes >> np.uint64(32)) * np.uint64(num_blocks)) >> np.uint64(32)
-    made = np.zeros((num_blocks, 8), np.uint32)
-    np.bitwise_or.at(made, (blocks or (lambda i: i))(chosen), (words or (lambda m: m))(masks))
-    return made.tobytes()
+    created = np.zeros((num_blocks, 8), np.uint32)
+    np.bitwise_or.at(created, (blocks or (lambda i: i))(chosen), (words or (lambda m: m))(masks))
+    return created.tobytes()
 
 
 def only(word: int, value: int):
@@ -191,11 +191,11 @@ BROKEN = {
 
 def test_bits_are_spread_evenly():
     hashes = random_hashes(DENSITY_KEYS, 5)
-    made = SplitBlockBloomFilter(32 * DENSITY_BLOCKS)
-    made.insert_hashes(hashes)
-    assert made.to_bytes() == by_numpy(hashes, DENSITY_BLOCKS)
-    assert_evenly_spread(made.to_bytes(), DENSITY_BLOCKS, DENSITY_KEYS)
-    assert_right_rate(made.to_bytes(), DENSITY_KEYS)
+    bloom_filter = SplitBlockBloomFilter(32 * DENSITY_BLOCKS)
+    bloom_filter.insert_hashes(hashes)
+    assert bloom_filter.to_bytes() == by_numpy(hashes, DENSITY_BLOCKS)
+    assert_evenly_spread(bloom_filter.to_bytes(), DENSITY_BLOCKS, DENSITY_KEYS)
+    assert_right_rate(bloom_filter.to_bytes(), DENSITY_KEYS)
 
 
 @pytest.mark.parametrize(
@@ -211,15 +211,15 @@ def test_bits_are_spread_evenly():
 )
 def test_bits_of_real_keys_are_spread_evenly(values):
     """Keys that differ little: what spreads them is the hash."""
-    made = SplitBlockBloomFilter(32 * DENSITY_BLOCKS)
-    made.insert(values)
-    assert_evenly_spread(made.to_bytes(), DENSITY_BLOCKS, DENSITY_KEYS)
-    assert_right_rate(made.to_bytes(), DENSITY_KEYS)
+    bloom_filter = SplitBlockBloomFilter(32 * DENSITY_BLOCKS)
+    bloom_filter.insert(values)
+    assert_evenly_spread(bloom_filter.to_bytes(), DENSITY_BLOCKS, DENSITY_KEYS)
+    assert_right_rate(bloom_filter.to_bytes(), DENSITY_KEYS)
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_filters_fail_these_checks(name):
-    """What the checks above are worth: each of these twins would pass a test for false negatives alone."""
+    """The checks above detect faults: each of these twins would pass a test for false negatives alone."""
     bitset = by_numpy(random_hashes(DENSITY_KEYS, 5), DENSITY_BLOCKS, **BROKEN[name])
     with pytest.raises(AssertionError):
         assert_evenly_spread(bitset, DENSITY_BLOCKS, DENSITY_KEYS)

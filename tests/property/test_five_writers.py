@@ -1,6 +1,6 @@
 """Random predicates over random tables by five writers: `read_table` gives the rows that SQL gives, and skips.
 
-What SQL gives is worked out by `ranked`, from the values that were put in; DuckDB is asked about a part of the
+What SQL gives is worked out by `ranked`, from the values that were put in; DuckDB checks a part of the
 predicates, over the same table in memory, so that the oracle is held against an engine. A failing case is kept, file
 and seed; `hunting` says how to go on for longer than the suite does.
 """
@@ -32,8 +32,7 @@ from support.writers.peers import VALUES, bits_of, take_rows
 
 import parquet_bloom
 from parquet_bloom.errors import PredicateError
-from parquet_bloom.predicate import pruning as decide
-from parquet_bloom.predicate import tree
+from parquet_bloom.predicate import pruning, tree
 from parquet_bloom.scan.model.plan import FilePlan, RowGroupPlan
 from parquet_bloom.scan.report import PruneReport
 
@@ -53,7 +52,7 @@ DEMANDED = {"all": 0.5, "evident": 0.6, "point": 0.8}
 
 @dataclass
 class Tally:
-    """What was asked, skipped and lost; `matchless` counts row groups without a row that matches, by kind as above."""
+    """Counts of queries, skipped row groups and lost rows; `matchless` counts row groups without a match, by kind."""
 
     tables: int = 0
     predicates: int = 0
@@ -104,16 +103,16 @@ class Hunt:
 @pytest.fixture
 def hunt(monkeypatch: pytest.MonkeyPatch) -> Hunt:
     """A hunt that sees which row groups `read_table` chose (and may choose others)."""
-    found = Hunt()
+    result = Hunt()
     reading = importlib.import_module("parquet_bloom.scan.api")
     original = reading.prune
 
     def noted(*arguments: Any, **options: Any) -> PruneReport:
-        found.report = found.choose(original(*arguments, **options))
-        return found.report
+        result.report = result.choose(original(*arguments, **options))
+        return result.report
 
     monkeypatch.setattr(reading, "prune", noted)
-    return found
+    return result
 
 
 def by_pages(rng: random.Random) -> AbstractContextManager[Any]:
@@ -150,10 +149,10 @@ def check_table(hunt: Hunt, table: Table, rng: random.Random, seed: int, connect
         table.path.unlink()
 
 
-def keep(hunt: Hunt, table: Table, told: str, seed: int) -> None:
+def keep(hunt: Hunt, table: Table, message: str, seed: int) -> None:
     folder = Path(tempfile.mkdtemp(prefix="parquet_bloom_failed_"))
     shutil.copy(table.path, folder)
-    hunt.failures.append(f"seed {seed}, {table.writer}, {folder / table.path.name}: {told[:2000]}; {table.story}")
+    hunt.failures.append(f"seed {seed}, {table.writer}, {folder / table.path.name}: {message[:2000]}; {table.story}")
     print(hunt.failures[-1], file=sys.stderr)
 
 
@@ -163,11 +162,11 @@ def check(hunt: Hunt, table: Table, drawn: Drawn, rng: random.Random) -> None:
     tally.predicates += 1
     truth = drawn.answer.true[table.order]  # as the rows stand in the file
     where = tree.to_text(drawn.node) if rng.random() < 0.15 else drawn.node
-    whole = rng.random() < WHOLE_ROWS
+    complete = rng.random() < WHOLE_ROWS
     try:
-        found = parquet_bloom.read_table(table.path, where, columns=None if whole else ["row"])
+        result = parquet_bloom.read_table(table.path, where, columns=None if complete else ["row"])
     except PredicateError:  # a literal cannot be compared exactly; what would be read is still right
-        found = None
+        result = None
         tally.refused += 1
     assert hunt.report is not None
     chosen = np.zeros(len(table.starts) - 1, np.bool_)
@@ -176,13 +175,13 @@ def check(hunt: Hunt, table: Table, drawn: Drawn, rng: random.Random) -> None:
     tally.lost += int(hits[~chosen].sum())
     assert chosen[hits > 0].all(), f"row groups {np.flatnonzero((hits > 0) & ~chosen)} lost: {hunt.report.skipped}"
     count(tally, table, drawn, hits == 0, chosen)
-    if found is not None:
-        expected, rows = table.order[truth], found["row"].to_numpy()
+    if result is not None:
+        expected, rows = table.order[truth], result["row"].to_numpy()
         tally.lost += len(np.setdiff1d(expected, rows))
         tally.extra += max(len(rows) - len(np.intersect1d(expected, rows)), 0)
         assert rows.tolist() == expected.tolist()
-    if whole and found is not None:
-        assert bits_of(found) == bits_of(take_rows(pq.read_table(table.path), np.flatnonzero(truth)))
+    if complete and result is not None:
+        assert bits_of(result) == bits_of(take_rows(pq.read_table(table.path), np.flatnonzero(truth)))
 
 
 def count(tally: Tally, table: Table, drawn: Drawn, matchless: np.ndarray, chosen: np.ndarray) -> None:
@@ -190,7 +189,7 @@ def count(tally: Tally, table: Table, drawn: Drawn, matchless: np.ndarray, chose
     filtered = np.logical_and.reduce([table.filtered[name] for name in columns])
     evident = np.logical_and.reduce([table.filtered[name] | table.bounded[name] for name in columns])
     tally.groups += len(chosen)
-    rows = np.diff(table.starts) > 0  # to skip a row group without rows is no merit
+    rows = np.diff(table.starts) > 0  # skipping a row group without rows does not count
     for kind, counted in (("all", rows), ("evident", evident & rows), ("point", filtered & rows & drawn.point)):
         tally.matchless[kind] += int((matchless & counted).sum())
         tally.skipped[kind] += int((matchless & counted & ~chosen).sum())
@@ -275,13 +274,13 @@ def test_reading_everything_does_not_pass(hunt, connection, tmp_path):
 
 
 def test_a_wrong_hash_does_not_pass(hunt, connection, tmp_path, monkeypatch):
-    original = decide.PruningPredicate._coerce
+    original = pruning.PruningPredicate._coerce
 
     def wrong(*arguments):
         values = original(*arguments)
         return replace(values, hashes=values.hashes ^ np.uint64(0x5555_5555_5555_5555))
 
-    monkeypatch.setattr(decide.PruningPredicate, "_coerce", wrong)
+    monkeypatch.setattr(pruning.PruningPredicate, "_coerce", wrong)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # nobody wants to keep these
     for seed, rng, table in tables_of("pyarrow", tmp_path, count=4):
         check_table(hunt, table, rng, seed, connection)

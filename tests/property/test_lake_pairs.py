@@ -29,7 +29,7 @@ def values_of(file: int, count: int, seed: int) -> np.ndarray:
     return np.concatenate([chance.integers(-(2**62), 2**62, count - len(common)), common])
 
 
-def look_up_all(path: Path, files: int, count: int, seed: int) -> int:
+def look_up_pairs(path: Path, files: int, count: int, seed: int) -> int:
     """Look up every pair, by the hash; returns how many that were."""
     done = 0
     with LakeIndex.open(path, live=False) as index:
@@ -39,16 +39,16 @@ def look_up_all(path: Path, files: int, count: int, seed: int) -> int:
             some = range(start, min(files, start + max(1, BATCH // count)))
             hashes = [np.asarray(hash_keys(keys_of(pa.array(values_of(file, count, seed))))) for file in some]
             together = np.concatenate(hashes)
-            wanted = np.repeat(np.arange(len(hashes)), [len(one) for one in hashes])
+            expected = np.repeat(np.arange(len(hashes)), [len(one) for one in hashes])
             hit = np.zeros(len(together), np.bool_)
             for segment, own in zip(segments, numbers, strict=True):
                 units = np.array([own.get(str(file), -1) for file in some])
                 for _, part in segment.find_parts("id"):
-                    found = part.find(together)
-                    assert not found.unknown
-                    of_file = segment.files.find_files(found.units)
-                    right = (of_file == units[wanted[found.queries]]) & segment.present[of_file]
-                    hit[found.queries[right]] = True
+                    matches = part.find(together)
+                    assert not matches.unknown
+                    of_file = segment.files.find_files(matches.units)
+                    right = (of_file == units[expected[matches.queries]]) & segment.present[of_file]
+                    hit[matches.queries[right]] = True
             assert hit.all(), f"{int((~hit).sum())} of {len(hit)} pairs are lost"
             done += len(hit)
     return done
@@ -67,10 +67,10 @@ def test_every_pair_is_found(tmp_path: Path, layout: str) -> None:
         for start in range(0, 600, 60):
             index.append_batches(batches(range(start, start + 60), count, seed), memory_limit=1 << 20)
             index.append_batches(batches(range(start, start + 5), count, seed))  # again
-    assert look_up_all(tmp_path, 600, count, seed) == 600 * count
+    assert look_up_pairs(tmp_path, 600, count, seed) == 600 * count
     with LakeIndex.open(tmp_path) as index:
         index.compact(memory_limit=1 << 20)
-    assert look_up_all(tmp_path, 600, count, seed) == 600 * count
+    assert look_up_pairs(tmp_path, 600, count, seed) == 600 * count
 
 
 @pytest.mark.slow
@@ -82,7 +82,7 @@ def test_very_many_pairs(tmp_path: Path) -> None:
         for start in range(0, files, -(-files // 3)):
             index.append_batches(batches(range(start, min(files, start - (-files // 3))), count, seed))
         index.append_batches(batches(range(0, files, 97), count, seed))
-    assert look_up_all(tmp_path, files, count, seed) == files * count
+    assert look_up_pairs(tmp_path, files, count, seed) == files * count
     with LakeIndex.open(tmp_path) as index:
         index.compact()
-    assert look_up_all(tmp_path, files, count, seed) == files * count
+    assert look_up_pairs(tmp_path, files, count, seed) == files * count

@@ -56,7 +56,7 @@ class File:
 
 @dataclass
 class Tally:
-    """How much there was to skip, and how much was."""
+    """Counts of row groups that could be skipped, and that were."""
 
     groups: int = 0
     without_match: int = 0
@@ -74,9 +74,9 @@ class Tally:
 
 def draw_rows(rng: random.Random, kind: str, count: int) -> list[Any]:
     """Values in one of the ways that data comes: few distinct ones, all different, sorted, mostly null."""
-    made = VALUES[kind]
-    fresh = [made.draw(rng) for _ in range(rng.choice([1, 3, count or 1]))]
-    pool = fresh + (made.always if rng.random() < 0.6 else [])
+    values = VALUES[kind]
+    fresh = [values.draw(rng) for _ in range(rng.choice([1, 3, count or 1]))]
+    pool = fresh + (values.always if rng.random() < 0.6 else [])
     rows = [rng.choice(pool) for _ in range(count)]
     if kind not in NESTED and rng.random() < 0.2 and not any(isinstance(row, float) and row != row for row in rows):
         rows.sort(key=lambda row: (row is None, 0 if row is None else row))
@@ -87,9 +87,9 @@ def draw_rows(rng: random.Random, kind: str, count: int) -> list[Any]:
 
 def make_file(rng: random.Random, folder: Path, kinds: list[str] | None = None) -> File:
     writer = rng.choice(["pyarrow"] * 5 + ["duckdb", "datafusion", "polars"])
-    known = random_files.KINDS[writer]
-    kinds = kinds or rng.sample(known, min(len(known), rng.randint(2, 7)))
-    kinds = [kind for kind in kinds if kind in known]
+    expected = random_files.KINDS[writer]
+    kinds = kinds or rng.sample(expected, min(len(expected), rng.randint(2, 7)))
+    kinds = [kind for kind in kinds if kind in expected]
     count = rng.choice([0, 1, 2, 7, 40, 200, 200])
     columns = {kind: Column(kind, kind, draw_rows(rng, kind, count)) for kind in kinds}
     table = pa.table(
@@ -236,11 +236,11 @@ def check(file: File, where: Any, match: Match, tally: Tally) -> None:
     tally.by.update(report.skipped_by)
     tally.predicates += 1
     try:
-        found = parquet_bloom.read_table(file.path, where, columns=["row"])
+        result = parquet_bloom.read_table(file.path, where, columns=["row"])
     except PredicateError:  # a literal cannot be compared exactly
         tally.refused += 1
         return
-    assert found["row"].to_pylist() == expected, (file.story, str(where)[:500])
+    assert result["row"].to_pylist() == expected, (file.story, str(where)[:500])
 
 
 def hunt(seed: int, folder: Path, tally: Tally) -> None:
@@ -273,14 +273,14 @@ def hunt(seed: int, folder: Path, tally: Tally) -> None:
 
 
 def check_elements(rng: random.Random, file: File, column: Column, tally: Tally) -> None:
-    """What is inside of lists is pruned by, too: no row group that holds an element is skipped."""
+    """Pruning by list elements skips no row group that holds the element."""
     leaf, kind, elements = {
         "li": ("li.list.element", "i64", lambda row: row),
         "ls": ("ls.list.element.q", "str", lambda row: [item["q"] for item in row if item]),
         "ma": ("ma.key_value.key", "str", lambda row: [key for key, _ in row]),
     }[column.name]
-    held = [[] if row is None else elements(row) for row in column.rows]
-    everything = [value for row in held for value in row]
+    stored_values = [[] if row is None else elements(row) for row in column.rows]
+    everything = [value for row in stored_values for value in row]
     starts = group_starts(file.path)
     for _ in range(6):
         value = rng.choice(everything) if everything and rng.random() < 0.5 else VALUES[kind].draw(rng)
@@ -288,7 +288,7 @@ def check_elements(rng: random.Random, file: File, column: Column, tally: Tally)
             continue
         selected = parquet_bloom.prune(file.path, [(leaf, "=", value)]).selected[str(file.path)]
         for group in range(len(starts) - 1):
-            holds = any(value in held[i] for i in range(starts[group], starts[group + 1]))
+            holds = any(value in stored_values[i] for i in range(starts[group], starts[group + 1]))
             assert group in selected or not holds, (file.story, leaf, value)
             tally.groups += 1
             tally.without_match += not holds

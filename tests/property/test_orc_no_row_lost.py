@@ -80,26 +80,26 @@ def test_no_row_is_lost(seed: int, tmp_path: Path) -> None:
             for group in file.row_groups:
                 values = table[leaf.name].slice(group.first_row, group.num_rows).combine_chunks()
                 one = evidence[group.stripe, leaf.column_id][group.row_group]
-                found = file.filters_of(leaf, group.stripe)[group.row_group]
-                assert found is not None
-                assert found.check(values).all()
-                assert one.filtered is found.trusted
-                for known in (one, stripes[group.stripe]):
-                    assert known.has_values is not False or values.null_count == len(values)
-                    assert known.has_nulls is not False or values.null_count == 0
+                bloom_filter = file.filters_of(leaf, group.stripe)[group.row_group]
+                assert bloom_filter is not None
+                assert bloom_filter.check(values).all()
+                assert one.filtered is bloom_filter.trusted
+                for statistics in (one, stripes[group.stripe]):
+                    assert statistics.has_values is not False or values.null_count == len(values)
+                    assert statistics.has_nulls is not False or values.null_count == 0
                     for value in values.drop_null():
-                        _assert_left_in(value, leaf, known, found)
+                        _assert_not_pruned(value, leaf, statistics, bloom_filter)
 
 
-def _assert_left_in(value: pa.Scalar, leaf: Any, known: Any, found: Any) -> None:
+def _assert_not_pruned(value: pa.Scalar, leaf: Any, statistics: Any, result: Any) -> None:
     literal = value if pa.types.is_temporal(value.type) else value.as_py()
     coerced = coerce(literal, leaf.column_type)
     if coerced.unknown is not None:  # NaN
         return
     hashes, _ = keying_of(leaf)(coerced.values, leaf.column_type)
-    if found.trusted:
-        assert found.check_hashes(hashes).any()
+    if result.trusted:
+        assert result.check_hashes(hashes).any()
     limits = make_bounds(literal, leaf.column_type)
     if limits.unknown is None:
-        assert known.low is None or known.low <= limits.at_most
-        assert known.high is None or known.high >= limits.at_least
+        assert statistics.low is None or statistics.low <= limits.at_most
+        assert statistics.high is None or statistics.high >= limits.at_least

@@ -1,10 +1,10 @@
-"""The same random tables as in `test_no_row_lost`, with every column chunk read by pages, however small it is."""
+"""Random tables as in `test_no_row_lost`, with every column chunk read by pages, however small it is."""
 
 import pytest
 from property.test_no_row_lost import Tally, hunt
 
 from parquet_bloom.file.pages import lookup as page_lookup
-from parquet_bloom.file.pages import reader as pages
+from parquet_bloom.file.pages import reader as page_reader
 
 FIRST_SEED = 1_000_000  # others than that test's
 TABLES = 10
@@ -13,18 +13,18 @@ TABLES = 10
 @pytest.mark.parametrize("few", [0, 1 << 40], ids=["rows", "pages"])
 def test_no_row_is_lost_by_pages(tmp_path, monkeypatch, few):
     """By rows taken out of pages wherever that can be, and by whole pages."""
-    monkeypatch.setattr(pages, "SPARSE_FACTOR", few)
+    monkeypatch.setattr(page_reader, "SPARSE_FACTOR", few)
     monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
     monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)
     decoded = []
-    original = pages.RowGroupPages.read
+    original = page_reader.RowGroupPages.read
 
     def noted(self, names, rows):
-        found = original(self, names, rows)
-        decoded.extend(found)
-        return found
+        result = original(self, names, rows)
+        decoded.extend(result)
+        return result
 
-    monkeypatch.setattr(pages.RowGroupPages, "read", noted)
+    monkeypatch.setattr(page_reader.RowGroupPages, "read", noted)
     tally = Tally()
     for seed in range(FIRST_SEED + few % 7 * TABLES, FIRST_SEED + (few % 7 + 1) * TABLES):
         hunt(seed, tmp_path, tally)

@@ -31,7 +31,7 @@ from parquet_bloom.errors import BrokenIndexError, PredicateError, StorageError,
 from parquet_bloom.lake import segment
 from parquet_bloom.lake.index import LakeIndex
 from parquet_bloom.lake.parts import layouts
-from parquet_bloom.lake.parts.cuckoo import reader as cuckoo
+from parquet_bloom.lake.parts.cuckoo import reader as cuckoo_reader
 from parquet_bloom.lake.parts.part import PartMatches
 from parquet_bloom.predicate import tree
 from parquet_bloom.predicate.tree import And, Contains, Node, NotContains, Or
@@ -54,7 +54,7 @@ FAMILIES = [
     ["st"],
     ["li"],
 ]
-LAYOUTS = ["postings", "cuckoo"] if hasattr(cuckoo.CuckooReader, "find") else ["postings"]
+LAYOUTS = ["postings", "cuckoo"] if hasattr(cuckoo_reader.CuckooReader, "find") else ["postings"]
 
 
 @dataclass
@@ -146,8 +146,8 @@ class Lake:
         return [Ranked(name, kind, VALUES[kind].arrow, pool, np.zeros(1, np.intp))]
 
     def _contains(self) -> Node:
-        held = [value for one in self.pools.get(("li", "li"), []) for value in one or () if value is not None]
-        value = self.rng.choice([*held, 5, 1])
+        stored_values = [value for one in self.pools.get(("li", "li"), []) for value in one or () if value is not None]
+        value = self.rng.choice([*stored_values, 5, 1])
         return self.rng.choice([Contains, Contains, NotContains])("li", value)
 
 
@@ -166,10 +166,10 @@ def draw_lake(rng: random.Random, root: Path) -> Lake:
 
 
 def indexed_columns(lake: Lake) -> list[str]:
-    found = []
+    results = []
     for name, kinds in lake.kinds.items():
-        found += [f"{name}.a", f"{name}.b.c"] if kinds == ["st"] else [name]
-    some = lake.rng.sample(found, lake.rng.randint(1, len(found)))
+        results += [f"{name}.a", f"{name}.b.c"] if kinds == ["st"] else [name]
+    some = lake.rng.sample(results, lake.rng.randint(1, len(results)))
     return [name.upper() if lake.rng.random() < 0.1 else name for name in some]
 
 
@@ -237,7 +237,7 @@ def rows_of(paths: Any, node: Node, ignore_case: bool, **index: Any) -> tuple[li
     return sorted(row for batch in batches for row in batch["row"].to_pylist()), report
 
 
-def check(lake: Lake, node: Node, index: LakeIndex, told: Counter[str], damaged: bool) -> None:
+def check(lake: Lake, node: Node, index: LakeIndex, counts: Counter[str], damaged: bool) -> None:
     rng = lake.rng
     ignore_case = rng.random() < 0.4
     if ignore_case and rng.random() < 0.5:
@@ -245,7 +245,7 @@ def check(lake: Lake, node: Node, index: LakeIndex, told: Counter[str], damaged:
     try:
         expected, plain = rows_of(lake.root, node, ignore_case)
     except (PredicateError, UnknownColumnError):
-        told["refused"] += 1
+        counts["refused"] += 1
         return
     ways: dict[str, tuple[Any, Any]] = {
         "folder": (lake.root, index.path),
@@ -258,26 +258,26 @@ def check(lake: Lake, node: Node, index: LakeIndex, told: Counter[str], damaged:
     if index.state.manifest.lake:
         ways["lake"] = (None, index.path)
     for way in rng.sample(sorted(ways), 2):
-        paths, asked = ways[way]
+        paths, queried = ways[way]
         try:
-            found, report = rows_of(paths, node, ignore_case, index=asked)
+            result, report = rows_of(paths, node, ignore_case, index=queried)
         except (BrokenIndexError, StorageError):
             assert damaged
             assert paths is None  # else nothing would be ruled out
-            told["damaged"] += 1
+            counts["damaged"] += 1
             continue
-        assert found == expected, f"{way}: {node} {ignore_case=}; {report.explain()}"
-        told["asked"] += 1
-        told["matched"] += bool(expected)
-        told["files"] += report.total_files
-        told["ruled out"] += report.unopened_by.get("index", 0)
-        told["row groups"] += sum(count for by, count in report.skipped_by.items() if by == "index")
-        told["doubts"] += bool(report.index_doubts)
+        assert result == expected, f"{way}: {node} {ignore_case=}; {report.explain()}"
+        counts["asked"] += 1
+        counts["matched"] += bool(expected)
+        counts["files"] += report.total_files
+        counts["ruled out"] += report.unopened_by.get("index", 0)
+        counts["row groups"] += sum(count for by, count in report.skipped_by.items() if by == "index")
+        counts["doubts"] += bool(report.index_doubts)
         assert damaged or not report.index_doubts
         assert report.selected_row_groups <= plain.selected_row_groups or way == "files"
 
 
-def hunt(seed: int, folder: Path, told: Counter[str]) -> None:
+def hunt(seed: int, folder: Path, counts: Counter[str]) -> None:
     rng = random.Random(f"prune index {seed}")
     folder.mkdir()
     lake = draw_lake(rng, folder / "lake")
@@ -293,7 +293,7 @@ def hunt(seed: int, folder: Path, told: Counter[str]) -> None:
         for _ in range(PREDICATES):
             node = lake.predicate()
             try:
-                check(lake, node, index, told, damaged)
+                check(lake, node, index, counts, damaged)
             except Exception as error:
                 error.add_note(f"seed {seed}: {node}; {happened}, {lake.kinds}, {index!r}")
                 raise
@@ -303,12 +303,12 @@ def hunt(seed: int, folder: Path, told: Counter[str]) -> None:
 def test_with_an_index_the_rows_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)  # `change` waits for the clock's next tick
     monkeypatch.chdir(tmp_path)
-    told: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for seed in seeds(LAKES):
-        hunt(seed, tmp_path / str(seed), told)
-    print(dict(told))
-    assert told["ruled out"] > told["files"] / 10  # else nothing was shown
-    assert told["matched"] > told["asked"] / 10
+        hunt(seed, tmp_path / str(seed), counts)
+    print(dict(counts))
+    assert counts["ruled out"] > counts["files"] / 10  # else nothing was shown
+    assert counts["matched"] > counts["asked"] / 10
 
 
 def test_an_index_that_lies_does_not_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -317,9 +317,9 @@ def test_an_index_that_lies_does_not_pass(tmp_path: Path, monkeypatch: pytest.Mo
     find = segment.OpenPart.find
 
     def few(part: segment.OpenPart, hashes: Any) -> PartMatches:
-        found = find(part, hashes)
-        keep = found.units % 2 == 0
-        return replace(found, queries=found.queries[keep], units=found.units[keep])
+        matches = find(part, hashes)
+        keep = matches.units % 2 == 0
+        return replace(matches, queries=matches.queries[keep], units=matches.units[keep])
 
     monkeypatch.setattr(segment.OpenPart, "find", few)
 

@@ -25,7 +25,7 @@ from support.writers.peers import VALUES
 
 import parquet_bloom
 from parquet_bloom.errors import PredicateError
-from parquet_bloom.scan.read import orc_seek as orc_seeking
+from parquet_bloom.scan.read import orc_seek
 
 TABLES = 8  # of the default suite
 PREDICATES = 10
@@ -33,7 +33,7 @@ PREDICATES = 10
 
 @dataclass
 class Tally:
-    """How much there was to skip, and how much was."""
+    """Counts of row groups that could be skipped, and that were."""
 
     groups: int = 0
     without_match: int = 0
@@ -46,16 +46,16 @@ class Tally:
 def ranked(path: Path) -> list[Ranked]:
     """The columns of a file, and the leaves of its structs, as pyarrow reads them."""
     table = po.ORCFile(path).read()
-    found = []
+    results = []
     for name in table.column_names:
         rows = values_of(table[name])
         if name == "st":
             a = [None if row is None else row["a"] for row in rows]
             c = [None if row is None or row["b"] is None else row["b"]["c"] for row in rows]
-            found += [("st.a", "i32", a), ("st.b.c", "str", c)]
+            results += [("st.a", "i32", a), ("st.b.c", "str", c)]
         elif name != "row":
-            found.append((name, name, rows))
-    return [Ranked(name, kind, VALUES[kind].arrow, rows, np.arange(len(rows))) for name, kind, rows in found]
+            results.append((name, name, rows))
+    return [Ranked(name, kind, VALUES[kind].arrow, rows, np.arange(len(rows))) for name, kind, rows in results]
 
 
 def values_of(column: pa.ChunkedArray) -> list[Any]:
@@ -72,9 +72,9 @@ def hunt(seed: int, path: Path, tally: Tally) -> None:
     columns |= {kind: draw_rows(rng, kind, count) for kind in kinds}
     story = orc_tables.by_either(rng, path, columns)
     try:
-        known = ranked(path)
+        reference = ranked(path)
         for _ in range(PREDICATES):
-            drawn = draw_predicate(rng, known)
+            drawn = draw_predicate(rng, reference)
             expected = np.flatnonzero(drawn.answer.true)
             check(rng, path, drawn.node, expected, tally)
     except Exception as error:
@@ -95,16 +95,16 @@ def check(rng: random.Random, path: Path, where: Any, expected: np.ndarray, tall
     tally.predicates += 1
     columns = rng.choice([["row"], None])
     try:
-        found = parquet_bloom.read_table(path, where, columns)
+        result = parquet_bloom.read_table(path, where, columns)
     except PredicateError:  # a literal cannot be compared exactly
         tally.refused += 1
         return
-    assert found["row"].to_pylist() == expected.tolist(), str(where)[:500]
+    assert result["row"].to_pylist() == expected.tolist(), str(where)[:500]
     if columns is None:
-        wanted = po.ORCFile(path).read().take(pa.array(expected))
-        assert found.schema.equals(wanted.schema)
-        for name in wanted.column_names:  # NaN is not equal to itself
-            assert str(values_of(found[name])) == str(values_of(wanted[name])), name
+        expected_result = po.ORCFile(path).read().take(pa.array(expected))
+        assert result.schema.equals(expected_result.schema)
+        for name in expected_result.column_names:  # NaN is not equal to itself
+            assert str(values_of(result[name])) == str(values_of(expected_result[name])), name
 
 
 def run(folder: Path, tally: Tally, numbers: Any) -> None:
@@ -122,7 +122,7 @@ def run(folder: Path, tally: Tally, numbers: Any) -> None:
 @pytest.mark.parametrize("slower", [0, 1 << 40], ids=["pyorc", "pyarrow"])
 def test_no_row_is_lost(tmp_path, monkeypatch, slower):
     """Row groups read alone wherever that can be, and stripes read whole."""
-    monkeypatch.setattr(orc_seeking, "_SLOWER", slower)
+    monkeypatch.setattr(orc_seek, "_SLOWER", slower)
     run(tmp_path, Tally(), range(slower % 7 * TABLES, (slower % 7 + 1) * TABLES))
 
 

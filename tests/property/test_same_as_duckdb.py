@@ -134,8 +134,8 @@ def hunt(seed: int, path: Any, connection: duckdb.DuckDBPyConnection) -> tuple[i
         report = parquet_bloom.prune(path, where)
         total += report.total_row_groups
         skipped += report.total_row_groups - report.selected_row_groups
-        found = parquet_bloom.read_table(path, where, columns=["row"])["row"].to_pylist()
-        assert found == expected, (seed, where, sorted(set(found) ^ set(expected))[:5])
+        result = parquet_bloom.read_table(path, where, columns=["row"])["row"].to_pylist()
+        assert result == expected, (seed, where, sorted(set(result) ^ set(expected))[:5])
     return total, skipped
 
 

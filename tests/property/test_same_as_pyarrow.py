@@ -82,11 +82,11 @@ def draw_expression(
     rng: random.Random, leaves: dict[tuple[str, ...], tuple[str, list[Any]]], depth: int = 0
 ) -> pc.Expression:
     if depth == 3 or rng.random() < 0.3:
-        found = draw_leaf(rng, leaves)
+        result = draw_leaf(rng, leaves)
     else:
         left, right = (draw_expression(rng, leaves, depth + 1) for _ in range(2))
-        found = left & right if rng.random() < 0.5 else left | right
-    return ~found if rng.random() < 0.25 else found
+        result = left & right if rng.random() < 0.5 else left | right
+    return ~result if rng.random() < 0.25 else result
 
 
 def test_same_rows_as_pyarrow(tmp_path: Path) -> None:

@@ -20,11 +20,11 @@ from parquet_bloom.errors import EncryptedFileError, MalformedFooterError
 from parquet_bloom.metadata.footer import Footer
 from parquet_bloom.metadata.footer_rewrite import make_physical_view, splice_filter_locations
 
-Place = tuple[int, int] | None
+FilterLocation = tuple[int, int] | None
 
 
 class Field(NamedTuple):
-    """A field as it stands on the wire; `long_form`: its number is spelled out, not a step from the one before."""
+    """A field as encoded on the wire; `long_form`: its number is spelled out, not a step from the one before."""
 
     number: int
     code: int
@@ -33,7 +33,7 @@ class Field(NamedTuple):
 
 
 def encode(fields: list[Field]) -> bytes:
-    """A struct; a number that is no step of 1 to 15 ahead is spelled out anyway."""
+    """A struct; a field number that is not 1 to 15 ahead is written in long form."""
     out, before = bytearray(), 0
     for field in fields:
         step = field.number - before
@@ -51,19 +51,24 @@ def number(value: int) -> bytes:
     return oracle.varint(oracle.zigzag(value))
 
 
-def spliced(fields: list[Field], place: Place) -> list[Field]:
-    """What a column chunk's metadata must become: new fields 14 and 15 ahead of the first of a higher number."""
+def spliced(fields: list[Field], location: FilterLocation) -> list[Field]:
+    """Return the expected metadata of a column chunk: new fields 14 and 15 ahead of the first of a higher number."""
     before = [0, *(field.number for field in fields)]
     # What is spelled out stays so, even where a step would do now.
     fields = [
         field._replace(long_form=field.long_form or not 1 <= field.number - last <= 15)
         for field, last in zip(fields, before, strict=False)
     ]
-    kept = [field for field in fields if field.number not in (14, 15)]
-    if place is None:
-        return kept
-    here = next((i for i, field in enumerate(kept) if field.number > 15), len(kept))
-    return [*kept[:here], Field(14, 6, number(place[0])), Field(15, 5, number(place[1])), *kept[here:]]
+    retained = [field for field in fields if field.number not in (14, 15)]
+    if location is None:
+        return retained
+    here = next((i for i, field in enumerate(retained) if field.number > 15), len(retained))
+    return [
+        *retained[:here],
+        Field(14, 6, number(location[0])),
+        Field(15, 5, number(location[1])),
+        *retained[here:],
+    ]
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -112,7 +117,7 @@ def unknown(rng: random.Random, numbers: Sequence[int] = NUMBERS) -> list[Field]
 
 
 def around(rng: random.Random) -> tuple[list[Field], list[Field]]:
-    """Unknown fields to stand before and behind others, with different numbers."""
+    """Unknown fields to insert before and after others, with different numbers."""
     return unknown(rng, NUMBERS[::2]), unknown(rng, NUMBERS[1::2])
 
 
@@ -131,37 +136,37 @@ def column_metadata(rng: random.Random) -> list[Field]:
         fields = [field for field in fields if rng.random() < 0.7]
     offset, length = Field(14, 6, number(rng.randint(0, 2**40))), Field(15, 5, number(1000))
     odd = [field_of(rng, rng.choice((14, 15))) for _ in range(rng.randrange(4))]
-    places = rng.choice([[], [offset, length], [offset, length], [offset], [length, offset], odd])
-    if places != odd and rng.random() < 0.5:
-        fields += places
-        places = []
-    for field in unknown(rng) + places:
+    positions = rng.choice([[], [offset, length], [offset, length], [offset], [length, offset], odd])
+    if positions != odd and rng.random() < 0.5:
+        fields += positions
+        positions = []
+    for field in unknown(rng) + positions:
         fields.insert(rng.randint(0, len(fields)), field)
     if rng.random() < 0.2:
         rng.shuffle(fields)
     return fields
 
 
-class Made(NamedTuple):
+class GeneratedFooter(NamedTuple):
     """A footer in pieces: its bytes are put together anew for other column metadata."""
 
-    chunks: list[list[tuple[list[Field], list[Field], list[Field]]]]  # before the metadata, it, and behind it
-    groups: list[tuple[list[Field], list[Field]]]  # before and behind the list of chunks
-    around: tuple[list[Field], list[Field]]  # before and behind the list of row groups
+    chunks: list[list[tuple[list[Field], list[Field], list[Field]]]]  # before the metadata, the metadata, and after it
+    groups: list[tuple[list[Field], list[Field]]]  # before and after the list of chunks
+    around: tuple[list[Field], list[Field]]  # before and after the list of row groups
 
     def metadata(self) -> dict[tuple[int, int], list[Field]]:
         return {(g, c): chunk[1] for g, group in enumerate(self.chunks) for c, chunk in enumerate(group)}
 
     def encode(self, metadata: dict[tuple[int, int], list[Field]]) -> bytes:
         groups = []
-        for g, (before, behind) in enumerate(self.groups):
+        for g, (before, after) in enumerate(self.groups):
             chunks = [
                 encode([*first, Field(3, 12, encode(metadata[g, c])), *last])
                 for c, (first, _, last) in enumerate(self.chunks[g])
             ]
-            groups.append(encode([*before, Field(1, 9, structs_of(chunks)), *behind]))
-        before, behind = self.around
-        return encode([*before, Field(4, 9, structs_of(groups)), *behind])
+            groups.append(encode([*before, Field(1, 9, structs_of(chunks)), *after]))
+        before, after = self.around
+        return encode([*before, Field(4, 9, structs_of(groups)), *after])
 
 
 def structs_of(items: list[bytes]) -> bytes:
@@ -169,23 +174,23 @@ def structs_of(items: list[bytes]) -> bytes:
     return head + b"".join(items)
 
 
-def made_up(rng: random.Random) -> Made:
+def generate_footer(rng: random.Random) -> GeneratedFooter:
     num_groups, num_columns = rng.choice([(0, 1), (1, 0), (1, 1), (2, 2), (1, 3), (3, 1), (1, 16), (15, 1)])
     schema = [Field(1, 5, number(2)), Field(2, 9, b"\x0c"), Field(3, 6, number(9))]
     groups = []
     chunks: list[list[tuple[list[Field], list[Field], list[Field]]]] = []
     for _ in range(num_groups):
-        before, behind = around(rng)
-        groups.append((before, [Field(3, 6, number(5)), *behind]))
+        before, after = around(rng)
+        groups.append((before, [Field(3, 6, number(5)), *after]))
         chunks.append([])
         for _ in range(num_columns):
-            before, behind = around(rng)
-            chunks[-1].append(([*before, Field(2, 6, number(4))], column_metadata(rng), behind))
-    before, behind = around(rng)
-    return Made(chunks, groups, ([*schema, *before], [Field(7, 9, b"\x0c"), *behind]))
+            before, after = around(rng)
+            chunks[-1].append(([*before, Field(2, 6, number(4))], column_metadata(rng), after))
+    before, after = around(rng)
+    return GeneratedFooter(chunks, groups, ([*schema, *before], [Field(7, 9, b"\x0c"), *after]))
 
 
-def new_places(rng: random.Random, metadata: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Place]:
+def choose_locations(rng: random.Random, metadata: Iterable[tuple[int, int]]) -> dict[tuple[int, int], FilterLocation]:
     return {
         key: rng.choice([None, (rng.randint(0, 2**62), rng.randint(0, 2**31 - 1))])
         for key in metadata
@@ -197,39 +202,41 @@ def new_places(rng: random.Random, metadata: Iterable[tuple[int, int]]) -> dict[
 def test_only_the_places_change(seed):
     for part in range(60):
         rng = random.Random(f"{seed} {part}")
-        made = made_up(rng)
-        metadata = made.metadata()
-        old = made.encode(metadata)
-        asked = new_places(rng, metadata)
-        new = splice_filter_locations(Footer(old, 1000), asked)
-        for key, place in asked.items():
-            metadata[key] = spliced(metadata[key], place)
-        assert new == made.encode(metadata), f"{seed} {part}"
+        generated = generate_footer(rng)
+        metadata = generated.metadata()
+        old = generated.encode(metadata)
+        queried = choose_locations(rng, metadata)
+        new = splice_filter_locations(Footer(old, 1000), queried)
+        for key, location in queried.items():
+            metadata[key] = spliced(metadata[key], location)
+        assert new == generated.encode(metadata), f"{seed} {part}"
         again = Footer(new, 1000)
-        for (row_group, column), place in asked.items():
+        for (row_group, column), location in queried.items():
             record = again.chunks[int(again.row_groups["first_chunk"][row_group]) + column]
-            assert (record["filter_offset"], record["filter_length"]) == (place or (-1, -1))
-            assert record["filter_fields"] == (2 if place else 0)
-        assert splice_filter_locations(again, asked) == new
+            assert (record["filter_offset"], record["filter_length"]) == (location or (-1, -1))
+            assert record["filter_fields"] == (2 if location else 0)
+        assert splice_filter_locations(again, queried) == new
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_oracle_reads_the_same(seed):
-    """Decoded, old and new are equal but for fields 14 and 15 of the chunks that were asked for."""
+    """Decoded, old and new are equal but for fields 14 and 15 of the requested chunks."""
     for part in range(40):
         rng = random.Random(f"{seed} {part} oracle")
-        made = made_up(rng)
-        metadata = {key: once(fields) for key, fields in made.metadata().items()}
-        old = made.encode(metadata)
-        asked = new_places(rng, metadata)
-        new = splice_filter_locations(Footer(old, 1000), asked)
+        generated = generate_footer(rng)
+        metadata = {key: once(fields) for key, fields in generated.metadata().items()}
+        old = generated.encode(metadata)
+        queried = choose_locations(rng, metadata)
+        new = splice_filter_locations(Footer(old, 1000), queried)
         before, end = oracle.read_struct(old)
         after, new_end = oracle.read_struct(new)
         assert (end, new_end) == (len(old), len(new))
-        for (row_group, column), place in asked.items():
+        for (row_group, column), location in queried.items():
             theirs, ours = (oracle.column_metadata(footer, row_group, column) for footer in (before, after))
-            found = {n: ours.pop(n, None) for n in (14, 15)}
-            assert found == {14: place and (I64, place[0]), 15: place and (I32, place[1])}, f"{seed} {part}"
+            results = {n: ours.pop(n, None) for n in (14, 15)}
+            assert results == {14: location and (I64, location[0]), 15: location and (I32, location[1])}, (
+                f"{seed} {part}"
+            )
             for n in (14, 15):
                 theirs.pop(n, None)
         assert in_order(before) == in_order(after), f"{seed} {part}"
@@ -318,16 +325,16 @@ def test_the_real_footer_is_fine(real):
     footer = Footer(data, start)
     assert [leaf.name for leaf in footer.leaves] == ["i", "s", "l.list.element.x", "d", "t"]
     assert splice_filter_locations(footer, {}) == data
-    kept = {
+    retained = {
         (int(c["row_group"]), int(c["column"])): (int(c["filter_offset"]), int(c["filter_length"]))
         for c in footer.chunks
         if c["filter_offset"] >= 0
     }
-    assert len(kept) == 4
-    assert splice_filter_locations(footer, kept) == data
-    taken_out = splice_filter_locations(footer, dict.fromkeys(kept))
+    assert len(retained) == 4
+    assert splice_filter_locations(footer, retained) == data
+    taken_out = splice_filter_locations(footer, dict.fromkeys(retained))
     assert len(taken_out) < len(data)
-    assert splice_filter_locations(Footer(taken_out, start), kept) == data
+    assert splice_filter_locations(Footer(taken_out, start), retained) == data
 
 
 def test_every_truncation_is_noticed(real):
@@ -383,7 +390,7 @@ def test_deep_schemas_are_refused():
 
 
 @pytest.mark.parametrize("deep", [False, True])
-def test_noise_is_no_footer(deep):
+def test_noise_is_not_a_footer(deep):
     rng = random.Random(3)
     for _ in range(2_000):
         exercise(rng.randbytes(rng.randrange(200)), 1000, deep)

@@ -24,7 +24,7 @@ from support.writers import random_files
 from parquet_bloom import zones
 from parquet_bloom.errors import ParquetBloomError, PredicateError, UnknownColumnError
 from parquet_bloom.file.pages import lookup as page_lookup
-from parquet_bloom.file.pages import reader as pages
+from parquet_bloom.file.pages import reader as page_reader
 from parquet_bloom.predicate import tree
 from parquet_bloom.predicate.tree import And, Equal, In, IsNotNull, IsNull, Node, Or
 from parquet_bloom.scan.read.row_ranges import find_row_ranges
@@ -39,20 +39,20 @@ def make_zones(lake: Lake, folder: Path) -> list[str]:
     rng = lake.rng
     columns = [name for name, kinds in lake.kinds.items() if name != "li" and kinds != ["st"]]
     columns += [f"{name}.{leaf}" for name, kinds in lake.kinds.items() if kinds == ["st"] for leaf in ("a", "b.c")]
-    made = []
+    created = []
     for column in rng.sample(columns, rng.randint(min(1, len(columns)), min(3, len(columns)))):
         files = lake.files()
         cut = rng.randint(0, len(files))
         for some in rng.choice([[files], [files[:cut], files[cut:]], [files, files[cut:]]]):
             ending = rng.choice(["parquet", "arrow"])
-            target = folder / f"{len(made)}.{ending}"
+            target = folder / f"{len(created)}.{ending}"
             options = {"rows_per_zone": rng.choice([1, 2, 3, 7, 8, 30, 8192]), "fpp": rng.choice([0.5, 0.05, 0.00057])}
             try:
                 zones.build([str(path) for path in some], column, target, **options)
             except ParquetBloomError:  # no file has the column, or it is of a type that has no zones
                 continue
-            made.append(str(target))
-    return made
+            created.append(str(target))
+    return created
 
 
 def column_of(path: str) -> str:
@@ -61,7 +61,7 @@ def column_of(path: str) -> str:
         return opened.column
 
 
-def change(lake: Lake, made: list[str]) -> str:
+def change(lake: Lake, indexes: list[str]) -> str:
     """Let something happen to the lake or the zones."""
     rng, files = lake.rng, lake.files()
     time.sleep(0.02)  # a tick of the clock that files are dated by
@@ -82,27 +82,27 @@ def change(lake: Lake, made: list[str]) -> str:
     elif happens == "restore":
         shutil.copyfile(one, one.with_name("_copy"))
         one.with_name("_copy").rename(one)
-    elif happens == DAMAGED and made:
-        folder = Path(made[0]).parent / "damaged"
+    elif happens == DAMAGED and indexes:
+        folder = Path(indexes[0]).parent / "damaged"
         folder.mkdir(exist_ok=True)
-        place = folder / Path(made[0]).name
-        if not place.exists():
-            shutil.move(made[0], place)
+        location = folder / Path(indexes[0]).name
+        if not location.exists():
+            shutil.move(indexes[0], location)
             damage(rng, folder)
-            place.touch()  # what is gone is an error, not damage
-            shutil.move(place, made[0])
+            location.touch()  # what is gone is an error, not damage
+            shutil.move(location, indexes[0])
     return happens
 
 
-def places_of(lake: Lake) -> dict[int, set[tuple[str, int, int]]]:
-    """{value of column `row`: where it stands, as (file, row group, row)}."""
-    found: dict[int, set[tuple[str, int, int]]] = {}
+def locate_rows(lake: Lake) -> dict[int, set[tuple[str, int, int]]]:
+    """{value of column `row`: where it is, as (file, row group, row)}."""
+    results: dict[int, set[tuple[str, int, int]]] = {}
     for path in lake.files():
         file = pq.ParquetFile(path)
         for row_group in range(file.num_row_groups):
             for at, row in enumerate(file.read_row_group(row_group, ["row"])["row"].to_pylist()):
-                found.setdefault(row, set()).add((str(path), row_group, at))
-    return found
+                results.setdefault(row, set()).add((str(path), row_group, at))
+    return results
 
 
 def predicate(lake: Lake, columns: list[str]) -> Node:
@@ -130,11 +130,11 @@ def _point(lake: Lake, column: str) -> Node:
         if not values:
             return rng.choice([IsNull, IsNull, IsNotNull])(column)
         return Equal(column, values[0]) if len(values) == 1 else In(column, tuple(values))
-    except PredicateError:  # the value is no literal
+    except PredicateError:  # the value is not a literal
         return IsNull(column)
 
 
-def check(lake: Lake, node: Node, made: list[Any], told: Counter[str], damaged: bool) -> None:
+def check(lake: Lake, node: Node, indexes: list[Any], tally: Counter[str], damaged: bool) -> None:
     rng = lake.rng
     ignore_case = rng.random() < 0.4
     if ignore_case and rng.random() < 0.5:
@@ -142,49 +142,49 @@ def check(lake: Lake, node: Node, made: list[Any], told: Counter[str], damaged: 
     try:
         expected, plain = rows_of(lake.root, node, ignore_case)
     except (PredicateError, UnknownColumnError):
-        told["refused"] += 1
+        tally["refused"] += 1
         return
-    found, report = rows_of(lake.root, node, ignore_case, zones=made)
-    assert found == expected, f"{node} {ignore_case=}; {report.explain()}"
+    result, report = rows_of(lake.root, node, ignore_case, zones=indexes)
+    assert result == expected, f"{node} {ignore_case=}; {report.explain()}"
     ranges = find_row_ranges(report)
-    left = {
+    remaining = {
         (path, group, row) for path, of in ranges.items() for group in of for a, b in of[group] for row in range(a, b)
     }
-    places = places_of(lake)
+    paths = locate_rows(lake)
     for row in set(expected):
-        assert places[row] & left, f"row {row} is not among those left: {node} {ignore_case=}"
+        assert paths[row] & remaining, f"row {row} is not among those left: {node} {ignore_case=}"
     counts = Counter(expected)
-    whole = [row for row, count in counts.items() if count == len(places[row])]
-    assert all(places[row] <= left for row in whole)
-    told["asked"] += 1
-    told["matched"] += bool(expected)
-    told["rows"] += sum(one.num_rows for file in plain.files for one in file.row_groups if one.read)
-    told["left"] += sum(one.num_left for file in report.files for one in file.row_groups if one.read)
-    told["row groups"] += report.skipped_by.get("zones", 0)
-    told["doubts"] += bool(report.zone_doubts)
-    told["narrowed"] += any(one.rows is not None for file in report.files for one in file.row_groups)
+    complete = [row for row, count in counts.items() if count == len(paths[row])]
+    assert all(paths[row] <= remaining for row in complete)
+    tally["asked"] += 1
+    tally["matched"] += bool(expected)
+    tally["rows"] += sum(one.num_rows for file in plain.files for one in file.row_groups if one.read)
+    tally["left"] += sum(one.num_left for file in report.files for one in file.row_groups if one.read)
+    tally["row groups"] += report.skipped_by.get("zones", 0)
+    tally["doubts"] += bool(report.zone_doubts)
+    tally["narrowed"] += any(one.rows is not None for file in report.files for one in file.row_groups)
     assert report.selected_row_groups <= plain.selected_row_groups
     assert damaged or not any("checksum" in doubt for doubt in report.zone_doubts)
 
 
-def hunt(seed: int, folder: Path, told: Counter[str]) -> None:
+def hunt(seed: int, folder: Path, counts: Counter[str]) -> None:
     rng = random.Random(f"zones {seed}")
     folder.mkdir()
     lake = draw_lake(rng, folder / "lake")
-    made = make_zones(lake, folder)
-    columns = sorted({column_of(path) for path in made})
+    index_paths = make_zones(lake, folder)
+    columns = sorted({column_of(path) for path in index_paths})
     opened = []
     try:
-        asked: list[Any] = list(made)
+        queried: list[Any] = list(index_paths)
         if rng.random() < 0.5:
-            asked = opened = [zones.open(path) for path in made]
-        happened = [change(lake, made) for _ in range(rng.randint(0, 3))]
+            queried = opened = [zones.open(path) for path in index_paths]
+        happened = [change(lake, index_paths) for _ in range(rng.randint(0, 3))]
         for _ in range(PREDICATES):
             node = predicate(lake, columns)
             try:
-                check(lake, node, asked, told, DAMAGED in happened)
+                check(lake, node, queried, counts, DAMAGED in happened)
             except Exception as error:
-                error.add_note(f"seed {seed}: {node}; {happened}, {lake.kinds}, {asked!r}")
+                error.add_note(f"seed {seed}: {node}; {happened}, {lake.kinds}, {queried!r}")
                 raise
     finally:
         for one in opened:
@@ -200,18 +200,18 @@ def by_pages(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tm
     if request.param == "pages":
         monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
         monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)
-        monkeypatch.setattr(pages, "SPARSE_FACTOR", 2)
+        monkeypatch.setattr(page_reader, "SPARSE_FACTOR", 2)
 
 
 def hunt_all(first: int, count: int, folder: Path, request: pytest.FixtureRequest) -> None:
-    told: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     shift = 1_000_000 * ("whole" in request.node.name)
     for seed in seeds(count):
-        hunt(first + shift + seed, folder / str(seed), told)
-    print(dict(told))
-    assert told["left"] < told["rows"] * 0.9  # else nothing was shown
-    assert told["matched"] > told["asked"] / 10
-    assert told["narrowed"] > told["asked"] / 20
+        hunt(first + shift + seed, folder / str(seed), counts)
+    print(dict(counts))
+    assert counts["left"] < counts["rows"] * 0.9  # else nothing was shown
+    assert counts["matched"] > counts["asked"] / 10
+    assert counts["narrowed"] > counts["asked"] / 20
 
 
 def test_with_zones_the_rows_are_the_same(tmp_path: Path, request: pytest.FixtureRequest) -> None:
@@ -236,11 +236,11 @@ def test_zones_that_lie_do_not_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_zones_that_forget_nulls_do_not_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = zones.ZoneIndex.zones_of
+    reported = zones.ZoneIndex.zones_of
 
     def without(self: Any, number: int) -> Any:
-        found = told(self, number)
-        return found._replace(has_null=np.zeros_like(found.has_null))
+        result = reported(self, number)
+        return result._replace(has_null=np.zeros_like(result.has_null))
 
     monkeypatch.setattr(zones.ZoneIndex, "zones_of", without)
 

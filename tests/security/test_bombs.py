@@ -26,11 +26,11 @@ CODECS = {"snappy": 1, "gzip": 2, "brotli": 4, "zstd": 6, "lz4_raw": 7}
 
 def thrift(*fields: tuple[int, int, Any]) -> bytes:
     """A struct of (id, type, value) in the compact protocol; of lists the value is (type, items)."""
-    found, before = b"", 0
+    data, before = b"", 0
     for number, kind, value in fields:
-        found += bytes([(number - before) << 4 | kind]) + item(kind, value)
+        data += bytes([(number - before) << 4 | kind]) + item(kind, value)
         before = number
-    return found + b"\0"
+    return data + b"\0"
 
 
 def item(kind: int, value: Any) -> bytes:
@@ -44,10 +44,10 @@ def item(kind: int, value: Any) -> bytes:
     return bytes(value)
 
 
-def page_of(data: bytes, said: int, claimed: int, count: int) -> bytes:
-    """A page of `count` values that claims to have so many bytes, and to become `said` bytes."""
+def page_of(data: bytes, declared: int, claimed: int, count: int) -> bytes:
+    """A page of `count` values that claims to have so many bytes, and to become `declared` bytes."""
     levels = thrift((1, I32, count), (2, I32, 0), (3, I32, 3), (4, I32, 3))
-    return thrift((1, I32, 0), (2, I32, said), (3, I32, claimed), (5, STRUCT, levels)) + data
+    return thrift((1, I32, 0), (2, I32, declared), (3, I32, claimed), (5, STRUCT, levels)) + data
 
 
 def column(path: Path, codec: int, chunk: bytes, unpacked: int, count: int, lacks: int = 0, by: bytes = b"x") -> Path:
@@ -67,10 +67,10 @@ def column(path: Path, codec: int, chunk: bytes, unpacked: int, count: int, lack
     return path
 
 
-def parquet(path: Path, codec: str, packed: bytes, said: int, count: int = 1) -> Path:
-    """A file of one page, which says that it becomes `said` bytes."""
-    chunk = page_of(packed, said, len(packed), count)
-    return column(path, CODECS[codec], chunk, len(chunk) - len(packed) + said, count)
+def parquet(path: Path, codec: str, packed: bytes, declared: int, count: int = 1) -> Path:
+    """A file of one page, which says that it becomes `declared` bytes."""
+    chunk = page_of(packed, declared, len(packed), count)
+    return column(path, CODECS[codec], chunk, len(chunk) - len(packed) + declared, count)
 
 
 def packed_zeros(codec: str) -> bytes:
@@ -105,11 +105,11 @@ print(next(int(line.split()[1]) for line in open('/proc/self/status') if line.st
 
 
 def tried(*paths: Path, where: str = "local") -> tuple[list[str], int]:
-    """What comes of embedding and reading each file, and MiB that it took."""
+    """Return the outcome of embedding and reading each file, and the MiB that it took."""
     done = subprocess.run([sys.executable, "-c", PROGRAM, where, *paths], capture_output=True, text=True, timeout=300)
-    *said, peak = done.stdout.splitlines()
+    *output, peak = done.stdout.splitlines()
     assert (done.returncode, done.stderr) == (0, "")
-    return said, int(peak)
+    return output, int(peak)
 
 
 @pytest.mark.slow  # it packs and unpacks a few GiB
@@ -117,11 +117,11 @@ def test_pages_become_no_more_than_they_say(tmp_path: Path) -> None:
     codecs = [codec for codec in CODECS if codec in ("snappy", "gzip") or pa.Codec.is_available(codec)]
     files = [parquet(tmp_path / f"{codec}.parquet", codec, packed_zeros(codec), 8) for codec in codecs]
     files.append(parquet(tmp_path / "good.parquet", "gzip", gzip.compress(struct.pack("<3q", 7, 8, 9)), 24, 3))
-    said, peak = tried(*files)
-    assert said[-2:] == ["ok", "ok"]
+    output, peak = tried(*files)
+    assert output[-2:] == ["ok", "ok"]
     # A writer is strict, whatever a reader makes of the page's front.
-    assert all(text.startswith("refused") for text in said[:-2:2]), said
-    assert peak < MOST, said
+    assert all(text.startswith("refused") for text in output[:-2:2]), output
+    assert peak < MOST, output
 
 
 @pytest.mark.parametrize("where", ["local", "distant"])
@@ -132,21 +132,21 @@ def test_pages_take_no_more_than_there_is(where: str, tmp_path: Path) -> None:
     for mib in (0, 2, 9):  # in a column chunk that is read whole, and in one that is streamed
         count = mib * MIB // 8
         before = page_of(bytes(8 * count), 8 * count, 8 * count, count) if count else b""
-        for said in (8, huge):
-            chunk = before + page_of(value, said, huge, 1)
-            files.append(column(tmp_path / f"{mib}-{said}.parquet", 0, chunk, len(chunk), count + 1))
+        for declared in (8, huge):
+            chunk = before + page_of(value, declared, huge, 1)
+            files.append(column(tmp_path / f"{mib}-{declared}.parquet", 0, chunk, len(chunk), count + 1))
         chunk = before + page_of(value, 8, 8, 1)
         files.append(column(tmp_path / f"{mib}.parquet", 0, chunk, len(chunk), count + 1))
-    said, peak = tried(*files, where=where)
-    for file, embedding, reading in zip(files, said[::2], said[1::2], strict=True):
+    declared, peak = tried(*files, where=where)
+    for file, embedding, reading in zip(files, declared[::2], declared[1::2], strict=True):
         if "-" in file.name:
-            assert embedding.startswith(f"refused {file}: row group 0, column 'id': cannot be read: "), said
-            assert reading.startswith(f"refused {file}: "), said
+            assert embedding.startswith(f"refused {file}: row group 0, column 'id': cannot be read: "), declared
+            assert reading.startswith(f"refused {file}: "), declared
         else:
-            assert (embedding, reading) == ("ok", "ok"), said
-    streamed = [text for file, text in zip(files, said[::2], strict=True) if file.name.startswith("9-")]
-    assert all(" claims " in text for text in streamed), said
-    assert peak < MOST, said
+            assert (embedding, reading) == ("ok", "ok"), declared
+    streamed = [text for file, text in zip(files, declared[::2], strict=True) if file.name.startswith("9-")]
+    assert all(" claims " in text for text in streamed), declared
+    assert peak < MOST, declared
 
 
 @pytest.mark.parametrize("where", ["local", "distant"])
@@ -159,10 +159,10 @@ def test_old_column_chunks_are_longer_than_they_say(where: str, tmp_path: Path) 
             values = b"".join(struct.pack("<q", number) for number in range(count))
             chunk = page_of(values, len(values), len(values), count)
             files.append(column(tmp_path / f"{len(files)}.parquet", 0, chunk, len(chunk), count, 20, by))
-    said, peak = tried(*files, where=where)
-    assert said[:4] == ["ok"] * 4
-    assert all(text.startswith("refused") for text in said[4:]), said
-    assert peak < MOST, said
+    output, peak = tried(*files, where=where)
+    assert output[:4] == ["ok"] * 4
+    assert all(text.startswith("refused") for text in output[4:]), output
+    assert peak < MOST, output
 
 
 LISTING = """<?xml version="1.0"?>
@@ -193,16 +193,16 @@ def test_a_store_s_answer_expands_nothing(entity: str) -> None:
     try:
         entities = "".join(f'<!ENTITY a{level} "{f"&a{level - 1};" * 10}">' for level in range(1, 10))
         text = LISTING.format(entities=entities, entity=entity, url=server.url)
-        places = ("/b?list-type=2&prefix=lake%2F", "/b?list-type=2&prefix=lake/", "/b/?list-type=2&prefix=lake%2F")
-        more = [f"{place}&delimiter=%2F" for place in places] + ["/b?delimiter=%2F&list-type=2&prefix=lake%2F"]
-        server.pages = {place: Page(text.encode()) for place in (*places, *more)}
+        paths = ("/b?list-type=2&prefix=lake%2F", "/b?list-type=2&prefix=lake/", "/b/?list-type=2&prefix=lake%2F")
+        more = [f"{location}&delimiter=%2F" for location in paths] + ["/b?delimiter=%2F&list-type=2&prefix=lake%2F"]
+        server.pages = {location: Page(text.encode()) for location in (*paths, *more)}
         done = subprocess.run([sys.executable, "-c", LISTS, server.url], capture_output=True, text=True, timeout=300)
-        said, peak = done.stdout.splitlines()
+        output, peak = done.stdout.splitlines()
         assert done.returncode == 0, done.stderr
-        assert any(place in server.pages for _, place, _ in server.asked), server.asked
-        assert not any("fetched" in place for _, place, _ in server.asked)
-        assert "root:" not in said
-        assert len(json.loads(said)) < 2_000
+        assert any(location in server.pages for _, location, _ in server.requests), server.requests
+        assert not any("fetched" in location for _, location, _ in server.requests)
+        assert "root:" not in output
+        assert len(json.loads(output)) < 2_000
         assert int(peak) < MOST
     finally:
         server.close()

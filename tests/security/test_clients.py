@@ -40,9 +40,9 @@ with LakeIndex.open(sys.argv[1]) as index:
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("clients") / "lake"
-    made.mkdir()
-    return made
+    directory = tmp_path_factory.mktemp("clients") / "lake"
+    directory.mkdir()
+    return directory
 
 
 @pytest.fixture(scope="module")
@@ -74,14 +74,14 @@ def connected(port: int, **options: Any) -> socket.socket:
 
 def rest(connection: socket.socket, pause: float = 0.0) -> bytes:
     """All that still comes until the other side ends the connection."""
-    found = bytearray()
+    received = bytearray()
     try:
         while data := connection.recv(1 << 20):
-            found += data
+            received += data
             time.sleep(pause)
     except ConnectionResetError:
-        found += b"<reset>"
-    return bytes(found)
+        received += b"<reset>"
+    return bytes(received)
 
 
 def lookup(values: int, more: str = "") -> bytes:
@@ -104,11 +104,11 @@ def test_a_body_that_nobody_waits_for_holds_no_connection(port: int) -> None:
 def test_a_trickle_holds_no_connection(port: int) -> None:
     """A byte now and then, of a head, of a body, and of a second head."""
     begun = time.monotonic()
-    whole = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
-    for sent in (whole[:9], lookup(3)[:-4], whole + whole[:9]):
+    request = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    for sent in (request[:9], lookup(3)[:-4], request + request[:9]):
         with connected(port) as connection:
             connection.sendall(sent)
-            found = b""
+            data = b""
             connection.settimeout(0.1)
             while time.monotonic() < begun + 20:
                 try:
@@ -120,26 +120,26 @@ def test_a_trickle_holds_no_connection(port: int) -> None:
                     break
                 if not piece:
                     break
-                found += piece
-            assert b" 408 " in found
+                data += piece
+            assert b" 408 " in data
     assert time.monotonic() < begun + 20
 
 
-def test_who_does_not_take_his_answer_is_left(port: int) -> None:
+def test_slow_clients_are_disconnected(port: int) -> None:
     with connected(port, SO_RCVBUF=4096) as connection:
         connection.sendall(lookup(1_000, "connection: close\r\n"))
         assert connection.recv(1) == b"H"
         time.sleep(2)
-        found = rest(connection)
-    assert len(found) < 1_000 * FILES * 150  # what was in the system's buffers
-    with connected(port) as slow:  # but a slow one, who goes on, gets all of it
+        answers = rest(connection)
+    assert len(answers) < 1_000 * FILES * 150  # what was in the system's buffers
+    with connected(port) as slow:  # but a slow client that goes on gets all of it
         slow.sendall(lookup(1_000, "connection: close\r\n"))
         _, _, body = rest(slow, 0.002).partition(b"\r\n\r\n")
     assert len(json.loads(body)["results"]) == 1_000
 
 
-def test_two_hosts_or_two_lengths_are_no_request(port: int) -> None:
-    """What a proxy before the service may understand otherwise than the service."""
+def test_two_hosts_or_two_lengths_are_refused(port: int) -> None:
+    """Requests that a proxy may understand otherwise than the service."""
     for lines in (
         b"host: localhost\r\nhost: example.com",
         b"host: localhost\r\ncontent-length: 2\r\ncontent-length: 3",
@@ -158,53 +158,63 @@ def test_two_hosts_or_two_lengths_are_no_request(port: int) -> None:
         assert list(json.loads(body)) == ["error"]
 
 
-def test_methods_that_nobody_asked_for(port: int) -> None:
+def test_unused_methods(port: int) -> None:
     for method in (b"HEAD", b"OPTIONS", b"TRACE", b"CONNECT", b"PATCH", b"BREW"):
-        for place in (b"/health", b"/lookup", b"/append", b"*", b"http://localhost/health", b"//health", b"/../health"):
+        for location in (
+            b"/health",
+            b"/lookup",
+            b"/append",
+            b"*",
+            b"http://localhost/health",
+            b"//health",
+            b"/../health",
+        ):
             with connected(port) as connection:
-                connection.sendall(method + b" " + place + b" HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+                connection.sendall(
+                    method + b" " + location + b" HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+                )
                 head, _, body = rest(connection).partition(b"\r\n\r\n")
-            assert head.split()[1] in (b"404", b"405", b"400"), (method, place, head)
+            assert head.split()[1] in (b"404", b"405", b"400"), (method, location, head)
             assert body == b"" if method == b"HEAD" else list(json.loads(body)) == ["error"]
 
 
-def asked(port: int, method: str, place: str, document: Any = None) -> tuple[int, str]:
+def send_request(port: int, method: str, location: str, document: Any = None) -> tuple[int, str]:
     """Status and body of an answer."""
     body = b"" if document is None else json.dumps(document).encode()
     kind = "content-type: application/json\r\n" if body else ""
-    head = f"{method} {place} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{kind}"
+    head = f"{method} {location} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{kind}"
     with connected(port) as connection:
         connection.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
-        found, _, told = rest(connection).partition(b"\r\n\r\n")
-    return int(found.split()[1]), told.decode()
+        answers, _, reported = rest(connection).partition(b"\r\n\r\n")
+    return int(answers.split()[1]), reported.decode()
 
 
 def test_a_pattern_that_takes_for_ever_is_refused(port: int, lake: Path) -> None:
     """Each `**` goes through all folders again for every one that those before it have found."""
     for pattern in ("/**" * 3 + "/x", "/**/a" * 20, "/**" * 200):
-        status, told = asked(port, "POST", "/append", {"files": [f"{lake}{pattern}"]})
-        assert status == 422, told
-        assert "more than 2 times **" in told
-    assert asked(port, "POST", "/append", {"files": [f"{lake}/**/nothing*"]})[0] == 404
+        status, reported = send_request(port, "POST", "/append", {"files": [f"{lake}{pattern}"]})
+        assert status == 422, reported
+        assert "more than 2 times **" in reported
+    assert send_request(port, "POST", "/append", {"files": [f"{lake}/**/nothing*"]})[0] == 404
 
 
-def test_where_the_index_is_is_no_client_s_business(port: int, lake: Path) -> None:
-    """Files of the lake are named, as that is what is asked for; those of the index are not."""
+def test_clients_do_not_learn_the_index_path(port: int, lake: Path) -> None:
+    """Files of the lake are named, as they are the answer; those of the index are not."""
     index = lake.parent / "index"
     (index / "manifest-000000000009.json").write_text("broken")
     try:
-        for method, place, document in (
+        for method, location, document in (
             ("POST", "/refresh", None),
             ("POST", "/append", {}),
             ("POST", "/remove", {"files": ["/x"]}),
             ("GET", "/health", None),
         ):
-            status, told = asked(port, method, place, document)
-            assert status == (200 if place == "/health" else 500)
-            assert "index/manifest-000000000009.json: the manifest does not fit" in told
-            assert str(index.parent) not in told
+            status, reported = send_request(port, method, location, document)
+            assert status == (200 if location == "/health" else 500)
+            assert "index/manifest-000000000009.json: the manifest does not fit" in reported
+            assert str(index.parent) not in reported
     finally:
         (index / "manifest-000000000009.json").unlink()
-    assert asked(port, "POST", "/refresh")[0] == 200
+    assert send_request(port, "POST", "/refresh")[0] == 200
     assert hide_index_path(f"{index}2/a: x", str(index)) == f"{index}2/a: x"
     assert hide_index_path("/srv/\\n/a: x", "/srv/\n/") == "index/a: x"

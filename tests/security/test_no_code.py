@@ -1,7 +1,7 @@
 """Nothing that comes from a file or a request is run: no pickle, no eval, no module that data names.
 
 The sources are read, functions and all, so that what is imported only when it is needed counts too. Whatever could run
-code stands in `ALLOWED` with the reason why it cannot be reached by data.
+code is listed in `ALLOWED` with the reason why it cannot be reached by data.
 """
 
 from __future__ import annotations
@@ -76,19 +76,20 @@ def nodes_of(source: str) -> list[ast.AST]:
     return [node for node in ast.walk(ast.parse(source)) if isinstance(node, (ast.Call, ast.Import, ast.ImportFrom))]
 
 
-def found_in(source: str) -> Iterator[tuple[int, str]]:
+def find_calls(source: str) -> Iterator[tuple[int, str]]:
     """Line and name of all that could run code in a Python source."""
     for node in nodes_of(source):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names if _is_module(alias.name))
         elif isinstance(node, ast.ImportFrom) and not node.level:
             for alias in node.names:
-                whole = f"{node.module}.{alias.name}"
-                if _is_module(whole):
+                full_name = f"{node.module}.{alias.name}"
+                if _is_module(full_name):
                     yield (
                         node.lineno,
-                        whole
-                        if node.module in ("importlib", "importlib.util", "importlib.machinery") or (whole in MODULES)
+                        full_name
+                        if node.module in ("importlib", "importlib.util", "importlib.machinery")
+                        or (full_name in MODULES)
                         else str(node.module),
                     )
         elif isinstance(node, ast.Call):
@@ -116,11 +117,11 @@ def test_nothing_in_the_package_runs_what_it_is_given() -> None:
     seen = set()
     wrong = []
     for path in sorted((ROOT / PACKAGE).rglob("*.py")):
-        place = path.relative_to(ROOT / PACKAGE).as_posix()
-        for line, name in found_in(path.read_text("utf-8")):
-            seen.add((place, name))
-            if (place, name) not in ALLOWED:
-                wrong.append(f"{place}:{line}: {name}")
+        location = path.relative_to(ROOT / PACKAGE).as_posix()
+        for line, name in find_calls(path.read_text("utf-8")):
+            seen.add((location, name))
+            if (location, name) not in ALLOWED:
+                wrong.append(f"{location}:{line}: {name}")
     assert wrong == []
     assert seen == set(ALLOWED), "reasons for what is not there"
     for path in (ROOT / PACKAGE).rglob("*.py[xd]*"):
@@ -128,7 +129,7 @@ def test_nothing_in_the_package_runs_what_it_is_given() -> None:
         assert not re.search(r"\b(pickle|marshal|eval|exec|system|popen)\b\s*[(.]", text), path
 
 
-def test_what_is_pickled_is_loaded_in_two_places_alone() -> None:
+def test_pickles_are_loaded_in_two_functions_only() -> None:
     """Both load what `collected` gives: rows of a frame that this package's own tasks have filled."""
     loads = []
     for path in sorted((ROOT / PACKAGE).rglob("*.py")):
@@ -155,11 +156,11 @@ def test_what_is_pickled_is_loaded_in_two_places_alone() -> None:
     ],
 )
 def test_the_test_sees(source: str, name: str) -> None:
-    assert [found for _, found in found_in(source)] == [name]
+    assert [result for _, result in find_calls(source)] == [name]
 
 
 def test_what_the_test_allows() -> None:
-    assert not [*found_in("import re\nre.compile('x')\nrun(['ls'], shell=False)\nfrom .pickle import x")]
+    assert not [*find_calls("import re\nre.compile('x')\nrun(['ls'], shell=False)\nfrom .pickle import x")]
 
 
 # -------------------------------------------------------------------------------------------- data that would run code
@@ -184,8 +185,10 @@ def test_the_bomb_goes_off(tmp_path: Path) -> None:
 def test_types_that_files_bring_along_are_not_unpickled(tmp_path: Path, name: str) -> None:
     """In the Arrow schema that Parquet files carry, in an Arrow file, and in the schema of a zone index."""
     mark = tmp_path / "mark"
-    told = {"ARROW:extension:name": name, "ARROW:extension:metadata": pickle.dumps(Bomb(str(mark)))}
-    schema = pa.schema([pa.field("id", pa.int64(), metadata=told), pa.field("t", pa.string(), metadata=told)], told)
+    message = {"ARROW:extension:name": name, "ARROW:extension:metadata": pickle.dumps(Bomb(str(mark)))}
+    schema = pa.schema(
+        [pa.field("id", pa.int64(), metadata=message), pa.field("t", pa.string(), metadata=message)], message
+    )
     table = pa.table([pa.array([1, 2, 3]), pa.array(["a", "b", "c"])], schema=schema)
     lake = tmp_path / "lake"
     lake.mkdir()
@@ -200,17 +203,17 @@ def test_types_that_files_bring_along_are_not_unpickled(tmp_path: Path, name: st
         assert len(index.lookup("t", ["b"])[0]) == 1
     for kind in ("parquet", "arrow"):
         zones.build(path, "id", tmp_path / f"zones.{kind}")
-        with zones.open(tmp_path / f"zones.{kind}") as made:
-            whole = made.to_table()
-        fields = [field.with_metadata(told) for field in whole.schema]
-        told_too = whole.cast(pa.schema(fields, whole.schema.metadata))
+        with zones.open(tmp_path / f"zones.{kind}") as directory:
+            full_table = directory.to_table()
+        fields = [field.with_metadata(message) for field in full_table.schema]
+        table_with_metadata = full_table.cast(pa.schema(fields, full_table.schema.metadata))
         if kind == "arrow":
-            with pa.ipc.new_file(tmp_path / "told.arrow", told_too.schema) as writer:
-                writer.write_table(told_too)
+            with pa.ipc.new_file(tmp_path / "with_metadata.arrow", table_with_metadata.schema) as writer:
+                writer.write_table(table_with_metadata)
         else:
-            pq.write_table(told_too, tmp_path / "told.parquet")
+            pq.write_table(table_with_metadata, tmp_path / "with_metadata.parquet")
         try:
-            with zones.open(tmp_path / f"told.{kind}") as opened:
+            with zones.open(tmp_path / f"with_metadata.{kind}") as opened:
                 opened.equals(2)
         except ParquetBloomError:
             pass  # such columns are not a zone index's
@@ -221,13 +224,13 @@ def iceberg_metadata(folder: Path, properties: dict[str, str]) -> Path:
     (folder / "metadata").mkdir(parents=True)
     path = folder / "metadata" / "v1.metadata.json"
     schema = {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
-    told = {
+    message = {
         "format-version": 2, "table-uuid": str(uuid.uuid4()), "location": f"file://{folder}", "last-sequence-number": 0,
         "last-updated-ms": 1, "last-column-id": 1, "current-schema-id": 0, "schemas": [schema], "default-spec-id": 0,
         "partition-specs": [{"spec-id": 0, "fields": []}], "last-partition-id": 999, "default-sort-order-id": 0,
         "sort-orders": [{"order-id": 0, "fields": []}], "properties": properties, "snapshots": [],
     }  # fmt: skip
-    path.write_text(json.dumps(told))
+    path.write_text(json.dumps(message))
     return path
 
 

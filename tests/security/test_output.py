@@ -1,4 +1,4 @@
-"""Names and values that mean harm to who reads them: a real parser reads each output, and nothing gets out."""
+"""Names and values that attack readers of the output: a real parser reads each output, and nothing gets out."""
 
 from __future__ import annotations
 
@@ -123,18 +123,18 @@ def test_every_format_is_read_back(lake: Path, command: tuple[str, ...]) -> None
     assert all(SAFE(character) or character == "\n" for character in out.decode())
     if "file" in rows[0]:
         assert sorted({row["file"] for row in rows}) == paths(lake)
-        place = table[0].index("file")
-        assert sorted({row[place] for row in table[1:]}) == paths(lake)
+        position = table[0].index("file")
+        assert sorted({row[position] for row in table[1:]}) == paths(lake)
 
 
 def test_values_are_read_back(lake: Path) -> None:
     path = paths(lake)[0]
-    wanted = pq.ParquetFile(path).read().to_pylist()
+    expected = pq.ParquetFile(path).read().to_pylist()
     arguments = ("find", path, "--where", "id IN (0, 1)")
-    assert json.loads(run(*arguments, "--json")[1])["rows"] == wanted
+    assert json.loads(run(*arguments, "--json")[1])["rows"] == expected
     rows = [*csv.reader(io.StringIO(run(*arguments, "--format", "csv")[1].decode(), newline=""), strict=True)]
-    assert rows[0] == [*wanted[0]]
-    assert rows[1:] == [[str(value) for value in row.values()] for row in wanted]
+    assert rows[0] == [*expected[0]]
+    assert rows[1:] == [[str(value) for value in row.values()] for row in expected]
     out = run(*arguments)[1].decode()
     assert all(SAFE(character) or character == "\n" for character in out)
 
@@ -157,13 +157,13 @@ def test_pages_and_pictures_hold_texts_as_texts(lake: Path, tmp_path: Path) -> N
 
     for where in ("id = 1", f"text = '{HOSTILE[0]}' or \"{HOSTILE[2]}\" = '{HOSTILE[3]}'"):
         report = parquet_bloom.prune(lake, where)
-        known = Page(report.to_html(check=True))
+        expected = Page(report.to_html(check=True))
         allowed = {"html", "head", "meta", "title", "style", "script", "body"}
         plain = Page(parquet_bloom.prune(lake, "id = 1").to_html())
-        assert known.tags <= plain.tags | allowed | {"figure", "figcaption", "b", "code", "small"}
-        assert "img" not in known.tags
-        assert not any(name.startswith("on") or name in ("src", "href", "xlink:href") for name in known.attributes)
-        for page in (known.text, known.values):
+        assert expected.tags <= plain.tags | allowed | {"figure", "figcaption", "b", "code", "small"}
+        assert "img" not in expected.tags
+        assert not any(name.startswith("on") or name in ("src", "href", "xlink:href") for name in expected.attributes)
+        for page in (expected.text, expected.values):
             assert all(SAFE(character) or character == "\n" for character in page)
         picture = render_document(report, read_details(report, False))
         names = {element.tag for element in ElementTree.fromstring(picture).iter()}
@@ -192,9 +192,9 @@ def test_errors_say_names_on_one_line(lake: Path) -> None:
 def test_a_terminal_gets_no_control_characters_but_our_own(lake: Path) -> None:
     find = ["find", str(lake), "--where", "id = 1"]
     for arguments in (find, [*find, "--format", "csv"], ["show", str(lake.parent / "bad"), "--json"]):
-        said = on_terminal(*arguments, patience=0.0)
+        output = on_terminal(*arguments, patience=0.0)
         for forbidden in ("\x1b[31mred", "\x1b]", "\x9b", "\x90", "\x07", "\u202e", "\x08", "\x0b", "\x00"):
-            assert forbidden not in said, (arguments, forbidden)
+            assert forbidden not in output, (arguments, forbidden)
 
 
 def test_a_log_s_record_is_a_line(caplog: pytest.LogCaptureFixture) -> None:

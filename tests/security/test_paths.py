@@ -28,7 +28,7 @@ from parquet_bloom.tables.files import delta_files
 
 pytestmark = pytest.mark.smoke
 
-# What stands where a name of the index's own file belongs. {} is the folder outside.
+# Values in the place of a name of an index file. {} is the folder outside.
 NAMES = [
     "../outside/secret.files", "{}/secret.files", "file://{}/secret.files", "//host/share", "..", ".", "", "a/b",
     "x\0y", "\ud800", "%2e%2e%2foutside%2fsecret.files", "..%2Foutside", "..\\outside\\secret.files",
@@ -41,7 +41,7 @@ COMMANDS = (
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def workspace(tmp_path: Path) -> Path:
     """A lake, an index over it, and beside them a folder that is nobody's business."""
     (tmp_path / "lake").mkdir()
     for name in ("a", "b"):
@@ -62,67 +62,67 @@ def newest(index: Path) -> tuple[int, dict[str, Any]]:
 
 def forged(index: Path, change: Callable[[dict[str, Any]], None]) -> None:
     """Make an altered manifest the newest one, with the right number and checksum."""
-    number, told = newest(index)
-    change(told)
-    told["number"] = number + 1
-    body = json.dumps(told).encode()
+    number, document = newest(index)
+    change(document)
+    document["number"] = number + 1
+    body = json.dumps(document).encode()
     (index / manifest_name(number + 1)).write_bytes(body + f"\n{hash_one(body):016x}\n".encode())
 
 
-def run_all(place: Path) -> list[str]:
+def run_all(workspace: Path) -> list[str]:
     """Run every command on the index; what they say on stderr, each on its own terms."""
-    said = []
+    output = []
     for command in COMMANDS:
-        arguments = [part.format(index=place / "index", lake=place / "lake") for part in command]
+        arguments = [part.format(index=workspace / "index", lake=workspace / "lake") for part in command]
         result = CliRunner().invoke(tool, ["index", *arguments])
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
         assert "bug" not in result.stderr, result.stderr
         assert all(character.isprintable() or character == "\n" for character in result.stderr)
         assert len(result.stderr.splitlines()) <= 4
-        said.append(result.stderr)
-    return said
+        output.append(result.stderr)
+    return output
 
 
-def only_inside(place: Path, seen: list[tuple[str, str]]) -> None:
-    outside = os.path.realpath(place / "outside")
+def only_inside(workspace: Path, seen: list[tuple[str, str]]) -> None:
+    outside = os.path.realpath(workspace / "outside")
     for event, path in seen:
-        assert not os.path.realpath(os.path.join(place / "index", path)).startswith(outside), (event, path)
+        assert not os.path.realpath(os.path.join(workspace / "index", path)).startswith(outside), (event, path)
 
 
 @pytest.mark.parametrize("where", ["files", "name", "part"])
-def test_a_manifest_leads_to_no_file_outside_of_the_index(place: Path, where: str) -> None:
-    before = everything_in(place / "outside") | everything_in(place / "lake")
-    whole = place / "whole"
-    shutil.copytree(place / "index", whole, symlinks=True)
+def test_a_manifest_leads_to_no_file_outside_of_the_index(workspace: Path, where: str) -> None:
+    before = everything_in(workspace / "outside") | everything_in(workspace / "lake")
+    complete = workspace / "whole"
+    shutil.copytree(workspace / "index", complete, symlinks=True)
     for name in NAMES:
-        shutil.rmtree(place / "index")
-        shutil.copytree(whole, place / "index", symlinks=True)
-        named = name.format(place / "outside") if isinstance(name, str) else name
+        shutil.rmtree(workspace / "index")
+        shutil.copytree(complete, workspace / "index", symlinks=True)
+        named = name.format(workspace / "outside") if isinstance(name, str) else name
 
-        def change(told: dict[str, Any], named: Any = named) -> None:
-            segment = told["segments"][0]
+        def change(document: dict[str, Any], named: Any = named) -> None:
+            segment = document["segments"][0]
             if where == "part":
                 segment["parts"][0]["slices"][0]["name"] = named
             else:
                 segment[where] = named
 
-        forged(place / "index", change)
+        forged(workspace / "index", change)
         with touched() as seen:
-            run_all(place)
-        only_inside(place, seen)
-        assert everything_in(place / "outside") | everything_in(place / "lake") == before
+            run_all(workspace)
+        only_inside(workspace, seen)
+        assert everything_in(workspace / "outside") | everything_in(workspace / "lake") == before
 
 
-def test_an_index_is_not_left_by_links(place: Path) -> None:
+def test_an_index_is_not_left_by_links(workspace: Path) -> None:
     """Its lock, a table of files and a manifest lead elsewhere: nothing there is written, cut or deleted."""
-    index, outside = place / "index", place / "outside"
+    index, outside = workspace / "index", workspace / "outside"
     (outside / "victim").write_text("precious")
     (outside / manifest_name(9)).write_text("no manifest")
     before = everything_in(outside)
     (index / "writer.lock").unlink(missing_ok=True)
     (index / "writer.lock").symlink_to(outside / "victim")
     with pytest.raises(StorageError, match="cannot lock the folder"), LakeIndex.open(index) as opened:
-        opened.remove(str(place / "lake" / "a.parquet"))
+        opened.remove(str(workspace / "lake" / "a.parquet"))
     (index / "writer.lock").unlink()
     os.link(outside / "victim", index / "writer.lock")
     with pytest.raises(StorageError, match="not a file of the index"), LakeIndex.open(index) as opened:
@@ -132,20 +132,20 @@ def test_an_index_is_not_left_by_links(place: Path) -> None:
     table = next(path for path in index.glob("*.files") if not path.is_symlink())
     (index / "0123456789abcdef.files").symlink_to(outside / "secret.files")
     (index / manifest_name(9)).symlink_to(outside / manifest_name(9))
-    run_all(place)
+    run_all(workspace)
     (index / manifest_name(9)).unlink()
-    run_all(place)
+    run_all(workspace)
     assert not table.exists() or table.is_file()
     assert everything_in(outside).keys() == before.keys()
-    assert {path: told[2] for path, told in everything_in(outside).items()} == {
-        p: told[2] for p, told in before.items()
+    assert {path: state[2] for path, state in everything_in(outside).items()} == {
+        p: state[2] for p, state in before.items()
     }
 
 
-def test_what_is_not_the_index_s_own_is_not_deleted(place: Path) -> None:
+def test_foreign_files_are_not_deleted(workspace: Path) -> None:
     """Not even where a manifest says that it is."""
-    index = place / "index"
-    kept = [
+    index = workspace / "index"
+    retained = [
         "holiday.files",
         "my.postings",
         "x.cuckoo",
@@ -153,29 +153,29 @@ def test_what_is_not_the_index_s_own_is_not_deleted(place: Path) -> None:
         "manifest-1.json",
         "manifest-000000000001.json.bak",
     ]
-    for name in kept:
+    for name in retained:
         (index / name).write_text(name)
     (index / "fedcba9876543210-0.postings").write_text("of a writer that died")
-    _, told = newest(index)
-    forged(index, lambda told: told["segments"].append({**told["segments"][0], "files": "holiday.files"}))
-    forged(index, lambda found: found.update(told))
+    _, document = newest(index)
+    forged(index, lambda document: document["segments"].append({**document["segments"][0], "files": "holiday.files"}))
+    forged(index, lambda other: other.update(document))
     with LakeIndex.open(index) as opened:
         opened.compact(keep_seconds=0)
-    assert {name: (index / name).read_text() for name in kept} == {name: name for name in kept}
+    assert {name: (index / name).read_text() for name in retained} == {name: name for name in retained}
     assert not (index / "fedcba9876543210-0.postings").exists()
 
 
-def test_a_lake_elsewhere_is_listed_but_never_written_to(place: Path) -> None:
-    """An index says where its lake is: who opens it looks there. That is all that comes of it."""
-    before = everything_in(place / "outside")
-    (place / "outside" / "c.parquet").write_bytes((place / "lake" / "a.parquet").read_bytes())
-    before = everything_in(place / "outside")
-    forged(place / "index", lambda told: told.update(lake={"paths": [str(place / "outside" / "c*")]}))
-    run_all(place)
-    assert everything_in(place / "outside") == before
-    with touched() as seen, LakeIndex.open(place / "index", live=False) as index:
+def test_a_lake_elsewhere_is_listed_but_never_written_to(workspace: Path) -> None:
+    """An index names its lake's location: opening it lists files there, and does nothing else."""
+    before = everything_in(workspace / "outside")
+    (workspace / "outside" / "c.parquet").write_bytes((workspace / "lake" / "a.parquet").read_bytes())
+    before = everything_in(workspace / "outside")
+    forged(workspace / "index", lambda document: document.update(lake={"paths": [str(workspace / "outside" / "c*")]}))
+    run_all(workspace)
+    assert everything_in(workspace / "outside") == before
+    with touched() as seen, LakeIndex.open(workspace / "index", live=False) as index:
         index.lookup("id", [7])
-    only_inside(place, seen)
+    only_inside(workspace, seen)
 
 
 @pytest.mark.parametrize(
@@ -185,10 +185,10 @@ def test_a_lake_elsewhere_is_listed_but_never_written_to(place: Path) -> None:
         {"delta": "/nothing\0"}, {"iceberg": None}, {"other": []}, [], "lake", 7, {"paths": ["\ud800"]},
     ],
 )  # fmt: skip
-def test_a_lake_that_is_none(place: Path, lake: Any) -> None:
-    forged(place / "index", lambda told: told.update(lake=lake))
+def test_a_lake_that_is_none(workspace: Path, lake: Any) -> None:
+    forged(workspace / "index", lambda document: document.update(lake=lake))
     with pytest.raises(ParquetBloomError) as caught:
-        LakeIndex.open(place / "index").close()
+        LakeIndex.open(workspace / "index").close()
     assert "\n" not in str(caught.value)
 
 
@@ -234,7 +234,7 @@ def test_a_delta_table_names_no_file_outside(tmp_path: Path, path: str) -> None:
         LakeIndex.create(tmp_path / "index", ["id"], lake={"delta": str(root)})
 
 
-def test_what_lies_outside_is_taken_when_the_caller_says_so(tmp_path: Path) -> None:
+def test_outside_files_are_taken_on_request(tmp_path: Path) -> None:
     """And is known by the index from then on."""
     pytest.importorskip("deltalake")
     pq.write_table(pa.table({"id": [7]}), tmp_path / "clone.parquet")
@@ -243,14 +243,14 @@ def test_what_lies_outside_is_taken_when_the_caller_says_so(tmp_path: Path) -> N
         index.append()
     with LakeIndex.open(tmp_path / "index") as index:
         assert [one.path for one in index.lookup("id", [7])[0]] == [str(tmp_path / "clone.parquet")]
-    told = newest(tmp_path / "index")[1]["lake"]
-    assert told == {"delta": str(root), "outside": True}
-    forged(tmp_path / "index", lambda told: told.update(lake={"delta": str(root)}))
+    document = newest(tmp_path / "index")[1]["lake"]
+    assert document == {"delta": str(root), "outside": True}
+    forged(tmp_path / "index", lambda document: document.update(lake={"delta": str(root)}))
     with pytest.raises(ParquetBloomError, match="outside of the table's folder"):
         LakeIndex.open(tmp_path / "index")
 
 
-def test_a_table_behind_a_link_is_its_own(tmp_path: Path) -> None:
+def test_a_table_that_a_link_leads_to_is_recognized(tmp_path: Path) -> None:
     pytest.importorskip("deltalake")
     root = delta_table(tmp_path / "t", "p=1/a.parquet")
     (tmp_path / "l").symlink_to(root)
@@ -260,10 +260,10 @@ def test_a_table_behind_a_link_is_its_own(tmp_path: Path) -> None:
 # -------------------------------------------------------------------------------------- zones, folders, object stores
 
 
-def test_zones_open_no_file_that_they_name(place: Path) -> None:
-    """A zone index names files only to be compared with those that are asked for."""
-    path = place / "id.zones.parquet"
-    zones.build(place / "lake", "id", path)
+def test_zones_open_no_file_that_they_name(workspace: Path) -> None:
+    """A zone index names files only to be compared with the queried ones."""
+    path = workspace / "id.zones.parquet"
+    zones.build(workspace / "lake", "id", path)
     with touched() as seen, zones.open(path) as index:
         index.equals(7)
     assert not [one for one in seen if "/lake/" in one[1]]
@@ -311,8 +311,8 @@ def test_a_folder_s_names_are_names(tmp_path: Path, name: str) -> None:
     assert Folder("https://host/f").path_of("a?b#c%2e") == "https://host/f/a%3Fb%23c%252e"
 
 
-def test_a_lock_that_is_a_pipe_is_no_lock(place: Path) -> None:
-    (place / "index" / "writer.lock").unlink(missing_ok=True)
-    os.mkfifo(place / "index" / "writer.lock")
-    with LakeIndex.open(place / "index") as index, pytest.raises((StorageError, IndexInUseError)):
+def test_a_pipe_is_not_a_lock_file(workspace: Path) -> None:
+    (workspace / "index" / "writer.lock").unlink(missing_ok=True)
+    os.mkfifo(workspace / "index" / "writer.lock")
+    with LakeIndex.open(workspace / "index") as index, pytest.raises((StorageError, IndexInUseError)):
         index.compact()

@@ -1,4 +1,4 @@
-"""Whose a file is, and who may read it, is after a rewrite what it was before; and nobody is lent a hand meanwhile."""
+"""Owner and permissions of a file survive a rewrite, and nobody gets more access meanwhile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, StorageError
-from parquet_bloom.storage.local import rewrite as local
+from parquet_bloom.storage.local import rewrite as local_rewrite
 from parquet_bloom.storage.local.rewrite import temporary
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can do this")
@@ -27,10 +27,10 @@ NOBODY, ALICE, LAKE, OTHERS = 65534, 12345, 23456, 23457  # users and groups
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A folder that other users can reach."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as made:
-        os.chmod(made, 0o777)
-        yield Path(made)
-        subprocess.run(["chattr", "-R", "-i", "-a", made], capture_output=True)
+    with tempfile.TemporaryDirectory(dir="/tmp") as directory:
+        os.chmod(directory, 0o777)
+        yield Path(directory)
+        subprocess.run(["chattr", "-R", "-i", "-a", directory], capture_output=True)
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def set_access(path: Path, *arguments: str) -> None:
 
 
 def refused(path: Path, reason: str) -> None:
-    """What cannot be done is said on one line, and nothing is changed or left behind."""
+    """A failed rewrite is reported on one line, changes nothing and leaves no temporary files."""
     before, names = path.read_bytes(), sorted(os.listdir(path.parent))
     status = path.stat()
     with pytest.raises(ParquetBloomError, match=reason) as caught:
@@ -95,16 +95,16 @@ def test_owner_group_and_mode_are_kept(path: Path, mode: int) -> None:
 
 
 def test_attributes_are_kept(path: Path) -> None:
-    told = {"user.origin": b"spark", "user.empty": b"", "user.long": b"x" * 1000, "user.\u00fc": b"\0\xff"}
+    message = {"user.origin": b"spark", "user.empty": b"", "user.long": b"x" * 1000, "user.\u00fc": b"\0\xff"}
     if os.geteuid() == 0:
-        told |= {"trusted.mark": b"1", "security.mark": b"2"}
+        message |= {"trusted.mark": b"1", "security.mark": b"2"}
     try:
-        for name, value in told.items():
+        for name, value in message.items():
             os.setxattr(path, name, value)
     except OSError:
         pytest.skip("no extended attributes here")
     parquet_bloom.embed(path, columns=["id"])
-    assert {name: os.getxattr(path, name) for name in told} == told
+    assert {name: os.getxattr(path, name) for name in message} == message
 
 
 def test_an_access_list_is_kept(path: Path) -> None:
@@ -115,8 +115,8 @@ def test_an_access_list_is_kept(path: Path) -> None:
     assert f"user:{ALICE}:rw-" in before
 
 
-def test_a_folder_s_default_list_lets_nobody_in(path: Path) -> None:
-    """New files of the folder get it; the file that is rewritten is no new one."""
+def test_a_folders_default_acl_grants_no_access(path: Path) -> None:
+    """New files of the folder get it; the file that is rewritten is not a new one."""
     path.chmod(0o640)
     before = access_list(path) if shutil.which("getfacl") else ""
     set_access(path.parent, "-d", "-m", f"u:{ALICE}:rwx")
@@ -126,7 +126,7 @@ def test_a_folder_s_default_list_lets_nobody_in(path: Path) -> None:
     assert f"user:{ALICE}:rwx" in access_list(path.parent / "new.parquet")
 
 
-def test_nobody_gets_in_before_the_list_holds(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_access_before_the_acl_is_set(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The list's mask is the mode's middle: without the list it would be the group's rights, which this one has not."""
     set_access(path, "-m", f"u:{ALICE}:rw,g::-,m::rw")
     seen = []
@@ -149,7 +149,7 @@ def test_nobody_gets_in_before_the_list_holds(path: Path, monkeypatch: pytest.Mo
     assert all(listed for what, _, listed in seen if what == "mode")
 
 
-def test_a_new_file_is_no_more_open_than_its_source(path: Path) -> None:
+def test_a_new_file_grants_no_more_access_than_its_source(path: Path) -> None:
     old = os.umask(0o022)
     try:
         path.chmod(0o4600)
@@ -160,7 +160,7 @@ def test_a_new_file_is_no_more_open_than_its_source(path: Path) -> None:
 
 
 def test_times_are_those_of_the_change(path: Path) -> None:
-    """Who keeps something about a file goes by them: caches, indexes, backups."""
+    """Caches, indexes and backups depend on the file's times."""
     os.utime(path, (1, 1))
     parquet_bloom.embed(path, columns=["id"])
     assert path.stat().st_mtime > 1_000_000
@@ -170,7 +170,7 @@ def test_times_are_those_of_the_change(path: Path) -> None:
 
 
 @as_root
-def test_whose_file_it_is_does_not_change(path: Path, become: Callable[..., None]) -> None:
+def test_the_owner_does_not_change(path: Path, become: Callable[..., None]) -> None:
     os.chown(path, ALICE, LAKE)
     path.chmod(0o666)
     become(NOBODY)
@@ -180,7 +180,7 @@ def test_whose_file_it_is_does_not_change(path: Path, become: Callable[..., None
 
 
 @as_root
-def test_whose_group_it_is_does_not_change(path: Path, become: Callable[..., None]) -> None:
+def test_the_group_does_not_change(path: Path, become: Callable[..., None]) -> None:
     os.chown(path, ALICE, LAKE)
     path.chmod(0o660)
     become(ALICE, OTHERS)
@@ -262,10 +262,10 @@ def test_another_hard_link_keeps_the_old_file(path: Path) -> None:
 
 @pytest.mark.parametrize("exchanged", [True, False])
 def test_a_file_that_becomes_a_link_meanwhile(path: Path, monkeypatch: pytest.MonkeyPatch, exchanged: bool) -> None:
-    """What the link leads to is left alone, however late it came."""
+    """The target of a link is not changed, however late the link appears."""
     victim = path.parent / "victim"
     victim.write_text("precious")
-    genuine = local.LocalRewrite._check_source
+    genuine = local_rewrite.LocalRewrite._check_source
 
     def swapped(self: Any) -> None:
         if not path.is_symlink():
@@ -274,7 +274,7 @@ def test_a_file_that_becomes_a_link_meanwhile(path: Path, monkeypatch: pytest.Mo
         if not exchanged:
             genuine(self)
 
-    monkeypatch.setattr(local.LocalRewrite, "_check_source", swapped)
+    monkeypatch.setattr(local_rewrite.LocalRewrite, "_check_source", swapped)
     with pytest.raises(ConcurrentChangeError):
         parquet_bloom.embed(path, columns=["id"])
     assert victim.read_text() == "precious"

@@ -75,12 +75,12 @@ class Shown:
 
 
 Act = Callable[[Shown, str, Path], object]
-PLACES: dict[str, Act] = {}
+SCENARIOS: dict[str, Act] = {}
 
 
-def place(name: str) -> Callable[[Act], Act]:
+def scenario(name: str) -> Callable[[Act], Act]:
     def add(act: Act) -> Act:
-        PLACES[name] = act
+        SCENARIOS[name] = act
         return act
 
     return add
@@ -97,12 +97,12 @@ def by_option(name: str, options: Callable[[str], Mapping[str, Any]], url: str =
         shown.texts.append(repr(parquet_bloom.storage.resolve_filesystem(None, given)))
         if url.startswith("http"):
             return
-        try:  # an answer that is no listing may be taken for an empty one
+        try:  # an answer that is not a listing may be taken for an empty one
             parquet_bloom.prune(url.rpartition("/")[0] + "/", "id = 1", storage_options=given)
         except ParquetBloomError as error:
             shown.error(error)
 
-    PLACES[name] = act
+    SCENARIOS[name] = act
 
 
 def by_url(name: str, url: Callable[[str], str], **options: Any) -> None:
@@ -117,7 +117,7 @@ def by_url(name: str, url: Callable[[str], str], **options: Any) -> None:
             shown.error(error)
         shown.texts += [str(report), repr(report), report.explain(), report.to_html(), report._repr_html_()]
 
-    PLACES[name] = act
+    SCENARIOS[name] = act
 
 
 def by_environment(name: str, variables: Callable[[str], Mapping[str, str]], **options: Any) -> None:
@@ -129,7 +129,7 @@ def by_environment(name: str, variables: Callable[[str], Mapping[str, str]], **o
                 parquet_bloom.open("s3://lake/a.parquet", storage_options={**QUICK, "aws_region": "x", **options})
             shown.error(caught.value)
 
-    PLACES[name] = act
+    SCENARIOS[name] = act
 
 
 def by_filesystem(name: str, make: Callable[[str], Any], path: str = "lake/a.parquet") -> None:
@@ -143,7 +143,7 @@ def by_filesystem(name: str, make: Callable[[str], Any], path: str = "lake/a.par
                 ask(path, filesystem=filesystem)
             shown.error(caught.value)
 
-    PLACES[name] = act
+    SCENARIOS[name] = act
 
 
 def by_command(name: str, *arguments: str, options: Callable[[str], Mapping[str, Any]] = lambda _: {}) -> None:
@@ -155,13 +155,13 @@ def by_command(name: str, *arguments: str, options: Callable[[str], Mapping[str,
         assert "a bug" not in result.stderr, result.stderr
         shown.texts += [result.stdout, result.stderr]
 
-    PLACES[name] = act
+    SCENARIOS[name] = act
 
 
 for spelled in ("aws_endpoint", "aws_endpoint_url", "endpoint", "endpoint_url", "AWS_ENDPOINT_URL"):
     by_option(f"user of {spelled}", lambda at, spelled=spelled: {**S3, spelled: f"http://user:{PASSWORD}@{at}"})
 by_option("token in an endpoint", lambda at: {**S3, "aws_endpoint": f"http://{MARK}@{at}"})
-by_option("endpoint that is no URL", lambda at: {**S3, "aws_endpoint": f"ftp://user:{PASSWORD}@{at}"})
+by_option("endpoint that is not a URL", lambda at: {**S3, "aws_endpoint": f"ftp://user:{PASSWORD}@{at}"})
 by_option("password with a slash", lambda at: {**S3, "aws_endpoint": f"http://user:{MARK}/x{MARK}@{at}"})
 for spelled in ("aws_secret_access_key", "secret_access_key", "aws_session_token", "session_token", "aws_token"):
     config = {**S3, "aws_secret_access_key": None} if "secret" in spelled else S3
@@ -242,7 +242,7 @@ def s3_store(at: str, **config: Any) -> S3Store:
 
 
 class Leaky(fsspec.AbstractFileSystem):  # type: ignore[misc]
-    """A library that tells all it knows when anything fails."""
+    """A library whose errors contain everything it knows."""
 
     protocol = "leaky"
     cachable = False
@@ -256,7 +256,7 @@ class Leaky(fsspec.AbstractFileSystem):  # type: ignore[misc]
     info = ls = _open = open = find = _fail
 
 
-@place("pyarrow's S3FileSystem")
+@scenario("pyarrow's S3FileSystem")
 def _(shown: Shown, address: str, _: Path) -> None:
     filesystem = pa.fs.S3FileSystem(
         access_key="AKIA0",
@@ -274,7 +274,7 @@ def _(shown: Shown, address: str, _: Path) -> None:
     shown.error(caught.value)
 
 
-@place("boto3's client")
+@scenario("boto3's client")
 def _(shown: Shown, address: str, folder: Path) -> None:
     options = {**S3, "aws_secret_access_key": SECRET, "aws_session_token": SECRET, "aws_endpoint": f"http://{address}"}
     with pytest.raises(ParquetBloomError) as caught:
@@ -282,7 +282,7 @@ def _(shown: Shown, address: str, folder: Path) -> None:
     shown.error(caught.value)
 
 
-@place("boto3's endpoint")
+@scenario("boto3's endpoint")
 def _(shown: Shown, address: str, folder: Path) -> None:
     options = {**S3, "aws_endpoint": f"http://user:{PASSWORD}@{address}"}
     with pytest.raises(ParquetBloomError) as caught:
@@ -290,7 +290,7 @@ def _(shown: Shown, address: str, folder: Path) -> None:
     shown.error(caught.value)
 
 
-@place("output")
+@scenario("output")
 def _(shown: Shown, address: str, folder: Path) -> None:
     options = {**S3, "aws_secret_access_key": SECRET, "aws_endpoint": f"http://user:{PASSWORD}@{address}"}
     for write in (
@@ -306,14 +306,14 @@ def _(shown: Shown, address: str, folder: Path) -> None:
         shown.error(caught.value)
 
 
-@place("output's query")
+@scenario("output's query")
 def _(shown: Shown, address: str, folder: Path) -> None:
     with pytest.raises(ParquetBloomError) as caught:
         parquet_bloom.embed(folder / "a.parquet", ["id"], output=f"http://{address}/b.parquet?{SIGNED}")
     shown.error(caught.value)
 
 
-@place("index")
+@scenario("index")
 def _(shown: Shown, address: str, folder: Path) -> None:
     options = {**S3, "aws_session_token": SECRET, "aws_endpoint": f"http://user:{PASSWORD}@{address}"}
     with pytest.raises(ParquetBloomError) as caught:
@@ -324,7 +324,7 @@ def _(shown: Shown, address: str, folder: Path) -> None:
     shown.error(caught.value)
 
 
-@place("zones")
+@scenario("zones")
 def _(shown: Shown, address: str, folder: Path) -> None:
     zones = f"http://{address}/z?{SIGNED}"
     try:
@@ -385,11 +385,11 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_there_are_enough() -> None:
-    assert len(PLACES) >= 40
+    assert len(SCENARIOS) >= 40
     assert len(FAULTS) == 10
 
 
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_nothing_is_shown(name: str, server: FaultServer, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     for fault in FAULTS:
@@ -397,7 +397,7 @@ def test_nothing_is_shown(name: str, server: FaultServer, folder: Path, caplog: 
         server.fault = fault
         address = {"refused": closed_port(), "dns": "lake.invalid"}.get(fault, server.address)
         shown = Shown()
-        PLACES[name](shown, address, folder)
+        SCENARIOS[name](shown, address, folder)
         assert shown.texts
         for text in [*shown.texts, caplog.text]:
             for mark in HIDES_IN:

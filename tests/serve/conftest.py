@@ -53,13 +53,13 @@ class Lake:
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    made = Lake(tmp_path / "lake ü", tmp_path / "index")
+    created_lake = Lake(tmp_path / "lake ü", tmp_path / "index")
     for number in range(10):
-        made.add(number)
-    options: dict[str, Any] = {"granularity": "row_group", "lake": str(made.folder)}
-    with LakeIndex.create(made.index, ["id", "name"], **options) as index:
+        created_lake.add(number)
+    options: dict[str, Any] = {"granularity": "row_group", "lake": str(created_lake.folder)}
+    with LakeIndex.create(created_lake.index, ["id", "name"], **options) as index:
         index.append()
-    return made
+    return created_lake
 
 
 class Process:
@@ -85,7 +85,7 @@ class Process:
     def post(self, path: str, document: Any = None, **options: Any) -> Any:
         return self.client.post(path, json=document, **options) if document is not None else self.client.post(path)
 
-    def found(self, column: str, values: list[Any], **more: Any) -> list[list[tuple[str, Any]]]:
+    def lookup(self, column: str, values: list[Any], **more: Any) -> list[list[tuple[str, Any]]]:
         """For each value (path, row groups) of the files named."""
         response = self.post("/lookup", {"column": column, "values": values} | more)
         assert response.status_code == 200, response.text

@@ -81,7 +81,7 @@ CASES: list[tuple[int, str, str, str, bytes | None, dict[str, str]]] = [
     (415, "application/json", "POST", "/lookup", lookup(1), {"content-type": "application/json; charset=latin-1"}),
     (415, "application/json", "POST", "/lookup", lookup(1), {"content-type": ""}),
     (415, "encoded (gzip)", "POST", "/lookup", lookup(1), {"content-encoding": "gzip"}),
-    # JSON that is no request
+    # JSON that is not a request
     (422, "JSON object", "POST", "/lookup", b"[]", {}),
     (422, "JSON object", "POST", "/lookup", b"null", {}),
     (422, "JSON object", "POST", "/lookup", b"7", {}),
@@ -189,7 +189,7 @@ def test_it_is_refused_with_a_reason(served, case):
     process, _ = served
     response = process.client.request(method, path, content=body, headers=(JSON if body else {}) | headers)
     assert_refused(response, status, reason)
-    assert process.found("id", [5])[0]  # it goes on
+    assert process.lookup("id", [5])[0]  # it goes on
 
 
 # What is appended, from the folder in which the lake is; all outside of what is allowed, whether it exists or not.
@@ -234,19 +234,19 @@ def test_files_that_cannot_be_indexed(served, status, path):
 
 
 def raw(process: Process, *pieces: bytes, wait: float = 0.0) -> bytes:
-    """What comes upon bytes that are sent as they are."""
+    """Return the response to bytes that are sent as they are."""
     with socket.create_connection(("127.0.0.1", process.port), timeout=30) as connection:
         for piece in pieces:
             connection.sendall(piece)
             time.sleep(wait)
-        found = b""
+        received = b""
         with suppress(ConnectionResetError):  # where it was not all read
             while data := connection.recv(65536):
-                found += data
-        return found
+                received += data
+        return received
 
 
-def test_what_is_no_http_is_refused(served):
+def test_invalid_http_is_refused(served):
     process, _ = served
     for sent in (
         b"hello\r\n\r\n",
@@ -269,8 +269,8 @@ def test_a_body_without_a_length_is_bounded_too(served):
     head = b"POST /lookup HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     head += b"transfer-encoding: chunked\r\n\r\n"
     body = lookup(5)
-    whole = b"".join(b"1\r\n%c\r\n" % byte for byte in body)
-    answer = raw(process, head.replace(b"host", b"connection: close\r\nhost", 1), whole + b"0\r\n\r\n")
+    data = b"".join(b"1\r\n%c\r\n" % byte for byte in body)
+    answer = raw(process, head.replace(b"host", b"connection: close\r\nhost", 1), data + b"0\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 200 ")
     chunk = b"8000\r\n" + b" " * 0x8000 + b"\r\n"
     head_of, _, body_of = raw(process, head, *[chunk] * 5, b"0\r\n\r\n").partition(b"\r\n\r\n")
@@ -279,7 +279,7 @@ def test_a_body_without_a_length_is_bounded_too(served):
     assert json.loads(body_of) == {"error": "the body is longer than 100,000 bytes"}
 
 
-def test_a_client_that_leaves_in_the_middle_is_no_news(served):
+def test_a_client_that_disconnects_is_not_logged(served):
     process, _ = served
     for sent in (
         b"POST /lookup HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{",
@@ -290,7 +290,7 @@ def test_a_client_that_leaves_in_the_middle_is_no_news(served):
     assert process.get("/health").status_code == 200
 
 
-def test_files_whose_names_are_no_unicode_come_back_as_they_are(tmp_path: Path, serve):
+def test_files_whose_names_are_not_unicode_round_trip(tmp_path: Path, serve):
     lake = Lake(tmp_path / "lake", tmp_path / "index")
     name = os.fsdecode(b"\xff.parquet")
     path = str(lake.folder / name)

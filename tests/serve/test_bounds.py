@@ -36,10 +36,10 @@ def ask(port: int, sent: bytes) -> tuple[int, Any]:
     """Status and answer to bytes, however long that takes."""
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         connection.sendall(sent)
-        found = b""
+        received = b""
         while data := connection.recv(65536):
-            found += data
-    head, _, body = found.partition(b"\r\n\r\n")
+            received += data
+    head, _, body = received.partition(b"\r\n\r\n")
     return int(head.split()[1]), json.loads(body)
 
 
@@ -57,8 +57,8 @@ def test_slow_many_and_greedy_clients_are_refused(lake: Lake):
             assert ask(port, b"") == (408, {"error": "the request took longer than 0.3 seconds"})
             assert ask(port, b"GET /health HT") == (408, {"error": "the request took longer than 0.3 seconds"})
             assert ask(port, request(b"{", 99)) == (408, {"error": "the body took longer than 0.5 seconds"})
-            status, told = ask(port, request(json.dumps({"column": "id", "values": [5] * 21}).encode()))
-            assert (status, told["error"]) == (
+            status, document = ask(port, request(json.dumps({"column": "id", "values": [5] * 21}).encode()))
+            assert (status, document["error"]) == (
                 422,
                 "values: the response would list more than 20 files; look up fewer values at a time",
             )
@@ -98,7 +98,7 @@ def test_a_lane_bounds_what_waits_and_what_takes_long():
         await asyncio.sleep(0.01)
         go_on.set()
         assert await waiting == "done"
-        # What has begun is waited for where that is asked, so that its end is told.
+        # A running task is awaited if requested, so that its result is reported.
         assert (
             await executor.run(lambda: threading.Event().wait(0.2) or "whole", 0.01, late, cancel_running=False)
             == "whole"
@@ -113,7 +113,7 @@ def test_a_lane_bounds_what_waits_and_what_takes_long():
 
 
 def fails(*arguments: str, code: str = "") -> str:
-    """What the command says when it cannot do what it is asked to."""
+    """Return the command's error output."""
     program = f"import sys\n{code}\nfrom parquet_bloom.cli import main\nsys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", program, "index", "serve", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
@@ -137,7 +137,7 @@ def test_the_command_says_in_one_line_why_it_cannot_serve(lake: Lake, tmp_path: 
         assert "pip install 'parquet-bloom[serve]'" in text
 
 
-def test_who_listens_to_others_is_warned(lake: Lake, serve):
+def test_listening_on_other_hosts_warns(lake: Lake, serve):
     service = serve(lake.index, "--host", "0.0.0.0")
     assert (
         service.client.get(f"http://127.0.0.1:{service.port}/health", headers={"host": "any.example"}).json()["files"]

@@ -35,12 +35,12 @@ def test_ten_thousand_lookups_by_several_threads_are_right(lake, serve):
     false = []
 
     def look_up(values: list[int]) -> None:
-        answers = service.found("id", values)
+        answers = service.lookup("id", values)
         assert len(answers) == len(values)
         for value, answer in zip(values, answers, strict=True):
             right = [lake.holder(value)] if value < FILES * ROWS else []
             for path, row_group in right:
-                assert any(path == found and row_group in groups for found, groups in answer)
+                assert any(path == match and row_group in groups for match, groups in answer)
             false.append(len({path for path, _ in answer} - {path for path, _ in right}))
 
     with ThreadPoolExecutor(6) as threads:
@@ -63,12 +63,12 @@ def test_a_single_lookup_understands_its_text_as_the_column_is_stored(lake, serv
             "doubts": [],
         }
     assert service.get("/lookup", params={"column": "name", "value": "4321"}).json()["results"] == [{"candidates": []}]
-    assert service.found("id", []) == []
-    mixed = service.found("name", ["n7", {"type": "bytes", "value": "6e37"}, "n-1", 7])
-    assert mixed[0] == mixed[1] == service.found("name", ["n7"])[0]
+    assert service.lookup("id", []) == []
+    mixed = service.lookup("name", ["n7", {"type": "bytes", "value": "6e37"}, "n-1", 7])
+    assert mixed[0] == mixed[1] == service.lookup("name", ["n7"])[0]
     assert mixed[2] == []
     assert len(mixed[3]) == FILES  # whether a text equals a number depends on the engine
-    assert service.found("id", [7, 7, 7.0, "7"])[0] == service.found("id", [7])[0]
+    assert service.lookup("id", [7, 7, 7.0, "7"])[0] == service.lookup("id", [7])[0]
 
 
 def test_no_lookup_loses_a_file_while_others_come(lake, serve):
@@ -80,8 +80,8 @@ def test_no_lookup_loses_a_file_while_others_come(lake, serve):
         chance, count = np.random.default_rng(seed), 0
         with httpx.Client(base_url=service.url, timeout=60, trust_env=False) as client:
             while not stopped.is_set() or not count:
-                known = indexed  # these were in the index before the question was asked
-                values = chance.integers(0, known * ROWS, 5).tolist()
+                num_indexed = indexed  # these were in the index before the query
+                values = chance.integers(0, num_indexed * ROWS, 5).tolist()
                 response = client.post("/lookup", json={"column": "id", "values": values})
                 assert response.status_code == 200, response.text
                 for value, result in zip(values, response.json()["results"], strict=True):
@@ -94,10 +94,10 @@ def test_no_lookup_loses_a_file_while_others_come(lake, serve):
         try:
             version = 2
             for number in range(FILES, FILES + 6):
-                told = service.post("/append", {"files": [lake.add(number)]}).json()
-                assert (told["added"], told["failed"]) == (1, {})
-                assert told["version"] > version
-                version, indexed = told["version"], number + 1
+                document = service.post("/append", {"files": [lake.add(number)]}).json()
+                assert (document["added"], document["failed"]) == (1, {})
+                assert document["version"] > version
+                version, indexed = document["version"], number + 1
         finally:
             stopped.set()
         assert all(lookup.result() for lookup in lookups)
@@ -112,10 +112,10 @@ def test_appends_at_once_wait_for_each_other(lake, serve):
     assert [response.status_code for response in responses] == [200] * 4
     assert len({response.json()["version"] for response in responses}) >= 1
     values = [number * ROWS for number in range(FILES, FILES + 4)]
-    assert [[path for path, _ in found] for found in service.found("id", values)] == [[path] for path in paths]
+    assert [[path for path, _ in result] for result in service.lookup("id", values)] == [[path] for path in paths]
 
 
-def test_while_another_process_writes_changes_are_refused_and_lookups_go_on(lake, serve):
+def test_changes_are_refused_while_another_process_writes(lake, serve):
     first, second = serve(lake.index), serve(lake.index)
     path = lake.add(FILES)
     with Folder(str(lake.index)).lock():
@@ -124,12 +124,12 @@ def test_while_another_process_writes_changes_are_refused_and_lookups_go_on(lake
                 response = service.post(*request)
                 assert response.status_code == 409
                 assert "another writer is at work" in response.json()["error"]
-            assert [found for found, _ in service.found("id", [0])[0]] == [lake.holder(0)[0]]
+            assert [result for result, _ in service.lookup("id", [0])[0]] == [lake.holder(0)[0]]
     assert first.post("/append", {"files": [path]}).status_code == 200
     # The second one knows of it when it looks again; until then the file is none that it has ever seen.
-    assert second.found("id", [FILES * ROWS]) == [[]]
+    assert second.lookup("id", [FILES * ROWS]) == [[]]
     assert second.post("/refresh").json() == {"version": 3, "files": FILES + 1, "unindexed": 0}
-    assert [found for found, _ in second.found("id", [FILES * ROWS])[0]] == [path]
+    assert [result for result, _ in second.lookup("id", [FILES * ROWS])[0]] == [path]
 
 
 def test_a_change_that_takes_long_lets_no_lookup_wait(lake, serve):
@@ -141,7 +141,7 @@ def test_a_change_that_takes_long_lets_no_lookup_wait(lake, serve):
         answered = 0
         while not append.done() or not answered:
             assert service.get("/health").json()["status"] == "ok"
-            assert lake.holder(1)[0] in [path for path, _ in service.found("id", [1])[0]]
+            assert lake.holder(1)[0] in [path for path, _ in service.lookup("id", [1])[0]]
             answered += 1
         assert append.result().json()["added"] == 60
     assert answered > 1
@@ -151,17 +151,17 @@ def test_files_are_removed_and_refreshed(lake, serve):
     service = serve(lake.index)
     path = lake.holder(0)[0]
     assert service.post("/remove", {"files": [path]}).json() == {"version": 3, "removed": 1}
-    assert service.found("id", [0, 10**9]) == [
+    assert service.lookup("id", [0, 10**9]) == [
         [(path, None)],
         [(path, None)],
     ]  # live, but unknown: named for every value
     os.unlink(path)
     assert service.post("/refresh").json() == {"version": 3, "files": FILES - 1, "unindexed": 0}
-    assert service.found("id", [0]) == [[]]
+    assert service.lookup("id", [0]) == [[]]
     new = lake.add(FILES)
-    assert service.found("id", [FILES * ROWS]) == [[]]
+    assert service.lookup("id", [FILES * ROWS]) == [[]]
     assert service.post("/refresh").json()["unindexed"] == 1
-    assert service.found("id", [FILES * ROWS, -1]) == [[(new, None)]] * 2
+    assert service.lookup("id", [FILES * ROWS, -1]) == [[(new, None)]] * 2
     response = service.post("/remove", {"files": [str(lake.folder / "no")]})
     assert response.status_code == 404
     assert response.json()["error"].endswith("the index has no such file")
@@ -171,7 +171,7 @@ def test_it_refreshes_by_itself(lake, serve):
     service = serve(lake.index, "--refresh", "0.2")
     path = lake.add(FILES)
     end = time.monotonic() + 120
-    while service.found("id", [FILES * ROWS]) != [[(path, None)]]:
+    while service.lookup("id", [FILES * ROWS]) != [[(path, None)]]:
         assert time.monotonic() < end
         time.sleep(0.05)
     health = service.get("/health").json()
@@ -180,7 +180,7 @@ def test_it_refreshes_by_itself(lake, serve):
     while not service.get("/health").json()["refresh_problem"]:
         assert time.monotonic() < end
         time.sleep(0.05)
-    assert service.found("id", [FILES * ROWS]) == [[(path, None)]]
+    assert service.lookup("id", [FILES * ROWS]) == [[(path, None)]]
 
 
 def test_read_only(lake, serve):
@@ -200,9 +200,9 @@ def test_an_unreadable_file_changes_nothing_unless_it_may_be_skipped(lake, serve
     assert response.status_code == 422
     assert response.json()["error"].startswith(str(bad))
     assert service.get("/health").json()["version"] == 2
-    told = service.post("/append", {"files": [good, str(bad)], "skip_unreadable": True}).json()
-    assert (told["added"], list(told["failed"])) == (1, [str(bad)])
-    assert service.found("id", [FILES * ROWS]) == [[(good, [0]), (str(bad), None)]]
+    document = service.post("/append", {"files": [good, str(bad)], "skip_unreadable": True}).json()
+    assert (document["added"], list(document["failed"])) == (1, [str(bad)])
+    assert service.lookup("id", [FILES * ROWS]) == [[(good, [0]), (str(bad), None)]]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -237,11 +237,11 @@ def test_it_is_killed_in_the_middle_of_an_append_and_begins_again(lake, serve):
         with suppress(httpx.HTTPError):
             assert append.result().status_code == 200  # it was quicker
     again = serve(lake.index)
-    answers = again.found("id", [number * ROWS for number in range(FILES + 20)])
-    assert all(lake.holder(number * ROWS)[0] in [path for path, _ in found] for number, found in enumerate(answers))
+    answers = again.lookup("id", [number * ROWS for number in range(FILES + 20)])
+    assert all(lake.holder(number * ROWS)[0] in [path for path, _ in match] for number, match in enumerate(answers))
 
 
-def test_what_the_openapi_document_says_is_what_is_answered(lake, serve):
+def test_responses_match_the_openapi_document(lake, serve):
     from parquet_bloom.serve import models
 
     service = serve(lake.index, "--max-values", "77")

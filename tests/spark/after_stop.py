@@ -10,7 +10,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import parquet_bloom.spark
-from parquet_bloom.spark import install as file_index
 
 
 def session(scratch: str) -> SparkSession:
@@ -30,16 +29,16 @@ def interrupted(*_: Any) -> None:
 
 if __name__ == "__main__":
     lake, scratch = sys.argv[1:]
-    module: Any = file_index
+    module: Any = sys.modules[parquet_bloom.spark.install.__module__]
     first = session(scratch)
     old = parquet_bloom.spark.install(first.read.parquet(lake))
     print(ids(old))
-    asked, module.asked = module.asked, interrupted
+    evaluate_files, module.evaluate_files = module.evaluate_files, interrupted
     try:
         print(ids(old))
     except (Py4JError, PySparkException) as error:
         print("interrupted by KeyboardInterrupt" in str(error))
-    module.asked = asked
+    module.evaluate_files = evaluate_files
     print(ids(old))
     first.stop()
     with suppress(Py4JError, PySparkException):

@@ -1,4 +1,4 @@
-"""Lakes that Spark wrote, and queries asked twice: through the helper, and of Spark alone without filters."""
+"""Lakes that Spark wrote, and queries run twice: through the helper, and by Spark alone without filters."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def interpreted(spark: Any) -> Iterator[None]:
 
 
 def sorted_rows(frame: Any) -> list[str]:
-    """All rows as texts that tell apart what `==` does not: both zeros, NaN, types."""
+    """All rows as texts that distinguish what `==` does not: both zeros, NaN, types."""
     return sorted(map(repr, frame.toArrow().to_pylist()))
 
 
@@ -104,8 +104,8 @@ def conf(spark: Any) -> Callable[..., AbstractContextManager[None]]:
     return functools.partial(settings, spark)
 
 
-class Asked:
-    """What a question to `read_parquet` found.
+class QueryOutcome:
+    """Outcome of a query through `read_parquet`.
 
     Attributes
     ----------
@@ -128,17 +128,17 @@ class Asked:
 @pytest.fixture(scope="session")
 def without_filters(spark: Any) -> Callable[..., Any]:
     """Spark's own reading, which asks no filters; made once for files as long as they stay the same."""
-    known: dict[Any, Any] = {}
+    expected: dict[Any, Any] = {}
 
     def read(*paths: str, **options: Any) -> Any:
-        found = (file for path in paths for file in (Path(path), *Path(path).rglob("*")))
-        state = {(str(file), file.stat().st_mtime_ns if file.exists() else None) for file in found}
+        candidates = (file for path in paths for file in (Path(path), *Path(path).rglob("*")))
+        state = {(str(file), file.stat().st_mtime_ns if file.exists() else None) for file in candidates}
         settings = [spark.conf.get(key) for key in ("spark.sql.session.timeZone", "spark.sql.caseSensitive")]
         key = (paths, *sorted(options.items()), frozenset(state), *settings)
-        if key not in known:
+        if key not in expected:
             reader = spark.read.options(**options).option("parquet.filter.bloom.enabled", "false")
-            known[key] = reader.parquet(*paths)
-        return known[key]
+            expected[key] = reader.parquet(*paths)
+        return expected[key]
 
     return read
 
@@ -146,21 +146,21 @@ def without_filters(spark: Any) -> Callable[..., Any]:
 @pytest.fixture
 def ask_spark(
     spark: Any, without_filters: Callable[..., Any], caplog: pytest.LogCaptureFixture
-) -> Callable[..., Asked]:
-    """Ask through `read_parquet`, hold the rows against Spark's own without filters, and tell what was skipped."""
+) -> Callable[..., QueryOutcome]:
+    """Ask through `read_parquet`, compare the rows with Spark's own without filters, and return what was skipped."""
 
-    def ask(path: Any, where: Any, *, native: Any = None, row_groups: bool = False, **options: Any) -> Asked:
+    def ask(path: Any, where: Any, *, native: Any = None, row_groups: bool = False, **options: Any) -> QueryOutcome:
         paths = [str(one) for one in path] if isinstance(path, list) else [str(path)]
         plain = without_filters(*paths, **options)
         expected = sorted_rows(plain.where(where if native is None else native))
         caplog.clear()
         with caplog.at_level(logging.INFO, "parquet_bloom.spark"):
             frame = parquet_bloom.spark.read_parquet(spark, path, where, row_groups=row_groups, **options)
-        asked = Asked(frame, caplog.records)
-        asked.rows = len(expected)
+        answer = QueryOutcome(frame, caplog.records)
+        answer.rows = len(expected)
         assert frame.schema == plain.schema
         assert sorted_rows(frame) == expected
-        return asked
+        return answer
 
     return ask
 
@@ -168,19 +168,19 @@ def ask_spark(
 @pytest.fixture
 def ask_all(
     spark: Any, without_filters: Callable[..., Any], caplog: pytest.LogCaptureFixture
-) -> Callable[..., dict[str, Asked]]:
+) -> Callable[..., dict[str, QueryOutcome]]:
     """Ask many questions for the price of two jobs: rows are counted, by Spark alone without pushing anything down.
 
     ``ask_all(path, wheres)`` with SQL texts, or with {SQL text: the same as lists}.
     """
 
-    def ask(path: Any, wheres: Any, *, row_groups: bool = False, **options: Any) -> dict[str, Asked]:
+    def ask(path: Any, wheres: Any, *, row_groups: bool = False, **options: Any) -> dict[str, QueryOutcome]:
         from pyspark.sql import functions as F
 
         plain = without_filters(str(path), **options)
         texts = list(wheres)
         expected = plain.select(*(F.count(F.when(F.expr(text), 1)) for text in texts)).first()
-        found = {}
+        results = {}
         for text in texts:
             caplog.clear()
             where = wheres[text] if isinstance(wheres, dict) else text
@@ -189,13 +189,13 @@ def ask_all(
                     spark, path, where, schema=plain.schema, row_groups=row_groups, **options
                 )
             assert frame.schema == plain.schema
-            found[text] = Asked(frame, caplog.records)
-        numbered = (asked.frame.select(F.lit(number)) for number, asked in enumerate(found.values()))
+            results[text] = QueryOutcome(frame, caplog.records)
+        numbered = (queried.frame.select(F.lit(number)) for number, queried in enumerate(results.values()))
         numbers = [row[0] for row in functools.reduce(lambda one, other: one.unionAll(other), numbered).collect()]
-        for number, asked in enumerate(found.values()):
-            asked.rows = numbers.count(number)
-        assert {text: asked.rows for text, asked in found.items()} == dict(zip(texts, expected, strict=True))
-        return found
+        for number, queried in enumerate(results.values()):
+            queried.rows = numbers.count(number)
+        assert {text: queried.rows for text, queried in results.items()} == dict(zip(texts, expected, strict=True))
+        return results
 
     return ask
 

@@ -1,4 +1,4 @@
-"""Embeds into a lake on a cluster of two executors, kills one of them in the middle, and tells as JSON what became."""
+"""Embeds into a lake on a cluster of two executors, kills one of them in the middle, and prints the outcome as JSON."""
 
 import json
 import os
@@ -19,7 +19,7 @@ PROJECT = Path(parquet_bloom.__file__).parents[1]
 
 def executors() -> list[int]:
     """Process ids of the executors that this process's JVM has started."""
-    found = []
+    results = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -29,18 +29,18 @@ def executors() -> list[int]:
             except (OSError, IndexError):
                 continue  # it is gone
             if b"CoarseGrainedExecutorBackend" in command and os.getpid() in (parent, grandparent):
-                found.append(int(entry.name))
-    return found
+                results.append(int(entry.name))
+    return results
 
 
-def kill_one(lake: Path, wanted: int, told: dict[str, Any]) -> None:
+def kill_one(lake: Path, num_rewritten: int, outcome: dict[str, Any]) -> None:
     """Wait until so many files are done, and kill an executor as nothing else would."""
     before = {file: file.stat().st_size for file in lake.rglob("part-*.parquet")}
-    while told.get("done", 0) < wanted:
+    while outcome.get("done", 0) < num_rewritten:
         time.sleep(0.02)
-        told["done"] = sum(file.stat().st_size > size for file, size in before.items())
-    told["killed"] = executors()[0]
-    os.kill(told["killed"], signal.SIGKILL)
+        outcome["done"] = sum(file.stat().st_size > size for file, size in before.items())
+    outcome["killed"] = executors()[0]
+    os.kill(outcome["killed"], signal.SIGKILL)
 
 
 if __name__ == "__main__":
@@ -63,14 +63,14 @@ if __name__ == "__main__":
     for key, value in settings.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    told: dict[str, Any] = {}
-    killer = threading.Thread(target=kill_one, args=(lake, 60, told), daemon=True)
+    outcome: dict[str, Any] = {}
+    killer = threading.Thread(target=kill_one, args=(lake, 60, outcome), daemon=True)
     killer.start()
     report = parquet_bloom.spark.embed(spark, lake, ["id", "name"])
     killer.join(1)
-    told["files"] = report.rows()
-    told["again"] = str(parquet_bloom.spark.embed(spark, lake / "p=0", ["id", "name"]))
+    outcome["files"] = report.rows()
+    outcome["again"] = str(parquet_bloom.spark.embed(spark, lake / "p=0", ["id", "name"]))
     frame = spark.read.parquet(str(lake))
-    told["rows"] = [frame.count(), frame.selectExpr("sum(id)").first()[0], frame.where("id = 4321").count()]
-    print(json.dumps(told))
+    outcome["rows"] = [frame.count(), frame.selectExpr("sum(id)").first()[0], frame.where("id = 4321").count()]
+    print(json.dumps(outcome))
     spark.stop()

@@ -17,7 +17,7 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.spark.archive import build as archive
+from parquet_bloom.spark.archive import build as archive_build
 from parquet_bloom.spark.archive import dependencies
 
 HEAVY = ("numpy", "pyarrow", "obstore", "sqlglot", "rich")
@@ -29,7 +29,7 @@ MakeDistribution = Callable[..., Path]
 @pytest.mark.spark
 def test_executors_that_have_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "a folder, ü").mkdir()
-    report = archive.write_archive(tmp_path / "a folder, ü" / "env.tar")
+    report = archive_build.write_archive(tmp_path / "a folder, ü" / "env.tar")
     folder = tmp_path / "cluster"
     venv.create(folder / "bare", symlinks=True)
     bare = str(folder / "bare" / "bin" / "python")
@@ -54,14 +54,14 @@ def test_executors_that_have_nothing_else(tmp_path: Path) -> None:
         assert parquet_bloom.verify(file, data=True).ok
 
 
-def test_what_is_in_it_and_the_same_bytes_again(tmp_path: Path) -> None:
+def test_contents_and_reproducible_bytes(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
-    report = archive.write_archive(
+    report = archive_build.write_archive(
         tmp_path / "one.tar.gz", without=HEAVY, progress=lambda done, total: seen.append((done, total))
     )
     before = os.umask(0o077)
     try:
-        archive.write_archive(tmp_path / "two.tgz", without=[name.upper() for name in HEAVY])
+        archive_build.write_archive(tmp_path / "two.tgz", without=[name.upper() for name in HEAVY])
     finally:
         os.umask(before)
     assert (tmp_path / "one.tar.gz").read_bytes() == (tmp_path / "two.tgz").read_bytes()
@@ -76,7 +76,7 @@ def test_what_is_in_it_and_the_same_bytes_again(tmp_path: Path) -> None:
 
     with tarfile.open(tmp_path / "one.tar.gz") as tar:
         members = tar.getmembers()
-        manifest = json.loads(tar.extractfile(archive.MANIFEST).read())  # type: ignore[union-attr]
+        manifest = json.loads(tar.extractfile(archive_build.MANIFEST).read())  # type: ignore[union-attr]
     names = [member.name for member in members]
     assert names[1:] == sorted(names[1:])
     assert seen == [(number, len(names) - 1) for number in range(len(names) - 1)]
@@ -101,7 +101,7 @@ def test_a_run_that_is_cut_off_leaves_the_old_archive(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        archive.write_archive(tmp_path / "env.tar.gz", without=HEAVY, progress=stop)
+        archive_build.write_archive(tmp_path / "env.tar.gz", without=HEAVY, progress=stop)
     assert os.listdir(tmp_path) == ["env.tar.gz"]
     assert (tmp_path / "env.tar.gz").read_bytes() == b"the old one"
 
@@ -113,25 +113,27 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeDistribution:
     packages.mkdir(parents=True)
     monkeypatch.syspath_prepend(str(packages))
 
-    def made(name: str, requires: list[str], files: dict[str, str | None], head: str = "", record: bool = True) -> Path:
+    def create(
+        name: str, requires: list[str], files: dict[str, str | None], head: str = "", record: bool = True
+    ) -> Path:
         info = packages / f"{name.replace('-', '_')}-1.0.dist-info"
         info.mkdir()
         needs = "".join(f"Requires-Dist: {text}\n" for text in requires)
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{head}{needs}")
         files |= {f"{info.name}/{note}": None for note in ("METADATA", "RECORD") if note == "METADATA" or record}
-        for place, text in files.items():
+        for location, text in files.items():
             if text is not None:
-                (packages / place).parent.mkdir(parents=True, exist_ok=True)
-                (packages / place).write_text(text)
+                (packages / location).parent.mkdir(parents=True, exist_ok=True)
+                (packages / location).write_text(text)
         if record:
-            (info / "RECORD").write_text("".join(f'"{place}",,\n' for place in files))
+            (info / "RECORD").write_text("".join(f'"{location}",,\n' for location in files))
         return packages
 
-    return made
+    return create
 
 
 def packed(**options: Any) -> dict[str, dependencies.Distribution]:
-    return {found.name: found for found in dependencies.find_distributions(**options)}
+    return {result.name: result for result in dependencies.find_distributions(**options)}
 
 
 def test_only_files_that_a_distribution_recorded_below_its_folder(make: MakeDistribution, tmp_path: Path) -> None:
@@ -151,10 +153,10 @@ def test_only_files_that_a_distribution_recorded_below_its_folder(make: MakeDist
     }
     folder = make("click", [], files)
     (folder / "click" / "notes.txt").write_text("nobody recorded this")
-    found = packed(without=HEAVY)["click"]
-    places = ["click-1.0.dist-info/METADATA", "click-1.0.dist-info/licenses/LICENSE", "click/__init__.py"]
-    assert list(found.files) == [*places, "click/data.json"]
-    assert (found.version, found.missing) == ("1.0", 1)
+    result = packed(without=HEAVY)["click"]
+    paths = ["click-1.0.dist-info/METADATA", "click-1.0.dist-info/licenses/LICENSE", "click/__init__.py"]
+    assert list(result.files) == [*paths, "click/data.json"]
+    assert (result.version, result.missing) == ("1.0", 1)
 
 
 def test_requirements_are_followed(make: MakeDistribution) -> None:
@@ -170,13 +172,13 @@ def test_requirements_are_followed(make: MakeDistribution) -> None:
     assert {"boto3", "pandas", "hypothesis"} <= set(packed(extras=["test"], without=["rich"]))
 
 
-def test_what_cannot_be_packed(make: MakeDistribution, tmp_path: Path) -> None:
+def test_unpackable_input(make: MakeDistribution, tmp_path: Path) -> None:
     make("click", ["norecord"], {"click.py": ""})
     make("norecord", ["editable"], {}, record=False)
 
     def problem(**options: Any) -> str:
         with pytest.raises(ParquetBloomError) as caught:
-            archive.write_archive(tmp_path / "env.tar", **options)
+            archive_build.write_archive(tmp_path / "env.tar", **options)
         assert not (tmp_path / "env.tar").exists()
         return str(caught.value)
 

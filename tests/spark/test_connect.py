@@ -89,8 +89,8 @@ EVERYTHING = [
 
 @pytest.mark.parametrize("every", [14, pytest.param(1, marks=pytest.mark.slow)])
 def test_columns(lake: str, connect: Any, every: int) -> None:
-    for where, found in connect.ask_all(lake, SKIPPING[::every], python=True).items():
-        assert (found.files <= 6, found.doubts) == (True, ""), where
+    for where, answer in connect.ask_all(lake, SKIPPING[::every], python=True).items():
+        assert (answer.files <= 6, answer.doubts) == (True, ""), where
 
 
 @pytest.mark.slow
@@ -106,26 +106,26 @@ def test_columns_that_are_left_to_spark(lake: str, connect: Any) -> None:
         "F.col('day') == F.current_date()",
         "F.col('day') == F.to_date(F.lit('today'))",
     ]
-    found = connect.ask_all(lake, wheres, python=True)
+    answers = connect.ask_all(lake, wheres, python=True)
     for where in (*CHANCE, "F.col('id').isin(df.where('id = 5').select('id'))"):
-        found[where] = connect.ask(lake, where, python=True)
-    for where, answer in found.items():
+        answers[where] = connect.ask(lake, where, python=True)
+    for where, answer in answers.items():
         assert (answer.files, answer.doubts[:20]) == (12, "all files are read: "), where
 
 
 @pytest.mark.slow
 def test_parts_of_texts(lake: str, connect: Any) -> None:
-    found = connect.ask_all(lake, PARTS)
-    found |= {where: connect.ask(lake, where) for where in ("id = 4321 AND id IN (SELECT 4321)", PARTS[0])}
-    for where, answer in found.items():
+    answers = connect.ask_all(lake, PARTS)
+    answers |= {where: connect.ask(lake, where) for where in ("id = 4321 AND id IN (SELECT 4321)", PARTS[0])}
+    for where, answer in answers.items():
         assert (answer.files <= 6, answer.doubts) == (True, ""), where
 
 
 def test_texts_that_are_left_to_spark(lake: str, connect: Any) -> None:
-    found = connect.ask_all(lake, EVERYTHING)
+    answers = connect.ask_all(lake, EVERYTHING)
     for where in ("id = 4321 AND rand() >= 0", "id = 4321 AND rand(7) >= 0", "id = 4321 AND spark_partition_id() >= 0"):
-        found[where] = connect.ask(lake, where)
-    for where, answer in found.items():
+        answers[where] = connect.ask(lake, where)
+    for where, answer in answers.items():
         assert answer.files == 12, where
 
 
@@ -166,21 +166,21 @@ def test_random_conditions(lake: str, connect: Any) -> None:
         return f"NOT {text}" if rng.random() < 0.15 else text
 
     texts = [condition(3, rng.randrange(6000)) for _ in range(16)]
-    found = connect.ask_all(lake, texts)
+    answers = connect.ask_all(lake, texts)
     columns = [f"~F.expr({one!r}) | F.expr({other!r}) & F.expr({texts[0]!r})" for one, other in pairwise(texts[:6])]
     connect.ask_all(lake, columns, python=True)
-    assert sum(answer.rows > 0 for answer in found.values()) > 4
-    assert sum(answer.files < 12 for answer in found.values()) > 4
+    assert sum(answer.rows > 0 for answer in answers.values()) > 4
+    assert sum(answer.files < 12 for answer in answers.values()) > 4
 
 
 def test_what_is_left_to_spark_is_logged(lake: str, connect: Any) -> None:
-    found = connect.ask(lake, "id = 4321 AND s LIKE 'u%' AND abs(i32) > 3 AND i32 = '5'")
+    answers = connect.ask(lake, "id = 4321 AND s LIKE 'u%' AND abs(i32) > 3 AND i32 = '5'")
     for part in (
         "s LIKE 'u%': LIKE is not supported",
         "abs(i32) > 3: the function ABS",
         "i32 = '5': 'i32': comparisons of",
     ):
-        assert part in found.plan
+        assert part in answers.plan
 
 
 def test_lists(lake: str, connect: Any) -> None:
@@ -191,15 +191,15 @@ def test_lists(lake: str, connect: Any) -> None:
         "[('ts', '=', dt.datetime(2020, 9, 13, 12, 26, 43, 703701))]": "ts = TIMESTAMP '2020-09-13 12:26:43.703701'",
     }
     for where, native in questions.items():
-        found = connect.ask(lake, where, python=True, native=native, conf={"spark.sql.ansi.enabled": "false"})
-        assert (found.files <= 6, found.doubts) == (True, ""), where
+        answers = connect.ask(lake, where, python=True, native=native, conf={"spark.sql.ansi.enabled": "false"})
+        assert (answers.files <= 6, answers.doubts) == (True, ""), where
 
 
 def test_a_part_in_doubt_of_an_or_is_not_left_out(lake: str, connect: Any) -> None:
-    """What Spark compares in a way of its own may be true of a row in any file."""
+    """Comparisons that only Spark defines may be true of a row in any file."""
     where, native = "[[('id', '=', 4321)], [('s', '=', 5)]]", "id = 4321 OR s = 5"
-    found = connect.ask(lake, where, python=True, native=native, conf={"spark.sql.ansi.enabled": "false"})
-    assert found.files == 12
+    answers = connect.ask(lake, where, python=True, native=native, conf={"spark.sql.ansi.enabled": "false"})
+    assert answers.files == 12
 
 
 @pytest.mark.parametrize(("ansi", "zone"), [("true", "America/Los_Angeles"), ("false", "+05:30")])
@@ -219,11 +219,11 @@ def test_settings_of_the_session(ansi: str, zone: str, lake: str, connect: Any) 
         "F.col('day') == F.to_date(F.lit('1990-01-11'))",
     ]
     instant = "F.col('ntz') == dt.datetime(2020, 9, 13, 12, 26, 43, 703701, tzinfo=dt.UTC)"  # no wall clock
-    found = connect.ask_all(lake, texts, **conf)
-    found |= connect.ask_all(lake, [*columns, instant], python=True, **conf)
-    assert sum(answer.rows for answer in found.values()) >= 5
-    del found[instant]
-    assert all(answer.files <= 6 for answer in found.values())
+    answers = connect.ask_all(lake, texts, **conf)
+    answers |= connect.ask_all(lake, [*columns, instant], python=True, **conf)
+    assert sum(answer.rows for answer in answers.values()) >= 5
+    del answers[instant]
+    assert all(answer.files <= 6 for answer in answers.values())
 
 
 def test_ways_to_write_a_path(lake: str, connect: Any) -> None:
@@ -240,8 +240,8 @@ def test_row_groups(lake: str, connect: Any) -> None:
         "id IN (1, 2, 3, 5000)",
         "st.b.c = 'n77'",
     ):
-        found = connect.ask(lake, where, row_groups=True)
-        assert (found.files, found.doubts) == (0, ""), where  # the rows are read by us
+        answers = connect.ask(lake, where, row_groups=True)
+        assert (answers.files, answers.doubts) == (0, ""), where  # the rows are read by us
     assert (
         connect.ask(
             lake, "F.col('ts') == F.timestamp_micros(F.lit(1600000003703701))", python=True, row_groups=True
@@ -307,7 +307,7 @@ def test_columns_of_a_dataframe(lake: str, connect: Any) -> None:
         assert connect.run(f"{code} answer = str(read_condition(df, {where}).node)", path=lake) == node
 
 
-def test_what_a_dataframe_reads(lake: str, connect: Any) -> None:
+def test_files_of_a_dataframe(lake: str, connect: Any) -> None:
     for frame in [
         "df",
         "df.where('id = 5')",
@@ -341,7 +341,7 @@ def test_what_a_dataframe_reads(lake: str, connect: Any) -> None:
         ("df.localCheckpoint()", "checkpoint"),
     ],
 )
-def test_dataframes_that_are_no_plain_reads(frame: str, doubt: str, lake: str, connect: Any) -> None:
+def test_dataframes_that_are_not_plain_reads(frame: str, doubt: str, lake: str, connect: Any) -> None:
     with pytest.raises(RuntimeError, match=f"CannotPush: .*{doubt}"):
         connect.run(f"{SOURCE} find_source({frame})", path=lake)
 

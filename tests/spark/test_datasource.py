@@ -44,16 +44,16 @@ def load(spark: Any) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def held(load: Any, rows: Any, without_filters: Any) -> Callable[..., Any]:
+def check_against_spark(load: Any, rows: Any, without_filters: Any) -> Callable[..., Any]:
     """Ask with a condition, pruned by it, hold rows and schema against Spark's own; the DataFrame is returned."""
 
     def ask(path: Any, where: str | None = None, prune: str | None = None, **options: Any) -> Any:
         if where:
             options = {"prune": prune or where, "numPartitions": EVERY_ROW_GROUP} | options
-        found, native = load(path, **options), without_filters(str(path))
-        assert found.schema == native.schema
-        assert rows(found.where(where) if where else found) == rows(native.where(where) if where else native)
-        return found
+        result, native = load(path, **options), without_filters(str(path))
+        assert result.schema == native.schema
+        assert rows(result.where(where) if where else result) == rows(native.where(where) if where else native)
+        return result
 
     return ask
 
@@ -75,26 +75,26 @@ def held(load: Any, rows: Any, without_filters: Any) -> Callable[..., Any]:
         ("id = -1", 1),  # Spark makes one task of none
     ],
 )
-def test_rows_of_every_type(where: str, num_row_groups: int, lake: str, held: Any) -> None:
-    asked = held(lake, where).rdd.getNumPartitions()
+def test_rows_of_every_type(where: str, num_row_groups: int, lake: str, check_against_spark: Any) -> None:
+    queried = check_against_spark(lake, where).rdd.getNumPartitions()
     # A false positive of some filter is one more row group.
-    assert num_row_groups <= asked <= num_row_groups + 2
+    assert num_row_groups <= queried <= num_row_groups + 2
 
 
-def test_everything(lake: str, held: Any, load: Any) -> None:
-    found = held(lake)
-    assert found.rdd.getNumPartitions() < 12
+def test_everything(lake: str, check_against_spark: Any, load: Any) -> None:
+    matches = check_against_spark(lake)
+    assert matches.rdd.getNumPartitions() < 12
     assert load(lake, numPartitions=EVERY_ROW_GROUP).rdd.getNumPartitions() == 60
 
 
 def test_one_dataframe_for_several_queries(lake: str, load: Any, rows: Any, without_filters: Any, conf: Any) -> None:
-    """Spark keeps what a Python data source makes of pushed filters for whatever is asked next."""
+    """Spark keeps what a Python data source makes of pushed filters for the next query."""
     with conf({"spark.sql.python.filterPushdown.enabled": "true"}):
-        found, native = load(lake, columns="id,s"), without_filters(lake).select("id", "s")
+        result, native = load(lake, columns="id,s"), without_filters(lake).select("id", "s")
         for query in ("id = 5", "id = 77", "s = 'u78'", "id % 1000 = 7", "true"):
-            assert rows(found.where(query)) == rows(native.where(query))
+            assert rows(result.where(query)) == rows(native.where(query))
         for one, other in (("id = 5", "true"), ("id < 50", "id > 40")):
-            both = found.where(one).join(found.where(other).selectExpr("id", "s t"), "id")
+            both = result.where(one).join(result.where(other).selectExpr("id", "s t"), "id")
             assert both.count() == native.where(f"({one}) AND ({other})").count()
 
 
@@ -147,10 +147,10 @@ def test_nothing_else_is_read(spark: Any, write: Any, load: Any) -> None:
     """Row groups that are ruled out may be rubbish."""
     path = write("spoiled", "id", "concat('text', id) s", rows=4000, files=2, **{"parquet.block.row.count.limit": 500})
     assert parquet_bloom.spark.embed(spark, path, ["s"]).ok
-    (kept,) = parquet_bloom.prune(path, "s = 'text77'").selected.items()
+    (retained,) = parquet_bloom.prune(path, "s = 'text77'").selected.items()
     for file in path.glob("*.parquet"):
         for number in range(4):
-            if (str(file), [number]) != kept:
+            if (str(file), [number]) != retained:
                 group = pq.read_metadata(file).row_group(number)
                 with file.open("r+b") as data:
                     data.seek(group.column(0).dictionary_page_offset or group.column(0).data_page_offset)
@@ -160,7 +160,7 @@ def test_nothing_else_is_read(spark: Any, write: Any, load: Any) -> None:
         load(path).collect()
 
 
-def test_pages_that_are_ruled_out(tmp_path: Path, held: Any) -> None:
+def test_pages_that_are_ruled_out(tmp_path: Path, check_against_spark: Any) -> None:
     count = 200_000
     numbers = pa.array(range(count), pa.int64())
     table = pa.table(
@@ -174,10 +174,10 @@ def test_pages_that_are_ruled_out(tmp_path: Path, held: Any) -> None:
     )
     options = {"write_page_index": True, "data_page_size": 1 << 14, "use_dictionary": False}
     pq.write_table(table, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True, **options)
-    assert 0 < held(tmp_path, "id IN (77, 123456)").count() < count // 10
-    assert 0 < held(tmp_path, "id BETWEEN 99999 AND 100001 OR n = 7").count() < count // 10
-    assert held(tmp_path, "id = 77 AND n = 123457").count() == 0
-    assert held(tmp_path, "ts = TIMESTAMP '1970-01-01 00:00:00.000077'").count() == count
+    assert 0 < check_against_spark(tmp_path, "id IN (77, 123456)").count() < count // 10
+    assert 0 < check_against_spark(tmp_path, "id BETWEEN 99999 AND 100001 OR n = 7").count() < count // 10
+    assert check_against_spark(tmp_path, "id = 77 AND n = 123457").count() == 0
+    assert check_against_spark(tmp_path, "ts = TIMESTAMP '1970-01-01 00:00:00.000077'").count() == count
 
 
 TEXTS = [
@@ -205,22 +205,22 @@ def test_types_of_partitions(zone: str, spark: Any, tmp_path: Path, conf: Any) -
     with conf({"spark.sql.session.timeZone": zone}):
         settings = read_settings(spark)
         for number, texts in enumerate(TEXTS if zone == "UTC" else [TEXTS[11]]):
-            for place, text in enumerate(texts):
+            for position, text in enumerate(texts):
                 folder = (
                     tmp_path
                     / str(number)
                     / f"k={text if text == NULL else quote(text, safe=' +-.').replace('%C3%BC', 'ü')}"
                 )
                 folder.mkdir(parents=True)
-                pq.write_table(pa.table({"place": [place]}), folder / "a.parquet")
+                pq.write_table(pa.table({"place": [position]}), folder / "a.parquet")
             native = spark.read.parquet(str(tmp_path / str(number)))
             schema = FileListing(Options({"path": str(tmp_path / str(number))}, settings)).schema()
             assert schema == native.schema, texts
             expected = dict(native.collect())
-            for place, text in enumerate(texts):
+            for position, text in enumerate(texts):
                 value = parse_value(None if text == NULL else text, schema["k"].dataType, zone)
                 value = value.astimezone().replace(tzinfo=None) if getattr(value, "tzinfo", None) else value
-                assert repr(value) == repr(expected[place]), text
+                assert repr(value) == repr(expected[position]), text
 
 
 @pytest.mark.parametrize("text", ["0x10p3", "1e5", "5.", "٣"])
@@ -252,12 +252,12 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_other_writers(name: str, tmp_path: Path, held: Any) -> None:
+def test_other_writers(name: str, tmp_path: Path, check_against_spark: Any) -> None:
     pq.write_table(pa.table(OTHERS[name]), tmp_path / "a.parquet")
-    held(tmp_path)
+    check_against_spark(tmp_path)
 
 
-def test_files_that_differ(tmp_path: Path, held: Any) -> None:
+def test_files_that_differ(tmp_path: Path, check_against_spark: Any) -> None:
     pq.write_table(pa.table({"i": [1], "x": ["a"]}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"x": ["b"], "i": [2], "z": [1.5]}), tmp_path / "b.parquet")
     pq.write_table(pa.table({"I": [3]}), tmp_path / "c.parquet")
@@ -265,15 +265,15 @@ def test_files_that_differ(tmp_path: Path, held: Any) -> None:
     (tmp_path / "below").mkdir()  # Spark looks only into partitions' folders
     for folder in ("_hidden", "below"):
         pq.write_table(pa.table({"i": [4]}), tmp_path / folder / "d.parquet")
-    held(tmp_path)
-    held(tmp_path, "i = 3")
-    held(tmp_path, "x IS NULL")
+    check_against_spark(tmp_path)
+    check_against_spark(tmp_path, "i = 3")
+    check_against_spark(tmp_path, "x IS NULL")
 
 
-def test_char_and_collation(spark: Any, tmp_path: Path, held: Any, load: Any) -> None:
+def test_char_and_collation(spark: Any, tmp_path: Path, check_against_spark: Any, load: Any) -> None:
     spark.range(3).selectExpr("id", "concat('K', id) COLLATE UTF8_LCASE c").write.parquet(str(tmp_path / "collated"))
-    held(tmp_path / "collated")
-    held(tmp_path / "collated", "c = 'k1'", prune="id < 5")
+    check_against_spark(tmp_path / "collated")
+    check_against_spark(tmp_path / "collated", "c = 'k1'", prune="id < 5")
     fields = [
         {"name": name, "type": "string", "nullable": True, "metadata": {"__CHAR_VARCHAR_TYPE_STRING": f"{kind}(5)"}}
         for name, kind in (("c", "char"), ("v", "varchar"))
@@ -283,7 +283,7 @@ def test_char_and_collation(spark: Any, tmp_path: Path, held: Any, load: Any) ->
     table = pa.table({"c": ["ü", "ab   ", None], "v": ["x", "y ", None]})
     (tmp_path / "char").mkdir()
     pq.write_table(table.replace_schema_metadata(metadata), tmp_path / "char" / "a.parquet")
-    held(tmp_path / "char")
+    check_against_spark(tmp_path / "char")
     assert load(tmp_path / "char").where("c = 'ab'").collect() == [("ab   ", "y ")]
     with pytest.raises(Exception, match="option 'prune': 'v' is a CHAR or VARCHAR column"):
         load(tmp_path / "char", prune="v = 'x'").count()
@@ -302,9 +302,9 @@ def test_a_schema_that_is_given(lake: str, load: Any, rows: Any, spark: Any) -> 
 def test_chosen_columns(lake: str, load: Any, rows: Any, without_filters: Any) -> None:
     native = without_filters(lake)
     for columns in ("p,d", '["ST", "id"]', " s , p "):
-        found = load(lake, columns=columns)
-        assert found.schema == native.select(*found.columns).schema
-        assert rows(found) == rows(native.select(*found.columns))
+        result = load(lake, columns=columns)
+        assert result.schema == native.select(*result.columns).schema
+        assert rows(result) == rows(native.select(*result.columns))
     assert load(lake, columns="p").where("p = '02'").count() == 2000
 
 
@@ -313,8 +313,8 @@ def test_paths(lake: str, load: Any, spark: Any, monkeypatch: pytest.MonkeyPatch
     assert load(f"{lake}/p=02", basePath=lake, **where).where("id IN (6, 7)").select("id", "p").collect() == [(6, 2)]
     for path in (f"file:{lake}", f"file://{quote(lake)}"):
         assert load(path, columns="id", **where).where("id IN (6, 7)").count() == 2
-    several = spark.read.format("parquet_bloom").options(**where).load([f"{lake}/p=02", f"{lake}/p={NULL}"])
-    assert several.where("id IN (6, 7)").select("id").count() == 2
+    combined = spark.read.format("parquet_bloom").options(**where).load([f"{lake}/p=02", f"{lake}/p={NULL}"])
+    assert combined.where("id IN (6, 7)").select("id").count() == 2
 
 
 @pytest.mark.parametrize(
@@ -337,7 +337,7 @@ def test_options_that_cannot_be(options: dict[str, str], message: str, lake: str
         load(lake, **options).count()
 
 
-def test_what_cannot_be_read(spark: Any, tmp_path: Path, load: Any) -> None:
+def test_unreadable_input(spark: Any, tmp_path: Path, load: Any) -> None:
     def refused(name: str, message: str, **options: str) -> None:
         with pytest.raises(Exception, match=message):
             load(tmp_path / name, **options).count()

@@ -53,7 +53,7 @@ def parquet_files(path: Path) -> list[Path]:
 
 def test_every_file_and_nothing_else(spark: Any, copied: Path, rows: Any) -> None:
     before = rows(spark.read.parquet(str(copied)))
-    hidden = {path: found for path, found in contents(copied).items() if "part-" not in path}
+    hidden = {path: item for path, item in contents(copied).items() if "part-" not in path}
     (copied / "p=0" / ".hidden.parquet").write_bytes(b"not for us")
     (copied / "_temporary").mkdir()
     (copied / "_temporary" / "half.parquet").write_bytes(b"not for us")
@@ -214,7 +214,7 @@ def test_names_by_case_and_columns_that_some_files_lack(spark: Any, tmp_path: Pa
 
 
 def test_a_task_that_runs_again(copied: Path) -> None:
-    """What a retry or a speculative twin does, without Spark: the same file, later or at the same time."""
+    """Retries and speculative tasks, without Spark: the same file, later or at the same time."""
     files = [str(file) for file in parquet_files(copied)]
     job = _Embed({"id": FilterOptions(), "UserId": FilterOptions()}, False, True)
     rows = [pa.RecordBatch.from_pydict({"number": [n], "path": [os.fsencode(files[n])]}) for n in (0, 1)]

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from support.random_cases.hunting import SECONDS, seeds
-from support.random_cases.random_queries import CLASSIC, Asking, Told, draw_settings
+from support.random_cases.random_queries import CLASSIC, Asking, QueryTally, draw_settings
 from support.random_cases.spark_lakes import Lake, make_lake
 from support.spark.spark_settings import settings
 
@@ -44,22 +44,22 @@ def quiet() -> Iterator[None]:
     logger.disabled = False
 
 
-def check(told: Told, story: str, least: float = 0.15) -> None:
-    assert told.wrong == [], story
-    assert told.asked >= 2 * told.refused, story
-    assert told.skipped >= least * told.asked, story
-    assert told.matched >= 0.1 * told.asked, story
+def check(reported: QueryTally, story: str, least: float = 0.15) -> None:
+    assert reported.wrong == [], story
+    assert reported.num_queries >= 2 * reported.refused, story
+    assert reported.skipped >= least * reported.num_queries, story
+    assert reported.matched >= 0.1 * reported.num_queries, story
 
 
 def test_classic(spark: Any, random_lake: Lake, tmp_path: Path, quiet: None) -> None:
     for seed in seeds(1):
         rng = random.Random(seed)
         lake = random_lake if seed == 0 else make_lake(spark, rng, tmp_path / f"lake {seed}")
-        told = Told()
+        reported = QueryTally()
         for ansi in ("true", "false"):
             with settings(spark, draw_settings(rng) | {"spark.sql.ansi.enabled": ansi}):
-                told += Asking(spark, rng, lake).ask(QUESTIONS)
-        check(told, f"{seed=}")
+                reported += Asking(spark, rng, lake).ask(QUESTIONS)
+        check(reported, f"{seed=}")
 
 
 def test_data_source(spark: Any, random_lake: Lake, tmp_path: Path, quiet: None) -> None:
@@ -68,16 +68,16 @@ def test_data_source(spark: Any, random_lake: Lake, tmp_path: Path, quiet: None)
         rng = random.Random(SEED + seed)
         lake = random_lake if seed == 0 else make_lake(spark, rng, tmp_path / f"lake {seed}")
         with settings(spark, {"spark.sql.session.timeZone": "America/New_York"}):
-            told = Asking(spark, rng, lake, ("source",)).ask(10)
-        assert told.wrong == [], f"{seed=}"
-        assert told.asked > 1
+            outcome = Asking(spark, rng, lake, ("source",)).ask(10)
+        assert outcome.wrong == [], f"{seed=}"
+        assert outcome.num_queries > 1
 
 
 def test_connect(spark: Any, connect: Any, random_lake: Lake, tmp_path: Path) -> None:
     for seed in seeds(1):
         lake = random_lake if seed == 0 else make_lake(spark, random.Random(seed), tmp_path / f"lake {seed}")
         lake.save(tmp_path / "lake")
-        told = connect.run(
+        outcome = connect.run(
             "import dataclasses, random\n"
             "from support.random_cases import random_queries, spark_lakes\n"
             "from support.spark import spark_settings\n"
@@ -89,12 +89,12 @@ def test_connect(spark: Any, connect: Any, random_lake: Lake, tmp_path: Path) ->
             "    answer = dataclasses.asdict(asking.ask(12))\n",
             path=str(tmp_path / "lake"),
         )
-        found = Told(**told)
+        result = QueryTally(**outcome)
         if SECONDS:  # a hunt: what is drawn of a few questions need not meet a bound
-            print(f"{seed=} {found}")
-            assert found.wrong == [], f"{seed=}"
+            print(f"{seed=} {result}")
+            assert result.wrong == [], f"{seed=}"
         else:
-            check(found, "connect", least=0.1)
+            check(result, "connect", least=0.1)
 
 
 @pytest.mark.slow
@@ -106,7 +106,7 @@ def test_cluster(random_lake: Lake, tmp_path: Path) -> None:
     command = [sys.executable, "-W", "ignore", str(Path(__file__).with_name("equal_cluster.py"))]
     command += [str(tmp_path / "lake"), str(tmp_path), "5", "16"]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=500, check=True)
-    told = Told(**json.loads(done.stdout.splitlines()[-1]))
-    check(told, "cluster")
-    assert len(told.ways) > 5
-    assert set(told.ways) <= {*CLASSIC, "source"}
+    document = QueryTally(**json.loads(done.stdout.splitlines()[-1]))
+    check(document, "cluster")
+    assert len(document.ways) > 5
+    assert set(document.ways) <= {*CLASSIC, "source"}

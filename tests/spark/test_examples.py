@@ -35,11 +35,11 @@ def test_events_pipeline(tmp_path: Path) -> None:
     table = [(way, *(int(number.replace(",", "")) for number in numbers)) for way, *numbers in rows]
     first, second = table[:3], table[3:]
     assert [way for way, *_ in table] == ["Spark, no filters", "Spark alone", "read_parquet"] * 2
-    assert [found for _, found, *_ in first] == [1] * 3
+    assert [result for _, result, *_ in first] == [1] * 3
     assert [files for *_, files, _ in first] == [24, 24, 1]
     assert first[0][3] == 144_000
     assert first[1][3] == first[2][3] <= 3_000
-    assert {found for _, found, *_ in second} == {second[0][1]}
+    assert {result for _, result, *_ in second} == {second[0][1]}
     assert [files for *_, files, _ in second][:2] == [12, 12]  # three of six days
     assert second[2][2] < 12
     assert second[0][3] == 72_000 > second[1][3] == second[2][3]

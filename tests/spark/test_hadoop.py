@@ -1,4 +1,4 @@
-"""Files behind the driver's JVM: the bytes that are there, in as few requests as they take, and clear errors."""
+"""Files read through the driver's JVM: the bytes that are there, in as few requests as they take, and clear errors."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ def frame(spark: Any, web: WebHdfsServer) -> Any:
     return frame
 
 
-def known_to(frame: Any, folder: Path) -> dict[str, tuple[int, int]]:
-    """What a listing knows of the frame's files."""
+def list_states(frame: Any, folder: Path) -> dict[str, tuple[int, int]]:
+    """Return the sizes and times that a listing has of the frame's files."""
     states = {uri: (folder / FOLDER / listed_path(uri).rpartition("/")[2]).stat() for uri in frame.inputFiles()}
     return {uri: (state.st_size, state.st_mtime_ns) for uri, state in states.items()}
 
 
 def age(path: Path, minutes: int = 60) -> None:
-    """What was changed just now is not remembered."""
+    """Files that were changed just now are not cached."""
     then = time.time() - 60 * minutes
     os.utime(path, (then, then))
 
@@ -103,7 +103,7 @@ def files(folder: Path, web: WebHdfsServer) -> Iterator[tuple[str, Callable[...,
     shutil.rmtree(home)
 
 
-def whole(path: str, filesystem: Any) -> bytes:
+def read_whole_file(path: str, filesystem: Any) -> bytes:
     with open_source(path, filesystem) as source:
         return source.read_at(0, source.size)
 
@@ -147,11 +147,11 @@ def test_many_threads_read_at_a_time(spark: Any, folder: Path) -> None:
         assert server.most_at_once > 8
 
 
-def test_one_request_a_file_where_the_listing_is_known(
+def test_one_request_per_file_where_the_listing_is_cached(
     spark: Any, frame: Any, web: WebHdfsServer, folder: Path
 ) -> None:
     uris = frame.inputFiles()
-    paths, filesystem = resolve_storage(spark, uris, states=known_to(frame, folder))
+    paths, filesystem = resolve_storage(spark, uris, states=list_states(frame, folder))
     assert paths == [listed_path(uri) for uri in uris]
     report = parquet_bloom.prune(paths, "id = 4321", filesystem=filesystem, cache=None)
     assert [path for path in report.selected if path.endswith("p 1.parquet")] == list(report.selected)
@@ -170,7 +170,7 @@ def test_pruning_finds_what_it_finds_locally(spark: Any, frame: Any, web: WebHdf
 
 
 def test_survivors_are_read_by_spark(spark: Any, frame: Any, folder: Path) -> None:
-    paths, filesystem = resolve_storage(spark, frame.inputFiles(), states=known_to(frame, folder))
+    paths, filesystem = resolve_storage(spark, frame.inputFiles(), states=list_states(frame, folder))
     survivors = parquet_bloom.prune(paths, "id IN (4321, 8)", filesystem=filesystem).selected
     few = spark.read.schema(frame.schema).parquet(*map(file_uri, survivors))
     assert len(few.inputFiles()) == len(survivors) < FILES
@@ -179,11 +179,11 @@ def test_survivors_are_read_by_spark(spark: Any, frame: Any, folder: Path) -> No
 
 def test_folders_are_listed(spark: Any, web: WebHdfsServer) -> None:
     filesystem = hadoop_filesystem(spark)
-    found = filesystem.get_file_info(FileSelector(web.url + "/", recursive=True))
-    assert sorted(info.base_name for info in found if info.type == FileType.File) == [
+    result = filesystem.get_file_info(FileSelector(web.url + "/", recursive=True))
+    assert sorted(info.base_name for info in result if info.type == FileType.File) == [
         f"p {number}.parquet" for number in range(FILES)
     ]
-    assert [info.base_name for info in found if info.type == FileType.Directory] == [FOLDER]
+    assert [info.base_name for info in result if info.type == FileType.Directory] == [FOLDER]
     report = parquet_bloom.prune(f"{web.url}/{FOLDER}", "id = 4321", filesystem=filesystem)
     assert report.total_files == FILES
     missing = FileSelector(web.url + "/no", allow_not_found=True)
@@ -209,15 +209,15 @@ def test_options_are_part_of_the_configuration(spark: Any) -> None:
             open_source("other://a/b", hadoop_filesystem(spark, options=options))
 
 
-def test_what_cannot_be_read_is_told_on_one_line(spark: Any, web: WebHdfsServer, folder: Path) -> None:
+def test_read_errors_are_reported_on_one_line(spark: Any, web: WebHdfsServer, folder: Path) -> None:
     with socket.socket() as taken:  # bound, but nobody listens
         taken.bind(("127.0.0.1", 0))
         nobody = f"webhdfs://127.0.0.1:{taken.getsockname()[1]}/a"
         refused = folder / "refused.parquet"
         refused.write_bytes(b"PAR1 and more")
         refused.chmod(0)
-        known = {f"{web.url}/refused.parquet": (13, 0), f"{web.url}/gone.parquet": (13, 0), nobody: (13, 0)}
-        known |= {f"{web.url}/{FOLDER}/p 0.parquet": (10**6, 0)}
+        reference = {f"{web.url}/refused.parquet": (13, 0), f"{web.url}/gone.parquet": (13, 0), nobody: (13, 0)}
+        reference |= {f"{web.url}/{FOLDER}/p 0.parquet": (10**6, 0)}
         expected = {
             f"{web.url}/no": (errno.ENOENT, "there is no such file"),
             f"{web.url}/{FOLDER}": (errno.EISDIR, "it is a folder"),
@@ -229,7 +229,7 @@ def test_what_cannot_be_read_is_told_on_one_line(spark: Any, web: WebHdfsServer,
         }
         for path, (number, problem) in expected.items():
             with pytest.raises(StorageError) as caught:
-                whole(path, hadoop_filesystem(spark, known))
+                read_whole_file(path, hadoop_filesystem(spark, reference))
             text = str(caught.value)
             assert (caught.value.errno, problem in text, "\n" in text) == (number, True, False), text
             assert (text.startswith(path), "\tat " in text, len(text) < 300) == (True, False, True), text
@@ -262,24 +262,24 @@ def test_objects_with_options_are_read_without_the_jvm(spark: Any, s3: Any, fold
     assert parquet_bloom.prune(located, "id = 4322", filesystem=of_executor).selected_files == 0
 
 
-def test_executors_read_what_they_are_told(spark: Any, frame: Any, web: WebHdfsServer, folder: Path) -> None:
+def test_executors_read_their_assigned_files(spark: Any, frame: Any, web: WebHdfsServer, folder: Path) -> None:
     storage = executor_storage("webhdfs")
     paths = sorted(map(listed_path, frame.inputFiles()))
 
-    def whole_there(path: str, storage: Any = storage) -> bytes:  # no global: workers cannot import this module
+    def read_on_executor(path: str, storage: Any = storage) -> bytes:  # no global: workers cannot import this module
         with open_source(*storage.locate(path)) as source:
             return bytes(source.read_at(0, source.size))
 
     def sizes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             numbers = batch.column(0).to_pylist()
-            yield pa.record_batch({"size": [len(whole_there(paths[number])) for number in numbers]})
+            yield pa.record_batch({"size": [len(read_on_executor(paths[number])) for number in numbers]})
 
-    found = spark.range(0, FILES, 1, 2).mapInArrow(sizes, "size long").collect()
+    result = spark.range(0, FILES, 1, 2).mapInArrow(sizes, "size long").collect()
     local = sorted((folder / FOLDER).iterdir())
-    assert [row.size for row in found] == [path.stat().st_size for path in local]
-    assert whole_there(paths[0], pickle.loads(pickle.dumps(storage))) == local[0].read_bytes()
-    assert whole_there(str(local[0]), executor_storage("file")) == local[0].read_bytes()
+    assert [row.size for row in result] == [path.stat().st_size for path in local]
+    assert read_on_executor(paths[0], pickle.loads(pickle.dumps(storage))) == local[0].read_bytes()
+    assert read_on_executor(str(local[0]), executor_storage("file")) == local[0].read_bytes()
     with pytest.raises(StorageError, match="fsspec does not read it"):
         executor_storage("nowhere").locate("nowhere://a/b")
 
@@ -309,13 +309,13 @@ def test_every_way_of_asking_gives_native_rows(
         expected = rows(plain.where(where))
         assert len(expected) == count
         caplog.clear()
-        for found in (
+        for result in (
             parquet_bloom.spark.read_parquet(spark, url, where),
             parquet_bloom.spark.read_parquet(spark, url, where, row_groups=True),
             parquet_bloom.spark.pruned(frame, where),
             installed.where(where),
         ):
-            assert rows(found) == expected
+            assert rows(result) == expected
         assert caplog.messages == []  # nothing was left to Spark
         report = parquet_bloom.spark.explain_prune(frame, where)
         assert 1 <= report.selected_row_groups <= count + 1
@@ -337,39 +337,39 @@ def test_a_table_is_refused(spark: Any, web: WebHdfsServer, folder: Path) -> Non
 def test_requests_cold_warm_and_on_an_old_listing(spark: Any, web: WebHdfsServer, files: Any) -> None:
     url, put = files
     cache = MetadataCache()
-    frame, known = spark.read.parquet(url), spark.read.parquet(url).schema
+    frame, expected = spark.read.parquet(url), spark.read.parquet(url).schema
     web.take()
-    spark.read.schema(known).parquet(url)
+    spark.read.schema(expected).parquet(url)
     listing = web.take()["requests"]
     looking = {"GETFILESTATUS": listing["GETFILESTATUS"] + 4}  # whether it is a table
 
-    def asked(ask: Callable[[], Any]) -> dict[str, int]:
+    def query(ask: Callable[[], Any]) -> dict[str, int]:
         web.take()
         ask()._jdf.queryExecution().executedPlan()
         requests: dict[str, int] = web.take()["requests"]
         return requests
 
     def read(where: str) -> dict[str, int]:
-        return asked(lambda: parquet_bloom.spark.read_parquet(spark, url, where, schema=known, cache=cache))
+        return query(lambda: parquet_bloom.spark.read_parquet(spark, url, where, schema=expected, cache=cache))
 
     def pruned(where: str) -> dict[str, int]:
-        return asked(lambda: parquet_bloom.spark.pruned(frame, where, cache=cache))
+        return query(lambda: parquet_bloom.spark.pruned(frame, where, cache=cache))
 
-    a_look_each = {"OPEN": FILES, "READ": FILES}
-    assert read("id = 4321") == listing | looking | a_look_each
+    expected_requests = {"OPEN": FILES, "READ": FILES}
+    assert read("id = 4321") == listing | looking | expected_requests
     assert len(cache) == FILES
-    # Parts of a file that were read at different moments must be of one state: of the five left out, a list tells it.
+    # Parts of a file that were read at different moments must be of one state: a list names the five left out.
     again = {"LISTSTATUS": listing["LISTSTATUS"] + 1}
-    assert read("id = 4327") == listing | looking | a_look_each | again
+    assert read("id = 4327") == listing | looking | expected_requests | again
     assert read("id = -1") == listing | looking  # statistics say it
     assert pruned("id = -1") == {"LISTSTATUS": 1}
-    assert pruned("id = 4327") == a_look_each | {"LISTSTATUS": 2}
+    assert pruned("id = 4327") == expected_requests | {"LISTSTATUS": 2}
     installed = parquet_bloom.spark.install(frame, cache=cache)
     web.take()
     assert installed.where("id = -1").collect() == []
     assert web.take()["requests"] == {"LISTSTATUS": 1}
     cache.clear()
-    assert pruned("id = 4327") == a_look_each | {"LISTSTATUS": 1}
+    assert pruned("id = 4327") == expected_requests | {"LISTSTATUS": 1}
 
     put([1, 2, 3], minutes=5)  # by another clock that may be just now
     cache.clear()
@@ -389,9 +389,9 @@ def test_a_listing_that_is_old(spark: Any, web: WebHdfsServer, files: Any, rows:
         native = rows(frame.where(where))
         assert rows(parquet_bloom.spark.pruned(frame, where, cache=cache)) == native
         assert rows(installed.where(where)) == native
-        found = parquet_bloom.spark.read_parquet(spark, url, where, cache=cache)
-        assert rows(found) == rows(spark.read.parquet(url).where(where))
-        return sorted(row.id for row in found.collect())
+        result = parquet_bloom.spark.read_parquet(spark, url, where, cache=cache)
+        assert rows(result) == rows(spark.read.parquet(url).where(where))
+        return sorted(row.id for row in result.collect())
 
     assert ids_now() == [9]
     path = Path(web.folder, "files", "p 3.parquet")
@@ -399,7 +399,7 @@ def test_a_listing_that_is_old(spark: Any, web: WebHdfsServer, files: Any, rows:
     ids = pq.read_table(path)["id"].to_pylist()
     moved = [id + 5_000_000 - 9 for id in ids]
     put(moved, 50, ROWS // 4)
-    with path.open("rb+") as file:  # of the same size: what is missing stands before the footer
+    with path.open("rb+") as file:  # of the same size: the missing bytes are before the footer
         data = file.read()
         start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
         file.seek(0)
@@ -470,8 +470,8 @@ def test_a_file_that_the_server_refuses(
         lambda: parquet_bloom.spark.pruned(frame, where, probe_on="executors", storage_options={"user": "me"}),
     ):
         caplog.clear()
-        found = ask()
-        assert sorted(listed_path(uri)[-9:] for uri in found.inputFiles()) == ["3.parquet", "4.parquet"]
+        answers = ask()
+        assert sorted(listed_path(uri)[-9:] for uri in answers.inputFiles()) == ["3.parquet", "4.parquet"]
         (message,) = caplog.messages
         assert f"p 3.parquet is left to Spark: {problem}" in message or f": {problem.partition(': ')[2]}" in message
         assert "\n" not in message
@@ -510,10 +510,10 @@ def test_executors_ask_what_fsspec_reads(spark: Any, files: Any, rows: Any, capl
     url, _ = files
     frame = spark.read.parquet(url)
     options = {"user": "me", "password": "hunter2 hunter2"}
-    found = parquet_bloom.spark.pruned(frame, "id = 4321", probe_on="executors", storage_options=options)
-    assert (len(found.inputFiles()), len(rows(found)), caplog.messages) == (1, 1, [])
+    result = parquet_bloom.spark.pruned(frame, "id = 4321", probe_on="executors", storage_options=options)
+    assert (len(result.inputFiles()), len(rows(result)), caplog.messages) == (1, 1, [])
     options = {"kerberos": True, "password": "hunter2 hunter2"}
-    found = parquet_bloom.spark.pruned(frame, "id = 4321", probe_on="executors", storage_options=options)
-    assert len(found.inputFiles()) == FILES
+    result = parquet_bloom.spark.pruned(frame, "id = 4321", probe_on="executors", storage_options=options)
+    assert len(result.inputFiles()) == FILES
     assert "fsspec does not read it" in caplog.text
     assert "hunter2" not in caplog.text

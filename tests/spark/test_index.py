@@ -23,7 +23,7 @@ from pyspark import cloudpickle
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DateType, IntegerType, LongType, StringType, TimestampType
 from support.random_cases.hunting import seeds
-from support.random_cases.random_queries import Asking, Told, draw_settings
+from support.random_cases.random_queries import Asking, QueryTally, draw_settings
 from support.random_cases.spark_lakes import Lake, make_lake
 from support.spark.spark_metrics import opened
 from support.spark.spark_settings import settings
@@ -57,7 +57,7 @@ NATIVE = {"parquet.filter.bloom.enabled": "false"}
 
 
 def settle() -> None:
-    """Wait until files' times tell all that happens to them from now on."""
+    """Wait until files' times show every later change."""
     time.sleep(2.1)
 
 
@@ -90,7 +90,7 @@ def write(lake: Path, number: int, **options: Any) -> str:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def twelve_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Twelve files, whose times are past; tests that change them take a copy."""
     path = tmp_path_factory.mktemp("index") / "lä{k}e%41"
     for number in range(12):
@@ -101,13 +101,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def lake(made: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(made, tmp_path / "copied"))
+def lake(twelve_files: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(twelve_files, tmp_path / "copied"))
 
 
 def values_of(lake: Path, column: str) -> list[Any]:
     """Every value of a column, in all files; elements of lists."""
-    found: dict[Any, None] = {}
+    results: dict[Any, None] = {}
     for file in sorted(lake.glob("*.parquet")):
         if column.split(".")[0] not in pq.read_schema(file).names:
             continue
@@ -117,8 +117,8 @@ def values_of(lake: Path, column: str) -> list[Any]:
         if pa.types.is_list(own.type):
             own = own.flatten()
         if not pa.types.is_boolean(own.type):
-            found |= dict.fromkeys(value for value in own.to_pylist() if value is not None)
-    return list(found)
+            results |= dict.fromkeys(value for value in own.to_pylist() if value is not None)
+    return list(results)
 
 
 def assert_same(one: LakeIndex, other: LakeIndex, lake: Path) -> int:
@@ -142,16 +142,16 @@ def files_in(folder: Path) -> set[str]:
 
 @pytest.mark.parametrize(("granularity", "slices"), [("file", None), ("row_group", 5), ("file", 3)])
 def test_it_is_the_index_that_append_makes(
-    spark: Any, made: Path, tmp_path: Path, granularity: Any, slices: int | None
+    spark: Any, twelve_files: Path, tmp_path: Path, granularity: Any, slices: int | None
 ) -> None:
-    report = build_index(spark, made, COLUMNS, tmp_path / "a", granularity=granularity, slices=slices)
-    own = LakeIndex.create(tmp_path / "b", COLUMNS, granularity=granularity)
-    expected = own.append(made)
+    report = build_index(spark, twelve_files, COLUMNS, tmp_path / "a", granularity=granularity, slices=slices)
+    created_index = LakeIndex.create(tmp_path / "b", COLUMNS, granularity=granularity)
+    expected = created_index.append(twelve_files)
     assert (report.added, report.entries, report.failed) == (13, expected.entries, {})
     assert report.uncovered == expected.uncovered
     with LakeIndex.open(tmp_path / "a") as index:
         assert index.check(13).problems == []
-        one, other = index.stats(), own.stats()
+        one, other = index.stats(), created_index.stats()
         assert (one.entries, one.units, one.files, one.unindexed) == (other.entries, other.units, other.files, 0)
         for segment in index.state.segments:
             for part in segment.parts:
@@ -159,12 +159,12 @@ def test_it_is_the_index_that_append_makes(
                 assert (tiles[0].first, tiles[-1].last) == (0, LAST_HASH)
                 assert all(before.last + 1 == tile.first for before, tile in pairwise(tiles))
         assert max(len(p.info.slices) for s in index.state.segments for p in s.parts) == (slices or 1)
-        assert assert_same(index, own, made) > 4000
+        assert assert_same(index, created_index, twelve_files) > 4000
     manifests = [name for name in files_in(tmp_path / "a") if name.startswith("manifest")]
     assert manifests == ["manifest-000000000001.json"]
 
 
-def test_what_is_there_is_appended_to(spark: Any, lake: Path, tmp_path: Path) -> None:
+def test_existing_files_are_appended_to(spark: Any, lake: Path, tmp_path: Path) -> None:
     first, index = sorted(map(str, lake.glob("part*")))[:5], tmp_path / "index"
     settle()
     build_index(spark, first, ["id", "name"], index, granularity="row_group", expected_values=10**6)
@@ -175,20 +175,20 @@ def test_what_is_there_is_appended_to(spark: Any, lake: Path, tmp_path: Path) ->
     settle()
     report = build_index(spark, None, ["id", "name"], index, slices=3)
     assert (report.added, report.replaced, report.unchanged) == (0, 2, 10)
-    own = LakeIndex.create(tmp_path / "own", ["id", "name"], granularity="row_group", expected_values=10**6)
-    own.append(lake)
-    with LakeIndex.open(index) as found:
-        assert found.check(20).problems == []
-        assert_same(found, own, lake)
-        found.compact(keep_seconds=0)
-        assert_same(found, own, lake)
+    created_index = LakeIndex.create(tmp_path / "own", ["id", "name"], granularity="row_group", expected_values=10**6)
+    created_index.append(lake)
+    with LakeIndex.open(index) as opened_index:
+        assert opened_index.check(20).problems == []
+        assert_same(opened_index, created_index, lake)
+        opened_index.compact(keep_seconds=0)
+        assert_same(opened_index, created_index, lake)
         write(lake, 40)
-        found.append()
-        own.append()
-        assert_same(found, own, lake)
+        opened_index.append()
+        created_index.append()
+        assert_same(opened_index, created_index, lake)
 
 
-def test_what_is_refused(spark: Any, lake: Path, tmp_path: Path) -> None:
+def test_refused_input(spark: Any, lake: Path, tmp_path: Path) -> None:
     index = tmp_path / "index"
 
     def refused(error: type[Exception], match: str, *given: Any, **options: Any) -> None:
@@ -286,16 +286,16 @@ def test_a_job_that_failed_leaves_nothing_and_may_be_run_again(
         patched.setattr(index_job, "HashTask", Failing)
         with pytest.raises(ParquetBloomError, match=r"the Spark job failed: .*the disk is on fire$"):
             build_index(spark, lake, ["id", "name"], index)
-    with LakeIndex.open(index) as found:
-        assert found.stats().files == 1
+    with LakeIndex.open(index) as opened_index:
+        assert opened_index.stats().files == 1
     build_index(spark, lake, ["id", "name"], index)
-    own = LakeIndex.create(tmp_path / "own", ["id", "name"])
-    own.append(lake)
-    with LakeIndex.open(index) as found:
-        assert_same(found, own, lake)
-        needed = found.state.manifest.names
-    left = {name for name in files_in(index) if not name.startswith("manifest")}
-    assert left == {name for name in needed if not name.startswith("manifest")}
+    created_index = LakeIndex.create(tmp_path / "own", ["id", "name"])
+    created_index.append(lake)
+    with LakeIndex.open(index) as opened_index:
+        assert_same(opened_index, created_index, lake)
+        needed = opened_index.state.manifest.names
+    remaining = {name for name in files_in(index) if not name.startswith("manifest")}
+    assert remaining == {name for name in needed if not name.startswith("manifest")}
 
 
 def test_values_of_two_states_of_a_file_are_not_mixed(
@@ -404,8 +404,8 @@ def test_only_files_that_hold_it_are_opened(spark: Any, wide: tuple[str, str]) -
         ):
             assert len(native.where(where).collect()) == rows
             for given in (index, open_index):
-                found, numbers = counted(read_parquet(spark, lake, where, index=given))
-                assert (found, sum(numbers)) == (rows, files), where
+                result, numbers = counted(read_parquet(spark, lake, where, index=given))
+                assert (result, sum(numbers)) == (rows, files), where
             assert counted(pruned(native, where, index=open_index)) == (rows, [files] if files else numbers)
             installed = install(native, index=index).where(where)
             assert counted(installed) == (rows, [files])
@@ -421,14 +421,14 @@ def opened_without(spark: Any, lake: str, where: str) -> int:
     return sum(opened(frame))
 
 
-def test_what_is_said(spark: Any, wide: tuple[str, str], caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+def test_messages(spark: Any, wide: tuple[str, str], caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     lake, index = wide
     frame = spark.read.parquet(lake)
     report = explain_prune(frame, "k = 77", index=index)
     assert (report.total_files, report.selected_files, report.unopened_files) == (FILES, 2, FILES - 2)
     assert report.bytes_read > 0
-    told = [file.unopened for file in report.files if file.unopened]
-    assert all(text.startswith("the index says: 'k' is absent") for text in told)
+    reported = [file.unopened for file in report.files if file.unopened]
+    assert all(text.startswith("the index says: 'k' is absent") for text in reported)
     assert "the index says" in report.explain()
     with caplog.at_level(logging.INFO, "parquet_bloom.spark"):
         read_parquet(spark, lake, "k = 77", index=index)
@@ -437,7 +437,7 @@ def test_what_is_said(spark: Any, wide: tuple[str, str], caplog: pytest.LogCaptu
         read_parquet(spark, lake, "k = 77", index=tmp_path)
     with pytest.raises(ParquetBloomError, match="index must be the folder of an index"):
         pruned(frame, "k = 77", index=5)  # type: ignore[arg-type]
-    # Of a partition's column, of another column, of the moment: nothing is asked, nothing is lost.
+    # On a partition's column, another column, the current time: the index is not queried, nothing is lost.
     assert explain_prune(frame, "p = '02' and k > 5", index=index).unopened_files == 0
     assert read_parquet(spark, lake, "k > 5 or p = '9'", index=index).count() == frame.where("k > 5").count()
     moment = "k = 77 and current_timestamp() > timestamp'2020-01-01 00:00:00'"
@@ -470,9 +470,9 @@ def test_damage_and_change_lose_nothing(
     assert "the index cannot be read completely" in caplog.text
 
 
-def test_objects(spark: Any, made: Path, s3: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_objects(spark: Any, twelve_files: Path, s3: Any, caplog: pytest.LogCaptureFixture) -> None:
     for number in range(6):
-        s3.put(f"a lake/p={number % 2}/{number}.parquet", (made / f"part {number:02}.parquet").read_bytes())
+        s3.put(f"a lake/p={number % 2}/{number}.parquet", (twelve_files / f"part {number:02}.parquet").read_bytes())
     options = s3.storage_options | {"aws_secret_access_key": "a secret of the test"}
     lake, folder = s3.url("a lake/"), s3.url("index")
     assert build_index(spark, lake, ["id"], folder, storage_options=options, slices=2).added == 6
@@ -482,26 +482,26 @@ def test_objects(spark: Any, made: Path, s3: Any, caplog: pytest.LogCaptureFixtu
     uris = [s3.url(f"a%20lake/p={number % 2}/{number}.parquet").replace("s3:", "s3a:") for number in range(7)]
     trust = SparkCompatibility.of({"id": Field(("id",), LongType())}, Rules())
 
-    def kept(index: Any, where: str, states: Any = None, own: list[str] = uris) -> list[int]:
-        found = query_index(index, own, parse(where), trust, options, states)
-        assert all(reason == "the index says: 'id' is absent" for reason in found.excluded.values())
-        return [number for number in range(len(own)) if number not in found.excluded]
+    def list_kept(index: Any, where: str, states: Any = None, files: list[str] = uris) -> list[int]:
+        result = query_index(index, files, parse(where), trust, options, states)
+        assert all(reason == "the index says: 'id' is absent" for reason in result.excluded.values())
+        return [number for number in range(len(files)) if number not in result.excluded]
 
     with open_index(folder, options) as index:
         assert index.check(6).problems == []
-        assert kept(index, "id = 3") == [3, 6]
-        assert kept(index, "id = 7") == [*range(7)]
-        assert kept(index, "id in (1, 5) and p = 0") == [1, 5, 6]
-        sizes = [len((made / f"part {number:02}.parquet").read_bytes()) for number in range(6)] + [0]
-        assert kept(index, "id = 3", lambda: [(size, 0) for size in sizes]) == [3, 6]
+        assert list_kept(index, "id = 3") == [3, 6]
+        assert list_kept(index, "id = 7") == [*range(7)]
+        assert list_kept(index, "id in (1, 5) and p = 0") == [1, 5, 6]
+        sizes = [len((twelve_files / f"part {number:02}.parquet").read_bytes()) for number in range(6)] + [0]
+        assert list_kept(index, "id = 3", lambda: [(size, 0) for size in sizes]) == [3, 6]
         sizes[4] += 1  # Spark sees another object
-        assert kept(index, "id = 3", lambda: [(size, 0) for size in sizes]) == [3, 4, 6]
-        s3.put("a lake/p=0/2.parquet", (made / "part 03.parquet").read_bytes())
-        assert kept(index, "id = 3") == [2, 3, 6]
-        assert kept(index, "id = 3", own=uris[:1]) == []
+        assert list_kept(index, "id = 3", lambda: [(size, 0) for size in sizes]) == [3, 4, 6]
+        s3.put("a lake/p=0/2.parquet", (twelve_files / "part 03.parquet").read_bytes())
+        assert list_kept(index, "id = 3") == [2, 3, 6]
+        assert list_kept(index, "id = 3", files=uris[:1]) == []
         caplog.clear()
-        assert kept(index, "id = 3", own=["hdfs://host/a/0.parquet"]) == [0]
-        assert kept(index, "id = 3", own=[*uris, "file:/a/0.parquet"]) == [*range(8)]
+        assert list_kept(index, "id = 3", files=["hdfs://host/a/0.parquet"]) == [0]
+        assert list_kept(index, "id = 3", files=[*uris, "file:/a/0.parquet"]) == [*range(8)]
         assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
     assert "a secret" not in caplog.text
 
@@ -512,15 +512,15 @@ def trusted(where: str, column: str, data_type: Any, stored: ColumnType, **rules
 
 
 def test_columns_that_spark_shows_as_they_are_stored() -> None:
-    whole = ColumnType("INT32", Kind.INTEGER, 4, bits=32)
+    complete = ColumnType("INT32", Kind.INTEGER, 4, bits=32)
     text = ColumnType("BYTE_ARRAY", Kind.STRING)
     day = ColumnType("INT32", Kind.DATE, 4)
     moment = ColumnType("INT64", Kind.TIMESTAMP, 8, unit="us", utc=True)
     old = ColumnType("INT96", Kind.TIMESTAMP, 12)
-    assert trusted("a = 5", "a", IntegerType(), whole)
-    assert trusted("a = 5", "a", LongType(), whole)
-    assert trusted("a.b = 5", "a.b", LongType(), whole)
-    assert not trusted("a = 5", "a", StringType(), whole)
+    assert trusted("a = 5", "a", IntegerType(), complete)
+    assert trusted("a = 5", "a", LongType(), complete)
+    assert trusted("a.b = 5", "a.b", LongType(), complete)
+    assert not trusted("a = 5", "a", StringType(), complete)
     assert trusted("a = 'x'", "a", ArrayType(StringType()), text)
     assert not _TypeCompatibility(parse("p = 'x'"), SparkCompatibility.of({}, Rules()))(
         "p", text
@@ -549,9 +549,9 @@ def change(rng: random.Random, lake: Lake, path: Path) -> Lake:
     files = lake.files
     for _ in range(4):
         one, other = rng.sample(files, 2)
-        held = one.read_bytes()
+        stored = one.read_bytes()
         one.write_bytes(other.read_bytes())
-        other.write_bytes(held)
+        other.write_bytes(stored)
     return lake
 
 
@@ -559,7 +559,7 @@ def change(rng: random.Random, lake: Lake, path: Path) -> Lake:
 def test_rows_are_those_of_spark_alone(
     spark: Any, tmp_path: Path, interpreted: None, granularity: Any, quiet: None
 ) -> None:
-    told = Told()
+    reported = QueryTally()
     for seed in seeds(1):
         rng = random.Random(seed + (100 if granularity == "file" else 200))
         lake = make_lake(spark, rng, tmp_path / f"lake {seed}")
@@ -573,11 +573,11 @@ def test_rows_are_those_of_spark_alone(
                 index: Any = tmp_path / f"index {seed}"
                 if rng.random() < 0.5:
                     index = LakeIndex.open(index)
-                found = Asking(spark, rng, lake, index=index).ask(14)
-            assert found.wrong == [], f"{seed=} {stale=} {granularity=}"
-            told += found
-    assert told.asked > 10
-    assert told.skipped > 2
+                answers = Asking(spark, rng, lake, index=index).ask(14)
+            assert answers.wrong == [], f"{seed=} {stale=} {granularity=}"
+            reported += answers
+    assert reported.num_queries > 10
+    assert reported.skipped > 2
 
 
 @pytest.fixture
@@ -592,20 +592,20 @@ def quiet() -> Iterator[None]:
 
 
 def test_connect(spark: Any, connect: Any, wide: tuple[str, str], lake: Path, tmp_path: Path) -> None:
-    found = connect.run(
+    result = connect.run(
         "report = parquet_bloom.spark.build_index(spark, lake, ['id', 'name'], index, slices=2)\n"
         "frame = parquet_bloom.spark.read_parquet(spark, wide, 'k = 77', index=wide_index)\n"
         "plain = spark.read.parquet(wide)\n"
         "same = parquet_bloom.spark.pruned(plain, \"s = 'u1000000000000004' and p = '00'\", index=wide_index)\n"
-        'told = parquet_bloom.spark.explain_prune(plain, "k = 77", index=wide_index)\n'
+        'explained = parquet_bloom.spark.explain_prune(plain, "k = 77", index=wide_index)\n'
         "answer = [str(report), len(frame.inputFiles()), frame.count(), len(same.inputFiles()), same.count(),\n"
-        "          told.unopened_files]\n",
+        "          explained.unopened_files]\n",
         lake=str(lake),
         index=str(tmp_path / "index"),
         wide=wide[0],
         wide_index=wide[1],
     )
-    own = LakeIndex.create(tmp_path / "own", ["id", "name"])
-    assert found == [str(own.append(lake)), 2, 2, 1, 1, FILES - 2]
+    created_index = LakeIndex.create(tmp_path / "own", ["id", "name"])
+    assert result == [str(created_index.append(lake)), 2, 2, 1, 1, FILES - 2]
     with LakeIndex.open(tmp_path / "index") as index:
-        assert_same(index, own, lake)
+        assert_same(index, created_index, lake)

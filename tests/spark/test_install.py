@@ -1,4 +1,4 @@
-"""install: whatever is asked of the DataFrame reads the files that can hold a match, and gives native rows.
+"""install: any query on the DataFrame reads the files that can hold a match, and gives native rows.
 
 How many files a query opened is what the scans in its plan count (`numFiles`), subqueries and cached plans included.
 """
@@ -27,7 +27,7 @@ from support.spark.spark_metrics import opened
 from parquet_bloom.errors import ParquetBloomError, UnknownColumnError
 from parquet_bloom.spark import explain_prune, install, pruned, write_options
 from parquet_bloom.spark.install import BloomFileIndex
-from parquet_bloom.spark.session import fallback as doubt
+from parquet_bloom.spark.session import fallback
 
 file_index = sys.modules[BloomFileIndex.__module__]  # `parquet_bloom.spark.install` as an attribute is the function
 
@@ -64,7 +64,7 @@ def views(spark: Any, path: Path) -> Iterator[DataFrame]:
 
 
 @pytest.fixture
-def own(spark: Any, tmp_path: Path) -> Iterator[Path]:
+def own_lake(spark: Any, tmp_path: Path) -> Iterator[Path]:
     """A lake of the test's own, whose views are `bloom_own` and `native_own`."""
     write(spark, tmp_path / "own")
     yield from (tmp_path / "own" for _ in named(spark, tmp_path / "own", "_own"))
@@ -90,10 +90,10 @@ def rows(frame: DataFrame) -> list[str]:
 
 def both(spark: Any, sql: str, suffix: str = "") -> tuple[int, list[int]]:
     """Rows of a query, which are those of native Spark, and the files that its scans opened."""
-    asked = spark.sql(sql.format(t=f"bloom{suffix}"))
-    found = rows(asked)
-    assert found == rows(spark.sql(sql.format(t=f"native{suffix}")))
-    return len(found), opened(asked)
+    queried = spark.sql(sql.format(t=f"bloom{suffix}"))
+    result = rows(queried)
+    assert result == rows(spark.sql(sql.format(t=f"native{suffix}")))
+    return len(result), opened(queried)
 
 
 QUERIES = {
@@ -117,8 +117,8 @@ QUERIES = {
 @pytest.mark.parametrize("adaptive", ["true", "false"])
 def test_any_query_is_pruned(spark: Any, views: DataFrame, conf: Callable[..., Any], adaptive: str) -> None:
     with conf({"spark.sql.adaptive.enabled": adaptive}):
-        found = {sql: both(spark, sql) for sql in QUERIES}
-    assert {sql: (count, files[-2:]) for sql, (count, files) in found.items()} == QUERIES
+        results = {sql: both(spark, sql) for sql in QUERIES}
+    assert {sql: (count, files[-2:]) for sql, (count, files) in results.items()} == QUERIES
 
 
 MERGE = "spark.sql.optimizer.mergeSubplans.filterPropagation.symmetricFilterPropagation.enabled"
@@ -127,24 +127,24 @@ MERGE = "spark.sql.optimizer.mergeSubplans.filterPropagation.symmetricFilterProp
 def test_scans_that_spark_makes_one_of_read_the_files_of_both(
     spark: Any, views: DataFrame, conf: Callable[..., AbstractContextManager[None]]
 ) -> None:
-    several = (
+    combined = (
         "select (select max(id) from {t} where k = 7919), (select min(id) from {t} where s = 'u700'), "
         "(select count(*) from {t} where k = 1)"
     )
     with conf({MERGE: "true"}):
-        assert both(spark, several) in [(1, [2]), (1, [0, 1, 1])]  # by Spark's version
+        assert both(spark, combined) in [(1, [2]), (1, [0, 1, 1])]  # by Spark's version
         assert both(spark, "select (select max(id) from {t} where k = 7919), (select min(id) from {t})")[0] == 1
     with conf({"spark.sql.execution.reuseSubquery": "false", "spark.sql.exchange.reuse": "false"}):
-        assert both(spark, several)[0] == 1
+        assert both(spark, combined)[0] == 1
 
 
-def test_a_file_s_own_properties_are_no_columns(spark: Any, views: DataFrame, path: Path) -> None:
+def test_file_properties_are_not_columns(spark: Any, views: DataFrame, path: Path) -> None:
     """A column may have the name of a field of `_metadata`; filters of the column say nothing of that."""
     name = os.path.basename(sorted(glob.glob(f"{glob.escape(str(path))}/*.parquet"))[0])
     plain = spark.read.options(**NATIVE).parquet(str(path))
     hidden = F.col("_metadata.file_name") == name
 
-    def asked(frame: DataFrame) -> list[DataFrame]:
+    def query(frame: DataFrame) -> list[DataFrame]:
         selected = frame.select("*", F.col("_metadata.file_name").alias("z"))
         return [
             frame.where(hidden),
@@ -154,9 +154,9 @@ def test_a_file_s_own_properties_are_no_columns(spark: Any, views: DataFrame, pa
             frame.where(F.col("_metadata.row_index") == 5),
         ]
 
-    expected = [rows(frame) for frame in asked(plain)]
+    expected = [rows(frame) for frame in query(plain)]
     assert len(expected[0]) == 100
-    assert [rows(frame) for frame in asked(views)] == expected
+    assert [rows(frame) for frame in query(views)] == expected
     assert rows(pruned(plain, hidden)) == expected[0]
 
 
@@ -180,12 +180,12 @@ def test_by_name_and_by_columns(spark: Any, views: DataFrame) -> None:
 
 
 def opened_by(frame: DataFrame, where: str) -> list[int]:
-    found = frame.where(where)
-    assert len(found.collect()) == 1
-    return opened(found)
+    result = frame.where(where)
+    assert len(result.collect()) == 1
+    return opened(result)
 
 
-def test_what_is_refused(spark: Any, views: DataFrame, path: Path, tmp_path: Path) -> None:
+def test_refused_input(spark: Any, views: DataFrame, path: Path, tmp_path: Path) -> None:
     with pytest.raises(UnknownColumnError, match="no such column"):
         install(views, ["nothing"])
     spark.range(3).write.json(str(tmp_path / "json"))
@@ -211,12 +211,12 @@ def test_connect_has_no_planner(connect: Any, path: Path) -> None:
 def test_what_is_installed_can_be_installed_and_pruned(spark: Any, views: DataFrame) -> None:
     assert opened_by(install(views, ["s"]), "k = 7919") == [FILES]
     assert opened_by(install(install(views, ["s"])), "k = 7919") == [1]
-    found = pruned(views, "k = 7919")
-    assert (len(found.inputFiles()), rows(found)) == (1, rows(spark.table("native").where("k = 7919")))
+    result = pruned(views, "k = 7919")
+    assert (len(result.inputFiles()), rows(result)) == (1, rows(spark.table("native").where("k = 7919")))
     assert explain_prune(views, "k = 7919").selected_files == 1
 
 
-def test_whatever_goes_wrong_is_left_to_spark(
+def test_failures_are_left_to_spark(
     spark: Any,
     views: DataFrame,
     conf: Callable[..., AbstractContextManager[None]],
@@ -235,18 +235,16 @@ def test_whatever_goes_wrong_is_left_to_spark(
 
 
 def raising(error: Exception) -> Callable[..., Any]:
-    def asked(*_: Any, **__: Any) -> Any:
+    def query(*_: Any, **__: Any) -> Any:
         raise error
 
-    return asked
+    return query
 
 
-def test_nothing_is_asked_where_nothing_can_be_gained(
-    spark: Any, views: DataFrame, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_request_where_nothing_can_be_gained(spark: Any, views: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_index, "evaluate_files", raising(AssertionError("files were asked")))
     monkeypatch.setattr(file_index, "find_listing", raising(AssertionError("files were listed")))
-    monkeypatch.setattr(doubt.log, "warning", raising(AssertionError("files were asked")))
+    monkeypatch.setattr(fallback.log, "warning", raising(AssertionError("files were asked")))
     for sql in (
         "select count(*) from {t}",
         "select * from {t} where k % 7 = 0",
@@ -256,17 +254,17 @@ def test_nothing_is_asked_where_nothing_can_be_gained(
         assert set(both(spark, sql)[1]) == {FILES}
 
 
-def test_files_come_and_go(spark: Any, own: Path) -> None:
+def test_files_come_and_go(spark: Any, own_lake: Path) -> None:
     point = "select * from {t} where k = " + str(key(850))
     assert both(spark, point, "_own") == (0, [0])
-    write(spark, own, 800, 100, 1)
+    write(spark, own_lake, 800, 100, 1)
     refresh(spark)
     assert both(spark, point, "_own") == (1, [1])
-    new = max(own.glob("*.parquet"), key=lambda file: file.stat().st_mtime_ns)
-    aside = own.parent / "other"
+    new = max(own_lake.glob("*.parquet"), key=lambda file: file.stat().st_mtime_ns)
+    aside = own_lake.parent / "other"
     write(spark, aside, 900, 100, 1)
     (other,) = aside.glob("*.parquet")
-    (own / f".{new.name}.crc").unlink()
+    (own_lake / f".{new.name}.crc").unlink()
     os.replace(other, new)  # the same name, other rows
     refresh(spark)
     assert both(spark, point, "_own") == (0, [0])
@@ -277,7 +275,7 @@ def test_files_come_and_go(spark: Any, own: Path) -> None:
     assert both(spark, "select * from {t} where k = " + str(key(950)), "_own") == (0, [0])
 
 
-def test_rows_are_inserted_by_the_view(spark: Any, own: Path) -> None:
+def test_rows_are_inserted_by_the_view(spark: Any, own_lake: Path) -> None:
     spark.sql("insert into bloom_own values (9000, 63000, 'new', 'name0')")
     spark.sql("refresh table native_own")
     assert both(spark, "select * from {t} where k = 63000", "_own")[0] == 1
@@ -289,7 +287,7 @@ def test_rows_are_inserted_by_the_view(spark: Any, own: Path) -> None:
     assert both(spark, "select * from {t}", "_own")[0] == 1
 
 
-def test_caches_hold_their_own_rows(spark: Any, own: Path) -> None:
+def test_caches_hold_their_own_rows(spark: Any, own_lake: Path) -> None:
     installed = spark.table("bloom_own")
     cached = installed.where(f"k = {key(7)}").cache()
     assert len(cached.collect()) == 1
@@ -299,11 +297,11 @@ def test_caches_hold_their_own_rows(spark: Any, own: Path) -> None:
 
     assert is_cached(installed.where(f"k = {key(7)}"))
     assert not is_cached(installed.where(f"k = {key(8)}"))
-    assert not is_cached(install(spark.read.parquet(str(own))).where(f"k = {key(7)}"))
+    assert not is_cached(install(spark.read.parquet(str(own_lake))).where(f"k = {key(7)}"))
     assert rows(installed.where(f"k = {key(8)}")) == rows(spark.table("native_own").where(f"k = {key(8)}"))
     cached.unpersist()
     spark.sql("cache table bloom_own")
-    write(spark, own, 800, 100, 1)
+    write(spark, own_lake, 800, 100, 1)
     refresh(spark)
     assert spark.catalog.isCached("bloom_own")
     assert both(spark, f"select * from {{t}} where k = {key(850)}", "_own") == (1, [FILES + 1])
@@ -366,28 +364,28 @@ def test_other_sessions_and_threads(spark: Any, views: DataFrame) -> None:
         assert set(threads.map(lambda _: opened_by(install("native"), "k = 7919")[0], range(6))) == {1}
 
 
-def test_what_nobody_holds_is_given_back(spark: Any, path: Path, views: DataFrame) -> None:
+def test_unused_memory_is_released(spark: Any, path: Path, views: DataFrame) -> None:
     pool = spark.sparkContext._gateway.gateway_property.pool
 
     def ours() -> set[str]:
         return {name for name, item in list(pool.dict.items()) if isinstance(item, BloomFileIndex)}
 
     # Told apart by name: how many there are changes by itself while what earlier tests left is collected.
-    held = install(spark.read.parquet(str(path)))
+    stored = install(spark.read.parquet(str(path)))
     before = ours()
     frames = [install(spark.read.parquet(str(path))) for _ in range(5)]
     assert [opened_by(frame, "k = 7919") for frame in frames] == [[1]] * 5
-    made = ours() - before
-    assert len(made) >= 5
+    created = ours() - before
+    assert len(created) >= 5
     del frames
     deadline = time.monotonic() + 60
-    while ours() & made and time.monotonic() < deadline:
+    while ours() & created and time.monotonic() < deadline:
         gc.collect()
         spark._jvm.System.gc()
         spark._jvm.System.runFinalization()
         time.sleep(0.1)
-    assert not ours() & made
-    assert opened_by(held, "k = 7919") == [1]
+    assert not ours() & created
+    assert opened_by(stored, "k = 7919") == [1]
 
 
 @pytest.mark.slow

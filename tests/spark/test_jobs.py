@@ -24,7 +24,7 @@ import parquet_bloom
 import parquet_bloom.spark
 from parquet_bloom import errors
 from parquet_bloom.spark.jobs import packing
-from parquet_bloom.spark.jobs import run as jobs
+from parquet_bloom.spark.jobs import run as job_runner
 from parquet_bloom.util import progress
 
 pytestmark = pytest.mark.spark
@@ -132,14 +132,14 @@ def test_a_file_that_fails_hides_no_other_of_its_task(spark: Any, monkeypatch: p
 
     files = [os.fsdecode(b"/lake/\xff %d") % number for number in range(25)]
     for cores, tasks in ((25, 25), (4, 4), (1, 1)):
-        monkeypatch.setattr(jobs, "count_cores", lambda spark, cores=cores: cores)
-        outcomes = jobs.run(spark, "ask", files, task_of)
+        monkeypatch.setattr(job_runner, "count_cores", lambda spark, cores=cores: cores)
+        outcomes = job_runner.run(spark, "ask", files, task_of)
         assert [outcome.path for outcome in outcomes] == files
         assert [(n, outcome.error) for n, outcome in enumerate(outcomes) if outcome.error] == [
             (n, f"/lake/\\udcff {n}: ValueError: not this") for n in (7, 17)
         ]
-        found = [(outcome.path, outcome.result) for outcome in outcomes if outcome.result]
-        assert found == [(file, (file, n % tasks)) for n, file in enumerate(files) if n not in (7, 17)]
+        result = [(outcome.path, outcome.result) for outcome in outcomes if outcome.result]
+        assert result == [(file, (file, n % tasks)) for n, file in enumerate(files) if n not in (7, 17)]
 
 
 def test_tasks_are_as_many_as_cores(spark: Any, lake: Path, tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_interrupted(spark: Any, tmp_path: Path) -> None:
     try:
         threading.Thread(target=interrupt, daemon=True).start()
         with pytest.raises(KeyboardInterrupt):
-            jobs.run(spark, "wait", [str(begun)], wait)
+            job_runner.run(spark, "wait", [str(begun)], wait)
     finally:
         signal.signal(signal.SIGINT, before)
     until = time.monotonic() + 30
@@ -208,12 +208,12 @@ def test_interrupted(spark: Any, tmp_path: Path) -> None:
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[bytearray]:
     """A terminal as stderr; what was written on it."""
     ours, theirs = pty.openpty()
-    said = bytearray()
+    output = bytearray()
 
     def listen() -> None:
         try:
             while piece := os.read(ours, 65536):
-                said.extend(piece)
+                output.extend(piece)
         except OSError:  # the other end is closed
             pass
 
@@ -221,7 +221,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[bytearray]:
     listener.start()
     with os.fdopen(theirs, "w") as stream, monkeypatch.context() as patch:
         patch.setattr(sys, "stderr", stream)
-        yield said
+        yield output
     listener.join()
     os.close(ours)
 
@@ -232,15 +232,17 @@ def test_progress_on_a_terminal(spark: Any, monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setattr(progress, "PATIENCE", 0.2)
-    with terminal(monkeypatch) as said:
-        jobs.run(spark, "count sheep", [str(number) for number in range(8)], wait, None, [packing.MAX_TASK_BYTES] * 8)
-    text = said.decode()
+    with terminal(monkeypatch) as output:
+        job_runner.run(
+            spark, "count sheep", [str(number) for number in range(8)], wait, None, [packing.MAX_TASK_BYTES] * 8
+        )
+    text = output.decode()
     assert "count sheep" in text
     assert any(f"{done}/8 files" in text for done in range(1, 9))
     monkeypatch.setattr(progress, "PATIENCE", 60)
-    with terminal(monkeypatch) as said:
-        jobs.run(spark, "count sheep", ["1"], len)
-    assert said == b""
+    with terminal(monkeypatch) as output:
+        job_runner.run(spark, "count sheep", ["1"], len)
+    assert output == b""
 
 
 def test_objects_on_s3(spark: Any, lake: Path, s3: Any) -> None:
@@ -281,12 +283,12 @@ def test_secrets() -> None:
         "default_headers": {"Authorization": "hidden two"},
         "aws_endpoint": "http://visible",
     }
-    assert jobs.hide_secrets(
-        jobs.find_secrets(options), "hidden one, hidden two, http://visible, the name of a key"
+    assert job_runner.hide_secrets(
+        job_runner.find_secrets(options), "hidden one, hidden two, http://visible, the name of a key"
     ) == ("***, ***, http://visible, the name of a key")
-    assert jobs.find_secrets(None) == []
+    assert job_runner.find_secrets(None) == []
 
 
-def test_what_cannot_be_replaced_in_place(spark: Any) -> None:
+def test_objects_that_cannot_be_replaced_in_place(spark: Any) -> None:
     with pytest.raises(errors.StorageError, match="only local files, and objects on S3, can be replaced in place"):
         parquet_bloom.spark.embed(spark, "https://127.0.0.1:9/a.parquet", ["id"])

@@ -31,7 +31,7 @@ COLUMNS = {
     "text": "if(id % 9 = 0, null, concat('é', id))",
     "blob": "cast(concat('b', id) as binary)",
     "day": "date_add(date'1960-01-01', cast(id * 11 as int))",
-    # From 2001 to 2030: in a zone other than UTC filters of other years by Java are not asked.
+    # From 2001 to 2030: in a zone other than UTC filters of other years by Java are not used.
     "moment": "timestamp_micros(978307200000000 + id * 400000000123)",
     "ntz": "cast(timestamp_micros(id * 1234567890123 - 6000000000000001) as timestamp_ntz)",
     "decimal": "cast(id * 1.25 - 100 as decimal(10, 2))",
@@ -65,8 +65,8 @@ def _plain(array: pa.Array) -> list[Any]:
         array = array.view(pa.int32())
     elif pa.types.is_timestamp(array.type):
         array = array.cast(pa.timestamp("ns")).view(pa.int64())
-    found: list[Any] = array.to_pylist()
-    return found
+    result: list[Any] = array.to_pylist()
+    return result
 
 
 def write(spark: Any, folder: Path, columns: dict[str, str] = COLUMNS, **options: str) -> Path:
@@ -122,15 +122,15 @@ def test_rebuilt(version: str, zone: str, spark: Any, in_zone: Callable[[str], N
                 assert not one.trusted
                 continue
             assert one.trusted, one.doubt
-            place = one.column, one.row_group
-            if place not in hashes:
+            location = one.column, one.row_group
+            if location not in hashes:
                 rows = table[one.column].slice(one.row_group * STRIDE, STRIDE).combine_chunks()
                 key = _key(one.column)
-                hashes[place] = np.array([key(value) for value in _plain(rows) if value is not None], np.uint64)
+                hashes[location] = np.array([key(value) for value in _plain(rows) if value is not None], np.uint64)
             bits = bytearray(one.num_bits // 8)
-            orc_hash.insert(bits, hashes[place], one.num_hash_functions)
+            orc_hash.insert(bits, hashes[location], one.num_hash_functions)
             assert bytes(one.bitset) == bytes(bits)
-            rebuilt.add((one.kind, *place))
+            rebuilt.add((one.kind, *location))
     kinds = 2 if version == "original" else 1
     assert len(rebuilt) == 3 * (13 * kinds - 3 * (kinds - 1))
     report = orc.verify(path, data=True)
@@ -145,8 +145,8 @@ def test_codecs(codec: str, spark: Any, tmp_path: Path) -> None:
     with orc.open(path) as file:
         assert file.compression == codec
         assert len([one for one in file.filters() if one.trusted]) == 6
-        known = file.row_group_evidence(file.leaves, [0])[0, file.leaf("id").column_id]
-        assert [(one.low, one.high) for one in known] == [(0, 999), (1_000, 1_999), (2_000, 2_299)]
+        statistics = file.row_group_evidence(file.leaves, [0])[0, file.leaf("id").column_id]
+        assert [(one.low, one.high) for one in statistics] == [(0, 999), (1_000, 1_999), (2_000, 2_299)]
     report = orc.verify(path, data=True)
     assert report.ok
     assert sum(chunk.num_missing == 0 for chunk in report.chunks) == 6
@@ -163,9 +163,9 @@ def test_wall_clocks_of_filters_of_the_first_kind(spark: Any, in_zone: Callable[
         chosen = file.filters_of(leaf, 0)[0]
         assert chosen is not None
         assert chosen.kind == "BLOOM_FILTER_UTF8"
-    found = make_probes(rows[:STRIDE], leaf)
-    assert not found.answer(first["BLOOM_FILTER"].check_hashes).all()
-    assert found.answer(first["BLOOM_FILTER_UTF8"].check_hashes).all()
+    matches = make_probes(rows[:STRIDE], leaf)
+    assert not matches.answer(first["BLOOM_FILTER"].check_hashes).all()
+    assert matches.answer(first["BLOOM_FILTER_UTF8"].check_hashes).all()
     assert not first["BLOOM_FILTER"].trusted
     assert first["BLOOM_FILTER"].check(rows).all()
     assert first["BLOOM_FILTER_UTF8"].trusted
@@ -179,7 +179,7 @@ def test_booleans(spark: Any, tmp_path: Path) -> None:
             assert not one.check_hashes(orc_hash.hash_longs(np.array([0, 1]))).any()
             assert not one.trusted
             assert one.check([True, False]).all()
-        assert not any(known.filtered for known in file.row_group_evidence(file.leaves, [0])[0, 1])
+        assert not any(statistics.filtered for statistics in file.row_group_evidence(file.leaves, [0])[0, 1])
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York"])
@@ -200,10 +200,10 @@ def test_no_old_time_is_lost(zone: str, spark: Any, in_zone: Callable[[str], Non
     table = pa_orc.read_table(path)
     with orc.open(path) as file:
         for leaf in file.leaves:
-            known = file.row_group_evidence([leaf], [0])[0, leaf.column_id]
+            statistics = file.row_group_evidence([leaf], [0])[0, leaf.column_id]
             (stripe,) = file.stripe_statistics(leaf)
             values = _plain(table[leaf.name].combine_chunks())
-            for number, one in enumerate([*known, stripe]):
+            for number, one in enumerate([*statistics, stripe]):
                 rows = values[number * STRIDE : (number + 1) * STRIDE] if number < 3 else values
                 assert one.low is None or one.low <= min(rows)
                 assert one.high is None or one.high >= max(rows)
@@ -213,15 +213,15 @@ def test_no_old_time_is_lost(zone: str, spark: Any, in_zone: Callable[[str], Non
 
 
 def test_nan_hides_values(spark: Any, tmp_path: Path) -> None:
-    """Where NaN comes first in a row group, the stripe's bounds leave out the rest of it."""
+    """If NaN comes first in a row group, the stripe's bounds leave out the rest of it."""
     values = "case when id = 1000 then double('NaN') when id > 1000 then id * 1000.0D else id * 1.0D end"
     path = write(spark, tmp_path / "a", {"x": values})
     with orc.open(path) as file:
         leaf = file.leaf("x")
-        known = file.row_group_evidence([leaf], [0])[0, leaf.column_id]
-        assert (known[0].low, known[0].high) == (0.0, 999.0)
-        assert known[1].low is None
+        statistics = file.row_group_evidence([leaf], [0])[0, leaf.column_id]
+        assert (statistics[0].low, statistics[0].high) == (0.0, 999.0)
+        assert statistics[1].low is None
         assert file.stripe_statistics(leaf)[0].high is None
-        found = file.filters_of(leaf, 0)[1]
-        assert found is not None
-        assert found.check([1_001_000.0, float("nan"), 5.0]).tolist() == [True, True, False]
+        bloom_filter = file.filters_of(leaf, 0)[1]
+        assert bloom_filter is not None
+        assert bloom_filter.check([1_001_000.0, float("nan"), 5.0]).tolist() == [True, True, False]

@@ -15,12 +15,12 @@ pytestmark = pytest.mark.spark
 
 
 def loads(sizes: list[int], cores: int) -> list[int]:
-    """What each task has to do."""
+    """Return the work of each task."""
     tasks = assign_tasks(sizes, cores)
-    found = [0] * (max(tasks) + 1)
+    result = [0] * (max(tasks) + 1)
     for task, size in zip(tasks, sizes, strict=True):
-        found[task] += size + OPEN_COST_BYTES
-    return found
+        result[task] += size + OPEN_COST_BYTES
+    return result
 
 
 def test_small_files_share_as_many_tasks_as_there_are_cores() -> None:
@@ -44,18 +44,18 @@ def test_no_task_has_much_more_than_another() -> None:
     for _ in range(200):
         sizes = [int(rng.expovariate(1e-7)) for _ in range(rng.randrange(1, 300))]
         cores = rng.randrange(1, 40)
-        found = loads(sizes, cores)
-        assert min(found) > 0
-        assert len(found) % cores == 0 or len(found) == len(sizes)
+        result = loads(sizes, cores)
+        assert min(result) > 0
+        assert len(result) % cores == 0 or len(result) == len(sizes)
         largest = max(sizes) + OPEN_COST_BYTES
-        assert max(found) <= -(-sum(found) // len(found)) + largest
-        assert max(found) <= MAX_TASK_BYTES + largest
+        assert max(result) <= -(-sum(result) // len(result)) + largest
+        assert max(result) <= MAX_TASK_BYTES + largest
 
 
 def test_sizes(tmp_path: Path) -> None:
     path = tmp_path / "a file"
     path.write_bytes(bytes(1234))
-    place = object_location("s3://lake/a", None)
-    assert place is not None
-    entries = [Entry(str(path)), Entry("s3://lake/a", ListedObject(place, 77)), Entry(str(tmp_path / "none"))]
+    location = object_location("s3://lake/a", None)
+    assert location is not None
+    entries = [Entry(str(path)), Entry("s3://lake/a", ListedObject(location, 77)), Entry(str(tmp_path / "none"))]
     assert find_sizes(entries) == [1234, 77, 64 << 20]

@@ -13,7 +13,7 @@ PAGE = doc_blocks.PROJECT / "docs" / "spark.md"
 ID = 912284217
 
 
-def test_what_the_page_shows(spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_page_contents(spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     doc_lakes.lake(tmp_path)
     shown: dict[str, Any] = {}
     for block in doc_blocks.blocks(PAGE.read_text("utf-8")):

@@ -13,7 +13,7 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.file.pages import lookup as page_lookup
-from parquet_bloom.file.pages import reader as pages
+from parquet_bloom.file.pages import reader as page_reader
 from parquet_bloom.file.pages.reader import RowGroupPages, take_rows
 
 pytestmark = pytest.mark.spark
@@ -40,7 +40,7 @@ CHOICES = [[0], [1499], [1, 700, 1002, 3999], list(range(1400, 1700))]
 
 @pytest.fixture(scope="module")
 def files(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Path]:
-    found = {}
+    results = {}
     for codec, version in itertools.product(["snappy", "zstd", "gzip"], ["PARQUET_1_0", "PARQUET_2_0"]):
         path = tmp_path_factory.mktemp("pages") / "of spark"
         frame = spark.range(0, ROWS, 1, 1).selectExpr(*COLUMNS)
@@ -52,8 +52,8 @@ def files(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[st
             "parquet.page.size.row.check.min": 10,
         }
         frame.write.options(**options).parquet(str(path))
-        (found[codec, version],) = path.glob("*.parquet")
-    return found
+        (results[codec, version],) = path.glob("*.parquet")
+    return results
 
 
 @pytest.mark.parametrize("few", [0, 1 << 40], ids=["rows", "pages"])
@@ -69,32 +69,32 @@ def test_pages_hold_what_the_row_group_holds(
 ) -> None:
     monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
     monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)
-    monkeypatch.setattr(pages, "SPARSE_FACTOR", few)
+    monkeypatch.setattr(page_reader, "SPARSE_FACTOR", few)
     by_rows = set()
     original = RowGroupPages._extract
 
     def noted(self: RowGroupPages, *others: Any) -> Any:
-        found = original(self, *others)
-        by_rows.update(found)
-        return found
+        result = original(self, *others)
+        by_rows.update(result)
+        return result
 
     monkeypatch.setattr(RowGroupPages, "_extract", noted)
     path = files[codec, version]
-    whole = pq.ParquetFile(path).read_row_group(0)
-    assert whole.num_rows == ROWS
+    full_table = pq.ParquetFile(path).read_row_group(0)
+    assert full_table.num_rows == ROWS
     with parquet_bloom.open(path) as file:
         group = RowGroupPages(file, pq.ParquetFile(path).schema_arrow, 0)
         for rows in CHOICES:
-            found = group.read(whole.schema.names, np.array(rows))
-            assert set(found) == set(whole.schema.names) - {"st"}
-            for name, column in found.items():
-                assert column.equals(take_rows(whole[name], np.array(rows))), name
+            result = group.read(full_table.schema.names, np.array(rows))
+            assert set(result) == set(full_table.schema.names) - {"st"}
+            for name, column in result.items():
+                assert column.equals(take_rows(full_table[name], np.array(rows))), name
     if few == 0 and codec != "gzip":  # version 2 turns to delta encodings where dictionaries are given up
         others = {"id", "text", "long_text", "d9", "day"} if version == "PARQUET_1_0" else set()
         assert by_rows >= others | {"nothing", "small", "f64", "d38"}, by_rows
     for row in (0, 1501, ROWS - 1):
         (ranges,) = parquet_bloom.row_ranges(path, f"id = {row}").values()
         assert [stop - start for start, stop in ranges[0]] in ([150], [ROWS % 150])
-        assert parquet_bloom.read_table(path, f"id = {row}").equals(whole.slice(row, 1))
+        assert parquet_bloom.read_table(path, f"id = {row}").equals(full_table.slice(row, 1))
     assert parquet_bloom.read_table(path, "text IS NULL")["id"].to_pylist() == list(range(1000, 1501))
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]

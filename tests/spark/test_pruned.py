@@ -38,9 +38,9 @@ def frame(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     rows = spark.range(0, 400, 1, 1).selectExpr(*columns).repartition(1).sortWithinPartitions("p", "id")
     rows.write.partitionBy("p").option("parquet.block.row.count.limit", 10).parquet(path)
     assert parquet_bloom.spark.embed(spark, path, ["id", "ts", "st.a"]).ok
-    found = spark.read.parquet(path)
-    found.createOrReplaceTempView("events")
-    return found
+    result = spark.read.parquet(path)
+    result.createOrReplaceTempView("events")
+    return result
 
 
 @pytest.fixture
@@ -49,20 +49,20 @@ def ask(
 ) -> Callable[..., tuple[int, int, str]]:
     """``ask(df, where)``: numbers of rows and of files that are read, and doubts; rows are held against Spark's own."""
 
-    def asked(df: Any, where: Any, then: Callable[[Any], Any] = lambda found: found) -> tuple[int, int, str]:
+    def query(df: Any, where: Any, then: Callable[[Any], Any] = lambda result: result) -> tuple[int, int, str]:
         with conf({"parquet.filter.bloom.enabled": "false"}):
             expected = rows(then(df.where(where)))
         exact = pruned(df, where, row_groups=True, max_fraction=1)
         assert rows(then(exact)) == expected
         caplog.clear()
         with caplog.at_level(logging.WARNING, "parquet_bloom.spark"):
-            found = pruned(df, where, row_groups=False, max_fraction=1)
-        assert found.schema == exact.schema == df.where(where).schema
-        assert rows(then(found)) == expected
+            result = pruned(df, where, row_groups=False, max_fraction=1)
+        assert result.schema == exact.schema == df.where(where).schema
+        assert rows(then(result)) == expected
         doubts = "; ".join(record.getMessage() for record in caplog.records)
-        return len(expected), len(found.inputFiles()), doubts
+        return len(expected), len(result.inputFiles()), doubts
 
-    return asked
+    return query
 
 
 @pytest.mark.parametrize(
@@ -148,14 +148,14 @@ def test_a_column_that_was_not_selected_is_an_error_and_never_null(frame: Any, a
 
 
 def test_caches_keep_their_rows(frame: Any, rows: Any) -> None:
-    found = pruned(frame, FIFTH).cache()
+    result = pruned(frame, FIFTH).cache()
     try:
-        assert found.count() == 1
+        assert result.count() == 1
         assert frame.where("id >= 0").count() == 400
         assert frame.count() == 400
         assert pruned(frame, "id = 7").count() == 1
     finally:
-        found.unpersist()
+        result.unpersist()
     frame.cache()
     try:
         assert frame.count() == 400
@@ -164,12 +164,12 @@ def test_caches_keep_their_rows(frame: Any, rows: Any) -> None:
         frame.unpersist()
 
 
-def test_what_spark_itself_finds_wrong_is_told_by_the_query(frame: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_errors_of_spark_are_raised_by_the_query(frame: Any, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "parquet_bloom.spark"):
-        found = pruned(frame, "id = 'x'")
+        result = pruned(frame, "id = 'x'")
     assert "all files are read: [CAST_INVALID_INPUT]" in caplog.text
     with pytest.raises(PySparkException, match="CAST_INVALID_INPUT"):
-        found.collect()
+        result.collect()
 
 
 @pytest.mark.parametrize("options", [{"cache": 5}, {"storage_options": 5}, {"max_fraction": 2}, {"row_groups": None}])
@@ -178,7 +178,7 @@ def test_bad_arguments_are_one_line(frame: Any, options: dict[str, Any]) -> None
         pruned(frame, FIFTH, **options)
 
 
-def test_what_is_no_dataframe_is_refused() -> None:
+def test_a_non_dataframe_is_refused() -> None:
     for ask in (pruned, parquet_bloom.spark.explain_prune):
         with pytest.raises(ParquetBloomError, match=r"^df must be a Spark DataFrame, got str$"):
             ask("events", FIFTH)  # type: ignore[arg-type]
@@ -210,15 +210,15 @@ def test_conditions_on_the_moment_of_a_query_leave_out_no_file(
         "id = 170 AND place = current_schema()",
         "id IN (SELECT id FROM moments WHERE ts <= 'now') AND id = 170",
     ]
-    found = {where: pruned(frame, where, max_fraction=1) for where in wheres}
+    result = {where: pruned(frame, where, max_fraction=1) for where in wheres}
     spark.sql("CREATE DATABASE elsewhere")
     try:
         spark.sql("USE elsewhere")
         time.sleep(max(0.0, comes + 0.1 - time.time()))
-        assert {where: rows(one) for where, one in found.items()} == {
+        assert {where: rows(one) for where, one in result.items()} == {
             where: rows(frame.where(where)) for where in wheres
         }
-        assert len(found["id = 170 AND place = current_schema()"].inputFiles()) == 1
+        assert len(result["id = 170 AND place = current_schema()"].inputFiles()) == 1
     finally:
         spark.sql("USE default")
         spark.sql("DROP DATABASE elsewhere")
@@ -231,13 +231,13 @@ def test_a_table_that_is_read_is_not_overwritten(spark: Any, write: Callable[...
     try:
         table = spark.table("guarded")
         if way == "install":
-            found = parquet_bloom.spark.install(table).where("id = 170")
+            result = parquet_bloom.spark.install(table).where("id = 170")
         else:
-            found = pruned(table, "id = 170", row_groups=way == "row groups")
-            assert len(found.inputFiles()) == (0 if way == "row groups" else 1)
+            result = pruned(table, "id = 170", row_groups=way == "row groups")
+            assert len(result.inputFiles()) == (0 if way == "row groups" else 1)
         for overwrite in (
-            lambda: found.write.mode("overwrite").insertInto("guarded"),
-            lambda: found.write.mode("overwrite").saveAsTable("guarded"),
+            lambda: result.write.mode("overwrite").insertInto("guarded"),
+            lambda: result.write.mode("overwrite").saveAsTable("guarded"),
         ):
             with pytest.raises(PySparkException, match="UNSUPPORTED_OVERWRITE"):
                 overwrite()

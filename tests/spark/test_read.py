@@ -69,8 +69,8 @@ SKIPPING = [
 
 
 def test_fewer_files_are_read(lake: str, ask_all: Any) -> None:
-    for where, asked in ask_all(lake, SKIPPING).items():
-        assert (asked.files <= 6, asked.doubts) == (True, ""), where
+    for where, answer in ask_all(lake, SKIPPING).items():
+        assert (answer.files <= 6, answer.doubts) == (True, ""), where
 
 
 def test_lists_are_conditions_as_well(lake: str, ask_all: Any) -> None:
@@ -101,11 +101,11 @@ def test_lists_are_conditions_as_well(lake: str, ask_all: Any) -> None:
         ([("flag", "=", True), ("id", "=", 4)], "flag AND id = 4"),
         (parse("id = 17 OR s = 'u18'"), "id = 17 OR s = 'u18'"),
     ]
-    for native, asked in ask_all(lake, {native: where for where, native in conditions}).items():
-        assert (asked.files <= 6, asked.doubts) == (True, ""), native
+    for native, answer in ask_all(lake, {native: where for where, native in conditions}).items():
+        assert (answer.files <= 6, answer.doubts) == (True, ""), native
 
 
-def test_what_is_not_understood_is_left_to_spark(lake: str, ask_all: Any, ask_spark: Any) -> None:
+def test_unsupported_conditions_are_left_to_spark(lake: str, ask_all: Any, ask_spark: Any) -> None:
     wheres = [
         "abs(id) = 4321",
         "id = id",
@@ -117,25 +117,25 @@ def test_what_is_not_understood_is_left_to_spark(lake: str, ask_all: Any, ask_sp
         "_metadata.file_size = 0",
         "flag",
     ]
-    for where, asked in ask_all(lake, wheres).items():
-        assert asked.files == 12, where
+    for where, answer in ask_all(lake, wheres).items():
+        assert answer.files == 12, where
     assert ask_spark(lake, "span = INTERVAL '5' SECOND").doubts[:20] == "all files are read: "
     for where in ("id = 4321 AND rand() >= 0", "id = 4321 AND rand(7) >= 0"):
         assert "not a plain function of a row" in ask_spark(lake, where).doubts
     assert ask_spark(lake, "id IN (SELECT 5)").files == 12
 
 
-def test_what_spark_evaluates_beforehand(lake: str, ask_all: Any) -> None:
+def test_conditions_that_spark_evaluates_beforehand(lake: str, ask_all: Any) -> None:
     wheres = [
         "s = concat('u', '5')",
         "id = CAST('4321' AS BIGINT)",
         "id = 4000 + 321 AND length(s) > 1",
     ]
-    for where, asked in ask_all(lake, wheres).items():
-        assert (asked.files <= 6, asked.doubts) == (True, ""), where
+    for where, answer in ask_all(lake, wheres).items():
+        assert (answer.files <= 6, answer.doubts) == (True, ""), where
     moments = ["day = current_date()", "day = CAST('today' AS DATE)", "ts = CAST('no' || 'w' AS TIMESTAMP)"]
-    for where, asked in ask_all(lake, moments).items():  # Spark will put in others when the rows are asked for
-        assert asked.files == 12, where
+    for where, answer in ask_all(lake, moments).items():  # Spark will put in others when the rows are read
+        assert answer.files == 12, where
 
 
 def test_orders_and_nulls(lake: str, ask_all: Any) -> None:
@@ -151,11 +151,11 @@ def test_orders_and_nulls(lake: str, ask_all: Any) -> None:
         "NOT (id <> 4321 OR s <> 'u4321')",
         "id <=> 4321",
     ]
-    found = ask_all(lake, [*everything, *few])
+    answers = ask_all(lake, [*everything, *few])
     for where in everything:
-        assert (found[where].files, found[where].doubts) == (12, ""), where
+        assert (answers[where].files, answers[where].doubts) == (12, ""), where
     for where in few:
-        assert (found[where].files <= 6, found[where].doubts) == (True, ""), where
+        assert (answers[where].files <= 6, answers[where].doubts) == (True, ""), where
 
 
 def test_random_conditions(lake: str, ask_all: Any) -> None:
@@ -185,9 +185,9 @@ def test_random_conditions(lake: str, ask_all: Any) -> None:
         return f"{column} = {values[0]}" if len(values) == 1 else f"{column} IN ({', '.join(values)})"
 
     wheres = {condition(2, rng.randrange(6000)) for _ in range(20)}
-    found = ask_all(lake, sorted(wheres)).values()
-    assert any(asked.rows for asked in found)
-    assert sum(asked.files < 12 for asked in found) > 6
+    answers = ask_all(lake, sorted(wheres)).values()
+    assert any(queried.rows for queried in answers)
+    assert sum(queried.files < 12 for queried in answers) > 6
 
 
 def test_elements_of_lists(write: Any, ask_all: Any, ask_spark: Any) -> None:
@@ -214,11 +214,11 @@ def test_elements_of_lists(write: Any, ask_all: Any, ask_spark: Any) -> None:
         "array_contains(li, 16)",  # nowhere
     ]
     everything = ["NOT array_contains(li, 17001)", "array_contains(f, 0)", "li IS NOT NULL AND array_contains(f, 0.0)"]
-    found = ask_all(path, [*few, *everything])
+    answers = ask_all(path, [*few, *everything])
     for where in few:
-        assert (found[where].files <= 2, found[where].doubts) == (True, ""), where
+        assert (answers[where].files <= 2, answers[where].doubts) == (True, ""), where
     for where in everything:
-        assert (found[where].files, found[where].doubts) == (4, ""), where
+        assert (answers[where].files, answers[where].doubts) == (4, ""), where
     assert ask_spark(path, ("li", "contains", 17001), native="array_contains(li, 17001)").files == 1
     assert ask_spark(path, "array_contains(li, 17001)", row_groups=True).rows == 1
     unknown = ask_spark(path, "array_contains(ll, array(17L))")
@@ -234,10 +234,10 @@ def test_no_condition_and_chosen_columns(spark: Any, lake: str, rows: Any) -> No
 
 
 def test_nothing_is_paid_when_most_files_are_left(lake: str, ask_spark: Any) -> None:
-    asked = ask_spark(lake, "i8 IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)")
-    assert asked.files == 12
-    assert not asked.doubts
-    assert "read 12 of 12 files" in asked.plan
+    answer = ask_spark(lake, "i8 IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)")
+    assert answer.files == 12
+    assert not answer.doubts
+    assert "read 12 of 12 files" in answer.plan
 
 
 def test_other_partitions_are_not_opened(spark: Any, lake: str, ask_spark: Any, tmp_path: Path) -> None:
@@ -298,18 +298,18 @@ def test_settings_of_the_parser(write: Any, ask_spark: Any, conf: Any) -> None:
         embed=["s"],
     )
     with conf({"spark.sql.parser.escapedStringLiterals": "true"}):
-        asked = ask_spark(path, r"s = 'a\n100'")
-        assert (asked.rows, asked.files) == (1, 1)
+        answer = ask_spark(path, r"s = 'a\n100'")
+        assert (answer.rows, answer.files) == (1, 1)
     assert ask_spark(path, r"s = 'a\\n100'").files == 1
     with conf({"spark.sql.ansi.enabled": "true", "spark.sql.ansi.doubleQuotedIdentifiers": "true"}):
-        asked = ask_spark(path, 's = "t"')
-        assert (asked.rows, asked.files) == (100, 4)
+        answer = ask_spark(path, 's = "t"')
+        assert (answer.rows, answer.files) == (100, 4)
     assert ask_spark(path, 's = "t1"').files == 1
     with conf({"spark.sql.legacy.exponentLiteralAsDecimal.enabled": "true"}):
         assert ask_spark(path, "id = 1e2").rows == 1
     with conf({"words": "t1"}):
-        asked = ask_spark(path, "s = '${words}'")
-        assert (asked.rows, asked.files) == (1, 1)
+        answer = ask_spark(path, "s = '${words}'")
+        assert (answer.rows, answer.files) == (1, 1)
 
 
 def test_names_by_case(spark: Any, tmp_path: Path, ask_spark: Any, conf: Any) -> None:
@@ -359,9 +359,9 @@ ANSI = pytest.mark.parametrize("ansi", ["true", "false"])
 def test_texts_are_not_numbers(ansi: str, write: Any, ask_all: Any, conf: Any) -> None:
     path = write("texts", "id", "concat('0', id) s", "cast(id as decimal(5, 0)) d", embed=["id", "s", "d"])
     with conf({"spark.sql.ansi.enabled": ansi}):
-        found = ask_all(path, ["s = 5", "id = '5'", "id = ' 5'", "d = '5'", "s IN (5, 6)", "id IN (5, '6')"])
-    assert (found["s = 5"].rows, found["s = 5"].files) == (1, 4)
-    assert found["d = '5'"].rows == 1
+        answers = ask_all(path, ["s = 5", "id = '5'", "id = ' 5'", "d = '5'", "s IN (5, 6)", "id IN (5, '6')"])
+    assert (answers["s = 5"].rows, answers["s = 5"].files) == (1, 4)
+    assert answers["d = '5'"].rows == 1
 
 
 @ANSI
@@ -400,12 +400,12 @@ def test_numbers_are_rounded_to_a_common_type(ansi: str, write: Any, ask_all: An
             "t = 1.1",
             "t IN (1.1, 1.25, 7)",
         ]
-        found = ask_all(path, wheres)
-    assert found["i = 9007199254740993"].files == 1
-    assert found["i IN (9007199254740993, 1e0)"].rows > 1
-    assert found["i = 9007199254740993.0000000000000000000001"].rows == 1  # a digit too many for Spark
-    assert found["d = 1"].rows > 1
-    assert found["t = 1.1e0"].files == 1
+        answers = ask_all(path, wheres)
+    assert answers["i = 9007199254740993"].files == 1
+    assert answers["i IN (9007199254740993, 1e0)"].rows > 1
+    assert answers["i = 9007199254740993.0000000000000000000001"].rows == 1  # a digit too many for Spark
+    assert answers["d = 1"].rows > 1
+    assert answers["t = 1.1e0"].files == 1
 
 
 def test_zeros_and_nan(write: Any, ask_all: Any) -> None:
@@ -418,16 +418,16 @@ def test_zeros_and_nan(write: Any, ask_all: Any) -> None:
     wheres["x IN (double('NaN'), 0)"] = [("x", "in", [float("nan"), 0.0])]
     assert ask_all(by_spark, wheres)["x = 0.0"].rows == 1
     by_us = write("by_us", "id", values, embed=["x"])
-    found = ask_all(by_us, {text: where for text, where in wheres.items() if text[0] == "x"})
-    assert found["x = 0.0"].files == 1
-    assert found["x = double('NaN')"].rows == 1
+    answers = ask_all(by_us, {text: where for text, where in wheres.items() if text[0] == "x"})
+    assert answers["x = 0.0"].files == 1
+    assert answers["x = double('NaN')"].rows == 1
 
 
 def test_collations(write: Any, ask_spark: Any) -> None:
     path = write("collated", "id", "concat('Key', id) collate UTF8_LCASE s", "concat('Key', id) t", embed=["s", "t"])
-    asked = ask_spark(path, "s = 'kEY7'")
-    assert (asked.rows, asked.files) == (1, 4)
-    assert "collation UTF8_LCASE" in asked.doubts
+    answer = ask_spark(path, "s = 'kEY7'")
+    assert (answer.rows, answer.files) == (1, 4)
+    assert "collation UTF8_LCASE" in answer.doubts
     assert ask_spark(path, [("s", "=", "key7")], native="s = 'key7'").rows == 1
     assert ask_spark(path, "t COLLATE UTF8_LCASE = 'key7'").rows == 1
     assert ask_spark(path, "t = 'key7' COLLATE UTF8_LCASE").rows == 1
@@ -482,9 +482,9 @@ def test_session_time_zones(zone: str, ansi: str, write: Any, ask_all: Any, conf
             "ntz = DATE '2020-03-09'",
             "ntz IN (TIMESTAMP_NTZ '2020-03-08 10:30:00', TIMESTAMP_NTZ '2020-03-08 11:30:00')",
         ]
-        found = ask_all(path, wheres)
-        assert found["ts = TIMESTAMP '2020-11-01 03:30:00'"].files <= 1
-        assert found["ntz = TIMESTAMP_NTZ '2020-03-08 11:30:00'"].files == 1
+        answers = ask_all(path, wheres)
+        assert answers["ts = TIMESTAMP '2020-11-01 03:30:00'"].files <= 1
+        assert answers["ntz = TIMESTAMP_NTZ '2020-03-08 11:30:00'"].files == 1
 
 
 def test_a_day_whose_midnight_is_skipped(write: Any, ask_spark: Any, conf: Any) -> None:
@@ -552,8 +552,8 @@ def test_legacy_calendar(stored: str, write: Any, ask_spark: Any, ask_all: Any, 
     moment = dt.datetime(1970, 1, 1) + dt.timedelta(seconds=7 - 14830000000)
     wheres = ["day = DATE '1500-01-08'", f"ts = TIMESTAMP '{moment}'"]
     for row_groups in (False, True):
-        for asked in ask_all(path, wheres, row_groups=row_groups).values():
-            assert (asked.rows, asked.files) == (1, 4)
+        for answer in ask_all(path, wheres, row_groups=row_groups).values():
+            assert (answer.rows, answer.files) == (1, 4)
     assert ask_spark(path, "id = 7").files == 1
     assert ask_spark(path, "id = 7", row_groups=True).rows == 1
 
@@ -564,8 +564,8 @@ def test_legacy_calendar_of_int96_alone(write: Any, ask_spark: Any, conf: Any) -
     with conf(settings | {"spark.sql.parquet.outputTimestampType": "INT96"}):
         path = write("old96", "timestamp_seconds(id - 14830000000) ts", "id", embed=["ts", "id"])
     moment = dt.datetime(1970, 1, 1) + dt.timedelta(seconds=7 - 14830000000)
-    asked = ask_spark(path, f"ts = TIMESTAMP '{moment}'")
-    assert (asked.rows, asked.files) == (1, 4)
+    answer = ask_spark(path, f"ts = TIMESTAMP '{moment}'")
+    assert (answer.rows, answer.files) == (1, 4)
 
 
 def test_files_of_unknown_age(spark: Any, tmp_path: Path, ask_spark: Any) -> None:
@@ -573,8 +573,8 @@ def test_files_of_unknown_age(spark: Any, tmp_path: Path, ask_spark: Any) -> Non
         pq.write_table(pa.table({"day": [dt.date(1500, 1, 10 + number)]}), tmp_path / f"{number}.parquet")
     parquet_bloom.spark.embed(spark, tmp_path, ["day"])
     assert ask_spark(tmp_path, "day = DATE '1500-01-12'").files == 1
-    asked = ask_spark(tmp_path, "day = DATE '1500-01-03'", datetimeRebaseMode="LEGACY")
-    assert (asked.rows, asked.files) == (1, 4)
+    answer = ask_spark(tmp_path, "day = DATE '1500-01-03'", datetimeRebaseMode="LEGACY")
+    assert (answer.rows, answer.files) == (1, 4)
 
 
 # ------------------------------------------------------------------------------------- files of different schemas
@@ -590,9 +590,9 @@ def test_columns_added_later(spark: Any, tmp_path: Path, ask_spark: Any) -> None
     for row_groups in (False, True):
         assert ask_spark(path, "id = 5", mergeSchema=True, row_groups=row_groups).files <= 1
         # The old files are read: they might have a default.
-        asked = ask_spark(path, "x = 50", mergeSchema=True, row_groups=row_groups)
-        assert asked.rows == 1
-        assert "read 3 of 4 files" in asked.plan
+        answer = ask_spark(path, "x = 50", mergeSchema=True, row_groups=row_groups)
+        assert answer.rows == 1
+        assert "read 3 of 4 files" in answer.plan
 
 
 def test_columns_with_a_default(spark: Any, tmp_path: Path, rows: Any) -> None:
@@ -638,7 +638,7 @@ def test_types_that_differ_from_file_to_file(spark: Any, tmp_path: Path, rows: A
 
 
 def test_narrower_than_in_the_file(spark: Any, tmp_path: Path, rows: Any) -> None:
-    """Spark cuts integers off to the type asked for, if it reads them at all."""
+    """Spark truncates integers to the requested type, if it reads them at all."""
     for number in range(4):
         values = {
             "b": pa.array([number + 256, 0, 300], pa.int32()),
@@ -646,7 +646,7 @@ def test_narrower_than_in_the_file(spark: Any, tmp_path: Path, rows: Any) -> Non
         }
         pq.write_table(pa.table(values), tmp_path / f"{number}.parquet", use_dictionary=False)
     parquet_bloom.spark.embed(spark, tmp_path, ["b", "u"])
-    found = []
+    results = []
     for schema, where in (
         ("b BYTE", "b = 2"),
         ("b SHORT", "b = 258"),
@@ -658,9 +658,9 @@ def test_narrower_than_in_the_file(spark: Any, tmp_path: Path, rows: Any) -> Non
             expected = rows(plain.where(where))
         except Exception:
             continue  # this Spark does not read it so
-        found += expected
+        results += expected
         assert rows(parquet_bloom.spark.read_parquet(spark, tmp_path, where, schema=schema)) == expected
-    assert "{'b': 2}" in found
+    assert "{'b': 2}" in results
 
 
 def test_other_writers(spark: Any, tmp_path: Path, ask_spark: Any, ask_all: Any) -> None:
@@ -676,7 +676,7 @@ def test_other_writers(spark: Any, tmp_path: Path, ask_spark: Any, ask_all: Any)
     for column in ("u8", "u16", "u32", "u64"):
         values = [value for value in peers.column_rows(column) if value is not None]
         wheres += [f"{column} = {value}" for value in (values[7], max(values))]
-    assert all(asked.rows for asked in ask_all(path, wheres).values())
+    assert all(answer.rows for answer in ask_all(path, wheres).values())
     for row_groups in (False, True):
         ask_spark(path, "u64 = 18446744073709551615", row_groups=row_groups)
         ask_spark(path, f"u32 = {peers.group_values('u32', 1)[9]}", row_groups=row_groups)
@@ -715,8 +715,8 @@ def test_spellings_of_paths(spark: Any, write: Any, ask_spark: Any) -> None:
         f"{path.parent}/spel*",
         [*map(str, files)],
     ):
-        asked = ask_spark(spelled, "id = 77")
-        assert (asked.files, asked.doubts) == (1, "")
+        answer = ask_spark(spelled, "id = 77")
+        assert (answer.files, answer.doubts) == (1, "")
     assert ask_spark(files[0], "id = 7").rows == 1
     (uri,) = spark.read.parquet(str(path)).where("id = 77").select("_metadata.file_path").first()
     for spelled in (uri, f"../../../../../../../../../..{path}"):
@@ -748,7 +748,7 @@ def test_base_path(write: Any, spark: Any, ask_spark: Any, tmp_path: Path) -> No
     nested = tmp_path / "nested"
     for folder in (nested, nested / "below"):
         spark.range(0, 40, 1, 2).write.parquet(str(folder))
-    assert ask_spark(nested, "id = 7").rows == 1  # Spark does not look below, where there are no partitions
+    assert ask_spark(nested, "id = 7").rows == 1  # Spark does not list below a folder without partitions
 
 
 def test_a_partition_column_that_the_files_have_as_well(spark: Any, tmp_path: Path, ask_spark: Any) -> None:
@@ -770,8 +770,8 @@ def test_values_of_partitions(folder: str, spark: Any, tmp_path: Path, ask_spark
     for row_groups in (False, True):
         assert ask_spark(tmp_path, "id = 1", row_groups=row_groups).rows == 2
         text = folder[2:].replace("%3A", ":").replace("%C3%A9", "Ã©")
-        asked = ask_spark(tmp_path, f"id = 1 AND p = '{text}'", row_groups=row_groups)
-        assert asked.rows == 1, value
+        answer = ask_spark(tmp_path, f"id = 1 AND p = '{text}'", row_groups=row_groups)
+        assert answer.rows == 1, value
 
 
 def test_many_survivors(spark: Any, tmp_path: Path, ask_spark: Any) -> None:
@@ -820,9 +820,9 @@ def test_a_streaming_sink(spark: Any, tmp_path: Path, ask_spark: Any) -> None:
     sink = tmp_path / "sink"
     query = stream.format("parquet").option("checkpointLocation", str(tmp_path / "check")).trigger(availableNow=True)
     query.start(str(sink)).awaitTermination()
-    asked = ask_spark(sink, "id = 7")
-    assert asked.rows == 1
-    assert "streaming sink" in asked.doubts
+    answer = ask_spark(sink, "id = 7")
+    assert answer.rows == 1
+    assert "streaming sink" in answer.doubts
     before = {file: file.read_bytes() for file in sink.rglob("*") if file.is_file()}
     for path in (sink, next(sink.glob("*.parquet")), [sink]):
         with pytest.raises(errors.ManagedTableError, match="streaming sink"):

@@ -1,4 +1,4 @@
-"""`read_orc`: the rows of Spark alone from fewer files, by whichever writer, whatever is asked."""
+"""`read_orc`: the rows of Spark alone from fewer files, by any writer, for any query."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FILTERED = ["id", "s", "i32", "i8", "f64", "d18", "day", "ts", "bin", "st.a", "s
 
 def row(number: int, rng: random.Random) -> dict[str, Any]:
     """One row of the lake; about each tenth value is null."""
-    made = {
+    values = {
         "id": number,
         "s": f"u{number}",
         "i32": number * 7 - 3000,
@@ -50,12 +50,12 @@ def row(number: int, rng: random.Random) -> dict[str, Any]:
         "flag": number % 3 == 0,
         "st": {"a": number, "b": f"n{number}"},
     }
-    return {name: None if name != "id" and rng.random() < 0.1 else value for name, value in made.items()}
+    return {name: None if name != "id" and rng.random() < 0.1 else value for name, value in values.items()}
 
 
 def rows_of_file(number: int) -> list[dict[str, Any]]:
     rng = random.Random(number)
-    return [row(number * ROWS + place, rng) for place in range(ROWS)]
+    return [row(number * ROWS + position, rng) for position in range(ROWS)]
 
 
 ARROW = pa.schema(
@@ -143,8 +143,8 @@ def orc_lake(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @dataclass
-class Asked:
-    """What a question to `read_orc` found: rows, the files that are read, and what the log says of doubts."""
+class QueryOutcome:
+    """Outcome of a query through `read_orc`: rows, the files that are read, and doubts in the log."""
 
     rows: int
     files: int
@@ -152,17 +152,17 @@ class Asked:
 
 
 def sorted_rows(frame: Any) -> list[str]:
-    """All rows as texts that tell apart what `==` does not: both zeros, NaN, types."""
+    """All rows as texts that distinguish what `==` does not: both zeros, NaN, types."""
     as_texts = (field.name for field in frame.schema if "interval" in field.dataType.typeName())
     shown = frame.withColumns({name: F.col(name).cast("string") for name in as_texts})
     return sorted(map(repr, shown.toArrow().to_pylist()))
 
 
 @pytest.fixture
-def ask_orc(spark: Any, conf: Any, caplog: pytest.LogCaptureFixture) -> Callable[..., Asked]:
+def ask_orc(spark: Any, conf: Any, caplog: pytest.LogCaptureFixture) -> Callable[..., QueryOutcome]:
     """Ask through `read_orc`, and hold rows and schema against Spark's own without any pushing down."""
 
-    def ask(path: Any, where: Any, *, native: Any = None, schema: Any = None, **options: Any) -> Asked:
+    def ask(path: Any, where: Any, *, native: Any = None, schema: Any = None, **options: Any) -> QueryOutcome:
         paths = [str(one) for one in path] if isinstance(path, list) else [str(path)]
         reader = spark.read.options(**options)
         plain = (reader if schema is None else reader.schema(schema)).orc(paths)
@@ -174,7 +174,7 @@ def ask_orc(spark: Any, conf: Any, caplog: pytest.LogCaptureFixture) -> Callable
         assert frame.schema == plain.schema
         assert sorted_rows(frame) == expected, where
         warnings = [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
-        return Asked(len(expected), len(frame.inputFiles()), "; ".join(warnings))
+        return QueryOutcome(len(expected), len(frame.inputFiles()), "; ".join(warnings))
 
     return ask
 
@@ -195,7 +195,7 @@ def ask_orc(spark: Any, conf: Any, caplog: pytest.LogCaptureFixture) -> Callable
         ("day = DATE '1970-01-01'", 0),
         ("day = DATE '1923-08-10'", 1),
         ("st.a = 500", 1),
-        ("st.b = 'n1111'", 4),  # texts in structs by C++ are not asked
+        ("st.b = 'n1111'", 4),  # texts in structs by C++ are not probed
         ("ts = TIMESTAMP '2020-11-15 00:00:39.382783'", 1),
         ("id = -1", 0),
         ("id IS NULL", 0),
@@ -203,20 +203,20 @@ def ask_orc(spark: Any, conf: Any, caplog: pytest.LogCaptureFixture) -> Callable
     ],
 )
 def test_files_skipped(where: str, files: int, orc_lake: Path, ask_orc: Any) -> None:
-    asked = ask_orc(orc_lake, where)
-    assert asked.files <= max(files, 1)
-    assert not asked.doubts
+    answer = ask_orc(orc_lake, where)
+    assert answer.files <= max(files, 1)
+    assert not answer.doubts
     if files == 0:
-        assert asked.rows == 0
+        assert answer.rows == 0
 
 
 def test_only_the_files_left_are_opened(spark: Any, orc_lake: Path) -> None:
     frame = parquet_bloom.spark.read_orc(spark, orc_lake, "id = 321")
     assert [one.id for one in frame.collect()] == [321]
     assert opened(frame) == [1]
-    whole = spark.read.orc(str(orc_lake)).where("id = 321")
-    whole.collect()
-    assert opened(whole) == [8]
+    complete = spark.read.orc(str(orc_lake)).where("id = 321")
+    complete.collect()
+    assert opened(complete) == [8]
 
 
 def test_other_ways_to_ask(spark: Any, orc_lake: Path, ask_orc: Any) -> None:
@@ -225,15 +225,15 @@ def test_other_ways_to_ask(spark: Any, orc_lake: Path, ask_orc: Any) -> None:
     assert ask_orc(orc_lake, "id = 321 AND rand() < 2").rows == 1  # all are read
     assert ask_orc(f"file:{orc_lake}", "id = 321").files == 1
     assert ask_orc([orc_lake / "p=02", orc_lake / "p=a b"], "id = 321", basePath=str(orc_lake)).files == 1
-    found = parquet_bloom.spark.read_orc(spark, orc_lake / "p=02", "id = 321", base_path=orc_lake, columns=["P", "id"])
-    assert (found.columns, [tuple(one) for one in found.collect()]) == (["p", "id"], [(2, 321)])
+    result = parquet_bloom.spark.read_orc(spark, orc_lake / "p=02", "id = 321", base_path=orc_lake, columns=["P", "id"])
+    assert (result.columns, [tuple(one) for one in result.collect()]) == (["p", "id"], [(2, 321)])
     assert parquet_bloom.spark.read_orc(spark, orc_lake).count() == 8 * ROWS
     assert parquet_bloom.spark.read_orc(spark, orc_lake, "id < 5", columns="id").count() == 5
 
 
 def test_executors_ask(orc_lake: Path, ask_orc: Any, spark: Any) -> None:
-    found = parquet_bloom.spark.read_orc(spark, orc_lake, "id = 321", probe_on="executors")
-    assert (len(found.inputFiles()), found.count()) == (1, 1)
+    result = parquet_bloom.spark.read_orc(spark, orc_lake, "id = 321", probe_on="executors")
+    assert (len(result.inputFiles()), result.count()) == (1, 1)
 
 
 def test_mistakes(spark: Any, orc_lake: Path, tmp_path: Path) -> None:
@@ -294,8 +294,8 @@ def test_random_conditions(zone: str, spark: Any, conf: Any, orc_lake: Path) -> 
         frames = [parquet_bloom.spark.read_orc(spark, orc_lake, where, schema=plain.schema) for where in wheres]
         numbered = (frame.select(F.lit(number)) for number, frame in enumerate(frames))
         numbers = [one[0] for one in functools.reduce(lambda one, other: one.unionAll(other), numbered).collect()]
-    found = [numbers.count(number) for number in range(len(wheres))]
-    assert dict(zip(wheres, found, strict=True)) == dict(zip(wheres, expected, strict=True))
+    counts = [numbers.count(number) for number in range(len(wheres))]
+    assert dict(zip(wheres, counts, strict=True)) == dict(zip(wheres, expected, strict=True))
     assert sum(len(frame.inputFiles()) < 8 for frame in frames) > 10
 
 
@@ -312,7 +312,7 @@ def test_tinyint_filters_of_cpp(spark: Any, tmp_path: Path, ask_orc: Any) -> Non
     """ORC's C++ writer hashes part of a batch of tinyints after it has overwritten them."""
     schema = pa.schema([("id", pa.int64()), ("i8", pa.int8())])
     for number in range(4):
-        rows = [{"id": number * 1000 + place, "i8": 77 if place == number else 1} for place in range(1000)]
+        rows = [{"id": number * 1000 + position, "i8": 77 if position == number else 1} for position in range(1000)]
         by_pyarrow(tmp_path / "lake" / f"{number}.orc", rows, schema)
     native = spark.read.orc(str(tmp_path / "lake")).where("i8 = 77").count()
     assert native < 4, "Spark has learned to distrust these filters"
@@ -324,7 +324,7 @@ def test_tinyint_filters_of_cpp(spark: Any, tmp_path: Path, ask_orc: Any) -> Non
 def test_both_zeros(spark: Any, tmp_path: Path, ask_orc: Any) -> None:
     schema = pa.schema([("id", pa.int64()), ("f64", pa.float64())])
     for number, zero in enumerate([0.0, -0.0, 1.0, float("nan")]):
-        rows = [{"id": place, "f64": zero if place == 5 else place + 2.5} for place in range(100)]
+        rows = [{"id": position, "f64": zero if position == 5 else position + 2.5} for position in range(100)]
         by_pyarrow(tmp_path / "lake" / f"{number}.orc", rows, schema)
     assert spark.read.orc(str(tmp_path / "lake")).where("f64 = 0.0D").count() == 1, "Spark has learned of zeros"
     assert ask_orc(tmp_path / "lake", "f64 = 0.0D").rows == 2
@@ -344,16 +344,16 @@ def test_days_of_the_old_calendar(spark: Any, tmp_path: Path, ask_orc: Any) -> N
         pa.schema([("id", pa.int32()), ("day", pa.date32())]),
     )
     for day in [*days, dt.date(1582, 10, 14), dt.date(1500, 1, 9), dt.date(1500, 1, 27)]:
-        asked = ask_orc(tmp_path / "lake", f"day = DATE '{day}'")
-        assert asked.files == (6 if day.year < 1583 and day < dt.date(1582, 10, 15) else 1)
+        answer = ask_orc(tmp_path / "lake", f"day = DATE '{day}'")
+        assert answer.files == (6 if day.year < 1583 and day < dt.date(1582, 10, 15) else 1)
         ask_orc(tmp_path / "lake", f"day = DATE '{day}' AND id = 1")
 
 
-def test_what_spark_is_not_told_it_does_not_skip(spark: Any, tmp_path: Path) -> None:
-    """Of a plain read Spark is told all, and its tasks skip row groups."""
+def test_spark_skips_nothing_without_the_condition(spark: Any, tmp_path: Path) -> None:
+    """A plain read passes the whole condition to Spark, whose tasks skip row groups."""
     schema = pa.schema([("id", pa.int64()), ("i8", pa.int8()), ("other", pa.int64())])
     for number in range(4):
-        rows = [{"id": number * 100 + place, "i8": place % 3, "other": place} for place in range(100)]
+        rows = [{"id": number * 100 + position, "i8": position % 3, "other": position} for position in range(100)]
         by_pyarrow(tmp_path / f"{number}.orc", rows, schema)
 
     def scan(where: str) -> str:
@@ -362,9 +362,9 @@ def test_what_spark_is_not_told_it_does_not_skip(spark: Any, tmp_path: Path) -> 
         return next(line for line in text.splitlines() if "FileScan orc" in line)
 
     assert "EqualTo(id,205)" in scan("id = 205")
-    told = scan("id = 205 AND i8 = 1")
-    assert "PushedFilters: []" in told
-    assert "other" not in told
+    message = scan("id = 205 AND i8 = 1")
+    assert "PushedFilters: []" in message
+    assert "other" not in message
 
 
 # ------------------------------------------------------------------------------------------------------------ types
@@ -383,8 +383,8 @@ def test_every_type_of_spark(spark: Any, tmp_path: Path, ask_orc: Any) -> None:
     for name in frame.columns:
         ask_orc(lake, f"`{name}` IS NULL")
         if name not in ("ma", "old_day"):  # maps are not compared; days of another calendar Spark itself loses
-            asked = ask_orc(lake, f"`{name}` <=> (SELECT first(`{name}`) FROM of_every_type WHERE id = 40)")
-            assert asked.rows >= 1
+            answer = ask_orc(lake, f"`{name}` <=> (SELECT first(`{name}`) FROM of_every_type WHERE id = 40)")
+            assert answer.rows >= 1
     for text in [
         "flag",
         "i8 = 5",
@@ -410,7 +410,7 @@ def test_every_type_of_spark(spark: Any, tmp_path: Path, ask_orc: Any) -> None:
 
 
 def test_wall_clocks(spark: Any, conf: Any, tmp_path: Path, ask_orc: Any) -> None:
-    """ORC's timestamps are wall clocks: which instants they are is told by the zone of whoever reads them."""
+    """ORC's timestamps are wall clocks: the reader's time zone decides which instants they are."""
     for number in range(4):
         stamp = dt.datetime(2020, 3, 1 + 7 * number, 23, 30)
         by_pyorc(tmp_path / "lake" / f"{number}.orc", [{"id": number, "ts": stamp}], "struct<id:bigint,ts:timestamp>")
@@ -420,16 +420,22 @@ def test_wall_clocks(spark: Any, conf: Any, tmp_path: Path, ask_orc: Any) -> Non
                 one.ts for one in spark.read.orc(str(tmp_path / "lake")).selectExpr("cast(ts as string) ts").collect()
             ]
             for text in shown:
-                asked = ask_orc(tmp_path / "lake", f"ts = TIMESTAMP '{text}'")
-                assert (asked.rows, asked.files) == (1, 1)
+                answer = ask_orc(tmp_path / "lake", f"ts = TIMESTAMP '{text}'")
+                assert (answer.rows, answer.files) == (1, 1)
 
 
 def test_char_varchar_and_instants_of_java(spark: Any, tmp_path: Path, ask_orc: Any) -> None:
     schema = "struct<id:bigint,c:char(5),v:varchar(5),i:timestamp with local time zone,t:timestamp>"
     for number in range(4):
         rows = [
-            (number * 10 + place, f"c{place}", f"v{number}{place}", (number * 10 + place) * 86400_000_000, place)
-            for place in range(10)
+            (
+                number * 10 + position,
+                f"c{position}",
+                f"v{number}{position}",
+                (number * 10 + position) * 86400_000_000,
+                position,
+            )
+            for position in range(10)
         ]
         orc_spark_files.java_file(spark, tmp_path / "lake" / f"{number}.orc", schema, rows)
     lake = tmp_path / "lake"
@@ -439,8 +445,8 @@ def test_char_varchar_and_instants_of_java(spark: Any, tmp_path: Path, ask_orc: 
     assert ask_orc(lake, "v = 'v35'").rows == 1
     given = "id bigint, c string, v string, i timestamp, t timestamp"
     assert ask_orc(lake, "c = 'c5'", schema=given).rows in (0, 4)  # as Spark has it
-    asked = ask_orc(lake, "v = 'v35'", schema=given)
-    assert (asked.rows, asked.files) == (1, 1)
+    answer = ask_orc(lake, "v = 'v35'", schema=given)
+    assert (answer.rows, answer.files) == (1, 1)
     assert ask_orc(lake, "i = TIMESTAMP '1970-02-05 00:00:00'").files == 1
 
 
@@ -476,13 +482,13 @@ def test_files_of_other_types(spark: Any, tmp_path: Path, ask_orc: Any) -> None:
         by_pyarrow(lake / f"{number}.orc", [{"id": number, "x": value}], pa.schema([("id", pa.int64()), ("x", kind)]))
     for number in range(6):
         assert ask_orc(lake, f"id = {number}", schema="id bigint, x bigint").files == 1
-        asked = ask_orc(lake, f"x = {number}", schema="id bigint, x bigint")
-        assert asked.rows == 1
-        assert asked.files <= 4  # tinyint by C++, text, float; and the one
+        answer = ask_orc(lake, f"x = {number}", schema="id bigint, x bigint")
+        assert answer.rows == 1
+        assert answer.files <= 4  # tinyint by C++, text, float; and the one
     ask_orc(lake, "x = '3'", schema="id bigint, x string")
 
 
-def test_columns_by_place(spark: Any, tmp_path: Path, ask_orc: Any, conf: Any) -> None:
+def test_columns_by_position(spark: Any, tmp_path: Path, ask_orc: Any, conf: Any) -> None:
     """Files of old Hive have no names, and Spark gives them those of the schema, in order."""
     lake = tmp_path / "lake"
     unnamed = pa.schema([("_col0", pa.int64()), ("_col1", pa.int64())])
@@ -499,8 +505,8 @@ def test_columns_by_place(spark: Any, tmp_path: Path, ask_orc: Any, conf: Any) -
             ask_orc(lake, f"{first} = {number}", schema=schema)
     forced = {"orc.force.positional.evolution": "true"}
     for number in (1, 2, 4, 7):
-        asked = ask_orc(lake, f"b = {number}", schema="b bigint, a bigint", **forced)
-        assert (asked.files, "by their positions" in asked.doubts) == (5, True)
+        answer = ask_orc(lake, f"b = {number}", schema="b bigint, a bigint", **forced)
+        assert (answer.files, "by their positions" in answer.doubts) == (5, True)
         with conf(forced):
             assert ask_orc(lake, f"b = {number}", schema="b bigint, a bigint").files == 5
     java = spark._jsc.hadoopConfiguration()
@@ -533,7 +539,7 @@ def test_names_that_differ_in_case(tmp_path: Path, ask_orc: Any, conf: Any) -> N
 # ------------------------------------------------------------------------------------------------------ what is left
 
 
-def test_what_is_no_orc_file(spark: Any, orc_lake: Path, tmp_path: Path) -> None:
+def test_invalid_orc_files(spark: Any, orc_lake: Path, tmp_path: Path) -> None:
     """It is left to Spark, which complains."""
     for number in range(3):
         by_pyarrow(tmp_path / f"{number}.orc", [{"id": number}], pa.schema([("id", pa.int64())]))
@@ -549,9 +555,9 @@ def test_what_is_no_orc_file(spark: Any, orc_lake: Path, tmp_path: Path) -> None
 
 def test_pruned_leaves_orc_alone(spark: Any, orc_lake: Path, caplog: pytest.LogCaptureFixture) -> None:
     frame = spark.read.orc(str(orc_lake))
-    found = parquet_bloom.spark.pruned(frame, "id = 321")
-    assert sorted_rows(found) == sorted_rows(frame.where("id = 321"))
-    assert len(found.inputFiles()) == 8
+    result = parquet_bloom.spark.pruned(frame, "id = 321")
+    assert sorted_rows(result) == sorted_rows(frame.where("id = 321"))
+    assert len(result.inputFiles()) == 8
     assert "all files are read" in caplog.text
 
 
@@ -571,14 +577,14 @@ rows = sorted(map(repr, frame.toArrow().to_pylist()))
 assert rows == sorted(map(repr, plain.toArrow().to_pylist()))
 answer = [len(rows), len(frame.inputFiles())]
 """
-    for where, found in {
+    for where, result in {
         "id = 321": [1, 1],
         "F.col('id') == 321": [1, 1],
         "p = '02' AND id IN (3, 321)": [2, 2],
         "id = 5 AND i8 < 1000": [1, 1],
         "st.b = 'n1111'": [1, 4],
     }.items():
-        assert connect.run(code, path=str(orc_lake), where=where) == found, where
+        assert connect.run(code, path=str(orc_lake), where=where) == result, where
     assert connect.run(code, path=str(orc_lake), where="id = -5")[0] == 0
     code = "df = parquet_bloom.spark.pruned(spark.read.orc(path), where); answer = [df.count(), len(df.inputFiles())]"
     assert connect.run(code, path=str(orc_lake), where="id = 321") == [1, 8]

@@ -23,7 +23,7 @@ FILES_OF_A_TASK = 100  # on two cores
 
 
 def checksums(data: bytes) -> bytes:
-    """What Hadoop keeps in the `.crc` beside a file."""
+    """Return the contents of Hadoop's `.crc` for a file."""
     pieces = (data[start : start + 512] for start in range(0, len(data), 512))
     return struct.pack(">4si", b"crc\0", 512) + b"".join(struct.pack(">I", zlib.crc32(piece)) for piece in pieces)
 
@@ -47,18 +47,18 @@ def test_an_executor_that_is_killed(tmp_path: Path) -> None:
 
     script = Path(__file__).with_name("dying_executors.py")
     command = [sys.executable, str(script), str(lake), str(tmp_path / "scratch")]
-    told = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=300).stdout)
-    assert 60 <= told["done"] < FILES
-    assert not os.path.exists(f"/proc/{told['killed']}")
-    assert [(result["path"], result["error"]) for result in told["files"]] == [
+    document = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=300).stdout)
+    assert 60 <= document["done"] < FILES
+    assert not os.path.exists(f"/proc/{document['killed']}")
+    assert [(result["path"], result["error"]) for result in document["files"]] == [
         (str(file), None) for file in sorted(before)
     ]
-    # What a lost executor had done, and could not tell of, its successor finds done.
-    assert {result["status"] for result in told["files"]} <= {"embedded", "unchanged"}
-    assert sum(result["status"] == "embedded" for result in told["files"]) >= FILES - FILES_OF_A_TASK
-    assert "0 of 50 files" in told["again"]
+    # Files that a lost executor had rewritten without reporting them are found done by its successor.
+    assert {result["status"] for result in document["files"]} <= {"embedded", "unchanged"}
+    assert sum(result["status"] == "embedded" for result in document["files"]) >= FILES - FILES_OF_A_TASK
+    assert "0 of 50 files" in document["again"]
     total = FILES * ROWS
-    assert told["rows"] == [total, total * (total - 1) // 2, 1]
+    assert document["rows"] == [total, total * (total - 1) // 2, 1]
     for file, old in before.items():
         new = file.read_bytes()
         data = len(old) - 8 - int.from_bytes(old[-8:-4], "little")
@@ -77,7 +77,7 @@ def test_tasks_that_are_killed_and_run_again(tmp_path: Path) -> None:
     command = [sys.executable, str(script), str(lake), str(tmp_path / "scratch")]
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     # Task 0 has every second file. Its second attempt begins with the last, and finds the first two done; of task 1 the
-    # fourth attempt does so too, the third began with the first file, which it could not tell of.
+    # fourth attempt does so too, the third began with the first file, which it could not report.
     first = ["unchanged 4", "unchanged 3", "embedded 2", "embedded 1"]
     second = ["unchanged 4", "embedded 3", "embedded 2", "embedded 1"]
     assert lines[:-1] == [each for pair in zip(first, second, strict=True) for each in pair]

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 )
 
 import parquet_bloom.spark
-from parquet_bloom.spark.arrow import convert as arrow
+from parquet_bloom.spark.arrow import convert as arrow_convert
 from parquet_bloom.spark.plan import classic
 
 pytestmark = pytest.mark.spark
@@ -45,10 +45,10 @@ pytestmark = pytest.mark.spark
     ],
 )
 def test_rows_of_every_type(where: str, num_row_groups: int, lake: str, ask_spark: Any) -> None:
-    asked = ask_spark(lake, where, row_groups=True)
-    assert not asked.doubts
+    answer = ask_spark(lake, where, row_groups=True)
+    assert not answer.doubts
     # A false positive of some filter is one more row group; in tests as in life they are rare.
-    assert 100 * num_row_groups <= scanned_rows(asked.frame) <= 100 * (num_row_groups + 2)
+    assert 100 * num_row_groups <= scanned_rows(answer.frame) <= 100 * (num_row_groups + 2)
 
 
 def test_int96_in_one_file(
@@ -107,10 +107,10 @@ def scanned_rows(frame: Any) -> int:
 
 def test_chosen_columns_and_partitions(spark: Any, lake: str, rows: Any, without_filters: Any) -> None:
     for columns in (["s"], ["p"], ["d", "id", "p"], ["st", "li"]):
-        found = parquet_bloom.spark.read_parquet(spark, lake, "id = 77", columns=columns, row_groups=True)
-        assert rows(found) == rows(without_filters(lake).where("id = 77").select(*columns))
-    found = parquet_bloom.spark.read_parquet(spark, lake, "p = '02'", columns=["p"], row_groups=True)
-    assert found.distinct().count() == 1
+        result = parquet_bloom.spark.read_parquet(spark, lake, "id = 77", columns=columns, row_groups=True)
+        assert rows(result) == rows(without_filters(lake).where("id = 77").select(*columns))
+    result = parquet_bloom.spark.read_parquet(spark, lake, "p = '02'", columns=["p"], row_groups=True)
+    assert result.distinct().count() == 1
 
 
 def test_a_session_zone_and_large_types(lake: str, ask_spark: Any, conf: Any) -> None:
@@ -124,8 +124,8 @@ def test_a_session_zone_and_large_types(lake: str, ask_spark: Any, conf: Any) ->
 
 
 def test_most_row_groups_are_left(lake: str, ask_spark: Any) -> None:
-    asked = ask_spark(lake, "i8 IN (0, 31, 60, 91)", row_groups=True)
-    assert asked.files == 12  # Spark's own scan of all files
+    answer = ask_spark(lake, "i8 IN (0, 31, 60, 91)", row_groups=True)
+    assert answer.files == 12  # Spark's own scan of all files
 
 
 def test_types_that_only_spark_reads(spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -179,9 +179,9 @@ def test_other_writers_nested(spark: Any, tmp_path: Path, ask_spark: Any) -> Non
         )
     parquet_bloom.spark.embed(spark, tmp_path, ["id"])
     for number in (11_000, 39_999):
-        asked = ask_spark(tmp_path, f"id = {number}", row_groups=True)
-        assert (asked.rows, asked.doubts) == (1, "")
-        assert scanned_rows(asked.frame) == count // 4
+        answer = ask_spark(tmp_path, f"id = {number}", row_groups=True)
+        assert (answer.rows, answer.doubts) == (1, "")
+        assert scanned_rows(answer.frame) == count // 4
 
 
 # ---------------------------------------------------------------------------------------------- Arrow data, alone
@@ -200,7 +200,7 @@ def test_types_are_those_that_spark_expects() -> None:
         ]
     )
     expected = pandas_types.to_arrow_schema(schema, timezone="UTC")
-    assert pa.schema([arrow.arrow_field(field) for field in schema.fields]).equals(expected)
+    assert pa.schema([arrow_convert.arrow_field(field) for field in schema.fields]).equals(expected)
 
 
 def test_conforming_slices() -> None:
@@ -221,11 +221,11 @@ def test_conforming_slices() -> None:
         [("a", pa.list_(pa.struct([("x", pa.int32()), ("y", pa.int64())]))), ("m", pa.map_(pa.string(), pa.int16()))]
     )
     batch = pa.RecordBatch.from_pylist(values, schema=stored)
-    target = pa.schema([arrow.arrow_field(field) for field in spark_type.fields])
-    assert arrow.find_problem(spark_type.fields, stored, True) is None
-    assert "has none" not in (arrow.find_problem(spark_type.fields, stored, False) or "")
+    target = pa.schema([arrow_convert.arrow_field(field) for field in spark_type.fields])
+    assert arrow_convert.find_problem(spark_type.fields, stored, True) is None
+    assert "has none" not in (arrow_convert.find_problem(spark_type.fields, stored, False) or "")
     for start in range(len(values)):
         part = batch.slice(start)
-        found = pa.RecordBatch.from_arrays(arrow.conform(part, target, True), schema=target)
-        found.validate(full=True)
-        assert found.to_pylist() == [{"A": row["a"], "m": row["m"], "gone": None} for row in part.to_pylist()]
+        result = pa.RecordBatch.from_arrays(arrow_convert.conform(part, target, True), schema=target)
+        result.validate(full=True)
+        assert result.to_pylist() == [{"A": row["a"], "m": row["m"], "gone": None} for row in part.to_pylist()]

@@ -44,13 +44,13 @@ def joins(rows: Callable[[Any], list[str]], caplog: pytest.LogCaptureFixture) ->
     def joined(large: Any, keys: Any, on: Any, **options: Any) -> tuple[int, str]:
         caplog.clear()
         with caplog.at_level(logging.WARNING, "parquet_bloom.spark"):
-            found = semi_join_prune(large, keys, on, row_groups=False, **options)
+            result = semi_join_prune(large, keys, on, row_groups=False, **options)
         own, other = (on, on) if isinstance(on, str) else on
         small = keys.select(F.col(other).alias("key"))
         for how in ("inner", "left_semi", "right"):
-            one, whole = (side.join(small, F.col(own) == F.col("key"), how) for side in (found, large))
-            assert rows(one) == rows(whole), how
-        return len(found.inputFiles()), "; ".join(record.getMessage() for record in caplog.records)
+            one, complete = (side.join(small, F.col(own) == F.col("key"), how) for side in (result, large))
+            assert rows(one) == rows(complete), how
+        return len(result.inputFiles()), "; ".join(record.getMessage() for record in caplog.records)
 
     return joined
 

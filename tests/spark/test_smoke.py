@@ -30,8 +30,8 @@ def small(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_files_are_judged_before_the_scan(small: Path, ask_spark: Callable[..., Any]) -> None:
-    asked = ask_spark(small, WHERE)
-    assert (asked.rows, asked.files, asked.doubts) == (1, 1, "")
+    answer = ask_spark(small, WHERE)
+    assert (answer.rows, answer.files, answer.doubts) == (1, 1, "")
     assert ask_spark(small, "id in (5, 6, 100000)").files <= 2
 
 

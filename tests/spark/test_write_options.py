@@ -1,4 +1,4 @@
-"""write_options: filters that Spark itself writes are there, are as good as asked, and no larger than they need be."""
+"""write_options: filters that Spark itself writes exist, are as good as requested, and no larger than necessary."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def written(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[..
 def sizes(path: str | Path) -> dict[str, int]:
     """Bytes of each column's filters, which are alike in all row groups."""
     with parquet_bloom.open(path) as file:
-        found = {(chunk.column, chunk.num_bytes) for chunk in file.chunks()}
-    assert len(dict(found)) == len(found)
-    return dict(found)
+        results = {(chunk.column, chunk.num_bytes) for chunk in file.chunks()}
+    assert len(dict(results)) == len(results)
+    return dict(results)
 
 
 def real_fpp(path: str, column: str) -> float:
@@ -75,7 +75,7 @@ def test_sized_by_ndv_as_embed_sizes(fpp: float, written: Any) -> None:
 
 
 @pytest.mark.parametrize("fpp", [0.1, 0.01, 0.0001])
-def test_sized_by_the_values_where_nobody_counted(fpp: float, written: Any) -> None:
+def test_sized_by_the_values_without_a_count(fpp: float, written: Any) -> None:
     path = written(write_options(list(NDV), fpp))
     assert set(sizes(path)) == set(NDV)
     for name, size in sizes(path).items():
@@ -107,7 +107,7 @@ def test_ndv_next_to_where_sizes_change(fpp: float, spark: Any, tmp_path: Path) 
 
 
 def test_without_these_options(written: Any) -> None:
-    """What makes them necessary: if one of these fails, parquet-java has changed, and they may change as well."""
+    """Reasons for the options: if one of these fails, parquet-java has changed, and they may change as well."""
     names = ("id", "few", "middle")
     enabled = {f"parquet.bloom.filter.enabled#{name}": "true" for name in names}
     assert sizes(written(enabled)) == {"id": 1 << 20}  # a dictionary instead of the others; all that may be
@@ -165,7 +165,7 @@ def test_names_that_parquet_java_does_not_find(spark: Any, tmp_path: Path) -> No
         ((7,), "columns must be a list or mapping of dotted paths, not 7"),
     ],
 )
-def test_what_cannot_be_asked(arguments: tuple[Any, ...], problem: str) -> None:
+def test_invalid_queries(arguments: tuple[Any, ...], problem: str) -> None:
     with pytest.raises(ParquetBloomError) as caught:
         write_options(*arguments)
     assert str(caught.value) == problem

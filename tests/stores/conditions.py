@@ -1,4 +1,4 @@
-"""Which conditions of requests a store heeds, and what it keeps of an object's attributes: measured, as a table.
+"""Conditions of requests that a store heeds, and object attributes that it keeps: measured, as a table.
 
 python tests/stores/conditions.py       # the table in Markdown, of the stores that are installed
 """
@@ -155,7 +155,7 @@ class _Measurement:
 
 
 def _measure_azure(store: servers.Store) -> dict[str, str]:
-    """The same as far as Azure's protocol and the client have it."""
+    """Measure as far as Azure's protocol and the client allow."""
     import obstore
     from obstore.store import from_url
 

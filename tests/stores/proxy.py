@@ -158,7 +158,7 @@ class Proxy:
         return self.after(operation, act, **which)
 
     def settle(self) -> None:
-        """Wait until the store has done all that was passed on: a client that gives up leaves requests behind."""
+        """Wait until the store has done all that was passed on: a client that gives up leaves requests running."""
         with self._lock:
             if not self._idle.wait_for(lambda: not self._busy, timeout=60):
                 raise TimeoutError("a request is still under way")
@@ -256,7 +256,7 @@ class Proxy:
 
 
 def _send(handler: BaseHTTPRequestHandler, answer: Answer, cut: bool) -> None:
-    if cut and not answer.status:  # nothing was asked: there is nothing to send half of
+    if cut and not answer.status:  # there was no request: there is nothing to send half of
         handler.connection.shutdown(socket.SHUT_RDWR)
         handler.close_connection = True
         return

@@ -79,14 +79,14 @@ class Versions:
 
 @dataclass(frozen=True)
 class Moment:
-    """When the other writer comes, and to whom.
+    """Time and target of the other writer's change.
 
     Attributes
     ----------
     size : of the object: "large" ones are written by copies of parts, the others by one PUT; a "tiny" one is read at
         once.
     in_parts : whether the old object was uploaded in parts, which gives it an etag of another kind.
-    new_bucket : whether nobody has asked the bucket anything yet.
+    new_bucket : whether the bucket has had no requests yet.
     shorter : whether the other writer's object has another length than the old one.
     number, after : the request before which, or after whose answer.
     writes : whether that request, in a call that nobody disturbs, writes the object or a part of it.
@@ -134,11 +134,11 @@ class Field:
         for (size, in_parts), new_bucket in itertools.product(OBJECTS, (False, True)):
             if not new_bucket:
                 self.requests(size, in_parts, new_bucket)  # from here on the bucket is known
-            asked = self.requests(size, in_parts, new_bucket)
+            requests = self.requests(size, in_parts, new_bucket)
             every += [
                 Moment(size, in_parts, new_bucket, shorter, number, after, operation in WRITES)
                 for shorter in (False, True)
-                for number, operation in enumerate(asked)
+                for number, operation in enumerate(requests)
                 for after in (False, True)
             ]
         return every

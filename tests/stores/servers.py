@@ -1,6 +1,6 @@
 """Object stores that run on loopback, each in a folder of its own: Ceph's radosgw, Swift, s3rver, azurite, and moto.
 
-`tools/stores.sh` installs them. A `Store` is what tests see of one: where it answers, who may ask, a new bucket, and
+`tools/stores.sh` installs them. A `Store` is what tests see of one: its address, credentials, a new bucket, and
 the objects in it by another client than the one that is tested.
 """
 
@@ -127,7 +127,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def answers(port: int, path: str = "/", status: int | None = None) -> bool:
-    """Whether a server of HTTP answers there, with a status if one is given."""
+    """Return whether an HTTP server answers there, with a status if one is given."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request("GET", path)
@@ -339,7 +339,7 @@ caps osd = "allow *"
 
 
 class Swift(Store):
-    """OpenStack's store, asked through its s3api: one server of each kind and one folder for its disk."""
+    """OpenStack's store, used through its s3api: one server of each kind and one folder for its disk."""
 
     name = "swift"
     page = 100
@@ -542,7 +542,7 @@ class Moto(Store):
 
 
 class LaxMoto(Moto):
-    """The same, deaf to all conditions of requests."""
+    """A variant that ignores all conditions of requests."""
 
     name = "moto-lax"
     conditions = False

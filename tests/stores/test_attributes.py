@@ -1,4 +1,4 @@
-"""What an object has besides its bytes stays when filters are embedded in place; else the call changes nothing."""
+"""Attributes of an object are kept when filters are embedded in place; else the call changes nothing."""
 
 from __future__ import annotations
 

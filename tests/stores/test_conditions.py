@@ -1,4 +1,4 @@
-"""What each store makes of the conditions of requests: as measured, so that a release that differs shows.
+"""Behaviour of each store on conditional requests: as measured, so that a release that differs shows.
 
 `docs/object-stores.md` has the table; `python tests/stores/conditions.py` prints it anew.
 """
@@ -108,7 +108,7 @@ def test_the_documented_table_is_the_measured_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("holds", "fails", "said"),
+    ("holds", "fails", "message"),
     [
         (200, 412, HEEDED),
         (200, 200, IGNORED),
@@ -118,8 +118,8 @@ def test_the_documented_table_is_the_measured_one() -> None:
         (412, 200, "ignored where it fails, 412 where it holds"),
     ],
 )
-def test_verdicts(holds: int, fails: int, said: str) -> None:
-    assert verdict(holds, fails) == said
+def test_verdicts(holds: int, fails: int, message: str) -> None:
+    assert verdict(holds, fails) == message
 
 
 def test_markdown() -> None:

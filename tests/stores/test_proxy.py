@@ -1,4 +1,4 @@
-"""The proxy does what it is told to, and nothing else."""
+"""The proxy applies the configured faults, and nothing else."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_delay(proxy: Proxy, bucket: str) -> None:
     assert time.monotonic() - begin >= 0.2
 
 
-def test_what_goes_wrong_inside_is_raised(bucket: str, moto: Store) -> None:
+def test_inner_errors_are_raised(bucket: str, moto: Store) -> None:
     def wrong() -> None:
         raise ZeroDivisionError
 

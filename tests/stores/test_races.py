@@ -53,10 +53,10 @@ def test_which_objects_are_replaced(field: Field) -> None:
     replaced = {"moto": {"tiny", "small", "large"}, "radosgw": {"tiny", "small"}}.get(field.store.name, set())
     for size, in_parts in races.OBJECTS:
         field.outcomes.clear()
-        asked = field.requests(size, in_parts, new_bucket=True)
+        requests = field.requests(size, in_parts, new_bucket=True)
         assert field.outcomes == {races.OURS if size in replaced else races.REFUSED: 1}, (size, in_parts)
         if size in replaced:
-            assert ("CompleteMultipartUpload" if size == "large" else "PutObject") in asked
+            assert ("CompleteMultipartUpload" if size == "large" else "PutObject") in requests
 
 
 # Of the judge

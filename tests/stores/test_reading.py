@@ -67,7 +67,7 @@ def test_ranges(store: Store) -> None:
     store.put(bucket, "a.parquet", old)
     options = store.storage_options
     url = store.url(bucket, "a.parquet")
-    # s3rver gives the first bytes for the last ones, so that it is asked for the size first.
+    # s3rver gives the first bytes for the last ones, so the size is requested first.
     table = parquet_bloom.read_table(url, "id = 700", storage_options=options)
     assert table.equals(pq.read_table(io.BytesIO(old)).slice(700, 1))
 

@@ -53,8 +53,8 @@ def silent_from(field: Field, size: str, number: int, after: bool) -> float:
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("store", ["moto"], indirect=True)
 def test_at_the_last_step(field: Field, after: bool) -> None:
-    asked = field.requests("large", False, new_bucket=True)
-    last = asked.index("CompleteMultipartUpload")
+    requests = field.requests("large", False, new_bucket=True)
+    last = requests.index("CompleteMultipartUpload")
     assert silent_from(field, "large", last, after) < RETRY_TIMEOUT + 1 + BUSY
 
 
@@ -62,12 +62,12 @@ def test_at_the_last_step(field: Field, after: bool) -> None:
 @pytest.mark.parametrize("size", ["small", "large"])
 @pytest.mark.parametrize("store", ["radosgw", "swift", "moto"], indirect=True)
 def test_at_every_step(field: Field, size: str) -> None:
-    asked = field.requests(size, False, new_bucket=True)
+    requests = field.requests(size, False, new_bucket=True)
     late = []
-    for number, operation in enumerate(asked):
+    for number, operation in enumerate(requests):
         for after in (False, True):
-            if after and number == len(asked) - 1:
-                continue  # nothing is asked later that could end the call with an error
+            if after and number == len(requests) - 1:
+                continue  # no later request could end the call with an error
             seconds = silent_from(field, size, number, after)
             if seconds > RETRY_TIMEOUT + 1 + BUSY:
                 late.append((number, operation, after, round(seconds, 1)))

@@ -35,9 +35,9 @@ def each_case(
                     raise
 
         signature = inspect.signature(test)
-        left = [parameter for name, parameter in signature.parameters.items() if name not in parameters]
-        assert len(left) + len(parameters) == len(signature.parameters), f"not parameters of the test: {names}"
-        all_cases.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]
+        remaining = [parameter for name, parameter in signature.parameters.items() if name not in parameters]
+        assert len(remaining) + len(parameters) == len(signature.parameters), f"not parameters of the test: {names}"
+        all_cases.__signature__ = signature.replace(parameters=remaining)  # type: ignore[attr-defined]
         return all_cases
 
     return decorate

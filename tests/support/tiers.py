@@ -1,4 +1,4 @@
-"""How much a run of the tests asks: by default, in CI, or all of it.
+"""Test tiers: the default run, CI, and everything.
 
 `tests/conftest.py` chooses whole tests by these names; a test whose cases are many asks here for its part of them.
 

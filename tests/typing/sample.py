@@ -65,10 +65,10 @@ def one_filter(values: Iterable[int]) -> None:
         SplitBlockBloomFilter.from_bytes(draft.to_bytes(header=True), variant=draft.variant), SplitBlockBloomFilter
     )
     assert_type(draft.variant, Variant)
-    found: np.ndarray[Any, Any] = one.check(values)
+    matches: np.ndarray[Any, Any] = one.check(values)
     hashes: np.ndarray[Any, Any] = parquet_bloom.hash_values(values)
     one.insert_hashes(hashes)
-    print(found, one.check_hashes(hashes))
+    print(matches, one.check_hashes(hashes))
 
 
 def write(table: Any, progress: Callable[[int, int], None]) -> None:
@@ -126,12 +126,12 @@ def judge() -> None:
 
 
 def index(progress: Callable[[int, int], None], on_error: Callable[[errors.ParquetBloomError], None]) -> int:
-    with LakeIndex.create("ids.index", ["user.id"], lake=LAKE, granularity="row_group") as made:
-        assert_type(made, LakeIndex)
-        report = made.append(memory_limit=1 << 30, threads=2, progress=progress, on_error=on_error)
+    with LakeIndex.create("ids.index", ["user.id"], lake=LAKE, granularity="row_group") as created:
+        assert_type(created, LakeIndex)
+        report = created.append(memory_limit=1 << 30, threads=2, progress=progress, on_error=on_error)
         assert_type(report, AppendReport)
         assert_type(report.failed, dict[str, errors.ParquetBloomError])
-        assert_type(made.append_batches([("a", {"user.id": None})]), AppendReport)
+        assert_type(created.append_batches([("a", {"user.id": None})]), AppendReport)
     LakeIndex.create("ids.index", "id", layout="posting")  # type: ignore[arg-type]
     with LakeIndex.open("ids.index", live=False) as opened:
         answers = opened.lookup("user.id", [1, 2])

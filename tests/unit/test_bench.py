@@ -1,4 +1,4 @@
-"""The benchmarks' own parts: keys, verdicts, kept results; and, when asked for, the kernel benchmark itself."""
+"""The benchmarks' own parts: keys, verdicts, kept results; and, on request, the kernel benchmark itself."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def texts(keys) -> list[bytes]:
 @pytest.mark.parametrize(("kind", "lengths"), [("36-byte", range(36, 37)), ("4-32-byte", range(4, 33))])
 def test_keys_repeat_whole(bench, kind, lengths):
     keys = bench("_keys").make(kind, 1000, seed=1)
-    found = texts(keys)
-    assert {len(text) for text in found} == set(lengths)
-    assert len(set(found)) == 1000
+    result = texts(keys)
+    assert {len(text) for text in result} == set(lengths)
+    assert len(set(result)) == 1000
     again = texts(keys.repeated(7, 20))
-    assert again == (found[:7] * 3)[:20]
+    assert again == (result[:7] * 3)[:20]
 
 
 def test_keys_in_and_not_in_differ(bench):
@@ -68,8 +68,10 @@ def test_verdicts_name_the_worst_case(bench):
         tables.Case("16M", "int64", "insert", 1): times | {"limit read": 0.1},  # only the near sizes are held to it
         tables.Case("1M", "int64", "insert", 2): times | {"avx512": 99.0},  # nor are two threads
     }
-    found = {what: (round(worst, 2), place, good) for what, _, worst, place, good in tables.verdicts(results, "avx512")}
-    assert found == {
+    by_name = {
+        what: (round(worst, 2), position, good) for what, _, worst, position, good in tables.verdicts(results, "avx512")
+    }
+    assert by_name == {
         "int64 insert, Arrow / ours": (5.0, "1M insert", False),
         "int64 below 2 MiB, ours / limit read": (1.56, "1M insert", False),
     }
@@ -105,13 +107,13 @@ def test_lookups_are_judged_by_the_best_peer_and_the_worse_kind(bench):
             for use in tables.USES:
                 for case in tables.CASES:
                     answers[name].used[use, case, kind] += [time, 0, 1000]  # medians are judged
-    found = [(target.times, target.what, ratios) for target, ratios in tables.verdicts(answers)]
-    assert found[:3] == [
+    matches = [(target.times, target.what, ratios) for target, ratios in tables.verdicts(answers)]
+    assert matches[:3] == [
         (3, "seconds", {"DuckDB": 4.0, "Spark": 30.0}),
         (20, "seconds", {"polars": 15.0}),
         (20, "asked", {"DuckDB": 4.0, "Spark": 30.0, "polars": 15.0}),
     ]
-    assert len(found) == len(tables.TARGETS)
+    assert len(matches) == len(tables.TARGETS)
 
 
 def request(objects: ModuleType, method: str, target: str, body: bytes = b"", **headers: str):
@@ -194,7 +196,7 @@ def test_a_part_of_the_results_is_replaced(bench, tmp_path):
 
 
 def run(name: str, *arguments: str) -> str:
-    """What a benchmark prints."""
+    """Return the output of a benchmark."""
     done = subprocess.run(
         [sys.executable, str(BENCH / name), *arguments],
         cwd=PROJECT,

@@ -1,4 +1,4 @@
-"""What grows with what: memory a file, a row group, a column chunk, on a small scale (`tools/bench/load.py` has more).
+"""Growth of memory per file, row group and column chunk, on a small scale (`tools/bench/load.py` has more).
 
 Files are names of one file where only their number matters.
 """
@@ -123,9 +123,9 @@ def test_a_dictionary_that_claims_much_is_not_made_room_for(tmp_path: Path) -> N
     path = tmp_path / "claim.parquet"
     pq.write_table(pa.table({"name": ["a", "b"] * 10}), path, compression="none", write_statistics=False)
     data = bytearray(path.read_bytes())
-    place = pq.read_metadata(path).row_group(0).column(0).dictionary_page_offset
-    assert data[place : place + 2] == b"\x15\x04"  # a dictionary page
-    data[place + 3] = 0x7F  # its size: some bytes more than there are
+    position = pq.read_metadata(path).row_group(0).column(0).dictionary_page_offset
+    assert data[position : position + 2] == b"\x15\x04"  # a dictionary page
+    data[position + 3] = 0x7F  # its size: some bytes more than there are
     path.write_bytes(data)
 
     def refused() -> None:

@@ -38,8 +38,8 @@ BUILTINS = {
 def test_every_error(kind: type[ParquetBloomError]) -> None:
     error = kind("it is broken", path="a.parquet", row_group=3, column="user.id")
     assert str(error) == "a.parquet: row group 3, column 'user.id': it is broken"
-    found = error.problem, error.path, error.row_group, error.column
-    assert found == ("it is broken", "a.parquet", 3, "user.id")
+    result = error.problem, error.path, error.row_group, error.column
+    assert result == ("it is broken", "a.parquet", 3, "user.id")
     assert kind.__doc__
     if kind.__name__ in BUILTINS:
         assert issubclass(kind, getattr(builtins, BUILTINS[kind.__name__]))
@@ -57,7 +57,7 @@ def test_errors_for_which_no_builtin_fits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "text"),
+    ("location", "text"),
     [
         ({}, "it is broken"),
         ({"path": "a"}, "a: it is broken"),
@@ -65,8 +65,8 @@ def test_errors_for_which_no_builtin_fits() -> None:
         ({"path": "a", "column": "x y"}, "a: column 'x y': it is broken"),
     ],
 )
-def test_the_place_is_what_is_known_of_it(place: dict[str, object], text: str) -> None:
-    assert str(ParquetBloomError("it is broken", **place)) == text  # type: ignore[arg-type]
+def test_the_context_contains_only_given_parts(location: dict[str, object], text: str) -> None:
+    assert str(ParquetBloomError("it is broken", **location)) == text  # type: ignore[arg-type]
 
 
 def test_one_printable_line_whatever_the_names_hold() -> None:

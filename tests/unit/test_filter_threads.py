@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from parquet_bloom import SplitBlockBloomFilter
-from parquet_bloom import filter as module
+from parquet_bloom import filter as filter_module
 from parquet_bloom.core.bloom import memory
 from parquet_bloom.errors import FilterTypeError, UnsupportedTypeError
 from parquet_bloom.util.threads import processors
@@ -55,45 +55,45 @@ def hashes() -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def whole(hashes) -> bytes:
-    made = SplitBlockBloomFilter(NUM_BYTES)
-    made.insert_hashes(hashes)
-    return made.to_bytes()
+def filter_bytes(hashes) -> bytes:
+    bloom_filter = SplitBlockBloomFilter(NUM_BYTES)
+    bloom_filter.insert_hashes(hashes)
+    return bloom_filter.to_bytes()
 
 
-def by_hashes(made: SplitBlockBloomFilter, part: np.ndarray) -> None:
-    made.insert_hashes(part)
+def by_hashes(bloom_filter: SplitBlockBloomFilter, part: np.ndarray) -> None:
+    bloom_filter.insert_hashes(part)
 
 
-def by_values(made: SplitBlockBloomFilter, part: np.ndarray) -> None:
-    made.insert(part)
+def by_values(bloom_filter: SplitBlockBloomFilter, part: np.ndarray) -> None:
+    bloom_filter.insert(part)
 
 
-def by_merge(made: SplitBlockBloomFilter, part: np.ndarray) -> None:
+def by_merge(bloom_filter: SplitBlockBloomFilter, part: np.ndarray) -> None:
     other = SplitBlockBloomFilter(NUM_BYTES)
     other.insert_hashes(part)
-    made.merge(other)
+    bloom_filter.merge(other)
 
 
 @pytest.mark.parametrize("insert", [by_hashes, by_merge])
-def test_nothing_is_lost(insert, hashes, whole):
+def test_nothing_is_lost(insert, hashes, filter_bytes):
     parts = [np.ascontiguousarray(hashes[i::THREADS]) for i in range(THREADS)]
     for _ in range(8):
-        made = SplitBlockBloomFilter(NUM_BYTES)
-        assert at_once(*(lambda part=part: insert(made, part) for part in parts)) == [None] * THREADS  # noqa: B023
-        assert made.check_hashes(hashes).all()
-        assert made.to_bytes() == whole
+        bloom_filter = SplitBlockBloomFilter(NUM_BYTES)
+        assert at_once(*(lambda part=part: insert(bloom_filter, part) for part in parts)) == [None] * THREADS  # noqa: B023
+        assert bloom_filter.check_hashes(hashes).all()
+        assert bloom_filter.to_bytes() == filter_bytes
 
 
 def test_no_value_is_lost(hashes):
     alone = SplitBlockBloomFilter(NUM_BYTES)
     alone.insert(hashes)
-    made = SplitBlockBloomFilter(NUM_BYTES)
+    bloom_filter = SplitBlockBloomFilter(NUM_BYTES)
     parts = np.array_split(hashes, THREADS)
-    at_once(*(lambda part=part: made.insert(part) for part in parts))
-    assert made.check(hashes).all()
-    assert made == alone
-    assert made.column_type == alone.column_type
+    at_once(*(lambda part=part: bloom_filter.insert(part) for part in parts))
+    assert bloom_filter.check(hashes).all()
+    assert bloom_filter == alone
+    assert bloom_filter.column_type == alone.column_type
 
 
 @pytest.mark.parametrize(
@@ -106,40 +106,41 @@ def test_no_value_is_lost(hashes):
     ],
 )
 def test_changes_wait_for_each_other(change, monkeypatch):
-    monkeypatch.setattr(module, "_MIN_KEYS", 1)
-    monkeypatch.setattr(module, "_KEYS_PER_BLOCK", 1)
-    made = SplitBlockBloomFilter(32)
-    changing = threading.Thread(target=change, args=(made,))
-    with made._lock:
+    monkeypatch.setattr(filter_module, "_MIN_KEYS", 1)
+    monkeypatch.setattr(filter_module, "_KEYS_PER_BLOCK", 1)
+    created = SplitBlockBloomFilter(32)
+    changing = threading.Thread(target=change, args=(created,))
+    with created._lock:
         changing.start()
         changing.join(0.05)
         assert changing.is_alive()
-        assert made.fill == 0
-        assert not made.check_hashes(np.ones(1, np.uint64)).any()  # probes wait for nobody
-        assert 1 not in SplitBlockBloomFilter.from_bitset(made)
+        assert created.fill == 0
+        assert not created.check_hashes(np.ones(1, np.uint64)).any()  # probes wait for nobody
+        assert 1 not in SplitBlockBloomFilter.from_bitset(created)
     changing.join()
-    assert made.fill > 0
-    assert not made._lock.locked()
+    assert created.fill > 0
+    assert not created._lock.locked()
 
 
 def test_the_lock_is_free_after_an_error():
-    made = SplitBlockBloomFilter(32)
-    made.insert([1])
-    for wrong in (lambda: made.insert(["a"]), lambda: made.insert([True]), lambda: made.insert_hashes([1]),
-                  lambda: made.merge(SplitBlockBloomFilter(64))):  # fmt: skip
+    bloom_filter = SplitBlockBloomFilter(32)
+    bloom_filter.insert([1])
+    for wrong in (lambda: bloom_filter.insert(["a"]), lambda: bloom_filter.insert([True]),
+                  lambda: bloom_filter.insert_hashes([1]),
+                  lambda: bloom_filter.merge(SplitBlockBloomFilter(64))):  # fmt: skip
         with pytest.raises((FilterTypeError, UnsupportedTypeError, ValueError)):
             wrong()
-        assert not made._lock.locked()
+        assert not bloom_filter._lock.locked()
 
 
 def test_a_filter_is_bound_to_one_type():
-    """Two threads that insert the first values of two types: one of them is told."""
+    """Two threads that insert the first values of two types: one of them gets an error."""
     for _ in range(30):
-        made = SplitBlockBloomFilter(4096)
-        texts, numbers = at_once(lambda: made.insert(["a", "b"]), lambda: made.insert([1, 2]))  # noqa: B023
+        bloom_filter = SplitBlockBloomFilter(4096)
+        texts, numbers = at_once(lambda: bloom_filter.insert(["a", "b"]), lambda: bloom_filter.insert([1, 2]))  # noqa: B023
         assert (texts is None) != (numbers is None)
         assert isinstance(texts or numbers, FilterTypeError)
-        assert made.check(["a", "b"] if texts is None else [1, 2]).all()
+        assert bloom_filter.check(["a", "b"] if texts is None else [1, 2]).all()
 
 
 def test_merging_both_ways_and_with_itself():
@@ -152,22 +153,22 @@ def test_merging_both_ways_and_with_itself():
 
 
 def test_probes_meanwhile(hashes):
-    """What was inserted before is found at any time."""
-    made = SplitBlockBloomFilter(NUM_BYTES)
+    """Values that were inserted before are found at any time."""
+    bloom_filter = SplitBlockBloomFilter(NUM_BYTES)
     before, later = hashes[:1000], hashes[1000:]
-    made.insert_hashes(before)
+    bloom_filter.insert_hashes(before)
     done = threading.Event()
 
     def probe() -> bool:
-        found = True
+        result = True
         while not done.is_set():
-            found = found and bool(made.check_hashes(before).all())
-        return found
+            result = result and bool(bloom_filter.check_hashes(before).all())
+        return result
 
     def insert() -> None:
         try:
             for part in np.array_split(later, 50):
-                made.insert_hashes(part)
+                bloom_filter.insert_hashes(part)
         finally:
             done.set()
 
@@ -181,17 +182,17 @@ def test_probes_meanwhile(hashes):
 
 @pytest.fixture
 def used(monkeypatch) -> list[int]:
-    """How many threads calls used; with slices that are worth one from 64 keys on."""
+    """Record the number of threads that calls use; slices are worth a thread from 64 keys on."""
     seen: list[int] = []
 
     def counted(function, items, threads):
         seen.append(threads)
         return in_order(function, items, threads)
 
-    in_order = module.in_order
-    monkeypatch.setattr(module, "in_order", counted)
-    monkeypatch.setattr(module, "_MIN_KEYS", 64)
-    monkeypatch.setattr(module, "_KEYS_PER_BLOCK", 1)
+    in_order = filter_module.in_order
+    monkeypatch.setattr(filter_module, "in_order", counted)
+    monkeypatch.setattr(filter_module, "_MIN_KEYS", 64)
+    monkeypatch.setattr(filter_module, "_KEYS_PER_BLOCK", 1)
     return seen
 
 
@@ -213,83 +214,83 @@ VALUES = {
 @pytest.mark.parametrize("name", VALUES)
 def test_threads_do_what_one_does(name, threads, used):
     values = VALUES[name]
-    alone, made = SplitBlockBloomFilter(2048), SplitBlockBloomFilter(2048)
+    alone, bloom_filter = SplitBlockBloomFilter(2048), SplitBlockBloomFilter(2048)
     if name == "of another type":
         alone.insert([0])
-        made.insert([0])
+        bloom_filter.insert([0])
         values = values.cast(pa.int32())
     alone.insert(values)
     assert used == []
-    made.insert(values, threads=threads)
+    bloom_filter.insert(values, threads=threads)
     assert 1 < used[0] <= min(threads, len(values) // 64)
-    assert made == alone
-    assert made.column_type == alone.column_type
-    asked = VALUES[name]
-    expected = alone.check(asked)
-    answers = made.check(asked, threads=threads)
+    assert bloom_filter == alone
+    assert bloom_filter.column_type == alone.column_type
+    queried = VALUES[name]
+    expected = alone.check(queried)
+    answers = bloom_filter.check(queried, threads=threads)
     assert answers.dtype == np.bool_
     assert answers.tolist() == expected.tolist()
     assert len(used) == 2
     half = SplitBlockBloomFilter(2048)
     half.insert(values[: len(values) // 2])
-    assert half.check(asked, threads=threads).tolist() == half.check(asked).tolist()
-    assert not half.check(asked).all()
+    assert half.check(queried, threads=threads).tolist() == half.check(queried).tolist()
+    assert not half.check(queried).all()
 
 
 def test_as_many_as_pay(used, monkeypatch):
     values = pa.array(range(1000))
-    made = SplitBlockBloomFilter(32 * 300)  # 300 keys at least for a bitset of its own
-    made.insert(values, threads=8)
-    made.insert(values, threads=2)
-    made.insert(values, threads=1)
-    made.insert(values[:599], threads=8)
+    bloom_filter = SplitBlockBloomFilter(32 * 300)  # 300 keys at least for a bitset of its own
+    bloom_filter.insert(values, threads=8)
+    bloom_filter.insert(values, threads=2)
+    bloom_filter.insert(values, threads=1)
+    bloom_filter.insert(values[:599], threads=8)
     assert used == [3, 2]
-    made.check(values, threads=8)
-    made.check(values[:127], threads=8)
-    made.check(values)
+    bloom_filter.check(values, threads=8)
+    bloom_filter.check(values[:127], threads=8)
+    bloom_filter.check(values)
     assert used == [3, 2, 8]
-    made.check(values, threads=None)
-    monkeypatch.setattr(module, "processors", lambda: 5)
-    made.check(values, threads=None)
+    bloom_filter.check(values, threads=None)
+    monkeypatch.setattr(filter_module, "processors", lambda: 5)
+    bloom_filter.check(values, threads=None)
     assert used == [3, 2, 8, *([processors()] if processors() > 1 else []), 5]
 
 
 def test_no_more_than_half_a_million_keys_start_no_thread(monkeypatch):
-    monkeypatch.setattr(module, "in_order", None)
-    made = SplitBlockBloomFilter(32)
-    made.insert(np.arange(500_000), threads=None)
-    assert made.check(np.arange(500_000), threads=2).all()
+    monkeypatch.setattr(filter_module, "in_order", None)
+    bloom_filter = SplitBlockBloomFilter(32)
+    bloom_filter.insert(np.arange(500_000), threads=None)
+    assert bloom_filter.check(np.arange(500_000), threads=2).all()
 
 
 @pytest.mark.parametrize("threads", [0, -1, True, 1.5, "2"])
 def test_numbers_of_threads_that_cannot_be(threads):
-    made = SplitBlockBloomFilter(32)
-    for call in (lambda: made.insert([1], threads=threads), lambda: made.check([1], threads=threads)):
+    bloom_filter = SplitBlockBloomFilter(32)
+    for call in (lambda: bloom_filter.insert([1], threads=threads), lambda: bloom_filter.check([1], threads=threads)):
         with pytest.raises(ValueError, match="threads"):
             call()
-    assert made.fill == 0
+    assert bloom_filter.fill == 0
 
 
 @pytest.mark.parametrize("nothing", [[], [None], pa.chunked_array([], pa.int64()), pa.nulls(500)])
 def test_nothing(nothing, used):
-    made = SplitBlockBloomFilter(32)
-    made.insert(nothing, threads=4)
-    assert made.fill == 0
-    assert made.check(nothing, threads=4).tolist() == [True] * len(nothing)
+    bloom_filter = SplitBlockBloomFilter(32)
+    bloom_filter.insert(nothing, threads=4)
+    assert bloom_filter.fill == 0
+    assert bloom_filter.check(nothing, threads=4).tolist() == [True] * len(nothing)
 
 
 def test_errors_come_through(used):
-    made = SplitBlockBloomFilter(32)
-    made.insert(pa.array([1], pa.int32()))
+    bloom_filter = SplitBlockBloomFilter(32)
+    bloom_filter.insert(pa.array([1], pa.int32()))
     too_large = pa.array([*range(500), 2**40])
     for call in (
-        lambda: made.insert(too_large, threads=4),
-        lambda: made.insert([str(i) for i in range(500)], threads=4),
-        lambda: made.check([str(i) for i in range(500)], threads=4),
+        lambda: bloom_filter.insert(too_large, threads=4),
+        lambda: bloom_filter.insert([str(i) for i in range(500)], threads=4),
+        lambda: bloom_filter.check([str(i) for i in range(500)], threads=4),
     ):
         with pytest.raises(FilterTypeError):
             call()
-        assert not made._lock.locked()
+        assert not bloom_filter._lock.locked()
     assert len(used) == 3
     unbound = SplitBlockBloomFilter(32)
     with pytest.raises(UnsupportedTypeError):
@@ -304,19 +305,19 @@ def test_no_memory_for_another_bitset(used, monkeypatch):
     def refuse(num_bytes: int) -> Any:
         raise MemoryError(num_bytes)
 
-    made = SplitBlockBloomFilter(32)
+    bloom_filter = SplitBlockBloomFilter(32)
     monkeypatch.setattr(memory, "zeros", refuse)
     with pytest.raises(MemoryError):
-        made.insert(pa.array(range(500)), threads=2)
-    assert not made._lock.locked()
+        bloom_filter.insert(pa.array(range(500)), threads=2)
+    assert not bloom_filter._lock.locked()
 
 
 def test_large_arrays():
     """As it is used, with real limits: more than two million keys by two threads."""
     keys = np.arange(2_200_000)
-    alone, made = SplitBlockBloomFilter(1 << 20), SplitBlockBloomFilter(1 << 20)
+    alone, bloom_filter = SplitBlockBloomFilter(1 << 20), SplitBlockBloomFilter(1 << 20)
     alone.insert(keys)
-    made.insert(keys, threads=2)
-    assert made == alone
-    asked = np.arange(4_000_000)
-    assert np.array_equal(made.check(asked, threads=3), alone.check(asked))
+    bloom_filter.insert(keys, threads=2)
+    assert bloom_filter == alone
+    queried = np.arange(4_000_000)
+    assert np.array_equal(bloom_filter.check(queried, threads=3), alone.check(queried))

@@ -1,4 +1,4 @@
-"""What of a text is a secret, and what is none."""
+"""Secrets in texts: recognized ones, and texts that are not secrets."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_what_was_being_handled_is_cleaned_too() -> None:
     assert str(error.__context__) == "'https://...@host/?...'"
 
 
-def test_what_cannot_be_changed_is_stood_for() -> None:
+def test_unchangeable_attributes_are_replaced() -> None:
     error = without_secrets(Stubborn())
     assert isinstance(error, LibraryError)
     assert str(error) == "Stubborn: asks the JVM: https://...@host"

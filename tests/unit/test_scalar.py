@@ -20,7 +20,7 @@ from support.oracle import oracle
 from parquet_bloom import SplitBlockBloomFilter
 from parquet_bloom.core.bloom import sbbf
 from parquet_bloom.core.bloom.memory import zeros
-from parquet_bloom.hashing import coerce as literals
+from parquet_bloom.hashing import coerce as coerce_module
 from parquet_bloom.hashing.column_type import ColumnType, from_arrow, from_parquet
 
 
@@ -144,21 +144,23 @@ def outcome(call: Any) -> Any:
         return type(error), str(error)
 
 
-def slow(made: SplitBlockBloomFilter, value: Any) -> Any:
+def slow(bloom_filter: SplitBlockBloomFilter, value: Any) -> Any:
     """The answer from the stored forms of what `literals` makes of a value, hashed by the oracle."""
-    coerced = literals.coerce(value, made.column_type)
+    coerced = coerce_module.coerce(value, bloom_filter.column_type)
     if coerced.unknown is not None:
-        return outcome(lambda: made._contains_slowly(value))
-    exact = oracle.OracleFilter(made.num_bytes, made.to_bytes())
-    return value is None or any(exact.check(form) for form in literals.stored_forms(coerced.values, made.column_type))
+        return outcome(lambda: bloom_filter._contains_slowly(value))
+    exact = oracle.OracleFilter(bloom_filter.num_bytes, bloom_filter.to_bytes())
+    return value is None or any(
+        exact.check(form) for form in coerce_module.stored_forms(coerced.values, bloom_filter.column_type)
+    )
 
 
 @each_case("name", TYPES)
 def test_the_fast_answer_is_the_slow_one(name):
-    for made in FILTERS[name]:
+    for bloom_filter in FILTERS[name]:
         for value in VALUES:
-            expected = outcome(lambda: made._contains_slowly(value))  # noqa: B023
-            assert outcome(lambda: value in made) == expected, (name, value)  # noqa: B023
+            expected = outcome(lambda: bloom_filter._contains_slowly(value))  # noqa: B023
+            assert outcome(lambda: value in bloom_filter) == expected, (name, value)  # noqa: B023
 
 
 @pytest.mark.parametrize("name", TYPES)
@@ -166,17 +168,17 @@ def test_the_fast_answer_is_the_slow_one(name):
 @example(value=0)
 @example(value="\ud800")
 def test_the_fast_answer_is_the_slow_one_for_anything(name, value):
-    for made in FILTERS[name]:
-        found = outcome(lambda: value in made)  # noqa: B023
-        assert found == outcome(lambda: made._contains_slowly(value))  # noqa: B023
-        assert type(found) is bool or isinstance(found, tuple)
+    for bloom_filter in FILTERS[name]:
+        result = outcome(lambda: value in bloom_filter)  # noqa: B023
+        assert result == outcome(lambda: bloom_filter._contains_slowly(value))  # noqa: B023
+        assert type(result) is bool or isinstance(result, tuple)
 
 
 @each_case("name", TYPES)
 def test_both_are_the_oracles(name):
-    for made in FILTERS[name][:7]:
+    for bloom_filter in FILTERS[name][:7]:
         for value in [*EDGES, *FLOATS, *TEXTS, *BYTES]:
-            assert outcome(lambda: value in made) == slow(made, value), (name, value)  # noqa: B023
+            assert outcome(lambda: value in bloom_filter) == slow(bloom_filter, value), (name, value)  # noqa: B023
 
 
 @each_case("name", TYPES)
@@ -184,20 +186,20 @@ def test_one_value_is_found_where_it_was_put(name):
     """And nothing else is, but by chance: a filter of one value, of every form in which it may be stored."""
     column_type = TYPES[name]
     for value in [*EDGES, *FLOATS, *TEXTS, *BYTES, *OTHERS[1:]]:
-        coerced = literals.coerce(value, column_type)
+        coerced = coerce_module.coerce(value, column_type)
         if coerced.unknown is not None:
             continue
-        for form in literals.stored_forms(coerced.values, column_type):
-            made = SplitBlockBloomFilter(1 << 14)
-            made.insert_hashes(np.array([oracle.xxh64(form)], np.uint64))
-            assert value in SplitBlockBloomFilter.from_bitset(made, column_type)
+        for form in coerce_module.stored_forms(coerced.values, column_type):
+            bloom_filter = SplitBlockBloomFilter(1 << 14)
+            bloom_filter.insert_hashes(np.array([oracle.xxh64(form)], np.uint64))
+            assert value in SplitBlockBloomFilter.from_bitset(bloom_filter, column_type)
 
 
 def numbers() -> list[Any]:
     with np.errstate(all="ignore"):
         kinds = [np.dtype(code).type for code in "bhilqBHILQ"]
-        whole = [kind(value) for kind in kinds for value in (0, 1, 5, np.iinfo(kind).min, np.iinfo(kind).max)]
-        return whole + [kind(value) for kind in (np.float16, np.float32, np.float64) for value in FLOATS]
+        complete = [kind(value) for kind in kinds for value in (0, 1, 5, np.iinfo(kind).min, np.iinfo(kind).max)]
+        return complete + [kind(value) for kind in (np.float16, np.float32, np.float64) for value in FLOATS]
 
 
 @each_case("name", TYPES)
@@ -210,21 +212,21 @@ def test_numpy_scalars_are_as_arrays_of_them(name):
         np.str_("a"),
         np.bytes_(b"12345"),
     ]
-    for made in FILTERS[name][::3]:
+    for bloom_filter in FILTERS[name][::3]:
         for value in [*numbers(), *others]:
-            whole = outcome(lambda: bool(made.check(np.array([value]))[0]))  # noqa: B023
-            assert outcome(lambda: value in made) == whole, (name, value, value.dtype)  # noqa: B023
+            complete = outcome(lambda: bool(bloom_filter.check(np.array([value]))[0]))  # noqa: B023
+            assert outcome(lambda: value in bloom_filter) == complete, (name, value, value.dtype)  # noqa: B023
 
 
 def test_numpy_texts_keep_their_last_zeros():
     """NumPy's arrays cut them off, which would look for another value."""
-    made = SplitBlockBloomFilter(1024)
-    made.insert(["a\0"])
-    assert np.str_("a\0") in made
-    assert np.str_("a") not in made
-    made = SplitBlockBloomFilter(1024)
-    made.insert([b"a\0"])
-    assert np.bytes_(b"a\0") in made
+    bloom_filter = SplitBlockBloomFilter(1024)
+    bloom_filter.insert(["a\0"])
+    assert np.str_("a\0") in bloom_filter
+    assert np.str_("a") not in bloom_filter
+    bloom_filter = SplitBlockBloomFilter(1024)
+    bloom_filter.insert([b"a\0"])
+    assert np.bytes_(b"a\0") in bloom_filter
 
 
 WHOLE_TEXTS = [text for text in TEXTS if not any("\ud800" <= letter <= "\udfff" for letter in text)]
@@ -258,14 +260,14 @@ class Fast(SplitBlockBloomFilter):
 )  # fmt: skip
 def test_which_values_are_answered_at_once(name, values, others):
     """A filter bound by being read, by values, by a merge, or restored."""
-    made = Fast.from_bitset(bytes(32), TYPES[name])
-    merged = Fast(32).merge(made)
-    for bound in (made, merged, merged.fold(), made.__reduce__()[0](*made.__reduce__()[1])):
+    bloom_filter = Fast.from_bitset(bytes(32), TYPES[name])
+    merged = Fast(32).merge(bloom_filter)
+    for bound in (bloom_filter, merged, merged.fold(), bloom_filter.__reduce__()[0](*bloom_filter.__reduce__()[1])):
         for value in values:
             assert (value in bound) == (isinstance(value, float) and math.isnan(value))
     for value in others:
         with pytest.raises(AssertionError, match="at once"):
-            _ = value in made
+            _ = value in bloom_filter
 
 
 def test_a_filter_of_no_type_asks():
@@ -281,10 +283,10 @@ def test_a_filter_of_no_type_asks():
 
 
 def test_errors_of_the_slow_way_are_raised():
-    made = SplitBlockBloomFilter.from_bitset(bytes(32), TYPES["STRING"])
+    bloom_filter = SplitBlockBloomFilter.from_bitset(bytes(32), TYPES["STRING"])
     with decimal.localcontext(), pytest.raises(TypeError):
-        _ = 5 in made
-    assert "\ud800" not in made
+        _ = 5 in bloom_filter
+    assert "\ud800" not in bloom_filter
 
 
 def test_the_compiled_class_alone():

@@ -246,17 +246,17 @@ def _make_claim(folder: Path, size: Size) -> str:
 
 
 def _tried(path: Path, *tries: Any) -> str:
-    said = []
+    output = []
     for name, what in tries:
         try:
             what()
-            said.append(f"{name}: fine")
+            output.append(f"{name}: fine")
         except ParquetBloomError as error:
-            said.append(f"{name}: {type(error).__name__}")
-    return ", ".join(said)
+            output.append(f"{name}: {type(error).__name__}")
+    return ", ".join(output)
 
 
-def _look_at_claim(folder: Path, size: Size) -> str:
+def _inspect_claim(folder: Path, size: Size) -> str:
     path = folder / "claim.parquet"
     return _tried(
         path,
@@ -285,6 +285,6 @@ VALUES = (
     Step("prune", 1_500, _prune_long),
     Step("read a row", 1_500, _read_long),
     Step("make a dictionary of 1 GB, it says", 0, _make_claim),
-    Step("prune, verify, advise", 200, _look_at_claim),
+    Step("prune, verify, advise", 200, _inspect_claim),
     Step("embed, read", 600, _read_claim),
 )

@@ -196,14 +196,14 @@ def _used(family: list[int]) -> dict[str, float]:
 
     Bytes read by system calls, bytes read from storage for them, and processor seconds.
     """
-    asked = stored = cpu = 0.0
+    queried = stored = cpu = 0.0
     for member in family:
         for line in Path("/proc", str(member), "io").read_text().splitlines():
             name, _, value = line.partition(": ")
-            asked += int(value) if name == "rchar" else 0
+            queried += int(value) if name == "rchar" else 0
             stored += int(value) if name == "read_bytes" else 0
         cpu += time.clock_gettime(~member << 3 | 2)  # clock_getcpuclockid, which Python offers for threads only
-    return {"asked": asked, "stored": stored, "cpu": cpu}
+    return {"asked": queried, "stored": stored, "cpu": cpu}
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-// What the C++ peers of kernels.py share: the words they are told over standard input, keys, threads, clock.
+// What the C++ peers of kernels.py share: commands on standard input, keys, threads, clock.
 //
 // Lines of tab-separated words come in, a line goes out for each ("error: ..." when it cannot be done):
 //

@@ -78,7 +78,7 @@ def show(what: str, seconds: float, filters: int) -> float:
     return each
 
 
-def made_up(path: Path, count: int) -> None:
+def write_inputs(path: Path, count: int) -> None:
     starts = write_filters(path, count)
     sizes = np.full(count, NUM_BYTES, np.int64)
     lengths = np.full(count, sbbf.BLOCK_BYTES, np.int64)
@@ -163,7 +163,7 @@ def real(path: Path, row_groups: int) -> None:
             maybe = probe(list(file.chunks(columns=["id"])), [key], immutable=immutable).maybe
             return maybe[:, 0], file.source.requests, file.source.bytes_read
 
-    def as_a_whole() -> tuple[np.ndarray, int, int]:
+    def check_whole_filters() -> tuple[np.ndarray, int, int]:
         with parquet_bloom.open(path) as file:
             maybe = [key in chunk.filter for chunk in file.chunks(columns=["id"])]
             return np.array(maybe), file.source.requests, file.source.bytes_read
@@ -175,7 +175,7 @@ def real(path: Path, row_groups: int) -> None:
     ways = {
         "probe(...)": lambda: in_blocks(False),
         "probe(..., immutable=True)": lambda: in_blocks(True),
-        "whole filters": as_a_whole,
+        "whole filters": check_whole_filters,
     }
     for name, run in ways.items():
         answers.append(run())
@@ -207,7 +207,7 @@ def main() -> None:
             f"file     {options.filters * NUM_BYTES / 1e9:.1f} GB of random bits",
             f"scale    {options.filters:,} filters, 10,000 were asked for",
         )
-        made_up(Path(folder, "filters"), options.filters)
+        write_inputs(Path(folder, "filters"), options.filters)
         Path(folder, "filters").unlink()
         real(Path(folder, "real.parquet"), options.row_groups)
 

@@ -35,7 +35,7 @@ from pyorc.predicates import PredicateColumn
 
 import parquet_bloom
 from parquet_bloom import orc
-from parquet_bloom.scan.read import orc_seek as orc_seeking
+from parquet_bloom.scan.read import orc_seek
 
 STRIPES = 8
 STRIDE = 10_000
@@ -121,7 +121,7 @@ def row_groups(path: Path, key: int) -> list[dict[str, Any]]:
 
 
 def stripes(path: Path, key: int) -> list[dict[str, Any]]:
-    with patch.object(orc_seeking, "pays", lambda *_: False):
+    with patch.object(orc_seek, "pays", lambda *_: False):
         return row_groups(path, key)
 
 
@@ -200,10 +200,10 @@ def measure(path: Path, table: pa.Table, repeat: int) -> None:
         print(f"  the id is {kind}; medians of {repeat} lookups in turn")
         for name, taken in seconds.items():
             print(f"    {name:42} {taken * 1e3:9.1f} ms  {seconds[FULL] / taken:6.1f} x")
-        best, whole = seconds[FULL] / seconds[GROUPS], seconds[FULL] / seconds[WHOLE]
+        best, complete = seconds[FULL] / seconds[GROUPS], seconds[FULL] / seconds[WHOLE]
         print(
             f"    ratio {best:.1f} x faster than pyarrow, {seconds[PREDICATE] / seconds[GROUPS]:.1f} x than pyorc; "
-            f"without pyorc {whole:.1f} x (asked: at least {TARGET})"
+            f"without pyorc {complete:.1f} x (asked: at least {TARGET})"
         )
     print()
 

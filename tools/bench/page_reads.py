@@ -65,7 +65,7 @@ def measure(path: Path, table: pa.Table, column: str) -> None:
 
         return runs
 
-    def whole() -> pa.Table:
+    def read_all() -> pa.Table:
         read = pq.ParquetFile(path).read_row_group(0, table.schema.names)
         return read.filter(pc.equal(read[column], value))
 
@@ -76,7 +76,7 @@ def measure(path: Path, table: pa.Table, column: str) -> None:
     query = f"from read_parquet('{path}') where {column} = ?"
     lazy = pl.scan_parquet(path)
     runs = {
-        PEER: whole,
+        PEER: read_all,
         "pyarrow, read_table(filters=)": lambda: pq.read_table(path, filters=[(column, "=", value)]),
         "DuckDB": lambda: connection.sql(query, params=[value.as_py()]).to_arrow_table(),
         "polars": lambda: lazy.filter(pl.col(column) == value.as_py()).collect(),

@@ -237,9 +237,9 @@ def main() -> None:
     parts_to_run = options.parts.split(",")
     lake = Lake(Path(options.folder), options.files, 1, 2_000, 0.001)
     web = Lake(Path(options.folder), options.web_files, 1, 2_000, 0.001)
-    for made_lake, part in ((lake, "lake"), (lake, "scans"), (web, "web")):
+    for lake_maker, part in ((lake, "lake"), (lake, "scans"), (web, "web")):
         if part in parts_to_run:
-            made_lake.make()
+            lake_maker.make()
     header(
         "one value among many files, by Spark",
         f"scale    {lake.files:,} files, 2,000 were asked for",

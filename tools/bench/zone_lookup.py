@@ -93,7 +93,7 @@ def measure(path: Path, zone_path: Path, table: pa.Table, index: zones.ZoneIndex
     def ours(given: object) -> pa.Table:
         return parquet_bloom.read_table(path, [("request_id", "=", value)], zones=given)
 
-    def whole() -> pa.Table:
+    def read_all() -> pa.Table:
         read = pq.ParquetFile(path).read_row_group(0)
         return read.filter(pc.equal(read["request_id"], value))
 
@@ -102,7 +102,7 @@ def measure(path: Path, zone_path: Path, table: pa.Table, index: zones.ZoneIndex
         return ours(zone_path)
 
     readers = {
-        PEER: whole,
+        PEER: read_all,
         "read_table, without zones": lambda: parquet_bloom.read_table(path, [("request_id", "=", value)]),
         "read_table, a path, footer not known": first,
         "read_table, a path": lambda: ours(zone_path),
@@ -129,9 +129,9 @@ def measure(path: Path, zone_path: Path, table: pa.Table, index: zones.ZoneIndex
     for name, taken in seconds.items():
         print(f"  {name:38} {taken * 1e3:9.2f} ms   {seconds[PEER] / taken:6.1f} x")
     report = parquet_bloom.prune(path, [("request_id", "=", value)], zones=index)
-    left = sum(one.num_left for file in report.files for one in file.row_groups if one.read)
+    remaining = sum(one.num_left for file in report.files for one in file.row_groups if one.read)
     pages = ", ".join(f"{count} of {name}" for name, count in pages_read(lambda: ours(index)).items()) or "none"
-    print(f"  rows left by zones: {left:,}; pages read: {pages}")
+    print(f"  rows left by zones: {remaining:,}; pages read: {pages}")
     print(f"  ratio {seconds[PEER] / seconds[OURS]:.1f} x faster (asked: at least {TARGET})")
     # pyarrow decodes columns on all processors, a lookup uses one.
     busy = in_turn({name: run(name) for name in (PEER, OURS)}, REPEAT, clock=time.process_time)

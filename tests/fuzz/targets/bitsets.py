@@ -21,19 +21,19 @@ def run(data: bytes) -> None:
         apart(taken, hashes)
         return
     bitset = np.frombuffer(taken.rest(), np.uint8).copy()
-    found = sbbf.check_hashes(bitset, hashes)
-    places = blocks.locate_blocks(np.array([len(bitset)]), hashes)
-    assert ((places >= 0) & (places <= len(bitset) - 32)).all()
+    matches = sbbf.check_hashes(bitset, hashes)
+    block_indexes = blocks.locate_blocks(np.array([len(bitset)]), hashes)
+    assert ((block_indexes >= 0) & (block_indexes <= len(bitset) - 32)).all()
     if len(hashes):
-        fetched = np.stack([bitset[place : place + 32] for place in places[0]])
-        assert (blocks.check_blocks(fetched, np.arange(len(hashes))[None], hashes) == found).all()
+        fetched = np.stack([bitset[location : location + 32] for location in block_indexes[0]])
+        assert (blocks.check_blocks(fetched, np.arange(len(hashes))[None], hashes) == matches).all()
     if kind == 0:
         sbbf.insert_hashes(bitset, hashes)
         assert sbbf.check_hashes(bitset, hashes).all()
     elif kind == 1:
         half = sbbf.fold(bitset)
         assert len(half) == len(bitset) // 64 * 32
-        assert not (found & ~sbbf.check_hashes(half, hashes)).any()
+        assert not (matches & ~sbbf.check_hashes(half, hashes)).any()
     else:
         bits, share = sbbf.measure(bitset)
         assert bits == np.unpackbits(bitset[: len(bitset) // 32 * 32]).sum()
@@ -45,19 +45,19 @@ def apart(taken: Taken, hashes: np.ndarray) -> None:
     num_bytes, numbers = taken.short_numbers(taken.number() % 4), taken.short_numbers(len(hashes))
     rest = taken.rest()
     fetched = np.frombuffer(rest[: len(rest) // 32 * 32], np.uint8).reshape(-1, 32)
-    found = blocks.check_blocks(fetched, numbers[None], hashes)
-    assert found.shape == (1, len(hashes))
-    places = blocks.locate_blocks(num_bytes, hashes)
-    assert ((places >= 0) & (places <= num_bytes[:, None] - 32)).all()
+    matches = blocks.check_blocks(fetched, numbers[None], hashes)
+    assert matches.shape == (1, len(hashes))
+    block_indexes = blocks.locate_blocks(num_bytes, hashes)
+    assert ((block_indexes >= 0) & (block_indexes <= num_bytes[:, None] - 32)).all()
 
 
 @functools.cache
 def seeds() -> list[bytes]:
     hashes = np.array([1, 1 << 40, (1 << 63) + 12345], np.uint64)
-    found = []
+    results = []
     for kind, size in ((0, 64), (0, 77), (1, 128), (2, 200), (2, 32)):
         bitset = np.zeros(size, np.uint8)
         sbbf.insert_hashes(bitset, hashes[:2])
-        found.append(bytes([kind, 3]) + hashes.tobytes() + bitset.tobytes())
-    found.append(b"\3\3" + hashes.tobytes() + b"\2" + short(64, 1000) + short(0, 1, 1) + bytes(64))
-    return found
+        results.append(bytes([kind, 3]) + hashes.tobytes() + bitset.tobytes())
+    results.append(b"\3\3" + hashes.tobytes() + b"\2" + short(64, 1000) + short(0, 1, 1) + bytes(64))
+    return results

@@ -20,9 +20,9 @@ MAX_INPUT = 512
 
 def run(data: bytes) -> None:
     start = data[0] % 4 if data else 0
-    found, end = compact.read_struct(data, min(start, len(data)))
+    values, end = compact.read_struct(data, min(start, len(data)))
     assert start < end <= len(data)
-    plain = [(number, kind_of(value), value) for number, value in found.items() if kind_of(value)]
+    plain = [(number, kind_of(value), value) for number, value in values.items() if kind_of(value)]
     again, _ = compact.read_struct(compact.write_struct(plain))
     assert again == {number: value for number, _, value in plain}
     theirs = read_by_thrift(data[start:]) if is_compared(data) else None
@@ -30,7 +30,7 @@ def run(data: bytes) -> None:
         fields, theirs_end = theirs
         assert theirs_end == end - start
         for number, value in fields.items():
-            assert repr(found[number]) == repr(value), number
+            assert repr(values[number]) == repr(value), number
 
 
 def kind_of(value: Any) -> int:
@@ -78,7 +78,7 @@ def read_by_thrift(data: bytes) -> tuple[dict[int, Any], int] | None:
 @functools.cache
 def seeds() -> list[bytes]:
     inner = [(1, compact.I64, -1), (40, compact.BINARY, b"text"), (41, compact.STRUCT, [])]
-    made = [
+    created = [
         compact.write_struct([(4, compact.I64, 1 << 62), (5, compact.I32, -7), (300, compact.BINARY, b"\x00" * 9)]),
         compact.write_struct([(1, compact.LIST, (compact.STRUCT, [inner, inner])), (2, compact.STRUCT, inner)]),
         compact.write_struct(
@@ -90,4 +90,4 @@ def seeds() -> list[bytes]:
         + bytes(16)
         + b"\x1b\x02\x58\x02\x01a\x04\x01b\x1a\x25\x02\x04\x00",
     ]
-    return [b"\1" + data for data in made]
+    return [b"\1" + data for data in created]

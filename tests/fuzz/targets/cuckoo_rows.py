@@ -27,7 +27,7 @@ def run(data: bytes) -> None:
 def anything(taken: Taken, layout: Layout) -> None:
     """Numbers that do not fit together are refused; what fits is damaged."""
     num_slots, first = (int(number) for number in taken.short_numbers(2))
-    rows, wanted = taken.short_numbers(taken.number() % 4), taken.short_numbers(taken.number() % 5)
+    rows, expected = taken.short_numbers(taken.number() % 4), taken.short_numbers(taken.number() % 5)
     fingerprints = np.unique(taken.short_numbers(taken.number() % 12).astype(np.uint32))
     data = np.frombuffer(taken.rest(), np.uint8)
     for pieces in (64, len(data) + 1):
@@ -37,11 +37,11 @@ def anything(taken: Taken, layout: Layout) -> None:
         scan.finish(first & 0xFFFF)
     errors = 0
     try:
-        found, damaged = cuckoo_rows.unpack(layout, data, num_slots, first)
-        assert found.shape == (len(damaged), num_slots)
+        slots_by_row, damaged = cuckoo_rows.unpack(layout, data, num_slots, first)
+        assert slots_by_row.shape == (len(damaged), num_slots)
     except ValueError:
         errors += 1
-    slots, which, damaged = cuckoo_rows.scan_rows(layout, num_slots, data, rows, wanted, fingerprints)
+    slots, which, damaged = cuckoo_rows.scan_rows(layout, num_slots, data, rows, expected, fingerprints)
     assert len(damaged) == len(rows)
     assert len(slots) == len(which)
     assert (slots < num_slots).all()
@@ -50,7 +50,7 @@ def anything(taken: Taken, layout: Layout) -> None:
 
 def sound(taken: Taken, layout: Layout) -> None:
     num_slots, first, flip = taken.number() + 1, taken.number(), taken.number(2)
-    wanted = np.unique(taken.short_numbers(taken.number() % 12).astype(np.uint32) & 0xFFFFFF)
+    requested = np.unique(taken.short_numbers(taken.number() % 12).astype(np.uint32) & 0xFFFFFF)
     raw = np.frombuffer(taken.rest(), np.uint8)
     row_bytes = layout.row_bytes(num_slots)
     num_rows = min(len(raw) // row_bytes, 5)
@@ -63,31 +63,35 @@ def sound(taken: Taken, layout: Layout) -> None:
         return
     rows[-1].view()[flip % row_bytes] ^= np.uint8(flip >> 12)  # sometimes a bit of the last row is another one
     is_broken = flip >> 12 != 0
-    ends = np.arange(num_rows + 1) * len(wanted)
+    ends = np.arange(num_rows + 1) * len(requested)
     slots, which, damaged = cuckoo_rows.scan_rows(
-        layout, num_slots, rows.reshape(-1), np.arange(num_rows) + first, ends, np.tile(wanted, num_rows)
+        layout, num_slots, rows.reshape(-1), np.arange(num_rows) + first, ends, np.tile(requested, num_rows)
     )
     assert damaged.tolist() == [False] * (num_rows - 1) + [is_broken]
-    found = [set() for _ in range(num_rows)]
+    slots_by_row = [set() for _ in range(num_rows)]
     for slot, number in zip(slots.tolist(), which.tolist(), strict=True):
-        found[number // max(len(wanted), 1)].add((slot, number % len(wanted)))
+        slots_by_row[number // max(len(requested), 1)].add((slot, number % len(requested)))
     for row in range(num_rows - is_broken if is_compared(taken.data) else 0):
         expected = {
-            (slot, number) for number, item in enumerate(wanted.tolist()) for slot in np.flatnonzero(items[row] == item)
+            (slot, number)
+            for number, item in enumerate(requested.tolist())
+            for slot in np.flatnonzero(items[row] == item)
         }
-        assert found[row] == expected
-        scan = cuckoo_rows.RowScan(layout, num_slots, wanted)
+        assert slots_by_row[row] == expected
+        scan = cuckoo_rows.RowScan(layout, num_slots, requested)
         for at in range(0, row_bytes, 64):
             scan.feed(rows[row, at : at + 64])
-        told = scan.finish(first + row)
-        assert told is not None
-        assert {(slot, number) for slot, number in zip(told[0].tolist(), told[1].tolist(), strict=True)} == expected
+        reported = scan.finish(first + row)
+        assert reported is not None
+        assert {
+            (slot, number) for slot, number in zip(reported[0].tolist(), reported[1].tolist(), strict=True)
+        } == expected
 
 
 @functools.cache
 def seeds() -> list[bytes]:
     rng = np.random.default_rng(1)
-    found = []
+    slots_by_row = []
     for kind, slots in ((0, 70), (1, 33), (2, 40), (3, 25)):
         bits = FINGERPRINT_BITS[kind]
         items = rng.integers(0, 1 << min(bits, 14), (2, slots))
@@ -95,7 +99,7 @@ def seeds() -> list[bytes]:
         rows = cuckoo_rows.pack(layout, items.astype(layout.dtype), 3)
         some = np.unique(items[0, :6])
         front = bytes([kind, 8, slots - 1, 3, 0, 0, len(some)]) + short(*some.tolist())
-        found.append(front + rows.tobytes())
+        slots_by_row.append(front + rows.tobytes())
         numbers = (
             short(slots, 3)
             + b"\2"
@@ -105,5 +109,5 @@ def seeds() -> list[bytes]:
             + bytes([len(some)])
             + short(*some.tolist())
         )
-        found.append(bytes([kind + 4, 8]) + numbers + rows.tobytes())
-    return found
+        slots_by_row.append(bytes([kind + 4, 8]) + numbers + rows.tobytes())
+    return slots_by_row

@@ -28,8 +28,8 @@ _HEADERS = [Spelled.of(filter_header(num_bytes)) for num_bytes in (32, 64, 96)]
 
 
 def seeds() -> list[bytes]:
-    made = [bytes([number]) + _GOOD[variant] for number, variant in enumerate(VARIANTS)]
-    return [*made, *(bytes([0x80 | number, 1, 2, 3, 4, 5, 6]) for number in range(len(VARIANTS)))]
+    created = [bytes([number]) + _GOOD[variant] for number, variant in enumerate(VARIANTS)]
+    return [*created, *(bytes([0x80 | number, 1, 2, 3, 4, 5, 6]) for number in range(len(VARIANTS)))]
 
 
 def run(data: bytes) -> None:
@@ -50,22 +50,22 @@ def run(data: bytes) -> None:
     for header in headers:
         assert 0 < header.header_bytes <= len(stored), header
     try:
-        found = SplitBlockBloomFilter.from_bytes(stored, copy=bool(len(stored) & 1), variant=variant)
+        bloom_filter = SplitBlockBloomFilter.from_bytes(stored, copy=bool(len(stored) & 1), variant=variant)
     except BrokenFilterError as error:
         one_line(error)
         return
-    assert 32 <= found.num_bytes <= len(stored)
-    assert 0 <= found.fill <= 1
-    assert 0 <= found.fpp <= 1
-    assert found.ndv_estimate >= 0
-    bitset = stored[len(stored) - found.num_bytes :]
-    assert found.to_bytes() == bitset
-    whole = write_header(found.num_bytes, variant) + bitset
-    assert found.to_bytes(header=True) == whole
-    assert SplitBlockBloomFilter.from_bytes(whole, variant=variant) == found
-    if found.num_bytes % 32 == 0:
-        more = SplitBlockBloomFilter(found.num_bytes, variant=variant)
+    assert 32 <= bloom_filter.num_bytes <= len(stored)
+    assert 0 <= bloom_filter.fill <= 1
+    assert 0 <= bloom_filter.fpp <= 1
+    assert bloom_filter.ndv_estimate >= 0
+    bitset = stored[len(stored) - bloom_filter.num_bytes :]
+    assert bloom_filter.to_bytes() == bitset
+    content = write_header(bloom_filter.num_bytes, variant) + bitset
+    assert bloom_filter.to_bytes(header=True) == content
+    assert SplitBlockBloomFilter.from_bytes(content, variant=variant) == bloom_filter
+    if bloom_filter.num_bytes % 32 == 0:
+        more = SplitBlockBloomFilter(bloom_filter.num_bytes, variant=variant)
         more.insert(_VALUES)
-        assert more.merge(found).check(_VALUES).all(), "a value that was inserted is gone"
+        assert more.merge(bloom_filter).check(_VALUES).all(), "a value that was inserted is gone"
     if stored == _GOOD[variant]:
-        assert found.check(_VALUES).all(), "a good filter denies its values"
+        assert bloom_filter.check(_VALUES).all(), "a good filter denies its values"

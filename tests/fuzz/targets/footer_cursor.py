@@ -15,11 +15,11 @@ from parquet_bloom.metadata import thrift_compact as compact
 
 ALLOWED = (MalformedFooterError,)
 
-PLACES = [name for name in compact.CHUNK_DTYPE.names if name.endswith(("start", "end"))]
+POSITION_FIELDS = [name for name in compact.CHUNK_DTYPE.names if name.endswith(("start", "end"))]
 VALUES = [
     name
     for name in compact.CHUNK_DTYPE.names
-    if name not in PLACES and name not in ("filter_fields", "filter_offset", "filter_length")
+    if name not in POSITION_FIELDS and name not in ("filter_fields", "filter_offset", "filter_length")
 ]
 
 
@@ -42,25 +42,25 @@ def run(data: bytes) -> None:
 def splice(data: bytes, chunks: np.ndarray) -> None:
     """Filters stand where they were put, and all else as before."""
     some = chunks[:: 1 + data[-1] % 3]
-    places = 1 + np.arange(len(some)) * 12345
-    places[1::3] = -1
-    spliced = compact.splice_filters(data, some["meta_start"].copy(), some["meta_end"].copy(), places, places + 1)
+    positions = 1 + np.arange(len(some)) * 12345
+    positions[1::3] = -1
+    spliced = compact.splice_filters(data, some["meta_start"].copy(), some["meta_end"].copy(), positions, positions + 1)
     _, _, after = compact.index_footer(spliced)
     after = after[after["meta_start"] >= 0]
     assert len(after) == len(chunks)
     for name in VALUES:
         assert (after[name] == chunks[name]).all(), name
     changed = after[:: 1 + data[-1] % 3]
-    assert (changed["filter_offset"] == places).all()
-    assert (changed["filter_length"] == np.where(places < 0, -1, places + 1)).all()
-    assert (changed["filter_fields"] == np.where(places < 0, 0, 2)).all()
-    for old, new, place in zip(some[:4], changed[:4], places, strict=False):
+    assert (changed["filter_offset"] == positions).all()
+    assert (changed["filter_length"] == np.where(positions < 0, -1, positions + 1)).all()
+    assert (changed["filter_fields"] == np.where(positions < 0, 0, 2)).all()
+    for old, new, location in zip(some[:4], changed[:4], positions, strict=False):
         fields, _ = compact.read_struct(data, int(old["meta_start"]))
         others, _ = compact.read_struct(spliced, int(new["meta_start"]))
-        wanted = {number: repr(value) for number, value in fields.items() if number not in (14, 15)}
-        if place >= 0:
-            wanted |= {14: repr(int(place)), 15: repr(int(place) + 1)}
-        assert {number: repr(value) for number, value in others.items()} == wanted
+        expected = {number: repr(value) for number, value in fields.items() if number not in (14, 15)}
+        if location >= 0:
+            expected |= {14: repr(int(location)), 15: repr(int(location) + 1)}
+        assert {number: repr(value) for number, value in others.items()} == expected
 
 
 def footer_of(table: pa.Table, **options: object) -> bytes:
@@ -79,11 +79,11 @@ def seeds() -> list[bytes]:
         footer_of(small, store_schema=False, compression="none", write_statistics=False),
         footer_of(small, store_schema=False, row_group_size=1),
         footer_of(wide, store_schema=False, write_page_index=True),
-        *made(),
+        *seed_footers(),
     ]
 
 
-def made() -> list[bytes]:
+def seed_footers() -> list[bytes]:
     """Footers with filters, with fields out of order and far apart, and with encrypted columns."""
     meta = [
         (1, compact.I32, 2),
@@ -92,9 +92,9 @@ def made() -> list[bytes]:
         (9, compact.I64, 4),
     ]
     located = [*meta, (14, compact.I64, 100), (15, compact.I32, 48), (16, compact.I64, 5), (31, compact.BINARY, b"?")]
-    behind = [(31, compact.I64, 7), *meta, (20, compact.I64, 1), (15, compact.I32, 4), (14, compact.I64, 9)]
+    after = [(31, compact.I64, 7), *meta, (20, compact.I64, 1), (15, compact.I32, 4), (14, compact.I64, 9)]
     footers = []
-    for struct in (meta, located, behind):
+    for struct in (meta, located, after):
         chunk = [(2, compact.I64, 0), (3, compact.STRUCT, struct), (4, compact.I64, 7), (5, compact.I32, 8)]
         hidden = [(2, compact.I64, 0), (8, compact.STRUCT, [(1, compact.STRUCT, [])]), (9, compact.BINARY, b"secret")]
         group = [(1, compact.LIST, (compact.STRUCT, [chunk, hidden, chunk])), (2, compact.I64, 5), (3, compact.I64, 10)]

@@ -1,4 +1,4 @@
-"""An index of a lake with damage in one of its files: opened, asked, checked, merged.
+"""An index of a lake with damage in one of its files: opened, queried, checked, merged.
 
 Damage that no checksum is made to fit must not cost a row: what it may have hit is a candidate, or there is an error.
 Where checksums fit, as if a writer had meant it, there is an answer or an error.
@@ -18,7 +18,7 @@ from parquet_bloom.errors import ParquetBloomError
 ALLOWED = (ParquetBloomError,)
 SLICE = 100
 
-_ASKED: dict[str, list[Any]] = {"k": [0, 1001, 2007, 5, 424242], "s": ["v0", "v37", "v96", "none"]}
+_QUERIED: dict[str, list[Any]] = {"k": [0, 1001, 2007, 5, 424242], "s": ["v0", "v37", "v96", "none"]}
 
 
 def seeds() -> list[bytes]:
@@ -42,12 +42,12 @@ def run(data: bytes) -> None:
         files[name] = changed_table(files[name], choices)
     last = choices.below(32)
     one = choices.below(5) if last % 2 else None  # a single value is looked up by a way of its own
-    with as_folder(files) as place:
+    with as_folder(files) as location:
         try:
-            with LakeIndex.open(place, live=last == 1) as index:
-                for column, values in _ASKED.items():
-                    asked = values if one is None else values[one % len(values) :][:1]
-                    _ask(index, column, asked, base.truth[column] if how < 4 else {})
+            with LakeIndex.open(location, live=last == 1) as index:
+                for column, values in _QUERIED.items():
+                    queried = values if one is None else values[one % len(values) :][:1]
+                    _ask(index, column, queried, base.truth[column] if how < 4 else {})
                 if last == 2:
                     index.stats()
                 elif last in (3, 4):
@@ -60,14 +60,14 @@ def run(data: bytes) -> None:
             one_line(error)
 
 
-def _ask(index: LakeIndex, column: str, asked: list[Any], truth: dict[Any, set[tuple[str, int | None]]]) -> None:
+def _ask(index: LakeIndex, column: str, queried: list[Any], truth: dict[Any, set[tuple[str, int | None]]]) -> None:
     try:
-        answers = index.lookup(column, asked)
+        answers = index.lookup(column, queried)
     except ParquetBloomError as error:
         one_line(error)
         return
-    assert len(answers) == len(asked)
-    for value, candidates in zip(asked, answers, strict=True):
+    assert len(answers) == len(queried)
+    for value, candidates in zip(queried, answers, strict=True):
         named = dict(candidates)
         for path, unit in truth.get(value, ()):
             groups = named.get(path, ())

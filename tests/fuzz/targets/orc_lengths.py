@@ -24,11 +24,11 @@ def run(data: bytes) -> None:
         except orc_runs.Refused:
             expected = -1
     try:
-        found = sum_lengths(data, second, most)
+        result = sum_lengths(data, second, most)
     except ValueError:
         assert expected is None or not 0 <= expected <= most, f"{expected} is refused"
         raise
-    assert expected is None or found == expected, f"{found} instead of {expected}"
+    assert expected is None or result == expected, f"{result} instead of {expected}"
 
 
 def seeds() -> list[bytes]:

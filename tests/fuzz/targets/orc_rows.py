@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from choices import Choices
 from scratch import as_file
-from small_orc import CODECS, FILTERS, GROUP, ROW_INDEX, Place, base, changed_header, table, together
+from small_orc import CODECS, FILTERS, GROUP, ROW_INDEX, Target, base, changed_header, table, together
 from support.writers.orc_files import fields_of, message_of
 
 import parquet_bloom
@@ -41,10 +41,10 @@ def run(data: bytes) -> None:
     stripes = base().stripes
     number = choices.below(len(stripes))
     index = [at for at, (kind, *_) in enumerate(stripes[number].streams) if kind in (ROW_INDEX, *FILTERS)]
-    wanted: Place = ("stream", number, choices.pick(index)) if how != 1 else ("stripe", number, 0)
+    target: Target = ("stream", number, choices.pick(index)) if how != 1 else ("stripe", number, 0)
 
-    def change(place: Place, plain: bytes) -> bytes:
-        if place != wanted or how in (2, 3):
+    def change(location: Target, plain: bytes) -> bytes:
+        if location != target or how in (2, 3):
             return plain
         fields = fields_of(plain)
         if how == 0:  # an entry less, or more, or one with a field that is cut off
@@ -58,21 +58,21 @@ def run(data: bytes) -> None:
                 return message_of(fields)[: choices.below(len(plain))]
             return message_of(fields)
         at = choices.pick([at for at in index if at < len(fields)])
-        told = fields_of(bytes(fields[at][2]))  # type: ignore[arg-type]
+        declared = fields_of(bytes(fields[at][2]))  # type: ignore[arg-type]
         field = choices.pick((0, 2))  # its kind, its length
-        told[field] = told[field][0], 0, choices.odd_number(int(told[field][2]))
-        if field == 0 and told[0][2] in (ROW_INDEX, *FILTERS):
+        declared[field] = declared[field][0], 0, choices.odd_number(int(declared[field][2]))
+        if field == 0 and declared[0][2] in (ROW_INDEX, *FILTERS):
             return plain
-        fields[at] = 1, 2, message_of(told)
+        fields[at] = 1, 2, message_of(declared)
         return message_of(fields)
 
-    def pack(place: Place, stream: bytes) -> bytes:
-        if place != wanted or how < 2 or codec == "none":
+    def pack(location: Target, stream: bytes) -> bytes:
+        if location != target or how < 2 or codec == "none":
             return stream
         return changed_header(choices, stream) if how == 2 else stream[: choices.below(len(stream))]
 
-    whole = together(codec, change, pack, wanted)
-    with as_file(whole, ".orc") as path:
+    complete = together(codec, change, pack, target)
+    with as_file(complete, ".orc") as path:
         try:
             report = parquet_bloom.prune(path, node, cache=None)
         except ParquetBloomError:
@@ -80,10 +80,10 @@ def run(data: bytes) -> None:
         selected = {group for groups in report.selected.values() for group in groups}
         lost = {_TRUTH.index(row) // GROUP for row in rows if row["k"] not in (0, 10**6)} - selected
         assert not lost, f"{node}: row groups {lost} are lost: {report}"
-        if sum(whole[-64:]) % 16:
+        if sum(complete[-64:]) % 16:
             return
         try:
-            found = parquet_bloom.read_table(path, node).to_pylist()
+            result = parquet_bloom.read_table(path, node).to_pylist()
         except ParquetBloomError:
             return
-        assert found == rows, f"{node}: {found} instead of {rows}"
+        assert result == rows, f"{node}: {result} instead of {rows}"

@@ -1,6 +1,6 @@
 """Whole small ORC files with damage anywhere, under every codec: whatever they are, a named error or an answer.
 
-An input that begins with `ORC` is a file as it stands; any other is a recipe: what is done to a good file.
+An input that begins with `ORC` is used as a file; any other is a recipe: what is done to a good file.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ _FEW = parse("k IN (3, 53) OR n IS NULL")
 
 
 def seeds() -> list[bytes]:
-    files = [together(codec, lambda place, plain: plain) for codec in CODECS]
+    files = [together(codec, lambda location, plain: plain) for codec in CODECS]
     return [
         *files,
-        *(bytes([codec, place, how, 9]) for codec in range(6) for place in range(0, 60, 7) for how in range(4)),
+        *(bytes([codec, location, how, 9]) for codec in range(6) for location in range(0, 60, 7) for how in range(4)),
     ]
 
 
 def run(data: bytes) -> None:
-    whole = data if data.startswith(b"ORC") else changed_file(Choices(data))
-    step = sum(whole[-64:]) % 16
-    with as_file(whole, ".orc") as path:
+    complete = data if data.startswith(b"ORC") else changed_file(Choices(data))
+    step = sum(complete[-64:]) % 16
+    with as_file(complete, ".orc") as path:
         try:
             if step >= 8:
                 with orc.open(path) as file:
                     for leaf in file.leaves:
                         file.stripe_statistics(leaf)
                     file.row_group_evidence(file.leaves, range(len(file.stripes)))
-                    for found in file.filters():
-                        assert 0 <= found.fill <= 1
-                        assert found.check_hashes.__self__ is found
+                    for bloom_filter in file.filters():
+                        assert 0 <= bloom_filter.fill <= 1
+                        assert bloom_filter.check_hashes.__self__ is bloom_filter
             elif step >= 4:
                 parquet_bloom.prune(path, _WHERE if step % 2 else _FEW, cache=None)
             elif step == 0:

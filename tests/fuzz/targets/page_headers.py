@@ -58,10 +58,10 @@ def column_index(taken: Taken) -> None:
     counts = np.maximum(taken.short_numbers(1 + taken.number() % 4), 1) & 0xFFFF
     rows = np.concatenate([[0], np.cumsum(counts)])
     index = page_index.OffsetIndex(rows[:-1] + 4, counts, rows)
-    found = page_index.read_column_index(taken.rest(), index)
+    statistics = page_index.read_column_index(taken.rest(), index)
     for page in range(len(counts)):
-        told = found.statistics(page)
-        assert told.null_count is None or 0 <= told.null_count <= counts[page]
+        reported = statistics.statistics(page)
+        assert reported.null_count is None or 0 <= reported.null_count <= counts[page]
 
 
 def agreement(taken: Taken) -> None:
@@ -100,19 +100,19 @@ def seeds() -> list[bytes]:
     length = int.from_bytes(data[-8:-4], "little")
     footer = data[-8 - length : -8]
     _, _, chunks = compact.index_footer(footer)
-    found = []
+    results = []
     for chunk in chunks:
         first = chunk["dictionary_page_offset"] if chunk["dictionary_page_offset"] >= 0 else chunk["data_page_offset"]
-        found.append(b"\0" + data[first : first + 60])
+        results.append(b"\0" + data[first : first + 60])
         index = data[chunk["offset_index_offset"] :][: chunk["offset_index_length"]]
-        found.append(b"\1\xff" + np.array([60], np.int64).tobytes() + index)
+        results.append(b"\1\xff" + np.array([60], np.int64).tobytes() + index)
         pages = compact.read_page_locations(index, 99)
         counts = np.diff([*pages[:, 2], 60])
         bounds = data[chunk["column_index_offset"] :][: chunk["column_index_length"]]
         if len(pages) <= 4:
-            found.append(b"\2" + bytes([len(pages) - 1]) + counts.astype(np.uint16).tobytes() + bounds)
+            results.append(b"\2" + bytes([len(pages) - 1]) + counts.astype(np.uint16).tobytes() + bounds)
         some = pages[:3]
         heads = b"".join(data[at : at + 30] for at in some[:, 0])
         numbers = np.concatenate([[30] * len(some), some[:, 1], counts[: len(some)]])
-        found.append(b"\3" + bytes([len(some)]) + numbers.astype(np.uint16).tobytes() + heads)
-    return found
+        results.append(b"\3" + bytes([len(some)]) + numbers.astype(np.uint16).tobytes() + heads)
+    return results

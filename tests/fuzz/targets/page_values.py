@@ -56,27 +56,27 @@ def hybrid(data: bytes, width: int) -> Iterator[int]:
 
 def first_of(data: bytes, width: int, count: int) -> list[int] | None:
     """So many numbers; None where there are not as many."""
-    found: list[int] = []
+    results: list[int] = []
     try:
         for number in hybrid(data, width):
-            if len(found) >= count:
+            if len(results) >= count:
                 break
-            found.append(number)
+            results.append(number)
     except Missing:
-        return found if len(found) >= count else None
-    return found
+        return results if len(results) >= count else None
+    return results
 
 
 def byte_arrays(data: bytes) -> tuple[list[bytes], bool]:
-    """As many as there are, and whether nothing is behind them."""
-    found, at = [], 0
+    """Return the values, and whether no bytes follow them."""
+    results, at = [], 0
     while at + 4 <= len(data):
         (length,) = struct.unpack_from("<I", data, at)
         if at + 4 + length > len(data):
             break
-        found.append(data[at + 4 : at + 4 + length])
+        results.append(data[at + 4 : at + 4 + length])
         at += 4 + length
-    return found, at == len(data)
+    return results, at == len(data)
 
 
 def run(data: bytes) -> None:
@@ -148,16 +148,16 @@ def split_arrays(taken: Taken) -> None:
     data = taken.rest()
 
     def twin() -> tuple[list[int], bytes] | None:
-        values, whole = byte_arrays(data)
-        if not whole or len(values) != valid.sum():
+        values, complete = byte_arrays(data)
+        if not complete or len(values) != valid.sum():
             return None
-        left = iter(values)
-        entries = [next(left) if here else b"" for here in valid]
+        remaining = iter(values)
+        entries = [next(remaining) if here else b"" for here in valid]
         return [sum(map(len, entries[:i])) for i in range(len(entries) + 1)], b"".join(values)
 
     def ours() -> tuple[list[int], bytes]:
-        offsets, found = page_values.split_byte_arrays(data, valid)
-        return offsets.tolist(), found.tobytes()
+        offsets, result = page_values.split_byte_arrays(data, valid)
+        return offsets.tolist(), result.tobytes()
 
     check(taken, ours, twin)
 
@@ -165,7 +165,7 @@ def split_arrays(taken: Taken) -> None:
 def equal_values(taken: Taken) -> None:
     width = taken.number() % 20
     numbers = taken.short_numbers(taken.number() % 6)
-    wanted = [taken.bytes(taken.number() % 12 if taken.number() & 1 else width) for _ in range(taken.number() % 4)]
+    expected = [taken.bytes(taken.number() % 12 if taken.number() & 1 else width) for _ in range(taken.number() % 4)]
     data = taken.rest()
 
     def twin() -> tuple[list[int], list[int]] | None:
@@ -174,28 +174,28 @@ def equal_values(taken: Taken) -> None:
             values = [data[at : at + width] for at in range(0, len(data) - width + 1, width)]
         if not is_ascending(numbers, len(values)):
             return None
-        hits = [(i, wanted.index(values[number])) for i, number in enumerate(numbers) if values[number] in wanted]
-        return [place for place, _ in hits], [which for _, which in hits]
+        hits = [(i, expected.index(values[number])) for i, number in enumerate(numbers) if values[number] in expected]
+        return [location for location, _ in hits], [which for _, which in hits]
 
     def ours() -> tuple[list[int], list[int]]:
-        places, which = page_values.find_equal(data, width, numbers, wanted)
-        return places.tolist(), which.tolist()
+        positions, which = page_values.find_equal(data, width, numbers, expected)
+        return positions.tolist(), which.tolist()
 
     check(taken, ours, twin)
 
 
 def check(taken: Taken, ours: Callable[[], Any], twin: Callable[[], Any]) -> None:
-    """What the twin finds is found, and what it does not find (None) is refused."""
+    """The reader finds the twin's results, and refuses where the twin has none (None)."""
     if not is_compared(taken.data):
         ours()
         return
     expected = twin()
     try:
-        found = ours()
+        result = ours()
     except MalformedFooterError:
         assert expected is None, f"refused, where {expected} are right"
         raise
-    assert found == expected, f"{found}, where {expected} are right"
+    assert result == expected, f"{result}, where {expected} are right"
 
 
 @functools.cache

@@ -1,6 +1,6 @@
 """Whole small Parquet files with damage anywhere: whatever they are, a named error or an answer.
 
-An input that begins with `PAR1` is a file as it stands; any other is a recipe: what is done to which good file.
+An input that begins with `PAR1` is used as a file; any other is a recipe: what is done to which good file.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ def file_of(data: bytes) -> bytes:
 
 def run(data: bytes) -> None:
     SHARED_CACHE.clear()
-    whole = file_of(data)
+    complete = file_of(data)
     # What is done with a file depends on its bytes, so that an input means one thing, and takes the time of one.
-    step = sum(whole[-64:]) % 32
-    with as_file(whole) as path:
+    step = sum(complete[-64:]) % 32
+    with as_file(complete) as path:
         try:
             with parquet_bloom.open(path) as file:
                 file.columns  # noqa: B018

@@ -52,40 +52,40 @@ def run(data: bytes) -> None:
     choices = Choices(data)
     how, (node, filters, rows), base = choices.below(5), choices.pick(_NEEDLES), choices.pick(bases())
     if how == 0:  # places of filters and page indexes
-        footer = base.footer.only(_is_place)
-        whole = base.with_footer(footer.changed(choices, 1))
+        footer = base.footer.only(_is_location)
+        complete = base.with_footer(footer.changed(choices, 1))
     elif how == 1 and base.variant is None:
         key = choices.pick(list(base.filters))
-        whole = with_filter(base, key, header_changed(choices), base.filters[key][1])
+        complete = with_filter(base, key, header_changed(choices), base.filters[key][1])
     elif how == 2 and base.indexes:
         key = choices.pick([key for key in base.indexes if key[2] == 4])
-        whole = with_index(base, key, base.indexes[key].changed(choices, 2))
+        complete = with_index(base, key, base.indexes[key].changed(choices, 2))
     elif how == 3 and base.indexes:
         key = choices.pick([key for key in base.indexes if key[2] == 6])
         bounds = base.indexes[key].only(lambda path: path[0] not in (1, 2, 3, 5) or len(path) == 1)
-        whole = with_index(base, key, bounds.changed(choices, 1))
+        complete = with_index(base, key, bounds.changed(choices, 1))
     else:
-        whole = base.with_footer(base.footer.only(_is_no_statistic).changed(choices, 1))
+        complete = base.with_footer(base.footer.only(_is_no_statistic).changed(choices, 1))
         if filters is None:
             return
         try:
             # Not `pq.read_table`: it waits for ever for some files, whose columns say to be of unknown types. Bounded:
             # by what some footers say it makes room for gigabytes.
             with bounded_memory():
-                everything = pq.ParquetFile(io.BytesIO(whole)).read(columns=_COLUMNS, use_threads=False)
-            found = everything.filter(pq.filters_to_expression(filters)).to_pylist()
+                everything = pq.ParquetFile(io.BytesIO(complete)).read(columns=_COLUMNS, use_threads=False)
+            result = everything.filter(pq.filters_to_expression(filters)).to_pylist()
         except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, NotImplementedError, IndexError):
             return
-        if any(row.keys() != set(_COLUMNS) for row in found):
+        if any(row.keys() != set(_COLUMNS) for row in result):
             return
-        _require(whole, node, found, None, base.variant)
+        _require(complete, node, result, None, base.variant)
         return
-    _require(whole, node, [{name: _TRUTH[name][row] for name in _COLUMNS} for row in rows], rows, base.variant)
+    _require(complete, node, [{name: _TRUTH[name][row] for name in _COLUMNS} for row in rows], rows, base.variant)
 
 
-def _require(whole: bytes, node: Any, wanted: list[Any], rows: list[int] | None, variant: str | None) -> None:
+def _require(data: bytes, node: Any, expected: list[Any], rows: list[int] | None, variant: str | None) -> None:
     SHARED_CACHE.clear()
-    with as_file(whole) as path:
+    with as_file(data) as path:
         if rows is not None:
             try:
                 report = parquet_bloom.prune(path, node, cache=None)
@@ -94,19 +94,19 @@ def _require(whole: bytes, node: Any, wanted: list[Any], rows: list[int] | None,
             selected = {number for groups in report.selected.values() for number in groups}
             lost = {row // GROUP for row in rows} - selected
             assert not lost, f"{node}: row groups {lost} are lost: {report}"
-            if sum(whole[-64:]) % 16:  # to read takes longer than all else
+            if sum(data[-64:]) % 16:  # to read takes longer than all else
                 return
         try:
-            found = parquet_bloom.read_table(path, node, columns=_COLUMNS).to_pylist()
+            result = parquet_bloom.read_table(path, node, columns=_COLUMNS).to_pylist()
         except ParquetBloomError:
             return
         if rows is None:  # pyarrow may pass over rows of a row group that is said to have fewer
-            assert all(row in found for row in wanted), f"{node}: {found} lacks some of {wanted}"
+            assert all(row in result for row in expected), f"{node}: {result} lacks some of {expected}"
         else:
-            assert found == wanted, f"{node}: {found} instead of {wanted}"
+            assert result == expected, f"{node}: {result} instead of {expected}"
 
 
-def _is_place(path: tuple[int, ...]) -> bool:
+def _is_location(path: tuple[int, ...]) -> bool:
     """Of a column chunk the places of page indexes, of its metadata that of a filter."""
     return path[0] == 4 and (
         (len(path) == 5 and path[4] in (4, 5, 6, 7))

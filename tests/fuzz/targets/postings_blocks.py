@@ -41,11 +41,11 @@ def run(data: bytes) -> None:
     block = body if is_broken else with_sum(body, number)
     units, hot, status = postings.find_one(layout, block, h, num_units)
     assert (units < num_units).all() or not len(units)
-    whole = np.frombuffer(block, np.uint8)
-    keys, hot_runs, damaged = postings.unpack(layout, whole, np.array([0, len(block)]), number, num_units)
+    complete = np.frombuffer(block, np.uint8)
+    keys, hot_runs, damaged = postings.unpack(layout, complete, np.array([0, len(block)]), number, num_units)
     if not is_compared(data):
         return
-    several(layout, whole, h, h ^ more << 8, num_units, (units, hot, status))
+    check_three_queries(layout, complete, h, h ^ more << 8, num_units, (units, hot, status))
     if damaged:
         assert not len(keys)
         assert not len(hot_runs)
@@ -55,8 +55,8 @@ def run(data: bytes) -> None:
     prefixes = keys >> np.uint64(shift)
     mine = keys[prefixes == h >> shift] & np.uint64((1 << shift) - 1)
     assert mine.tolist() == units.tolist()
-    places = [(offset, length) for _, prefix, offset, length in hot_runs.tolist() if prefix == h >> shift]
-    assert places == ([] if hot is None else [hot])
+    positions = [(offset, length) for _, prefix, offset, length in hot_runs.tolist() if prefix == h >> shift]
+    assert positions == ([] if hot is None else [hot])
     if len(hot_runs) == 0 and layout.id_bits <= 64 - layout.prefix_bits and not (np.diff(keys) == 0).any():
         none = np.empty(0, np.int64)
         packed, starts = postings.pack(layout, keys, number, 1, none, none, np.empty((0, 2), np.uint64))
@@ -65,30 +65,32 @@ def run(data: bytes) -> None:
         assert again.tolist() == keys.tolist()
 
 
-def several(layout: postings.Layout, whole: np.ndarray, h: int, other: int, num_units: int, one: tuple) -> None:
+def check_three_queries(
+    layout: postings.Layout, complete: np.ndarray, h: int, other: int, num_units: int, one: tuple
+) -> None:
     """Three questions at once, two of them the same."""
     hashes = np.array([h, h, other & (1 << 64) - 1], np.uint64)
-    starts, ends = np.zeros(3, np.int64), np.full(3, len(whole))
+    starts, ends = np.zeros(3, np.int64), np.full(3, len(complete))
     queries, units, hot_queries, offsets, lengths, damaged, reasons = postings.find(
-        layout, whole, starts, ends, hashes, num_units
+        layout, complete, starts, ends, hashes, num_units
     )
     expected, hot, status = one
     for query in (0, 1):
         assert units[queries == query].tolist() == expected.tolist()
         assert ([reason for which, reason in zip(damaged, reasons, strict=True) if which == query] or [0]) == [status]
-        places = list(
+        positions = list(
             zip(
                 offsets[hot_queries == query].view(np.uint64).tolist(),
                 lengths[hot_queries == query].tolist(),
                 strict=True,
             )
         )
-        assert places == ([] if hot is None else [hot])
+        assert positions == ([] if hot is None else [hot])
 
 
 @functools.cache
 def seeds() -> list[bytes]:
-    found = []
+    results = []
     rng = np.random.default_rng(1)
     for bits, count, runs in (
         ((19, 12, 3, 9), 40, 0),
@@ -112,8 +114,8 @@ def seeds() -> list[bytes]:
         number = layout.block_number(int(keys[0]))
         keys = keys[[layout.block_number(int(key)) == number for key in keys]]
         first, length = postings.hot_runs(layout, keys, 2)
-        places = np.array([[7 * i, 9 + i] for i in range(len(first))], np.uint64).reshape(-1, 2)
-        data, _ = postings.pack(layout, keys, number, 1, first, length, places)
+        positions = np.array([[7 * i, 9 + i] for i in range(len(first))], np.uint64).reshape(-1, 2)
+        data, _ = postings.pack(layout, keys, number, 1, first, length, positions)
         head = bytes(bits) + struct.pack("<HBQB", min(most, 65535), 0, int(keys[len(keys) // 2]), 3)
-        found.append(head + data[:-4].tobytes())
-    return found
+        results.append(head + data[:-4].tobytes())
+    return results

@@ -1,7 +1,7 @@
 """Predicates: SQL text of each dialect, and pyarrow's lists made of odd values.
 
 An input whose first byte is odd is SQL text (the dialect by its next byte); else a recipe for lists. A tree that comes
-out is asked of a file and of its rows: no row that matches may lie in a row group that is not selected.
+out is evaluated on a file and on its rows: no row that matches may lie in a row group that is not selected.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def seeds() -> list[bytes]:
         "n.x = 4", "array_contains(l, 3)", "i <=> NULL", "m = 0.05", "o = TRUE",
         "((((((i = 1))))))", "i = 1 -- c", "i = CAST('5' AS INT)", 's = "i"', "`s` = 'v3'", "-(-1) = i",
     ]  # fmt: skip
-    made = [bytes([1, number % 9]) + text.encode() for number, text in enumerate(texts)]
-    return [*made, b"\x00\x03" + bytes(range(40)), b"\x02" + bytes(range(0, 80, 2)), b"\x03" + bytes(range(60))]
+    created = [bytes([1, number % 9]) + text.encode() for number, text in enumerate(texts)]
+    return [*created, b"\x00\x03" + bytes(range(40)), b"\x02" + bytes(range(0, 80, 2)), b"\x03" + bytes(range(60))]
 
 
 def run(data: bytes) -> None:
@@ -104,8 +104,8 @@ def run(data: bytes) -> None:
         found_by = row_mask(_ROWS, node)
     except ParquetBloomError:
         return
-    found = np.flatnonzero(np.array([value is True for value in found_by.to_pylist()]))
-    lost = [row for row in found.tolist() if row // _GROUP not in selected]
+    result = np.flatnonzero(np.array([value is True for value in found_by.to_pylist()]))
+    lost = [row for row in result.tolist() if row // _GROUP not in selected]
     assert not lost, f"{node}: rows {lost} are lost"
 
 

@@ -27,7 +27,7 @@ class Refused(Exception):
 
 
 class Twin:
-    """The same reader, slow and plain."""
+    """Reference implementation of the reader, slow and plain."""
 
     def __init__(self, data: bytes, at: int) -> None:
         self.data, self.at = data, at
@@ -61,7 +61,7 @@ class Twin:
         return inner
 
     def message(self, fields: dict[int, Any], end: int, depth: int = 0) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        results: dict[str, Any] = {}
         if depth > 32:
             raise Refused
         while self.at < end:
@@ -78,7 +78,7 @@ class Twin:
                 if self.at > end:
                     raise Refused
             elif repeated and kind < BYTES and wire == 2:
-                values, last = found.setdefault(name, []), self.end_of(end)
+                values, last = results.setdefault(name, []), self.end_of(end)
                 while self.at < last:
                     values.append(self.number(kind, last))
             else:
@@ -95,10 +95,10 @@ class Twin:
                         self.at = start
                         value = self.message(inner, last, depth + 1)
                 if repeated:
-                    found.setdefault(name, []).append(value)
+                    results.setdefault(name, []).append(value)
                 else:
-                    found[name] = value
-        return found
+                    results[name] = value
+        return results
 
 
 def run(data: bytes) -> None:
@@ -126,11 +126,11 @@ def same(data: bytes, fields: dict[int, Any], start: int) -> None:
     except Refused:
         expected = None
     try:
-        found = repr(protobuf.read_message(data, fields, start))
+        values = repr(protobuf.read_message(data, fields, start))
     except MalformedOrcError:
         assert expected is None, f"refused, where it is {expected}"
         raise
-    assert found == expected, f"{found}, where it is {expected}"
+    assert values == expected, f"{values}, where it is {expected}"
 
 
 def varint(value: int) -> bytes:

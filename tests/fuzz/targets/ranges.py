@@ -13,7 +13,7 @@ from taking import Taken, short
 
 from parquet_bloom.errors import TruncatedFileError
 from parquet_bloom.storage import open_source
-from parquet_bloom.storage.local import scatter as scattered
+from parquet_bloom.storage.local import scatter
 
 ALLOWED = (TruncatedFileError, ValueError)
 MAX_INPUT = 512
@@ -23,15 +23,15 @@ DATA = bytes(number * 31 & 255 for number in range(5000))
 
 @functools.cache
 def path() -> str:
-    place = os.path.join(folder(), "ranges")
-    with open(place, "wb") as file:
+    position = os.path.join(folder(), "ranges")
+    with open(position, "wb") as file:
         file.write(DATA)
-    return place
+    return position
 
 
-def near(numbers: NDArray[np.int64], place: Any) -> NDArray[np.int64]:
+def near(numbers: NDArray[np.int64], location: Any) -> NDArray[np.int64]:
     """The numbers; those from 0x8000 on stand for some about a place."""
-    return np.where((numbers >= 0x8000) & (numbers < 0xFFF0), place + (numbers & 7) - 3, numbers)
+    return np.where((numbers >= 0x8000) & (numbers < 0xFFF0), location + (numbers & 7) - 3, numbers)
 
 
 def run(data: bytes) -> None:
@@ -41,21 +41,21 @@ def run(data: bytes) -> None:
     offsets, lengths = near(taken.short_numbers(count), start), taken.short_numbers(count)
     lengths = near(lengths, stop - offsets)
     inside = bool(((offsets >= 0) & (lengths >= 0) & (lengths <= len(DATA)) & (offsets <= len(DATA) - lengths)).all())
-    wanted = [DATA[start : start + length] for start, length in zip(offsets.tolist(), lengths.tolist(), strict=True)]
+    expected = [DATA[start : start + length] for start, length in zip(offsets.tolist(), lengths.tolist(), strict=True)]
     try:
-        found = asked(how, offsets, lengths, b"".join(wanted), start, stop)
+        received = read_by(how, offsets, lengths, b"".join(expected), start, stop)
     except ALLOWED as error:
         if inside:
             raise AssertionError(f"ranges that are there are refused: {error}") from error
         raise
     assert inside, "a range outside of the file was read"
-    assert found == b"".join(wanted)
+    assert received == b"".join(expected)
 
 
-def asked(how: int, offsets: Any, lengths: Any, wanted: bytes, start: int, stop: int) -> bytes:
+def read_by(how: int, offsets: Any, lengths: Any, expected: bytes, start: int, stop: int) -> bytes:
     if how == 3:
-        out = np.empty(len(wanted), np.uint8)
-        scattered.copy_scattered(np.frombuffer(DATA, np.uint8), offsets, lengths, out)
+        out = np.empty(len(expected), np.uint8)
+        scatter.copy_scattered(np.frombuffer(DATA, np.uint8), offsets, lengths, out)
         return out.tobytes()
     with open_source(path()) as source:
         if how == 2:
@@ -67,5 +67,5 @@ def asked(how: int, offsets: Any, lengths: Any, wanted: bytes, start: int, stop:
 
 def seeds() -> list[bytes]:
     ranges = short(0, 17, 0x8003, 0x8003) + short(5, 4000, 10, 0x8003)
-    kept = bytes([2, 2]) + short(100, 4000, 0x8003, 0x8005, 0x8003, 0x8002)
-    return [*(bytes([how, 4]) + short(100, 4000) + ranges for how in range(4)), kept]
+    retained = bytes([2, 2]) + short(100, 4000, 0x8003, 0x8005, 0x8003, 0x8002)
+    return [*(bytes([how, 4]) + short(100, 4000) + ranges for how in range(4)), retained]

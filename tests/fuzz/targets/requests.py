@@ -1,6 +1,6 @@
 """Requests to the service: paths, queries, headers and bodies, given to the application itself.
 
-Whatever is asked, the answer is JSON that says so or says why not, and never that there is a bug; a value that the
+The answer to any request is JSON that says so or says why not, and never that there is a bug; a value that the
 index holds is found.
 """
 
@@ -52,11 +52,11 @@ _TYPES = (b"application/json", b"application/json; charset=utf-8", b"text/plain"
 
 @cache
 def application() -> tuple[Any, asyncio.AbstractEventLoop]:
-    place = folder() / "served"
-    place.mkdir()
+    location = folder() / "served"
+    location.mkdir()
     for name, data in bases()[1].files.items():
-        (place / name).write_bytes(data)
-    service = Service(LakeIndex.open(place, live=False), Settings(read_only=True, max_values=50, max_body=4096))
+        (location / name).write_bytes(data)
+    service = Service(LakeIndex.open(location, live=False), Settings(read_only=True, max_values=50, max_body=4096))
     reported: list[Exception] = []
     app = HostGuard(build_app(service), "127.0.0.1", reported.append)
     loop = asyncio.new_event_loop()
@@ -65,14 +65,14 @@ def application() -> tuple[Any, asyncio.AbstractEventLoop]:
 
 
 def seeds() -> list[bytes]:
-    found = [
+    result = [
         bytes([path, method, body, how, 0])
         for path in range(7)
         for method in range(2)
         for body in range(7)
         for how in range(2)
     ]
-    return [*found, b"\x00\x00\x00\x02" + b'{"column": "k", "values": [1, 2]}']
+    return [*result, b"\x00\x00\x00\x02" + b'{"column": "k", "values": [1, 2]}']
 
 
 def run(data: bytes) -> None:
@@ -102,9 +102,9 @@ def run(data: bytes) -> None:
     assert status in (200, 307, 400, 403, 404, 405, 408, 409, 413, 415, 421, 422, 429), (status, answer[:300])
     assert len(answer) < 1 << 20
     if method != "HEAD" and path != "/docs":
-        said = json.loads(answer)
+        response = json.loads(answer)
         if how == 0 and status == 200 and path == "/lookup" and document is _BODIES[0]:
-            assert said["results"][0]["candidates"], "a value that the index holds is not found"
+            assert response["results"][0]["candidates"], "a value that the index holds is not found"
 
 
 def _ask(method: str, path: str, query: bytes, headers: list[tuple[bytes, bytes]], body: bytes) -> tuple[int, bytes]:

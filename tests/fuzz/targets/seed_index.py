@@ -34,14 +34,14 @@ def seeds() -> list[bytes]:
 def run(data: bytes) -> None:
     choices = Choices(data)
     first = choices.byte()
-    told = choices.rest if first & 0x80 else damaged(_GOOD[first % 4], choices)
+    reported = choices.rest if first & 0x80 else damaged(_GOOD[first % 4], choices)
     buckets = {f"index/{number:07d}.bucket": bytes(range(1, 13)) for number in range(_BUCKETS - (first & 1))}
     if first & 2:
         buckets["index/0000000.bucket"] = bytes(first % 16)
-    with as_folder({"partitions.data": told, **buckets}) as place:
+    with as_folder({"partitions.data": reported, **buckets}) as location:
         try:
-            index = PartitionIndexFile(place)
-            assert len(index.partitions) * 17 <= len(told)
+            index = PartitionIndexFile(location)
+            assert len(index.partitions) * 17 <= len(reported)
             index.lookup(np.arange(5, dtype=np.uint64))
         except ParquetBloomError as error:
             one_line(error)

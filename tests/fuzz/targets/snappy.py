@@ -26,18 +26,18 @@ def announced(data: bytes) -> int:
 def run(data: bytes) -> None:
     if len(data) < 2:
         return
-    wanted, data = int.from_bytes(data[:2], "little"), data[2:]
-    size = min(announced(data), MOST)  # who calls it knows the size from the page's header, which it has bounded
+    requested, data = int.from_bytes(data[:2], "little"), data[2:]
+    size = min(announced(data), MOST)  # the caller knows the size from the page's header, which it has bounded
     expected = None
     try:
         if is_compared(data):
             expected = SNAPPY.decompress(data, decompressed_size=size, asbytes=True)
     except (pa.ArrowException, OSError):
         pass
-    found = unpack_front(data, size, wanted)
-    assert len(found) >= min(wanted, size)
+    result = unpack_front(data, size, requested)
+    assert len(result) >= min(requested, size)
     if expected is not None:
-        assert found.tobytes() == expected[: len(found)]
+        assert result.tobytes() == expected[: len(result)]
 
 
 def seeds() -> list[bytes]:

@@ -1,6 +1,6 @@
 """Zone indexes with something wrong in them: in Parquet, in Arrow's file and stream format, and as tables in memory.
 
-An input that begins with `PAR1`, `ARROW1` or a stream's mark is a file as it stands; any other is a recipe. Zones of
+An input that begins with `PAR1`, `ARROW1` or a stream's mark is used as a file; any other is a recipe. Zones of
 Parquet files have a checksum over all but the filters: damage there must not cost a row.
 """
 
@@ -45,20 +45,20 @@ def lake() -> str:
 @cache
 def bases() -> list[bytes]:
     """Over a file, in both containers; in Lance's schema alone, in both."""
-    found = []
+    results = []
     for ending in ("parquet", "arrow"):
-        place = folder() / f"built.{ending}"
-        zones.build(lake(), "k", place, rows_per_zone=8, fpp=0.01)
-        found.append(place.read_bytes())
+        location = folder() / f"built.{ending}"
+        zones.build(lake(), "k", location, rows_per_zone=8, fpp=0.01)
+        results.append(location.read_bytes())
     table, _ = table_of(INTS)
     sink = io.BytesIO()
     pq.write_table(table, sink)
-    found.append(sink.getvalue())
+    results.append(sink.getvalue())
     stream = io.BytesIO()
     with pa.ipc.new_stream(stream, table.schema) as writer:
         writer.write_table(table)
-    found.append(stream.getvalue())
-    return found
+    results.append(stream.getvalue())
+    return results
 
 
 @cache
@@ -98,17 +98,17 @@ def run(data: bytes) -> None:
     elif how == 3:  # what no checksum covers but that of the zones: numbers and manifest
         _open(_with_other_numbers(choices), True)
     elif how == 4:
-        _asked(_sealed(choices), False)
+        ask_zones(_sealed(choices), False)
     else:
-        _asked(_changed_table(choices), False)
+        ask_zones(_changed_table(choices), False)
 
 
 def _with_other_numbers(choices: Choices) -> bytes:
     """Ours, with another number or another word in its manifest, and the checksum that it had."""
     table = tables()[0]
     if choices.below(2):
-        told = json.loads(table.schema.metadata[_KEY])
-        table = table.replace_schema_metadata({**table.schema.metadata, _KEY: changed_json(told, choices)})
+        document = json.loads(table.schema.metadata[_KEY])
+        table = table.replace_schema_metadata({**table.schema.metadata, _KEY: changed_json(document, choices)})
     else:
         at = choices.below(4)
         values = table.column(at).to_pylist()
@@ -127,10 +127,10 @@ def _with_other_numbers(choices: Choices) -> bytes:
 def _sealed(choices: Choices) -> pa.Table:
     """Ours, with another manifest whose checksum fits."""
     table = tables()[0]
-    told = changed_json(json.loads(table.schema.metadata[_KEY]), choices)
+    document = changed_json(json.loads(table.schema.metadata[_KEY]), choices)
     columns = [np.ascontiguousarray(table.column(name).to_numpy()).tobytes() for name in table.schema.names[:4]]
-    checksum = b"%016x" % hash_one(b"".join([told, *columns]))
-    return table.replace_schema_metadata({**table.schema.metadata, _KEY: told, _CHECKSUM: checksum})
+    checksum = b"%016x" % hash_one(b"".join([document, *columns]))
+    return table.replace_schema_metadata({**table.schema.metadata, _KEY: document, _CHECKSUM: checksum})
 
 
 def _changed_table(choices: Choices) -> pa.Table:
@@ -151,15 +151,15 @@ def _changed_table(choices: Choices) -> pa.Table:
         values[row] = choices.take(choices.below(80))
     elif at < 3:
         values[row] = choices.odd_number(values[row]) & 2**64 - 1
-    wanted = choices.pick((pa.int8(), pa.string(), pa.null(), pa.uint64())) if how == 5 else field.type
+    target = choices.pick((pa.int8(), pa.string(), pa.null(), pa.uint64())) if how == 5 else field.type
     try:
-        column = pa.array(values, field.type).cast(wanted)
+        column = pa.array(values, field.type).cast(target)
     except (pa.ArrowException, OverflowError):
-        column = pa.nulls(len(values), wanted)
+        column = pa.nulls(len(values), target)
     return table.set_column(at, field.name, column)
 
 
-def _asked(source: Any, exact: bool) -> None:
+def ask_zones(source: Any, exact: bool) -> None:
     try:
         with zones.open(source) as index:
             for value in (*_KEYS, None, "x"):
@@ -178,7 +178,7 @@ def _asked(source: Any, exact: bool) -> None:
 
 def _open(data: bytes, exact: bool) -> None:
     with as_file(data, ".zones") as path:
-        _asked(path, exact)
+        ask_zones(path, exact)
         if exact:
             key = _KEYS[len(data) % 4]
             _require(parquet_bloom.prune(lake(), parse(f"k = {key}"), zones=path), key)

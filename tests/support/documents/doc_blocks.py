@@ -1,13 +1,13 @@
 """Pages of Markdown whose examples are run: their fenced blocks, links, and what the examples print.
 
-A block names the folder that it runs in behind its language:
+A block names the folder that it runs in after its language:
 
     ```python lake
     ```console lake
 
 `lake` is made by the function of that name in `doc_lakes.py`; a block without one runs in an empty folder. Blocks of
 one page that name the same folder share it, from the top of the page down, so that one command can change what the next
-one shows. What a Python block prints stands in the ```text block behind it; one without such a block is shown only.
+one shows. The output of a Python block is in the ```text block after it; one without such a block is shown only.
 A console block holds command lines and what they print, stdout and stderr as a terminal of 100 columns shows them:
 `$ parquet-bloom ...`, and `$ echo $?` for the exit code. Where a path from the root is printed, the folder is shown as
 `/data`; commands about an index or zones, which name files so, have a terminal that is as much wider.
@@ -58,7 +58,7 @@ class Block:
 
     Attributes
     ----------
-    language : the first word behind the fence.
+    language : the first word after the fence.
     folder : the second one, empty without.
     text : its lines.
     start, end : where in the page its lines begin and end.
@@ -87,18 +87,22 @@ class Example:
 
 def blocks(page: str) -> list[Block]:
     """The fenced blocks of a page."""
-    return [Block(found[1], found[2] or "", found[3], found.start(3), found.end(3)) for found in _FENCE.finditer(page)]
+    return [Block(match[1], match[2] or "", match[3], match.start(3), match.end(3)) for match in _FENCE.finditer(page)]
 
 
 def examples(page: str) -> Iterator[Example]:
-    """What of a page is run. Python without a block of output behind it is shown only, and has to compile."""
-    found = blocks(page)
-    for block, behind in zip_longest(found, found[1:]):
+    """Return the examples of a page. Python without a block of output after it is only shown, and must compile."""
+    result = blocks(page)
+    for block, next_block in zip_longest(result, result[1:]):
         if block.language == "console":
             yield Example(block, block)
         elif block.language == "python":
-            if behind is not None and behind.language == "text" and not page[block.end : behind.start - 8].strip("`\n"):
-                yield Example(block, behind)
+            if (
+                next_block is not None
+                and next_block.language == "text"
+                and not page[block.end : next_block.start - 8].strip("`\n")
+            ):
+                yield Example(block, next_block)
             else:
                 compile(block.text, "<page>", "exec")
 
@@ -108,13 +112,13 @@ def check(page: Path, folder: Path) -> None:
     text = page.read_text("utf-8")
     outputs = []
     for example in examples(text):
-        place = folder / (example.code.folder or "empty")
-        if not place.exists():
-            place.mkdir()
+        location = folder / (example.code.folder or "empty")
+        if not location.exists():
+            location.mkdir()
             if example.code.folder:
-                getattr(doc_lakes, example.code.folder)(place)
+                getattr(doc_lakes, example.code.folder)(location)
         run = _console if example.code is example.output else _python
-        outputs.append((example.output, run(example.code.text, place).replace(str(place), HERE)))
+        outputs.append((example.output, run(example.code.text, location).replace(str(location), HERE)))
     if os.environ.get("PARQUET_BLOOM_UPDATE_GOLDEN", "0") not in ("", "0"):
         page.write_text(_renewed(text, outputs), "utf-8")
         return
@@ -158,7 +162,7 @@ def _commands(text: str) -> list[str]:
 
 
 def shape(text: str) -> str:
-    """What of an output is the same whenever and wherever it is printed."""
+    """Return an output without the parts that differ from run to run."""
     for pattern, stand_in in CHANGING:
         text = pattern.sub(stand_in, text)
     return text
@@ -173,7 +177,7 @@ def _renewed(page: str, outputs: list[tuple[Block, str]]) -> str:
 
 
 def links(page: str) -> list[str]:
-    """Where the links of a page lead, those in code left out."""
+    """Return the targets of a page's links, except those in code."""
     return _LINK.findall(_CODE.sub("", page))
 
 
@@ -185,12 +189,12 @@ def anchors(page: str) -> set[str]:
 
 
 def named_sources(page: str) -> set[str]:
-    """The source files that a page names, as ends of their paths; `*` stands for any part, as `NAME` does."""
+    """The source files that a page names, as ends of their paths; `*` and `NAME` match any part."""
     return {named.replace("NAME", "*") for named in _SOURCE.findall(page)}
 
 
 def sources() -> list[str]:
     """The project's source files, with `/` between the parts of their paths."""
     folders = ("parquet_bloom", "tests", "tools", "examples")
-    found = [path for folder in folders for path in (PROJECT / folder).rglob("*.*")]
-    return [path.relative_to(PROJECT).as_posix() for path in [*found, *PROJECT.glob("*.py")]]
+    paths = [path for folder in folders for path in (PROJECT / folder).rglob("*.*")]
+    return [path.relative_to(PROJECT).as_posix() for path in [*paths, *PROJECT.glob("*.py")]]

@@ -39,7 +39,7 @@ def lake(folder: Path) -> None:
 
 
 def filtered(folder: Path) -> None:
-    """The same with filters on `id`."""
+    """Write the lake with filters on `id`."""
     lake(folder)
     for path in sorted(folder.glob("lake/*/*.parquet")):
         parquet_bloom.embed(path, ["id"], fpp=0.001)

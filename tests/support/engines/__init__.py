@@ -1,1 +1,1 @@
-"""Other engines that read Parquet, asked the same questions as the package."""
+"""Other engines that read Parquet, with the same queries as the package."""

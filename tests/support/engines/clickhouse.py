@@ -27,7 +27,7 @@ def installed() -> bool:
 
 
 class ClickHouseError(Exception):
-    """What ClickHouse says of a query that fails."""
+    """A query failed in ClickHouse; the message is the server's."""
 
 
 class ClickHouse:

@@ -1,4 +1,4 @@
-"""Engines that are asked in Python, of any release: pyarrow, polars, fastparquet.
+"""Engines with a Python API, of any release: pyarrow, polars, fastparquet.
 
 A question names the row that holds the value, so that the engine compares with what it reads of that row itself.
 Like `sql_engines` it needs the engine alone.
@@ -14,18 +14,18 @@ from support.engines.sql_engines import Engine
 
 class Frames(Engine):
     def counts(self, questions: list[dict[str, Any]]) -> list[int | None]:
-        found: list[int | None] = []
+        results: list[int | None] = []
         for question in questions:
             try:
-                found.append(self.equal(question))
-            except BaseException as error:  # polars' panics are no Exception
+                results.append(self.equal(question))
+            except BaseException as error:  # polars' panics are not an Exception
                 if isinstance(error, KeyboardInterrupt):
                     raise
-                found.append(None)
-        return found
+                results.append(None)
+        return results
 
     def equal(self, question: dict[str, Any]) -> int:
-        """The rows of `path` whose `column` equals what stands in row `row` of the file `plain`."""
+        """Return the rows of `path` whose `column` equals row `row` of the file `plain`."""
         raise NotImplementedError
 
 
@@ -79,12 +79,12 @@ class Polars(Frames):
 
     def equal(self, question: dict[str, Any]) -> int:
         top, *rest = question["column"].split(".")
-        column, asked = self.read(question["plain"])[top], self.polars.col(top)
+        column, queried = self.read(question["plain"])[top], self.polars.col(top)
         for part in rest:
-            column, asked = column.struct.field(part), asked.struct.field(part)
+            column, queried = column.struct.field(part), queried.struct.field(part)
         literal = self.polars.lit(column[question["row"]], dtype=column.dtype)
-        found = self.scan(question["path"]).filter(asked == literal).select(self.polars.len()).collect()
-        return found.item()
+        result = self.scan(question["path"]).filter(queried == literal).select(self.polars.len()).collect()
+        return result.item()
 
     def write(self, source: str, target: str, filters: bool, group: int, **options: Any) -> None:
         self.polars.read_parquet(source).write_parquet(target, row_group_size=group, **options)

@@ -1,4 +1,4 @@
-"""Who skips a row group by its filter, for which type and predicate: measured, and as a Markdown table.
+"""Engines that skip a row group by its filter, by type and predicate: measured, and as a Markdown table.
 
     python tests/support/engines/reader_table.py [--spark]
 
@@ -132,7 +132,7 @@ def haystack(folder: Path, title: str, columns: tuple[str, ...] | None = None) -
 
 
 def filtered_by_pyarrow(folder: Path, stack: Haystack, title: str) -> Path | None:
-    """The same values with pyarrow's own filters; None where it does not write such a column."""
+    """Write the values with pyarrow's own filters; None where it does not write such a column."""
     row = TYPES[title]
     if row.byte_array:
         return None
@@ -144,7 +144,7 @@ def filtered_by_pyarrow(folder: Path, stack: Haystack, title: str) -> Path | Non
 
 
 def skips(path: Path, where: Any, holding: set[int]) -> bool:
-    """Whether we read only the row groups that hold a needle, and skip the others by their filters."""
+    """Return whether we read only the row groups that hold a needle, and skip the others by their filters."""
     (file,) = parquet_bloom.prune(path, where).files
     return set(file.selected) == holding and all("filter" in group.by for group in file.row_groups if not group.read)
 
@@ -157,29 +157,29 @@ def ours_of_type(stack: Haystack, title: str, path: Path | None = None) -> str:
         value, count, arrow = stack.needle(column)
         absent = absent_value(stack, column)
         literals = [peers.as_literal(item, arrow) for item in (value, absent)]
-        holding = {number for number, held in enumerate(groups) if value in held}
-        for literal, wanted in zip(literals, (holding, set()), strict=True):
-            if not all(skips(path, where, wanted) for where in forms(column, literal)):
+        holding = {number for number, stored in enumerate(groups) if value in stored}
+        for literal, expected in zip(literals, (holding, set()), strict=True):
+            if not all(skips(path, where, expected) for where in forms(column, literal)):
                 return "no"
         if title != "list element":  # of which pruning is all that there is
-            found = parquet_bloom.read_table(path, [(column, "=", literals[0])])
-            if found.num_rows != count:
+            engines = parquet_bloom.read_table(path, [(column, "=", literals[0])])
+            if engines.num_rows != count:
                 return "loses rows"
     return "yes"
 
 
 def forms(column: str, literal: Any) -> list[Any]:
-    """What a needle is asked for with: a further operator for list elements is a further form."""
+    """Return the forms of a predicate for a needle: another operator for list elements is another form."""
     return [[(column, "=", literal)], [(column, "in", [literal, None])]]
 
 
 def absent_value(stack: Haystack, column: str) -> Any:
-    held = {value for group in range(peers.GROUPS) for value in stack.file.values(group, column)}
+    stored_values = {value for group in range(peers.GROUPS) for value in stack.file.values(group, column)}
     top, *rest = column.split(".")
     for number in range(1000):
         row = peers.VALUES[top].draw(random.Random(f"absent {number}"))
         for value in peers.leaf_values(row, rest):
-            if value is not None and value not in held:
+            if value is not None and value not in stored_values:
                 return value
     raise AssertionError(f"all values of {column} are held")
 
@@ -189,13 +189,13 @@ def haystacks(folder: Path) -> dict[str, Haystack]:
     return {title: haystack(folder, title) for title in TYPES if title not in NO_FILTER}
 
 
-def types_table(folder: Path, stacks: dict[str, Haystack], found: dict[str, Engine]) -> dict[str, dict[str, str]]:
+def types_table(folder: Path, stacks: dict[str, Haystack], engines: dict[str, Engine]) -> dict[str, dict[str, str]]:
     """{type: {engine: what it does}}."""
     table = {title: {OURS: ours_of_type(stack, title)} for title, stack in stacks.items()}
     table |= {title: {OURS: "no"} for title in NO_FILTER}
-    for engine, ask in found.items():
+    for engine, ask in engines.items():
         questions: list[Question] = []
-        places: list[tuple[str, str, int, bool]] = []  # title, column, rows expected, whether cleared
+        positions: list[tuple[str, str, int, bool]] = []  # title, column, rows expected, whether cleared
         for title, stack in stacks.items():
             columns = tuple(column for column in TYPES[title].columns if readable(engine, title, column))
             if title in NO_SQL or not columns:
@@ -206,9 +206,9 @@ def types_table(folder: Path, stacks: dict[str, Haystack], found: dict[str, Engi
                 value, count, arrow = stack.needle(column)
                 for path in (stack.path, stack.cleared):
                     questions.append((path, sql(engine, column, value, arrow)))
-                    places.append((title, column, count, path == stack.cleared))
+                    positions.append((title, column, count, path == stack.cleared))
         cells: dict[str, dict[str, str]] = {}
-        for (title, column, count, cleared), rows in zip(places, ask(questions), strict=True):
+        for (title, column, count, cleared), rows in zip(positions, ask(questions), strict=True):
             cell = "error" if rows is None else "loses rows" if rows < count else "no"
             if cleared and cells[title][column] == "no" and rows == 0:
                 cells[title][column] = "yes"
@@ -236,11 +236,11 @@ def together(cells: dict[str, str], columns: tuple[str, ...]) -> str:
 
 
 def losses(folder: Path, engine: str, ask: Engine) -> dict[str, str]:
-    """What engines lose by filters that hash a float's bits alone, as all writers' do but ours."""
+    """Return rows that engines lose by filters that hash a float's bits alone, as those of all writers but ours do."""
     titles = {"f16": "float16", "f32": "float, double", "f64": "float, double"}
     options: dict[str, Any] = {"write_statistics": False, "use_dictionary": False}
     questions: list[Question] = []
-    places: list[tuple[str, str]] = []
+    positions: list[tuple[str, str]] = []
     for column, title in titles.items():
         if column in peers.UNREADABLE.get(engine, ()):
             continue
@@ -252,15 +252,15 @@ def losses(folder: Path, engine: str, ask: Engine) -> dict[str, str]:
         for name, value in (("±0", 0.0), ("NaN", math.nan), ("rows", 1.5)):
             where = f"{column} = {peers.nan(engine, arrow)}" if value != value else sql(engine, column, value, arrow)
             questions += [(plain, where), (theirs, where)]
-            places.append((title, name))
+            positions.append((title, name))
     answers = ask(questions)
-    found: dict[str, set[str]] = {}
-    for (title, name), before, after in zip(places, answers[::2], answers[1::2], strict=True):
+    engines: dict[str, set[str]] = {}
+    for (title, name), before, after in zip(positions, answers[::2], answers[1::2], strict=True):
         if before and not after:
-            found.setdefault(title, set()).add(name)
+            engines.setdefault(title, set()).add(name)
     return {
         title: "loses rows" if "rows" in lost else f"loses {' and '.join(sorted(lost))}"
-        for title, lost in found.items()
+        for title, lost in engines.items()
     }
 
 
@@ -328,7 +328,7 @@ class Keys:
     def __init__(self, folder: Path):
         plain, self.path = folder / "keys-plain.parquet", folder / "keys.parquet"
         pq.write_table(keys_table(), plain, row_group_size=ROWS, use_dictionary=False)
-        # 100,000 keys are asked for: by chance none may be found.
+        # 100,000 keys are queried: by chance none may be found.
         parquet_bloom.embed(plain, dict.fromkeys(("a", "b"), 1e-7), output=self.path)
         self.cleared = peers.with_zeroed_filters(self.path, folder / "keys-cleared.parquet")
         self.ours = {title: self._ours(title) for title in PREDICATES}
@@ -342,15 +342,15 @@ class Keys:
 
 
 def predicates_table(
-    keys: Keys, found: dict[str, Engine], titles: Sequence[str] = PREDICATES
+    keys: Keys, engines: dict[str, Engine], titles: Sequence[str] = PREDICATES
 ) -> dict[str, dict[str, str]]:
     """{predicate: {engine: what it does}}."""
     table = {title: {OURS: keys.ours[title]} for title in titles}
-    for engine, ask in found.items():
+    for engine, ask in engines.items():
         questions = [(file, condition(engine, title)) for title in titles for file in (keys.path, keys.cleared)]
         answers = ask(questions)
-        for title, rows, left in zip(titles, answers[::2], answers[1::2], strict=True):
-            state = "error" if rows is None else "loses rows" if rows != 1 else "no" if left else "yes"
+        for title, rows, remaining in zip(titles, answers[::2], answers[1::2], strict=True):
+            state = "error" if rows is None else "loses rows" if rows != 1 else "no" if remaining else "yes"
             table[title][engine] = state
     return table
 
@@ -368,9 +368,9 @@ def markdown(table: dict[str, dict[str, str]], heading: str) -> str:
 def main() -> None:
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
-        found = {"duckdb": engine("duckdb"), "datafusion": engine("datafusion")}
+        engines = {"duckdb": engine("duckdb"), "datafusion": engine("datafusion")}
         if clickhouse.installed():
-            found["clickhouse"] = engine("clickhouse", stack.enter_context(ClickHouse(folder / "clickhouse")))
+            engines["clickhouse"] = engine("clickhouse", stack.enter_context(ClickHouse(folder / "clickhouse")))
         if "--spark" in sys.argv[1:]:
             from pyspark.sql import SparkSession
 
@@ -378,10 +378,10 @@ def main() -> None:
             builder = builder.config("spark.sql.session.timeZone", "UTC")
             for kind in ("datetime", "int96"):  # years before 1900 as they stand
                 builder = builder.config(f"spark.sql.parquet.{kind}RebaseModeInRead", "CORRECTED")
-            found["spark"] = engine("spark", builder.getOrCreate())
-        print(markdown(types_table(folder, haystacks(folder), found), "type"))
+            engines["spark"] = engine("spark", builder.getOrCreate())
+        print(markdown(types_table(folder, haystacks(folder), engines), "type"))
         print()
-        print(markdown(predicates_table(Keys(folder), found), "predicate"))
+        print(markdown(predicates_table(Keys(folder), engines), "predicate"))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Engines that are asked in SQL, of any release: how many rows a condition finds in a file, and files by them.
+"""Engines with SQL, of any release: how many rows a condition finds in a file, and files by them.
 
 Needs the engine alone, imported when its class is made, so that a release in an environment of its own runs it, too.
 """
@@ -15,7 +15,7 @@ BATCH = 80  # Spark's questions a job: planning one of more takes longer than it
 
 
 class Engine:
-    """Rows by conditions, and files; who knows no filters of its own ignores `filters` when it writes."""
+    """Rows by conditions, and files; an engine without filters ignores `filters` when it writes."""
 
     failures: tuple[type[BaseException], ...] = (Exception,)
 
@@ -27,13 +27,13 @@ class Engine:
 
     def counts(self, questions: list[dict[str, Any]]) -> list[int | None]:
         """The rows of each question's `path` that its `where` finds; None where the engine fails."""
-        found: list[int | None] = []
+        results: list[int | None] = []
         for question in questions:
             try:
-                found.append(self.count(question["path"], question["where"]))
+                results.append(self.count(question["path"], question["where"]))
             except self.failures:
-                found.append(None)
-        return found
+                results.append(None)
+        return results
 
     def write(self, source: str, target: str, filters: bool, group: int, **options: Any) -> None:
         """A file of the rows of another one, in row groups of `group` rows."""
@@ -66,9 +66,9 @@ class DuckDB(Engine):
         options = {"ROW_GROUP_SIZE": group, "WRITE_BLOOM_FILTER": filters, **options}
         if tuple(map(int, self.release.split(".")[:2])) < (1, 3):
             del options["WRITE_BLOOM_FILTER"]
-        said = ", ".join(f"{key} {value}" for key, value in options.items())
+        text = ", ".join(f"{key} {value}" for key, value in options.items())
         copied = f"SELECT * FROM read_parquet('{source}')"
-        self.connection.execute(f"COPY ({copied}) TO '{target}' (FORMAT parquet, {said})")
+        self.connection.execute(f"COPY ({copied}) TO '{target}' (FORMAT parquet, {text})")
 
     def close(self) -> None:
         self.connection.close()
@@ -103,9 +103,9 @@ class DataFusion(Engine):
         given: dict[str, Any] = {"max_row_group_size": group, "bloom_filter_on_write": str(filters).lower()}
         if filters:  # a number given is enough to turn filters on
             given |= {"bloom_filter_ndv": 200, "bloom_filter_fpp": 0.001}
-        said = ", ".join(f"'format.{key}' '{value}'" for key, value in (given | options).items())
+        text = ", ".join(f"'format.{key}' '{value}'" for key, value in (given | options).items())
         copied = f"SELECT * FROM {self._table(source)}"
-        self.context.sql(f"COPY ({copied}) TO '{target}' STORED AS PARQUET OPTIONS ({said})").collect()
+        self.context.sql(f"COPY ({copied}) TO '{target}' STORED AS PARQUET OPTIONS ({text})").collect()
 
 
 class ClickHouse(Engine):
@@ -125,10 +125,10 @@ class ClickHouse(Engine):
 
     def write(self, source: str, target: str, filters: bool, group: int, **options: Any) -> None:
         given = {"row_group_size": group, "write_bloom_filter": int(filters), "string_as_string": 0, **options}
-        said = ", ".join(f"output_format_parquet_{key} = {value}" for key, value in given.items())
+        text = ", ".join(f"output_format_parquet_{key} = {value}" for key, value in given.items())
         self.session.query(
             f"INSERT INTO FUNCTION file('{target}', Parquet) SELECT * FROM file('{source}', Parquet) "
-            f"SETTINGS max_threads = 1, {said}"
+            f"SETTINGS max_threads = 1, {text}"
         )
 
     def close(self) -> None:
@@ -146,10 +146,10 @@ class Spark(Engine):
         return f"Spark {self.session.version} (parquet-java {parquet})"
 
     def counts(self, questions: list[dict[str, Any]]) -> list[int | None]:
-        found: list[int | None] = []
+        results: list[int | None] = []
         for start in range(0, len(questions), BATCH):
-            found += self._together(questions[start : start + BATCH])
-        return found
+            results += self._together(questions[start : start + BATCH])
+        return results
 
     def _together(self, questions: list[dict[str, Any]]) -> list[int | None]:
         """A batch in one job; if one question fails all, in halves."""
@@ -198,8 +198,8 @@ def spark_counts(
             if schemas and path in schemas:
                 reader = reader.schema(schemas[path])
             frames[path] = reader.parquet(str(path))
-        found = frames[path].where(where).selectExpr(f"{number} AS number")
-        answers = found if answers is None else answers.unionAll(found)
+        result = frames[path].where(where).selectExpr(f"{number} AS number")
+        answers = result if answers is None else answers.unionAll(result)
     assert answers is not None
     counts = collections.Counter(row.number for row in answers.collect())
     return [counts[number] for number in range(len(questions))]

@@ -1,1 +1,1 @@
-"""Files with one wrong field each, and the matrix of questions that they are asked."""
+"""Files with one wrong field each, and the matrix of operations on them."""

@@ -95,7 +95,7 @@ class Patient:
         return oracle.column_metadata(self.footer, BROKEN, COLUMN)
 
     def point(self, offset: int, length: int | None) -> None:
-        """Let the chunk say that its filter stands somewhere else."""
+        """Let the chunk point to another offset for its filter."""
         self.metadata.set(oracle.OFFSET, oracle.I64, offset)
         if length is None:
             self.metadata.pop(oracle.LENGTH, None)
@@ -103,7 +103,7 @@ class Patient:
             self.metadata.set(oracle.LENGTH, oracle.I32, length)
 
     def replace(self, header: oracle.Struct | bytes, bitset: bytes | None = None, length: int | None = -1) -> None:
-        """Put another filter behind all others and point to it; ``length`` -1: the true one, None: leave it out."""
+        """Put another filter after all others and point to it; ``length`` -1: the true one, None: leave it out."""
         head = header if isinstance(header, bytes) else oracle.write_struct(header)
         stored = head + (self.filter.bitset if bitset is None else bitset)
         offset = len(self.body)

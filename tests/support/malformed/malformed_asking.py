@@ -1,4 +1,4 @@
-"""All that is asked of a malformed file, and what may come of it: the right answer, or one line that says why not."""
+"""Operations on a malformed file, and permitted outcomes: the right answer, or an error of one line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import parquet_bloom
 from parquet_bloom import LakeIndex, zones
 from parquet_bloom.errors import ParquetBloomError
-from support.malformed import malformed_fields as fields
+from support.malformed import malformed_fields
 from support.oracle import oracle
 
 RIGHT, REFUSED, READ_ALL = "right", "refused", "in doubt"
@@ -23,13 +23,13 @@ RIGHT, REFUSED, READ_ALL = "right", "refused", "in doubt"
 Question = Callable[[Path, Path], str]
 """Given the file and a folder for what is made of it; an outcome, or AssertionError, or the error of a refusal."""
 
-TABLE = fields.good_table()
+TABLE = malformed_fields.good_table()
 COLUMNS = ("key", "other", "row")
-NEEDLES = list(fields.needles())
+NEEDLES = list(malformed_fields.needles())
 
 
 class Truth:
-    """What pyarrow reads of a file, column by column; None where it cannot."""
+    """Columns of a file as pyarrow reads them; None where it cannot."""
 
     def __init__(self, path: Path):
         self.columns: dict[str, pa.ChunkedArray | None] = {}
@@ -40,7 +40,7 @@ class Truth:
                 self.columns[name] = None
 
     def rows(self, where: str) -> int | None:
-        """How many rows match `name = value`; None if pyarrow cannot tell."""
+        """Return the number of rows that match `name = value`; None if pyarrow cannot read them."""
         name, value = where.split(" = ")
         column = self.columns[name]
         if column is None:
@@ -52,35 +52,37 @@ class Truth:
             return None  # it is of another type now
 
 
-def held(path: Path, truth: Truth, **options: object) -> str:
+def check_rows(path: Path, truth: Truth, **options: object) -> str:
     """Every row that the file holds is found, or the reading of it refused."""
     refused, doubted = None, False
     for where, row in NEEDLES if not options else NEEDLES[1::2]:
         name = where.split(" = ")[0]
         expected = truth.rows(where)
         try:
-            found = parquet_bloom.read_table(path, where, columns=[name], **options).num_rows
-            doubted |= not options and _doubted(path, where, found, row)
+            result = parquet_bloom.read_table(path, where, columns=[name], **options).num_rows
+            doubted |= not options and _doubted(path, where, result, row)
         except ParquetBloomError as error:
             named(error, path)
             refused = error
             continue
-        assert found >= (1 if expected is None else expected), f"LOST {where}: {found} rows, pyarrow says {expected}"
+        assert result >= (1 if expected is None else expected), f"LOST {where}: {result} rows, pyarrow says {expected}"
     if refused is not None:
         raise refused
     return READ_ALL if doubted else RIGHT
 
 
-def _doubted(path: Path, where: str, found: int, row: int) -> bool:
-    """Whether the plan reports a doubt. Batches and ranges of rows say what the table said."""
+def _doubted(path: Path, where: str, result: int, row: int) -> bool:
+    """Return whether the plan reports a doubt; check that batches and row ranges agree with the table."""
     report = parquet_bloom.prune(path, where)
     for doubt in report.doubts:
         one_line(str(doubt))
     batches = parquet_bloom.iter_batches(path, where, columns=[where.split(" = ")[0]])
-    assert sum(batch.num_rows for batch in batches) == found, f"{where}: batches say something else"
-    group, place = divmod(row, fields.ROWS_PER_GROUP)
-    ranges = parquet_bloom.row_ranges(path, where)[str(path)].get(group, []) if found else []
-    assert not found or any(start <= place < stop for start, stop in ranges), f"LOST {where} by row_ranges: {ranges}"
+    assert sum(batch.num_rows for batch in batches) == result, f"{where}: batches say something else"
+    group, position = divmod(row, malformed_fields.ROWS_PER_GROUP)
+    ranges = parquet_bloom.row_ranges(path, where)[str(path)].get(group, []) if result else []
+    assert not result or any(start <= position < stop for start, stop in ranges), (
+        f"LOST {where} by row_ranges: {ranges}"
+    )
     return bool(report.doubts)
 
 
@@ -110,20 +112,20 @@ def show(path: Path, folder: Path) -> str:
 
 
 def verify(path: Path, folder: Path) -> str:
-    found = [parquet_bloom.verify(path, data=data) for data in (False, True)]
-    for report in found:
+    result = [parquet_bloom.verify(path, data=data) for data in (False, True)]
+    for report in result:
         for problem in report.problems:
             one_line(str(problem))
             assert str(path) in str(problem)
-    return RIGHT if all(report.ok for report in found) else READ_ALL
+    return RIGHT if all(report.ok for report in result) else READ_ALL
 
 
 def search(path: Path, folder: Path) -> str:
-    return held(path, Truth(path))
+    return check_rows(path, Truth(path))
 
 
 def embed(path: Path, folder: Path) -> str:
-    """What was made has the same data, and gives the right answers."""
+    """Embed filters; check that the new file has the same data and gives the right answers."""
     return _rewrite(path, folder, lambda output: parquet_bloom.embed(path, ["key", "row"], output=output))
 
 
@@ -145,14 +147,14 @@ def _rewrite(path: Path, folder: Path, change: Callable[[Path], object]) -> str:
         raise
     assert path.read_bytes() == before, "the file was changed"
     after = output.read_bytes()
-    kept = min(oracle.footer_start(before), 9000)  # pages and page indexes; filters behind may go
-    assert after[:kept] == before[:kept], "data was changed"
+    retained = min(oracle.footer_start(before), 9000)  # pages and page indexes; filters after them may go
+    assert after[:retained] == before[:retained], "data was changed"
     old, new = Truth(path), Truth(output)
     for name in COLUMNS:
         one, other = old.columns[name], new.columns[name]
         assert (one is None) == (other is None), f"{name} can be read in one of them only"
         assert one is None or one.equals(other), f"{name} holds something else"
-    return held(output, new, partitioning=None)
+    return check_rows(output, new, partitioning=None)
 
 
 def index(path: Path, folder: Path) -> str:
@@ -161,7 +163,7 @@ def index(path: Path, folder: Path) -> str:
         lake.append([path], on_error=errors.append)
         for error in errors:
             named(error, path)
-        outcome = held(path, Truth(path), index=lake)
+        outcome = check_rows(path, Truth(path), index=lake)
         if errors:
             raise errors[0]
         return outcome
@@ -171,7 +173,7 @@ def zoned(path: Path, folder: Path) -> str:
     target = folder / "zones.parquet"
     zones.build(path, "key", target, rows_per_zone=16)
     with zones.open(target) as opened:
-        return held(path, Truth(path), zones=opened)
+        return check_rows(path, Truth(path), zones=opened)
 
 
 def advise(path: Path, folder: Path) -> str:
@@ -196,10 +198,10 @@ QUESTIONS: dict[str, Question] = {
 
 def ask(name: str, path: Path, folder: Path) -> str:
     """Ask one question of a file: an outcome. Anything else is an AssertionError, or whatever exception came."""
-    return asked(QUESTIONS[name], path, folder)
+    return ask_question(QUESTIONS[name], path, folder)
 
 
-def asked(question: Question, path: Path, folder: Path) -> str:
+def ask_question(question: Question, path: Path, folder: Path) -> str:
     """The outcome of a question."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

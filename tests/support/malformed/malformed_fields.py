@@ -1,7 +1,7 @@
 """Every field of a Parquet file's metadata that can be wrong, and the files in which one of them is.
 
 The matrix is fields x ways (`malformed_ways`). It is made of one good file, of which the row group `BROKEN` and its
-column ``key`` are hit. Page indexes and filters are written anew behind all others, and pointed to.
+column ``key`` are hit. Page indexes and filters are rewritten after all others, and pointed to.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Patient:
         self.offset_index, _ = oracle.read_struct(data, self.chunk.value(4))
         self.column_index, _ = oracle.read_struct(data, self.chunk.value(6))
         other: Struct = group.value(1, [1], 3)
-        self.places = {
+        self.field_paths = {
             "itself-and-a-bit": self.metadata.value(9) + 7,
             "pages-of-its-row-group": other.value(9),
             "pages-of-another-row-group": self.footer.value(4, [0], 1, [0], 3, 9),
@@ -79,7 +79,7 @@ class Patient:
         }
 
     def put(self, encoded: bytes, kind: str) -> None:
-        """Write a filter or a page index behind all others, and have the chunk point to it."""
+        """Write a filter or a page index after all others, and have the chunk point to it."""
         offset = len(self.body)
         self.body += encoded
         struct, number = {"filter": (self.metadata, 14), "offset": (self.chunk, 4), "column": (self.chunk, 6)}[kind]
@@ -104,13 +104,13 @@ class Field:
 
     def ways(self, patient: Patient) -> dict[str, Way]:
         table = {"text": ways.TEXT, "list": ways.SEQUENCE, "struct": ways.STRUCTURE, "flag": ways.FLAG}
-        found = dict(table.get(self.kind, ways.INTEGER))
+        results = dict(table.get(self.kind, ways.INTEGER))
         if self.kind in ("offset", "length"):
             start = self.find(patient).get(self.number - 1, (I64, 0))[1] if self.kind == "length" else 0
-            for name, place in patient.places.items():
-                if self.kind == "offset" or place > start:
-                    found[f"to-{name}"] = _to(place - start + (self.kind == "length"))
-        return found
+            for name, location in patient.field_paths.items():
+                if self.kind == "offset" or location > start:
+                    results[f"to-{name}"] = _to(location - start + (self.kind == "length"))
+        return results
 
 
 def _to(number: int) -> Way:
@@ -304,12 +304,12 @@ class Case:
 def cases(good: Path) -> list[Case]:
     """All of the matrix, in an order that does not change."""
     patient = Patient(good)
-    found = []
+    results = []
     for field in FIELDS:
         if field.default is not None:
             field.find(patient).set(field.number, *field.default)
-        found += [Case(field.area, field.name, way) for way in field.ways(patient)]
-    return found + [Case("bitset", "bitset", way) for way in BITSETS]
+        results += [Case(field.area, field.name, way) for way in field.ways(patient)]
+    return results + [Case("bitset", "bitset", way) for way in BITSETS]
 
 
 def write(case: Case, good: Path, path: Path) -> Path:
@@ -336,6 +336,6 @@ def write(case: Case, good: Path, path: Path) -> Path:
 def needles() -> Iterator[tuple[str, int]]:
     """Predicates that one row each matches, and that row: in each row group, by filters, statistics and pages."""
     table = good_table()
-    for column, place in (("key", 2), ("key", 95), ("key", 179), ("other", 85), ("row", 119)):
-        value = table[column][place].as_py()
-        yield f"{column} = {value!r}", place
+    for column, location in (("key", 2), ("key", 95), ("key", 179), ("other", 85), ("row", 119)):
+        value = table[column][location].as_py()
+        yield f"{column} = {value!r}", location

@@ -38,33 +38,36 @@ def run(
 ) -> Iterator[Answer]:
     """Ask questions of the files of some cases, given by number."""
     cases, questions = import_module(f"support.malformed.{FORMATS[kind][0]}").cases(good), list(questions)
-    left = list(numbers)
-    while left:
-        (folder / "numbers").write_text(" ".join(map(str, left)))
+    remaining = list(numbers)
+    while remaining:
+        (folder / "numbers").write_text(" ".join(map(str, remaining)))
         command = [sys.executable, Path(__file__).with_name("malformed_worker.py"), good, folder]
         command += [folder / "numbers", ",".join(questions), kind]
-        asked = None
+        queried = None
         with (
             (folder / "errors").open("w+") as errors,
             subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
         ):
             assert process.stdout is not None
             for line in process.stdout:
-                said = json.loads(line)
-                if "case" in said:
-                    asked = said
+                document = json.loads(line)
+                if "case" in document:
+                    queried = document
                     continue
-                assert asked is not None
-                yield Answer(cases[asked["case"]], asked["question"], said["outcome"], said["seconds"])
-                asked = None
+                assert queried is not None
+                yield Answer(cases[queried["case"]], queried["question"], document["outcome"], document["seconds"])
+                queried = None
         if process.returncode == 0:
             break
-        told = (folder / "errors").read_text()[-300:]
-        assert asked is not None, told
+        reported = (folder / "errors").read_text()[-300:]
+        assert queried is not None, reported
         yield Answer(
-            cases[asked["case"]], asked["question"], f"WRONG: the process died ({process.returncode}): {told}", 0
+            cases[queried["case"]],
+            queried["question"],
+            f"WRONG: the process died ({process.returncode}): {reported}",
+            0,
         )
-        left = left[left.index(asked["case"]) + 1 :]
+        remaining = remaining[remaining.index(queried["case"]) + 1 :]
 
 
 def table(answers: Sequence[Answer]) -> str:
@@ -91,10 +94,10 @@ def main() -> None:
     good = fields.good_file(folder / f"good.{kind}")
     numbers = range(len(fields.cases(good)))[first::step]
     answers = []
-    with (folder / "answers").open("w") as kept:
+    with (folder / "answers").open("w") as retained:
         for answer in run(good, folder, numbers, asking.QUESTIONS, kind):
             answers.append(answer)
-            kept.write(f"{answer}\n")
+            retained.write(f"{answer}\n")
             if answer.kind == "WRONG" or answer.seconds > 10:
                 print(answer, flush=True)
     print(table(answers))

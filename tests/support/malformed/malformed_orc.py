@@ -55,39 +55,39 @@ class Patient:
         parts = Parts(data)
         (stripe,) = [value for number, _, value in fields_of(parts.footer) if number == 3]
         assert isinstance(stripe, bytes)
-        said = {number: value for number, _, value in fields_of(stripe)}
-        self.start = int(said.get(1, 0))
-        index, end = int(said[2]), self.start + int(said[2]) + int(said[3])
-        footer = parts.before[end : end + int(said[4])]
+        fields = {number: value for number, _, value in fields_of(stripe)}
+        self.start = int(fields.get(1, 0))
+        index, end = int(fields[2]), self.start + int(fields[2]) + int(fields[3])
+        footer = parts.before[end : end + int(fields[4])]
         self.messages = {"postscript": parts.postscript, "footer": parts.footer, "stripe footer": footer}
-        self.messages["metadata"] = parts.before[end + int(said[4]) :]
+        self.messages["metadata"] = parts.before[end + int(fields[4]) :]
         self.head, self.data = parts.before[: self.start], parts.before[self.start + index : end]
         self.streams: list[str] = []
-        place = self.start
+        location = self.start
         for number, _, value in fields_of(footer):
-            if number == 1 and place < self.start + index:
+            if number == 1 and location < self.start + index:
                 stream = {each: what for each, _, what in fields_of(value)}
                 name = f"stream {stream.get(1, 0)} of column {stream.get(2, 0)}"
-                self.messages[name] = parts.before[place : place + int(stream[3])]
-                place += int(stream[3])
+                self.messages[name] = parts.before[location : location + int(stream[3])]
+                location += int(stream[3])
                 self.streams.append(name)
 
     def save(self, path: Path, changed: str) -> Path:
         """The file with its messages; lengths are right, but for those in the message that was changed."""
-        found, footer, tail = (self.messages[name] for name in ("stripe footer", "footer", "postscript"))
+        results, footer, tail = (self.messages[name] for name in ("stripe footer", "footer", "postscript"))
         index = b"".join(self.messages[name] for name in self.streams)
         if changed in self.streams:
             lengths = iter([len(self.messages[name]) for name in self.streams])
-            found = message_of(
+            results = message_of(
                 (n, w, with_fields(v, {3: length}) if n == 1 and (length := next(lengths, -1)) >= 0 else v)
-                for n, w, v in fields_of(found)
+                for n, w, v in fields_of(results)
             )
         if changed in ("stripe footer", *self.streams):
-            sizes = {2: len(index), 4: len(found)}
+            sizes = {2: len(index), 4: len(results)}
             footer = message_of((n, w, with_fields(v, sizes) if n == 3 else v) for n, w, v in fields_of(footer))
         if changed != "postscript":
             tail = with_fields(tail, {1: len(footer), 5: len(self.messages["metadata"])})
-        body = self.head + index + self.data + found + self.messages["metadata"] + footer
+        body = self.head + index + self.data + results + self.messages["metadata"] + footer
         path.write_bytes(body + tail + bytes([len(tail) & 255]))
         return path
 
@@ -126,7 +126,7 @@ STRUCTURAL: dict[str, Way] = {
     "as-32-bits": _value(5, b"\x01" * 4),
     "as-group": _value(3, b""),
     "as-wire-type-7": _value(7, b""),
-    # Its tag is that of bytes, and what is behind it their length, which is more than there is.
+    # Its tag is that of bytes, and what follows is their length, which is more than there is.
     "says-2^31": lambda message, number: [*message[: _first(message, number)], (0, number << 3 | 2, varint(1 << 31))],
     "cut-off": _value(1, b"\x01"),
 }
@@ -163,7 +163,7 @@ BELIEVED = {
 
 
 @dataclass(frozen=True)
-class Place:
+class DamageTarget:
     """A message in the file, the way down in it, and whether its numbers are such as nobody can check."""
 
     area: str
@@ -172,29 +172,29 @@ class Place:
     believed: bool = False
 
 
-def places(patient: Patient) -> list[Place]:
-    found = [Place(name, name) for name in ("postscript", "footer", "stripe footer", "metadata")]
-    found += [
-        Place("stripe", "footer", ((3, 0),)),
-        Place("root type", "footer", ((4, 0),)),
-        Place("leaf type", "footer", ((4, 1),)),
-        Place("stream", "stripe footer", ((1, 0),)),
-        Place("encoding", "stripe footer", ((2, 1),)),
-        Place("stripe statistics", "metadata", ((1, 0),)),
-        Place("column statistics", "metadata", ((1, 0), (1, 1)), True),
+def list_targets(patient: Patient) -> list[DamageTarget]:
+    result = [DamageTarget(name, name) for name in ("postscript", "footer", "stripe footer", "metadata")]
+    result += [
+        DamageTarget("stripe", "footer", ((3, 0),)),
+        DamageTarget("root type", "footer", ((4, 0),)),
+        DamageTarget("leaf type", "footer", ((4, 1),)),
+        DamageTarget("stream", "stripe footer", ((1, 0),)),
+        DamageTarget("encoding", "stripe footer", ((2, 1),)),
+        DamageTarget("stripe statistics", "metadata", ((1, 0),)),
+        DamageTarget("column statistics", "metadata", ((1, 0), (1, 1)), True),
     ]
     for column in (1, 2):
         index, filters = (f"stream {kind} of column {column}" for kind in (ROW_INDEX, FILTERS))
         assert index in patient.messages
         assert filters in patient.messages
-        found += [
-            Place("row index", index),
-            Place("row index entry", index, ((1, 1),)),
-            Place("row index statistics", index, ((1, 1), (2, 0)), True),
-            Place("filters", filters),
-            Place("filter", filters, ((1, 1),), True),
+        result += [
+            DamageTarget("row index", index),
+            DamageTarget("row index entry", index, ((1, 1),)),
+            DamageTarget("row index statistics", index, ((1, 1), (2, 0)), True),
+            DamageTarget("filters", filters),
+            DamageTarget("filter", filters, ((1, 1),), True),
         ]
-    return found
+    return result
 
 
 def cases(good: Path) -> list[Case]:
@@ -202,22 +202,22 @@ def cases(good: Path) -> list[Case]:
 
 
 def _all(patient: Patient) -> list[tuple[Case, Callable[[Patient], None]]]:
-    found = []
-    for place in places(patient):
-        message = fields_of(_at(patient.messages[place.message], place.way_down))
+    results = []
+    for location in list_targets(patient):
+        message = fields_of(_at(patient.messages[location.message], location.way_down))
         for number in dict.fromkeys(field[0] for field in message):
             wire = next(w for n, w, _ in message if n == number)
             for name, way in {**STRUCTURAL, **(NUMBER if wire == 0 else BYTES if wire == 2 else {})}.items():
-                if not (place.believed and name in BELIEVED):
-                    case = Case(place.area, f"{place.message} {number}", name)
-                    found.append((case, _application(place, number, way)))
-    return found
+                if not (location.believed and name in BELIEVED):
+                    case = Case(location.area, f"{location.message} {number}", name)
+                    results.append((case, _application(location, number, way)))
+    return results
 
 
-def _application(place: Place, number: int, way: Way) -> Callable[[Patient], None]:
+def _application(location: DamageTarget, number: int, way: Way) -> Callable[[Patient], None]:
     def apply(patient: Patient) -> None:
-        whole = patient.messages[place.message]
-        patient.messages[place.message] = _changed(whole, place.way_down, lambda fields: way(fields, number))
+        complete = patient.messages[location.message]
+        patient.messages[location.message] = _changed(complete, location.way_down, lambda fields: way(fields, number))
 
     return apply
 
@@ -235,7 +235,7 @@ def _changed(message: bytes, way_down: tuple[tuple[int, int], ...], change: Call
     if not way_down:
         return message_of(change(fields))
     (number, which), *rest = way_down
-    at = [place for place, field in enumerate(fields) if field[0] == number][which]
+    at = [position for position, field in enumerate(fields) if field[0] == number][which]
     inner = fields[at][2]
     assert isinstance(inner, bytes)
     fields[at] = (number, 2, _changed(inner, tuple(rest), change))

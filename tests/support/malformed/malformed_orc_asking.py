@@ -1,4 +1,4 @@
-"""All that is asked of a malformed ORC file; see `malformed_asking`."""
+"""Operations on a malformed ORC file; see `malformed_asking`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pyarrow.orc as pa_orc
 import parquet_bloom
 import parquet_bloom.orc as orc
 from parquet_bloom.errors import ParquetBloomError
-from support.malformed import malformed_orc as fields
-from support.malformed.malformed_asking import READ_ALL, RIGHT, Question, asked, named, one_line
+from support.malformed import malformed_orc
+from support.malformed.malformed_asking import READ_ALL, RIGHT, Question, ask_question, named, one_line
 
-TABLE = fields.good_table()
-NEEDLES = list(fields.needles())
+TABLE = malformed_orc.good_table()
+NEEDLES = list(malformed_orc.needles())
 
 
-def look(path: Path, folder: Path) -> str:
+def read_metadata(path: Path, folder: Path) -> str:
     """Everything that there is of metadata."""
     doubted = False
     with orc.open(path) as file:
@@ -28,8 +28,8 @@ def look(path: Path, folder: Path) -> str:
             for stripe in stripes:
                 for one in file.filters_of(leaf, stripe):
                     assert one is None or one.check([None]).all()
-        for known in file.row_group_evidence(file.leaves, stripes).values():
-            doubted |= any(one.doubt is not None for one in known)
+        for statistics in file.row_group_evidence(file.leaves, stripes).values():
+            doubted |= any(one.doubt is not None for one in statistics)
     return READ_ALL if doubted else RIGHT
 
 
@@ -59,12 +59,12 @@ def search(path: Path, folder: Path) -> str:
         try:
             report = parquet_bloom.prune(path, where)
             doubted |= bool(report.doubts)
-            found = parquet_bloom.read_table(path, where, columns=[name]).num_rows
+            result = parquet_bloom.read_table(path, where, columns=[name]).num_rows
         except ParquetBloomError as error:
             named(error, path)
             refused = error
             continue
-        assert found >= (1 if expected is None else expected), f"LOST {where}: {found} rows, pyarrow says {expected}"
+        assert result >= (1 if expected is None else expected), f"LOST {where}: {result} rows, pyarrow says {expected}"
     if refused is not None:
         raise refused
     return READ_ALL if doubted else RIGHT
@@ -75,8 +75,8 @@ def advise(path: Path, folder: Path) -> str:
     return RIGHT
 
 
-QUESTIONS: dict[str, Question] = {"look": look, "verify": verify, "search": search, "advise": advise}
+QUESTIONS: dict[str, Question] = {"look": read_metadata, "verify": verify, "search": search, "advise": advise}
 
 
 def ask(name: str, path: Path, folder: Path) -> str:
-    return asked(QUESTIONS[name], path, folder)
+    return ask_question(QUESTIONS[name], path, folder)

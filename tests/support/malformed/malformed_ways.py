@@ -47,7 +47,7 @@ UNKNOWN = 1000  # a field that no structure has
 
 
 class Doubled(Struct):
-    """A structure one field of which stands twice: once more at the end."""
+    """A structure with one field repeated at the end."""
 
     again: tuple[int, tuple[str, Any]]
 
@@ -80,7 +80,7 @@ def missing(struct: Struct, number: int) -> None:
 
 
 def _twice(value: Callable[[Any], Any]) -> Way:
-    """The field, and behind all others once more, as the caller says; a changed class shows it to the writer."""
+    """The field, and once more after all others, as the caller says; a changed class shows it to the writer."""
 
     def change(struct: Struct, number: int) -> None:
         type_name, old = struct[number]
@@ -136,8 +136,8 @@ def _counted(count: int) -> Way:
     def change(struct: Struct, number: int) -> None:
         type_name, old = struct[number]
         code = 1 if old.type == BOOL else {I32: 5, I64: 6, BINARY: 8, STRUCT: 12}[old.type]
-        whole = Struct({1: (LIST, Many(old.type, old.items, True))})
-        encoded = write_struct(whole)[1:-1]  # less the field's header and the end
+        complete = Struct({1: (LIST, Many(old.type, old.items, True))})
+        encoded = write_struct(complete)[1:-1]  # less the field's header and the end
         position = 1
         while encoded[position] > 127:
             position += 1

@@ -1,6 +1,6 @@
-"""A process of its own in which malformed files are asked about, under a limit of memory: one line of JSON an answer.
+"""A separate process that runs operations on malformed files, with limited memory: one line of JSON per answer.
 
-It may die of a file: who reads its lines knows then which one it was, and starts another.
+A file may crash it: the parent then knows which file it was, and starts another process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import traceback
 from importlib import import_module
 from pathlib import Path
 
-from parquet_bloom.file import identity as stamps
+from parquet_bloom.file import identity
 from parquet_bloom.file.pages import lookup as page_lookup
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # it is run as a program, too
@@ -35,7 +35,7 @@ def main() -> None:
     questions = sys.argv[4].split(",")
     page_lookup.SMALL_BYTES = 0
     page_lookup.WORTHWHILE = 10.0
-    stamps.WAIT_SECONDS = 0.0
+    identity.WAIT_SECONDS = 0.0
     logging.getLogger("parquet_bloom").setLevel(logging.CRITICAL)
     malformed_fields, malformed_asking = (import_module(f"support.malformed.{name}") for name in FORMATS[sys.argv[5]])
     cases = malformed_fields.cases(good)

@@ -32,14 +32,14 @@ class ExactZones(ZoneIndex):
 
     Attributes
     ----------
-    asked : the zones that were asked, a list a call.
+    probed_zones : the zones that were probed, a list a call.
     """
 
     def __init__(self, column: str, zones: Mapping[Any, Sequence[Zone]]):
         self.path = None
         self._closing = []
         self.column = column
-        self.asked: list[list[int]] = []
+        self.probed_zones: list[list[int]] = []
         self._of = []
         self._files = []
         self._hashes: list[set[int]] = []
@@ -81,7 +81,7 @@ class ExactZones(ZoneIndex):
         return self._of[number]
 
     def check(self, zones: Any, hashes: Any) -> Any:
-        self.asked.append(zones.tolist())
+        self.probed_zones.append(zones.tolist())
         return np.array([not self._hashes[zone].isdisjoint(hashes.tolist()) for zone in zones.tolist()], bool)
 
 

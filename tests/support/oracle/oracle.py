@@ -59,7 +59,7 @@ def block_index(hash64: int, num_blocks: int) -> int:
 class OracleFilter:
     """A split block Bloom filter as a list of Python integers.
 
-    A size that is no multiple of 32 is allowed, since Spark writes such bitsets: the odd bytes at the end belong
+    A size that is not a multiple of 32 is allowed, since Spark writes such bitsets: the odd bytes at the end belong
     to no block and stay what they were.
     """
 
@@ -71,9 +71,9 @@ class OracleFilter:
             raise ValueError(f"{len(bitset)} bytes given for a filter of {num_bytes}")
         self.num_bytes = num_bytes
         self.num_blocks = num_bytes // BLOCK_BYTES
-        whole = self.num_blocks * BLOCK_BYTES
-        self.words = list(struct.unpack(f"<{whole // 4}I", bitset[:whole]))
-        self.tail = bitset[whole:]
+        complete = self.num_blocks * BLOCK_BYTES
+        self.words = list(struct.unpack(f"<{complete // 4}I", bitset[:complete]))
+        self.tail = bitset[complete:]
 
     @classmethod
     def of(cls, num_bytes: int, plain_values: Any) -> OracleFilter:
@@ -146,7 +146,7 @@ def exact_fpp(ndv: int, num_bytes: int) -> float:
     """False positive probability of ``ndv`` distinct keys in ``num_bytes``: the Poisson mixture, in 40 digits.
 
     Keys fall into blocks like rain: a block holds i of them with Poisson probability, and then each of its words
-    has set the bit asked for with probability 1 - (31/32)^i.
+    has set the probed bit with probability 1 - (31/32)^i.
     """
     with decimal.localcontext() as context:
         context.prec = 40
@@ -236,7 +236,7 @@ def plain_encode(value: Any, physical: str, length: int | None = None) -> bytes:
 
 
 def stored(value: Any, physical: str, *, unit: str | None = None, scale: int | None = None) -> Any:
-    """What Parquet stores for a Python value: see `plain_encode`.
+    """Return the form in which Parquet stores a Python value: see `plain_encode`.
 
     ``unit`` is the column's time unit (``s``, ``ms``, ``us``, ``ns``), ``scale`` its decimal scale; a float that
     goes into FIXED_LEN_BYTE_ARRAY is a float16, a decimal that goes into BYTE_ARRAY takes as few bytes as it needs.
@@ -277,9 +277,9 @@ def plain(
     return plain_encode(stored(value, physical, unit=unit, scale=scale), physical, length)
 
 
-def _rescale(number: int, unit: str, wanted: str) -> int:
-    scaled, rest = divmod(number * PER_SECOND[wanted], PER_SECOND[unit])
-    assert rest == 0, (number, unit, wanted)
+def _rescale(number: int, unit: str, target_unit: str) -> int:
+    scaled, rest = divmod(number * PER_SECOND[target_unit], PER_SECOND[unit])
+    assert rest == 0, (number, unit, target_unit)
     return scaled
 
 
@@ -317,9 +317,9 @@ class Struct(dict):
         if field_id in self:
             self[field_id] = (type_name, value)
             return
-        behind = [(key, dict.pop(self, key)) for key in [key for key in self if key > field_id]]
+        after = [(key, dict.pop(self, key)) for key in [key for key in self if key > field_id]]
         self[field_id] = (type_name, value)
-        self.update(behind)
+        self.update(after)
 
 
 @dataclass
@@ -348,7 +348,7 @@ class Pairs:
 
 
 def read_struct(data: bytes, position: int = 0) -> tuple[Struct, int]:
-    """A struct that stands at ``position``, and the position behind it."""
+    """Read a struct at ``position``; return it and the position after it."""
     result = Struct()
     previous = 0
     while True:
@@ -377,7 +377,7 @@ def write_struct(fields: Struct) -> bytes:
     out = bytearray()
     previous = 0
     for field_id, (type_name, value) in fields.items():
-        code = (1 if value else 2) if type_name == BOOL else CODES.get(type_name, 14)  # 14 is no type
+        code = (1 if value else 2) if type_name == BOOL else CODES.get(type_name, 14)  # 14 is not a type
         delta = field_id - previous
         if 1 <= delta <= 15 and field_id not in fields.long_form:
             out.append(delta << 4 | code)
@@ -512,7 +512,7 @@ ROW_GROUPS, COLUMNS, META_DATA, PATH_IN_SCHEMA, OFFSET, LENGTH = 4, 1, 3, 3, 14,
 
 
 def footer_start(data: bytes) -> int:
-    """Where the footer of a Parquet file begins."""
+    """Return the offset of a Parquet file's footer."""
     assert data[-4:] == MAGIC, data[-4:]
     start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
     assert start >= 4
@@ -556,7 +556,7 @@ def dotted(metadata: Struct) -> str:
 
 @dataclass
 class StoredFilter:
-    """A filter as it stands in a file."""
+    """A filter as it is stored in a file."""
 
     row_group: int
     column: str
@@ -571,7 +571,7 @@ def filters(path: str | Path) -> dict[tuple[int, str], StoredFilter]:
     """Every filter of a (good) file by row group and column."""
     data = Path(path).read_bytes()
     footer = read_footer(path)
-    found = {}
+    results = {}
     for row_group, group in enumerate(footer.value(ROW_GROUPS).items):
         for chunk in group.value(COLUMNS).items:
             metadata = chunk.value(META_DATA)
@@ -580,7 +580,7 @@ def filters(path: str | Path) -> dict[tuple[int, str], StoredFilter]:
             offset = metadata.value(OFFSET)
             header, end = read_struct(data, offset)
             num_bytes = header.value(1)
-            found[row_group, dotted(metadata)] = StoredFilter(
+            results[row_group, dotted(metadata)] = StoredFilter(
                 row_group,
                 dotted(metadata),
                 offset,
@@ -589,7 +589,7 @@ def filters(path: str | Path) -> dict[tuple[int, str], StoredFilter]:
                 end - offset,
                 data[end : end + num_bytes],
             )
-    return found
+    return results
 
 
 def filter_header(num_bytes: int, *, algorithm: int = 1, hash_function: int = 1, compression: int = 1) -> Struct:

@@ -29,18 +29,18 @@ def _mixed(word: int) -> int:
 
 
 def murmur(data: bytes) -> int:
-    found = 104729
-    whole = len(data) // 8 * 8
-    for start in range(0, whole, 8):
-        found ^= _mixed(int.from_bytes(data[start : start + 8], "little"))
-        found = (_rotated(found, 27) * 5 + 0x52DCE729) & MASK
-    if data[whole:]:
-        found ^= _mixed(int.from_bytes(data[whole:], "little"))
-    found ^= len(data)
+    result = 104729
+    aligned_size = len(data) // 8 * 8
+    for start in range(0, aligned_size, 8):
+        result ^= _mixed(int.from_bytes(data[start : start + 8], "little"))
+        result = (_rotated(result, 27) * 5 + 0x52DCE729) & MASK
+    if data[aligned_size:]:
+        result ^= _mixed(int.from_bytes(data[aligned_size:], "little"))
+    result ^= len(data)
     for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
-        found ^= found >> 33
-        found = found * factor & MASK
-    return found ^ found >> 33
+        result ^= result >> 33
+        result = result * factor & MASK
+    return result ^ result >> 33
 
 
 def double_bits(value: float) -> int:
@@ -49,11 +49,11 @@ def double_bits(value: float) -> int:
 
 def positions(hashed: int, num_hash_functions: int, num_bits: int) -> list[int]:
     first, second = signed(hashed, 32), signed(hashed >> 32, 32)
-    found = []
+    results = []
     for i in range(1, num_hash_functions + 1):
         combined = signed(first + i * second, 32)
-        found.append((~combined if combined < 0 else combined) % num_bits)
-    return found
+        results.append((~combined if combined < 0 else combined) % num_bits)
+    return results
 
 
 def bitset(hashes: list[int], num_hash_functions: int, num_bits: int) -> bytes:

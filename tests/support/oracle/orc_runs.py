@@ -14,7 +14,7 @@ _WORD = (1 << 64) - 1
 
 
 class Refused(Exception):
-    """It is no such stream."""
+    """The bytes are not such a stream."""
 
 
 class _Bytes:
@@ -31,13 +31,13 @@ class _Bytes:
         return int.from_bytes(self.take(count), "big")
 
     def varint(self) -> int:
-        found = shift = 0
+        count = shift = 0
         while True:
             byte = self.number(1)
-            found |= (byte & 0x7F) << shift
+            count |= (byte & 0x7F) << shift
             shift += 7
             if byte < 0x80:
-                return found & _WORD
+                return count & _WORD
 
     def packed(self, count: int, width: int) -> list[int]:
         size = -(-count * width // 8)
@@ -47,10 +47,10 @@ class _Bytes:
 
 def lengths_in(data: bytes, second: bool) -> list[int]:
     """The numbers of a stream, modulo 2^64."""
-    stream, found = _Bytes(data), []
+    stream, results = _Bytes(data), []
     while stream.at < len(data):
-        found += _second(stream) if second else _first(stream)
-    return [number & _WORD for number in found]
+        results += _second(stream) if second else _first(stream)
+    return [number & _WORD for number in results]
 
 
 def _first(stream: _Bytes) -> list[int]:
@@ -76,10 +76,10 @@ def _second(stream: _Bytes) -> list[int]:
     changes = [step] * (count - 1)
     if code and count > 2:
         changes[1:] = [-change if step < 0 else change for change in stream.packed(count - 2, WIDTHS[code])]
-    found = [base]
+    result = [base]
     for change in changes:
-        found.append(found[-1] + change)
-    return found
+        result.append(result[-1] + change)
+    return result
 
 
 def _patched(stream: _Bytes, width: int, count: int) -> list[int]:
@@ -90,14 +90,14 @@ def _patched(stream: _Bytes, width: int, count: int) -> list[int]:
     base = stream.number(base_bytes)
     sign = 1 << (8 * base_bytes - 1)
     base = sign - base if base >= sign else base
-    found = stream.packed(count, width)
-    place = 0
+    result = stream.packed(count, width)
+    position = 0
     for entry in stream.packed(patches, next(one for one in WIDTHS if one >= patch_width + gap_width)):
         gap, patch = entry >> patch_width, entry & ((1 << patch_width) - 1)
-        place += gap
-        if place < count and (gap, patch) != (255, 0):
-            found[place] |= patch << width & _WORD
-    return [number + base for number in found]
+        position += gap
+        if position < count and (gap, patch) != (255, 0):
+            result[position] |= patch << width & _WORD
+    return [number + base for number in result]
 
 
 # ------------------------------------------------------------------------------------------------ written

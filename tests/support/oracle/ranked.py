@@ -44,7 +44,7 @@ class Answer:
 
 
 def key(value: Any, arrow: pa.DataType) -> Any:
-    """What a value (not null), or a literal that is compared with such values, is ordered by."""
+    """Return the sort key of a value (not null), or of a literal that is compared with such values."""
     if isinstance(value, float) and math.isnan(value):
         return (1, 0.0)
     if pa.types.is_temporal(arrow):
@@ -119,13 +119,13 @@ class Ranked:
         """`column IN (literals)`, by their keys: true for those, null for the others if NULL is one of them."""
         if not literals:
             return self._constant(False, True)
-        wanted = set(literals)
-        found = np.array([item in wanted for item in self._order] + [False], np.bool_)[self._ranks]
-        return Answer(found, np.zeros_like(found)) if None in wanted else self._where(found)
+        expected = set(literals)
+        result = np.array([item in expected for item in self._order] + [False], np.bool_)[self._ranks]
+        return Answer(result, np.zeros_like(result)) if None in expected else self._where(result)
 
-    def _where(self, found: np.ndarray) -> Answer:
-        known = self._ranks >= 0
-        return Answer(found & known, ~found & known)
+    def _where(self, result: np.ndarray) -> Answer:
+        is_valid = self._ranks >= 0
+        return Answer(result & is_valid, ~result & is_valid)
 
     def _constant(self, true: bool, false: bool) -> Answer:
         return Answer(np.full(len(self._ranks), true), np.full(len(self._ranks), false))
@@ -143,7 +143,7 @@ COMPARED: dict[str, Callable[[np.ndarray, int, int], np.ndarray]] = {
 
 
 def scaled(value: decimal.Decimal, digits: int) -> decimal.Decimal:
-    """A decimal with so many digits more behind the point than it has, the last of which is no zero."""
+    """Return a decimal with so many more digits after the point, the last of which is not zero."""
     sign, figures, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     return decimal.Decimal((sign, (*figures, *[0] * (digits - 1), 5), exponent - digits))

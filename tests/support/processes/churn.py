@@ -43,7 +43,7 @@ def write_lake(folder: Path, more_columns: Sequence[str] = ()) -> None:
 
 
 class Churn:
-    """What one thread does, and another one asks about."""
+    """Loop for one thread, with counters that another one reads."""
 
     def __init__(self, folder: Path, pause: float, columns: list[str]) -> None:
         self.rewritten = 0

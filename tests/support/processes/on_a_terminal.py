@@ -1,4 +1,4 @@
-"""A command on a terminal: what somebody sees who sits there."""
+"""Run a command on a pseudo-terminal and capture its output."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def on_terminal(*arguments: str, columns: int = 80, patience: float | None = Non
         env=inherited | {"TERM": "xterm-256color"} | environment,
     )
     os.close(theirs)
-    said = b""
+    output = b""
     try:
         while piece := os.read(ours, 65536):
-            said += piece
+            output += piece
     except OSError:  # the other end is closed
         pass
     finally:
         process.wait(60)
         os.close(ours)
-    return said.decode().replace("\r\n", "\n")
+    return output.decode().replace("\r\n", "\n")

@@ -37,7 +37,7 @@ def touched() -> Iterator[list[tuple[str, str]]]:
 
 def everything_in(folder: str | os.PathLike[str]) -> dict[str, tuple[int, int, bytes]]:
     """{path: (mode, time of change, contents)} of all below a folder."""
-    found = {}
+    results = {}
     for above, folders, names in os.walk(folder):
         for name in (*folders, *names):
             path = os.path.join(above, name)
@@ -46,5 +46,5 @@ def everything_in(folder: str | os.PathLike[str]) -> dict[str, tuple[int, int, b
             if os.path.isfile(path) and not os.path.islink(path):
                 with open(path, "rb") as file:
                     data = file.read()
-            found[path] = status.st_mode, status.st_mtime_ns, data
-    return found
+            results[path] = status.st_mode, status.st_mtime_ns, data
+    return results

@@ -70,15 +70,15 @@ def draw_literal(rng: random.Random, column: Ranked) -> Literal:
 
 def draw_value(rng: random.Random, column: Ranked) -> Any:
     """A value that the column has, an extreme, one beside either, or any."""
-    made = VALUES[column.kind]
+    values = VALUES[column.kind]
     choice = rng.random()
     if column.values and choice < 0.4:
         return rng.choice(column.values)
     if choice < 0.5:
-        return rng.choice(made.always)
+        return rng.choice(values.always)
     if choice < 0.6:
-        return beside(rng, rng.choice(column.values or made.always), column.arrow)
-    return made.draw(rng)
+        return beside(rng, rng.choice(column.values or values.always), column.arrow)
+    return values.draw(rng)
 
 
 def beside(rng: random.Random, value: Any, arrow: pa.DataType) -> Any:
@@ -173,7 +173,7 @@ def other_key(column: Ranked, form: Any) -> Any:
 
 
 def literal_form(rng: random.Random, arrow: pa.DataType, value: Any) -> Any:
-    """The same value as callers write it: Python's, NumPy's, Arrow's."""
+    """Return the value as callers write it: Python's, NumPy's, Arrow's."""
     if value is None:
         return None
     if isinstance(value, int) and pa.types.is_temporal(arrow):
@@ -214,10 +214,10 @@ def draw_leaf(rng: random.Random, columns: list[Ranked]) -> Drawn:
         return comparison(rng, column, name, rng.choice(["=", "=="]))
     if choice < 0.72:
         return null_safe(rng, column, name)
-    found = among(rng, column, name)
+    result = among(rng, column, name)
     if choice < 0.93:
-        return found
-    return Drawn(tree.negation(found.node), ~found.answer, found.sql and f"NOT ({found.sql})")
+        return result
+    return Drawn(tree.negation(result.node), ~result.answer, result.sql and f"NOT ({result.sql})")
 
 
 def comparison(rng: random.Random, column: Ranked, name: str, operator: str) -> Drawn:
@@ -240,9 +240,9 @@ def null_safe(rng: random.Random, column: Ranked, name: str) -> Drawn:
         return Drawn(tree.null_safe_equal(column.name, None), column.is_null(), sql)
     equal = parse([(column.name, "=", value.form)])
     assert isinstance(equal, tree.Equal)
-    known = ~column.is_null()
+    is_valid = ~column.is_null()
     return Drawn(
-        tree.null_safe_equal(column.name, equal.value), known & column.compare("=", value.key), sql, point=True
+        tree.null_safe_equal(column.name, equal.value), is_valid & column.compare("=", value.key), sql, point=True
     )
 
 

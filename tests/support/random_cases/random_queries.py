@@ -28,26 +28,26 @@ from support.random_cases.spark_lakes import Lake, as_path
 CLASSIC = (*["read"] * 5, *["pruned"] * 4, "view", "join", "union", "aggregate", "install", "install", "sql", "sql")
 _AT_ONCE = 12  # queries a job: plans of many more take Spark long
 ZONES = ("UTC", "Europe/Berlin", "America/Sao_Paulo", "Asia/Kolkata", "America/New_York", "Etc/GMT-3")
-_FOUND = re.compile(r"read ([0-9]+) of ([0-9]+) files?, ([0-9]+) of ([0-9]+) row groups?")
+_LOG_PATTERN = re.compile(r"read ([0-9]+) of ([0-9]+) files?, ([0-9]+) of ([0-9]+) row groups?")
 
 
 @dataclass
-class Told:
-    """What came of many questions.
+class QueryTally:
+    """Counts over many queries.
 
     Attributes
     ----------
-    asked : number of questions that were held against Spark's answer.
+    num_queries : number of queries that were compared with Spark's answer.
     matched : number of those that rows match.
     skipped : number of those for which files or row groups were left out.
     refused : number of questions that are not for the way that was drawn, or fail in Spark itself.
     wrong : what differs, as texts.
-    ways : number of questions by the way that they were asked.
+    ways : number of queries by the way that they were run.
     as_spark : number of answers that lack rows just as Spark's own do, without filters, when it pushes the condition
         down: not all writers' statistics are as it takes them.
     """
 
-    asked: int = 0
+    num_queries: int = 0
     matched: int = 0
     skipped: int = 0
     refused: int = 0
@@ -55,23 +55,23 @@ class Told:
     ways: dict[str, int] = field(default_factory=dict)
     as_spark: int = 0
 
-    def __add__(self, other: Told) -> Told:
+    def __add__(self, other: QueryTally) -> QueryTally:
         ways = {way: self.ways.get(way, 0) + other.ways.get(way, 0) for way in self.ways | other.ways}
-        numbers = (self.asked + other.asked, self.matched + other.matched, self.skipped + other.skipped)
+        numbers = (self.num_queries + other.num_queries, self.matched + other.matched, self.skipped + other.skipped)
         wrong = self.wrong + other.wrong
-        return Told(*numbers, self.refused + other.refused, wrong, ways, self.as_spark + other.as_spark)
+        return QueryTally(*numbers, self.refused + other.refused, wrong, ways, self.as_spark + other.as_spark)
 
 
 class _Log(logging.Handler):
-    """How many of a lake's row groups were left out, as the log says."""
+    """Log handler that collects how many of a lake's row groups were skipped."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
         self.skipped = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        for found in _FOUND.findall(record.getMessage()):
-            files, all_files, groups, all_groups = map(int, found)
+        for match in _LOG_PATTERN.findall(record.getMessage()):
+            files, all_files, groups, all_groups = map(int, match)
             self.skipped |= files < all_files or groups < all_groups
 
 
@@ -95,9 +95,9 @@ class Asking:
     ----------
     spark : the session, under the settings drawn.
     rng : decides.
-    lake : what is asked.
+    lake : the lake to query.
     ways : those that questions may go.
-    on_executors : how often files are asked by a job.
+    on_executors : how often files are pruned by a job.
     index : of the lake, as the ways take it; None for none.
     """
 
@@ -109,14 +109,14 @@ class Asking:
     index: Any = None
 
     def __post_init__(self) -> None:
-        self.told = Told()
+        self.tally = QueryTally()
         self.path = self._spelled_path()
         reader = self.spark.read.option("parquet.filter.bloom.enabled", "false")
         inferred = reader.parquet(as_path(self.path)).schema
-        whole = reader.schema(self.lake.schema).parquet(as_path(self.path)).schema
-        has_all = {name.lower() for name in whole.names} <= {name.lower() for name in inferred.names}
+        complete = reader.schema(self.lake.schema).parquet(as_path(self.path)).schema
+        has_all = {name.lower() for name in complete.names} <= {name.lower() for name in inferred.names}
         # Without a schema names are Spark's affair: of some file. Conditions are about the columns that are there.
-        self.schema = inferred if has_all and self.rng.random() < 0.5 else whole
+        self.schema = inferred if has_all and self.rng.random() < 0.5 else complete
         self.native = reader.schema(self.schema).parquet(as_path(self.path))
         self.plain = self.spark.read.schema(self.schema).parquet(as_path(self.path))
         self.installed: Any = None
@@ -125,12 +125,12 @@ class Asking:
         path = str(self.lake.path)
         return self.rng.choice([path, path, f"file:{path}", f"file://{path}", os.path.relpath(path)])
 
-    def ask(self, count: int) -> Told:
+    def ask(self, count: int) -> QueryTally:
         """So many questions."""
         drawing = Drawing(self.rng, self.lake, self.spark.conf.get("spark.sql.session.timeZone"))
         conditions = [drawing.condition() for _ in range(count)]
         expected = self._expected(conditions)
-        asked = []
+        queries = []
         log = _Log()
         logger = logging.getLogger("parquet_bloom.spark")
         before = logger.level
@@ -139,7 +139,7 @@ class Asking:
         try:
             for condition in conditions:
                 if condition.text not in expected:
-                    self.told.refused += 1
+                    self.tally.refused += 1
                     continue
                 way = self.rng.choice(self.ways)
                 log.skipped = False
@@ -149,18 +149,18 @@ class Asking:
                     self._wrong(way, condition, f"{type(error).__name__}: {str(error)[:300]}")
                     continue
                 if question is None:
-                    self.told.refused += 1
+                    self.tally.refused += 1
                     continue
-                found, native = question
-                asked.append((way, condition, found, native))
-                if way in ("install", "sql"):  # files are asked when the query is planned
-                    self._plan(found)
-                self.told.skipped += log.skipped
+                result, native = question
+                queries.append((way, condition, result, native))
+                if way in ("install", "sql"):  # files are pruned when the query is planned
+                    self._plan(result)
+                self.tally.skipped += log.skipped
         finally:
             logger.removeHandler(log)
             logger.setLevel(before)
-        self._compare(asked, expected)
-        return self.told
+        self._compare(queries, expected)
+        return self.tally
 
     # ------------------------------------------------------------------------------------------------ expectations
 
@@ -181,48 +181,50 @@ class Asking:
             middle = len(texts) // 2
             return self._evaluated(texts[:middle]) | self._evaluated(texts[middle:])
         rows = table.column("row").to_pylist()
-        found = {}
+        results = {}
         for number, text in enumerate(texts):
             mask = table.column(number + 1).to_pylist()
             if all(value is None or isinstance(value, bool) for value in mask):
-                found[text] = sorted(row for row, value in zip(rows, mask, strict=True) if value)
-        return found
+                results[text] = sorted(row for row, value in zip(rows, mask, strict=True) if value)
+        return results
 
-    def _compare(self, asked: list[Any], expected: dict[str, list[int]]) -> None:
+    def _compare(self, queries: list[Any], expected: dict[str, list[int]]) -> None:
         """All answers in one job, and where that fails one by one."""
-        shaped = [number for number, (_, _, _, native) in enumerate(asked) if native is not None]
-        wanted: dict[int, Any] = {
-            number: expected[condition.text] for number, (_, condition, _, native) in enumerate(asked) if native is None
+        shaped = [number for number, (_, _, _, native) in enumerate(queries) if native is not None]
+        expected_result: dict[int, Any] = {
+            number: expected[condition.text]
+            for number, (_, condition, _, native) in enumerate(queries)
+            if native is None
         }
-        wanted |= self._answers({number: asked[number][3] for number in shaped})
-        found = self._answers({number: frame for number, (_, _, frame, _) in enumerate(asked)})
-        for number, (way, condition, frame, _) in enumerate(asked):
-            want, got = wanted[number], found[number]
+        expected_result |= self._answers({number: queries[number][3] for number in shaped})
+        matches = self._answers({number: frame for number, (_, _, frame, _) in enumerate(queries)})
+        for number, (way, condition, frame, _) in enumerate(queries):
+            want, got = expected_result[number], matches[number]
             if isinstance(want, Exception):
-                self.told.refused += 1
+                self.tally.refused += 1
                 continue
-            self.told.asked += 1
-            self.told.ways[way] = self.told.ways.get(way, 0) + 1
-            self.told.matched += bool(want)
+            self.tally.num_queries += 1
+            self.tally.ways[way] = self.tally.ways.get(way, 0) + 1
+            self.tally.matched += bool(want)
             if isinstance(got, Exception):
                 if way == "source" and "outside of Spark" in str(got):
-                    self.told.refused += 1  # as documented
+                    self.tally.refused += 1  # as documented
                 elif isinstance(self._answers({0: self.native.where(condition.text).select("row")})[0], Exception):
-                    self.told.refused += 1  # pushed down it fails without us, too
+                    self.tally.refused += 1  # pushed down it fails without us, too
                 else:
                     self._wrong(way, condition, f"{type(got).__name__}: {str(got)[:600]}")
             elif got != want:
                 native = self._answers({0: self.native.where(condition.text).select("row")})[0]
                 if condition.text in expected and got == native != expected[condition.text]:
-                    self.told.as_spark += 1  # Spark, pushing the condition down, loses rows of these files by itself
+                    self.tally.as_spark += 1  # Spark, pushing the condition down, loses rows of these files by itself
                     continue
-                told = f"missing {_less(want, got)[:8]}, surplus {_less(got, want)[:8]} of {len(want)} rows"
+                message = f"missing {_less(want, got)[:8]}, surplus {_less(got, want)[:8]} of {len(want)} rows"
                 same = (
                     ""
                     if condition.text not in expected or native == expected[condition.text]
                     else " (Spark itself, pushing down, is wrong as well)"
                 )
-                self._wrong(way, condition, f"{told}{same}; {frame.inputFiles()}")
+                self._wrong(way, condition, f"{message}{same}; {frame.inputFiles()}")
 
     def _answers(self, frames: dict[int, Any]) -> dict[int, Any]:
         """Sorted rows of DataFrames of one column of numbers; or what was raised."""
@@ -247,12 +249,12 @@ class Asking:
             return self._answers({number: frames[number] for number in numbers[:middle]}) | self._answers(
                 {number: frames[number] for number in numbers[middle:]}
             )
-        found: dict[int, list[int]] = {number: [] for number in frames}
+        results: dict[int, list[int]] = {number: [] for number in frames}
         for number, row, text in zip(*(column.to_pylist() for column in table.columns), strict=True):
-            found[number].append(row)
+            results[number].append(row)
             if text is not None and text != self._texts[row]:
-                self.told.wrong.append(f"{self.path}: row {row} is {text}, and not {self._texts[row]}")
-        return {number: sorted(rows) for number, rows in found.items()}
+                self.tally.wrong.append(f"{self.path}: row {row} is {text}, and not {self._texts[row]}")
+        return {number: sorted(rows) for number, rows in results.items()}
 
     @cached_property
     def _texts(self) -> dict[int, str]:
@@ -260,23 +262,25 @@ class Asking:
         table = self.native.select("row", _everything()).toArrow()
         return dict(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
-    def _wrong(self, way: str, condition: Condition, told: str) -> None:
+    def _wrong(self, way: str, condition: Condition, message: str) -> None:
         zone, ansi = (self.spark.conf.get(f"spark.sql.{key}") for key in ("session.timeZone", "ansi.enabled"))
-        self.told.wrong.append(f"{way} [{zone}, ansi {ansi}, {self.path}] {condition.lists or condition.text}: {told}")
+        self.tally.wrong.append(
+            f"{way} [{zone}, ansi {ansi}, {self.path}] {condition.lists or condition.text}: {message}"
+        )
 
     @staticmethod
     def _plan(frame: Any) -> None:
         try:
             frame._jdf.queryExecution().executedPlan()
-        except Exception:  # it will fail again when it is asked for rows
+        except Exception:  # it will fail again when rows are read
             return
 
     # -------------------------------------------------------------------------------------------------------- ways
 
     def _chosen(self, frame: Any) -> Any:
-        """The rows' numbers, and of every fourth question what stands in all their columns."""
-        whole = len(frame.columns) == len(self.schema) and self.rng.random() < 0.25
-        return frame.select("row", *([_everything().alias("everything")] if whole else []))
+        """Return the rows' numbers, and for every fourth query the values of all their columns."""
+        complete = len(frame.columns) == len(self.schema) and self.rng.random() < 0.25
+        return frame.select("row", *([_everything().alias("everything")] if complete else []))
 
     def _where(self, condition: Condition) -> Any:
         if condition.lists is not None:
@@ -297,26 +301,26 @@ class Asking:
         if self.rng.random() < 0.3:
             options["columns"] = ["row"]
         where = self._where(condition)
-        found = parquet_bloom.spark.read_parquet(self.spark, self.path, where, schema=self.schema, **options)
-        return self._chosen(found), None
+        result = parquet_bloom.spark.read_parquet(self.spark, self.path, where, schema=self.schema, **options)
+        return self._chosen(result), None
 
     def _pruned(self, condition: Condition) -> Any:
         frame = self.plain
         if self.rng.random() < 0.3:
             frame = frame.where("row >= 0")
-        found = parquet_bloom.spark.pruned(frame, self._where(condition), **self._options())
-        return self._chosen(found), None
+        result = parquet_bloom.spark.pruned(frame, self._where(condition), **self._options())
+        return self._chosen(result), None
 
     def _shaped(self, shape: Callable[[Any], Any], condition: Condition) -> Any:
-        """The same query over the lake as it is pruned, and as it is not."""
-        found = parquet_bloom.spark.pruned(shape(self.plain), condition.text, **self._options())
-        return found.select("row"), shape(self.native).where(condition.text).select("row")
+        """Return a query over the lake, with and without pruning."""
+        result = parquet_bloom.spark.pruned(shape(self.plain), condition.text, **self._options())
+        return result.select("row"), shape(self.native).where(condition.text).select("row")
 
     def _view(self, condition: Condition) -> Any:
         self.plain.createOrReplaceTempView("asked_view")
         frame = self.spark.sql("SELECT *, row + 1 AS next FROM asked_view WHERE row % 7 <> 3")
-        found = parquet_bloom.spark.pruned(frame, self._where(condition), **self._options())
-        return found.select("row"), self.native.where("row % 7 <> 3").where(condition.text).select("row")
+        result = parquet_bloom.spark.pruned(frame, self._where(condition), **self._options())
+        return result.select("row"), self.native.where("row % 7 <> 3").where(condition.text).select("row")
 
     def _join(self, condition: Condition) -> Any:
         kind = self.rng.choice(["inner", "left", "right", "left_semi", "left_anti", "full"])
@@ -340,8 +344,8 @@ class Asking:
 
         def shape(frame: Any) -> Any:
             named = [name for name in frame.columns if name.lower() in condition.text.lower()]
-            kept = [name for name in named if name.lower() not in (column.name, "row")]
-            last = (F.max_by(name, "row").alias(name) for name in kept)
+            retained = [name for name in named if name.lower() not in (column.name, "row")]
+            last = (F.max_by(name, "row").alias(name) for name in retained)
             return frame.groupBy(column.name).agg(F.max("row").alias("row"), *last)
 
         return self._shaped(shape, condition)
@@ -380,7 +384,7 @@ class Asking:
             parse_conjuncts(condition.text, self.schema, zone, True)
         except ParquetBloomError:
             return None
-        # Columns that pyarrow cannot read as Spark does are refused: it gets those alone that are asked for.
+        # Columns that pyarrow cannot read as Spark does are refused: only the requested ones are selected.
         text = condition.text.lower()
         schema = StructType([item for item in self.schema if item.name == "row" or item.name.lower() in text])
         reader = self.spark.read.format("parquet_bloom").schema(schema).option("prune", condition.text)
@@ -396,11 +400,11 @@ def _everything() -> Any:
 
 
 def _less(one: list[int], other: list[int]) -> list[int]:
-    left = list(other)
-    found = []
+    remaining = list(other)
+    results = []
     for item in one:
-        if item in left:
-            left.remove(item)
+        if item in remaining:
+            remaining.remove(item)
         else:
-            found.append(item)
-    return found
+            results.append(item)
+    return results

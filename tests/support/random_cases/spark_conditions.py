@@ -21,7 +21,7 @@ _OFTEN = [30, 5, 8, 3, 3, 3, 3, 3, 2]
 
 @dataclass(frozen=True)
 class Condition:
-    """What is asked.
+    """Condition of a query.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class Drawing:
         return _Term(name, column.kind, [value for value in column.pool if value is not None])
 
     def _odd(self, term: _Term) -> str:
-        """What pruning makes nothing of, or should not."""
+        """Draw a condition that pruning cannot use, or should not."""
         rng = self.rng
         if term.sql.startswith("@"):
             name = term.sql[1:]
@@ -200,11 +200,11 @@ class Drawing:
 
     def _lists(self) -> Condition:
         rng = self.rng
-        several = []
+        combined = []
         for _ in range(rng.choice([1, 1, 2, 3])):
-            several.append([self._listed() for _ in range(rng.choice([1, 1, 2]))])
-        text = " OR ".join("(" + " AND ".join(said for _, said in terms) + ")" for terms in several)
-        lists: Any = [[given for given, _ in terms] for terms in several]
+            combined.append([self._listed() for _ in range(rng.choice([1, 1, 2]))])
+        text = " OR ".join("(" + " AND ".join(message for _, message in terms) + ")" for terms in combined)
+        lists: Any = [[given for given, _ in terms] for terms in combined]
         return Condition(text, lists[0] if len(lists) == 1 and rng.random() < 0.5 else lists)
 
     def _listed(self) -> tuple[tuple[str, str, Any], str]:
@@ -214,8 +214,8 @@ class Drawing:
         term = _Term(column.name, column.kind, [value for value in column.pool if value is not None])
         if rng.random() < 0.3:
             values = [self._value(term) for _ in range(rng.randint(1, 8))]
-            said = ", ".join(_usual(value, column.kind) for value in values)
-            return (column.name, "in", values), f"{column.name} IN ({said})"
+            text = ", ".join(_usual(value, column.kind) for value in values)
+            return (column.name, "in", values), f"{column.name} IN ({text})"
         operator = rng.choice(["=", "==", "=", "=", "!=", "<", ">="])
         value = self._value(term)
         return (column.name, operator, value), f"{column.name} {operator} {_usual(value, column.kind)}"
@@ -243,8 +243,8 @@ def _beside(rng: random.Random, value: Any, kind: str) -> Any:
 
 
 def _text(value: str) -> str:
-    made = value.replace("\\", "\\\\").replace("'", "\\'").replace("\0", "\\u0000")
-    return f"'{made}'"
+    created = value.replace("\\", "\\\\").replace("'", "\\'").replace("\0", "\\u0000")
+    return f"'{created}'"
 
 
 def _wall(value: dt.datetime, zone: ZoneInfo) -> str:

@@ -40,7 +40,7 @@ _TEXTS = [
     "\\",
     "null",
 ]
-# Where clocks are set in the zones that are asked in, and midnights of theirs.
+# Clock changes in the zones of the queries, and midnights there.
 _STAMPS = [
     *(dt.datetime(2020, 3, 29, hour, 30) for hour in range(4)),
     *(dt.datetime(2020, 10, 25, hour, 30) for hour in range(4)),
@@ -192,8 +192,8 @@ class Lake:
 
     @staticmethod
     def load(path: str | Path) -> Lake:
-        found: Lake = pickle.loads(Path(path).read_bytes())
-        return found
+        cached_lake: Lake = pickle.loads(Path(path).read_bytes())
+        return cached_lake
 
 
 @dataclass
@@ -214,22 +214,22 @@ def escaped(value: str | None) -> str:
 
 def make_lake(spark: Any, rng: random.Random, path: Path, files: int = 12) -> Lake:
     """Write a lake of so many files; those that Spark cannot read as the lake's schema are removed again."""
-    wanted = ["s", "i64", *rng.sample(sorted(KINDS.keys() - {"s", "i64"}), rng.randint(6, len(KINDS) - 2))]
-    columns = [Column(name, name, _pool(name, rng)) for name in KINDS if name in wanted]
+    expected = ["s", "i64", *rng.sample(sorted(KINDS.keys() - {"s", "i64"}), rng.randint(6, len(KINDS) - 2))]
+    columns = [Column(name, name, _pool(name, rng)) for name in KINDS if name in expected]
     lake = Lake(path, columns, rng.choice(_FOLDERS), [])
-    made = [_draw_file(rng, lake, number) for number in range(files)]
+    values = [_draw_file(rng, lake, number) for number in range(files)]
     for writer in ("pyarrow", "duckdb", "datafusion", "polars"):
-        for file in made:
+        for file in values:
             if file.writer == writer:
                 write = getattr(random_files, f"by_{writer}")
                 options = write(rng, file.table, file.path, file.group)
                 lake.story.append(f"{file.path.name}: {writer} {options} {_described(file.table)}")
-    theirs = [file for file in made if file.writer == "spark"]
+    theirs = [file for file in values if file.writer == "spark"]
     middle = rng.randint(0, len(theirs))
     for some in (theirs[:middle], theirs[middle:]):
         if some:
             _by_spark(spark, rng, lake, some)
-    for file in made:
+    for file in values:
         if file.path.exists() and rng.random() < 0.85:
             _embed(rng, lake, file)
     _remove_unreadable(spark, lake)
@@ -276,13 +276,13 @@ def _draw_file(rng: random.Random, lake: Lake, number: int) -> _File:
 
 def _array(values: list[Any], arrow: pa.DataType, other: pa.DataType) -> pa.Array:
     """Values as another type; those that it does not have are null."""
-    whole = pa.array(values, arrow)
+    complete = pa.array(values, arrow)
     if other == arrow:
-        return whole
+        return complete
     try:
-        return whole.cast(other)
+        return complete.cast(other)
     except pa.ArrowException:
-        parts = [whole[place : place + 1] for place in range(len(whole))]
+        parts = [complete[position : position + 1] for position in range(len(complete))]
         return pa.concat_arrays([_one(part, other) for part in parts])
 
 
@@ -363,7 +363,7 @@ def _remove_unreadable(spark: Any, lake: Lake) -> None:
     if problem(lake.path) is None:
         return
     for file in lake.files:
-        told = problem(file)
-        if told is not None:
+        message = problem(file)
+        if message is not None:
             file.unlink()
-            lake.story.append(f"{file.name}: removed, {told[:150]}")
+            lake.story.append(f"{file.name}: removed, {message[:150]}")

@@ -1,1 +1,1 @@
-"""Object stores and web servers on loopback, which count requests and fail when told to."""
+"""Object stores and web servers on loopback, which count requests and inject faults."""

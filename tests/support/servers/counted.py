@@ -1,4 +1,4 @@
-"""A remote file system that writes down every range it is asked for: fsspec's buffered files over bytes in memory."""
+"""A remote file system that records every requested range: fsspec's buffered files over bytes in memory."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class CountedFile(AbstractBufferedFile):
 
 
 class CountedFileSystem(AbstractFileSystem):
-    """Files in memory behind ranged requests.
+    """Files in memory, read by ranged requests.
 
     Attributes
     ----------
-    files : {path: bytes}; tests change them behind the back of who reads.
-    asked : (start, end) of each request.
+    files : {path: bytes}; tests change them while they are read.
+    ranges_read : (start, end) of each request.
     most_at_once : requests that were under way together, at most.
     expected_at_once : requests wait until so many have been under way together.
     """
@@ -32,7 +32,7 @@ class CountedFileSystem(AbstractFileSystem):
     def __init__(self, files: dict[str, bytes], **options: Any):
         super().__init__(**options)
         self.files = files
-        self.asked: list[tuple[int, int]] = []
+        self.ranges_read: list[tuple[int, int]] = []
         self.most_at_once = 0
         self._under_way = 0
         self._lock = threading.Condition()
@@ -41,7 +41,7 @@ class CountedFileSystem(AbstractFileSystem):
 
     def answer(self, path: str, start: int, end: int) -> bytes:
         with self._lock:
-            self.asked.append((start, end))
+            self.ranges_read.append((start, end))
             self._under_way += 1
             self.most_at_once = max(self.most_at_once, self._under_way)
             self._lock.notify_all()

@@ -1,4 +1,4 @@
-"""A server on loopback that fails in a way that is asked for, and repeats what it was asked in its answers."""
+"""A server on loopback that fails as requested, and repeats the request in its answers."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ class FaultServer:
         with client:
             try:
                 client.settimeout(5)
-                asked = b""
-                while b"\r\n\r\n" not in asked:
+                queried = b""
+                while b"\r\n\r\n" not in queried:
                     more = client.recv(65536)
                     if not more:
                         return
-                    asked += more
-                client.sendall(self._reply(asked.partition(b"\r\n\r\n")[0].decode("latin-1")))
+                    queried += more
+                client.sendall(self._reply(queried.partition(b"\r\n\r\n")[0].decode("latin-1")))
                 client.shutdown(socket.SHUT_WR)
                 client.settimeout(0.1)
                 while client.recv(65536):  # so that closing sends no reset, which would overtake the answer
@@ -92,10 +92,10 @@ class FaultServer:
         if "list-type" in target:
             return _answer("200 OK", LISTING)
         data, size = self.data, len(self.data)
-        wanted = next((line[6:].strip() for line in head.split("\r\n") if line.lower().startswith("range:")), None)
+        expected = next((line[6:].strip() for line in head.split("\r\n") if line.lower().startswith("range:")), None)
         more, status = 'ETag: "abc"\r\nLast-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\n', "200 OK"
-        if wanted is not None:
-            first, _, last = wanted.removeprefix("bytes=").partition("-")
+        if expected is not None:
+            first, _, last = expected.removeprefix("bytes=").partition("-")
             start = max(0, size - int(last)) if not first else int(first)
             end = min(size, int(last) + 1) if first and last else size
             data, status = data[start:end], "206 Partial Content"

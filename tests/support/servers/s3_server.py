@@ -1,4 +1,4 @@
-"""An S3 server on loopback for tests: moto's, made to enforce what S3 enforces, to fail when told to, and to count.
+"""An S3 server on loopback for tests: moto's, made to enforce what S3 enforces, to inject faults, and to count.
 
 moto by itself looks at few of the conditions of requests, so that races would pass on it that do not pass on S3. Here
 conditions are checked and operations carried out under one lock: an object is one version or another, never between.
@@ -100,7 +100,7 @@ _COUNTING = threading.RLock()
 
 @dataclass
 class Fault:
-    """What happens to the next requests that match.
+    """Fault for the next requests that match.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class Fault:
     happened: int = 0
 
     def matches(self, request: Request) -> bool:
-        """Whether it happens to this request; counts."""
+        """Return whether the fault applies to this request, and count it."""
         with _COUNTING:  # requests come side by side
             return self._matches(request)
 
@@ -141,7 +141,7 @@ class Fault:
 
 @dataclass
 class _State:
-    """What tests set, and what they read."""
+    """State that tests set and read."""
 
     log: list[Request] = field(default_factory=list)
     before: list[Fault] = field(default_factory=list)
@@ -278,9 +278,9 @@ def read_request(method: str, target: str, headers: dict[str, str], sent: int) -
     bucket, _, key = unquote(url.path).lstrip("/").partition("/")
     query = dict(parse_qsl(url.query, keep_blank_values=True))
     operation = (_PLAIN if key else _OF_BUCKET).get(method, method)
-    for verb, names, found in _BY_QUERY:
+    for verb, names, result in _BY_QUERY:
         if method == verb and all(name in query for name in names):
-            operation = found
+            operation = result
             break
     if "x-amz-copy-source" in headers:
         operation = _COPIES.get(operation, operation)
@@ -289,26 +289,26 @@ def read_request(method: str, target: str, headers: dict[str, str], sent: int) -
     return Request(method, operation, bucket, key, span, sent, 0, 0, headers, query)
 
 
-def _etag(found: Any) -> str:
-    return str(found.etag).strip('"')
+def _etag(result: Any) -> str:
+    return str(result.etag).strip('"')
 
 
 def _condition(
-    headers: dict[str, str], name: str, found: Any, operation: str = "", state: _State | None = None
+    headers: dict[str, str], name: str, result: Any, operation: str = "", state: _State | None = None
 ) -> bool | None:
-    """Whether the object is one of those that a header names; None without such a header, or if it is ignored."""
-    asked = headers.get(name)
-    if asked is None:
+    """Return whether a header names the object; None without such a header, or if it is ignored."""
+    request = headers.get(name)
+    if request is None:
         return None
     if state is not None:
         if operation in state.unknown:
             raise Refusal(501, "NotImplemented", "A header you provided implies functionality that is not implemented")
         if operation in state.ignored:
             return None
-        if operation in state.refused or (operation in state.bare and '"' in asked):
+        if operation in state.refused or (operation in state.bare and '"' in request):
             return False
-    names = {part.strip().strip('"') for part in asked.split(",")}
-    return found is not None and ("*" in names or _etag(found) in names)
+    names = {part.strip().strip('"') for part in request.split(",")}
+    return result is not None and ("*" in names or _etag(result) in names)
 
 
 def _failed(condition: str) -> Refusal:
@@ -327,20 +327,20 @@ def _check(objects: Any, request: Request, body: bytes, state: _State) -> None:
     if not request.key or request.method not in _PLAIN:
         return
     headers, operation = request.headers, request.operation
-    found = _find(objects, request.bucket, request.key, request.query.get("versionId"))
-    if operation == "GetObjectAcl" and found is not None and found.acl is None:
-        found.acl = models.get_canned_acl("private")  # which moto forgets for uploads in parts
+    matches = _find(objects, request.bucket, request.key, request.query.get("versionId"))
+    if operation == "GetObjectAcl" and matches is not None and matches.acl is None:
+        matches.acl = models.get_canned_acl("private")  # which moto forgets for uploads in parts
     if operation in ("GetObject", "HeadObject"):
-        _check_read(request, found, state)
+        _check_read(request, matches, state)
     if operation in ("PutObject", "CopyObject", "CompleteMultipartUpload", "DeleteObject"):
-        if headers.get("if-match") and found is None and operation not in state.ignored:
+        if headers.get("if-match") and matches is None and operation not in state.ignored:
             raise Refusal(404, "NoSuchKey", "The specified key does not exist.", Key=request.key)
-        if _condition(headers, "if-match", found, operation, state) is False:
+        if _condition(headers, "if-match", matches, operation, state) is False:
             raise _failed("If-Match")
-        if _condition(headers, "if-none-match", found):
+        if _condition(headers, "if-none-match", matches):
             raise _failed("If-None-Match")
     if operation in ("UploadPart", "UploadPartCopy", "CompleteMultipartUpload", "AbortMultipartUpload"):
-        ours = found is not None and found.multipart and found.multipart.id == request.query["uploadId"]
+        ours = matches is not None and matches.multipart and matches.multipart.id == request.query["uploadId"]
         if request.query["uploadId"] not in objects.get_bucket(request.bucket).multiparts and not ours:
             raise Refusal(404, "NoSuchUpload", "The specified upload does not exist.")
         if operation == "CompleteMultipartUpload" and not ours:
@@ -355,20 +355,20 @@ def _check(objects: Any, request: Request, body: bytes, state: _State) -> None:
         raise Refusal(400, "BadDigest", "The Content-MD5 you specified did not match what we received.")
 
 
-def _check_read(request: Request, found: Any, state: _State) -> None:
-    if found is None:
+def _check_read(request: Request, matches: Any, state: _State) -> None:
+    if matches is None:
         return  # moto knows the ways in which something can be missing
-    if _condition(request.headers, "if-match", found, request.operation, state) is False:
+    if _condition(request.headers, "if-match", matches, request.operation, state) is False:
         raise _failed("If-Match")
-    if _condition(request.headers, "if-none-match", found):
+    if _condition(request.headers, "if-none-match", matches):
         raise Refusal(304, "NotModified")
     span = re.fullmatch(r"bytes=(\d*)-(\d*)", request.range)
     if not span:
         return
     start, end = span.groups()
-    if (start and int(start) >= found.size) or (not start and end and not (int(end) and found.size)):
+    if (start and int(start) >= matches.size) or (not start and end and not (int(end) and matches.size)):
         text = "The requested range is not satisfiable"
-        raise Refusal(416, "InvalidRange", text, RangeRequested=request.range, ActualObjectSize=str(found.size))
+        raise Refusal(416, "InvalidRange", text, RangeRequested=request.range, ActualObjectSize=str(matches.size))
 
 
 def _forget_tags(objects: Any, request: Request, environ: dict[str, Any], state: _State) -> None:
@@ -377,28 +377,28 @@ def _forget_tags(objects: Any, request: Request, environ: dict[str, Any], state:
         return
     if request.operation == "CreateMultipartUpload":
         environ.pop("HTTP_X_AMZ_TAGGING", None)
-    found = objects.get_object(request.bucket, request.key) if request.operation == "GetObjectTagging" else None
-    if found is not None and found.multipart and not objects.tagger.get_tag_dict_for_resource(found.arn):
+    result = objects.get_object(request.bucket, request.key) if request.operation == "GetObjectTagging" else None
+    if result is not None and result.multipart and not objects.tagger.get_tag_dict_for_resource(result.arn):
         raise Refusal(200, "", raw=b"")
 
 
 def _check_copy(objects: Any, operation: str, headers: dict[str, str], state: _State) -> None:
     path, _, version = headers["x-amz-copy-source"].partition("?versionId=")
     bucket, _, key = unquote(path).lstrip("/").partition("/")
-    found = _find(objects, bucket, key, version or None)
-    if found is None:
+    matches = _find(objects, bucket, key, version or None)
+    if matches is None:
         raise Refusal(404, "NoSuchKey", "The specified key does not exist.", Key=key)
-    if _condition(headers, "x-amz-copy-source-if-match", found, operation, state) is False:
+    if _condition(headers, "x-amz-copy-source-if-match", matches, operation, state) is False:
         raise _failed("x-amz-copy-source-If-Match")
-    if _condition(headers, "x-amz-copy-source-if-none-match", found):
+    if _condition(headers, "x-amz-copy-source-if-none-match", matches):
         raise _failed("x-amz-copy-source-If-None-Match")
-    length = found.size
+    length = matches.size
     if "x-amz-copy-source-range" in headers:
         span = re.fullmatch(r"bytes=(\d+)-(\d+)", headers["x-amz-copy-source-range"])
-        if not span or int(span[1]) > int(span[2]) or int(span[2]) >= found.size:
-            text = f"Range specified is not valid for source object of size: {found.size}"
+        if not span or int(span[1]) > int(span[2]) or int(span[2]) >= matches.size:
+            text = f"Range specified is not valid for source object of size: {matches.size}"
             raise Refusal(400, "InvalidArgument", text)
-        if found.size <= state.min_part:
+        if matches.size <= state.min_part:
             text = "The specified copy source is not supported as a byte-range copy source"
             raise Refusal(400, "InvalidRequest", text)
         length = int(span[2]) - int(span[1]) + 1
@@ -411,7 +411,7 @@ def _cut(request: Request) -> None:
 
 
 class S3:
-    """What a test sees of the server: a bucket of its own, the log since it began, and ways to do harm.
+    """Test's view of the server: a private bucket, the log since the test began, and faults to inject.
 
     Attributes
     ----------
@@ -464,15 +464,15 @@ class S3:
         )
 
     def put(self, key: str, data: bytes) -> str:
-        """Write an object behind everybody's back, without a request; returns its etag, in quotes."""
+        """Write an object directly, without a request; returns its etag, in quotes."""
         with self._server.lock:
             return str(self._server.objects.put_object(self.bucket, key, data).etag)
 
     def get(self, key: str) -> bytes | None:
         """The object's bytes, without a request; None if there is none."""
         with self._server.lock:
-            found = self._server.objects.get_object(self.bucket, key)
-            return None if found is None else bytes(found.value)
+            result = self._server.objects.get_object(self.bucket, key)
+            return None if result is None else bytes(result.value)
 
     def head(self, key: str) -> Any:
         """The server's own record of an object, without a request; None if there is none."""

@@ -1,4 +1,4 @@
-"""A web server on loopback that serves bytes as told: with ranges or without, with etags of any kind or none."""
+"""A web server on loopback that serves bytes as configured: with ranges or without, with etags of any kind or none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class Page:
-    """What is served at a path.
+    """Content served at a path.
 
     Attributes
     ----------
@@ -36,8 +36,8 @@ class WebServer(ThreadingHTTPServer):
     Attributes
     ----------
     url : without a slash at its end.
-    pages : {path with query, as it stands in the request: page}.
-    asked : (method, path, range header) of each request.
+    pages : {path with query, as in the request: page}.
+    requests : (method, path, range header) of each request.
     """
 
     daemon_threads = True
@@ -46,7 +46,7 @@ class WebServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.url = f"http://127.0.0.1:{self.server_port}"
         self.pages: dict[str, Page] = {}
-        self.asked: list[tuple[str, str, str | None]] = []
+        self.requests: list[tuple[str, str, str | None]] = []
         self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         self._thread.start()
 
@@ -73,7 +73,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, with_body: bool) -> None:
         span = self.headers.get("Range")
-        self.server.asked.append((self.command, self.path, span))
+        self.server.requests.append((self.command, self.path, span))
         page = self.server.pages.get(self.path)
         if page is None or page.status is not None:
             self._send(page.status if page and page.status else 404, b"", {}, with_body)
@@ -81,8 +81,8 @@ class _Handler(BaseHTTPRequestHandler):
         if page.redirect is not None:
             self._send(302, b"", {"Location": page.redirect}, with_body)
             return
-        wanted = self.headers.get("If-Match")
-        if wanted is not None and (wanted != page.etag or wanted.startswith("W/")):
+        expected = self.headers.get("If-Match")
+        if expected is not None and (expected != page.etag or expected.startswith("W/")):
             self._send(412, b"", {}, with_body)
             return
         headers = {"ETag": page.etag, "Last-Modified": page.modified}

@@ -5,7 +5,7 @@ whom it serves:
 
     python webhdfs_server.py FOLDER [SECONDS]
 
-prints the URL and serves until its input ends; `/requests` tells what was counted and counts anew.
+prints the URL and serves until its input ends; `/requests` returns the counts and resets them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _UNKNOWN = "java.lang.UnsupportedOperationException"
 
 
 class WebHdfsServer(ThreadingHTTPServer):
-    """Serves the files below a folder to all who ask, but for those whose mode lets nobody read them.
+    """Serve the files below a folder to all clients, except those whose mode lets nobody read them.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class WebHdfsServer(ThreadingHTTPServer):
     Attributes
     ----------
     url : without a slash at its end.
-    requests : {operation: how many}; "READ" are redirected ones that asked for bytes.
+    requests : {operation: how many}; "READ" are redirected ones for bytes.
     bytes_sent : of files.
     most_at_once : requests that were under way together, at most.
     trouble : called with operation and path before each answer; it may take its time, or raise a `Refusal`.
@@ -66,7 +66,7 @@ class WebHdfsServer(ThreadingHTTPServer):
         self._thread.start()
 
     def take(self) -> dict[str, Any]:
-        """What was counted since the last time."""
+        """Return the counts since the last call."""
         with self.lock:
             counted = {"requests": dict(self.requests), "bytes": self.bytes_sent}
             self.requests, self.bytes_sent = Counter(), 0
@@ -129,8 +129,8 @@ class _Handler(BaseHTTPRequestHandler):
             answer(path, query)
         except Refusal as error:
             name = error.java_class.rpartition(".")[2]
-            told = {"exception": name, "javaClassName": error.java_class, "message": str(error)}
-            self._send({"RemoteException": told}, error.status)
+            message = {"exception": name, "javaClassName": error.java_class, "message": str(error)}
+            self._send({"RemoteException": message}, error.status)
         finally:
             with self.server.lock:
                 self.server.under_way -= 1
@@ -149,10 +149,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _liststatus(self, path: str, _: dict[str, str]) -> None:
         local, status = self._stat(path)
-        found = [("", status)]
+        result = [("", status)]
         if os.path.isdir(local):
-            found = [(name, os.stat(os.path.join(local, name))) for name in sorted(os.listdir(local))]
-        self._send({"FileStatuses": {"FileStatus": [_status(name, status) for name, status in found]}})
+            result = [(name, os.stat(os.path.join(local, name))) for name in sorted(os.listdir(local))]
+        self._send({"FileStatuses": {"FileStatus": [_status(name, status) for name, status in result]}})
 
     def _getfileblocklocations(self, path: str, _: dict[str, str]) -> None:
         host = "{}:{}".format(*self.server.server_address[:2])
@@ -228,7 +228,7 @@ class OtherProcess:
         self._about = self.url.replace("webhdfs:", "http:") + "/requests"
 
     def take(self) -> dict[str, Any]:
-        """What was counted since the last time."""
+        """Return the counts since the last call."""
         with urllib.request.urlopen(self._about) as answer:
             counted: dict[str, Any] = json.load(answer)
         return counted

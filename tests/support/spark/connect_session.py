@@ -25,7 +25,7 @@ from support.spark.spark_settings import settings
 
 @dataclass(frozen=True)
 class Answer:
-    """What a question found.
+    """Outcome of a query.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class ConnectSession:
         native : SQL text that says the same, for Spark; needed for lists.
         conf : the session's settings meanwhile.
         """
-        found = self.run(
+        answer = self.run(
             "answer = ask(path, where, python, native, conf or {}, row_groups, options)",
             path=list(map(str, path)) if isinstance(path, list) else str(path),
             where=where,
@@ -89,10 +89,10 @@ class ConnectSession:
             row_groups=row_groups,
             options=options,
         )
-        assert found.pop("surplus") == [], where
-        assert found.pop("missing") == [], where
-        assert found.pop("same_schema"), where
-        return Answer(**found)
+        assert answer.pop("surplus") == [], where
+        assert answer.pop("missing") == [], where
+        assert answer.pop("same_schema"), where
+        return Answer(**answer)
 
     def ask_all(self, path: Any, wheres: list[str], *, python: bool = False, **conf: str) -> dict[str, Answer]:
         """Ask many questions for the price of two jobs: rows are counted, by Spark alone without pushing anything down.
@@ -101,10 +101,10 @@ class ConnectSession:
         """
         settings = {name.replace("_", "."): value for name, value in conf.items()}
         code = "answer = ask_all(path, wheres, python, conf)"
-        found = self.run(code, path=str(path), wheres=wheres, python=python, conf=settings)
-        for where, answer in zip(wheres, found, strict=True):
+        process = self.run(code, path=str(path), wheres=wheres, python=python, conf=settings)
+        for where, answer in zip(wheres, process, strict=True):
             assert answer["rows"] == answer.pop("expected"), where
-        return {where: Answer(**answer) for where, answer in zip(wheres, found, strict=True)}
+        return {where: Answer(**answer) for where, answer in zip(wheres, process, strict=True)}
 
     def close(self) -> None:
         self.process.close()
@@ -168,15 +168,15 @@ class _Questions:
             self.log.records.clear()
             frame = self.read_parquet(self.spark, path, where, row_groups=row_groups, **options)
             expected = self.rows(plain.where(where if native is None else native))
-            found = self.rows(frame)
+            result = self.rows(frame)
             return {
                 "rows": len(expected),
                 "files": len(frame.inputFiles()),
                 "all_files": len(plain.inputFiles()),
                 "doubts": self.log.text(warnings=True),
                 "plan": self.log.text(warnings=False),
-                "surplus": [row for row in found if row not in expected][:3],
-                "missing": [row for row in expected if row not in found][:3] + [""] * (len(expected) > len(found)),
+                "surplus": [row for row in result if row not in expected][:3],
+                "missing": [row for row in expected if row not in result][:3] + [""] * (len(expected) > len(result)),
                 "same_schema": frame.schema == plain.schema,
             }
 

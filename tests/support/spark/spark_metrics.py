@@ -1,4 +1,4 @@
-"""What the scans of a classic DataFrame's plan have counted."""
+"""Metrics of the scans in a classic DataFrame's plan."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 def children(node: Any) -> Iterator[Any]:
     kind = node.getClass().getSimpleName()
-    several = [node.children(), node.subqueries()]
-    yield from (items.apply(number) for items in several for number in range(items.size()))
+    combined = [node.children(), node.subqueries()]
+    yield from (items.apply(number) for items in combined for number in range(items.size()))
     if kind == "AdaptiveSparkPlanExec":
         yield node.executedPlan()
     elif kind.endswith("QueryStageExec"):
@@ -19,11 +19,11 @@ def children(node: Any) -> Iterator[Any]:
 
 
 def opened(frame: Any) -> list[int]:
-    """How many files each scan of a plan that was run has opened."""
-    stack, found = [frame._jdf.queryExecution().executedPlan()], []
+    """Return the number of files that each scan of an executed plan has opened."""
+    stack, results = [frame._jdf.queryExecution().executedPlan()], []
     while stack:
         node = stack.pop()
         if node.getClass().getSimpleName() == "FileSourceScanExec":
-            found.append(int(node.metrics().apply("numFiles").value()))
+            results.append(int(node.metrics().apply("numFiles").value()))
         stack += children(node)
-    return sorted(found)
+    return sorted(results)

@@ -54,14 +54,14 @@ def murmur3_x64_128(data: bytes, seed: int = 0) -> tuple[int, int]:
     """Both words, by SMHasher's text."""
     c1, c2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
     h1 = h2 = seed
-    whole = len(data) // 16 * 16
-    for at in range(0, whole, 16):
+    complete = len(data) // 16 * 16
+    for at in range(0, complete, 16):
         k1, k2 = struct.unpack_from("<QQ", data, at)
         h1 ^= _rotated(k1 * c1 & ALL, 31) * c2 & ALL
         h1 = ((_rotated(h1, 27) + h2) * 5 + 0x52DCE729) & ALL
         h2 ^= _rotated(k2 * c2 & ALL, 33) * c1 & ALL
         h2 = ((_rotated(h2, 31) + h1) * 5 + 0x38495AB5) & ALL
-    k1, k2 = struct.unpack("<QQ", data[whole:].ljust(16, b"\x00"))
+    k1, k2 = struct.unpack("<QQ", data[complete:].ljust(16, b"\x00"))
     h2 ^= _rotated(k2 * c2 & ALL, 33) * c1 & ALL
     h1 ^= _rotated(k1 * c1 & ALL, 31) * c2 & ALL
     h1 ^= len(data)
@@ -80,17 +80,17 @@ class DraftFilter(oracle.OracleFilter):
         super().__init__(num_bytes, bitset)
         self.hash_name, self.block, self.header = parts(name)
 
-    def _place(self, hash64: int) -> int:
+    def _block_index(self, hash64: int) -> int:
         if self.block == "multiply-shift":
             return oracle.block_index(hash64, self.num_blocks)
         return (hash64 >> 32) % self.num_blocks
 
     def insert_hash(self, hash64: int) -> None:
         for i, bit in enumerate(oracle.mask(hash64)):
-            self.words[8 * self._place(hash64) + i] |= bit
+            self.words[8 * self._block_index(hash64) + i] |= bit
 
     def check_hash(self, hash64: int) -> bool:
-        return all(self.words[8 * self._place(hash64) + i] & bit for i, bit in enumerate(oracle.mask(hash64)))
+        return all(self.words[8 * self._block_index(hash64) + i] & bit for i, bit in enumerate(oracle.mask(hash64)))
 
     def hash(self, plain: bytes) -> int:
         return oracle.xxh64(plain) if self.hash_name == "xxh64" else murmur3_x64_128(plain, SEED)[0]
@@ -117,10 +117,10 @@ def header(num_bytes: int, form: str) -> bytes:
 
 def filled(name: str, num_bytes: int, plain_values: Iterable[bytes]) -> DraftFilter:
     """A filter with every one of the plain-encoded values."""
-    made = DraftFilter(num_bytes, name)
+    bloom_filter = DraftFilter(num_bytes, name)
     for plain in plain_values:
-        made.insert(plain)
-    return made
+        bloom_filter.insert(plain)
+    return bloom_filter
 
 
 _PHYSICAL = {pa.int32(): "INT32", pa.int64(): "INT64", pa.float64(): "DOUBLE", pa.string(): "BYTE_ARRAY"}
@@ -139,7 +139,7 @@ def with_filters_in_chunks(
     counted: bool = False,
     lengths: bool = False,
 ) -> Path:
-    """Put filters (headers included) at the beginning of their column chunks, in place; all that is behind them moves.
+    """Put filters (headers included) at the beginning of their column chunks, in place; everything after them moves.
 
     Parameters
     ----------
@@ -148,18 +148,18 @@ def with_filters_in_chunks(
     lengths : whether the footer says how long they are, which no draft did.
     """
     data, footer = path.read_bytes(), oracle.read_footer(path)
-    found = []
+    results = []
     for number, group in enumerate(footer.value(oracle.ROW_GROUPS).items):
         for chunk in group.value(oracle.COLUMNS).items:
             metadata = chunk.value(oracle.META_DATA)
             block = filters.get((number, oracle.dotted(metadata)))
             if block is not None:
-                found.append((_first_byte(metadata), block))
-    found.sort()
-    starts = [start for start, _ in found]
+                results.append((_first_byte(metadata), block))
+    results.sort()
+    starts = [start for start, _ in results]
 
     def moved(offset: int) -> int:
-        return offset + sum(len(block) for _, block in found[: bisect_right(starts, offset)])
+        return offset + sum(len(block) for _, block in results[: bisect_right(starts, offset)])
 
     for number, group in enumerate(footer.value(oracle.ROW_GROUPS).items):
         group.pop(5, None)  # file_offset
@@ -173,15 +173,15 @@ def with_filters_in_chunks(
             block = filters.get((number, oracle.dotted(metadata)))
             if block is None:
                 continue
-            place = moved(first) - len(block)
-            metadata.set(oracle.OFFSET, I64, place)
-            chunk.set(2, I64, place)
+            position = moved(first) - len(block)
+            metadata.set(oracle.OFFSET, I64, position)
+            chunk.set(2, I64, position)
             if lengths:
                 metadata.set(oracle.LENGTH, I32, len(block))
             if counted:
                 metadata.set(7, I64, metadata.value(7) + len(block))
     body, at = b"", 0
-    for start, block in found:
+    for start, block in results:
         body += data[at:start] + block
         at = start
     body += data[at : oracle.footer_start(data)]
@@ -212,6 +212,6 @@ def write_draft(
     for row_group in range(-(-table.num_rows // row_group_size)):
         rows = table.slice(row_group * row_group_size, row_group_size)
         for column in columns:
-            made = filled(name, num_bytes, plain_values(rows[column]))
-            filters[row_group, column] = made.with_header()
+            filled_filter = filled(name, num_bytes, plain_values(rows[column]))
+            filters[row_group, column] = filled_filter.with_header()
     return with_filters_in_chunks(path, filters, counted=counted, lengths=lengths)

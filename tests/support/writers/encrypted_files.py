@@ -16,7 +16,7 @@ from support.writers import surgery
 
 ALGORITHMS = ("AES_GCM_V1", "AES_GCM_CTR_V1")
 ROWS, GROUP = 90, 30
-SIGNATURE_BYTES = 28  # nonce and tag, behind a footer that is signed
+SIGNATURE_BYTES = 28  # nonce and tag, after a footer that is signed
 PLACE = {"open": 5, "secret": 1005, "name": "n05"}
 """A value of each column that stands in row 5, in the first row group."""
 
@@ -60,7 +60,7 @@ def encrypted(
 
 
 def signed(path: Path) -> Path:
-    """A file none of whose columns is encrypted: its footer says how it is signed, and a signature is behind it."""
+    """A file none of whose columns is encrypted: its footer says how it is signed, and a signature follows it."""
     pq.write_table(table(), path, row_group_size=GROUP)
     data, footer = path.read_bytes(), oracle.read_footer(path)
     footer.set(8, STRUCT, Struct({1: (STRUCT, Struct({2: (BINARY, b"8 bytes."), 3: (BOOL, False)}))}))

@@ -1,6 +1,6 @@
 """Random tables in files of five writers, and what is known of them without reading them back.
 
-Row groups overlap in their ranges and differ in their values, so that statistics alone do not tell them apart.
+Row groups overlap in their ranges and differ in their values, so that statistics alone do not distinguish them.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ class Table:
 
 def draw_column(rng: random.Random, kind: str, groups: list[int]) -> tuple[list[Any], np.ndarray]:
     """A pool of values, and for each row the index of its own: each row group draws from a part of the pool."""
-    made = VALUES[kind]
+    values = VALUES[kind]
     numbers = np.random.default_rng(rng.randrange(2**32))
-    pool: list[Any] = [None, *made.always]
+    pool: list[Any] = [None, *values.always]
     picks = []
     extremes = rng.random() < 0.3
     for rows in groups:
-        fresh = [made.draw(rng) for _ in range(rng.choice([1, 3, 20, 60]))]
+        fresh = [values.draw(rng) for _ in range(rng.choice([1, 3, 20, 60]))]
         own = np.arange(len(pool), len(pool) + len(fresh))
         pool += fresh
         if extremes:
-            own = np.append(own, np.arange(len(made.always) + 1))
+            own = np.append(own, np.arange(len(values.always) + 1))
         chosen = numbers.choice(own, rows)
         nulls = rng.choice([0.0, 0.0, 0.1, 0.9, 1.0 if rng.random() < 0.3 else 0.2])
         chosen[numbers.random(rows) < nulls] = 0
@@ -144,8 +144,10 @@ def spark_tables(spark: Any, rng: random.Random, folder: Path, count: int) -> It
     folder.mkdir()
     size = rng.choice([5, 30, 100])
     kinds = [kind for kind in SPARK_COLUMNS if kind not in ("ma", "ls")]
-    made = [draw_table(rng, kinds, [size] * rng.randint(1, 5)) for _ in range(count)]
-    parts = [given.append_column("part", pa.array([i] * len(given), pa.int32())) for i, (given, *_) in enumerate(made)]
+    values = [draw_table(rng, kinds, [size] * rng.randint(1, 5)) for _ in range(count)]
+    parts = [
+        given.append_column("part", pa.array([i] * len(given), pa.int32())) for i, (given, *_) in enumerate(values)
+    ]
     source = folder / "spark-source.parquet"
     pq.write_table(pa.concat_tables(parts), source, store_decimal_as_integer=True)
     options: dict[str, Any] = {
@@ -172,7 +174,7 @@ def spark_tables(spark: Any, rng: random.Random, folder: Path, count: int) -> It
     finally:
         for name, value in before.items():
             spark.conf.set(name, value)
-    for number, (given, columns, elements) in enumerate(made):
+    for number, (given, columns, elements) in enumerate(values):
         (part,) = (target / f"part={number}").glob("*.parquet")
         path = part.rename(folder / f"spark-{rng.randrange(2**60):x}.parquet")
         yield finished(rng, Table("spark", path, columns, given, elements, f"{options} {settings}"))
@@ -189,10 +191,13 @@ def finished(rng: random.Random, table: Table) -> Table:
     scan = pq.read_table(table.path)
     table.order = scan["row"].to_numpy()
     assert sorted(table.order) == list(range(len(table.given)))
-    _look(table)
+    _check_footer(table)
     # The leaf's name is its writer's choice.
     table.elements = {
-        leaf: held for leaf in table.filtered for top, held in table.elements.items() if leaf.startswith(f"{top}.")
+        leaf: stored_values
+        for leaf in table.filtered
+        for top, stored_values in table.elements.items()
+        if leaf.startswith(f"{top}.")
     }
     assert_as_given(rng, table, scan)
     return table
@@ -214,20 +219,20 @@ def _without_some(rng: random.Random, path: Path) -> str:
     return f"; without some ({share})"
 
 
-def _look(table: Table) -> None:
+def _check_footer(table: Table) -> None:
     groups = oracle.read_footer(table.path).value(oracle.ROW_GROUPS).items
-    for found in (table.filtered, table.bounded):
-        found.update({name: np.zeros(len(groups), np.bool_) for name in leaves(table.path)})
+    for columns in (table.filtered, table.bounded):
+        columns.update({name: np.zeros(len(groups), np.bool_) for name in leaves(table.path)})
     for number, group in enumerate(groups):
         for chunk in group.value(oracle.COLUMNS).items:
             metadata = chunk.value(oracle.META_DATA)
             name = oracle.dotted(metadata)
             statistics = metadata.value(surgery.STATISTICS) if surgery.STATISTICS in metadata else {}
-            for found, known in (
+            for columns, known_statistics in (
                 (table.filtered, oracle.OFFSET in metadata),
                 (table.bounded, 5 in statistics and 6 in statistics),
             ):
-                found[name][number] = known
+                columns[name][number] = known_statistics
 
 
 SAMPLE = 200
@@ -251,5 +256,5 @@ def assert_as_given(rng: random.Random, table: Table, scan: pa.Table) -> None:
             values = stored.to_pylist()
         for part in rest:
             values = [value and value[part] for value in values]
-        found = [None if value is None else unit(value) for value in values]
-        assert found == column.keys(table.order[rows]), (name, table.story)
+        result = [None if value is None else unit(value) for value in values]
+        assert result == column.keys(table.order[rows]), (name, table.story)

@@ -1,4 +1,4 @@
-"""Files with our filters, and with those filters' bits cleared: where a needle vanishes, the filters were asked."""
+"""Files with our filters, and with those filters' bits cleared: where a needle vanishes, the filters were used."""
 
 from __future__ import annotations
 

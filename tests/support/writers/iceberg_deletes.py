@@ -16,7 +16,7 @@ _PATH_ID, _POSITION_ID = 2147483546, 2147483545  # of the columns, by the specif
 
 
 def delete_positions(table: Any, path: str, positions: Sequence[int]) -> None:
-    """Commit a snapshot in which these rows of a data file are deleted; `path` as the table's books have it."""
+    """Commit a snapshot in which these rows of a data file are deleted; `path` as in the table's metadata."""
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestWriterV2
     from pyiceberg.table.snapshots import Operation
     from pyiceberg.table.update.snapshot import _FastAppendFiles
@@ -41,13 +41,13 @@ def delete_positions(table: Any, path: str, positions: Sequence[int]) -> None:
         pa.field("pos", pa.int64(), False, {"PARQUET:field_id": str(_POSITION_ID)}),
     ]
     rows = pa.table([[path] * len(positions), list(positions)], schema=pa.schema(fields))
-    place = f"{table.location()}/data/{uuid4()}-deletes.parquet"
-    with table.io.new_output(place).create() as stream:
+    target = f"{table.location()}/data/{uuid4()}-deletes.parquet"
+    with table.io.new_output(target).create() as stream:
         pq.write_table(rows, stream)
     bounds = {_PATH_ID: path.encode()}  # else it could be about any file
     deletes = DataFile.from_args(
-        content=DataFileContent.POSITION_DELETES, file_path=place, file_format=FileFormat.PARQUET, partition=Record(),
-        record_count=len(positions), file_size_in_bytes=len(table.io.new_input(place)), spec_id=table.spec().spec_id,
+        content=DataFileContent.POSITION_DELETES, file_path=target, file_format=FileFormat.PARQUET, partition=Record(),
+        record_count=len(positions), file_size_in_bytes=len(table.io.new_input(target)), spec_id=table.spec().spec_id,
         lower_bounds=bounds, upper_bounds=bounds,
     )  # fmt: skip
     with (

@@ -41,9 +41,9 @@ def _some_null(values: list[Any], draw: random.Random) -> list[Any]:
 
 
 def _decimals(draw: random.Random) -> list[Decimal]:
-    found = [Decimal(draw.randrange(-(10**12), 10**12)).scaleb(-draw.randrange(4)) for _ in range(ROWS)]
-    found[:4] = [Decimal("0"), Decimal("100"), Decimal("-0.5"), Decimal("1.500")]
-    return [value.quantize(Decimal("0.001")) for value in found]
+    result = [Decimal(draw.randrange(-(10**12), 10**12)).scaleb(-draw.randrange(4)) for _ in range(ROWS)]
+    result[:4] = [Decimal("0"), Decimal("100"), Decimal("-0.5"), Decimal("1.500")]
+    return [value.quantize(Decimal("0.001")) for value in result]
 
 
 def columns(seed: int = 7) -> dict[str, tuple[pa.DataType, list[Any], Callable[[Any], int]]]:
@@ -51,7 +51,7 @@ def columns(seed: int = 7) -> dict[str, tuple[pa.DataType, list[Any], Callable[[
     draw = random.Random(seed)
     moments = [draw.randrange(-(10**18), 4 * 10**18) for _ in range(ROWS)]
     singles = pa.array([draw.gauss(0, 9) for _ in range(ROWS)], pa.float32()).to_pylist()
-    made: dict[str, tuple[pa.DataType, list[Any], Callable[[Any], int]]] = {
+    columns_by_name: dict[str, tuple[pa.DataType, list[Any], Callable[[Any], int]]] = {
         "i16": (pa.int16(), [draw.randrange(-(1 << 15), 1 << 15) for _ in range(ROWS)], _long),
         "i32": (pa.int32(), [draw.randrange(-(1 << 31), 1 << 31) for _ in range(ROWS)], _long),
         "i64": (pa.int64(), [draw.randrange(-(1 << 63), 1 << 63) for _ in range(ROWS)], _long),
@@ -65,11 +65,11 @@ def columns(seed: int = 7) -> dict[str, tuple[pa.DataType, list[Any], Callable[[
         "d18": (pa.decimal128(18, 3), _decimals(draw), _decimal),
         "d38": (pa.decimal128(38, 3), _decimals(draw), _decimal),
     }
-    return {name: (kind, _some_null(values, draw), key) for name, (kind, values, key) in made.items()}
+    return {name: (kind, _some_null(values, draw), key) for name, (kind, values, key) in columns_by_name.items()}
 
 
-def table_of(made: dict[str, tuple[pa.DataType, list[Any], Callable[[Any], int]]]) -> pa.Table:
-    return pa.table({name: pa.array(values, kind) for name, (kind, values, _) in made.items()})
+def table_of(columns_by_name: dict[str, tuple[pa.DataType, list[Any], Callable[[Any], int]]]) -> pa.Table:
+    return pa.table({name: pa.array(values, kind) for name, (kind, values, _) in columns_by_name.items()})
 
 
 def expected_bits(values: list[Any], key: Callable[[Any], int], functions: int, num_bits: int) -> bytes:

@@ -14,11 +14,11 @@ def varint(value: int) -> bytes:
     if 0 <= value < 0x80:
         return bytes((value,))
     value &= (1 << 64) - 1
-    found = bytearray()
+    data = bytearray()
     while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+        data.append(value & 0x7F | 0x80)
         value >>= 7
-    return bytes(found) + bytes([value])
+    return bytes(data) + bytes([value])
 
 
 def read_varint(data: bytes, start: int) -> tuple[int, int]:
@@ -34,42 +34,42 @@ def read_varint(data: bytes, start: int) -> tuple[int, int]:
 
 def fields_of(message: bytes) -> list[Field]:
     """The fields of a message, in their order."""
-    found: list[Field] = []
+    results: list[Field] = []
     start = 0
     while start < len(message):
         tag, start = read_varint(message, start)
         wire = tag & 7
         if wire == 0:
             value, start = read_varint(message, start)
-            found.append((tag >> 3, wire, value))
+            results.append((tag >> 3, wire, value))
             continue
         length = {1: 8, 5: 4}.get(wire)
         if length is None:
             length, start = read_varint(message, start)
-        found.append((tag >> 3, wire, message[start : start + length]))
+        results.append((tag >> 3, wire, message[start : start + length]))
         start += length
-    return found
+    return results
 
 
 def message_of(fields: Iterable[Field]) -> bytes:
     """A message of these fields."""
-    found = b""
+    data = b""
     for number, wire, value in fields:
-        found += varint(number << 3 | wire)
+        data += varint(number << 3 | wire)
         if isinstance(value, int):
-            found += varint(value)
+            data += varint(value)
         else:
-            found += (varint(len(value)) if wire == 2 else b"") + value
-    return found
+            data += (varint(len(value)) if wire == 2 else b"") + value
+    return data
 
 
 def with_fields(message: bytes, changes: dict[int, int | bytes | None]) -> bytes:
     """A message with other values in some fields, which had one at most; None takes a field out."""
-    kept = [field for field in fields_of(message) if field[0] not in changes]
+    retained = [field for field in fields_of(message) if field[0] not in changes]
     new = [
         (number, 0 if isinstance(value, int) else 2, value) for number, value in changes.items() if value is not None
     ]
-    return message_of(sorted([*kept, *new], key=lambda field: field[0]))
+    return message_of(sorted([*retained, *new], key=lambda field: field[0]))
 
 
 def original(plain: bytes, compressed: bool) -> bytes:
@@ -86,12 +86,12 @@ class Parts:
     def __init__(self, data: bytes, plain: Callable[[bytes], bytes] = bytes):
         length = data[-1]
         self.postscript = data[-1 - length : -1]
-        said = {number: value for number, _, value in fields_of(self.postscript)}
-        self.compressed = said.get(2, 0) != 0
+        fields = {number: value for number, _, value in fields_of(self.postscript)}
+        self.compressed = fields.get(2, 0) != 0
         end = len(data) - 1 - length
-        self.before = data[: end - said[1]]
-        self.metadata_length = said.get(5, 0)
-        self.footer = plain(data[end - said[1] : end])
+        self.before = data[: end - fields[1]]
+        self.metadata_length = fields.get(5, 0)
+        self.footer = plain(data[end - fields[1] : end])
 
     def together(self, footer: bytes | None = None, postscript: dict[int, int | bytes | None] | None = None) -> bytes:
         stream = original(self.footer if footer is None else footer, self.compressed)
@@ -116,9 +116,9 @@ def with_stripe_footer(path: Path, target: Path, change: Callable[[bytes], bytes
     parts = Parts(path.read_bytes())
     stripes = [value for number, _, value in fields_of(parts.footer) if number == 3]
     assert len(stripes) == 1
-    said = {number: value for number, _, value in fields_of(stripes[0])}
-    start = said.get(1, 0) + said.get(2, 0) + said.get(3, 0)
-    end = start + said[4]
+    fields = {number: value for number, _, value in fields_of(stripes[0])}
+    start = fields.get(1, 0) + fields.get(2, 0) + fields.get(3, 0)
+    end = start + fields[4]
     new = change(parts.before[start:end])
     parts.before = parts.before[:start] + new + parts.before[end:]
     stripe = with_fields(stripes[0], {4: len(new)})

@@ -1,7 +1,7 @@
 """ORC files by Spark: every codec, both kinds of filters, every type, nulls, two time zones.
 
 ``python tests/support/writers/orc_spark_files.py FOLDER`` writes them all; tests write those that they need. Beside
-each folder of ORC files stands the same table as Parquet (`NAME.twin.parquet`), so that values can be told without an
+each folder of ORC files has the same table as Parquet (`NAME.twin.parquet`), so that values are known without an
 ORC reader.
 """
 
@@ -66,12 +66,12 @@ def jvm_zone(spark: Any, zone: str) -> Iterator[None]:
 
 def rows(spark: Any, count: int, columns: dict[str, str] = COLUMNS) -> Any:
     """The table in one task, so that its rows keep their order."""
-    made = [
+    made_columns = [
         f"if(id % 11 = 3, null, {text}) AS `{name}`" if name in NULLABLE else f"{text} AS `{name}`"
         for name, text in columns.items()
     ]
     sized = ["concat('s', id % 5000) AS c", "if(id % 11 = 3, null, concat('v', id % 5000)) AS v"]
-    return spark.range(0, count, 1, 1).selectExpr(*made, *sized)
+    return spark.range(0, count, 1, 1).selectExpr(*made_columns, *sized)
 
 
 def options(codec: str, version: str, stride: int = 1000, fpp: float = 0.01) -> dict[str, str]:
@@ -148,18 +148,18 @@ def java_file(
     kinds = [child.getCategory().getName() for child in described.getChildren()]
     for column, kind, values in zip(get_field(batch, "cols"), kinds, zip(*rows, strict=True), strict=True):
         nulls = get_field(column, "isNull")
-        for place, value in enumerate(values):
+        for position, value in enumerate(values):
             if value is None:
                 set_field(column, "noNulls", False)
-                nulls[place] = True
+                nulls[position] = True
             elif kind in ("string", "char", "varchar"):
-                column.setVal(place, value.encode())
+                column.setVal(position, value.encode())
             elif kind.startswith("timestamp"):
                 stamp = jvm.java.sql.Timestamp(value // 1000)
                 stamp.setNanos(value % 1_000_000 * 1000)
-                column.set(place, stamp)
+                column.set(position, stamp)
             else:
-                get_field(column, "vector")[place] = value
+                get_field(column, "vector")[position] = value
         if kind == "date" and proleptic:
             column.changeCalendar(True, False)
     set_field(batch, "size", len(rows))
@@ -171,12 +171,12 @@ def java_file(
 def main(folder: str) -> None:
     from pyspark.sql import SparkSession
 
-    made = Path(folder).absolute()
-    made.mkdir(parents=True, exist_ok=True)
+    directory = Path(folder).absolute()
+    directory.mkdir(parents=True, exist_ok=True)
     settings = {
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
-        "spark.sql.warehouse.dir": str(made / "warehouse"),
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.legacy.charVarcharAsString": "false",
         "spark.sql.charAsVarchar": "false",
@@ -186,7 +186,7 @@ def main(folder: str) -> None:
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     try:
-        for file in write_all(spark, made):
+        for file in write_all(spark, directory):
             print(file)
     finally:
         spark.stop()

@@ -36,11 +36,11 @@ def by_pyarrow(path: Path, table: pa.Table, **options: Any) -> Path:
 
 def _column_ids(schema: pa.Schema) -> dict[str, int]:
     """ORC's numbers of top-level columns: a column's is followed by those below it."""
-    found, number = {}, 1
+    results, number = {}, 1
     for field in schema:
-        found[field.name] = number
+        results[field.name] = number
         number += _size(field.type)
-    return found
+    return results
 
 
 def _size(arrow_type: pa.DataType) -> int:
@@ -69,7 +69,7 @@ def rewritten(path: Path, first: bytes) -> None:
 
 
 def keys(count: int, seed: int = 0) -> list[int]:
-    """Different numbers without any order, so that ranges tell nothing: filters have to."""
+    """Different numbers without any order, so that only filters can prune."""
     return [((i * 0x9E37_79B9_7F4A_7C15 + seed * 0x61C8_8647) % (1 << 64)) >> 24 for i in range(1, count + 1)]
 
 
@@ -154,7 +154,7 @@ _PYORC = {
 
 
 def by_either(rng: random.Random, path: Path, columns: dict[str, list[Any]]) -> str:
-    """Write columns, by their kind, with one of the two writers and options as they fall; a text tells which."""
+    """Write columns, by their kind, with one of the two writers and random options; return a description."""
     options: dict[str, Any] = {
         "row_index_stride": rng.choice([1, 3, 17, 50, 1000]),
         "stripe_size": rng.choice([1, 64 << 20]),

@@ -36,7 +36,7 @@ def _varint(value):
 
 
 def locations(path, column="a"):
-    """What a file's OffsetIndex says of a column in row group 0, as triples."""
+    """Return a file's OffsetIndex of a column in row group 0, as triples."""
     with parquet_bloom.open(path) as file:
         record = file.record(0, file.leaf(column))
         start, length = int(record["offset_index_offset"]), int(record["offset_index_length"])
@@ -45,7 +45,7 @@ def locations(path, column="a"):
 
 
 def with_index(path: Path, encoded, column="a", length=None, kind=OFFSET_INDEX):
-    """The file with another index of a column, put behind the data."""
+    """Return the file with another index of a column, put after the data."""
     start = oracle.footer_start(path.read_bytes())
     surgery.with_bytes_before_the_footer(path, encoded)
 

@@ -41,16 +41,16 @@ def files(writer: str, filters: bool, write: Callable[[Path], list[PeerFile]]) -
     folder = FOLDER / key(writer, filters)
     if not folder.is_dir():
         FOLDER.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(dir=FOLDER, prefix="made-"))
+        directory = Path(tempfile.mkdtemp(dir=FOLDER, prefix="made-"))
         try:
-            written = [dataclasses.replace(file, path=folder / file.path.name) for file in write(made)]
-            (made / "files.pickle").write_bytes(pickle.dumps(written))
-            made.chmod(0o755)
-            os.rename(made, folder)
+            written = [dataclasses.replace(file, path=folder / file.path.name) for file in write(directory)]
+            (directory / "files.pickle").write_bytes(pickle.dumps(written))
+            directory.chmod(0o755)
+            os.rename(directory, folder)
         except OSError:
             if not folder.is_dir():
                 raise
         finally:
-            shutil.rmtree(made, ignore_errors=True)
-    kept: list[PeerFile] = pickle.loads((folder / "files.pickle").read_bytes())
-    return kept
+            shutil.rmtree(directory, ignore_errors=True)
+    retained: list[PeerFile] = pickle.loads((folder / "files.pickle").read_bytes())
+    return retained

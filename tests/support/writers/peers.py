@@ -84,14 +84,14 @@ def _stamps(unit: str, zone: datetime.tzinfo | None) -> Kind:
         return Kind(arrow, always, lambda rng: rng.randint(-(2**50), 2**50) * rng.choice([1000, 1777]))
     step = {"s": 10**6, "ms": 10**3, "us": 1}[unit]
 
-    def whole(stamp: datetime.datetime) -> datetime.datetime:
+    def read_all(stamp: datetime.datetime) -> datetime.datetime:
         return stamp.replace(microsecond=stamp.microsecond // step * step, tzinfo=zone)
 
     always = [
-        whole(datetime.datetime(1, 1, 1)),
-        whole(datetime.datetime(9999, 12, 31, 23, 59, 59, 999_999)),
-        whole(datetime.datetime(1970, 1, 1)),
-        whole(datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999)),
+        read_all(datetime.datetime(1, 1, 1)),
+        read_all(datetime.datetime(9999, 12, 31, 23, 59, 59, 999_999)),
+        read_all(datetime.datetime(1970, 1, 1)),
+        read_all(datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999)),
         None,
     ]
     first = datetime.datetime(1950, 1, 1)
@@ -99,7 +99,7 @@ def _stamps(unit: str, zone: datetime.tzinfo | None) -> Kind:
     return Kind(
         arrow,
         always,
-        lambda rng: whole(
+        lambda rng: read_all(
             first + datetime.timedelta(seconds=rng.randrange(seconds), microseconds=rng.randrange(10**6))
         ),
     )
@@ -234,10 +234,12 @@ def bits_of(table: pa.Table) -> list[Any]:
     widths = {pa.float16(): pa.int16(), pa.float32(): pa.int32(), pa.float64(): pa.int64()}
     columns = []
     for name, column in zip(table.column_names, table.columns, strict=True):
-        whole = column.combine_chunks()
-        if isinstance(whole, pa.DictionaryArray):  # which entries a dictionary has, and in what order, is no matter
-            whole = whole.dictionary_decode()
-        columns.append((name, whole.view(widths[whole.type]) if whole.type in widths else whole))
+        complete = column.combine_chunks()
+        if isinstance(
+            complete, pa.DictionaryArray
+        ):  # which entries a dictionary has, and in what order, does not matter
+            complete = complete.dictionary_decode()
+        columns.append((name, complete.view(widths[complete.type]) if complete.type in widths else complete))
     return columns
 
 
@@ -254,7 +256,7 @@ def take_rows(table: pa.Table, rows: np.ndarray) -> pa.Table:
 
 @dataclass(frozen=True)
 class Leaf:
-    """What a file says of a leaf column."""
+    """Metadata of a leaf column."""
 
     path: str
     index: int
@@ -276,7 +278,7 @@ class PeerFile:
     name: str
     path: Path
     rows: dict[str, list[Any]]  # top-level column -> its values, row by row
-    switched_on: str  # how the writer was asked for filters
+    switched_on: str  # the writer's options for filters
     types: dict[str, pa.DataType] = field(default_factory=dict)  # of columns that are not as in `VALUES`
 
     def __str__(self) -> str:
@@ -310,7 +312,7 @@ class PeerFile:
         return {encode(value) for value in self.values(row_group, leaf) if value is not None}
 
     def hashed(self, row_group: int, leaf: str) -> set[bytes]:
-        """What the writer put into the chunk's filter: its values, but for the two exceptions of all four writers."""
+        """Return the values in the chunk's filter: all, but for the two exceptions of all four writers."""
         plain = self.plain(row_group, leaf)
         if self.writer == "spark" and leaf == "bool":
             return set()  # parquet-java never inserts a BOOLEAN
@@ -326,7 +328,7 @@ def _normal_interval(plain: bytes) -> bytes:
 
 
 def leaf_values(value: Any, parts: list[str]) -> list[Any]:
-    """What stands at the end of a path below a value: through lists (``list.element``) and maps (``key_value.key``)."""
+    """Return the values at the end of a path: through lists (``list.element``) and maps (``key_value.key``)."""
     if value is None or not parts:
         return [value]
     if isinstance(value, dict):
@@ -354,7 +356,7 @@ UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 def leaves(path: Path) -> dict[str, Leaf]:
     """The leaf columns of a file, by dotted path."""
     metadata = pq.read_metadata(path)
-    found = {}
+    results = {}
     for index in range(metadata.num_columns):
         column = metadata.schema.column(index)
         logical = json.loads(column.logical_type.to_json())
@@ -363,7 +365,7 @@ def leaves(path: Path) -> dict[str, Leaf]:
             unit = UNITS[logical["timeUnit"]]
         else:  # a bare INT64 that came from seconds: arrow-rs knows no such unit in Parquet
             unit = "ns" if physical == "INT96" else "s"
-        found[column.path] = Leaf(
+        results[column.path] = Leaf(
             column.path,
             index,
             physical,
@@ -372,7 +374,7 @@ def leaves(path: Path) -> dict[str, Leaf]:
             unit,
             column.scale if logical["Type"] == "Decimal" else None,
         )
-    return found
+    return results
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -457,7 +459,7 @@ def by_duckdb(folder: Path, *, filters: bool = True) -> list[PeerFile]:
 
 
 def by_datafusion(folder: Path, *, filters: bool = True) -> list[PeerFile]:
-    """Filters behind each row group, sizes folded."""
+    """Filters after each row group, sizes folded."""
     path = folder / "datafusion-all.parquet"
     # A number given is enough to turn filters on, whatever bloom_filter_on_write says.
     sizes = {"bloom_filter_ndv": DISTINCT, "bloom_filter_fpp": FPP} if filters else {}
@@ -638,10 +640,10 @@ def _by_spark(spark: Any, questions: list[Question]) -> list[int]:
     schemas: dict[Path, str] = {}
     spark_types = {pa.int64(): "BIGINT", pa.string(): "STRING"}
     for path in {path for path, *_ in questions}:
-        asked = {name: kind for other, name, _, kind in questions if other == path}
-        if asked.keys() <= set(VALUES) and set(asked.values()) <= spark_types.keys():
+        queried = {name: kind for other, name, _, kind in questions if other == path}
+        if queried.keys() <= set(VALUES) and set(queried.values()) <= spark_types.keys():
             # Told what there is, Spark reads files with other columns that it cannot read.
-            schemas[path] = ", ".join(f"{name} {spark_types[kind]}" for name, kind in asked.items())
+            schemas[path] = ", ".join(f"{name} {spark_types[kind]}" for name, kind in queried.items())
     wheres = [(path, _equals("spark", *question)) for path, *question in questions]
     return sql_engines.spark_counts(spark, wheres, schemas)
 
@@ -656,10 +658,10 @@ def _by_arrow(probe: Any, path: Path, column: str, value: Any, arrow: pa.DataTyp
             if probe(path, row_group, leaf.index, plain) == "absent":
                 continue
             top, *rest = column.split(".")
-            found = file.read_row_group(row_group, columns=[column])[top]
-            if isinstance(value, int) and pa.types.is_temporal(found.type):
-                found = found.cast(pa.int64())  # Python's own types know no nanoseconds
-            count += sum(leaf == value for row in found.to_pylist() for leaf in leaf_values(row, rest))
+            result = file.read_row_group(row_group, columns=[column])[top]
+            if isinstance(value, int) and pa.types.is_temporal(result.type):
+                result = result.cast(pa.int64())  # Python's own types know no nanoseconds
+            count += sum(leaf == value for row in result.to_pylist() for leaf in leaf_values(row, rest))
     return count
 
 
@@ -772,7 +774,7 @@ def _spark_literal(value: Any, arrow: pa.DataType) -> str:
 def with_zeroed_filters(path: Path, target: Path, block: bytes = bytes(32)) -> Path:
     """A copy whose filters have no bit set: an engine that asks them finds nothing any more.
 
-    `block` stands in place of each block: `NEVER` has bits, and denies all the same.
+    `block` replaces each block: `NEVER` has bits, and still denies everything.
     """
     data = bytearray(Path(path).read_bytes())
     for stored in oracle.filters(path).values():

@@ -1,4 +1,4 @@
-"""Files of given tables by several writers, each with options as they fall; and filters of ours behind them."""
+"""Files of given tables by several writers, each with random options; followed by our filters."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def by_duckdb(rng: random.Random, table: pa.Table, path: Path, group: int) -> di
     with duckdb.connect() as connection:
         connection.register("made", table)
         connection.execute("SET threads=1; SET TimeZone='UTC'")
-        said = ", ".join(f"{key} '{value}'" for key, value in options.items())
-        connection.execute(f"COPY (SELECT * FROM made) TO '{path}' (FORMAT parquet, {said})")
+        text = ", ".join(f"{key} '{value}'" for key, value in options.items())
+        connection.execute(f"COPY (SELECT * FROM made) TO '{path}' (FORMAT parquet, {text})")
     return options
 
 
@@ -128,17 +128,17 @@ def by_clickhouse(server: ClickHouse, rng: random.Random, table: pa.Table, path:
     }
     source = path.with_suffix(".source")
     pq.write_table(table, source)
-    said = ", ".join(f"output_format_parquet_{key} = {value}" for key, value in settings.items())
+    text = ", ".join(f"output_format_parquet_{key} = {value}" for key, value in settings.items())
     server(
         f"INSERT INTO FUNCTION file('{path}', Parquet) SELECT * FROM file('{source}', Parquet) "
-        f"SETTINGS max_threads = 1, {said}"
+        f"SETTINGS max_threads = 1, {text}"
     )
     source.unlink()
     return settings
 
 
 def readable(path: Path, story: str) -> bool:
-    """Whether pyarrow reads the file: of DuckDB's delta-encoded integers it does not read all."""
+    """Return whether pyarrow reads the file: it does not read all of DuckDB's delta-encoded integers."""
     try:
         pq.read_table(path)
     except OSError:
@@ -152,16 +152,16 @@ def embed(rng: random.Random, path: Path, *, odd: bool = False) -> str:
 
     `odd`: the writer's own filters are not all good ones, as Spark's for BOOLEAN and of odd sizes.
     """
-    told = ""
+    message = ""
     for _ in range(rng.choice([0, 1, 1, 1, 2])):
         with parquet_bloom.open(path) as file:
             leaves = [leaf.name for leaf in file.leaves if leaf.physical != "BOOLEAN" and leaf.name != "row"]
         if not leaves:
-            return told
+            return message
         chosen = {name: rng.choice([0.3, 0.01, 0.001]) for name in rng.sample(leaves, rng.randint(1, len(leaves)))}
         replace, powers = rng.random() < 0.5, rng.random() < 0.8
         parquet_bloom.embed(path, chosen, replace=replace, power_of_two=powers)
-        told += f"; embed({chosen}, {replace=}, {powers=})"
+        message += f"; embed({chosen}, {replace=}, {powers=})"
     report = parquet_bloom.verify(path, data=True)
     assert odd or report.ok, [str(problem) for problem in report.problems]
-    return told
+    return message

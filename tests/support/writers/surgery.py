@@ -1,4 +1,4 @@
-"""Parquet files that no writer at hand makes: relabelled columns, moved filters, encryption, and the like."""
+"""Parquet files that no available writer makes: relabelled columns, moved filters, encryption, and the like."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def each_chunk(footer: Struct, column: str | None = None) -> Iterable[tuple[Stru
 
 
 def schema_element(footer: Struct, name: str) -> Struct:
-    (found,) = [element for element in footer.value(2).items if element.value(4) == name.encode()]
-    return found
+    (result,) = [element for element in footer.value(2).items if element.value(4) == name.encode()]
+    return result
 
 
 def relabel(path: Path, column: str, logical: Struct | None, physical: int | None = None) -> Path:
@@ -99,7 +99,7 @@ def with_bytes_before_the_footer(path: Path, extra: bytes) -> Path:
 
 
 def with_filter_moved_between_row_groups(path: Path, column: str) -> Path:
-    """Put the filter of the first row group's column right behind that row group, as some writers do.
+    """Put the filter of the first row group's column right after that row group, as some writers do.
 
     All that comes later is moved by as many bytes, so every offset in the footer is another.
     """
@@ -136,7 +136,7 @@ def first_byte(metadata: Struct) -> int:
 
 
 def encryption_properties(*, plaintext_footer: bool, columns: tuple[str, ...]) -> Any:
-    """What pyarrow encrypts a file by; the keys are kept by nobody."""
+    """Return pyarrow's properties for encrypting a file; the keys are not stored."""
 
     class Keys(encryption.KmsClient):
         def wrap_key(self, key_bytes: bytes, master_key_identifier: str) -> bytes:
@@ -161,7 +161,7 @@ def encrypted(path: Path, table: pa.Table, *, plaintext_footer: bool, columns: t
 
 
 def with_bitsets(path: Path, bitsets: list[bytes], *, lengths: bool = True, statistics: bool = True) -> Path:
-    """A file of one int64 column "key", a row group a bitset, each of which is the row group's filter as it stands."""
+    """A file of one int64 column "key", a row group a bitset, each of which is the row group's filter as it is."""
     table = pa.table({"key": pa.array(range(10 * len(bitsets)), pa.int64())})
     pq.write_table(table, path, row_group_size=10, write_statistics=statistics)
     data, footer = path.read_bytes(), oracle.read_footer(path)

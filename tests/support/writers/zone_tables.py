@@ -18,16 +18,16 @@ def table_of(
 ) -> tuple[pa.Table, list[pa.Array]]:
     """A zone index over arrays, each a fragment; and for each zone its values."""
     columns: list[list[Any]] = [[], [], [], [], []]
-    held = []
+    stored = []
     for fragment, array in enumerate(arrays):
         for start in range(0, len(array), rows):
             values = array.slice(start, rows)
             row = (fragment, start, len(values), values.null_count > 0, zones.lance_filter(values, items, fpp))
             for column, cell in zip(columns, row, strict=True):
                 column.append(cell)
-            held.append(values)
+            stored.append(values)
     metadata = {"bloomfilter_item": str(items), "bloomfilter_probability": repr(fpp)}
-    return pa.table(columns, schema=SCHEMA.with_metadata(metadata)), held
+    return pa.table(columns, schema=SCHEMA.with_metadata(metadata)), stored
 
 
 def answered(answer: pa.Table) -> list[tuple[int, int, int]]:

@@ -16,9 +16,9 @@ HASHES = st.lists(st.integers(0, 2**64 - 1), max_size=8)
 
 @given(st.lists(st.integers(32, 2**36 - 1), max_size=5), HASHES)
 def test_blocks_lie_where_the_oracle_says(sizes, hashes) -> None:
-    places = locate_blocks(np.array(sizes, np.int64), np.array(hashes, np.uint64))
-    assert places.shape == (len(sizes), len(hashes))
-    assert places.tolist() == [[32 * oracle.block_index(key, size // 32) for key in hashes] for size in sizes]
+    blocks = locate_blocks(np.array(sizes, np.int64), np.array(hashes, np.uint64))
+    assert blocks.shape == (len(sizes), len(hashes))
+    assert blocks.tolist() == [[32 * oracle.block_index(key, size // 32) for key in hashes] for size in sizes]
 
 
 @pytest.mark.parametrize("size", [-32, 0, 31, 2**36])
@@ -28,15 +28,15 @@ def test_no_bitset_of_such_a_size(size) -> None:
 
 
 @given(st.integers(1, 30), HASHES, HASHES)
-def test_blocks_answer_as_the_oracle_does(num_blocks, inserted, asked) -> None:
+def test_blocks_answer_as_the_oracle_does(num_blocks, inserted, queried) -> None:
     exact = OracleFilter(32 * num_blocks)
     for key in inserted:
         exact.insert_hash(key)
     blocks = np.frombuffer(exact.to_bytes(), np.uint8).reshape(-1, 32)
-    hashes = np.array(inserted + asked, np.uint64)
+    hashes = np.array(inserted + queried, np.uint64)
     numbers = locate_blocks(np.array([32 * num_blocks], np.int64), hashes) // 32
-    found = check_blocks(blocks, numbers, hashes)
-    assert found.tolist() == [[exact.check_hash(int(key)) for key in hashes]]
+    matches = check_blocks(blocks, numbers, hashes)
+    assert matches.tolist() == [[exact.check_hash(int(key)) for key in hashes]]
 
 
 def test_shapes_and_numbers_are_checked() -> None:

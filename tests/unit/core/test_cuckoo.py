@@ -25,7 +25,7 @@ def avalanche(h: int) -> int:
     return h ^ (h >> 32)
 
 
-def places(h: int, num_buckets: int, bits: int) -> tuple[int, int, int]:
+def cuckoo_buckets(h: int, num_buckets: int, bits: int) -> tuple[int, int, int]:
     mark = 1 + ((h & 0xFFFFFFFF) * (2**bits - 1) >> 32)
     first = (h >> 32) * num_buckets >> 32
     return mark, first, other(mark, first, num_buckets)
@@ -61,12 +61,12 @@ def row_bytes(marks: list[int], bits: int, row: int) -> bytes:
 @given(st.lists(HASHES, max_size=30), st.integers(1, 2**24), st.sampled_from(BITS))
 def test_places(hashes: list[int], num_buckets: int, bits: int) -> None:
     arrays = Layout(num_buckets, bits).locate(np.array(hashes, np.uint64))
-    found = list(zip(*(array.tolist() for array in arrays), strict=True))
-    assert found == [places(h, num_buckets, bits) for h in hashes]
-    for mark, first, second in found:
+    result = list(zip(*(array.tolist() for array in arrays), strict=True))
+    assert result == [cuckoo_buckets(h, num_buckets, bits) for h in hashes]
+    for mark, first, second in result:
         assert 0 < mark < 2**bits
         assert 0 <= first < num_buckets
-        assert other(mark, second, num_buckets) == first  # who stands in either bucket finds the way to the other one
+        assert other(mark, second, num_buckets) == first  # each of the two buckets leads to the other one
 
 
 def assert_filters(units: list[list[int]], num_buckets: int, bits: int) -> None:
@@ -80,12 +80,12 @@ def assert_filters(units: list[list[int]], num_buckets: int, bits: int) -> None:
     rows = group.rows(0, num_buckets)
     assert rows.shape == (num_buckets, sum(slots)) == (num_buckets, group.num_slots)
     start = 0
-    held = 0
+    contents = 0
     for hashes, width in zip(units, slots, strict=True):
         mine = rows[:, start : start + width].tolist()
         expected = set()
         for h in hashes:
-            mark, first, second = places(h, num_buckets, bits)
+            mark, first, second = cuckoo_buckets(h, num_buckets, bits)
             expected.add((mark, frozenset((first, second))))
             assert mark in mine[first] + mine[second]
         stored = [
@@ -94,9 +94,9 @@ def assert_filters(units: list[list[int]], num_buckets: int, bits: int) -> None:
         assert len(stored) == len(expected)
         assert set(stored) == expected
         assert (width == 0) == (not hashes)
-        held += len(stored)
+        contents += len(stored)
         start += width
-    assert group.num_entries == held
+    assert group.num_entries == contents
     for b in range(num_buckets):
         assert (group.rows(b, 1)[0] == rows[b]).all()
 
@@ -162,10 +162,10 @@ def test_rows_as_bytes(bits: int, num_slots: int) -> None:
     assert (back == marks).all()
     assert not damaged.any()
     assert unpack(layout, data.reshape(-1), num_slots, 3)[1].all()  # each in place of another one
-    for place in range(data.shape[1]):
+    for position in range(data.shape[1]):
         for change in (1, 0x80, 0xFF):
             broken = data.copy()
-            broken[1, place] ^= change
+            broken[1, position] ^= change
             assert unpack(layout, broken.reshape(-1), num_slots, 2)[1].tolist() == [False, True, False]
     with pytest.raises(ValueError):
         unpack(layout, data.reshape(-1)[1:], num_slots, 2)
@@ -178,13 +178,13 @@ def test_two_changes_leave_a_trace() -> None:
     for bit in range(0, 512, 3):
         for distance in (64, 128, 2048, 4096):
             broken = data.copy()
-            for place in (bit // 8, bit // 8 + distance):
-                broken[0, place] ^= 1 << bit % 8
+            for location in (bit // 8, bit // 8 + distance):
+                broken[0, location] ^= 1 << bit % 8
             assert unpack(layout, broken.reshape(-1), 4096, 0)[1].all()
 
 
-def searched(row: list[int], wanted: list[int]) -> set[tuple[int, int]]:
-    return {(slot, wanted.index(mark)) for slot, mark in enumerate(row) if mark in wanted}
+def searched(row: list[int], expected: list[int]) -> set[tuple[int, int]]:
+    return {(slot, expected.index(mark)) for slot, mark in enumerate(row) if mark in expected}
 
 
 @each_case("bits", BITS)
@@ -195,26 +195,26 @@ def test_searching(bits: int, num_slots: int, num_wanted: int) -> None:
     layout = Layout(4, bits)
     marks = marks_of(rng, (3, num_slots), bits)
     chosen = np.concatenate([marks.reshape(-1), rng.integers(1, 2**bits, 60).astype(marks.dtype)])
-    wanted = np.unique(rng.permutation(chosen)[:num_wanted]).astype(np.uint32)
+    requested = np.unique(rng.permutation(chosen)[:num_wanted]).astype(np.uint32)
     for i in range(0, num_slots, 97):  # beside the wanted ones, such as are nearly so
-        if len(wanted):
-            marks[0, i] = int(wanted[0]) ^ (1 << bits - 1)
-            marks[1, i] = int(wanted[-1])
+        if len(requested):
+            marks[0, i] = int(requested[0]) ^ (1 << bits - 1)
+            marks[1, i] = int(requested[-1])
     data = pack(layout, marks, 1)
-    expected = [searched(row.tolist(), wanted.tolist()) for row in marks]
-    bounds = np.arange(4, dtype=np.int64) * len(wanted)
-    if len(wanted):
+    expected = [searched(row.tolist(), requested.tolist()) for row in marks]
+    bounds = np.arange(4, dtype=np.int64) * len(requested)
+    if len(requested):
         slots, which, damaged = scan_rows(
-            layout, num_slots, data.reshape(-1), np.arange(1, 4), bounds, np.tile(wanted, 3)
+            layout, num_slots, data.reshape(-1), np.arange(1, 4), bounds, np.tile(requested, 3)
         )
         assert not damaged.any()
         for row in range(3):
             inside = (which >= bounds[row]) & (which < bounds[row + 1])
-            found = list(zip(slots[inside].tolist(), (which[inside] - bounds[row]).tolist(), strict=True))
-            assert len(found) == len(set(found))
-            assert set(found) == expected[row]
+            statistics = list(zip(slots[inside].tolist(), (which[inside] - bounds[row]).tolist(), strict=True))
+            assert len(statistics) == len(set(statistics))
+            assert set(statistics) == expected[row]
     for step in (64, 128, 192, 1 << 20):
-        scan = RowScan(layout, num_slots, wanted)
+        scan = RowScan(layout, num_slots, requested)
         for start in range(0, data.shape[1], step):
             scan.feed(data[0, start : start + step])
         answer = scan.finish(1)
@@ -226,22 +226,22 @@ def test_searching(bits: int, num_slots: int, num_wanted: int) -> None:
 def test_damage_is_seen_when_searching(bits: int) -> None:
     layout = Layout(4, bits)
     data = pack(layout, marks_of(np.random.default_rng(1), (1, 90), bits), 3)[0]
-    wanted = np.array([7], np.uint32)
-    for place in range(len(data)):
+    expected = np.array([7], np.uint32)
+    for position in range(len(data)):
         broken = data.copy()
-        broken[place] ^= 0x10
-        scan = RowScan(layout, 90, wanted)
+        broken[position] ^= 0x10
+        scan = RowScan(layout, 90, expected)
         for start in range(0, len(broken), 64):
             scan.feed(broken[start : start + 64])
         assert scan.finish(3) is None
-        found = scan_rows(layout, 90, broken, np.array([3]), np.array([0, 1]), wanted)
-        assert found[2].all()
-        assert not len(found[0])
+        result = scan_rows(layout, 90, broken, np.array([3]), np.array([0, 1]), expected)
+        assert result[2].all()
+        assert not len(result[0])
     for row, piece in ((2, data), (3, data[:-1]), (3, data[:64]), (3, np.append(data, 0).astype(np.uint8))):
-        scan = RowScan(layout, 90, wanted)
+        scan = RowScan(layout, 90, expected)
         scan.feed(piece)
         assert scan.finish(row) is None
-    scan = RowScan(layout, 90, wanted)
+    scan = RowScan(layout, 90, expected)
     scan.feed(data[:63])
     with pytest.raises(ValueError):
         scan.feed(data[63:])
@@ -256,7 +256,7 @@ def test_any_bytes_are_searched(data: bytes, num_slots: int, bits: int) -> None:
     scan.finish(0)
 
 
-def test_what_is_refused() -> None:
+def test_refused_input() -> None:
     for num_buckets, bits in ((0, 16), (2**24 + 1, 16), (5, 10)):
         with pytest.raises(ValueError):
             Layout(num_buckets, bits)

@@ -25,9 +25,9 @@ def of(hashes: list[int]) -> np.ndarray:
     return np.array(hashes, np.uint64)
 
 
-def assert_holds(found: HashSet, expected: set[int]) -> None:
-    assert len(found) == len(expected)
-    array = found.to_array()
+def assert_holds(distinct: HashSet, expected: set[int]) -> None:
+    assert len(distinct) == len(expected)
+    array = distinct.to_array()
     assert array.dtype == np.uint64
     assert len(array) == len(expected)
     assert set(array.tolist()) == expected
@@ -35,11 +35,11 @@ def assert_holds(found: HashSet, expected: set[int]) -> None:
 
 @given(st.lists(st.lists(HASHES | CROWDED, max_size=200), max_size=6), st.sampled_from([0, 3000, 10**6]))
 def test_it_holds_what_was_added(batches, announced):
-    found, expected = HashSet(announced), set()
+    distinct, expected = HashSet(announced), set()
     for batch in batches:
-        found.add(of(batch))
+        distinct.add(of(batch))
         expected.update(batch)
-        assert_holds(found, expected)
+        assert_holds(distinct, expected)
 
 
 @pytest.mark.parametrize("order", ["as drawn", "ascending", "descending"])
@@ -49,12 +49,12 @@ def test_growing(order, step):
     drawn = np.random.default_rng(step).integers(0, 5000, 12_000, dtype=np.uint64) * np.uint64(step)
     if order != "as drawn":
         drawn = np.sort(drawn)[:: 1 if order == "ascending" else -1].copy()
-    found, expected = HashSet(), set()
+    distinct, expected = HashSet(), set()
     for start in range(0, len(drawn), 1000):
-        found.add(drawn[start : start + 1000])
+        distinct.add(drawn[start : start + 1000])
         expected.update(drawn[start : start + 1000].tolist())
-        assert len(found) == len(expected)
-    assert_holds(found, expected)
+        assert len(distinct) == len(expected)
+    assert_holds(distinct, expected)
 
 
 MANY = 400_000
@@ -79,14 +79,14 @@ def test_uneven_hashes_take_no_longer(shape, expected):
     """Neither sorted rows nor crafted keys may fill single buckets: this once took minutes."""
     hashes = UNEVEN[shape]
     started = time.process_time()
-    found = HashSet(expected)
+    distinct = HashSet(expected)
     for start in range(0, MANY, 1 << 16):
-        found.add(hashes[start : start + (1 << 16)])
-    array = found.to_array()
+        distinct.add(hashes[start : start + (1 << 16)])
+    array = distinct.to_array()
     assert time.process_time() - started < 20  # seconds, of minutes
     assert np.array_equal(np.sort(array), np.unique(hashes))
     filled, inserted = np.zeros(1 << 15, np.uint8), np.zeros(1 << 15, np.uint8)
-    found.fill(filled)
+    distinct.fill(filled)
     sbbf.insert_hashes(inserted, hashes)
     assert np.array_equal(filled, inserted)
 
@@ -95,19 +95,19 @@ def test_more_than_is_made_room_for():
     """Across the size from which the number of buckets grows instead of their size."""
     count = 4_300_000
     different = np.arange(count, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)  # odd: no two products are equal
-    found = HashSet(count)
-    found.add(different)
-    found.add(different[::7].copy())
-    assert len(found) == count
+    distinct = HashSet(count)
+    distinct.add(different)
+    distinct.add(different[::7].copy())
+    assert len(distinct) == count
 
 
 @pytest.mark.parametrize("expected", [0, 1, 511, 512, 513, 100_000, 10**12, 2**63, 2**64 - 1])
 def test_room_for_what_is_expected(expected):
     """The expected number may be wrong, and must not allocate all memory."""
     hashes = np.random.default_rng(3).integers(0, 2**64, 5000, dtype=np.uint64)
-    found = HashSet(expected)
-    found.add(hashes)
-    assert_holds(found, set(hashes.tolist()))
+    distinct = HashSet(expected)
+    distinct.add(hashes)
+    assert_holds(distinct, set(hashes.tolist()))
 
 
 @pytest.mark.parametrize("count", [0, 1, 100, 3000, 20_000])
@@ -116,16 +116,16 @@ def test_filling_a_filter(count, counted):
     hashes = np.random.default_rng(count).integers(0, 2**64, count, dtype=np.uint64)
     if count:
         hashes[0] = 0
-    found = HashSet()
-    found.add(hashes)
-    found.add(hashes[: count // 2])
+    distinct = HashSet()
+    distinct.add(hashes)
+    distinct.add(hashes[: count // 2])
     if counted:  # or repetitions are still there
-        assert len(found) == count
+        assert len(distinct) == count
     exact = OracleFilter(96)
     for value in hashes.tolist():
         exact.insert_hash(value)
     bitset = bytearray(96)
-    found.fill(bitset)
+    distinct.fill(bitset)
     assert bytes(bitset) == exact.to_bytes()
 
 
@@ -135,13 +135,13 @@ def test_filling_needs_a_block():
 
 
 def test_zero_is_a_hash_like_others():
-    found = HashSet()
-    assert len(found) == 0
-    assert found.to_array().tolist() == []
-    found.add(of([0, 0]))
-    assert_holds(found, {0})
-    found.add(of([5, 0]))
-    assert_holds(found, {0, 5})
+    distinct = HashSet()
+    assert len(distinct) == 0
+    assert distinct.to_array().tolist() == []
+    distinct.add(of([0, 0]))
+    assert_holds(distinct, {0})
+    distinct.add(of([5, 0]))
+    assert_holds(distinct, {0, 5})
     many = HashSet()  # which are held against those that came last, and at first there are none
     many.add(np.arange(5000, dtype=np.uint64))
     assert_holds(many, set(range(5000)))
@@ -150,13 +150,13 @@ def test_zero_is_a_hash_like_others():
 def test_read_only_arrays():
     hashes = of([1, 2, 3])
     hashes.flags.writeable = False
-    found = HashSet()
-    found.add(hashes)
-    assert_holds(found, {1, 2, 3})
+    distinct = HashSet()
+    distinct.add(hashes)
+    assert_holds(distinct, {1, 2, 3})
 
 
 @pytest.mark.parametrize("hashes", [None, np.zeros(3), np.zeros(3, np.uint32), np.zeros((2, 2), np.uint64)])
-def test_what_are_no_hashes(hashes):
+def test_invalid_hashes(hashes):
     with pytest.raises((TypeError, ValueError)):
         HashSet().add(hashes)
 

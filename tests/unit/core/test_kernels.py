@@ -38,8 +38,8 @@ def variable(values: list[bytes], wide: bool = False) -> Keys:
 
 def views(values: list[bytes | None], offset: int = 0) -> Keys:
     array = pa.array(values, pa.binary_view())[offset:]
-    validity, places, *buffers = array.buffers()
-    return Keys.views(places, buffers, len(array), array.offset, validity)
+    validity, positions, *buffers = array.buffers()
+    return Keys.views(positions, buffers, len(array), array.offset, validity)
 
 
 @each_case("length", LENGTHS)
@@ -68,10 +68,10 @@ def test_strings_of_mixed_lengths(kernels, longest):
 def test_one_other_length_among_equal_ones(kernels):
     """Groups of keys of equal length are hashed by a separate code path."""
     rng = random.Random(5)
-    for place in range(16):
+    for position in range(16):
         for other in (0, 1, 7, 8, 35, 37, 68, 100):
             values = [rng.randbytes(36) for _ in range(16)]
-            values[place] = rng.randbytes(other)
+            values[position] = rng.randbytes(other)
             assert kernels.hash_keys(variable(values)).tolist() == [oracle.xxh64(value) for value in values]
 
 
@@ -91,8 +91,8 @@ def test_offsets_and_views_at_odd_addresses(kernels):
     expected = [oracle.xxh64(value) for value in values]
     odd = memoryview(b"#" + offsets.tobytes())[1:]
     assert kernels.hash_keys(Keys.variable(odd, data, 200)).tolist() == expected
-    _, places, *buffers = pa.array(values, pa.binary_view()).buffers()
-    odd = memoryview(b"#" + places.to_pybytes())[1:]
+    _, positions, *buffers = pa.array(values, pa.binary_view()).buffers()
+    odd = memoryview(b"#" + positions.to_pybytes())[1:]
     assert kernels.hash_keys(Keys.views(odd, buffers, 200)).tolist() == expected
 
 
@@ -113,24 +113,24 @@ def test_the_bits_and_the_answers_are_the_same_on_all_paths(kernels, count, num_
         variable(texts),
         views([text if i % 3 else None for i, text in enumerate(texts)]),
     ):
-        expected, found = np.zeros(32 * num_blocks, np.uint8), np.zeros(32 * num_blocks, np.uint8)
+        expected, result = np.zeros(32 * num_blocks, np.uint8), np.zeros(32 * num_blocks, np.uint8)
         base.insert_keys(expected, keys)
-        kernels.insert_keys(found, keys)
-        assert np.array_equal(expected, found)
-        again, fresh, seen = np.zeros_like(found), *np.empty((2, count), np.uint64)
+        kernels.insert_keys(result, keys)
+        assert np.array_equal(expected, result)
+        again, fresh, seen = np.zeros_like(result), *np.empty((2, count), np.uint64)
         num_fresh, num_seen = kernels.insert_new(again, keys, fresh, seen)
         assert np.array_equal(expected, again)
         assert sorted([*fresh[:num_fresh], *seen[:num_seen]]) == sorted(base.hash_keys(keys))
         assert len(set(fresh[:num_fresh])) == num_fresh
-        one_by_one, new = np.zeros_like(found), []
+        one_by_one, new = np.zeros_like(result), []
         for key in base.hash_keys(keys)[:200]:
             one = Keys.hashed(np.array([key]))
             new += [] if base.check_keys(one_by_one, one)[0] else [key]
             base.insert_keys(one_by_one, one)
         assert fresh[: len(new)].tolist() == new
-        half = found & rng.integers(0, 256, len(found), dtype=np.uint8)  # so that some are absent
+        half = result & rng.integers(0, 256, len(result), dtype=np.uint8)  # so that some are absent
         assert np.array_equal(base.check_keys(half, keys), kernels.check_keys(half, keys))
-        assert kernels.check_keys(found, keys).all()
+        assert kernels.check_keys(result, keys).all()
 
 
 def guarded(data: bytes, *, at_end: bool) -> memoryview:
@@ -174,14 +174,14 @@ def test_nothing_is_read_beside_the_keys(kernels, at_end):
                 offsets = np.cumsum([0, *map(len, strings)])
                 expected = [oracle.xxh64(value) for value in strings]
                 for width in (np.int32, np.int64):
-                    places = guarded(offsets.astype(width).tobytes(), at_end=at_end)
-                    keys = Keys.variable(places, data, count, wide=width is np.int64)
+                    positions = guarded(offsets.astype(width).tobytes(), at_end=at_end)
+                    keys = Keys.variable(positions, data, count, wide=width is np.int64)
                     assert kernels.hash_keys(keys).tolist() == expected
                     kernels.insert_keys(bitset, keys)
                     assert kernels.check_keys(bitset, keys).all()
-                _, places, *buffers = pa.array(strings, pa.binary_view()).buffers()
+                _, positions, *buffers = pa.array(strings, pa.binary_view()).buffers()
                 buffers = [guarded(buffer.to_pybytes(), at_end=at_end) for buffer in buffers]
-                keys = Keys.views(guarded(places.to_pybytes(), at_end=at_end), buffers, count)
+                keys = Keys.views(guarded(positions.to_pybytes(), at_end=at_end), buffers, count)
                 assert kernels.hash_keys(keys).tolist() == expected
             if length:
                 fixed = Keys.fixed(guarded(b"".join(values), at_end=at_end), length, count)

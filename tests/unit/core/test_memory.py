@@ -27,40 +27,40 @@ def address(buffer: object) -> int:
 
 def mapping(start: int) -> dict[str, str]:
     """Return the kernel's data on the mapping of an address."""
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     inside = False
     for line in SMAPS.read_text().splitlines():
         if span := re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line):
             inside = int(span[1], 16) <= start < int(span[2], 16)
         elif inside:
             name, _, value = line.partition(":")
-            found[name] = value.strip()
-    return found
+            results[name] = value.strip()
+    return results
 
 
 @pytest.mark.ci
 @pytest.mark.parametrize("num_bytes", [1, 31, 32, 63, 64, 65, 4096, 100_000, HUGE - 1, HUGE, HUGE + 1, 5 * HUGE + 32])
 def test_memory_is_aligned_and_zero(num_bytes):
-    held = [Memory(num_bytes) for _ in range(4)]
-    for one in held:
+    stored = [Memory(num_bytes) for _ in range(4)]
+    for one in stored:
         assert address(one) % (HUGE if num_bytes >= HUGE and SMAPS.is_file() else 64) == 0
         view = memoryview(one)
         assert (view.nbytes, view.readonly, view.format, one.num_bytes) == (num_bytes, False, "B", num_bytes)
         assert not np.frombuffer(one, np.uint8).any()
         view[:] = b"\xff" * num_bytes  # all of it is there, and that of the others is other memory
-    del one, view, held
+    del one, view, stored
     gc.collect()
     assert not memory.zeros(num_bytes).any()  # also when it was used before
 
 
 @pytest.mark.parametrize("num_bytes", [32, 96, 4096, HUGE - 32, HUGE, HUGE + 32])
 def test_every_filter_of_its_own_bytes_is_aligned(num_bytes):
-    made = SplitBlockBloomFilter(num_bytes)
+    bloom_filter = SplitBlockBloomFilter(num_bytes)
     unaligned = memoryview(bytearray(num_bytes + 1))[1:]
     for own in (
-        made,
+        bloom_filter,
         SplitBlockBloomFilter.from_bitset(unaligned, copy=True),
-        made.__reduce__()[0](*made.__reduce__()[1]),
+        bloom_filter.__reduce__()[0](*bloom_filter.__reduce__()[1]),
         SplitBlockBloomFilter(2 * num_bytes).fold(0.5),
         SplitBlockBloomFilter.from_bitset(unaligned).fold(0.5),
     ):
@@ -73,23 +73,23 @@ def test_every_filter_of_its_own_bytes_is_aligned(num_bytes):
 @linux
 def test_large_memory_asks_for_huge_pages_and_is_not_touched():
     large = SplitBlockBloomFilter(16 * HUGE)
-    told = mapping(address(large))
-    if "hg" not in told["VmFlags"].split():
+    reported = mapping(address(large))
+    if "hg" not in reported["VmFlags"].split():
         pytest.skip("this kernel has no huge pages")
-    assert told["Rss"] == "0 kB"
+    assert reported["Rss"] == "0 kB"
     assert b"absent" not in large  # a probe is not a change, and yet it may bring one page
     large.insert_hashes(np.zeros(1, np.uint64))
     assert mapping(address(large))["Rss"] != "0 kB"
 
 
 def test_views_keep_the_memory():
-    made = SplitBlockBloomFilter(HUGE)
-    made.insert_hashes(np.arange(1000, dtype=np.uint64))
-    expected, view = made.to_bytes(), memoryview(made)
-    made.__init__(64)  # the filter takes other memory; what was given out stays
-    assert made.num_bytes == 64
-    assert not made.check_hashes(np.arange(1000, dtype=np.uint64)).any()
-    del made
+    bloom_filter = SplitBlockBloomFilter(HUGE)
+    bloom_filter.insert_hashes(np.arange(1000, dtype=np.uint64))
+    expected, view = bloom_filter.to_bytes(), memoryview(bloom_filter)
+    bloom_filter.__init__(64)  # the filter takes other memory; what was given out stays
+    assert bloom_filter.num_bytes == 64
+    assert not bloom_filter.check_hashes(np.arange(1000, dtype=np.uint64)).any()
+    del bloom_filter
     gc.collect()
     assert bytes(view) == expected
 
@@ -101,7 +101,7 @@ def test_no_memory_has_no_bytes(num_bytes):
 
 
 @pytest.mark.parametrize("num_bytes", [1 << 56, 1 << 62, 2**63 - 1])
-def test_what_cannot_be_had_is_refused(num_bytes):
+def test_impossible_requests_are_refused(num_bytes):
     with pytest.raises(MemoryError):
         Memory(num_bytes)
     with pytest.raises(MemoryError):
@@ -143,16 +143,16 @@ def test_memory_is_given_back_and_refused_in_time():
 
 def test_copies():
     for data in (b"a", b"abc" * 1000, np.arange(HUGE, dtype=np.uint8), memoryview(b"xyz")[1:]):
-        made = memory.copied(data)
-        assert made.tobytes() == bytes(data)
-        assert made.flags.writeable
-        assert address(made) % 64 == 0
+        created = memory.copied(data)
+        assert created.tobytes() == bytes(data)
+        assert created.flags.writeable
+        assert address(created) % 64 == 0
     with pytest.raises(ValueError):
         memory.copied(b"")
 
 
 def test_sets_of_hashes_still_work_on_it():
-    found = HashSet(10)
+    distinct = HashSet(10)
     hashes = np.arange(300_000, dtype=np.uint64)
-    found.add(hashes)
-    assert np.array_equal(np.sort(found.to_array()), hashes)
+    distinct.add(hashes)
+    assert np.array_equal(np.sort(distinct.to_array()), hashes)

@@ -96,7 +96,7 @@ def test_hashes_stay_what_they_are():
     assert hash_keys(Keys.hashed(hashes), 5).tolist() == hashes.tolist()
 
 
-def test_what_is_no_keys_is_refused():
+def test_invalid_keys_are_refused():
     with pytest.raises(TypeError):
         hash_keys(None)
     with pytest.raises(TypeError):

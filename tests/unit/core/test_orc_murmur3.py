@@ -60,7 +60,7 @@ def test_bits(hashes: list[int], functions: int, num_bytes: int) -> None:
 
 
 @pytest.mark.parametrize(("num_bytes", "functions"), [(0, 1), (8, 0), (8, 256), (8, -1)])
-def test_what_is_no_filter(num_bytes: int, functions: int) -> None:
+def test_invalid_filters(num_bytes: int, functions: int) -> None:
     hashes = np.array([1], np.uint64)
     for act in (orc_hash.check, orc_hash.insert):
         with pytest.raises(ValueError, match=r"a bitset has|a filter has"):
@@ -103,5 +103,5 @@ def test_density_and_false_positives() -> None:
     orc_hash.insert(bits, orc_hash.hash_longs(np.array(values[:5_000])), functions)
     fill = sum(byte.bit_count() for byte in bits) / num_bits
     assert 0.47 < fill < 0.53
-    found = orc_hash.check(bits, orc_hash.hash_longs(np.array(values[5_000:])), functions)
-    assert 0.015 < found.mean() < 0.025
+    matches = orc_hash.check(bits, orc_hash.hash_longs(np.array(values[5_000:])), functions)
+    assert 0.015 < matches.mean() < 0.025

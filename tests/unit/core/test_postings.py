@@ -23,7 +23,7 @@ from parquet_bloom.core.index.postings import (
 )
 
 NOTHING = np.empty(0, np.int64)
-NO_PLACES = np.empty((0, 2), np.uint64)
+NO_LOCATIONS = np.empty((0, 2), np.uint64)
 
 
 def layout_of(bits):
@@ -82,13 +82,13 @@ def packed(bits, keys, threshold=HOT, first_block=0, num_blocks=None):
     first, length = hot_runs(layout, array, threshold)
     hot, runs = hot_of(bits, keys, threshold)
     assert (first.tolist(), length.tolist()) == ([run[1] for run in runs], [run[2] for run in runs])
-    places = np.array([run[3:] for run in runs], np.uint64).reshape(-1, 2)
+    positions = np.array([run[3:] for run in runs], np.uint64).reshape(-1, 2)
     count = 2 ** (bits[1] - bits[2]) if num_blocks is None else num_blocks
-    data, starts = pack(layout, array, first_block, count, first, length, places)
+    data, starts = pack(layout, array, first_block, count, first, length, positions)
     return data, np.append(starts, len(data)).astype(np.int64), hot
 
 
-def look_up(bits, data, starts, hashes, num_units, first_block=0):
+def lookup_all(bits, data, starts, hashes, num_units, first_block=0):
     """Return {number of the query: units}, {number: hot location}, {number: reason}."""
     layout = layout_of(bits)
     blocks = [layout.block_number(h) - first_block for h in hashes]
@@ -96,11 +96,11 @@ def look_up(bits, data, starts, hashes, num_units, first_block=0):
         layout, data, starts[blocks], starts[[b + 1 for b in blocks]], np.array(hashes, np.uint64), num_units
     )
     assert queries.tolist() == sorted(queries.tolist())
-    found = {}
+    results = {}
     for query, unit in zip(queries.tolist(), units.tolist(), strict=True):
-        found.setdefault(query, []).append(unit)
-    places = {q: (o, n) for q, o, n in zip(hot.tolist(), offsets.tolist(), lengths.tolist(), strict=True)}
-    return found, places, {q: REASONS[r] for q, r in zip(damaged.tolist(), reasons.tolist(), strict=True)}
+        results.setdefault(query, []).append(unit)
+    positions = {q: (o, n) for q, o, n in zip(hot.tolist(), offsets.tolist(), lengths.tolist(), strict=True)}
+    return results, positions, {q: REASONS[r] for q, r in zip(damaged.tolist(), reasons.tolist(), strict=True)}
 
 
 def random_keys(bits, count, num_units, seed=0, prefixes=()):
@@ -137,16 +137,16 @@ def test_blocks_are_byte_for_byte_those_of_the_twin_and_every_key_is_found(bits,
     for key in keys:
         truth.setdefault(key >> shift, []).append(key & (2**shift - 1))
     hashes = [prefix << shift for prefix in truth] + [(prefix << shift) | (2**shift - 1) for prefix in truth]
-    found, places, damaged = look_up(bits, data, starts, hashes, num_units)
+    matches, locations, damaged = lookup_all(bits, data, starts, hashes, num_units)
     assert not damaged
     for query, prefix in enumerate([*truth, *truth]):
         if prefix in hot:
-            assert places[query] == hot[prefix]
-            assert query not in found
+            assert locations[query] == hot[prefix]
+            assert query not in matches
         else:
-            assert found[query] == truth[prefix]
+            assert matches[query] == truth[prefix]
     absent = [h for h in (random.Random(9).getrandbits(64) for _ in range(300)) if h >> shift not in truth]
-    assert look_up(bits, data, starts, absent, num_units) == ({}, {}, {})
+    assert lookup_all(bits, data, starts, absent, num_units) == ({}, {}, {})
     got, rows, wrong = unpack(layout_of(bits), data, starts, 0, num_units)
     assert not wrong
     assert got.tolist() == [key for key in keys if key >> shift not in hot]
@@ -165,10 +165,10 @@ def test_the_extremes_of_hashes_and_units():
     keys = sorted((prefix << 29) | unit for prefix in prefixes for unit in (0, 1, last))
     data, starts, _ = packed(bits, keys)
     hashes = [prefix << 29 for prefix in prefixes] + [0, 2**64 - 1]
-    found, places, damaged = look_up(bits, data, starts, hashes, last + 1)
-    assert not places
+    matches, locations, damaged = lookup_all(bits, data, starts, hashes, last + 1)
+    assert not locations
     assert not damaged
-    assert found == {query: [0, 1, last] for query in range(len(hashes))}
+    assert matches == {query: [0, 1, last] for query in range(len(hashes))}
     for h in hashes:
         block = layout_of(bits).block_number(h)
         units, hot, status = find_one(layout_of(bits), data[starts[block] : starts[block + 1]].tobytes(), h, last + 1)
@@ -183,16 +183,16 @@ def test_runs_at_the_threshold(length, threshold):
     keys = sorted((prefix << 44) | unit for prefix, count in runs for unit in range(count))
     data, starts, hot = packed(bits, keys, threshold)
     assert set(hot) == {prefix for prefix, count in runs if count > threshold}
-    found, places, damaged = look_up(bits, data, starts, [prefix << 44 for prefix, _ in runs], 1000)
+    matches, locations, damaged = lookup_all(bits, data, starts, [prefix << 44 for prefix, _ in runs], 1000)
     assert not damaged
     for query, (prefix, count) in enumerate(runs):
-        assert found.get(query) == (None if prefix in hot else list(range(count)))
-        assert places.get(query) == hot.get(prefix)
-        units, place, status = find_one(
+        assert matches.get(query) == (None if prefix in hot else list(range(count)))
+        assert locations.get(query) == hot.get(prefix)
+        units, position, status = find_one(
             layout_of(bits),
             data[starts[prefix >> 17] : starts[(prefix >> 17) + 1]].tobytes(), prefix << 44, 1000,
         )  # fmt: skip
-        assert (units.tolist(), place, status) == (found.get(query, []), places.get(query), 0)
+        assert (units.tolist(), position, status) == (matches.get(query, []), locations.get(query), 0)
 
 
 def test_some_blocks_of_many_are_packed_alone():
@@ -215,15 +215,15 @@ def test_no_byte_of_a_block_can_change_unseen(hot):
         for bit in (1, 128):
             broken = data.copy()
             broken[at] ^= bit
-            found, places, damaged = look_up(bits, broken, starts, [77 << 44, keys[0]], 1000)
-            assert (found, places) == ({}, {})
+            matches, locations, damaged = lookup_all(bits, broken, starts, [77 << 44, keys[0]], 1000)
+            assert (matches, locations) == ({}, {})
             assert set(damaged.values()) == {"it does not fit its checksum"}
             assert len(damaged) == 2
             assert find_one(layout_of(bits), broken.tobytes(), keys[0], 1000)[2] == 1
             assert 0 in unpack(layout_of(bits), broken, starts, 0, 1000)[2]
     for length in range(len(data)):
         short = np.array([0, length], np.int64)
-        assert len(look_up(bits, data, short, [keys[0]], 1000)[2]) == 1
+        assert len(lookup_all(bits, data, short, [keys[0]], 1000)[2]) == 1
 
 
 def test_a_block_in_the_place_of_another_is_damaged():
@@ -244,7 +244,7 @@ def test_a_block_in_the_place_of_another_is_damaged():
     hashes=st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=4),
     num_units=st.integers(0, 1000),
 )
-def test_arbitrary_bytes_behind_a_right_checksum_do_no_harm(bits, body, fill, hashes, num_units):
+def test_arbitrary_bytes_with_a_valid_checksum_do_no_harm(bits, body, fill, hashes, num_units):
     body = fill * 300 + body
     layout = layout_of(bits)
     data = b"".join(body + checksum(body, layout.block_number(h)) for h in hashes)
@@ -264,42 +264,42 @@ def test_arbitrary_bytes_behind_a_right_checksum_do_no_harm(bits, body, fill, ha
         assert damaged or keys.tolist() == sorted(set(keys.tolist()))
 
 
-def test_what_a_writer_would_not_write_is_named():
+def test_implausible_metadata_is_named():
     """Make blocks with valid checksums and invalid content."""
     bits = (8, 0, 0, 8)  # one sub-bucket, entries of a byte of remainder and a byte of id
 
-    def told(entries, hot=b"", count=None, h=5 << 56, num_units=200):
+    def parse_block(entries, hot=b"", count=None, h=5 << 56, num_units=200):
         body = bytes([len(entries) if count is None else count])
         body += b"".join(unit.to_bytes(1, "little") + bytes([remainder]) for remainder, unit in entries) + hot
         data = np.frombuffer(body + checksum(body, 0), np.uint8)
         starts = np.array([0, len(data)])
-        found, places, damaged = look_up(bits, data, starts, [h], num_units)
-        return found.get(0), places.get(0), damaged.get(0), unpack(layout_of(bits), data, starts, 0, num_units)[2]
+        matches, locations, damaged = lookup_all(bits, data, starts, [h], num_units)
+        return matches.get(0), locations.get(0), damaged.get(0), unpack(layout_of(bits), data, starts, 0, num_units)[2]
 
-    place = (9).to_bytes(8, "little") + (7).to_bytes(4, "little")
-    assert told([(5, 1), (5, 199), (6, 0)]) == ([1, 199], None, None, {})
-    assert told([(5, 255), (6, 0)], place) == (None, (9, 7), None, {})
-    assert told([(5, 200)]) == (None, None, REASONS[3], {0: REASONS[3]})
-    assert told([(5, 255)]) == (None, None, REASONS[4], {0: REASONS[4]})
-    assert told([(5, 1)], place) == ([1], None, None, {0: REASONS[4]})
-    assert told([(5, 1)], place[1:]) == (None, None, REASONS[2], {0: REASONS[2]})
-    assert told([(5, 1)], count=2) == (None, None, REASONS[2], {0: REASONS[2]})
-    assert told([(5, 1)], count=0) == (None, None, REASONS[2], {0: REASONS[2]})
-    assert told([(5, 2), (5, 1)]) == ([2, 1], None, None, {0: REASONS[5]})
-    assert told([(5, 1), (5, 1)]) == ([1, 1], None, None, {0: REASONS[5]})
-    assert told([(5, 1), (5, 255)], place)[3] == {0: REASONS[5]}
-    assert told([(5, 255), (5, 255)], place * 2)[2:] == (REASONS[4], {0: REASONS[5]})
+    location = (9).to_bytes(8, "little") + (7).to_bytes(4, "little")
+    assert parse_block([(5, 1), (5, 199), (6, 0)]) == ([1, 199], None, None, {})
+    assert parse_block([(5, 255), (6, 0)], location) == (None, (9, 7), None, {})
+    assert parse_block([(5, 200)]) == (None, None, REASONS[3], {0: REASONS[3]})
+    assert parse_block([(5, 255)]) == (None, None, REASONS[4], {0: REASONS[4]})
+    assert parse_block([(5, 1)], location) == ([1], None, None, {0: REASONS[4]})
+    assert parse_block([(5, 1)], location[1:]) == (None, None, REASONS[2], {0: REASONS[2]})
+    assert parse_block([(5, 1)], count=2) == (None, None, REASONS[2], {0: REASONS[2]})
+    assert parse_block([(5, 1)], count=0) == (None, None, REASONS[2], {0: REASONS[2]})
+    assert parse_block([(5, 2), (5, 1)]) == ([2, 1], None, None, {0: REASONS[5]})
+    assert parse_block([(5, 1), (5, 1)]) == ([1, 1], None, None, {0: REASONS[5]})
+    assert parse_block([(5, 1), (5, 255)], location)[3] == {0: REASONS[5]}
+    assert parse_block([(5, 255), (5, 255)], location * 2)[2:] == (REASONS[4], {0: REASONS[5]})
 
 
-def test_what_cannot_be_packed_is_refused():
+def test_unpackable_input_is_refused():
     bits = (20, 8, 4, 8)
     layout = layout_of(bits)
 
-    def refused(keys, first=0, count=16, runs=(), lengths=(), places=()):
+    def refused(keys, first=0, count=16, runs=(), lengths=(), locations=()):
         with pytest.raises(ValueError):
             pack(
                 layout, np.array(keys, np.uint64), first, count, np.array(runs, np.int64),
-                np.array(lengths, np.int64), np.array(places, np.uint64).reshape(-1, 2),
+                np.array(lengths, np.int64), np.array(locations, np.uint64).reshape(-1, 2),
             )  # fmt: skip
 
     refused([2, 1])
@@ -311,13 +311,13 @@ def test_what_cannot_be_packed_is_refused():
     refused([], 10, 7)
     refused([], 17, 0)
     refused([], 0, 2**64 - 1)
-    refused([1, 2], runs=[0], lengths=[1], places=[(0, 1)])  # not all of its prefix
-    refused([1, 2], runs=[1], lengths=[1], places=[(0, 1)])
-    refused([1, 2], runs=[0], lengths=[3], places=[(0, 1)])
-    refused([1, 2], runs=[-1], lengths=[2], places=[(0, 1)])
-    refused([1, 2], runs=[0], lengths=[2], places=[(0, 2**32)])
-    refused([1, 2], runs=[0, 0], lengths=[2, 2], places=[(0, 1)] * 2)
-    refused([1, 1 << 44], runs=[0], lengths=[2], places=[(0, 1)])
+    refused([1, 2], runs=[0], lengths=[1], locations=[(0, 1)])  # not all of its prefix
+    refused([1, 2], runs=[1], lengths=[1], locations=[(0, 1)])
+    refused([1, 2], runs=[0], lengths=[3], locations=[(0, 1)])
+    refused([1, 2], runs=[-1], lengths=[2], locations=[(0, 1)])
+    refused([1, 2], runs=[0], lengths=[2], locations=[(0, 2**32)])
+    refused([1, 2], runs=[0, 0], lengths=[2, 2], locations=[(0, 1)] * 2)
+    refused([1, 1 << 44], runs=[0], lengths=[2], locations=[(0, 1)])
     refused([1, 2], runs=[0], lengths=[2])
     for wrong in [(0, 0, 0, 1), (41, 0, 0, 1), (8, 9, 0, 1), (8, 4, 5, 1), (8, 4, 4, 0), (8, 4, 4, 33), (40, 7, 7, 24)]:
         with pytest.raises(ValueError, match="no blocks"):
@@ -370,9 +370,11 @@ def test_property_every_key_of_any_layout_is_found(data):
     truth = {}
     for prefix, unit in sorted(set(pairs)):
         truth.setdefault(prefix, []).append(unit)
-    wanted = sorted(truth)
-    found, places, damaged = look_up(bits, blocks, starts, [p << (64 - prefix_bits) for p in wanted], 2**id_bits - 1)
+    expected = sorted(truth)
+    matches, locations, damaged = lookup_all(
+        bits, blocks, starts, [p << (64 - prefix_bits) for p in expected], 2**id_bits - 1
+    )
     assert not damaged
-    for query, prefix in enumerate(wanted):
-        assert places.get(query) == hot.get(prefix)
-        assert found.get(query) == (None if prefix in hot else truth[prefix])
+    for query, prefix in enumerate(expected):
+        assert locations.get(query) == hot.get(prefix)
+        assert matches.get(query) == (None if prefix in hot else truth[prefix])

@@ -46,15 +46,15 @@ def test_inserted_hashes_set_the_right_bits(num_blocks):
 @pytest.mark.parametrize("num_blocks", BLOCKS)
 def test_checks_answer_as_the_oracle_does(num_blocks):
     exact = filled(32 * num_blocks, hashes_of(9 * num_blocks, num_blocks))
-    asked = np.concatenate([hashes_of(9 * num_blocks, num_blocks), hashes_of(3000, 100 + num_blocks)])
-    found = sbbf.check_hashes(exact.to_bytes(), asked)
-    assert found.dtype == np.bool_
-    assert found.tolist() == [exact.check_hash(value) for value in asked.tolist()]
-    assert found[: 9 * num_blocks].all()
-    assert not found.all()
+    queried = np.concatenate([hashes_of(9 * num_blocks, num_blocks), hashes_of(3000, 100 + num_blocks)])
+    matches = sbbf.check_hashes(exact.to_bytes(), queried)
+    assert matches.dtype == np.bool_
+    assert matches.tolist() == [exact.check_hash(value) for value in queried.tolist()]
+    assert matches[: 9 * num_blocks].all()
+    assert not matches.all()
 
 
-def test_each_of_the_eight_bits_is_asked_for():
+def test_each_of_the_eight_bits_is_probed():
     """A key is absent if any one of its bits is unset, and only then."""
     for value in hashes_of(40, 1).tolist():
         hashes = np.array([value], np.uint64)
@@ -99,9 +99,9 @@ def test_keys_are_hashed_and_nulls_left_out(count):
     assert bitset.tobytes() == exact.to_bytes()
     # A null is "maybe" whatever the filter holds.
     sparse = OracleFilter.of(320, values[:1])
-    found = sbbf.check_keys(sparse.to_bytes(), Keys.fixed(data, 8, count, 3, bitmap))
+    matches = sbbf.check_keys(sparse.to_bytes(), Keys.fixed(data, 8, count, 3, bitmap))
     expected = [not good or sparse.check(v) for v, good in zip(values[3:], valid[3:], strict=True)]
-    assert found.tolist() == expected
+    assert matches.tolist() == expected
     everything = sbbf.check_keys(sparse.to_bytes(), Keys.fixed(data, 8, count, 3))
     assert everything.tolist() == [sparse.check(value) for value in values[3:]]
     bitset[:] = 0
@@ -151,7 +151,7 @@ def test_measures(num_blocks):
 
 
 @pytest.mark.parametrize("num_bytes", [0, 1, 31])
-def test_less_than_a_block_is_no_bitset(num_bytes):
+def test_less_than_a_block_is_not_a_bitset(num_bytes):
     bitset, hashes = bytearray(num_bytes), np.zeros(1, np.uint64)
     keys = Keys.fixed(bytes(8), 8, 1)
     for call in (
@@ -166,7 +166,7 @@ def test_less_than_a_block_is_no_bitset(num_bytes):
             call()
 
 
-def test_what_does_not_fit_is_refused():
+def test_oversized_input_is_refused():
     with pytest.raises(ValueError, match="64 and 96 bytes"):
         sbbf.merge(bytearray(64), bytes(96))
     with pytest.raises(ValueError, match="odd"):

@@ -74,8 +74,8 @@ def test_it_is_pythons_own() -> None:
     data = [bytes(range(n)) for n in range(1, 40)]
     code = "import sys; print(*[hash(bytes(range(n))) for n in range(1, 40)])"
     environment = {**os.environ, "PYTHONHASHSEED": "0"}  # keys of 0
-    told = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert [siphash(text, 0, 0) for text in data] == [int(number) & MASK for number in told.stdout.split()]
+    process = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert [siphash(text, 0, 0) for text in data] == [int(number) & MASK for number in process.stdout.split()]
 
 
 @given(st.binary(max_size=300), st.integers(0, MASK), st.integers(0, MASK), st.integers(0, 3), st.integers(0, 4))
@@ -91,15 +91,15 @@ def test_words(values: list[int], k0: int, k1: int) -> None:
 
 def test_fingerprints_are_never_0() -> None:
     values = np.arange(200_000, dtype=np.uint64)
-    found = fingerprints(values, 329, 4242432435)
-    assert found.all()
+    fingerprint = fingerprints(values, 329, 4242432435)
+    assert fingerprint.all()
     hashes = hash_words(values, 329, 4242432435)
     zero = np.flatnonzero(hashes & np.uint64(0xFFFF) == 0)
     assert len(zero)  # or nothing was tried
     others = np.delete(values, zero)
-    assert (found[others] == hashes[others].astype(np.uint16)).all()
+    assert (fingerprint[others] == hashes[others].astype(np.uint16)).all()
     for value in zero.tolist():
         data = int(value).to_bytes(8, "little")
         while not (h := twin(data, 329, 4242432435)) & 0xFFFF:
             data += h.to_bytes(8, "little")
-        assert found[value] == h & 0xFFFF
+        assert fingerprint[value] == h & 0xFFFF

@@ -41,12 +41,12 @@ def test_model_of_a_single_block():
     assert sizing.fpp_for(math.inf, 32) == 1
 
 
-@pytest.mark.parametrize(("asked", "formula", "really", "needed"), TABLE)
-def test_table_of_the_closed_formula(asked, formula, really, needed):
+@pytest.mark.parametrize(("queried", "formula", "really", "needed"), TABLE)
+def test_table_of_the_closed_formula(queried, formula, really, needed):
     ndv = 10_000_000
-    assert formula == pytest.approx(-8 / math.log(1 - asked ** (1 / 8)), abs=0.01)
+    assert formula == pytest.approx(-8 / math.log(1 - queried ** (1 / 8)), abs=0.01)
     assert sizing.fpp_for(ndv, int(formula * ndv / 8)) == pytest.approx(really, rel=0.03)
-    assert 8 * sizing.size_for(ndv, asked, False) / ndv == pytest.approx(needed, abs=0.01)
+    assert 8 * sizing.size_for(ndv, queried, False) / ndv == pytest.approx(needed, abs=0.01)
 
 
 def test_a_million_values():

@@ -32,9 +32,9 @@ def test_any_front() -> None:
         for text in texts(rng):
             packed = compress(text)
             assert unpack_front(packed, len(text), len(text)).tobytes() == text
-            for wanted in (0, rng.randrange(len(text) + 1), len(text) + 100):
-                front = unpack_front(packed, len(text), wanted).tobytes()
-                assert len(front) >= min(wanted, len(text))
+            for expected in (0, rng.randrange(len(text) + 1), len(text) + 100):
+                front = unpack_front(packed, len(text), expected).tobytes()
+                assert len(front) >= min(expected, len(text))
                 assert text.startswith(front)
 
 
@@ -81,11 +81,11 @@ def test_broken_at_random() -> None:
             packed[rng.randrange(len(packed))] = rng.randrange(256)
         del packed[rng.choice([len(packed), rng.randrange(len(packed) + 1)]) :]
         try:
-            found = unpack_front(bytes(packed), len(text), len(text)).tobytes()
+            data = unpack_front(bytes(packed), len(text), len(text)).tobytes()
         except ValueError:
             refused += 1
             continue
-        assert len(found) == len(text)
-        with suppress(OSError, pa.ArrowException):  # it may object to what is behind the end
-            same_as_arrow += SNAPPY.decompress(bytes(packed), len(text), asbytes=True) == found
+        assert len(data) == len(text)
+        with suppress(OSError, pa.ArrowException):  # it may object to bytes after the end
+            same_as_arrow += SNAPPY.decompress(bytes(packed), len(text), asbytes=True) == data
     assert min(same_as_arrow, refused) > 300

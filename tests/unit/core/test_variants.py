@@ -57,9 +57,9 @@ def test_no_such_variant(wrong):
 def test_multiply_shift_finds_the_place_of_the_mask(hashes, num_blocks):
     """For a converted hash the current format selects the draft's block, and the same bits in it."""
     placed = Variant.of("xxh64+mask+raw").placed(np.array(hashes, np.uint64), num_blocks).tolist()
-    for hash, found in zip(hashes, placed, strict=True):
-        assert oracle.block_index(found, num_blocks) == (hash >> 32) % num_blocks
-        assert found & 0xFFFFFFFF == hash & 0xFFFFFFFF
+    for hash, result in zip(hashes, placed, strict=True):
+        assert oracle.block_index(result, num_blocks) == (hash >> 32) % num_blocks
+        assert result & 0xFFFFFFFF == hash & 0xFFFFFFFF
         if num_blocks & (num_blocks - 1) == 0:
             assert (hash >> 32) % num_blocks == (hash >> 32) & (num_blocks - 1)
 
@@ -71,17 +71,17 @@ def test_multiply_shift_finds_the_place_of_the_mask(hashes, num_blocks):
 @given(num_bytes=sizes, inserted=keys, others=keys)
 def test_filters_are_those_of_the_twin(name, num_bytes, inserted, others):
     expected = drafts.filled(name, num_bytes, inserted)
-    found = SplitBlockBloomFilter(num_bytes, variant=name)
-    found.insert(pa.array(inserted, pa.binary()))
-    assert found.variant.name == name
-    assert found.to_bytes() == expected.to_bytes()
-    assert found.to_bytes(header=True) == expected.with_header()
-    asked = inserted + others
-    answers = [expected.check(key) for key in asked]
-    assert found.check(pa.array(asked, pa.binary())).tolist() == answers
-    assert [key in found for key in asked] == answers
-    hashes = np.array([expected.hash(key) for key in asked], np.uint64)
-    assert found.check_hashes(hashes).tolist() == answers
+    bloom_filter = SplitBlockBloomFilter(num_bytes, variant=name)
+    bloom_filter.insert(pa.array(inserted, pa.binary()))
+    assert bloom_filter.variant.name == name
+    assert bloom_filter.to_bytes() == expected.to_bytes()
+    assert bloom_filter.to_bytes(header=True) == expected.with_header()
+    queried = inserted + others
+    answers = [expected.check(key) for key in queried]
+    assert bloom_filter.check(pa.array(queried, pa.binary())).tolist() == answers
+    assert [key in bloom_filter for key in queried] == answers
+    hashes = np.array([expected.hash(key) for key in queried], np.uint64)
+    assert bloom_filter.check_hashes(hashes).tolist() == answers
     again = SplitBlockBloomFilter(num_bytes, variant=name)
     again.insert_hashes(hashes[: len(inserted)])
     assert again.to_bytes() == expected.to_bytes()
@@ -100,44 +100,44 @@ VALUES = {
 def test_types_nulls_and_single_values(name, physical):
     array = VALUES[physical]
     plain = [oracle.plain(value, physical) for value in array.to_pylist() if value is not None]
-    found = SplitBlockBloomFilter(256, variant=name)
-    found.insert(array)
-    assert found.to_bytes() == drafts.filled(name, 256, plain).to_bytes()
-    assert found.check(array).all()  # a null is no question for a filter
-    assert all(value in found for value in array.to_pylist())
+    bloom_filter = SplitBlockBloomFilter(256, variant=name)
+    bloom_filter.insert(array)
+    assert bloom_filter.to_bytes() == drafts.filled(name, 256, plain).to_bytes()
+    assert bloom_filter.check(array).all()  # a null is never looked up in a filter
+    assert all(value in bloom_filter for value in array.to_pylist())
     absent = pa.array([value * 3 for value in array.drop_null().to_pylist()[:1]] + [None], array.type)
-    assert found.check(absent).tolist() == [False, True]
-    assert absent[0].as_py() not in found
+    assert bloom_filter.check(absent).tolist() == [False, True]
+    assert absent[0].as_py() not in bloom_filter
     if physical == "DOUBLE":
-        assert 0.0 in found  # under the sign it was not inserted with
-        assert found.check([0.0, float("nan")]).all()
+        assert 0.0 in bloom_filter  # under the sign it was not inserted with
+        assert bloom_filter.check([0.0, float("nan")]).all()
     if physical in ("INT32", "INT64"):
-        assert 2**70 not in found
-        assert 1.0 in found
+        assert 2**70 not in bloom_filter
+        assert 1.0 in bloom_filter
         with pytest.raises(errors.FilterTypeError):
-            found.check(["x"])
+            bloom_filter.check(["x"])
 
 
 @pytest.mark.parametrize("name", drafts.NAMES)
 def test_threads_insert_and_check_alike(name, monkeypatch):
     monkeypatch.setattr("parquet_bloom.filter._MIN_KEYS", 100)
     values = pa.array(range(1000), pa.int64())
-    one, several = (SplitBlockBloomFilter(2048, variant=name) for _ in range(2))
+    one, combined = (SplitBlockBloomFilter(2048, variant=name) for _ in range(2))
     one.insert(values)
-    several.insert(values, threads=3)
-    assert one == several
-    assert several.check(values, threads=3).all()
+    combined.insert(values, threads=3)
+    assert one == combined
+    assert combined.check(values, threads=3).all()
 
 
 @pytest.mark.parametrize("name", drafts.NAMES)
 def test_folded_filters_are_those_filled_at_that_size(name):
     words = [str(i).encode() for i in range(20)]
     large = drafts.filled(name, 2048, words)
-    found = SplitBlockBloomFilter.from_bitset(large.to_bytes(), variant=name).fold(fpp=0.01)
-    assert found.variant.name == name
-    assert found.num_bytes < 2048
-    assert found.fpp <= 0.01
-    assert found.to_bytes() == drafts.filled(name, found.num_bytes, words).to_bytes()
+    bloom_filter = SplitBlockBloomFilter.from_bitset(large.to_bytes(), variant=name).fold(fpp=0.01)
+    assert bloom_filter.variant.name == name
+    assert bloom_filter.num_bytes < 2048
+    assert bloom_filter.fpp <= 0.01
+    assert bloom_filter.to_bytes() == drafts.filled(name, bloom_filter.num_bytes, words).to_bytes()
     odd = SplitBlockBloomFilter(96, variant=name)
     assert odd.fold().num_bytes == 96
 
@@ -160,13 +160,13 @@ def test_merging_takes_one_variant():
 
 @pytest.mark.parametrize("name", drafts.NAMES)
 def test_pickled_and_shown(name):
-    made = SplitBlockBloomFilter.from_ndv(100, variant=name)
-    assert made.num_bytes == SplitBlockBloomFilter.from_ndv(100).num_bytes
-    made.insert(["x"])
-    again = pickle.loads(pickle.dumps(made))
-    assert (again, again.variant) == (made, Variant.of(name))
+    bloom_filter = SplitBlockBloomFilter.from_ndv(100, variant=name)
+    assert bloom_filter.num_bytes == SplitBlockBloomFilter.from_ndv(100).num_bytes
+    bloom_filter.insert(["x"])
+    again = pickle.loads(pickle.dumps(bloom_filter))
+    assert (again, again.variant) == (bloom_filter, Variant.of(name))
     assert "x" in again
-    assert (f"variant {name}" in repr(made)) == (name != "final")
+    assert (f"variant {name}" in repr(bloom_filter)) == (name != "final")
 
 
 # ---------------------------------------------------------------------------------------------------- headers
@@ -178,9 +178,9 @@ def test_headers_are_written_and_read(name, num_bytes):
     variant = Variant.of(name)
     data = write_header(num_bytes, variant)
     assert data == drafts.header(num_bytes, variant.header)
-    for found in (read_header(data + b"\xff" * 300, variant), read_any(data + b"\xff" * 300)):
-        assert (found.num_bytes, found.header_bytes, found.form) == (num_bytes, len(data), variant.header)
-        assert (found.algorithm, found.compression, found.problem) == ("BLOCK", "UNCOMPRESSED", None)
+    for result in (read_header(data + b"\xff" * 300, variant), read_any(data + b"\xff" * 300)):
+        assert (result.num_bytes, result.header_bytes, result.form) == (num_bytes, len(data), variant.header)
+        assert (result.algorithm, result.compression, result.problem) == ("BLOCK", "UNCOMPRESSED", None)
     assert read_header(data, variant).hash == {"xxh64": "XXHASH", "murmur3": "MURMUR3"}[drafts.parts(name)[0]]
     assert read_any(data).hash == ("XXHASH" if variant.header == "thrift4" else "XXHASH or MURMUR3")
 
@@ -240,7 +240,7 @@ def test_thrift_headers_that_cannot_be_used():
 
 
 @given(st.binary(max_size=40), st.sampled_from(VARIANTS))
-def test_noise_is_no_header(data, variant):
+def test_noise_is_not_a_header(data, variant):
     for start in (b"", struct.pack("<i", 64), b"\x15\x80\x10\x1c"):
         for read in (read_any, lambda data: read_header(data, variant)):
             try:
@@ -256,33 +256,33 @@ def test_noise_is_no_header(data, variant):
 def test_four_words():
     """The rules of the samples, tested without the samples."""
     for name, words in (("murmur3+mask+raw", WORDS), ("final", WORDS)):
-        made = SplitBlockBloomFilter(1024, variant=name)
-        made.insert(pa.array(words))
-        assert made.to_bytes(header=True) == drafts.filled(name, 1024, words).with_header()
+        bloom_filter = SplitBlockBloomFilter(1024, variant=name)
+        bloom_filter.insert(pa.array(words))
+        assert bloom_filter.to_bytes(header=True) == drafts.filled(name, 1024, words).with_header()
 
 
 @pytest.mark.parametrize("sample", SAMPLES)
 def test_four_words_hash_to_the_samples(sample):
     name, digest = SAMPLES[sample]
-    made = SplitBlockBloomFilter(1024, variant=name)
-    made.insert(pa.array(WORDS))
-    assert hashlib.sha256(made.to_bytes(header=True)).hexdigest() == digest
+    bloom_filter = SplitBlockBloomFilter(1024, variant=name)
+    bloom_filter.insert(pa.array(WORDS))
+    assert hashlib.sha256(bloom_filter.to_bytes(header=True)).hexdigest() == digest
 
 
 @pytest.mark.parametrize("sample", SAMPLES)
 def test_samples_are_rebuilt_and_read(sample, corpus):
     data, (name, digest) = (corpus / sample).read_bytes(), SAMPLES[sample]
     assert hashlib.sha256(data).hexdigest() == digest
-    made = SplitBlockBloomFilter(1024, variant=name)
-    made.insert(pa.array(WORDS))
-    assert made.to_bytes(header=True) == data
-    found = SplitBlockBloomFilter.from_bytes(data, variant=name)
-    assert found == made
-    assert found.check(pa.array(WORDS)).all()
-    assert not found.check(pa.array([b"Hello", b"parque", b"blossom", b""])).any()
+    built = SplitBlockBloomFilter(1024, variant=name)
+    built.insert(pa.array(WORDS))
+    assert built.to_bytes(header=True) == data
+    bloom_filter = SplitBlockBloomFilter.from_bytes(data, variant=name)
+    assert bloom_filter == built
+    assert bloom_filter.check(pa.array(WORDS)).all()
+    assert not bloom_filter.check(pa.array([b"Hello", b"parque", b"blossom", b""])).any()
 
 
-def test_whole_filters_that_are_none():
+def test_entire_bitsets_that_are_not_filters():
     good = SplitBlockBloomFilter(64, variant="murmur3+mask+raw").to_bytes(header=True)
     assert SplitBlockBloomFilter.from_bytes(memoryview(good), variant="murmur3+mask+raw").num_bytes == 64
     for data in (b"", good[:-1], good + b"\x00", good[:12]):

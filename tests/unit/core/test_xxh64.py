@@ -208,7 +208,7 @@ def test_short_bitmaps_of_variable_keys_are_refused():
 
 
 @pytest.mark.parametrize("values", [None, "text", 5, np.arange(10)[::2]])
-def test_what_is_no_buffer_is_refused(values):
+def test_invalid_buffers_are_refused(values):
     with pytest.raises((TypeError, ValueError, BufferError)):
         Keys.fixed(values, 1, 5)
 

@@ -17,7 +17,7 @@ from parquet_bloom.file.advise.engines import engines_for
 from parquet_bloom.file.advise.estimates import share_in_common, share_in_range, share_of_equal_bounds
 from parquet_bloom.file.advise.survey import SKETCH, Sample, spread, survey
 from parquet_bloom.file.advise.verdict import Advice
-from parquet_bloom.hashing import column_type as physical
+from parquet_bloom.hashing import column_type
 
 ROWS = 4000
 FILES = 6
@@ -54,20 +54,20 @@ def test_verdicts_and_reasons(lake: Path) -> None:
     report = parquet_bloom.advise(lake)
     assert (report.files, report.row_groups, report.rows) == (FILES, 2 * FILES, FILES * ROWS)
     assert report.num_bytes == sum(file.stat().st_size for file in lake.iterdir())
-    found = {advice.column: (advice.verdict, advice.reason) for advice in report.columns}
+    result = {advice.column: (advice.verdict, advice.reason) for advice in report.columns}
     for name in ("user", "trace", "st.a"):
-        verdict, reason = found[name]
+        verdict, reason = result[name]
         assert verdict == "yes"
         assert reason.startswith("a filter leaves ")
-    assert found["seq"][0] == "no"
-    assert "min and max alone leave 8.3% of the row groups" in found["seq"][1]
-    assert found["country"][0] == "no"
-    assert "a value is in about 100% of the row groups" in found["country"][1]
-    assert found["flag"] == ("no", "BOOLEAN columns get no filter: there are two values to find")
-    assert found["nothing"] == ("no", "it holds no values")
-    assert found["ratio"] == ("maybe", "floats are seldom asked for by equality")
-    assert found["ntz"] == ("maybe", "timestamps are seldom asked for by equality")
-    assert found["tags.list.element"] == ("maybe", "only parquet_bloom asks filters of elements")
+    assert result["seq"][0] == "no"
+    assert "min and max alone leave 8.3% of the row groups" in result["seq"][1]
+    assert result["country"][0] == "no"
+    assert "a value is in about 100% of the row groups" in result["country"][1]
+    assert result["flag"] == ("no", "BOOLEAN columns get no filter: there are two values to find")
+    assert result["nothing"] == ("no", "it holds no values")
+    assert result["ratio"] == ("maybe", "floats are seldom asked for by equality")
+    assert result["ntz"] == ("maybe", "timestamps are seldom asked for by equality")
+    assert result["tags.list.element"] == ("maybe", "only parquet_bloom asks filters of elements")
     assert report.worth() == ["user", "trace", "st.a"]
     assert report["user"].engines == ("DuckDB", "DataFusion", "ClickHouse", "Spark")
     assert report["st.a"].engines == ("DuckDB", "ClickHouse", "Spark")
@@ -89,18 +89,18 @@ def test_numbers(lake: Path) -> None:
     assert user.skipped_absent == pytest.approx(1 - fpp, abs=0.01)
 
 
-def test_what_it_foretells_is_what_embedding_brings(lake: Path, tmp_path: Path) -> None:
-    foretold = parquet_bloom.advise(lake, "user")["user"]
+def test_predictions_match_embedding(lake: Path, tmp_path: Path) -> None:
+    predicted = parquet_bloom.advise(lake, "user")["user"]
     written = 0
     for file in sorted(lake.iterdir()):
         written += sum(
-            made.num_bytes for made in parquet_bloom.embed(file, "user", output=tmp_path / file.name).filters
+            directory.num_bytes for directory in parquet_bloom.embed(file, "user", output=tmp_path / file.name).filters
         )
-    assert written == foretold.sizes[0.01]
+    assert written == predicted.sizes[0.01]
     keys = [int(pq.read_table(file, columns=["user"])["user"][n].as_py()) for file in lake.iterdir() for n in (5, 3000)]
     reports = [parquet_bloom.prune(tmp_path, f"user = {key}") for key in keys]
     skipped = [sum(not group.read for file in report.files for group in file.row_groups) for report in reports]
-    assert sum(skipped) / (len(keys) * 2 * FILES) == pytest.approx(foretold.skipped_present, abs=0.03)
+    assert sum(skipped) / (len(keys) * 2 * FILES) == pytest.approx(predicted.skipped_present, abs=0.03)
     again = parquet_bloom.advise(tmp_path, "user")["user"]
     assert (again.verdict, again.reason) == ("no", f"all {2 * FILES} row groups with values have a filter already")
 
@@ -130,11 +130,11 @@ def test_the_footer_alone_tells_less(lake: Path) -> None:
     advice = Advice()
     for file in sorted(lake.iterdir()):
         advice.add(survey(file))
-    found = {each.column: each for each in advice.columns(0.01)}
-    assert found["country"].distinct is None
-    assert found["country"].verdict == "maybe"
-    assert found["country"].reason.startswith("its values are in dictionaries, so few may be distinct; ")
-    assert found["user"].sizes[0.01] == 2 * FILES * parquet_bloom.size_for(ROWS // 2, 0.01)  # at most
+    result = {each.column: each for each in advice.columns(0.01)}
+    assert result["country"].distinct is None
+    assert result["country"].verdict == "maybe"
+    assert result["country"].reason.startswith("its values are in dictionaries, so few may be distinct; ")
+    assert result["user"].sizes[0.01] == 2 * FILES * parquet_bloom.size_for(ROWS // 2, 0.01)  # at most
 
 
 def test_the_command_and_the_call(lake: Path, tmp_path: Path) -> None:
@@ -267,12 +267,12 @@ def test_spread() -> None:
 
 
 def test_engines() -> None:
-    of = physical.from_arrow
+    of = column_type.from_arrow
     assert engines_for(of(pa.int8())) == ("DuckDB", "ClickHouse", "Spark")
     assert engines_for(of(pa.uint64())) == ("DuckDB", "DataFusion", "ClickHouse")
     assert engines_for(of(pa.timestamp("us"))) == ("DuckDB",)
     assert engines_for(of(pa.timestamp("us", "UTC"))) == ("DuckDB", "Spark")
-    assert engines_for(physical.from_parquet("INT96")) == engines_for(of(pa.bool_())) == ()
+    assert engines_for(column_type.from_parquet("INT96")) == engines_for(of(pa.bool_())) == ()
     assert engines_for(of(pa.string()), repeated=True) == ()
     assert engines_for(of(pa.string()), nested=True) == ("DuckDB", "ClickHouse", "Spark")
     assert engines_for(of(pa.decimal128(38, 2))) == ("DataFusion", "Spark")

@@ -20,7 +20,7 @@ INT64 = from_arrow(pa.int64())
 
 @pytest.fixture(params=[20, 1 << 16])
 def few_keys(request, monkeypatch):
-    """Where a filter begins to count."""
+    """Set the number of keys below which a filter is built in one piece."""
     monkeypatch.setattr(build, "FEW_KEYS", request.param)
     monkeypatch.setattr(build, "PIECE_ROWS", 1000)
     return request.param
@@ -63,7 +63,7 @@ def test_counts_sizes_and_bits_are_exact(few_keys, shape, power_of_two, promised
         builder.build([pa.array(np.arange(5000))], INT64, options, 5000)
 
 
-def test_a_chunk_that_cannot_be_read_leaves_nothing_behind(few_keys):
+def test_an_unreadable_chunk_leaves_no_files(few_keys):
     def broken():
         yield pa.array(range(2500))
         raise OSError("gone")
@@ -101,7 +101,7 @@ def test_count_with(common, others):
 
 
 def test_hashes_that_a_set_remembers_are_those_it_has():
-    """0 is what memory for them is filled with; all ones is what stands in its slot."""
+    """0 is what memory for them is filled with; all ones is the value in its slot."""
     edges = np.array([0, 2**64 - 1, 1], np.uint64)
     for value in edges:
         counted = HashSet()

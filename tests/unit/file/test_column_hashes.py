@@ -35,12 +35,12 @@ def write(path: Path, table: pa.Table, **options: Any) -> Path:
 
 def read(path: Path, column: str) -> list[set[int]]:
     with parquet_bloom.open(path) as file:
-        found = list(distinct_hashes(file, file.leaf(column)))
-    assert [group for group, _ in found] == list(range(pq.read_metadata(path).num_row_groups))
-    for _, hashes in found:
+        result = list(distinct_hashes(file, file.leaf(column)))
+    assert [group for group, _ in result] == list(range(pq.read_metadata(path).num_row_groups))
+    for _, hashes in result:
         assert hashes.dtype == np.uint64
         assert len(hashes) == len(set(hashes.tolist()))
-    return [set(hashes.tolist()) for _, hashes in found]
+    return [set(hashes.tolist()) for _, hashes in result]
 
 
 def of_array(values: Any) -> tuple[ColumnType, set[int]]:
@@ -104,8 +104,8 @@ def test_a_file_and_an_array_have_the_hashes_of_stored_bytes(tmp_path: Path, nam
     array = pa.array(values, arrow_type)
     path = write(tmp_path / "a.parquet", pa.table({"column": array}), row_group_size=100)
     assert read(path, "column") == [expected]
-    column_type, found = of_array(array)
-    assert found == expected
+    column_type, actual_type = of_array(array)
+    assert actual_type == expected
     with parquet_bloom.open(path) as file:
         assert column_type == file.column_type("column") or arrow_type in (pa.null(), pa.duration("us"))
 
@@ -123,7 +123,7 @@ def test_pieces_slices_and_chunks_of_arrays(name: str, monkeypatch: Any) -> None
     assert of_array(array.slice(0, 0)) == (column_type, set())
 
 
-def test_a_dictionarys_leftovers_are_no_values() -> None:
+def test_unused_dictionary_entries_are_not_values() -> None:
     array = pa.DictionaryArray.from_arrays(pa.array([3, 1, None, 3], pa.int8()), ["left", "b", "over", "d", None])
     assert of_array(array)[1] == xxh(b"b", b"d")
     assert of_array(array.slice(1, 1))[1] == xxh(b"b")
@@ -199,7 +199,9 @@ def test_no_rows_and_no_row_groups(tmp_path: Path) -> None:
         for rows in ([], [1, 2], [], [3]):
             writer.write_table(pa.table({"n": pa.array(rows, pa.int64()), "t": ["x"] * len(rows)}, table.schema))
     expected = [xxh(*(struct.pack("<q", n) for n in rows)) for rows in ([], [1, 2], [], [3])]
-    assert [found for found in read(tmp_path / "c.parquet", "n") if found] == [found for found in expected if found]
+    assert [result for result in read(tmp_path / "c.parquet", "n") if result] == [
+        result for result in expected if result
+    ]
 
 
 # ------------------------------------------------------------------------------------------------------------

@@ -26,16 +26,13 @@ from support.servers.counted import CountedFileSystem
 import parquet_bloom
 from parquet_bloom import DiskMetadataCache
 from parquet_bloom.file.cache import memory
-from parquet_bloom.scan.evaluate import local_batch as known
-from parquet_bloom.scan.evaluate import planner as plan
+from parquet_bloom.scan.evaluate import local_batch, planner
 from parquet_bloom.storage import (
     DATED,
     RecordStore,
     RemoteIdentity,
     keeps_change_times,
-)
-from parquet_bloom.storage import (
-    sqlite_store as record_store,
+    sqlite_store,
 )
 from parquet_bloom.storage.local import mounts
 
@@ -49,7 +46,7 @@ NAME = "footers-2.sqlite"
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of just now are cached, and each is looked at by itself."""
     monkeypatch.setattr(memory, "SETTLED_NS", -(10**12))
-    monkeypatch.setattr(plan, "evaluate_local", lambda *_: {})
+    monkeypatch.setattr(planner, "evaluate_local", lambda *_: {})
 
 
 @pytest.fixture(scope="module")
@@ -68,13 +65,15 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "cache"
 
 
-def look(paths: Any, cache: DiskMetadataCache | None, where: str = f"key = {ABSENT}") -> parquet_bloom.PruneReport:
+def prune_paths(
+    paths: Any, cache: DiskMetadataCache | None, where: str = f"key = {ABSENT}"
+) -> parquet_bloom.PruneReport:
     return parquet_bloom.prune(paths, where, cache=cache)
 
 
 def fill(lake: Path, folder: Path) -> parquet_bloom.PruneReport:
     with DiskMetadataCache(folder) as cache:
-        return look(lake, cache)
+        return prune_paths(lake, cache)
 
 
 def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -89,16 +88,16 @@ def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_another_cache_over_the_folder_reads_no_footer(lake: Path, folder: Path) -> None:
     first = fill(lake, folder)
     again = fill(lake, folder)
-    assert again.files == first.files == look(lake, None).files
+    assert again.files == first.files == prune_paths(lake, None).files
     assert (again.requests, again.bytes_read) == (FILES * GROUPS, 1024 * FILES * GROUPS)  # the bitsets alone
     assert first.requests == FILES
     assert fill(lake, folder).requests == again.requests
 
 
 def test_files_looked_at_together_are_found_as_well(lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "evaluate_local", known.evaluate_local)
+    monkeypatch.setattr(planner, "evaluate_local", local_batch.evaluate_local)
     first, again = fill(lake, folder), fill(lake, folder)
-    assert again.files == first.files == look(lake, None).files
+    assert again.files == first.files == prune_paths(lake, None).files
     assert (again.requests, again.bytes_read) == (FILES * GROUPS, 32 * FILES * GROUPS)
     changed = lake / "00.parquet"
     data = changed.read_bytes()
@@ -106,7 +105,7 @@ def test_files_looked_at_together_are_found_as_well(lake: Path, folder: Path, mo
         changed.write_bytes((lake / "01.parquet").read_bytes())
         where = f"key = {KEYS[1][5]}"
         with DiskMetadataCache(folder) as cache:
-            assert set(look(lake, cache, where).selected) == {str(changed), str(lake / "01.parquet")}
+            assert set(prune_paths(lake, cache, where).selected) == {str(changed), str(lake / "01.parquet")}
     finally:
         changed.write_bytes(data)
 
@@ -115,23 +114,23 @@ def test_headers_read_later_are_kept_as_well(tmp_path: Path, folder: Path) -> No
     path = tmp_path / "a.parquet"
     keys = np.arange(8000) * 3
     pq.write_table(pa.table({"key": keys, "other": keys}), path, row_group_size=2000)
-    options = {"ndv": 80_000, "fpp": 0.01}  # none but the last stands within the first read
+    options = {"ndv": 80_000, "fpp": 0.01}  # only the last one is within the first read
     parquet_bloom.embed(path, {"key": options, "other": options})
     with DiskMetadataCache(folder) as cache:
-        look(path, cache, "key = 4")
+        prune_paths(path, cache, "key = 4")
     with DiskMetadataCache(folder) as cache:
-        assert look(path, cache, "key = 4").bytes_read == 32
-        headers = look(path, cache, "other = 4").bytes_read
+        assert prune_paths(path, cache, "key = 4").bytes_read == 32
+        headers = prune_paths(path, cache, "other = 4").bytes_read
     with DiskMetadataCache(folder) as cache:
-        assert look(path, cache, "other = 4").bytes_read == 32 < headers
+        assert prune_paths(path, cache, "other = 4").bytes_read == 32 < headers
 
 
 def test_prune_writes_what_it_found_even_if_nobody_closes(lake: Path, folder: Path) -> None:
     cache = DiskMetadataCache(folder)
-    look(lake, cache)
-    assert look(lake, DiskMetadataCache(folder), "n = -1").requests == 0
+    prune_paths(lake, cache)
+    assert prune_paths(lake, DiskMetadataCache(folder), "n = -1").requests == 0
     assert pickle.loads(pickle.dumps(cache)).path == str(folder)
-    assert look(lake, pickle.loads(pickle.dumps(cache)), "n = -1").requests == 0
+    assert prune_paths(lake, pickle.loads(pickle.dumps(cache)), "n = -1").requests == 0
 
 
 def test_more_files_than_are_written_together(lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,14 +139,14 @@ def test_more_files_than_are_written_together(lake: Path, folder: Path, monkeypa
     cache = DiskMetadataCache(folder)
     for path in sorted(lake.iterdir()):
         parquet_bloom.open(path, cache=cache).close()
-    assert look(lake, DiskMetadataCache(folder), "n = -1").requests == 3  # not yet written
+    assert prune_paths(lake, DiskMetadataCache(folder), "n = -1").requests == 3  # not yet written
     cache.close()
-    assert look(lake, DiskMetadataCache(folder), "n = -1").requests == 0
+    assert prune_paths(lake, DiskMetadataCache(folder), "n = -1").requests == 0
 
 
-def test_nobody_else_may_read_it(lake: Path, folder: Path) -> None:
+def test_other_users_may_not_read_it(lake: Path, folder: Path) -> None:
     with DiskMetadataCache(folder) as cache:
-        look(lake, cache)
+        prune_paths(lake, cache)
         names = {path.name for path in folder.iterdir()}
         assert names == {NAME, f"{NAME}-wal", f"{NAME}-shm"}
         assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
@@ -156,16 +155,16 @@ def test_nobody_else_may_read_it(lake: Path, folder: Path) -> None:
 
 def test_objects_are_kept_by_strong_etags_only(lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     filesystem = CountedFileSystem({"a": (lake / "00.parquet").read_bytes()})
-    opened = plan.open_source
+    opened = planner.open_source
     tags = [None, None, b'W/"1"', b'W/"1"', b'"1"', b'"1"', b'"2"', b'"2"', b'"1"']
-    left = iter(tags)
+    remaining = iter(tags)
 
     def tagged(path: str, filesystem: Any, entry: Any) -> Any:
         source: Any = opened(path, filesystem, entry)
-        source.identity = source.identity._replace(etag=next(left))
+        source.identity = source.identity._replace(etag=next(remaining))
         return source
 
-    monkeypatch.setattr(plan, "open_source", tagged)
+    monkeypatch.setattr(planner, "open_source", tagged)
     requests = []
     for _ in tags:
         with DiskMetadataCache(folder) as cache:
@@ -196,7 +195,7 @@ def test_a_file_of_the_same_size_and_time_is_another_one(tmp_path: Path, folder:
         name.symlink_to(path)
     assert path.stat().st_size == other.stat().st_size
     with DiskMetadataCache(folder) as cache:
-        assert look(name, cache, "key = 12340").selected == {}
+        assert prune_paths(name, cache, "key = 12340").selected == {}
     time.sleep(0.05)  # a tick of the clock, and more
     times = path.stat().st_atime_ns, path.stat().st_mtime_ns
     os.utime(other, ns=times)
@@ -214,7 +213,7 @@ def test_a_file_of_the_same_size_and_time_is_another_one(tmp_path: Path, folder:
     assert path.stat().st_mtime_ns == times[1]
     for _ in range(2):
         with DiskMetadataCache(folder) as cache:
-            assert look(name, cache, "key = 12340").selected == {str(name): [7]}
+            assert prune_paths(name, cache, "key = 12340").selected == {str(name): [7]}
 
 
 def test_files_of_just_now_are_not_kept(lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,8 +260,8 @@ def test_the_last_and_longest_mount_is_the_files(path: str, kind: str) -> None:
 
 def test_the_kernels_own_list_is_understood(tmp_path: Path) -> None:
     assert not keeps_change_times("/proc/version", os.stat("/proc/version").st_dev)
-    found = subprocess.run(["stat", "-f", "-c", "%T", tmp_path], capture_output=True, text=True, check=True).stdout
-    if found.strip() in ("ext2/ext3", "xfs", "btrfs", "tmpfs"):
+    process = subprocess.run(["stat", "-f", "-c", "%T", tmp_path], capture_output=True, text=True, check=True).stdout
+    if process.strip() in ("ext2/ext3", "xfs", "btrfs", "tmpfs"):
         assert keeps_change_times(os.path.realpath(tmp_path), tmp_path.stat().st_dev)
 
 
@@ -312,7 +311,7 @@ def test_the_record_of_another_file_is_not_taken(lake: Path, folder: Path) -> No
 
 
 @pytest.mark.parametrize("content", [b"", b"no database" * 999, b"SQLite format 3\0" + bytes(9000)])
-def test_what_is_no_database_is_begun_anew(
+def test_an_invalid_database_is_created_anew(
     lake: Path, folder: Path, content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder.mkdir(mode=0o700)
@@ -325,14 +324,14 @@ def test_what_is_no_database_is_begun_anew(
 
 def test_random_damage_costs_speed_only(lake: Path, folder: Path) -> None:
     chosen = sorted(lake.iterdir())[:4]
-    expected = look(chosen, None).files
+    expected = prune_paths(chosen, None).files
     with DiskMetadataCache(folder) as cache:
-        look(chosen, cache)
-    whole = (folder / NAME).read_bytes()
+        prune_paths(chosen, cache)
+    content = (folder / NAME).read_bytes()
     dice = random.Random(5)
     believed = 0
     for _ in range(120):
-        data = bytearray(whole)
+        data = bytearray(content)
         for _ in range(dice.choice([1, 1, 20])):
             start = dice.randrange(len(data))
             length = dice.choice([1, 1, 100])
@@ -342,7 +341,7 @@ def test_random_damage_costs_speed_only(lake: Path, folder: Path) -> None:
         for suffix in ("-wal", "-shm"):
             (folder / f"{NAME}{suffix}").unlink(missing_ok=True)
         with DiskMetadataCache(folder) as cache:
-            report = look(chosen, cache)
+            report = prune_paths(chosen, cache)
             assert report.files == expected
             believed += report.requests > len(chosen)
     assert believed > 20  # not all damage is to what is read
@@ -354,7 +353,7 @@ def test_random_damage_costs_speed_only(lake: Path, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["folder", "file", "link"])
-def test_what_others_may_write_is_not_used(
+def test_caches_writable_by_others_are_not_used(
     lake: Path, folder: Path, tmp_path: Path, mode: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     fill(lake, folder)
@@ -372,7 +371,7 @@ def test_what_others_may_write_is_not_used(
     assert "other users may have written" in warnings_of(caplog)[0]
 
 
-def test_who_keeps_the_file_to_himself_is_not_waited_for_for_ever(
+def test_an_exclusive_holder_is_not_awaited_for_ever(
     lake: Path, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     fill(lake, folder)
@@ -387,12 +386,12 @@ def test_who_keeps_the_file_to_himself_is_not_waited_for_for_ever(
     assert "locked" in warnings_of(caplog)[0]
 
 
-def test_a_place_where_no_folder_can_be(lake: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_path_where_no_folder_can_be_created(lake: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").touch()
-    for place in (tmp_path / "file", tmp_path / "file" / "cache"):
-        cache = DiskMetadataCache(place)
-        assert look(lake, cache).files == look(lake, None).files
-        assert look(lake, cache).requests == FILES * GROUPS  # memory still serves
+    for location in (tmp_path / "file", tmp_path / "file" / "cache"):
+        cache = DiskMetadataCache(location)
+        assert prune_paths(lake, cache).files == prune_paths(lake, None).files
+        assert prune_paths(lake, cache).requests == FILES * GROUPS  # memory still serves
     assert len(warnings_of(caplog)) == 2
 
 
@@ -423,9 +422,9 @@ def run_apart(lake: Path, folder: Path, limit: int = 0, user: int = 0) -> tuple[
 @pytest.mark.parametrize("limit", [1, 30_000])
 def test_a_full_disk(lake: Path, folder: Path, limit: int) -> None:
     """Of a size that no file may pass, the system says the same as of a disk that is full."""
-    requests, said = run_apart(lake, folder, limit=limit)
+    requests, output = run_apart(lake, folder, limit=limit)
     assert requests == [FILES, FILES]
-    assert len(said) == 2
+    assert len(output) == 2
     assert run_apart(lake, folder) == ([FILES, 0], [])
 
 
@@ -442,14 +441,14 @@ def test_a_folder_that_can_only_be_read(lake: Path, tmp_path: Path) -> None:
         fill(open_lake / "lake", folder)
         folder.chmod(0o755)
         (folder / NAME).chmod(0o644)
-        requests, said = run_apart(open_lake / "lake", folder, user=nobody)
+        requests, output = run_apart(open_lake / "lake", folder, user=nobody)
         assert requests == [0, 0]
-        assert len(said) == 2
-        assert "used read-only" in said[0]
+        assert len(output) == 2
+        assert "used read-only" in output[0]
         (folder / NAME).chmod(0o600)
-        requests, said = run_apart(open_lake / "lake", folder, user=nobody)
+        requests, output = run_apart(open_lake / "lake", folder, user=nobody)
         assert requests == [FILES, FILES]
-        assert len(said) == 2
+        assert len(output) == 2
     finally:
         shutil.rmtree(open_lake, ignore_errors=True)
 
@@ -459,9 +458,9 @@ def test_a_folder_that_can_only_be_read(lake: Path, tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------------------
 
 
-def test_what_was_used_least_recently_is_dropped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_least_recently_used_entries_are_dropped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hour = 1000
-    monkeypatch.setattr(record_store, "_hour", lambda: hour)
+    monkeypatch.setattr(sqlite_store, "_hour", lambda: hour)
     store = RecordStore(str(folder), "x", 1_000_000)
     for number in range(80):
         store.put([(number, bytes([number]) * 10_000)])
@@ -471,10 +470,10 @@ def test_what_was_used_least_recently_is_dropped(folder: Path, monkeypatch: pyte
     hour += 1
     for number in range(80, 120):
         store.put([(number, bytes(10_000))])
-    left = [number for number in range(120) if store.get(number) is not None]
-    assert set(range(10)) < {*left}
-    assert 70 <= len(left) < 100
-    assert not {*range(10, 25)} & {*left}
+    remaining = [number for number in range(120) if store.get(number) is not None]
+    assert set(range(10)) < {*remaining}
+    assert 70 <= len(remaining) < 100
+    assert not {*range(10, 25)} & {*remaining}
     store.clear()
     assert not any(store.get(number) for number in range(120))
     store.close()
@@ -484,18 +483,18 @@ def test_what_was_used_least_recently_is_dropped(folder: Path, monkeypatch: pyte
 def test_the_other_side_of_a_fork_has_a_connection_of_its_own(lake: Path, folder: Path) -> None:
     fill(lake, folder)
     cache = DiskMetadataCache(folder)
-    assert look(lake / "00.parquet", cache, "n = -1").requests == 0
+    assert prune_paths(lake / "00.parquet", cache, "n = -1").requests == 0
     context = multiprocessing.get_context("fork")
     queue = context.SimpleQueue()
 
     def child() -> None:
-        queue.put(look(lake, cache, "n = -1").requests)
+        queue.put(prune_paths(lake, cache, "n = -1").requests)
 
     process = context.Process(target=child)
     process.start()
     process.join()
     assert (process.exitcode, queue.get()) == (0, 0)
-    assert look(lake, cache, "n = -1").requests == 0
+    assert prune_paths(lake, cache, "n = -1").requests == 0
     cache.close()
 
 
@@ -537,21 +536,21 @@ def test_many_processes_some_of_which_are_killed(lake: Path, folder: Path, crowd
         assert member.poll() is None
         member.send_signal(signal.SIGKILL)
         with DiskMetadataCache(folder) as cache:
-            assert look(lake, cache).files == look(lake, None).files
+            assert prune_paths(lake, cache).files == prune_paths(lake, None).files
         assert "broken" not in member.communicate()[1]
     connection = sqlite3.connect(folder / NAME)
     assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     connection.close()
 
 
-def test_which_files_elsewhere_are_known_again() -> None:
-    def known(filesystem: str, minutes: float | None, etag: bytes | None = None) -> bool:
+def test_remote_files_that_are_cached() -> None:
+    def local_batch(filesystem: str, minutes: float | None, etag: bytes | None = None) -> bool:
         modified_ns = None if minutes is None else time.time_ns() - int(minutes * 60 * 10**9)
         return memory.distinct(RemoteIdentity(filesystem, "hdfs://a/b", 10, modified_ns, etag))
 
-    assert known(DATED, 11)
+    assert local_batch(DATED, 11)
     for minutes in (9, 0, -30, None, time.time() / 60 + 1):  # of just now, by a wrong clock, and of none
-        assert not known(DATED, minutes)
-    assert not known("py::fsspec+memory", 11)
-    assert known("s3", None, b'"etag"')
-    assert not known("s3", None, b'W/"etag"')
+        assert not local_batch(DATED, minutes)
+    assert not local_batch("py::fsspec+memory", 11)
+    assert local_batch("s3", None, b'"etag"')
+    assert not local_batch("s3", None, b'W/"etag"')

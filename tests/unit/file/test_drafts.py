@@ -16,7 +16,7 @@ from support.writers.drafts import DRAFTS, plain_values, write_draft
 
 import parquet_bloom
 from parquet_bloom import MetadataCache, Variant, detect_variant, errors
-from parquet_bloom.file.drafts import trial as trials
+from parquet_bloom.file.drafts import trial
 from parquet_bloom.file.statistics import file_statistics
 
 GROUP = 60
@@ -50,7 +50,7 @@ def twins(table: pa.Table, name: str, num_bytes: int) -> dict[tuple[int, str], d
 
 @pytest.fixture(params=[False, True], ids=["apart", "counted"])
 def counted(request: pytest.FixtureRequest) -> bool:
-    """Whether the sizes of column chunks count the filters at their beginning."""
+    """Return whether the sizes of column chunks include the filters at their beginning."""
     return request.param
 
 
@@ -62,7 +62,7 @@ def path(tmp_path: Path) -> Path:
 def write(path: Path, name: str, **options: object) -> pa.Table:
     table = options.pop("table", None) or make_table()
     write_draft(path, table, COLUMNS, name, row_group_size=GROUP, **options)
-    if not options.get("counted") or options.get("num_bytes", 0) < 1024:  # else pages seem to end behind the file
+    if not options.get("counted") or options.get("num_bytes", 0) < 1024:  # else pages seem to end after the file
         assert pq.read_table(path).equals(table)  # what was done to the file is right: others read it
     return table
 
@@ -75,10 +75,10 @@ def write(path: Path, name: str, **options: object) -> pa.Table:
 def test_filters_under_their_variant(path, name, counted, num_bytes):
     table = write(path, name, counted=counted, num_bytes=num_bytes, write_page_index=num_bytes == 256)
     expected = twins(table, name, num_bytes)
-    asked = {"i": [13, 7, 1300, None, 2**70], "s": ["s1", "s99", "nothing"], "d": [0.0, 1 / 3, 0.25]}
+    queried = {"i": [13, 7, 1300, None, 2**70], "s": ["s1", "s99", "nothing"], "d": [0.0, 1 / 3, 0.25]}
     with parquet_bloom.open(path, variant=name) as file:
         assert file.variant == Variant.of(name)
-        for column, values in asked.items():
+        for column, values in queried.items():
             chunks = list(file.chunks(columns=[column]))
             probed = parquet_bloom.probe(chunks, values)
             assert probed.doubts == (None, None)
@@ -86,13 +86,13 @@ def test_filters_under_their_variant(path, name, counted, num_bytes):
                 twin = expected[chunk.row_group, column]
                 assert chunk.variant == chunk.filter.variant == file.variant
                 assert chunk.filter.to_bytes() == twin.to_bytes()
-                assert row == [known(twin, value) for value in values]
+                assert row == [twin_contains(twin, value) for value in values]
                 assert [value in chunk.filter for value in values] == row
     assert parquet_bloom.verify(path, data=True, variant=name).ok
 
 
-def known(twin: drafts.DraftFilter, value: object) -> bool:
-    """What a filter's twin says of a value."""
+def twin_contains(twin: drafts.DraftFilter, value: object) -> bool:
+    """Return whether a filter's twin may contain a value."""
     if value is None:
         return True
     if value == 0.0 and isinstance(value, float):
@@ -126,18 +126,18 @@ def test_todays_files_are_detected_as_such(path):
     assert parquet_bloom.verify(path, data=True, variant="final").ok
 
 
-def test_files_of_many_kinds_are_asked_together(tmp_path):
+def test_files_of_many_kinds_are_probed_together(tmp_path):
     """Several variants, sizes and block choices in one call, of named and detected files."""
-    found = []
+    results = []
     for number, name in enumerate(drafts.NAMES):
         path = tmp_path / f"{number}.parquet"
         write(path, name, num_bytes=128 << number)
-        found.append(parquet_bloom.open(path, variant="detect" if number % 2 else name))
-    chunks = [chunk for file in found for chunk in file.chunks(columns=["i"])]
+        results.append(parquet_bloom.open(path, variant="detect" if number % 2 else name))
+    chunks = [chunk for file in results for chunk in file.chunks(columns=["i"])]
     probed = parquet_bloom.probe(chunks, [number_of(1), number_of(GROUP + 1)])
-    assert probed.maybe.tolist() == len(found) * [[True, False], [False, True]]
+    assert probed.maybe.tolist() == len(results) * [[True, False], [False, True]]
     assert set(probed.doubts) == {None}
-    for file in found:
+    for file in results:
         file.close()
 
 
@@ -162,7 +162,7 @@ def test_no_row_is_lost_where_no_variant_is_named(path, name, counted):
     assert parquet_bloom.read_table(path, "plain >= 0").num_rows == table.num_rows
 
 
-def test_what_one_variant_tells_is_not_kept_for_another(path):
+def test_cached_answers_of_one_variant_are_not_used_for_another(path):
     """A cache keeps the footer, and nothing that is true of its filters under a draft alone."""
     write(path, "murmur3+mask+raw", counted=True)
     cache = MetadataCache()
@@ -197,8 +197,8 @@ def test_another_variant_is_found_out(path, name):
         assert report.ok == (other == name)
         if other != name:
             assert len(report.problems) == 6
-            said = "the filter denies" if same_header else "variant" if other != "final" else "draft"
-            assert all(said in problem.problem for problem in report.problems)
+            output = "the filter denies" if same_header else "variant" if other != "final" else "draft"
+            assert all(output in problem.problem for problem in report.problems)
 
 
 @pytest.mark.parametrize("name", ["murmur3+mask+raw", "xxh64+mask+thrift3"])
@@ -217,21 +217,21 @@ def test_embedding_replaces_drafts(path, name, counted):
 # ---------------------------------------------------------------------------------------------------- detection
 
 
-def evidence(name: str, values: int, num_bytes: int, *, tried: str = "") -> trials.Trial:
+def evidence(name: str, values: int, num_bytes: int, *, tried: str = "") -> trial.Trial:
     """A trial of a filter by so many values, all of them in it."""
     plain = [struct.pack("<q", n) for n in range(values)]
-    made = drafts.filled(name, num_bytes, plain)
+    filled_filter = drafts.filled(name, num_bytes, plain)
     array = pa.array(range(values), pa.int64())
     hashes = {
         "XXH64": parquet_bloom.hash_values(array),
         "MURMUR3": np.array([drafts.murmur3_x64_128(value, drafts.SEED)[0] for value in plain], np.uint64),
     }
-    header = trials.FilterHeader(num_bytes, "BLOCK", "?", "UNCOMPRESSED", 12, tried or drafts.parts(name)[2])
-    return trials.Trial.of(header, np.frombuffer(made.to_bytes(), np.uint8), hashes)
+    header = trial.FilterHeader(num_bytes, "BLOCK", "?", "UNCOMPRESSED", 12, tried or drafts.parts(name)[2])
+    return trial.Trial.of(header, np.frombuffer(filled_filter.to_bytes(), np.uint8), hashes)
 
 
 @pytest.mark.parametrize("name", drafts.NAMES)
-def test_what_trials_tell(name):
+def test_results_of_trials(name):
     form = drafts.parts(name)[2]
     sure = evidence(name, 100, 1024)
     assert (sure.fitting, sure.problem) == ((Variant.of(name),), None)
@@ -259,13 +259,13 @@ def test_filters_of_one_block_know_no_choice_of_it():
 def test_many_filters_tell_more_than_one():
     one = evidence("murmur3+mask+raw", 4, 1024)
     assert one.problem.endswith("4 distinct values are too few to tell it by")
-    several = trials.Trial.together([one, one, one])
-    assert (several.problem, several.num_values) == (None, 12)
-    mixed = trials.Trial.together([one, one, evidence("xxh64+mask+raw", 100, 1024)])
+    combined = trial.Trial.together([one, one, one])
+    assert (combined.problem, combined.num_values) == (None, 12)
+    mixed = trial.Trial.together([one, one, evidence("xxh64+mask+raw", 100, 1024)])
     assert mixed.problem.startswith("no variant fits")
 
 
-def test_a_filter_that_cannot_be_told_is_not_used(path):
+def test_an_unrecognized_filter_is_not_used(path):
     """Few values, or a saturated filter: an answer is not believed, in `probe` as little as in `verify`."""
     table = pa.table({"i": pa.array([1, 2, 3], pa.int64())})
     write_draft(path, table, ["i"], "murmur3+mask+raw")
@@ -293,7 +293,7 @@ def test_column_chunks_without_values(path):
         assert parquet_bloom.verify(path, data=True, variant=variant).ok
         with parquet_bloom.open(path, variant=variant) as file:
             assert parquet_bloom.probe(file.chunks(), [1]).maybe.tolist() == [[False]]
-    surgery.without_statistics(path)  # only the pages tell that there are none
+    surgery.without_statistics(path)  # only the pages show that there are none
     with parquet_bloom.open(path, variant="detect") as file:
         assert parquet_bloom.probe(file.chunks(), [1]).maybe.tolist() == [[True]]
     assert parquet_bloom.verify(path, data=True, variant="detect").ok
@@ -305,10 +305,10 @@ def test_a_filter_of_no_variant(path):
     pq.write_table(table, path, row_group_size=GROUP)
     filters = {}
     for group in range(2):
-        made = drafts.DraftFilter(1024, "murmur3+mask+raw")
+        bloom_filter = drafts.DraftFilter(1024, "murmur3+mask+raw")
         for plain in plain_values(table.slice(group * GROUP, GROUP)["i"]):
-            made.insert_hash(drafts.murmur3_x64_128(plain, 0)[0])
-        filters[group, "i"] = made.with_header()
+            bloom_filter.insert_hash(drafts.murmur3_x64_128(plain, 0)[0])
+        filters[group, "i"] = bloom_filter.with_header()
     drafts.with_filters_in_chunks(path, filters)
     with parquet_bloom.open(path, variant="detect") as file:
         assert detect_variant(file) is None
@@ -351,9 +351,9 @@ def change_footer(path: Path, change: object) -> None:
 def test_raw_headers_that_are_wrong(path, counted, numbers):
     write(path, "murmur3+mask+raw", counted=counted)
     with parquet_bloom.open(path) as file:
-        place = file.chunk(1, "s").offset
+        position = file.chunk(1, "s").offset
     data = bytearray(path.read_bytes())
-    data[place : place + 12] = struct.pack("<iii", *numbers)
+    data[position : position + 12] = struct.pack("<iii", *numbers)
     path.write_bytes(data)
     for variant in ("murmur3+mask+raw", "detect"):
         with parquet_bloom.open(path, variant=variant) as file:
@@ -390,7 +390,7 @@ def move(path: Path, row_group: int, column: str, by: int) -> None:
 
 
 @pytest.mark.parametrize("lengths", [False, True])
-def test_places_inside_pages_are_refused(path, counted, lengths):
+def test_offsets_inside_pages_are_refused(path, counted, lengths):
     """Though there is a header at them: bytes of pages can look like one."""
     name = "murmur3+mask+raw"
     table = make_table()
@@ -407,11 +407,11 @@ def test_places_inside_pages_are_refused(path, counted, lengths):
         compression="none",
         use_dictionary=False,
     )
-    place = path.read_bytes().index(fake)
+    position = path.read_bytes().index(fake)
     with parquet_bloom.open(path, variant=name) as file:
         assert file.filter(1, "s").check(["s70"]).all()
         offset = file.chunk(0, "s").offset
-    move(path, 0, "s", place - offset)
+    move(path, 0, "s", position - offset)
     for variant in (name, "detect"):
         with parquet_bloom.open(path, variant=variant) as file:
             with pytest.raises(errors.BrokenFilterError, match="inside pages"):
@@ -432,7 +432,7 @@ def test_counted_filters_are_believed_all_together(path, by):
 
 @pytest.mark.parametrize("num_bytes", [64, 1 << 14])
 def test_a_file_of_one_counted_filter(path, num_bytes):
-    """Its pages seem to reach into the footer, or behind the file's end."""
+    """Its pages seem to reach into the footer, or past the file's end."""
     table = pa.table({"i": pa.array(range(500), pa.int64())})
     write_draft(path, table, ["i"], "murmur3+mask+raw", row_group_size=500, num_bytes=num_bytes, counted=True)
     report = parquet_bloom.verify(path, data=True, variant="murmur3+mask+raw")
@@ -454,15 +454,15 @@ def test_a_gap_says_that_filters_were_not_counted(path):
 
 
 def test_filters_between_other_things(path):
-    """Some columns with counted filters of other sizes, others with filters behind all pages, others with none."""
+    """Some columns with counted filters of other sizes, others with filters after all pages, others with none."""
     table = make_table(3)
     pq.write_table(table, path, row_group_size=GROUP, write_page_index=True)
-    made = {}
+    created = {}
     for group in range(3):
         for column, num_bytes in (("i", 4096), ("d", 64)):
             values = plain_values(table.slice(group * GROUP, GROUP)[column])
-            made[group, column] = drafts.filled("murmur3+mask+raw", num_bytes, values).with_header()
-    drafts.with_filters_in_chunks(path, made, counted=True)
+            created[group, column] = drafts.filled("murmur3+mask+raw", num_bytes, values).with_header()
+    drafts.with_filters_in_chunks(path, created, counted=True)
     data, footer = path.read_bytes(), oracle.read_footer(path)
     body = data[: oracle.footer_start(data)]
     for group in range(3):

@@ -82,7 +82,7 @@ def assert_good(path: Path, table: pa.Table) -> None:
     ids=["plain", "page index", "its own filters", "v2"],
 )
 @pytest.mark.parametrize("steps", [[["id", "user.key"]], [["id"], ["user.key"]], [["user.key"], ["id"]]])
-def test_what_was_embedded_leaves_no_trace(tmp_path, options, steps):
+def test_dropped_filters_leave_no_trace(tmp_path, options, steps):
     path = tmp_path / "a.parquet"
     before = write(path, **options)
     grown = parquet_bloom.embed(path, ["id", "user.key"])
@@ -120,12 +120,12 @@ def test_other_writers_filters_are_dropped(name, peer_file, tmp_path):
     before, stored = path.read_bytes(), oracle.filters(path)
     table = pq.read_table(path)
     bits = peers.bits_of(table)
-    kept = {owner: entry.bitset for owner, entry in stored.items() if owner[1] != "i64"}
-    assert len(kept) < len(stored)
+    retained = {owner: entry.bitset for owner, entry in stored.items() if owner[1] != "i64"}
+    assert len(retained) < len(stored)
     report = parquet_bloom.drop(path, "i64")
     after = oracle.filters(path)
-    assert {owner: entry.bitset for owner, entry in after.items()} == kept
-    assert report.kept == len(kept)
+    assert {owner: entry.bitset for owner, entry in after.items()} == retained
+    assert report.kept == len(retained)
     assert report.dead_bytes == sum(gone.num_bytes or 0 for gone in report.filters if not gone.freed)
     # Spark's filters, DuckDB's and pyarrow's without a page index stand before the footer, DataFusion's do not.
     between = name in ("datafusion-all", "pyarrow-other")
@@ -157,8 +157,8 @@ def test_filters_that_stay_move_and_keep_their_bits(plain):
     bitsets = {owner: entry.bitset for owner, entry in oracle.filters(plain).items()}
     report = parquet_bloom.drop(plain, ["name"])
     assert (report.num_filters, report.kept, report.dead_bytes) == (GROUPS, 2 * GROUPS, 0)
-    left = {owner: entry.bitset for owner, entry in oracle.filters(plain).items()}
-    assert left == {owner: bitset for owner, bitset in bitsets.items() if owner[1] != "name"}
+    remaining = {owner: entry.bitset for owner, entry in oracle.filters(plain).items()}
+    assert remaining == {owner: bitset for owner, bitset in bitsets.items() if owner[1] != "name"}
     assert_good(plain, table)
     assert str(report) == f"{plain}: {GROUPS} filters, {report.new_size - report.old_size:+,} bytes"
 
@@ -221,7 +221,7 @@ def test_filters_that_nothing_points_to_leave_the_tail(plain):
 
 
 @pytest.mark.parametrize("damage", ["a byte more", "a byte less", "no header", "another algorithm"])
-def test_what_only_looks_like_filters_stays(plain, damage):
+def test_bytes_that_only_look_like_filters_stay(plain, damage):
     before = unused_filters(plain, ["id"])
     data = bytearray(plain.read_bytes())
     start, end = oracle.footer_start(before), oracle.footer_start(bytes(data))
@@ -240,7 +240,7 @@ def test_what_only_looks_like_filters_stays(plain, damage):
 
 
 def footer_filters(path: Path) -> dict[tuple[int, str], bytes]:
-    """Whatever stands where the footer says that a filter is."""
+    """Any bytes at the offset that the footer gives for a filter."""
     data = path.read_bytes()
     with parquet_bloom.open(path) as file:
         chunks = {(chunk.row_group, chunk.column): chunk for chunk in file.chunks()}
@@ -254,7 +254,9 @@ def test_broken_filters_are_dropped_and_hurt_no_other(tmp_path):
         bits = peers.bits_of(pq.read_table(path))
         report = parquet_bloom.drop(path, "key")
         assert report.changed, case.name
-        assert footer_filters(path) == {key: found for key, found in stored.items() if key[1] != "key"}, case.name
+        assert footer_filters(path) == {key: bloom_filter for key, bloom_filter in stored.items() if key[1] != "key"}, (
+            case.name
+        )
         assert peers.bits_of(pq.read_table(path)) == bits, case.name
         assert path.stat().st_size == report.new_size <= len(before), case.name
 
@@ -313,7 +315,7 @@ def assert_refused(kind: type[Exception], path: Path, columns: Any, match: str, 
     assert {file: file.read_bytes() for file in path.parent.iterdir() if file.is_file()} == before
 
 
-def test_what_is_refused(plain, tmp_path):
+def test_refused_input(plain, tmp_path):
     parquet_bloom.embed(plain, ["id"])
     assert_refused(errors.UnknownColumnError, plain, ["nobody"], "plain.parquet: column 'nobody': no such column")
     assert_refused(errors.ParquetBloomError, plain, [], "None means all")
@@ -338,17 +340,17 @@ def test_encrypted_files_are_refused(tmp_path):
 
 
 def test_a_file_that_changes_meanwhile_is_noticed(plain, monkeypatch):
-    from parquet_bloom.file.write import drop as module
+    from parquet_bloom.file.write import drop as drop_module
 
     parquet_bloom.embed(plain, ["id"])
     other = plain.read_bytes() + b"?"
 
-    def disturbed(new: Any, footer: Any, places: Any) -> None:
-        written(new, footer, places)
+    def disturbed(new: Any, footer: Any, positions: Any) -> None:
+        written(new, footer, positions)
         plain.write_bytes(other)
 
-    written = module.write_footer
-    monkeypatch.setattr(module, "write_footer", disturbed)
+    written = drop_module.write_footer
+    monkeypatch.setattr(drop_module, "write_footer", disturbed)
     with pytest.raises(errors.ConcurrentChangeError):
         parquet_bloom.drop(plain)
     assert plain.read_bytes() == other

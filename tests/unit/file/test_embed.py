@@ -60,16 +60,16 @@ def filters(path: Path) -> dict[tuple[int, str], oracle.StoredFilter]:
 
 
 def assert_sound(path: Path) -> None:
-    """Every filter good by the data, each behind the last, and the file what pyarrow reads."""
+    """Check that every filter agrees with the data, each after the last, and that pyarrow reads the file."""
     report = parquet_bloom.verify(path, data=True)
     assert report.ok, [str(problem) for problem in report.problems]
-    places = sorted((stored.offset, stored.offset + stored.length) for stored in filters(path).values())
-    assert all(before[1] <= after[0] for before, after in itertools.pairwise(places))
+    paths = sorted((stored.offset, stored.offset + stored.length) for stored in filters(path).values())
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(paths))
     pq.read_table(path)
 
 
 def assert_refused(kind: type[Exception], path: Path, columns: Any, match: str, **options: Any) -> str:
-    """The error, after checking that it is one of ours, on one line, and that nothing was changed or left behind."""
+    """Return the error, after checking that it is ours, on one line, and that no file was changed or left."""
     before = {file: file.read_bytes() for file in path.parent.iterdir() if file.is_file()}
     with pytest.raises(kind, match=match) as caught:
         parquet_bloom.embed(path, columns, **options)
@@ -147,7 +147,7 @@ def test_sizes_come_from_the_data(plain, fpp):
         assert len(stored.bitset) == oracle.smallest_num_bytes(40, fpp, power_of_two=column == "id")
 
 
-def test_sizes_that_are_asked_for(plain):
+def test_requested_sizes(plain):
     parquet_bloom.embed(plain, {"id": {"ndv": 100_000, "fpp": 0.05}, "name": {"ndv": 0}}, power_of_two=False)
     sizes = {column: len(stored.bitset) for (_, column), stored in filters(plain).items()}
     assert sizes == {"id": oracle.smallest_num_bytes(100_000, 0.05, False), "name": 32}
@@ -250,7 +250,9 @@ def test_an_output_leaves_the_file_alone(plain, tmp_path):
     assert_sound(output)
     parquet_bloom.embed(plain, ["name"], output=str(output))  # what is there is replaced
     assert {column for _, column in filters(output)} == {"name"}
-    parquet_bloom.embed(output, ["name"], output=tmp_path / "copy.parquet")  # nothing to add, but a file was asked for
+    parquet_bloom.embed(
+        output, ["name"], output=tmp_path / "copy.parquet"
+    )  # nothing to add, but an output was requested
     assert (tmp_path / "copy.parquet").read_bytes() == output.read_bytes()
 
 
@@ -321,7 +323,7 @@ def test_again_changes_nothing(plain):
     assert "nothing to add" in str(report)
 
 
-def test_what_is_there_is_kept(plain):
+def test_existing_files_are_kept(plain):
     parquet_bloom.embed(plain, {"id": 0.5})
     before, old = body(plain), filters(plain)
     report = parquet_bloom.embed(plain, ["id", "name"])
@@ -368,7 +370,7 @@ def test_replacing_adds_what_is_missing(plain):
 
 @pytest.mark.parametrize("extra", [b"x", b"page indexes" * 9])
 def test_filters_that_cannot_be_cut_off_stay_dead(plain, extra):
-    """What stands behind them is not known to be filters, so nothing of it is moved."""
+    """Bytes after them are not known to be filters, so none of them is moved."""
     parquet_bloom.embed(plain, ["id", "name"])
     surgery.with_bytes_before_the_footer(plain, extra)
     before, old = body(plain), filters(plain)
@@ -401,8 +403,8 @@ def test_filters_between_row_groups(plain):
     assert_sound(plain)
     old, before = filters(plain), body(plain)
     assert old[0, "id"].offset < old[1, "id"].offset
-    kept = parquet_bloom.embed(plain, ["id", "name"])
-    assert (kept.kept, kept.dead_bytes) == (3, 0)
+    retained = parquet_bloom.embed(plain, ["id", "name"])
+    assert (retained.kept, retained.dead_bytes) == (3, 0)
     assert body(plain).startswith(before)
     assert_sound(plain)
     report = parquet_bloom.embed(plain, ["id"], replace=True)
@@ -485,7 +487,7 @@ def test_nothing_but_nulls(tmp_path, name):
 
 @pytest.mark.parametrize("name", [*NOTHING, "null type"])
 def test_nothing_but_nulls_and_the_footer_does_not_tell(tmp_path, name):
-    """An empty filter would be one that nobody may trust, so there is none; and asking again is no error."""
+    """An empty filter would be one that nobody may trust, so there is none; and a second call is not an error."""
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"c": NOTHING.get(name, pa.nulls(2)), "d": [1, 2]}), path, write_statistics=False)
     before = path.read_bytes()
@@ -499,7 +501,7 @@ def test_nothing_but_nulls_and_the_footer_does_not_tell(tmp_path, name):
 
 
 def test_an_empty_filter_over_nulls(tmp_path):
-    """As pyarrow writes it, where the footer does not tell that there is nothing: the values do."""
+    """As pyarrow writes it, where only the values, and not the footer, show that there is nothing."""
     path = tmp_path / "a.parquet"
     table = pa.table({"c": pa.array([None, None], pa.int64()), "d": [1, 2]})
     options = {"c": {"ndv": 2}, "d": {"ndv": 2}}
@@ -552,14 +554,14 @@ def test_int96_from_the_first_day_to_the_last(tmp_path):
     plain = [oracle.plain(moment, "INT96") for moment in moments if moment]
     assert only_bitset(path) == OracleFilter.of(32, plain).to_bytes()
     with parquet_bloom.open(path) as file:
-        made = file.filter(0, "t")
-        assert made.check(table["t"]).all()
-        assert all(moment in made for moment in moments)
-        assert dt.datetime(1754, 8, 30, 22, 43, 41, 128654) not in made  # what pyarrow makes of the first
+        bloom_filter = file.filter(0, "t")
+        assert bloom_filter.check(table["t"]).all()
+        assert all(moment in bloom_filter for moment in moments)
+        assert dt.datetime(1754, 8, 30, 22, 43, 41, 128654) not in bloom_filter  # what pyarrow makes of the first
     assert_sound(path)
 
 
-def test_int96_that_is_no_time_of_day(tmp_path):
+def test_int96_that_is_not_a_time_of_day(tmp_path):
     """Nanoseconds past midnight: readers show the next day, under which no filter would find it."""
     path = tmp_path / "a.parquet"
     raw = [struct.pack("<qi", nanos, 2_440_588) for nanos in (0, 86_400 * 10**9)]
@@ -572,7 +574,7 @@ def test_int96_that_is_no_time_of_day(tmp_path):
 
 @pytest.mark.parametrize("surplus", [0, 1, 20])
 def test_decimals_longer_than_needed(tmp_path, surplus):
-    """What is hashed is what is stored; a probe tries all lengths."""
+    """Hashes are of the stored values; a probe tries all lengths."""
     path = tmp_path / "a.parquet"
     values = [Decimal("1.25"), Decimal("-1.25"), Decimal("0.00"), Decimal("99999.99")]
     raw = [
@@ -584,8 +586,8 @@ def test_decimals_longer_than_needed(tmp_path, surplus):
     parquet_bloom.embed(path, ["d"])
     assert only_bitset(path) == OracleFilter.of(len(only_bitset(path)), raw).to_bytes()
     with parquet_bloom.open(path) as file:
-        made = file.filter(0, "d")
-        assert made.check(values).all()
+        bloom_filter = file.filter(0, "d")
+        assert bloom_filter.check(values).all()
     for value in values if surplus < 10 else ():  # pyarrow reads no more than 16 bytes
         assert pq.read_table(path)["d"].to_pylist() == values
         assert parquet_bloom.read_table(path, [("d", "=", value)])["d"].to_pylist() == [value]
@@ -735,9 +737,9 @@ def test_files_of_tables(plain, marker):
     (folder / "day=1").mkdir(parents=True)
     inside = folder / "day=1" / "a.parquet"
     inside.write_bytes(plain.read_bytes())
-    place = folder / marker
-    place.parent.mkdir(exist_ok=True)
-    place.write_text("{}") if place.suffix else place.mkdir()
+    location = folder / marker
+    location.parent.mkdir(exist_ok=True)
+    location.write_text("{}") if location.suffix else location.mkdir()
     assert_refused(errors.ManagedTableError, inside, ["id"], "table|stream|sizes")
     with pytest.raises(errors.ManagedTableError):
         parquet_bloom.embed(plain, ["id"], output=inside)
@@ -778,7 +780,7 @@ def test_thousands_of_columns_take_no_time(tmp_path):
 
 @pytest.mark.parametrize("name", ["a.b", "", ".", " ", "a\nb", "list", "日本", b"\xff\xfe"], ids=repr)
 def test_odd_names(tmp_path, name):
-    """Even one that is no text, which pyarrow cannot show: the values are read all the same."""
+    """Even one that is not text, which pyarrow cannot show: the values are read all the same."""
     path = tmp_path / "a.parquet"
     raw = name if isinstance(name, bytes) else name.encode()
     pq.write_table(pa.table({"x": ["a", "b"], "y": [1, 2]}), path)

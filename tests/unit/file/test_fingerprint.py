@@ -1,4 +1,4 @@
-"""What a file is known by: the same after its filters came and went, another after anything else changed."""
+"""Fingerprints of a file: unchanged by embedding and dropping filters, changed by anything else."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_it_is_the_footer_less_two_fields(tmp_path: Path, options: dict[str, Any
     assert of_footer(path) == by_the_oracle(path)
 
 
-def test_fields_behind_the_filters_place_count_from_the_same_field(tmp_path: Path) -> None:
+def test_fields_after_the_filters_offset_count_from_the_same_field(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet")
 
     def add(footer: Struct) -> None:
@@ -209,7 +209,7 @@ def change_writer(footer: Struct) -> None:
     footer.set(6, BINARY, b"someone else")
 
 
-def change_place(footer: Struct) -> None:
+def move_offset(footer: Struct) -> None:
     for _, metadata in surgery.each_chunk(footer, "name"):
         metadata.set(9, I64, metadata.value(9) + 1)
 
@@ -219,7 +219,7 @@ def change_statistics(footer: Struct) -> None:
         metadata.pop(surgery.STATISTICS, None)
 
 
-@pytest.mark.parametrize("change", [change_rows, change_writer, change_place, change_statistics])
+@pytest.mark.parametrize("change", [change_rows, change_writer, move_offset, change_statistics])
 def test_any_other_field_changes_the_footers(tmp_path: Path, change: Any) -> None:
     path = write(tmp_path / "a.parquet")
     parquet_bloom.embed(path, ["id", "name"])
@@ -242,9 +242,9 @@ def test_every_byte_of_the_chosen_columns_counts_and_none_else(tmp_path: Path) -
             first = chunk.dictionary_page_offset or chunk.data_page_offset
             inside |= set(range(first, first + chunk.total_compressed_size))
     before = of_chunks(path, "id", "key")
-    for place in range(4, oracle.footer_start(data)):
-        path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
-        assert (of_chunks(path, "id", "key") != before) == (place in inside)
+    for position in range(4, oracle.footer_start(data)):
+        path.write_bytes(data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :])
+        assert (of_chunks(path, "id", "key") != before) == (position in inside)
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -268,19 +268,19 @@ def test_little_is_read_at_once(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(fingerprint, "PIECE_BYTES", 1 << 12)
     monkeypatch.setattr(fingerprint, "READ_BYTES", 1 << 14)
     with parquet_bloom.open(path) as file:
-        asked = []
+        queried = []
         gather = file.source.gather
-        monkeypatch.setattr(file.source, "gather", lambda *args: asked.append(int(args[1].sum())) or gather(*args))
+        monkeypatch.setattr(file.source, "gather", lambda *args: queried.append(int(args[1].sum())) or gather(*args))
         chunk_bytes_fingerprint(file.source, file.footer, file.leaves)
-    assert sum(asked) > 320_000
-    assert max(asked) <= 1 << 14
+    assert sum(queried) > 320_000
+    assert max(queried) <= 1 << 14
 
 
 def test_no_rows_no_row_groups_no_columns(tmp_path: Path) -> None:
     empty = write(tmp_path / "a.parquet", make_table().slice(0, 0))
-    found = both(empty)
+    result = both(empty)
     parquet_bloom.embed(empty, ["id"], output=tmp_path / "b.parquet")
-    assert both(tmp_path / "b.parquet") == found
+    assert both(tmp_path / "b.parquet") == result
     with pq.ParquetWriter(tmp_path / "c.parquet", make_table().schema):
         pass
     with parquet_bloom.open(tmp_path / "c.parquet") as file:
@@ -298,7 +298,7 @@ def test_no_rows_no_row_groups_no_columns(tmp_path: Path) -> None:
     ("field", "value"),
     [(9, -1), (9, 1 << 40), (9, (1 << 63) - 1), (7, -5), (7, 1 << 40), (7, (1 << 63) - 1), (11, 2)],
 )
-def test_impossible_places_are_named(tmp_path: Path, field: int, value: int) -> None:
+def test_impossible_offsets_are_named(tmp_path: Path, field: int, value: int) -> None:
     path = write(tmp_path / "a.parquet")
 
     def change(footer: Struct) -> None:
@@ -352,15 +352,15 @@ def test_damaged_footers_end_in_named_errors() -> None:
     data = sink.getvalue()
     start = oracle.footer_start(data)
     footer = data[start:-8]
-    whole = footer_fingerprint(Footer(footer, start))
+    complete = footer_fingerprint(Footer(footer, start))
     rng = np.random.default_rng(11)
-    found = 0
+    count = 0
     for _ in range(2000):
         damaged = bytearray(footer)
-        for place in rng.integers(0, len(footer), rng.integers(1, 4)):
-            damaged[place] ^= int(rng.integers(1, 256))
+        for location in rng.integers(0, len(footer), rng.integers(1, 4)):
+            damaged[location] ^= int(rng.integers(1, 256))
         if rng.random() < 0.3:
             del damaged[rng.integers(0, len(damaged)) :]
         with contextlib.suppress(errors.ParquetBloomError):
-            found += footer_fingerprint(Footer(bytes(damaged), start)) != whole
-    assert found > 100
+            count += footer_fingerprint(Footer(bytes(damaged), start)) != complete
+    assert count > 100

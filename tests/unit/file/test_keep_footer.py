@@ -17,10 +17,10 @@ COLUMNS = ["id", "name"]
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    place = tmp_path / "a.parquet"
+    location = tmp_path / "a.parquet"
     table = pa.table({"id": range(90), "name": [f"name {number}" for number in range(90)], "other": [1.5] * 90})
-    pq.write_table(table, place, row_group_size=30, write_page_index=True)
-    return place
+    pq.write_table(table, location, row_group_size=30, write_page_index=True)
+    return location
 
 
 def footer_of(data: bytes) -> int:
@@ -43,10 +43,10 @@ def test_readers_with_an_old_length_read_what_it_was(path: Path) -> None:
 
 
 @pytest.mark.parametrize("dropped", [[None], [["id"], ["name"]], [["name"], ["id"]]], ids=["all", "id", "name"])
-@pytest.mark.parametrize("kept", [(True, True), (True, False), (False, True)], ids=["both", "first", "second"])
-def test_dropping_leaves_no_trace(path: Path, kept: tuple[bool, bool], dropped: list[Any]) -> None:
+@pytest.mark.parametrize("retained", [(True, True), (True, False), (False, True)], ids=["both", "first", "second"])
+def test_dropping_leaves_no_trace(path: Path, retained: tuple[bool, bool], dropped: list[Any]) -> None:
     before = path.read_bytes()
-    for column, keep_footer in zip(COLUMNS, kept, strict=True):
+    for column, keep_footer in zip(COLUMNS, retained, strict=True):
         parquet_bloom.embed(path, [column], keep_footer=keep_footer)
     for columns in dropped:
         parquet_bloom.drop(path, columns)

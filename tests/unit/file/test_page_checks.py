@@ -23,7 +23,7 @@ ROWS = 200_000
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Column chunks of several MiB, dictionaries and both versions of pages; texts that stand in headers, too."""
-    place = tmp_path_factory.mktemp("claims") / "a.parquet"
+    location = tmp_path_factory.mktemp("claims") / "a.parquet"
     rng = np.random.default_rng(1)
     table = pa.table(
         {
@@ -34,18 +34,18 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         }
     )
     options = {"compression": "none", "data_page_size": 100_000, "use_dictionary": ["few"], "row_group_size": ROWS}
-    pq.write_table(table, place, **options, data_page_version="2.0")
-    return place
+    pq.write_table(table, location, **options, data_page_version="2.0")
+    return location
 
 
 def spans(path: Path) -> list[tuple[int, int, int]]:
     group = pq.read_metadata(path).row_group(0)
-    found = []
+    results = []
     for number in range(group.num_columns):
         chunk = group.column(number)
         start = min(filter(None, (chunk.dictionary_page_offset, chunk.data_page_offset)))
-        found.append((start, start + chunk.total_compressed_size, chunk.num_values))
-    return found
+        results.append((start, start + chunk.total_compressed_size, chunk.num_values))
+    return results
 
 
 def test_good_pages(path: Path) -> None:
@@ -56,7 +56,7 @@ def test_good_pages(path: Path) -> None:
                 require_pages(source, start, end - 1, num_values)
             with pytest.raises(PageClaimError, match="there is no page at"):
                 require_pages(source, start + 1, end, num_values)
-            require_pages(source, start, end + 100, num_values)  # behind the last value nothing is a page
+            require_pages(source, start, end + 100, num_values)  # after the last value nothing is a page
 
 
 @pytest.mark.parametrize("step", [1, 7, 100, 4096, MIB, 1 << 26])
@@ -92,9 +92,9 @@ def test_filters_are_the_same_however_a_chunk_is_read(
 ) -> None:
     columns = ["k", "few", "long", "list.list.element"]
     written = []
-    for whole, distant in ((values.WHOLE_BYTES, False), (0, False), (1 << 40, False), (0, True), (1 << 40, True)):
-        monkeypatch.setattr(values, "WHOLE_BYTES", whole)
-        monkeypatch.setattr(values, "DISTANT_BUFFER_BYTES", whole or MIB)
+    for complete, distant in ((values.WHOLE_BYTES, False), (0, False), (1 << 40, False), (0, True), (1 << 40, True)):
+        monkeypatch.setattr(values, "WHOLE_BYTES", complete)
+        monkeypatch.setattr(values, "DISTANT_BUFFER_BYTES", complete or MIB)
         target = tmp_path / f"{len(written)}.parquet"
         filesystem = SubTreeFileSystem("/", LocalFileSystem()) if distant else None
         parquet_bloom.embed(str(path), columns, output=str(target), filesystem=filesystem)
@@ -102,15 +102,15 @@ def test_filters_are_the_same_however_a_chunk_is_read(
     assert all(data == written[0] for data in written)
 
 
-def test_behind_the_last_page_nothing_is_looked_at(tmp_path: Path) -> None:
+def test_nothing_after_the_last_page_is_read(tmp_path: Path) -> None:
     """A footer that counts a value too many: pyarrow reads such a file."""
     path = tmp_path / "a.parquet"
     lists = pa.array([[number, number] for number in range(200_000)])
     pq.write_table(pa.table({"a": lists, "b": lists}), path, compression="none", use_dictionary=False)
     data = path.read_bytes()
-    told = varint(400_000 << 1)
+    fields = varint(400_000 << 1)
     footer = data[-8 - int.from_bytes(data[-8:-4], "little") : -8]
-    assert footer.count(told) >= 2
-    path.write_bytes(data.replace(footer, footer.replace(told, varint(400_001 << 1))))
+    assert footer.count(fields) >= 2
+    path.write_bytes(data.replace(footer, footer.replace(fields, varint(400_001 << 1))))
     assert pq.ParquetFile(path, buffer_size=1 << 17).read().num_rows == 200_000
     assert parquet_bloom.embed(path, ["a.list.element", "b.list.element"]).num_filters == 2

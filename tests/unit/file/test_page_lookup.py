@@ -37,19 +37,19 @@ def make_table(nulls=False):
 
 
 def write(path, table, **options):
-    asked = {"write_page_index": True, "data_page_size": 700, "write_batch_size": 50, "use_dictionary": False}
-    pq.write_table(table, path, row_group_size=len(table), **asked | {"compression": "none"} | options)
+    queried = {"write_page_index": True, "data_page_size": 700, "write_batch_size": 50, "use_dictionary": False}
+    pq.write_table(table, path, row_group_size=len(table), **queried | {"compression": "none"} | options)
     return path
 
 
 def pages_of(path, column, rows, cache=None):
     with parquet_bloom.open(path, cache=cache) as file:
         group = RowGroupPages(file, pq.ParquetFile(path).schema_arrow, 0)
-        found = group.read([column], np.array(rows))
-        return found, file.source.bytes_read
+        result = group.read([column], np.array(rows))
+        return result, file.source.bytes_read
 
 
-def test_what_was_confirmed_is_not_read_again(tmp_path) -> None:
+def test_confirmed_pages_are_not_read_again(tmp_path) -> None:
     path, cache = write(tmp_path / "a.parquet", make_table()), MetadataCache()
     first, first_bytes = pages_of(path, "a", [1500], cache)
     small = cache.num_bytes
@@ -60,11 +60,11 @@ def test_what_was_confirmed_is_not_read_again(tmp_path) -> None:
     assert first_bytes > 10 * size
     assert small > len(pq.ParquetFile(path).metadata.__reduce__()[1][0]) > 0
     with parquet_bloom.open(path, cache=cache) as file:
-        known = file.cached.pages[0, 0]
-        assert 0 < known.confirmed < known.index.num_pages
+        cached = file.cached.pages[0, 0]
+        assert 0 < cached.confirmed < cached.index.num_pages
         leaf = file.leaf("a")
         RowGroupPages(file, pq.ParquetFile(path).schema_arrow, 0).bounds([leaf])
-        assert known.is_confirmed
+        assert cached.is_confirmed
         assert cache.num_bytes > small  # the bounds count
 
 
@@ -83,8 +83,8 @@ def test_a_rewritten_file_is_another_one(tmp_path) -> None:
     for shift in (0, 1):
         shifted = pa.table({"a": [(i + 700 * shift) % ROWS for i in range(ROWS)]})
         write(path, shifted)
-        found = parquet_bloom.read_table(path, "a = 700")
-        assert found.num_rows == 1
+        result = parquet_bloom.read_table(path, "a = 700")
+        assert result.num_rows == 1
         assert parquet_bloom.row_ranges(path, "a = 700")[str(path)][0][0][0] in ((0,) if shift else range(1, 701))
     assert table.num_rows == ROWS
 
@@ -115,14 +115,14 @@ def test_an_index_that_is_not_used_is_named(tmp_path, caplog, lie) -> None:
 
 
 def bounds_of(values, path, column="a"):
-    """What a true index says: null pages, bounds, null counts."""
+    """A valid index: null pages, bounds, null counts."""
     rows = [row for _, _, row in locations(path, column)]
-    found = []
+    results = []
     for start, stop in zip(rows, [*rows[1:], len(values)], strict=True):
         there = [value for value in values[start:stop] if value is not None]
         encoded = [value.to_bytes(8, "little") for value in (min(there, default=0), max(there, default=0))]
-        found.append((not there, *encoded, stop - start - len(there)))
-    return [list(part) for part in zip(*found, strict=True)]
+        results.append((not there, *encoded, stop - start - len(there)))
+    return [list(part) for part in zip(*results, strict=True)]
 
 
 def all_null(bounds, page, rows):
@@ -150,16 +150,16 @@ FALSE_BOUNDS = {
 def test_bounds_that_contradict_the_column_chunk(tmp_path, lie, order) -> None:
     table = make_table(nulls=True)
     path = write(tmp_path / "a.parquet", table)
-    values, found = table["a"].to_pylist(), locations(path)
+    values, result = table["a"].to_pylist(), locations(path)
     bounds = bounds_of(values, path)
     with_index(path, encode_bounds(*bounds, order=order), kind=COLUMN_INDEX)
     (ranges,) = parquet_bloom.row_ranges(path, "a = 1700")[str(path)].values()
     believed = sum(stop - start for start, stop in ranges) < ROWS / 10
     assert believed == (order != 2)  # the true one, unless it is said to be in an order that it is not in
     with_index(
-        path, encode_bounds(*FALSE_BOUNDS[lie](bounds, found[6][2] - found[5][2]), order=order), kind=COLUMN_INDEX
+        path, encode_bounds(*FALSE_BOUNDS[lie](bounds, result[6][2] - result[5][2]), order=order), kind=COLUMN_INDEX
     )
-    for row in (0, found[5][2], found[6][2] - 1, 1700, ROWS - 1):
+    for row in (0, result[5][2], result[6][2] - 1, 1700, ROWS - 1):
         assert parquet_bloom.read_table(path, [("a", "=", row)]).equals(table.slice(row, 1))
     for where in ("a IS NULL", "a IS NOT NULL"):
         rows = [row for row, value in enumerate(values) if (value is None) == (where == "a IS NULL")]
@@ -214,13 +214,13 @@ def test_remote_files_by_pages_where_requests_are_worth_it(tmp_path, monkeypatch
     for request_bytes in (1000, page_lookup.REQUEST_BYTES):
         files = remote(path, monkeypatch, request_bytes)
         with parquet_bloom.open("a.parquet", files) as file:
-            before = len(files.asked)
+            before = len(files.ranges_read)
             schema = pq.ParquetFile(path).schema_arrow
-            found = RowGroupPages(file, schema, 0).read(["t"], np.array([4567]))
-            taken[request_bytes] = len(files.asked) - before, file.source.bytes_read
-        assert found.keys() == ({"t"} if request_bytes == 1000 else set())
-        if found:
-            assert found["t"].to_pylist() == [table["t"][4567].as_py()]
+            pages = RowGroupPages(file, schema, 0).read(["t"], np.array([4567]))
+            taken[request_bytes] = len(files.ranges_read) - before, file.source.bytes_read
+        assert pages.keys() == ({"t"} if request_bytes == 1000 else set())
+        if pages:
+            assert pages["t"].to_pylist() == [table["t"][4567].as_py()]
         where = [("a", "=", 4567)]
         assert parquet_bloom.read_table("a.parquet", where, filesystem=files).equals(table.slice(4567, 1))
     (few, few_bytes), (none, _) = taken.values()
@@ -238,8 +238,8 @@ def test_remote_indexes_are_believed_no_more_than_local_ones(tmp_path, monkeypat
     with_index(path, encode_locations(LIES[lie](locations(path))))
     files = remote(path, monkeypatch, 0)
     for row in (0, 5, 1000, ROWS - 1):
-        found = parquet_bloom.read_table("a.parquet", [("b", "=", row * 7919 % ROWS)], filesystem=files)
-        assert found.equals(table.slice(row, 1))
+        result = parquet_bloom.read_table("a.parquet", [("b", "=", row * 7919 % ROWS)], filesystem=files)
+        assert result.equals(table.slice(row, 1))
     assert warnings_of(caplog)
 
 

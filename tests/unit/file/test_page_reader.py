@@ -16,7 +16,7 @@ from support.writers.peers import VALUES
 
 import parquet_bloom
 from parquet_bloom.file.pages import lookup as page_lookup
-from parquet_bloom.file.pages import reader as pages
+from parquet_bloom.file.pages import reader as page_reader
 from parquet_bloom.file.pages.plan import PagePlan
 from parquet_bloom.file.pages.reader import RowGroupPages
 from parquet_bloom.metadata.page_index import MAX_INDEX_BYTES
@@ -29,15 +29,15 @@ ROWS = 1000
 @pytest.fixture(autouse=True, params=[0, 1 << 40], ids=["rows", "pages"])
 def by_pages(monkeypatch, request):
     """However small the column chunk, and however much of it is wanted; by rows taken out of pages, or whole pages."""
-    monkeypatch.setattr(pages, "SPARSE_FACTOR", request.param)
-    monkeypatch.setattr(pages, "SHORT", 0 if request.param else pages.SHORT)
+    monkeypatch.setattr(page_reader, "SPARSE_FACTOR", request.param)
+    monkeypatch.setattr(page_reader, "SHORT", 0 if request.param else page_reader.SHORT)
     monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
     monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)
 
 
 def write(path, table, **options):
-    asked = {"write_page_index": True, "data_page_size": 300, "write_batch_size": 40, "row_group_size": len(table)}
-    pq.write_table(table, path, **asked | options)
+    queried = {"write_page_index": True, "data_page_size": 300, "write_batch_size": 40, "row_group_size": len(table)}
+    pq.write_table(table, path, **queried | options)
     return path
 
 
@@ -47,10 +47,10 @@ def make_table(names, rng=None, rows=ROWS):
     columns = {"row": pa.array(range(rows), pa.int32())}
     for name in names:
         pool = VALUES[name].always + [VALUES[name].draw(rng) for _ in range(300)]
-        made = [rng.choice(pool) for _ in range(rows)]
-        made[200:400] = [None] * 200
-        made[500:600] = [pool[0]] * 100
-        columns[name] = peers.arrow_array(made, VALUES[name].arrow)
+        values = [rng.choice(pool) for _ in range(rows)]
+        values[200:400] = [None] * 200
+        values[500:600] = [pool[0]] * 100
+        columns[name] = peers.arrow_array(values, VALUES[name].arrow)
     return pa.table(columns)
 
 
@@ -89,12 +89,12 @@ def test_all_flat_types(tmp_path, version, dictionary, compression, store_schema
         store_schema=store_schema,
         dictionary_pagesize_limit=600,  # some give theirs up on the way
     )
-    whole = pq.ParquetFile(path).read_row_group(0)
+    full_table = pq.ParquetFile(path).read_row_group(0)
     for rows in CHOICES:
-        found = by_page(path, whole.schema.names, rows)
-        assert set(found) == set(whole.schema.names)
-        for name, column in found.items():
-            expected = pages.take_rows(whole.column(name), np.array(rows))
+        page_values = by_page(path, full_table.schema.names, rows)
+        assert set(page_values) == set(full_table.schema.names)
+        for name, column in page_values.items():
+            expected = page_reader.take_rows(full_table.column(name), np.array(rows))
             assert same_values(column, expected), name
 
 
@@ -112,19 +112,19 @@ def test_other_encodings(tmp_path, version, compression) -> None:
     }
     options = {"use_dictionary": False, "column_encoding": encodings, "data_page_version": version}
     path = write(tmp_path / "a.parquet", make_table(names), compression=compression, **options)
-    whole = pq.ParquetFile(path).read_row_group(0)
+    full_table = pq.ParquetFile(path).read_row_group(0)
     for rows in CHOICES:
-        found = by_page(path, whole.schema.names, rows)
-        assert set(found) == set(whole.schema.names)
-        for name, column in found.items():
-            assert same_values(column, pages.take_rows(whole.column(name), np.array(rows))), name
+        page_values = by_page(path, full_table.schema.names, rows)
+        assert set(page_values) == set(full_table.schema.names)
+        for name, column in page_values.items():
+            assert same_values(column, page_reader.take_rows(full_table.column(name), np.array(rows))), name
 
 
 def test_rows_are_taken_out_of_their_pages(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(pages, "SPARSE_FACTOR", 16)
+    monkeypatch.setattr(page_reader, "SPARSE_FACTOR", 16)
     count = 10_000
     rng = random.Random(4)
-    # Long ones first: a share of a page's rows is no such share of its bytes.
+    # Long ones first: a share of a page's rows is not the same share of its bytes.
     texts = [None if i % 11 == 0 else f"{rng.getrandbits(3000 if i % 100 < 10 else 50):x}" for i in range(count)]
     few = [None if 3000 < i < 9000 else f"v{i % 40}" for i in range(count)]
     prices = pa.array([None if i % 7 == 0 else i for i in range(count)]).cast(pa.decimal128(30, 2))
@@ -146,8 +146,8 @@ def test_rows_are_taken_out_of_their_pages(tmp_path, monkeypatch) -> None:
         }
         path = write(tmp_path / f"{compression}.parquet", table, **options)
         for rows in ([0], [count - 1], [2999, 3001, 8999, 9001], [4011], sorted(rng.sample(range(count), 60))):
-            found = by_page(path, table.schema.names, rows)
-            assert {name: column.to_pylist() for name, column in found.items()} == table.take(rows).to_pydict()
+            page_values = by_page(path, table.schema.names, rows)
+            assert {name: column.to_pylist() for name, column in page_values.items()} == table.take(rows).to_pydict()
             # Pages of version 1, plain or of dictionary numbers: of no page more is decoded, nor what Arrow has alike.
             assert decoded == [(["price"], len(rows))]
             decoded.clear()
@@ -170,16 +170,16 @@ def test_annotated_and_renamed_columns(tmp_path, int96) -> None:
     ]
     table = pa.Table.from_arrays(arrays, schema=pa.schema(fields))
     path = write(tmp_path / "a.parquet", table, use_deprecated_int96_timestamps=int96)
-    whole = pq.ParquetFile(path).read_row_group(0)
-    found = by_page(path, whole.schema.names, [3, 300, 301])
-    assert set(found) == set(whole.schema.names)
-    assert all(same_values(column, whole.column(name).take([3, 300, 301])) for name, column in found.items())
+    full_table = pq.ParquetFile(path).read_row_group(0)
+    page_values = by_page(path, full_table.schema.names, [3, 300, 301])
+    assert set(page_values) == set(full_table.schema.names)
+    assert all(same_values(column, full_table.column(name).take([3, 300, 301])) for name, column in page_values.items())
     result = parquet_bloom.read_table(path, [("not null", "in", [3, 300])])
-    assert result.schema.equals(whole.schema, check_metadata=True)
-    assert same_values_of(result, whole.take([3, 300]))  # the dictionary may have these entries alone
+    assert result.schema.equals(full_table.schema, check_metadata=True)
+    assert same_values_of(result, full_table.take([3, 300]))  # the dictionary may have these entries alone
 
 
-def test_only_the_pages_wanted_are_read(tmp_path, monkeypatch) -> None:
+def test_only_the_needed_pages_are_read(tmp_path, monkeypatch) -> None:
     count = 20_000
     table = pa.table({"key": range(count), "text": [f"{i * 7919 % count:032}" for i in range(count)]})
     path = write(tmp_path / "a.parquet", table, use_dictionary=False, compression="none", data_page_size=5000)
@@ -197,8 +197,8 @@ def test_only_the_pages_wanted_are_read(tmp_path, monkeypatch) -> None:
 
     monkeypatch.setattr(RowGroupPages, "_fetch", noted)
     for where in ("key = 12345", "key > 12344 AND key < 12346"):
-        found = parquet_bloom.read_table(path, where)
-        assert found.equals(table.slice(12_345, 1))
+        result = parquet_bloom.read_table(path, where)
+        assert result.equals(table.slice(12_345, 1))
         (first, rows), (second, others) = read
         assert (first, second) == ("key", "text")
         assert max(rows, others) < 1500
@@ -215,18 +215,18 @@ def test_most_of_a_chunk_and_small_ones_are_read_whole(tmp_path, monkeypatch) ->
     assert by_page(path, ["a"], range(300)) == {}
 
 
-def test_what_is_not_flat_is_read_whole(tmp_path) -> None:
+def test_nested_columns_are_read_in_full(tmp_path) -> None:
     path = write(tmp_path / "a.parquet", make_table([*NESTED, "i64", "str"]))
     assert set(by_page(path, ["row", *NESTED, "i64", "nowhere"], [5])) == {"row", "i64"}
-    whole = pq.ParquetFile(path).read_row_group(0)
-    found = parquet_bloom.read_table(path, [("row", "in", [3, 250, 251, 999])])
-    assert found.schema.equals(whole.schema, check_metadata=True)
-    assert same_values_of(found, whole.take([3, 250, 251, 999]))
+    full_table = pq.ParquetFile(path).read_row_group(0)
+    result = parquet_bloom.read_table(path, [("row", "in", [3, 250, 251, 999])])
+    assert result.schema.equals(full_table.schema, check_metadata=True)
+    assert same_values_of(result, full_table.take([3, 250, 251, 999]))
     for columns in (["st.a", "str"], ["str", "row", "st"], ["ls", "st.b"]):
-        found = parquet_bloom.read_table(path, [("row", "in", [3, 250])], columns=columns)
+        result = parquet_bloom.read_table(path, [("row", "in", [3, 250])], columns=columns)
         expected = pq.ParquetFile(path).read_row_group(0, columns).take([3, 250])
-        assert found.schema.equals(expected.schema, check_metadata=True)
-        assert same_values_of(found, expected)
+        assert result.schema.equals(expected.schema, check_metadata=True)
+        assert same_values_of(result, expected)
 
 
 def same_values_of(left, right):
@@ -253,8 +253,8 @@ def test_pages_that_statistics_rule_out(tmp_path) -> None:
                 values = [rng.choice(table[name].to_pylist()) for _ in range(rng.choice([1, 1, 5]))]
                 term.append((name, "in", values))
             terms.append(term)
-        found, expected = (parquet_bloom.read_table(each, terms)["row"].to_pylist() for each in (path, plain))
-        assert found == expected, terms
+        result, expected = (parquet_bloom.read_table(each, terms)["row"].to_pylist() for each in (path, plain))
+        assert result == expected, terms
 
 
 def test_datafusion_files(tmp_path) -> None:
@@ -264,11 +264,11 @@ def test_datafusion_files(tmp_path) -> None:
         data_page_row_count_limit=100, write_batch_size=50, statistics_enabled="page"
     )
     datafusion.SessionContext().from_arrow(table).write_parquet_with_options(str(path), options)
-    whole = pq.ParquetFile(path).read_row_group(0)
+    full_table = pq.ParquetFile(path).read_row_group(0)
     for rows in CHOICES:
-        found = by_page(path, whole.schema.names, rows)
-        assert set(found) == set(whole.schema.names)
-        assert all(same_values(column, whole.column(name).take(rows)) for name, column in found.items())
+        page_values = by_page(path, full_table.schema.names, rows)
+        assert set(page_values) == set(full_table.schema.names)
+        assert all(same_values(column, full_table.column(name).take(rows)) for name, column in page_values.items())
 
 
 def test_several_row_groups_and_embedded_filters(tmp_path) -> None:
@@ -290,10 +290,10 @@ def test_signed_and_encrypted_files_are_read_whole(tmp_path) -> None:
 # ------------------------------------------------------------------------------------------------- indexes that lie
 
 
-def swapped(found):
-    i = next(i for i in range(len(found) - 1) if found[i][1] != found[i + 1][1])
-    (o1, s1, r1), (_, s2, r2) = found[i : i + 2]
-    return [*found[:i], (o1, s2, r1), (o1 + s2, s1, r2), *found[i + 2 :]]
+def swapped(result):
+    i = next(i for i in range(len(result) - 1) if result[i][1] != result[i + 1][1])
+    (o1, s1, r1), (_, s2, r2) = result[i : i + 2]
+    return [*result[:i], (o1, s2, r1), (o1 + s2, s1, r2), *result[i + 2 :]]
 
 
 LIES = {
@@ -319,13 +319,13 @@ LIES = {
 def test_an_index_that_lies_changes_nothing(tmp_path, lie, dictionary) -> None:
     table = pa.table({"a": range(ROWS), "b": [i * 3 for i in range(ROWS)]})
     path = write(tmp_path / "a.parquet", table, use_dictionary=dictionary)
-    found = locations(path)
-    assert len(found) > 5
+    page_values = locations(path)
+    assert len(page_values) > 5
     assert set(by_page(path, ["a", "b"], [ROWS // 2])) == {"a", "b"}
-    lying = locations(path, "b") if lie == "other column's" else LIES[lie](found)
-    assert lying != found
+    lying = locations(path, "b") if lie == "other column's" else LIES[lie](page_values)
+    assert lying != page_values
     with_index(path, encode_locations(lying))
-    for row in (0, 1, found[1][2], found[2][2] + 1, 500, ROWS - 1):
+    for row in (0, 1, page_values[1][2], page_values[2][2] + 1, 500, ROWS - 1):
         got = by_page(path, ["a"], [row])
         assert not got or got["a"].to_pylist() == [row]
         assert parquet_bloom.read_table(path, [("b", "=", 3 * row)]).equals(table.slice(row, 1))
@@ -333,7 +333,7 @@ def test_an_index_that_lies_changes_nothing(tmp_path, lie, dictionary) -> None:
 
 
 @pytest.mark.ci
-def test_indexes_of_random_bytes_and_places(tmp_path) -> None:
+def test_indexes_of_random_bytes_and_offsets(tmp_path) -> None:
     rng = random.Random(8)
     table = pa.table({"a": range(ROWS), "b": [i * 3 for i in range(ROWS)]})
     good = write(tmp_path / "good.parquet", table)
@@ -363,15 +363,17 @@ def test_a_broken_page_is_a_named_error(tmp_path) -> None:
 
 def test_adjacent_pages_are_one_range(tmp_path) -> None:
     path = write(tmp_path / "a.parquet", pa.table({"a": range(ROWS)}), use_dictionary=False)
-    found = locations(path)
+    page_values = locations(path)
     with parquet_bloom.open(path) as file:
         group = RowGroupPages(file, pq.ParquetFile(path).schema_arrow, 0)
         leaf = file.leaf("a")
         group.read(["a"], np.array([0]))
-        known = group._lookup.find([leaf])[leaf.index]
-        known.confirmed = 0
-        plan = PagePlan.of(group._flat["a"], known, np.array([found[1][2], found[2][2], found[5][2]]))
-    assert plan.spans() == [(found[1][0], found[1][1] + found[2][1]), found[5][:2]]
+        expected = group._lookup.find([leaf])[leaf.index]
+        expected.confirmed = 0
+        plan = PagePlan.of(
+            group._flat["a"], expected, np.array([page_values[1][2], page_values[2][2], page_values[5][2]])
+        )
+    assert plan.spans() == [(page_values[1][0], page_values[1][1] + page_values[2][1]), page_values[5][:2]]
     assert plan.unread().tolist() == [0, 3, 4]
 
 
@@ -381,7 +383,7 @@ def test_files_that_are_not_local(tmp_path) -> None:
     files = pafs.SubTreeFileSystem(str(tmp_path), pafs.LocalFileSystem())
     with parquet_bloom.open("a.parquet", files) as file:
         schema = pq.ParquetFile(tmp_path / "a.parquet").schema_arrow
-        # Each page's header would have to be asked for: nothing is read by pages.
+        # Each page's header would need a request: nothing is read by pages.
         assert RowGroupPages(file, schema, 0).read(["a", "b"], np.array([7, 555])) == {}
     assert parquet_bloom.read_table("a.parquet", "b = 1665", filesystem=files).equals(table.slice(555, 1))
 
@@ -389,7 +391,7 @@ def test_files_that_are_not_local(tmp_path) -> None:
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("dictionary", [False, True])
 def test_rows_of_a_value_by_their_bytes(tmp_path, monkeypatch, version, dictionary) -> None:
-    monkeypatch.setattr(pages, "SHORT", 1 << 15)
+    monkeypatch.setattr(page_reader, "SHORT", 1 << 15)
     count = 3000
     rng = random.Random(5)
     columns = {
@@ -412,10 +414,12 @@ def test_rows_of_a_value_by_their_bytes(tmp_path, monkeypatch, version, dictiona
         for name, form in stored.items():
             for rows in (range(390, 640), range(7), [0, 7, 333, 334, 599, 998, 999, 2999]):
                 values = table.column(name).take(list(rows)).to_pylist()
-                wanted = [value for value in rng.sample(values, min(3, len(values))) if value is not None]
-                found, array = group.read_equal(name, np.array(rows), [*map(form, wanted), b"of another length"])
-                expected = [(row, value) for row, value in zip(rows, values, strict=True) if value in wanted]
-                assert list(zip(found.tolist(), array.to_pylist(), strict=True)) == expected
+                requested = [value for value in rng.sample(values, min(3, len(values))) if value is not None]
+                page_values, array = group.read_equal(
+                    name, np.array(rows), [*map(form, requested), b"of another length"]
+                )
+                expected = [(row, value) for row, value in zip(rows, values, strict=True) if value in requested]
+                assert list(zip(page_values.tolist(), array.to_pylist(), strict=True)) == expected
                 assert array.type == table.schema.field(name).type
             nothing, array = group.read_equal(name, np.arange(390, 640), [])
             assert (len(nothing), len(array)) == (0, 0)

@@ -1,4 +1,4 @@
-"""Many filters asked for a few values: what is read for it, and what is said of those that cannot be asked."""
+"""Many filters probed for a few values: the bytes read, and the report on those that cannot be probed."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from support.writers import surgery
 
 import parquet_bloom
 from parquet_bloom.core.bloom.sizing import size_for
-from parquet_bloom.file import probe as probing
+from parquet_bloom.file import probe as probe_module
 from parquet_bloom.file.probe import BLOCK_BYTES, WHOLE_BYTES, probe, probe_hashes
 from parquet_bloom.file.reader import BloomFile
 from parquet_bloom.file.statistics import file_statistics
 from parquet_bloom.metadata.filter_header import write_header
-from parquet_bloom.scan.evaluate import planner as plan
+from parquet_bloom.scan.evaluate import planner
 from parquet_bloom.scan.evaluate.parquet import has_broken_filter
 
 HEADER = 256  # bytes that are read of each header
@@ -44,14 +44,14 @@ def forgetful(file: BloomFile) -> BloomFile:
     return file
 
 
-def asked_of(file: BloomFile, hashes: np.ndarray, remote: CountedFileSystem) -> tuple[list[tuple[int, int]], Any]:
+def probe_ranges(file: BloomFile, hashes: np.ndarray, remote: CountedFileSystem) -> tuple[list[tuple[int, int]], Any]:
     """The ranges that a probe of all filters reads, in order, and its answer."""
-    remote.asked.clear()
+    remote.ranges_read.clear()
     before = file.source.requests, file.source.bytes_read
     answer = probe_hashes(list(file.chunks()), hashes)
     counted = file.source.requests - before[0], file.source.bytes_read - before[1]
-    assert counted == (len(remote.asked), sum(end - start for start, end in remote.asked))
-    return sorted(remote.asked), answer
+    assert counted == (len(remote.ranges_read), sum(end - start for start, end in remote.ranges_read))
+    return sorted(remote.ranges_read), answer
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -63,17 +63,17 @@ def test_a_header_and_a_block_of_each_filter(tmp_path: Path) -> None:
     file, remote = opened(surgery.with_bitsets(tmp_path / "a", HALF_FULL))
     with file:
         offsets = [chunk.offset for chunk in file.chunks()]
-        ranges, (found, problems) = asked_of(file, KEY, remote)
+        ranges, (result, problems) = probe_ranges(file, KEY, remote)
         assert problems == [None] * 4
         heads = [(offset, offset + HEADER) for offset in offsets]
         assert set(heads) <= set(ranges)
         blocks = [span for span in ranges if span not in heads]
-        place = (0x12345678 * (BIG // 32)) >> 32
-        assert blocks == [(at, at + 32) for at in (offset + HEAD + 32 * place for offset in offsets)]
-        whole = [chunk.filter.check_hashes(KEY).tolist() for chunk in file.chunks()]
-        assert found.tolist() == whole
+        position = (0x12345678 * (BIG // 32)) >> 32
+        assert blocks == [(at, at + 32) for at in (offset + HEAD + 32 * position for offset in offsets)]
+        complete = [chunk.filter.check_hashes(KEY).tolist() for chunk in file.chunks()]
+        assert result.tolist() == complete
         # Headers are known from now on.
-        assert asked_of(file, KEY, remote)[0] == blocks
+        assert probe_ranges(file, KEY, remote)[0] == blocks
 
 
 def test_blocks_close_together_are_one_request(tmp_path: Path) -> None:
@@ -83,30 +83,28 @@ def test_blocks_close_together_are_one_request(tmp_path: Path) -> None:
         assert chunk.header.header_bytes == HEAD
         start = chunk.offset + HEAD
         near = np.array([0, 5 << 32, 1 << 32, 900_000 << 32, 0], np.uint64)  # upper halves that lie close together
-        ranges, _ = asked_of(file, near, remote)
+        ranges, _ = probe_ranges(file, near, remote)
         assert ranges == [(start, start + 32 + 32 * ((900_000 * (BIG // 32)) >> 32))]
 
 
-@pytest.mark.parametrize(("num_hashes", "whole"), [(1, False), (64, False), (2_500, False), (30_000, True)])
-def test_a_whole_bitset_is_read_when_more_than_half_of_it_is_wanted(
-    tmp_path: Path, num_hashes: int, whole: bool
-) -> None:
+@pytest.mark.parametrize(("num_hashes", "complete"), [(1, False), (64, False), (2_500, False), (30_000, True)])
+def test_the_entire_bitset_is_read_when_most_blocks_are_needed(tmp_path: Path, num_hashes: int, complete: bool) -> None:
     path = surgery.with_bitsets(tmp_path / "a", HALF_FULL[:1])
     hashes = np.random.default_rng(4).integers(0, 2**64, num_hashes, dtype=np.uint64)
-    places = {int(key) >> 32 for key in hashes}
-    wanted = {(place * (BIG // 32)) >> 32 for place in places}
-    assert (2 * len(wanted) > BIG // 32) == whole
+    positions = {int(key) >> 32 for key in hashes}
+    expected = {(location * (BIG // 32)) >> 32 for location in positions}
+    assert (2 * len(expected) > BIG // 32) == complete
     with forgetful(parquet_bloom.open(path)) as file:
         (chunk,) = file.chunks()
         assert not chunk.header_problem
         before = file.source.bytes_read
-        found, _ = probe_hashes([chunk], hashes)
-        assert file.source.bytes_read - before == (BIG if whole else 32 * len(wanted))
-        assert (found[0] == chunk.filter.check_hashes(hashes)).all()
+        matches, _ = probe_hashes([chunk], hashes)
+        assert file.source.bytes_read - before == (BIG if complete else 32 * len(expected))
+        assert (matches[0] == chunk.filter.check_hashes(hashes)).all()
 
 
 def test_one_hash_of_many_forms_is_one_block(tmp_path: Path) -> None:
-    """A hash that is asked twice is read once."""
+    """A hash that is probed twice is read once."""
     path = surgery.with_bitsets(tmp_path / "a", HALF_FULL[:1])
     with forgetful(parquet_bloom.open(path)) as file:
         (chunk,) = file.chunks()
@@ -128,15 +126,15 @@ def test_small_bitsets_are_read_whole(tmp_path: Path, num_bytes: int) -> None:
 
 
 def test_an_empty_block_is_looked_into(tmp_path: Path) -> None:
-    """The last bit of a bitset tells a sparse filter from one that was never filled."""
+    """The last bit of a bitset distinguishes a sparse filter from one that was never filled."""
     sparse, empty = bytes(BIG - 1) + b"\x80", bytes(BIG)
     path = surgery.with_bitsets(tmp_path / "a", [sparse, empty, b"\x01" + bytes(BIG - 1)])
     with forgetful(parquet_bloom.open(path)) as file:
         chunks = list(file.chunks())
         assert not any(chunk.header_problem for chunk in chunks)
         before = file.source.bytes_read
-        found, problems = probe_hashes(chunks, KEY)
-        assert found.tolist() == [[False], [True], [False]]
+        matches, problems = probe_hashes(chunks, KEY)
+        assert matches.tolist() == [[False], [True], [False]]
         assert problems == [None, "no bit is set, yet the column chunk may hold values", None]
         # A block of each, the first two filters to their ends, and of the third no more than the first piece.
         assert file.source.bytes_read - before == 3 * 32 + 2 * BIG + 4096
@@ -149,20 +147,20 @@ def test_an_empty_filter_over_nulls_is_as_it_should_be(tmp_path: Path) -> None:
     with parquet_bloom.open(path) as file:
         (chunk,) = file.chunks()
         assert chunk.num_bytes > WHOLE_BYTES
-        found, problems = probe_hashes([chunk], KEY)
-        assert (found.tolist(), problems) == ([[False]], [None])
+        matches, problems = probe_hashes([chunk], KEY)
+        assert (matches.tolist(), problems) == ([[False]], [None])
 
 
 def test_headers_of_many_filters_are_read_at_once(tmp_path: Path) -> None:
-    """Also those of the filters before, where the footer gives no lengths: each tells where it ends."""
+    """Also those of the filters before, where the footer gives no lengths: each header gives the filter's end."""
     path = surgery.without_lengths(malformed.good_file(tmp_path / "a"))
     with forgetful(parquet_bloom.open(path)) as file:
         chunks = list(file.chunks(columns=["other"]))
         file.read_headers(chunks)
-        asked = file.source.requests
-        assert asked == 1 + 2 * len(chunks)  # the footer; "other" and the "key" before it
+        requests = file.source.requests
+        assert requests == 1 + 2 * len(chunks)  # the footer; "other" and the "key" before it
         assert [chunk.header_problem for chunk in chunks] == [None] * malformed.GROUPS
-        assert file.source.requests == asked
+        assert file.source.requests == requests
 
 
 def test_prune_reads_blocks(tmp_path: Path) -> None:
@@ -177,10 +175,10 @@ def test_prune_reads_blocks(tmp_path: Path) -> None:
     assert report.selected == {"a": [2]}
     assert not report.doubts
     num_bytes = size_for(20_000, 1e-6)
-    read = sum(end - start for start, end in remote.asked)
+    read = sum(end - start for start, end in remote.ranges_read)
     assert 4 * num_bytes > 200_000
     assert read <= 64 * 1024 + 4 * (HEADER + BLOCK_BYTES)
-    assert len(remote.asked) == 1 + 4 + 4
+    assert len(remote.ranges_read) == 1 + 4 + 4
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -194,7 +192,7 @@ def embedded(path: Path, array: pa.Array, **options: Any) -> Path:
     return path
 
 
-def test_a_value_is_asked_by_each_files_own_type(tmp_path: Path) -> None:
+def test_a_value_is_probed_in_each_files_type(tmp_path: Path) -> None:
     numbers = [3, 70_000, 5_000_000_000, 9]
     paths = [
         embedded(tmp_path / "int64", pa.array(numbers, pa.int64())),
@@ -233,7 +231,7 @@ def test_nulls_nan_and_zeros(tmp_path: Path) -> None:
         assert probe(chunks, [None]).doubts == (None, None)
 
 
-def test_nothing_asked(tmp_path: Path) -> None:
+def test_no_columns_requested(tmp_path: Path) -> None:
     path = surgery.with_bitsets(tmp_path / "a", HALF_FULL)
     with parquet_bloom.open(path) as file:
         requests = file.source.requests
@@ -243,7 +241,7 @@ def test_nothing_asked(tmp_path: Path) -> None:
         assert file.source.requests == requests
 
 
-def test_boolean_columns_are_not_asked(tmp_path: Path, peer_file) -> None:
+def test_boolean_columns_are_not_probed(tmp_path: Path, peer_file) -> None:
     with parquet_bloom.open(peer_file("datafusion-all").path) as file:
         chunks = list(file.chunks(columns=["bool"]))
         assert chunks
@@ -253,7 +251,7 @@ def test_boolean_columns_are_not_asked(tmp_path: Path, peer_file) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------
-# Filters and files that cannot be asked
+# Filters and files that cannot be probed
 # ------------------------------------------------------------------------------------------------------------
 
 
@@ -263,7 +261,7 @@ def test_broken_filters_say_maybe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole_bytes: int, immutable: bool
 ) -> None:
     """By the words that `ChunkFilter.problem` has for them; the filters beside them answer as ever."""
-    monkeypatch.setattr(probing, "WHOLE_BYTES", whole_bytes)
+    monkeypatch.setattr(probe_module, "WHOLE_BYTES", whole_bytes)
     good = malformed.good_file(tmp_path / "good.parquet")
     (tmp_path / "broken").mkdir()
     for case in malformed.cases(good, tmp_path / "broken"):
@@ -288,10 +286,10 @@ def test_a_file_cut_after_it_was_opened(tmp_path: Path, immutable: bool, headers
         if headers_known:
             probe_hashes(chunks, KEY, immutable=immutable)
         os.truncate(cut, chunks[1].offset + 1_000)
-        found, problems = probe_hashes(chunks, KEY, immutable=immutable)
-        assert found[:4].all()
+        matches, problems = probe_hashes(chunks, KEY, immutable=immutable)
+        assert matches[:4].all()
         assert all("truncated meanwhile" in (problem or "") for problem in problems[:4]), problems
-        assert found[4:].tolist() == answers
+        assert matches[4:].tolist() == answers
         assert problems[4:] == [None] * 4
 
 
@@ -300,25 +298,25 @@ def test_a_remote_file_that_fails(tmp_path: Path) -> None:
     with file:
         chunks = list(file.chunks())
         remote.failing = {chunks[2].offset}
-        found, problems = probe_hashes(chunks, KEY)
-        assert found.all()
+        matches, problems = probe_hashes(chunks, KEY)
+        assert matches.all()
         assert all("injected" in (problem or "") for problem in problems)
         remote.failing.clear()
         assert probe_hashes(chunks, KEY)[1] == [None] * 4
 
 
 def test_no_answer_of_a_file_that_fails_halfway_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probing, "BATCH_BYTES", 1)
+    monkeypatch.setattr(probe_module, "BATCH_BYTES", 1)
     file, remote = opened(surgery.with_bitsets(tmp_path / "a", [b"\x01" + bytes(BIG - 1)] * 2))
     with file:
         chunks = list(file.chunks())
         assert not probe_hashes(chunks, KEY)[0].any()
         remote.failing = {
-            start for start, end in remote.asked if end - start == BLOCK_BYTES and start > chunks[1].offset
+            start for start, end in remote.ranges_read if end - start == BLOCK_BYTES and start > chunks[1].offset
         }
         assert len(remote.failing) == 1
-        found, problems = probe_hashes(chunks, KEY)
-        assert found.all()
+        matches, problems = probe_hashes(chunks, KEY)
+        assert matches.all()
         assert all("injected" in (problem or "") for problem in problems)
 
 
@@ -334,8 +332,8 @@ def test_filters_that_reach_into_each_other_without_lengths(tmp_path: Path) -> N
     path.write_bytes(data)
     for row_groups in ([0, 1], [1, 0], [1]):
         with parquet_bloom.open(path) as file:
-            found, problems = probe_hashes([file.chunk(i, "key") for i in row_groups], KEY)
-            assert found.all()
+            matches, problems = probe_hashes([file.chunk(i, "key") for i in row_groups], KEY)
+            assert matches.all()
             assert all("its bytes are also those of the filter" in (problem or "") for problem in problems)
 
 
@@ -344,10 +342,10 @@ def test_where_pages_are(tmp_path: Path) -> None:
     path = malformed.good_file(tmp_path / "a")
     with parquet_bloom.open(path) as file:
         ranges = file.footer.data_ranges().tolist()
-        places = sorted({place + step for span in ranges for place in span for step in (-1, 0, 1)})
+        positions = sorted({location + step for span in ranges for location in span for step in (-1, 0, 1)})
         answers = set()
-        for start in places:
-            for end in places:
+        for start in positions:
+            for end in positions:
                 if start < end:
                     holds = any(first < end and last > start for first, last in ranges)
                     assert file._holds_data(start, end) == holds
@@ -359,24 +357,24 @@ def test_prune_doubts_a_file_that_is_cut_between_header_and_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = surgery.with_bitsets(tmp_path / "a", HALF_FULL, statistics=False)
-    whole = BloomFile.read_headers
+    complete = BloomFile.read_headers
 
     def then_cut(file: BloomFile, chunks: Any) -> None:
-        whole(file, chunks)
+        complete(file, chunks)
         if file.source.path and os.path.getsize(path) == file.source.size:
             for chunk in file.chunks():
                 assert not chunk.header_problem
             os.truncate(path, 100)
 
     monkeypatch.setattr(BloomFile, "read_headers", then_cut)
-    monkeypatch.setattr(plan, "evaluate_local", lambda *_: {})  # each file is looked at by itself
+    monkeypatch.setattr(planner, "evaluate_local", lambda *_: {})  # each file is looked at by itself
     report = parquet_bloom.prune(path, "key = 123456789")
     assert report.selected[str(path)] == [0, 1, 2, 3]
     assert len(report.doubts) == 4
     assert all("truncated meanwhile" in doubt for _, _, doubt in report.doubts)
 
 
-def test_a_filter_that_nobody_asked_still_tells_that_it_is_broken(tmp_path: Path) -> None:
+def test_a_broken_filter_is_reported_even_if_unused(tmp_path: Path) -> None:
     """Spark's own scan may ask it, and must then not be trusted with the file."""
     path = surgery.with_bitsets(tmp_path / "a", [bytes(BIG), HALF_FULL[0]])
     with parquet_bloom.open(path) as file:

@@ -39,7 +39,7 @@ def path(tmp_path: Path) -> Path:
     return target
 
 
-def test_what_is_in_the_file(path):
+def test_file_contents(path):
     with parquet_bloom.open(path) as file:
         assert file.path == str(path)
         assert file.num_row_groups == 3
@@ -57,7 +57,7 @@ def test_what_is_in_the_file(path):
         assert file.chunk(0, "s") is None
 
 
-def test_what_a_filter_says(path):
+def test_answers_of_a_filter(path):
     with parquet_bloom.open(path) as file:
         for chunk in file.chunks():
             stored = oracle.filters(path)[chunk.row_group, chunk.column]
@@ -84,19 +84,19 @@ def test_what_a_filter_says(path):
 
 def test_filters_are_bound_to_their_column(path):
     with parquet_bloom.open(path) as file:
-        found = file.filter(1, "i")
-        assert isinstance(found, SplitBlockBloomFilter)
-        assert found.readonly
-        assert str(found.column_type) == "INT32"
-        assert found.check(pa.array(range(100, 200))).all()  # int64 values, coerced
-        assert found.check(pa.array(range(1000))).sum() < 110
-        assert 2**40 not in found
+        bloom_filter = file.filter(1, "i")
+        assert isinstance(bloom_filter, SplitBlockBloomFilter)
+        assert bloom_filter.readonly
+        assert str(bloom_filter.column_type) == "INT32"
+        assert bloom_filter.check(pa.array(range(100, 200))).all()  # int64 values, coerced
+        assert bloom_filter.check(pa.array(range(1000))).sum() < 110
+        assert 2**40 not in bloom_filter
         with pytest.raises(errors.FilterTypeError):
-            found.check(["x"])
+            bloom_filter.check(["x"])
         assert file.filter(0, "l").check([5]).all()
 
 
-def test_what_is_not_there(path):
+def test_missing_paths(path):
     with parquet_bloom.open(path) as file:
         with pytest.raises(errors.MissingFilterError, match="row group 0, column 's': no filter"):
             file.filter(0, "s")
@@ -115,7 +115,7 @@ def test_what_is_not_there(path):
             list(file.chunks(row_groups=[5]))
 
 
-def test_nothing_is_read_before_it_is_asked_for(path):
+def test_nothing_is_read_before_it_is_consumed(path):
     """Footer at once; headers and bitsets one by one."""
     with parquet_bloom.open(path) as file:
         reads: list[tuple[int, int]] = []
@@ -132,7 +132,7 @@ def test_nothing_is_read_before_it_is_asked_for(path):
         assert len(reads) == 2
 
 
-def test_values_that_are_known_to_be_there(tmp_path):
+def test_values_that_are_present(tmp_path):
     path = tmp_path / "a.parquet"
     table = pa.table({"v": [1, None], "n": pa.array([None, None], pa.int32())})
     pq.write_table(table, path)
@@ -145,7 +145,7 @@ def test_values_that_are_known_to_be_there(tmp_path):
         assert file.has_values(0, "n") is None
 
 
-def test_a_shared_place_is_a_doubt_in_both(path):
+def test_a_shared_offset_is_a_doubt_in_both(path):
     """Two chunks that point to the same bytes, of one column's name or of two."""
 
     def change(footer: oracle.Struct) -> None:
@@ -275,7 +275,7 @@ def test_unions_with_more_than_one_member():
 
 
 @given(st.binary(max_size=300))
-def test_noise_is_no_header(data):
+def test_noise_is_not_a_header(data):
     try:
         header = read_header(data)
     except BrokenFilterError as error:

@@ -1,4 +1,4 @@
-"""What went wrong once when filters were embedded."""
+"""Regressions in embedding filters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.writers import surgery
 
 import parquet_bloom
 from parquet_bloom.errors import BrokenFilterError, NotParquetError, ParquetBloomError, StorageError
-from parquet_bloom.file.write import embed as module
+from parquet_bloom.file.write import embed as embed_module
 
 TABLE = pa.table({"id": pa.array(range(100), pa.int32()), "name": [f"n{i}" for i in range(100)]})
 
@@ -24,16 +24,16 @@ def path(tmp_path):
 
 def test_one_reader_a_column(path, monkeypatch):
     """One a chunk took minutes for 2,000 row groups: each describes all of them."""
-    made = []
+    created = []
 
-    class Counted(module.ColumnReader):
+    class Counted(embed_module.ColumnReader):
         def __init__(self, source, footer, leaf):
-            made.append(leaf.name)
+            created.append(leaf.name)
             super().__init__(source, footer, leaf)
 
-    monkeypatch.setattr(module, "ColumnReader", Counted)
+    monkeypatch.setattr(embed_module, "ColumnReader", Counted)
     assert parquet_bloom.embed(path, ["id", "name"]).num_filters == 20
-    assert sorted(made) == ["id", "name"]
+    assert sorted(created) == ["id", "name"]
 
 
 def file_of_nulls(path, values):
@@ -105,7 +105,7 @@ def test_numbers_of_numpy(path):
 
 @pytest.mark.parametrize("columns", [["id"], ["name", "id"]], ids=["one", "both"])
 @pytest.mark.parametrize("first", [True, False], ids=["kept first", "kept later"])
-def test_what_was_replaced_beside_kept_footers_goes_with_them(path, columns, first):
+def test_replaced_filters_of_kept_footers_go_with_them(path, columns, first):
     """A filter that only a kept footer points to stood in the way of those before it, for ever."""
     before = path.read_bytes()
     parquet_bloom.embed(path, ["id", "name"], keep_footer=first)
@@ -148,17 +148,17 @@ def test_a_filter_that_was_cut_short_is_not_made_whole(path, keep_footer, length
 
 def test_nothing_comes_to_stand_where_a_broken_filter_is_said_to_be(path):
     """A place in a kept footer: the footer went, and another column's filter began there."""
-    kept = footer_start(path.read_bytes())
+    retained = footer_start(path.read_bytes())
     parquet_bloom.embed(path, ["id"], keep_footer=True)
 
     def point_into_the_kept_footer(struct):
         _, metadata = next(iter(surgery.each_chunk(struct, "name")))
-        metadata.set(OFFSET, I64, kept)
+        metadata.set(OFFSET, I64, retained)
 
     surgery.rewrite_footer(path, point_into_the_kept_footer)
     parquet_bloom.embed(path, ["id"], replace=True)
     with parquet_bloom.open(path) as file:
-        assert min(chunk.offset for chunk in file.chunks() if chunk.column == "id") > kept
+        assert min(chunk.offset for chunk in file.chunks() if chunk.column == "id") > retained
     assert parquet_bloom.read_table(path, "name = 'n3'").num_rows == 1
 
 

@@ -1,4 +1,4 @@
-"""What killed writers left behind is deleted where nothing can be lost with it."""
+"""Files that killed writers left are deleted where nothing can be lost with them."""
 
 from __future__ import annotations
 
@@ -26,50 +26,53 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def left(path: Path, ending: str = "old") -> Path:
+def leftover_path(path: Path, ending: str = "old") -> Path:
     return path.with_name(f".{path.name}.{DIGITS}.parquet_bloom.{ending}")
 
 
 def test_an_old_file_goes_if_its_rows_are_there(file: Path) -> None:
-    shutil.copy(file, left(file))
+    shutil.copy(file, leftover_path(file))
     parquet_bloom.embed(file, ["id"])
     (planned,) = sweep(file.parent.parent, dry_run=True)
-    assert left(file).exists()
+    assert leftover_path(file).exists()
     (done,) = sweep(file.parent.parent)
     assert planned == done
-    assert (done.path, done.deleted, done.reason) == (str(left(file)), True, None)
-    assert not left(file).exists()
+    assert (done.path, done.deleted, done.reason) == (str(leftover_path(file)), True, None)
+    assert not leftover_path(file).exists()
 
 
 def test_another_writers_file_stays(file: Path) -> None:
-    pq.write_table(pa.table({"id": range(100), "name": ["y"] * 100}), left(file))
-    (kept,) = sweep(file.parent)
-    assert (kept.deleted, kept.reason) == (False, "it holds other rows than a.parquet")
+    pq.write_table(pa.table({"id": range(100), "name": ["y"] * 100}), leftover_path(file))
+    (remaining,) = sweep(file.parent)
+    assert (remaining.deleted, remaining.reason) == (False, "it holds other rows than a.parquet")
     file.write_bytes(b"")
-    (kept,) = sweep(file.parent)
-    assert (kept.deleted, kept.reason) == (False, "a.parquet cannot be read: not a Parquet file: 0 bytes are too few")
+    (remaining,) = sweep(file.parent)
+    assert (remaining.deleted, remaining.reason) == (
+        False,
+        "a.parquet cannot be read: not a Parquet file: 0 bytes are too few",
+    )
     file.unlink()
-    (kept,) = sweep(file.parent)
-    assert (kept.deleted, kept.reason) == (False, "there is no a.parquet beside it")
-    left(file).write_bytes(b"being written")
-    (kept,) = sweep(file.parent)
-    assert not kept.deleted
-    assert kept.reason is not None
-    assert kept.reason.startswith("it may be another writer's, and cannot be read: ")
-    assert left(file).exists()
+    (remaining,) = sweep(file.parent)
+    assert (remaining.deleted, remaining.reason) == (False, "there is no a.parquet beside it")
+    leftover_path(file).write_bytes(b"being written")
+    (remaining,) = sweep(file.parent)
+    assert not remaining.deleted
+    assert remaining.reason is not None
+    assert remaining.reason.startswith("it may be another writer's, and cannot be read: ")
+    assert leftover_path(file).exists()
 
 
 def test_files_of_writers_at_work_stay(file: Path) -> None:
-    left(file, "tmp").write_bytes(b"of a dead one")
+    leftover_path(file, "tmp").write_bytes(b"of a dead one")
     with create(file.with_name("b.parquet")) as new:
         new.write(b"more to come")
         (done,) = sweep(file.parent)
-        assert (Path(done.path), done.deleted) == (left(file, "tmp"), True)
+        assert (Path(done.path), done.deleted) == (leftover_path(file, "tmp"), True)
         new.commit()
     assert sorted(path.name for path in file.parent.iterdir()) == ["a.parquet", "b.parquet"]
 
 
-def test_what_cannot_be_listed(tmp_path: Path) -> None:
+def test_paths_that_cannot_be_listed(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="cannot list the folder"):
         list(sweep(tmp_path / "missing"))
 
@@ -78,7 +81,7 @@ def test_no_reader_takes_leftovers_for_data(file: Path) -> None:
     """Neither Arrow's datasets, DuckDB's and polars' patterns, nor this package list them."""
     duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
     for ending in ("old", "tmp"):
-        shutil.copy(file, left(file, ending))
+        shutil.copy(file, leftover_path(file, ending))
     folder = file.parent
     assert pq.read_table(folder).num_rows == 100
     assert duckdb.sql(f"SELECT count(*) FROM '{folder}/*.parquet'").fetchall() == [(100,)]

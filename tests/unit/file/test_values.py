@@ -36,12 +36,12 @@ class Opened:
         return self.reader._has_dictionary(row_group)
 
     def occurring(self, row_group: int) -> set[bytes]:
-        found = [value for array in self.reader.read_occurring(row_group) for value in array.to_pylist()]
-        return set(found) - {None}
+        result = [value for array in self.reader.read_occurring(row_group) for value in array.to_pylist()]
+        return set(result) - {None}
 
     def read(self, row_group: int) -> set[bytes]:
-        found = [value for array in self.reader.batches(row_group) for value in array.to_pylist()]
-        return set(found) - {None}
+        result = [value for array in self.reader.batches(row_group) for value in array.to_pylist()]
+        return set(result) - {None}
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_no_value_at_all(tmp_path, opened):
 
 
 def test_a_dictionary_that_was_given_up(tmp_path, opened, monkeypatch):
-    """Values behind it stand as they are: all are found, also if the chunk is taken for one of a dictionary."""
+    """Values after it are stored plainly: all are found, also if the chunk is taken for one of a dictionary."""
     path = tmp_path / "given-up.parquet"
     values = [f"value {i // 2}" for i in range(20_000)]
     pq.write_table(pa.table({"word": values}), path, dictionary_pagesize_limit=4096, data_page_size=1024)

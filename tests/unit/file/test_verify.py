@@ -89,7 +89,7 @@ def test_an_empty_filter_is_found_without_the_data(path):
         assert "no bit is set" in str(problem)
 
 
-def test_a_full_filter_is_no_lie_but_useless(path):
+def test_a_full_filter_is_valid_but_useless(path):
     change_bitset(path, 0, "i", lambda bits: b"\xff" * len(bits))
     report = parquet_bloom.verify(path, data=True)
     assert report.ok

@@ -207,7 +207,7 @@ def test_other_file_systems(tmp_path):
     ],
 )
 @pytest.mark.parametrize("there", [True, False])
-def test_what_goes_wrong_leaves_no_file(tmp_path, columns, options, kind, problem, there):
+def test_failures_leave_no_file(tmp_path, columns, options, kind, problem, there):
     path = tmp_path / "a.parquet"
     if there:
         path.write_bytes(b"the old one")

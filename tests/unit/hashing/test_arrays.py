@@ -23,7 +23,7 @@ from support.oracle import oracle
 
 from parquet_bloom import SplitBlockBloomFilter, hash_values
 from parquet_bloom.errors import FilterTypeError, UnsupportedTypeError
-from parquet_bloom.hashing import arrow as arrays
+from parquet_bloom.hashing import arrow as hashing_arrow
 from parquet_bloom.hashing.coerce import coerce, stored_forms
 from parquet_bloom.hashing.column_type import ColumnType, from_arrow, from_parquet
 
@@ -106,17 +106,17 @@ def all_arrays() -> dict[str, pa.Array]:
         *(pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view()),
         *(pa.binary(1), pa.binary(7), pa.binary(16)),
     ]
-    found = {str(arrow_type): drawn(arrow_type) for arrow_type in plain}
-    found["uuid"] = extension(pa.uuid(), found["fixed_size_binary[16]"])
-    found["json"] = extension(pa.json_(), found["string"])
-    found["bool8"] = extension(pa.bool8(), pa.array([0, 1, None, 1], pa.int8()))
-    found["dictionary of strings"] = pa.concat_arrays([found["string"], found["string"][:9]]).dictionary_encode()
-    found["dictionary of longs"] = found["int64"].dictionary_encode()
-    found["dictionary of decimals"] = found["decimal128(18, 6)"].dictionary_encode()
-    found["dictionary of unused values"] = pa.DictionaryArray.from_arrays(
-        pa.array([3, None, 5, 3], pa.int8()), found["string"][2:20]
+    results = {str(arrow_type): drawn(arrow_type) for arrow_type in plain}
+    results["uuid"] = extension(pa.uuid(), results["fixed_size_binary[16]"])
+    results["json"] = extension(pa.json_(), results["string"])
+    results["bool8"] = extension(pa.bool8(), pa.array([0, 1, None, 1], pa.int8()))
+    results["dictionary of strings"] = pa.concat_arrays([results["string"], results["string"][:9]]).dictionary_encode()
+    results["dictionary of longs"] = results["int64"].dictionary_encode()
+    results["dictionary of decimals"] = results["decimal128(18, 6)"].dictionary_encode()
+    results["dictionary of unused values"] = pa.DictionaryArray.from_arrays(
+        pa.array([3, None, 5, 3], pa.int8()), results["string"][2:20]
     )
-    return found
+    return results
 
 
 ARRAYS = all_arrays()
@@ -135,10 +135,10 @@ def written_bitset(path: Path, column: pa.Array | pa.ChunkedArray) -> bytes:
 
 
 def bitset_of(num_bytes: int, *values: Any) -> bytes:
-    made = SplitBlockBloomFilter(num_bytes)
+    bloom_filter = SplitBlockBloomFilter(num_bytes)
     for part in values:
-        made.insert(part)
-    return made.to_bytes()
+        bloom_filter.insert(part)
+    return bloom_filter.to_bytes()
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -165,10 +165,10 @@ def test_bits_are_those_of_a_written_file(name, tmp_path):
 @each_case("name", ARRAYS)
 def test_no_value_is_denied_and_others_are(name):
     array = ARRAYS[name]
-    made = SplitBlockBloomFilter.from_ndv(len(array), 0.001)
-    made.insert(array)
+    bloom_filter = SplitBlockBloomFilter.from_ndv(len(array), 0.001)
+    bloom_filter.insert(array)
     for part in (array, array.slice(9, 20), pa.chunked_array([array[3:], array[:3]])):
-        assert made.check(part).tolist() == [True] * len(part)
+        assert bloom_filter.check(part).tolist() == [True] * len(part)
     half = SplitBlockBloomFilter.from_ndv(len(array), 0.001)
     half.insert(array[: len(array) // 2])
     assert name == "bool8" or name == "dictionary of unused values" or half.check(array).mean() < 0.7
@@ -218,21 +218,21 @@ def test_hashes_are_the_oracles():
 
 
 def test_nulls_hold_anything():
-    """What stands under a null is never looked at, and never an error."""
+    """Bytes under a null are never read, and never an error."""
     garbage = pa.array([2**62, 5, -(2**62)]).buffers()[1]
     nulls = pa.array([None, 1, None], pa.int8()).buffers()[0]
     array = pa.Array.from_buffers(pa.int64(), 3, [nulls, garbage])
     assert array.to_pylist() == [None, 5, None]
     for target in (pa.int8(), pa.int32(), pa.uint16()):
-        made = SplitBlockBloomFilter(64)
-        made.insert(pa.array([5], target))
-        assert made.check(array).tolist() == [True] * 3
+        bloom_filter = SplitBlockBloomFilter(64)
+        bloom_filter.insert(pa.array([5], target))
+        assert bloom_filter.check(array).tolist() == [True] * 3
     stamps = array.view(pa.timestamp("s"))
     assert hash_values(stamps).tolist() == hash_values(pa.array([5], pa.timestamp("s"))).tolist()
     huge = pa.array([10**37, 5, -(10**37)], pa.decimal128(38, 0)).buffers()[1]
     decimals = pa.Array.from_buffers(pa.decimal128(3, 0), 3, [nulls, huge])
     assert hash_values(decimals).tolist() == [oracle.xxh64((5).to_bytes(2, "big"))]
-    as_int96 = arrays.to_storage(stamps, from_parquet("INT96"))
+    as_int96 = hashing_arrow.to_storage(stamps, from_parquet("INT96"))
     assert as_int96.to_pylist() == [None, oracle.plain_encode(5 * 10**9, "INT96"), None]
 
 
@@ -409,7 +409,7 @@ def test_python_values_take_the_type_that_is_given():
         pa.table({}),
     ],
 )
-def test_what_cannot_be_hashed_is_refused(values):
+def test_unhashable_values_are_refused(values):
     with pytest.raises(FilterTypeError) as caught:
         hash_values(values)
     assert "\n" not in str(caught.value)
@@ -475,7 +475,7 @@ def test_arrays_and_literals_agree(target: ColumnType):
         if "diction" in name:
             continue
         try:
-            storage = arrays.to_storage(array, target)
+            storage = hashing_arrow.to_storage(array, target)
         except FilterTypeError as error:
             assert_one_line(error)
             continue
@@ -488,10 +488,10 @@ def test_arrays_and_literals_agree(target: ColumnType):
             value = python_value(scalar)
             if isinstance(value, float) and value != value:
                 continue
-            found = coerce(value, target)
+            coerced = coerce(value, target)
             raw = raw_bytes(stored)
-            if found.unknown is None:
-                assert raw in stored_forms(found.values, target), (name, value)
+            if coerced.unknown is None:
+                assert raw in stored_forms(coerced.values, target), (name, value)
     assert taken or target.length == 5 or "UNKNOWN" in str(target), target
 
 
@@ -503,42 +503,42 @@ def raw_bytes(stored: pa.Scalar) -> bytes:
 
 @each_case("target", [t for t in TARGETS if "UNKNOWN" not in str(t)])
 def test_probing_with_other_types_loses_nothing(target: ColumnType):
-    """A filter of a column, asked with arrays of any type: "absent" only for what is no value of the column's."""
+    """A filter of a column, probed with arrays of any type: "absent" only for what cannot be a value of the column."""
     for name, array in ARRAYS.items():
-        forms, kept = [], []
+        forms, retained = [], []
         part = array.slice(0, 25)
         for scalar in part:
-            found = coerce(python_value(scalar) if scalar.is_valid else None, target)
-            kept.append(bool(found.values) or not scalar.is_valid)
-            forms += stored_forms(found.values, target)[:1]
-        made = SplitBlockBloomFilter.from_ndv(max(1, len(forms)), 1e-6)
-        made.insert_hashes(np.array([oracle.xxh64(form) for form in forms], np.uint64))
-        bound = SplitBlockBloomFilter.from_bitset(made.to_bytes(), target)
+            coerced = coerce(python_value(scalar) if scalar.is_valid else None, target)
+            retained.append(bool(coerced.values) or not scalar.is_valid)
+            forms += stored_forms(coerced.values, target)[:1]
+        bloom_filter = SplitBlockBloomFilter.from_ndv(max(1, len(forms)), 1e-6)
+        bloom_filter.insert_hashes(np.array([oracle.xxh64(form) for form in forms], np.uint64))
+        bound = SplitBlockBloomFilter.from_bitset(bloom_filter.to_bytes(), target)
         try:
             answers = bound.check(part).tolist()
         except FilterTypeError as error:
             assert_one_line(error)
             continue
         assert len(answers) == len(part)
-        for scalar, answer, keep in zip(part, answers, kept, strict=True):
+        for scalar, answer, keep in zip(part, answers, retained, strict=True):
             assert answer or not keep, (name, scalar)
 
 
 def test_int96_beyond_its_days():
     far = pa.array([2**62], pa.timestamp("s"))
     with pytest.raises(FilterTypeError, match="INT96"):
-        arrays.to_storage(far, from_parquet("INT96"))
+        hashing_arrow.to_storage(far, from_parquet("INT96"))
     sliced = pa.array([2**62, 5, None], pa.timestamp("s")).slice(1)
-    storage = arrays.to_storage(sliced, from_parquet("INT96"))
+    storage = hashing_arrow.to_storage(sliced, from_parquet("INT96"))
     assert storage.to_pylist() == [oracle.plain_encode(5 * 10**9, "INT96"), None]
 
 
 def test_decimals_that_do_not_fit_their_bytes():
     narrow = from_parquet("FIXED_LEN_BYTE_ARRAY", 2, 5, None, 2, 9)  # room for five digits, though nine are announced
     fits = pa.array([Decimal("327.67"), Decimal("-327.68"), None], pa.decimal128(9, 2))
-    assert arrays.to_storage(fits, narrow).to_pylist() == [b"\x7f\xff", b"\x80\x00", None]
+    assert hashing_arrow.to_storage(fits, narrow).to_pylist() == [b"\x7f\xff", b"\x80\x00", None]
     with pytest.raises(FilterTypeError, match="2 bytes"):
-        arrays.to_storage(pa.array([Decimal("327.68")], pa.decimal128(9, 2)), narrow)
+        hashing_arrow.to_storage(pa.array([Decimal("327.68")], pa.decimal128(9, 2)), narrow)
 
 
 def test_leaf_values():
@@ -546,5 +546,5 @@ def test_leaf_values():
         [{"a": [1, 2]}, None, {"a": []}, {"a": None}, {"a": [None, 3]}],
         pa.struct([("a", pa.list_(pa.int32()))]),
     )
-    assert arrays.leaf_values(nested).to_pylist() == [1, 2, None, 3]
-    assert arrays.leaf_values(nested.slice(3)).to_pylist() == [None, 3]
+    assert hashing_arrow.leaf_values(nested).to_pylist() == [1, 2, None, 3]
+    assert hashing_arrow.leaf_values(nested.slice(3)).to_pylist() == [None, 3]

@@ -1,4 +1,4 @@
-"""Where literals stand among a column's values."""
+"""Bounds of literals among a column's values."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_places(arrow, literal, at_most, at_least):
     assert make_bounds(literal, from_arrow(arrow)) == LiteralBounds(at_most, at_least)
 
 
-def test_places_among_int96_timestamps():
+def test_bounds_among_int96_timestamps():
     assert make_bounds(dt.datetime(1970, 1, 1, 0, 0, 1), INT96).at_most == 10**9
 
 
@@ -87,7 +87,7 @@ def test_places_among_int96_timestamps():
         (pa.date32(), 5),
     ],
 )
-def test_what_has_no_place(arrow, literal):
-    found = make_bounds(literal, from_arrow(arrow))
-    assert found.unknown
-    assert (found.at_most, found.at_least) == (None, None)
+def test_columns_without_an_offset(arrow, literal):
+    statistics = make_bounds(literal, from_arrow(arrow))
+    assert statistics.unknown
+    assert (statistics.at_most, statistics.at_least) == (None, None)

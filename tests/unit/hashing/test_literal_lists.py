@@ -57,7 +57,7 @@ POOLS: list[list[Any]] = [
 @each_case("column_type", TYPES)
 def test_a_list_means_what_its_literals_mean(column_type):
     rng = random.Random(str(column_type))
-    known = 0
+    reference = 0
     for _ in range(1000):
         pools = rng.sample(POOLS, rng.choice([1, 1, 1, 2]))
         literals = [rng.choice(rng.choice([*pools, [None]])) for _ in range(rng.randint(0, 6))]
@@ -68,17 +68,17 @@ def test_a_list_means_what_its_literals_mean(column_type):
         if expected is not None:
             continue
         assert values == sorted({value for one in each for value in one.values}), literals
-        found, first_hash = hash_all(values, column_type)
+        result, first_hash = hash_all(values, column_type)
         assert len(first_hash) == len(values) + 1
-        assert found.dtype == np.uint64
+        assert result.dtype == np.uint64
         for number, value in enumerate(values):
-            forms = found[first_hash[number] : first_hash[number + 1]]
+            forms = result[first_hash[number] : first_hash[number + 1]]
             assert forms.tolist() == hashes([value], column_type).tolist(), value
-        known += len(values) > 1
-    assert known > 5
+        reference += len(values) > 1
+    assert reference > 5
 
 
-def test_literals_that_python_holds_for_equal_are_told_apart():
+def test_literals_that_are_equal_in_python_are_distinguished():
     """2**53 as a float may stand for several whole numbers, beside the whole number too; TRUE is none."""
     for literals in ([2**53, 2.0**53], [2.0**53, 2**53], [1, True]):
         assert coerce_all(literals, from_parquet("INT64"), "UTC")[1] is not None

@@ -57,13 +57,13 @@ def day(year: int, month: int, number: int) -> int:
     return (dt.date(year, month, number) - dt.date(1970, 1, 1)).days
 
 
-def is_(found: Coerced, expected: object) -> bool:
-    """Whether a result is `NOBODY_KNOWS`, ABSENT, or the one value given."""
+def is_(coerced: Coerced, expected: object) -> bool:
+    """Return whether a result is `NOBODY_KNOWS`, ABSENT, or the one value given."""
     if expected is NOBODY_KNOWS:
-        return found.unknown is not None and not found.values
+        return coerced.unknown is not None and not coerced.values
     if expected is ABSENT:
-        return found == ABSENT
-    return found.unknown is None and found.values == (expected,) and type(found.values[0]) is type(expected)
+        return coerced == ABSENT
+    return coerced.unknown is None and coerced.values == (expected,) and type(coerced.values[0]) is type(expected)
 
 
 EXACT = [
@@ -272,9 +272,9 @@ EXACT = [
 
 @each_case(("literal", "column_type", "expected"), EXACT)
 def test_what_a_literal_is(literal, column_type, expected):
-    found = coerce(literal, column_type)
-    assert is_(found, expected), found
-    assert found.unknown is None or "\n" not in found.unknown
+    coerced = coerce(literal, column_type)
+    assert is_(coerced, expected), coerced
+    assert coerced.unknown is None or "\n" not in coerced.unknown
 
 
 @pytest.mark.parametrize(
@@ -289,8 +289,8 @@ def test_the_callers_arithmetic_has_no_say(context):
     for literal, column_type, expected in (getattr(case, "values", case) for case in EXACT):
         if isinstance(literal, Decimal | float):
             with decimal.localcontext(context):
-                found = coerce(literal, column_type)
-            assert is_(found, expected), (literal, column_type)
+                coerced = coerce(literal, column_type)
+            assert is_(coerced, expected), (literal, column_type)
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -397,7 +397,7 @@ def test_arrow_scalars(scalar, column_type, expected):
 
 @each_case("literal", [object(), 1j, [1], {}, pa.scalar([1]), ...])
 @each_case("column_type", [I32, D9, F64, TEXT, RAW, UUID, DATE, T_US, TS_US, BOOLEAN, UNKNOWN])
-def test_what_is_no_literal_is_not_known(literal, column_type):
+def test_invalid_literals_are_unknown(literal, column_type):
     assert is_(coerce(literal, column_type), NOBODY_KNOWS)
 
 
@@ -489,19 +489,19 @@ TIMES = ["00:00:00", "01:02:03", "01:02:03.004", "01:02:03.004005", "23:59:59.99
 
 
 def sql_literals() -> list[tuple[str, object]]:
-    """Literals as DuckDB is asked for them, and as we are."""
-    found: list[tuple[str, object]] = [(str(value), value) for value in INTEGERS]
-    found += [(text, Decimal(text)) for text in DECIMALS]
-    found += [(f"'{value!r}'::DOUBLE", value) for value in DOUBLES]
-    found += [("'" + text + "'", text) for text in TEXTS + DATES + STAMPS + TIMES]
-    found += [(f"DATE '{text}'", dt.date.fromisoformat(text)) for text in DATES]
-    found += [(f"TIMESTAMP '{text}'", dt.datetime.fromisoformat(text)) for text in STAMPS]
-    found += [(f"TIMESTAMPTZ '{text}+00'", dt.datetime.fromisoformat(text + "+00:00")) for text in STAMPS]
-    found += [(f"TIME '{text}'", dt.time.fromisoformat(text)) for text in TIMES]
-    found += [(f"'{value}'::UUID", value) for value in (uuid.UUID(int=0), uuid.UUID(int=2**127 + 5))]
-    found += [(f"'\\x{b:02X}'::BLOB", bytes([b])) for b in (0, 65, 255)]
-    found += [("TRUE", True), ("FALSE", False), ("NULL", None)]
-    return found
+    """Literals in DuckDB's form, and in ours."""
+    results: list[tuple[str, object]] = [(str(value), value) for value in INTEGERS]
+    results += [(text, Decimal(text)) for text in DECIMALS]
+    results += [(f"'{value!r}'::DOUBLE", value) for value in DOUBLES]
+    results += [("'" + text + "'", text) for text in TEXTS + DATES + STAMPS + TIMES]
+    results += [(f"DATE '{text}'", dt.date.fromisoformat(text)) for text in DATES]
+    results += [(f"TIMESTAMP '{text}'", dt.datetime.fromisoformat(text)) for text in STAMPS]
+    results += [(f"TIMESTAMPTZ '{text}+00'", dt.datetime.fromisoformat(text + "+00:00")) for text in STAMPS]
+    results += [(f"TIME '{text}'", dt.time.fromisoformat(text)) for text in TIMES]
+    results += [(f"'{value}'::UUID", value) for value in (uuid.UUID(int=0), uuid.UUID(int=2**127 + 5))]
+    results += [(f"'\\x{b:02X}'::BLOB", bytes([b])) for b in (0, 65, 255)]
+    results += [("TRUE", True), ("FALSE", False), ("NULL", None)]
+    return results
 
 
 def columns() -> list[tuple[str, pa.DataType]]:
@@ -536,7 +536,7 @@ def domain(value: object, column_type: ColumnType) -> object:
 
 
 def stored_values(connection: duckdb.DuckDBPyConnection, sql_type: str, arrow_type: pa.DataType) -> list[object]:
-    """What a column of a type holds, as domain values in row order."""
+    """Return the values of a column of a type, as domain values in row order."""
     array = connection.sql("SELECT v FROM held ORDER BY i").to_arrow_table()["v"].combine_chunks()
     if sql_type == "UUID":
         return [uuid.UUID(str(value)).bytes for value in array.to_pylist()]
@@ -554,7 +554,7 @@ def connection():
 
 
 @each_case(("sql_type", "arrow_type"), columns())
-def test_what_duckdb_finds_is_never_absent(connection, sql_type, arrow_type):
+def test_values_that_duckdb_finds_are_never_absent(connection, sql_type, arrow_type):
     """Every literal against every value that the type can hold: where DuckDB says equal, we must have it among ours."""
     column_type = from_arrow(arrow_type)
     pool = dict.fromkeys(text for text, _ in sql_literals())
@@ -574,10 +574,10 @@ def test_what_duckdb_finds_is_never_absent(connection, sql_type, arrow_type):
             matches = connection.sql(f"SELECT i FROM held WHERE v = {text}").fetchall()
         except (duckdb.Error, UnicodeDecodeError):
             continue  # the two cannot be compared
-        found = coerce(literal, column_type)
+        coerced = coerce(literal, column_type)
         for (i,) in matches:
             compared += 1
-            assert found.unknown is not None or values[i] in found.values, (text, values[i], found)
+            assert coerced.unknown is not None or values[i] in coerced.values, (text, values[i], coerced)
     assert compared > 1
 
 
@@ -605,17 +605,17 @@ def test_what_duckdb_finds_is_never_absent(connection, sql_type, arrow_type):
         ),
     ],
 )
-def test_what_arrow_finds_is_never_absent(arrow_type):
+def test_values_that_arrow_finds_are_never_absent(arrow_type):
     column_type = from_arrow(arrow_type)
     literals = [literal for _, literal in sql_literals() if literal is not None]
-    held = []
+    stored = []
     for literal in literals:
         try:
             scalar = pa.scalar(literal).cast(arrow_type)
         except (pa.ArrowException, ValueError, OverflowError, NotImplementedError):
             continue
-        held.append(scalar)
-    array = pa.array(held, arrow_type)
+        stored.append(scalar)
+    array = pa.array(stored, arrow_type)
     is_temporal = pa.types.is_temporal(arrow_type)
     domains = (
         array.view(pa.int32() if arrow_type.bit_width == 32 else pa.int64()) if is_temporal else array
@@ -629,10 +629,10 @@ def test_what_arrow_finds_is_never_absent(arrow_type):
             equal = pc.equal(array, pa.scalar(literal)).to_pylist()
         except (pa.ArrowException, ValueError, OverflowError, NotImplementedError):
             continue
-        found = coerce(literal, column_type)
+        coerced = coerce(literal, column_type)
         for value in itertools.compress(domains, equal):
             compared += 1
-            assert found.unknown is not None or value in found.values, (literal, value, found)
+            assert coerced.unknown is not None or value in coerced.values, (literal, value, coerced)
     assert compared >= 3
 
 

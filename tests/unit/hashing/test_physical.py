@@ -57,9 +57,9 @@ def annotations():
             yield f"TIMESTAMP{shown}", {8: parameters}, {("INT64", None)}, stamp
     for bits in (8, 16, 32, 64):
         for signed in (True, False):
-            places = {("INT64" if bits == 64 else "INT32", None)}
+            physical_types = {("INT64" if bits == 64 else "INT32", None)}
             meaning = {"kind": Kind.INTEGER, "bits": bits, "signed": signed}
-            yield f"{'' if signed else 'U'}INT_{bits}", {10: {1: bits, 2: signed}}, places, meaning
+            yield f"{'' if signed else 'U'}INT_{bits}", {10: {1: bits, 2: signed}}, physical_types, meaning
     yield "UUID", {14: {}}, {("FIXED_LEN_BYTE_ARRAY", 16)}, {"kind": Kind.UUID}
     yield "FLOAT16", {15: {}}, {("FIXED_LEN_BYTE_ARRAY", 2)}, {"kind": Kind.FLOAT}
     everywhere = {(physical, None) for physical in PHYSICAL[:-1]} | fixed
@@ -67,22 +67,26 @@ def annotations():
 
 
 ANNOTATIONS = list(annotations())
-PLACES = [(physical, None) for physical in PHYSICAL[:-1]] + [("FIXED_LEN_BYTE_ARRAY", length) for length in LENGTHS]
+PHYSICAL_TYPES = [(physical, None) for physical in PHYSICAL[:-1]] + [
+    ("FIXED_LEN_BYTE_ARRAY", length) for length in LENGTHS
+]
 
 
-@each_case(("name", "logical", "places", "meaning"), ANNOTATIONS)
-def test_every_annotation_on_every_physical_type(name, logical, places, meaning):
-    for physical, length in PLACES:
-        found = from_parquet(physical, length, logical=logical)
-        assert found.physical == physical
-        if (physical, length) in places:
-            assert {field: getattr(found, field) for field in meaning} == meaning
+@each_case(("name", "logical", "physical_types", "meaning"), ANNOTATIONS)
+def test_every_annotation_on_every_physical_type(name, logical, physical_types, meaning):
+    for physical, length in PHYSICAL_TYPES:
+        column_type = from_parquet(physical, length, logical=logical)
+        assert column_type.physical == physical
+        if (physical, length) in physical_types:
+            assert {field: getattr(column_type, field) for field in meaning} == meaning
             width = f"({length})" if length else ""
-            assert str(found) == f"{physical}{width} {name}"
+            assert str(column_type) == f"{physical}{width} {name}"
         else:  # it does not belong there: bytes can be hashed, but no literal is understood
-            assert found.kind is Kind.UNKNOWN, (physical, length)
-        assert found.hashable == (physical != "BOOLEAN")
-        assert found.length == {"INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}.get(physical, length)
+            assert column_type.kind is Kind.UNKNOWN, (physical, length)
+        assert column_type.hashable == (physical != "BOOLEAN")
+        assert column_type.length == {"INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}.get(
+            physical, length
+        )
 
 
 @each_case(
@@ -108,9 +112,9 @@ def test_every_annotation_on_every_physical_type(name, logical, places, meaning)
     ],
 )
 def test_old_annotations_mean_what_replaced_them(converted, logical, physical):
-    found = from_parquet(physical, converted=converted)
-    assert found == from_parquet(physical, logical=logical)
-    assert str(found) == str(from_parquet(physical, logical=logical))
+    column_type = from_parquet(physical, converted=converted)
+    assert column_type == from_parquet(physical, logical=logical)
+    assert str(column_type) == str(from_parquet(physical, logical=logical))
     # The newer one counts where both stand.
     assert from_parquet("INT32", converted=converted, logical={6: {}}).kind is Kind.DATE
 
@@ -122,8 +126,8 @@ def test_old_decimals():
         ("BYTE_ARRAY", None),
         ("FIXED_LEN_BYTE_ARRAY", 7),
     ):
-        found = from_parquet(physical, length, 5, None, 2, 9)
-        assert found == from_parquet(physical, length, logical={5: {1: 2, 2: 9}})
+        column_type = from_parquet(physical, length, 5, None, 2, 9)
+        assert column_type == from_parquet(physical, length, logical={5: {1: 2, 2: 9}})
         assert from_parquet(physical, length, 5, None, None, 9).scale == 0
 
 
@@ -141,8 +145,8 @@ def test_old_decimals():
     ],
 )
 def test_without_an_annotation(physical, kind, shown):
-    found = from_parquet(physical, 5)
-    assert (found.kind, str(found)) == (kind, shown)
+    column_type = from_parquet(physical, 5)
+    assert (column_type.kind, str(column_type)) == (kind, shown)
 
 
 @each_case(
@@ -160,7 +164,7 @@ def test_without_an_annotation(physical, kind, shown):
         ("INT64", None, None, {8: {1: True, 2: {9: {}}}}),
         ("INT64", None, None, {8: {1: True, 2: 5}}),
         ("INT32", None, 21),  # INTERVAL elsewhere
-        ("FIXED_LEN_BYTE_ARRAY", 12, 21),  # INTERVAL: its twelve bytes are no one value
+        ("FIXED_LEN_BYTE_ARRAY", 12, 21),  # INTERVAL: its twelve bytes are not a single value
         ("INT32", None, 99),
         ("INT32", None, -1),
         ("FIXED_LEN_BYTE_ARRAY", None),
@@ -178,10 +182,10 @@ def test_without_an_annotation(physical, kind, shown):
     ],
 )
 def test_annotations_that_mean_nothing_here(arguments):
-    found = from_parquet(*arguments)
-    assert found.kind is Kind.UNKNOWN
-    assert not is_ordered(found)
-    assert not is_legacy_ordered(found)
+    column_type = from_parquet(*arguments)
+    assert column_type.kind is Kind.UNKNOWN
+    assert not is_ordered(column_type)
+    assert not is_legacy_ordered(column_type)
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -217,7 +221,7 @@ def test_arrow_types_are_those_of_a_written_file(arrow_type):
     pq.write_table(pa.table({"c": column}), sink, version="2.6")
     data = sink.getvalue()
     element = oracle.read_struct(data, oracle.footer_start(data))[0].value(2, [1])
-    found = from_parquet(
+    column_type = from_parquet(
         PHYSICAL[element.value(1)],
         element.value(2) if 2 in element else None,
         element.value(6) if 6 in element else None,
@@ -227,9 +231,13 @@ def test_arrow_types_are_those_of_a_written_file(arrow_type):
     )
     expected = from_arrow(arrow_type)
     if pa.types.is_integer(storage) and storage.bit_width >= 32 and pa.types.is_signed_integer(storage):
-        assert (found.physical, found.kind, found.bits) == (expected.physical, expected.kind, expected.bits)
+        assert (column_type.physical, column_type.kind, column_type.bits) == (
+            expected.physical,
+            expected.kind,
+            expected.bits,
+        )
     else:
-        assert found == expected
+        assert column_type == expected
 
 
 def plain_dict(struct_: oracle.Struct) -> dict:
@@ -299,9 +307,9 @@ def some_values(column_type: ColumnType) -> list:
 
 TYPES = [
     from_parquet(physical, length, logical=logical)
-    for name, logical, places, _ in ANNOTATIONS
+    for name, logical, physical_types, _ in ANNOTATIONS
     if name != "NULL"
-    for physical, length in sorted(places, key=str)
+    for physical, length in sorted(physical_types, key=str)
 ] + [from_parquet(physical, 7) for physical in PHYSICAL[1:]]
 
 
@@ -324,7 +332,7 @@ def test_encoding_and_back(column_type):
 
 
 @each_case("column_type", TYPES)
-def test_bytes_of_another_length_are_no_values(column_type):
+def test_bytes_of_another_length_are_not_values(column_type):
     if column_type.length is None:
         return
     for length in range(40):

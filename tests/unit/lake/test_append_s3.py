@@ -46,14 +46,14 @@ def way(request: Any, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def spans(s3: Any, prefix: str) -> dict[str, list[tuple[int, int]]]:
-    """What was read of each object: ranges [start, stop), in their order."""
-    found = defaultdict(list)
+    """Return the ranges [start, stop) that were read of each object, in their order."""
+    results = defaultdict(list)
     for request in s3.log:
         if request.operation == "GetObject" and request.key.startswith(prefix):
             size = s3.head(request.key).size
             start, stop = re.fullmatch(r"bytes=(\d*)-(\d+)", request.range).groups()
-            found[request.key].append((int(start), int(stop) + 1) if start else (max(0, size - int(stop)), size))
-    return {key: sorted(ranges) for key, ranges in found.items()}
+            results[request.key].append((int(start), int(stop) + 1) if start else (max(0, size - int(stop)), size))
+    return {key: sorted(ranges) for key, ranges in results.items()}
 
 
 @pytest.mark.ci
@@ -138,7 +138,7 @@ def test_an_object_that_changes_between_two_requests_is_refused(s3: Any, way: st
         assert [candidate.path for candidate in index.lookup("id", [value])[0]] == [s3.url("lake/1.parquet")]
 
 
-def test_chunks_that_cannot_be_fetched_are_the_files_own_trouble(s3: Any) -> None:
+def test_unreadable_chunks_are_errors_of_their_file_only(s3: Any) -> None:
     for number in range(4):
         s3.put(f"lake/{number}.parquet", parquet(number))
     with LakeIndex.create(s3.url("index"), "id", storage_options=s3.storage_options) as index:

@@ -1,4 +1,4 @@
-"""What a cold process asks of a store for one lookup: few requests, and those side by side that can be."""
+"""Requests of a cold process for one lookup: few, and in parallel where possible."""
 
 from __future__ import annotations
 
@@ -58,8 +58,10 @@ def test_segments_are_opened_side_by_side(s3: Any) -> None:
     s3.clear_log()
     report = parquet_bloom.prune(None, "id = 105", index=s3.url("index"), storage_options=s3.storage_options)
     assert [file.path for file in report.files if file.selected] == [s3.url("lake/1.parquet")]
-    asked = [(request.operation, request.key.partition("/")[0], request.key.rpartition(".")[2]) for request in s3.log]
-    assert sorted(asked) == sorted(
+    requests = [
+        (request.operation, request.key.partition("/")[0], request.key.rpartition(".")[2]) for request in s3.log
+    ]
+    assert sorted(requests) == sorted(
         [
             ("ListObjects", "", ""),  # the index
             ("GetObject", "index", "json"),
@@ -88,7 +90,7 @@ def test_an_append_reads_nothing_of_the_index_that_it_knows(s3: Any) -> None:
 
 
 def test_an_index_that_another_writer_replaces_is_seen(s3: Any) -> None:
-    """What a listing told is not asked again, and no reason to fail where it is not true any more."""
+    """Sizes from a listing are not requested again, and cause no failure where they are outdated."""
     lake(s3)
     options = {"storage_options": s3.storage_options}
     with LakeIndex.open(s3.url("index"), live=False, **options) as index:

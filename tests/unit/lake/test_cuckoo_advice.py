@@ -79,7 +79,7 @@ def test_next_to_nothing(sizes: list[int]) -> None:
     assert str(advice)
 
 
-def test_what_is_refused() -> None:
+def test_refused_input() -> None:
     with pytest.raises(ValueError):
         advise(np.array([-1]))
     with pytest.raises(ValueError):

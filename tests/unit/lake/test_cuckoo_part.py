@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parquet_bloom.errors import BrokenIndexError, StorageError
-from parquet_bloom.lake.parts.cuckoo import reader as cuckoo
+from parquet_bloom.lake.parts.cuckoo import reader as cuckoo_reader
 from parquet_bloom.lake.parts.cuckoo.merge import merge
 from parquet_bloom.lake.parts.cuckoo.reader import CuckooReader
 from parquet_bloom.lake.parts.cuckoo.writer import CuckooWriter
@@ -38,9 +38,9 @@ def write(path: Path, units: list[list[int]], num_buckets: int = 38, bits: int =
     return info
 
 
-def by_query(found: PartMatches, count: int) -> list[list[int]]:
+def by_query(result: PartMatches, count: int) -> list[list[int]]:
     answer: list[list[int]] = [[] for _ in range(count)]
-    for query, unit in zip(found.queries.tolist(), found.units.tolist(), strict=True):
+    for query, unit in zip(result.queries.tolist(), result.units.tolist(), strict=True):
         answer[query].append(unit)
     return answer
 
@@ -48,15 +48,15 @@ def by_query(found: PartMatches, count: int) -> list[list[int]]:
 def assert_finds(reader: CuckooReader, units: list[list[int]]) -> None:
     """Each value of each unit is found in it, by one call for all values; the answers are as `PartMatches` promises."""
     values = sorted({h for hashes in units for h in hashes})
-    found = reader.find(np.array(values, np.uint64))
-    assert found.unknown == {}
-    assert (np.diff(found.queries) >= 0).all()
-    answers = by_query(found, len(values))
-    place = {h: i for i, h in enumerate(values)}
+    matches = reader.find(np.array(values, np.uint64))
+    assert matches.unknown == {}
+    assert (np.diff(matches.queries) >= 0).all()
+    answers = by_query(matches, len(values))
+    index_of = {h: i for i, h in enumerate(values)}
     assert all(answer == sorted(set(answer)) for answer in answers)
     sets = [set(answer) for answer in answers]
     for unit, hashes in enumerate(units):
-        assert all(unit in sets[place[h]] for h in hashes)
+        assert all(unit in sets[index_of[h]] for h in hashes)
     for i in range(0, len(values), max(1, len(values) // 20)):  # and one by one
         alone = reader.find(np.array(values[i : i + 1], np.uint64))
         assert alone.units.tolist() == answers[i]
@@ -67,7 +67,7 @@ def assert_finds(reader: CuckooReader, units: list[list[int]]) -> None:
 @pytest.mark.parametrize(
     "sizes", [[], [0], [0, 0], [1], [1, 0, 3000, 0, 2, 0], [100] * 150, [0] * 30 + [5] * 30 + [700]]
 )
-def test_what_was_put_in_is_found(tmp_path: Path, sizes: list[int], bits: int, limit: int) -> None:
+def test_inserted_values_are_found(tmp_path: Path, sizes: list[int], bits: int, limit: int) -> None:
     units = random_units(sizes, bits)
     for num_buckets in (1, 38, 300):
         info = write(tmp_path / "part", units, num_buckets, bits, limit)
@@ -138,8 +138,8 @@ def test_any_units(
 @pytest.mark.parametrize("long_row", [64, 1 << 20])
 def test_long_rows_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long_row: int) -> None:
     """As rows of megabytes are read: piece by piece, and by two threads."""
-    monkeypatch.setattr(cuckoo, "_CHUNK_BYTES", 64)
-    monkeypatch.setattr(cuckoo, "_LONG_ROW_BYTES", long_row)
+    monkeypatch.setattr(cuckoo_reader, "_CHUNK_BYTES", 64)
+    monkeypatch.setattr(cuckoo_reader, "_LONG_ROW_BYTES", long_row)
     for bits in BITS:
         units = random_units([100] * 77, bits)
         write(tmp_path / "part", units, 38, bits)
@@ -160,16 +160,16 @@ def assert_is_noticed(reader: CuckooReader, units: list[list[int]], row: int) ->
     array = np.array(values, np.uint64)
     _, first, second = reader.layout.locate(array)
     needs = (first == row) | (second == row)
-    found = reader.find(array)
-    assert sorted(found.unknown) == np.flatnonzero(needs).tolist()
-    assert all(reader.path in reason for reason in found.unknown.values())
-    assert not set(found.queries.tolist()) & set(found.unknown)
-    answers = by_query(found, len(values))
-    place = 0
+    matches = reader.find(array)
+    assert sorted(matches.unknown) == np.flatnonzero(needs).tolist()
+    assert all(reader.path in reason for reason in matches.unknown.values())
+    assert not set(matches.queries.tolist()) & set(matches.unknown)
+    answers = by_query(matches, len(values))
+    position = 0
     for unit, hashes in enumerate(units):
         for _ in hashes:
-            assert place in found.unknown or unit in answers[place]
-            place += 1
+            assert position in matches.unknown or unit in answers[position]
+            position += 1
     assert len(list(reader.check())) == 1
 
 
@@ -177,26 +177,26 @@ def assert_is_noticed(reader: CuckooReader, units: list[list[int]], row: int) ->
 def test_damage_of_any_byte(tmp_path: Path, bits: int) -> None:
     units = random_units([5, 0, 9, 1])
     info = write(tmp_path / "part", units, 6, bits)
-    whole = (tmp_path / "part").read_bytes()
+    content = (tmp_path / "part").read_bytes()
     sections = Sections(str(tmp_path / "part"), "cuckoo")
     rows = sections.section("rows")
     sections.close()
-    for place in range(len(whole)):
-        data = bytearray(whole)
-        data[place] ^= 0x41
+    for position in range(len(content)):
+        data = bytearray(content)
+        data[position] ^= 0x41
         (tmp_path / "part").write_bytes(data)
-        if rows.offset <= place < rows.offset + rows.length:
+        if rows.offset <= position < rows.offset + rows.length:
             reader = CuckooReader(str(tmp_path / "part"), expected_bytes=info.num_bytes)
-            assert_is_noticed(reader, units, (place - rows.offset) // (rows.length // 6))
+            assert_is_noticed(reader, units, (position - rows.offset) // (rows.length // 6))
             reader.close()
         else:
             with pytest.raises(BrokenIndexError, match="part"):
                 CuckooReader(str(tmp_path / "part"))
-    for length in range(len(whole)):
-        (tmp_path / "part").write_bytes(whole[:length])
+    for length in range(len(content)):
+        (tmp_path / "part").write_bytes(content[:length])
         with pytest.raises(BrokenIndexError):
             CuckooReader(str(tmp_path / "part"))
-    (tmp_path / "part").write_bytes(whole)
+    (tmp_path / "part").write_bytes(content)
     with pytest.raises(BrokenIndexError, match="bytes"):
         CuckooReader(str(tmp_path / "part"), expected_bytes=info.num_bytes + 1)
     with pytest.raises(StorageError):
@@ -206,7 +206,7 @@ def test_damage_of_any_byte(tmp_path: Path, bits: int) -> None:
 @pytest.mark.parametrize("long_row", [False, True])
 def test_a_file_that_is_cut_while_it_is_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long_row: bool) -> None:
     if long_row:
-        monkeypatch.setattr(cuckoo, "_CHUNK_BYTES", 64)
+        monkeypatch.setattr(cuckoo_reader, "_CHUNK_BYTES", 64)
     units = random_units([100] * 60)
     write(tmp_path / "part", units, 38)
     reader = CuckooReader(str(tmp_path / "part"))
@@ -214,8 +214,8 @@ def test_a_file_that_is_cut_while_it_is_open(tmp_path: Path, monkeypatch: pytest
         file.truncate(reader._row_bytes * 20)
     values = np.array([h for hashes in units for h in hashes], np.uint64)
     _, first, second = reader.layout.locate(values)
-    found = reader.find(values)
-    assert sorted(found.unknown) == np.flatnonzero((first >= 20) | (second >= 20)).tolist()
+    matches = reader.find(values)
+    assert sorted(matches.unknown) == np.flatnonzero((first >= 20) | (second >= 20)).tolist()
     assert any(list(reader.check()))
     reader.close()
     assert set(reader.find(values).unknown) == set(range(len(values)))  # closed: nothing can be said, nothing is raised
@@ -243,10 +243,10 @@ def test_a_footer_that_lies(tmp_path: Path, change: dict[str, object]) -> None:
     sections = Sections(str(tmp_path / "part"), "cuckoo")
     with SectionWriter(str(tmp_path / "other")) as out:
         for name in ("rows", "slots"):
-            place = sections.section(name)
+            section = sections.section(name)
             if name == "rows":
                 out.begin(name)
-                out.write(sections.source.read_at(place.offset, place.length))
+                out.write(sections.source.read_at(section.offset, section.length))
             else:
                 out.add(name, sections.read(name))
         out.finish("cuckoo", {**sections.meta, **change})
@@ -255,7 +255,7 @@ def test_a_footer_that_lies(tmp_path: Path, change: dict[str, object]) -> None:
         CuckooReader(str(tmp_path / "other"))
 
 
-def test_fewer_entries_than_told(tmp_path: Path) -> None:
+def test_fewer_entries_than_declared(tmp_path: Path) -> None:
     write(tmp_path / "part", random_units([5]), 6)
     reader = CuckooReader(str(tmp_path / "part"))
     reader.num_entries += 1
@@ -269,8 +269,8 @@ def test_false_units_are_as_expected(tmp_path: Path, bits: int) -> None:
     write(tmp_path / "part", units, 38, bits)
     reader = CuckooReader(str(tmp_path / "part"))
     count = 4000
-    found = reader.find(np.array(random_units([count], 99)[0], np.uint64))
-    assert len(found.units) / count == pytest.approx(reader.expected_false(), rel=0.1)
+    matches = reader.find(np.array(random_units([count], 99)[0], np.uint64))
+    assert len(matches.units) / count == pytest.approx(reader.expected_false(), rel=0.1)
     reader.close()
 
 
@@ -322,7 +322,7 @@ def test_merging_as_if_written_at_once(tmp_path: Path) -> None:
         reader.close()
 
 
-def test_what_cannot_be_merged(tmp_path: Path) -> None:
+def test_filters_that_cannot_be_merged(tmp_path: Path) -> None:
     write(tmp_path / "a", random_units([9]), 5, 16)
     write(tmp_path / "b", random_units([9]), 6, 16)
     write(tmp_path / "c", random_units([9]), 5, 12)
@@ -342,7 +342,7 @@ def test_what_cannot_be_merged(tmp_path: Path) -> None:
 
 
 def test_the_files_layout(tmp_path: Path) -> None:
-    """What is written stays readable: one part, byte by byte."""
+    """Parts stay readable across versions: one part, byte by byte."""
     write(tmp_path / "part", [[0, 2**63], [], [5 << 40]], 2, 8)
     sections = Sections(str(tmp_path / "part"), "cuckoo")
     rows = sections.section("rows")

@@ -1,4 +1,4 @@
-"""Tables of very many files: in pages, of which only those are read that are asked for, and each is checked."""
+"""Tables of very many files: in pages, of which only the requested ones are read, and each is checked."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from parquet_bloom.errors import BrokenIndexError
-from parquet_bloom.lake.files import table as file_table
-from parquet_bloom.lake.files import table_pages as file_pages
+from parquet_bloom.lake.files import table as table_module
+from parquet_bloom.lake.files import table_pages
 from parquet_bloom.lake.files.table import FileRecord, FileTable
 from parquet_bloom.lake.index import LakeIndex
 from parquet_bloom.storage import Folder, resolve_filesystem
@@ -21,8 +21,8 @@ COUNT = 1_000
 
 @pytest.fixture(autouse=True)
 def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_pages, "MANY_FILES", 50)
-    monkeypatch.setattr(file_pages, "PAGE_ROWS", 30)
+    monkeypatch.setattr(table_pages, "MANY_FILES", 50)
+    monkeypatch.setattr(table_pages, "PAGE_ROWS", 30)
 
 
 def record(number: int, units: int, part: int) -> FileRecord:
@@ -52,22 +52,22 @@ def test_it_says_what_the_whole_table_says(folder: Folder, even: bool) -> None:
     table.write(folder, "t.files")
     folder.names()
     for order in range(3):
-        found = FileTable.read(folder, "t.files", COUNT, table.num_units)
+        table_files = FileTable.read(folder, "t.files", COUNT, table.num_units)
         if order == 1:
-            assert found.table.equals(table.table)
-        assert len(found) == COUNT
-        assert found.problem_with(["id"], 3) is None
-        assert "parts that there are none of" in (found.problem_with(["id"], 0) or "")
-        assert (found.first_units == table.first_units).all()
-        assert (found.parts("id") == table.parts("id")).all()
+            assert table_files.table.equals(table.table)
+        assert len(table_files) == COUNT
+        assert table_files.problem_with(["id"], 3) is None
+        assert "parts that there are none of" in (table_files.problem_with(["id"], 0) or "")
+        assert (table_files.first_units == table.first_units).all()
+        assert (table_files.parts("id") == table.parts("id")).all()
         for numbers in ([0], [29, 30, 31], [COUNT - 1], [500, 3, 500], [], list(range(0, COUNT, 7))):
-            assert found.paths(np.array(numbers, np.int64)) == [f"s3://b/é-{number}" for number in numbers]
-        assert found.path(777) == "s3://b/é-777"
+            assert table_files.paths(np.array(numbers, np.int64)) == [f"s3://b/é-{number}" for number in numbers]
+        assert table_files.path(777) == "s3://b/é-777"
         if order == 2:
-            assert found.fingerprints(7) == (1, 2**63 + 7)
-            assert found.doubt("id", 3) == table.doubt("id", 3)
-        assert found.paths() == table.paths()
-        assert found.table.equals(table.table)
+            assert table_files.fingerprints(7) == (1, 2**63 + 7)
+            assert table_files.doubt("id", 3) == table.doubt("id", 3)
+        assert table_files.paths() == table.paths()
+        assert table_files.table.equals(table.table)
 
 
 def test_every_damaged_byte_is_noticed(folder: Folder) -> None:
@@ -75,13 +75,13 @@ def test_every_damaged_byte_is_noticed(folder: Folder) -> None:
     with folder.open("t.files") as source:
         good = source.read_at(0, source.size)
     rng = np.random.default_rng(1)
-    places = {*rng.integers(0, len(good), 40).tolist(), *range(len(good) - 12, len(good) - 8)}
-    for place in [*places, None]:
+    positions = {*rng.integers(0, len(good), 40).tolist(), *range(len(good) - 12, len(good) - 8)}
+    for location in [*positions, None]:
         bad = bytearray(good)
-        if place is not None:
-            bad[place] ^= 1 << int(rng.integers(8))
+        if location is not None:
+            bad[location] ^= 1 << int(rng.integers(8))
         with folder.create("t.files") as new:
-            new.write(bytes(bad) if place is not None else good[:-100] + good[-20:])
+            new.write(bytes(bad) if location is not None else good[:-100] + good[-20:])
             new.commit()
         with pytest.raises((BrokenIndexError, UnicodeDecodeError)):
             FileTable.read(folder, "t.files", COUNT, COUNT).table  # noqa: B018
@@ -93,14 +93,14 @@ def test_damage_in_a_page_does_no_harm_to_others(s3: Any) -> None:
     data = bytearray(s3.get("index/t.files"))
     data[3] ^= 1
     s3.put("index/t.files", bytes(data))
-    found = FileTable.read(folder, "t.files", COUNT, COUNT)
-    assert found.path(400) == "s3://b/é-400"
+    table_files = FileTable.read(folder, "t.files", COUNT, COUNT)
+    assert table_files.path(400) == "s3://b/é-400"
     with pytest.raises(BrokenIndexError, match="page does not fit its checksum"):
-        found.path(4)
+        table_files.path(4)
 
 
 def test_an_index_of_pages_is_an_index_like_any_other(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_table, "_FEW_PAGES", 3)
+    monkeypatch.setattr(table_module, "_FEW_PAGES", 3)
     options = {"storage_options": s3.storage_options}
     with LakeIndex.create(s3.url("index"), "id", **options) as index:
         for first in (0, 200):

@@ -52,18 +52,18 @@ def settles_soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def settle() -> None:
-    """Wait until a file's times tell all that happens to it from now on."""
+    """Wait until a file's times show every later change."""
     time.sleep(2 * SETTLED)
 
 
 def lake(folder: Path, files: int = 6, rows: int = 200, seed: int = 1) -> dict[str, set[int]]:
     chance = np.random.default_rng(seed)
-    found = {}
+    results = {}
     for number in range(files):
         ids = chance.integers(0, 10**12, rows).tolist()
         ids += [7, number]  # one value that all have, and one of few
-        found[write(folder / f"part-{number}.parquet", ids)] = set(ids)
-    return found
+        results[write(folder / f"part-{number}.parquet", ids)] = set(ids)
+    return results
 
 
 def make(path: Path, layout: str = "postings", **options: Any) -> LakeIndex:
@@ -116,10 +116,10 @@ def test_row_groups(tmp_path: Path, layout: str) -> None:
     with make(tmp_path / "index", layout, granularity="row_group") as index:
         index.append(path)
         for value, answer in zip(range(500), index.lookup("id", range(500)), strict=True):
-            (found,) = answer
-            assert found.path == path
-            assert value // 50 in (found.row_groups or ())
-            assert len(found.row_groups or ()) <= 2
+            (matches,) = answer
+            assert matches.path == path
+            assert value // 50 in (matches.row_groups or ())
+            assert len(matches.row_groups or ()) <= 2
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -243,7 +243,7 @@ def test_files_that_were_named_need_no_folder(tmp_path: Path) -> None:
         assert index.stats().gone == 1
 
 
-def test_without_looking_at_the_lake(tmp_path: Path) -> None:
+def test_without_listing_the_lake(tmp_path: Path) -> None:
     truth = lake(tmp_path / "lake")
     with make(tmp_path / "index") as index:
         index.append(tmp_path / "lake")
@@ -287,20 +287,20 @@ def test_columns_of_several_types_and_files_without_them(tmp_path: Path) -> None
         report = index.append(folder)
         assert {os.path.basename(path) for path in report.uncovered["key"]} == {"none.parquet", "flags.parquet"}
 
-        def found(value: Any) -> set[str]:
+        def find_matching(value: Any) -> set[str]:
             paths = (os.path.basename(path) for path in files_of(index.lookup("key", [value])[0]))
             return {name.removesuffix(".parquet") for name in paths} - {"none", "flags"}
 
         always = index.lookup("key", [99])[0]
         assert {"none", "flags"} <= {os.path.basename(c.path).removesuffix(".parquet") for c in always}
-        # What a number is to a text column cannot be told.
-        assert found(1) == {"int32", "int64", "double", "text"}
-        assert found(3) == {"int64", "text"}
-        assert found("4") >= {"text"}
-        assert found(0.0) == {"double", "text"}
+        # A number cannot be compared with a text column.
+        assert find_matching(1) == {"int32", "int64", "double", "text"}
+        assert find_matching(3) == {"int64", "text"}
+        assert find_matching("4") >= {"text"}
+        assert find_matching(0.0) == {"double", "text"}
 
 
-def test_what_cannot_be_asked(tmp_path: Path) -> None:
+def test_invalid_queries(tmp_path: Path) -> None:
     with make(tmp_path / "index") as index:
         with pytest.raises(UnknownColumnError, match="the index has no such column; it has: id, name"):
             index.lookup("other", [1])
@@ -321,9 +321,9 @@ def test_values_that_repeat_and_such_as_no_column_holds(tmp_path: Path) -> None:
         index.append(tmp_path / "lake")
         everyone = sorted(truth)
         odd = [7, 7.0, -1, 7, 10**30, 7.5, Decimal(7), 2, np.int64(7), -1, 2]
-        found = [sorted(files_of(answer)) for answer in index.lookup("id", odd)]
-        assert found == [everyone, everyone, [], everyone, [], [], everyone, everyone[2:], everyone, [], everyone[2:]]
-        # What a truth value is to a number cannot be told.
+        matches = [sorted(files_of(answer)) for answer in index.lookup("id", odd)]
+        assert matches == [everyone, everyone, [], everyone, [], [], everyone, everyone[2:], everyone, [], everyone[2:]]
+        # A truth value cannot be compared with a number.
         answers = index.lookup("id", [True, 7, True, "7"])
         assert [sorted(files_of(answer)) for answer in answers] == [everyone] * 4
         assert answers.doubts
@@ -354,7 +354,7 @@ def test_files_that_were_written_just_now_are_waited_for(tmp_path: Path, monkeyp
         assert index.unindexed == []
 
 
-def test_an_append_of_nothing_new_is_no_change(tmp_path: Path) -> None:
+def test_an_append_without_new_files_is_not_a_change(tmp_path: Path) -> None:
     lake(tmp_path / "lake", files=2)
     settle()
     with make(tmp_path / "index") as index:
@@ -436,7 +436,7 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_manifest_takes_nobodys_place(tmp_path: Path) -> None:
-    """Where locks do nothing, on some network file systems, that alone keeps what another writer has appended."""
+    """Without working locks, as on some network file systems, that alone keeps what another writer has appended."""
     with make(tmp_path / "index") as index:
         folder, ours = index._folder, replace(index.state.manifest, number=index.state.manifest.number + 1)
     theirs = replace(ours, lake={"paths": ["/theirs"]})
@@ -469,21 +469,21 @@ def test_damage_makes_candidates(tmp_path: Path) -> None:
         assert "No such file" in answers.doubts[0]
 
 
-def test_a_part_that_covers_some_hashes_only_is_no_part(tmp_path: Path) -> None:
+def test_a_part_that_covers_only_some_hashes_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "lake" / "a.parquet", [1, 2])
     with make(tmp_path / "index") as index:
         index.append(tmp_path / "lake")
-        folder, whole = index._folder, index.state.manifest
+        folder, complete = index._folder, index.state.manifest
     for first, last in [(1, 2**64 - 1), (0, 2**64 - 2)]:
-        (segment,) = whole.segments
+        (segment,) = complete.segments
         parts = tuple(replace(p, slices=(replace(p.slices[0], first=first, last=last),)) for p in segment.parts)
-        whole = whole.next(segments=(replace(segment, parts=parts),))
-        manifest.write(folder, whole)
+        complete = complete.next(segments=(replace(segment, parts=parts),))
+        manifest.write(folder, complete)
         with pytest.raises(BrokenIndexError, match="do not cover all hashes"):
             LakeIndex.open(tmp_path / "index")
 
 
-def test_a_damaged_manifest_is_no_index(tmp_path: Path) -> None:
+def test_a_damaged_manifest_is_not_an_index(tmp_path: Path) -> None:
     make(tmp_path / "index").close()
     (name,) = [name for name in os.listdir(tmp_path / "index") if name.startswith("manifest-")]
     path = tmp_path / "index" / name

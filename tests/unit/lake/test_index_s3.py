@@ -31,10 +31,10 @@ def parquet(first: int, count: int = 100) -> bytes:
 def index(s3: Any) -> Iterator[LakeIndex]:
     for number in range(8):
         s3.put(f"lake/day={number}/a b é.parquet", parquet(100 * number))
-    made = LakeIndex.create(s3.url("index"), "id", storage_options=s3.storage_options)
-    made.append(s3.url("lake"))
-    with made:
-        yield made
+    created = LakeIndex.create(s3.url("index"), "id", storage_options=s3.storage_options)
+    created.append(s3.url("lake"))
+    with created:
+        yield created
 
 
 def opened(s3: Any, **options: Any) -> LakeIndex:
@@ -45,14 +45,14 @@ def file(s3: Any, number: int) -> str:
     return s3.url(f"lake/day={number}/a b é.parquet")
 
 
-def found(index: LakeIndex, value: int) -> set[str]:
+def find_paths(index: LakeIndex, value: int) -> set[str]:
     return {candidate.path for candidate in index.lookup("id", [value])[0]}
 
 
 def test_every_value_is_found(s3: Any, index: LakeIndex) -> None:
     for value, answer in zip(range(800), index.lookup("id", range(800)), strict=True):
         assert file(s3, value // 100) in {candidate.path for candidate in answer}
-    assert found(index, 9_000) == set()
+    assert find_paths(index, 9_000) == set()
     assert index.check(sample=8).problems == []
 
 
@@ -85,15 +85,15 @@ def test_new_changed_and_deleted_objects(s3: Any, index: LakeIndex) -> None:
     s3.delete("lake/day=4/a b é.parquet")
     index.refresh()
     assert set(index.unindexed) == {s3.url("lake/day=9/new.parquet"), file(s3, 3)}
-    assert found(index, 450) == set(index.unindexed)
+    assert find_paths(index, 450) == set(index.unindexed)
     report = index.append()
     assert (report.added, report.replaced, report.unchanged) == (1, 1, 6)
-    assert found(index, 450) == set()
-    assert found(index, 7_001) == {file(s3, 3)}
+    assert find_paths(index, 450) == set()
+    assert find_paths(index, 7_001) == {file(s3, 3)}
     index.compact()
-    assert found(index, 7_001) == {file(s3, 3)}
-    assert found(index, 301) == set()
-    assert found(index, 501) == {file(s3, 5)}
+    assert find_paths(index, 7_001) == {file(s3, 3)}
+    assert find_paths(index, 301) == set()
+    assert find_paths(index, 501) == {file(s3, 5)}
 
 
 def test_embedding_makes_nothing_stale(s3: Any, index: LakeIndex) -> None:
@@ -101,7 +101,7 @@ def test_embedding_makes_nothing_stale(s3: Any, index: LakeIndex) -> None:
         parquet_bloom.embed(file(s3, number), ["id"], storage_options=s3.storage_options)
     index.refresh()
     assert index.unindexed == []
-    assert found(index, 123) == {file(s3, 1)}
+    assert find_paths(index, 123) == {file(s3, 1)}
     index.append()
     s3.clear_log()
     with opened(s3) as again:
@@ -120,10 +120,10 @@ def test_two_writers_at_once(s3: Any, index: LakeIndex) -> None:
     both = threading.Barrier(2)
 
     def write() -> None:
-        with opened(s3) as own:
+        with opened(s3) as own_index:
             both.wait()
             try:
-                results.append(own.append().added)
+                results.append(own_index.append().added)
             except IndexInUseError as error:
                 results.append(str(error))
 
@@ -137,8 +137,8 @@ def test_two_writers_at_once(s3: Any, index: LakeIndex) -> None:
     assert all(result in (0, 1) or "another writer has changed the index meanwhile" in result for result in results)
     index.refresh()
     assert index.unindexed == []
-    assert found(index, 8_001) == {s3.url("lake/day=8/x.parquet")}
-    assert found(index, 1) == {file(s3, 0)}
+    assert find_paths(index, 8_001) == {s3.url("lake/day=8/x.parquet")}
+    assert find_paths(index, 1) == {file(s3, 0)}
 
 
 def test_a_store_that_overwrites_is_refused(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,9 +146,9 @@ def test_a_store_that_overwrites_is_refused(s3: Any, monkeypatch: pytest.MonkeyP
 
     real = manifest.write
 
-    def overwriting(folder: Any, made: Any) -> None:
-        folder.delete([manifest.manifest_name(made.number)])
-        real(folder, made)
+    def overwriting(folder: Any, created: Any) -> None:
+        folder.delete([manifest.manifest_name(created.number)])
+        real(folder, created)
 
     monkeypatch.setattr(manifest, "write", overwriting)
     with pytest.raises(StorageError, match="If-None-Match"):
@@ -184,12 +184,12 @@ def do(s3: Any, what: str, **limits: Any) -> None:
     if what == "write":
         parquet_bloom.write_table(pa.table({"id": [1]}), s3.url("out.parquet"), ["id"], storage_options=options)
         return
-    with LakeIndex.open(s3.url("index"), storage_options=options, live=False) as found:
+    with LakeIndex.open(s3.url("index"), storage_options=options, live=False) as opened_index:
         if what == "append":
             s3.put("lake/more.parquet", parquet(5000))
-            found.append(s3.url("lake/more.parquet"))
+            opened_index.append(s3.url("lake/more.parquet"))
         elif what == "compact":
-            found.compact()
+            opened_index.compact()
 
 
 @pytest.mark.ci

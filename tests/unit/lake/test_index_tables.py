@@ -52,7 +52,7 @@ def test_delta(tmp_path: Path) -> None:
         assert index.snapshot().table["version"] == 3
         assert index.unindexed == []
         assert len(index.lookup("id", [105])[0]) == 1
-    # At another version, if that is asked for.
+    # At another version, if requested.
     with LakeIndex.open(tmp_path / "index", lake=delta_files(root, version=0)) as index:
         assert index.unindexed == [old.files[0].path] or len(index.unindexed) == 1
         assert len(names(index.lookup("id", [105])[0])) == 1
@@ -81,9 +81,9 @@ def test_iceberg(tmp_path: Path) -> None:
     with LakeIndex.create(tmp_path / "index", "id") as index:
         assert index.append(iceberg_files(table)).added == 2
     with LakeIndex.open(tmp_path / "index", lake=iceberg_files(table)) as index:
-        found = [names(answer) for answer in index.lookup("id", [5, 105, 205])]
-        assert [len(some) for some in found] == [1, 1, 0]
-        assert all(os.path.isfile(path) for some in found for path in some)
+        matches = [names(answer) for answer in index.lookup("id", [5, 105, 205])]
+        assert [len(some) for some in matches] == [1, 1, 0]
+        assert all(os.path.isfile(path) for some in matches for path in some)
     table.delete("id < 100")
     with LakeIndex.open(tmp_path / "index", lake=iceberg_files(table)) as index:
         assert [len(names(answer)) for answer in index.lookup("id", [5, 105])] == [0, 1]
@@ -104,7 +104,7 @@ def refused(index: Any, where: str, path: str) -> None:
     lazy = parquet_bloom.scan_polars(None, index=index)
     with pytest.raises(ManagedTableError, match=named):
         lazy.sql(f"SELECT * FROM self WHERE {where}").collect()
-    assert parquet_bloom.read_table(path, where).num_rows == 1  # who names the file gets what is in it
+    assert parquet_bloom.read_table(path, where).num_rows == 1  # naming the file selects all of it
 
 
 def test_rows_that_an_iceberg_table_has_deleted_are_not_shown(tmp_path: Path) -> None:
@@ -117,9 +117,9 @@ def test_rows_that_an_iceberg_table_has_deleted_are_not_shown(tmp_path: Path) ->
         assert parquet_bloom.read_table(None, "id = 5", index=index).num_rows == 1
     delete_positions(table, file, [5])
     assert table.scan("id IN (5, 6)").to_arrow()["id"].to_pylist() == [6]
-    found = iceberg_files(table)
-    assert found.deletes == {path}
-    with LakeIndex.open(tmp_path / "index", lake=found) as index:
+    table_files = iceberg_files(table)
+    assert table_files.deletes == {path}
+    with LakeIndex.open(tmp_path / "index", lake=table_files) as index:
         refused(index, "id = 5", path)
         refused(index, "id = 6", path)
         assert parquet_bloom.read_table(None, "id = 105", index=index)["id"].to_pylist() == [105]
@@ -136,13 +136,13 @@ def test_rows_that_a_delta_table_may_have_deleted_are_not_shown(tmp_path: Path, 
         assert parquet_bloom.read_table(None, "id = 5", index=index).num_rows == 1
     vectors = deltalake.TableFeatures.DeletionVectors
     deltalake.DeltaTable(root).alter.add_feature(vectors, allow_protocol_versions_increase=True)
-    found = delta_files(root)
-    assert found.deletes == {file.path for file in found.files}
+    table_files = delta_files(root)
+    assert table_files.deletes == {file.path for file in table_files.files}
     with LakeIndex.open(tmp_path / "index") as index:
-        refused(index, "id = 5", found.files[0].path)
+        refused(index, "id = 5", table_files.files[0].path)
         assert parquet_bloom.read_table(None, "id = 500", index=index).num_rows == 0
     assert cli.main(["find", "--where", "id = 5", "--index", str(tmp_path / "index")]) != 0
-    told = capsys.readouterr()
-    assert "its table may have deleted rows of it" in told.err
-    assert len(told.err.splitlines()) == 1
-    assert told.out == ""
+    captured = capsys.readouterr()
+    assert "its table may have deleted rows of it" in captured.err
+    assert len(captured.err.splitlines()) == 1
+    assert captured.out == ""

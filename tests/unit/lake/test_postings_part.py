@@ -14,7 +14,7 @@ from obstore.store import MemoryStore
 
 from parquet_bloom.errors import BrokenIndexError, ParquetBloomError, StorageError
 from parquet_bloom.lake.parts.part import Sections, SectionWriter
-from parquet_bloom.lake.parts.postings import writer as postings_write
+from parquet_bloom.lake.parts.postings import writer as postings_writer
 from parquet_bloom.lake.parts.postings.bitmaps import pack_units, unpack_units
 from parquet_bloom.lake.parts.postings.merge import merge
 from parquet_bloom.lake.parts.postings.reader import PostingsReader
@@ -53,14 +53,14 @@ def random_units(num_units, values, seed=0, shared=(), everywhere=()):
     return units
 
 
-def answers(found):
-    told = {}
-    assert found.queries.tolist() == sorted(found.queries.tolist())
-    assert found.queries.dtype == np.intp
-    assert found.units.dtype == np.uint32
-    for query, unit in zip(found.queries.tolist(), found.units.tolist(), strict=True):
-        told.setdefault(query, []).append(unit)
-    return told
+def answers(matches):
+    reported = {}
+    assert matches.queries.tolist() == sorted(matches.queries.tolist())
+    assert matches.queries.dtype == np.intp
+    assert matches.units.dtype == np.uint32
+    for query, unit in zip(matches.queries.tolist(), matches.units.tolist(), strict=True):
+        reported.setdefault(query, []).append(unit)
+    return reported
 
 
 def require_truth(reader, truth, prefix_bits=35):
@@ -71,9 +71,9 @@ def require_truth(reader, truth, prefix_bits=35):
     rng.shuffle(prefixes)
     hashes = [(prefix << shift) | rng.getrandbits(shift) for prefix in prefixes]
     absent = [h for h in (rng.getrandbits(64) for _ in range(50)) if h >> shift not in truth]
-    found = reader.find(np.array(hashes + absent, np.uint64))
-    assert not found.unknown
-    assert answers(found) == {query: truth[prefix] for query, prefix in enumerate(prefixes)}
+    matches = reader.find(np.array(hashes + absent, np.uint64))
+    assert not matches.unknown
+    assert answers(matches) == {query: truth[prefix] for query, prefix in enumerate(prefixes)}
     for h in (hashes + absent)[:: max(1, len(hashes) // 200)]:
         alone = reader.find(np.array([h], np.uint64))
         assert not alone.unknown
@@ -119,11 +119,11 @@ def test_a_part_finds_all_that_was_put_in(tmp_path, name, prefix_bits):
     reader.close()
 
 
-def test_hashes_that_nobody_asks_for_and_empty_batches(tmp_path):
+def test_unused_hashes_and_empty_batches(tmp_path):
     written(tmp_path / "p", UNITS["many"])
     reader = PostingsReader(str(tmp_path / "p"))
-    found = reader.find(np.empty(0, np.uint64))
-    assert (len(found.queries), found.unknown, found.requests) == (0, {}, 0)
+    matches = reader.find(np.empty(0, np.uint64))
+    assert (len(matches.queries), matches.unknown, matches.requests) == (0, {}, 0)
 
 
 @pytest.mark.parametrize("num_units", [2**20, 2**20 - 1, 2**20 + 1, 2**29])
@@ -221,22 +221,22 @@ def test_slices_of_a_part_find_together_what_the_whole_does(tmp_path, cuts):
     hashes = sorted({h for many in units.values() for h in many})
     for reader in readers:
         info = reader.info
-        told = answers(reader.find(np.array(hashes, np.uint64)))
+        reported = answers(reader.find(np.array(hashes, np.uint64)))
         for query, h in enumerate(hashes):
             if not info.first <= h <= info.last:
-                assert query not in told
+                assert query not in reported
                 assert len(reader.find(np.array([h], np.uint64)).units) == 0
                 continue
             exact = [unit for unit, many in units.items() if h in many]
-            assert set(told[query]) >= set(exact)
-            assert reader.find(np.array([h], np.uint64)).units.tolist() == told[query]
+            assert set(reported[query]) >= set(exact)
+            assert reader.find(np.array([h], np.uint64)).units.tolist() == reported[query]
     same = np.arange(100)
     info = merge([(reader, same) for reader in readers], str(tmp_path / "all"), None, 35, 100, 1 << 20)
     assert (info.first, info.last) == (0, ALL)
     require_truth(PostingsReader(str(tmp_path / "all")), truth_of(units))
 
 
-def test_what_is_not_sorted_or_out_of_range_is_refused(tmp_path):
+def test_unsorted_or_out_of_range_input_is_refused(tmp_path):
     path = str(tmp_path / "p")
     many = np.arange(1, 5, dtype=np.uint64) << np.uint64(60)
     for chunks, first, last in [
@@ -256,7 +256,7 @@ def test_what_is_not_sorted_or_out_of_range_is_refused(tmp_path):
 
 
 def test_a_large_directory_is_read_where_it_is_needed(tmp_path, monkeypatch):
-    monkeypatch.setattr(postings_write, "_BLOCK_BITS", 0)
+    monkeypatch.setattr(postings_writer, "_BLOCK_BITS", 0)
     units = random_units(50, 400)
     written(tmp_path / "p", units)
     reader = PostingsReader(str(tmp_path / "p"), directory_bytes=0)
@@ -265,9 +265,9 @@ def test_a_large_directory_is_read_where_it_is_needed(tmp_path, monkeypatch):
     require_truth(reader, truth_of(units))
     assert list(reader.check()) == []
     assert all_keys(reader) == keys_of(truth_of(units))
-    place = reader._sections.section("directory")
+    section = reader._sections.section("directory")
     data = bytearray((tmp_path / "p").read_bytes())
-    for at in range(place.offset, place.offset + 8 * 20, 11):
+    for at in range(section.offset, section.offset + 8 * 20, 11):
         broken = bytearray(data)
         broken[at] ^= 0x41
         (tmp_path / "q").write_bytes(broken)
@@ -281,17 +281,17 @@ def test_a_large_directory_is_read_where_it_is_needed(tmp_path, monkeypatch):
 def require_no_loss(reader, truth, expect_damage=True):
     """Each value either has all its units, or is said to be unknown; in a batch and alone."""
     hashes = np.array([prefix << 29 for prefix in sorted(truth)], np.uint64)
-    found = reader.find(hashes)
-    told = answers(found)
+    matches = reader.find(hashes)
+    reported = answers(matches)
     for query, prefix in enumerate(sorted(truth)):
-        assert query in found.unknown or told.get(query) == truth[prefix]
+        assert query in matches.unknown or reported.get(query) == truth[prefix]
     if expect_damage:
-        assert found.unknown
-    for query in [*list(found.unknown)[:5], 0, len(hashes) - 1]:
+        assert matches.unknown
+    for query in [*list(matches.unknown)[:5], 0, len(hashes) - 1]:
         alone = reader.find(hashes[query : query + 1])
         assert 0 in alone.unknown or alone.units.tolist() == truth[sorted(truth)[query]]
-        assert (0 in alone.unknown) == (query in found.unknown)
-    for reason in found.unknown.values():
+        assert (0 in alone.unknown) == (query in matches.unknown)
+    for reason in matches.unknown.values():
         assert "\n" not in reason
 
 
@@ -303,8 +303,8 @@ def test_damage_never_loses_a_unit(tmp_path):
     sections = Sections(str(tmp_path / "p"), "postings")
     rng = random.Random(2)
     for name in ("blocks", "hot"):
-        place = sections.section(name)
-        for at in rng.sample(range(place.offset, place.offset + place.length), min(40, place.length)):
+        section = sections.section(name)
+        for at in rng.sample(range(section.offset, section.offset + section.length), min(40, section.length)):
             broken = bytearray(data)
             broken[at] ^= 1 << rng.randrange(8)
             (tmp_path / "q").write_bytes(broken)
@@ -457,7 +457,7 @@ def test_property_lists_of_units(units, data):
 
 
 @given(st.binary(max_size=60), st.integers(0, 2**32 - 1))
-def test_lists_of_anything_behind_a_right_checksum_do_no_harm(body, num_units):
+def test_lists_of_anything_with_a_valid_checksum_do_no_harm(body, num_units):
     from parquet_bloom.lake.parts.postings.bitmaps import _checksum
 
     for data in (body, body[:1] + pack_units(np.arange(0, 9000, 3, dtype=np.uint32))[1:-4] + body):
@@ -470,7 +470,7 @@ def test_lists_of_anything_behind_a_right_checksum_do_no_harm(body, num_units):
 
 
 def test_many_lists_wait_on_disk(tmp_path, monkeypatch):
-    monkeypatch.setattr(postings_write, "_LISTS_IN_MEMORY", 100)
+    monkeypatch.setattr(postings_writer, "_LISTS_IN_MEMORY", 100)
     units = random_units(200, 5, everywhere=[n << 50 for n in range(60)])
     written(tmp_path / "p", units)
     reader = PostingsReader(str(tmp_path / "p"))

@@ -1,4 +1,4 @@
-"""What once lost a row, or ended in a traceback, in the lake index."""
+"""Regressions in the lake index: lost rows and tracebacks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from parquet_bloom.lake.index import LakeIndex
 
 @pytest.fixture(autouse=True)
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files count as old enough to be told by their times."""
+    """Files count as old enough to be identified by their times."""
     monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)
 
 
@@ -37,14 +37,14 @@ def put(path: Path, *ids: int) -> str:
     return str(path)
 
 
-def found(index: LakeIndex, value: Any, column: str = "id") -> set[str]:
+def find_paths(index: LakeIndex, value: Any, column: str = "id") -> set[str]:
     return {candidate.path for candidate in index.lookup(column, [value])[0]}
 
 
 @pytest.fixture
 def index(tmp_path: Path) -> Any:
-    with LakeIndex.create(tmp_path / "index", "id") as made:
-        yield made
+    with LakeIndex.create(tmp_path / "index", "id") as created:
+        yield created
 
 
 def test_a_folder_and_a_file_elsewhere(tmp_path: Path, index: LakeIndex) -> None:
@@ -52,7 +52,7 @@ def test_a_folder_and_a_file_elsewhere(tmp_path: Path, index: LakeIndex) -> None
     hidden = put(tmp_path / "lake" / "sub" / "_q.parquet", 3)
     index.append([tmp_path / "lake", other, hidden])
     for each in (index, LakeIndex.open(tmp_path / "index")):
-        assert [found(each, value) for value in (1, 2, 3)] == [{one}, {other}, {hidden}]
+        assert [find_paths(each, value) for value in (1, 2, 3)] == [{one}, {other}, {hidden}]
     assert parquet_bloom.prune(None, "id = 2", index=index).selected == {other: [0]}
 
 
@@ -65,7 +65,7 @@ def test_hidden_folders_below_a_root_are_roots_of_their_own(tmp_path: Path, inde
         index.append(str(lake / below))
     values = [{"": 1, "_staging": 2, "_tmp/*.parquet": 3, ".hidden": 4}[below] for below in order]
     with LakeIndex.open(tmp_path / "index") as again:
-        assert [found(again, value) for value in values] == [{files[value]} for value in values]
+        assert [find_paths(again, value) for value in values] == [{files[value]} for value in values]
 
 
 def test_folders_below_a_root_are_listed_once(tmp_path: Path, index: LakeIndex) -> None:
@@ -80,16 +80,16 @@ def test_folders_below_a_root_are_listed_once(tmp_path: Path, index: LakeIndex) 
 def test_a_folder_named_like_a_pattern(tmp_path: Path, index: LakeIndex) -> None:
     one, other = put(tmp_path / "la[k]e" / "x.parquet", 1), put(tmp_path / "lake" / "y.parquet", 2)
     index.append(tmp_path / "la[k]e")
-    assert (found(index, 1), found(index, 2)) == ({one}, set())
+    assert (find_paths(index, 1), find_paths(index, 2)) == ({one}, set())
     shutil.rmtree(tmp_path / "la[k]e")
     with pytest.raises(StorageError):
         index.refresh()
     with LakeIndex.open(tmp_path / "index", live=False) as again:
         again.remove(f"{tmp_path}/la[k]e/")
     with LakeIndex.open(tmp_path / "index") as again:
-        assert (found(again, 1), found(again, 2), again.state.manifest.lake) == (set(), set(), {})
+        assert (find_paths(again, 1), find_paths(again, 2), again.state.manifest.lake) == (set(), set(), {})
         again.append(other)
-        assert found(again, 2) == {other}
+        assert find_paths(again, 2) == {other}
 
 
 def test_renamed_columns_of_a_table(tmp_path: Path) -> None:
@@ -102,17 +102,17 @@ def test_renamed_columns_of_a_table(tmp_path: Path) -> None:
     table.append(pa.table({"id": pa.array([1]), "new_id": pa.array([100])}))
     with LakeIndex.create(tmp_path / "index", "id") as index:
         index.append(iceberg_files(table))
-        (path,) = found(index, 1)
-        assert found(index, 100) == set()
+        (path,) = find_paths(index, 1)
+        assert find_paths(index, 100) == set()
         with table.update_schema(allow_incompatible_changes=True) as update:
             update.delete_column("id")
         with table.update_schema(allow_incompatible_changes=True) as update:
             update.rename_column("new_id", "id")
         with LakeIndex.open(tmp_path / "index", lake=iceberg_files(table)) as again:
-            assert found(again, 100) == {path}
+            assert find_paths(again, 100) == {path}
             report = again.append(iceberg_files(table))
             assert report.unchanged == 0
-            assert found(again, 100) == {path}
+            assert find_paths(again, 100) == {path}
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs POSIX")
@@ -122,12 +122,12 @@ def test_a_file_that_cannot_be_looked_at_is_not_gone(tmp_path: Path, index: Lake
     os.rename(path, path + ".away")
     os.symlink(path, path)  # a link to itself cannot be followed
     index.refresh()
-    assert found(index, 5) == {path}
+    assert find_paths(index, 5) == {path}
     index.compact()
     os.unlink(path)
     os.rename(path + ".away", path)
     index.refresh()
-    assert found(index, 1) == {path}
+    assert find_paths(index, 1) == {path}
 
 
 def test_a_store_that_refuses_does_not_make_files_gone(tmp_path: Path, s3: Any) -> None:
@@ -139,11 +139,11 @@ def test_a_store_that_refuses_does_not_make_files_gone(tmp_path: Path, s3: Any) 
     refused: dict[str, Any] = {"when": lambda request: request.key.endswith("x.parquet")}
     fault = s3.fail("GetObject", status=403, code="AccessDenied", times=1000, **refused)
     with LakeIndex.open(s3.url("index"), **options) as index:
-        assert found(index, 1) == {s3.url("x.parquet")}
+        assert find_paths(index, 1) == {s3.url("x.parquet")}
         index.compact()
         fault.times = 0
         index.refresh()
-        assert found(index, 1) == {s3.url("x.parquet")}
+        assert find_paths(index, 1) == {s3.url("x.parquet")}
 
 
 def test_literals_finer_than_microseconds(tmp_path: Path) -> None:
@@ -175,12 +175,12 @@ def test_another_file_with_the_same_times(tmp_path: Path, index: LakeIndex) -> N
     times = os.stat(tmp_path / "old" / "a.parquet")
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     index.refresh()
-    assert found(index, 2) == {path}
+    assert find_paths(index, 2) == {path}
     assert not os.path.exists(other)
 
 
 def test_another_file_of_which_nothing_tells_that_it_is_one(tmp_path: Path) -> None:
-    """A file system that gives neither etags nor reliable times: only the contents tell."""
+    """A file system that gives neither etags nor reliable times: only the contents show a change."""
     lake = fsspec.filesystem("memory")
     folder = f"/lake-{tmp_path.name}"
     for value in (1, 2):
@@ -189,11 +189,11 @@ def test_another_file_of_which_nothing_tells_that_it_is_one(tmp_path: Path) -> N
     assert lake.size(f"{folder}/1.parquet") == lake.size(f"{folder}/2.parquet")
     with LakeIndex.create(tmp_path / "index", "id", lake_filesystem=lake) as index:
         index.append(f"{folder}/1.parquet")
-        assert len(found(index, 1)) == 1
-        assert not found(index, 2)
+        assert len(find_paths(index, 1)) == 1
+        assert not find_paths(index, 2)
         lake.copy(f"{folder}/2.parquet", f"{folder}/1.parquet")
         index.refresh()
-        assert len(found(index, 2)) == 1
+        assert len(find_paths(index, 2)) == 1
     lake.rm(folder, recursive=True)
 
 
@@ -206,7 +206,7 @@ def test_compaction_looks_again(tmp_path: Path, index: LakeIndex) -> None:
     with LakeIndex.open(tmp_path / "index") as other:
         other.append(path)
     index.compact()
-    assert found(index, 1) == {path}
+    assert find_paths(index, 1) == {path}
 
 
 def test_an_append_beyond_the_lake_that_was_given(tmp_path: Path, index: LakeIndex) -> None:
@@ -214,24 +214,24 @@ def test_an_append_beyond_the_lake_that_was_given(tmp_path: Path, index: LakeInd
     with LakeIndex.open(tmp_path / "index", lake=tmp_path / "a") as opened:
         opened.append()
         opened.append(tmp_path / "b")
-        assert found(opened, 2) >= {other}
-        assert found(opened, 1) >= {one}
+        assert find_paths(opened, 2) >= {other}
+        assert find_paths(opened, 1) >= {one}
     third = put(tmp_path / "c" / "z.parquet", 3)
     with LakeIndex.open(tmp_path / "index", lake=[one, third]) as opened:
-        assert found(opened, 3) == {one, third}  # neither is indexed
+        assert find_paths(opened, 3) == {one, third}  # neither is indexed
         fourth = put(tmp_path / "d" / "z.parquet", 4)
         opened.append(tmp_path / "d")
-        assert found(opened, 3) == {one, third}
-        assert found(opened, 4) == {one, third, fourth}
+        assert find_paths(opened, 3) == {one, third}
+        assert find_paths(opened, 4) == {one, third, fourth}
 
 
-def test_a_way_up_behind_a_link(tmp_path: Path, index: LakeIndex) -> None:
+def test_a_parent_path_after_a_link(tmp_path: Path, index: LakeIndex) -> None:
     (tmp_path / "far" / "inner").mkdir(parents=True)
     path = put(tmp_path / "far" / "y.parquet", 1)
     os.symlink(tmp_path / "far" / "inner", tmp_path / "link")
     index.append(f"{tmp_path}/link/../y.parquet")
     index.refresh()
-    assert found(index, 1) == {os.path.realpath(path)}
+    assert find_paths(index, 1) == {os.path.realpath(path)}
 
 
 def test_values_at_hand_of_a_file_in_the_lake(tmp_path: Path, index: LakeIndex) -> None:
@@ -240,8 +240,8 @@ def test_values_at_hand_of_a_file_in_the_lake(tmp_path: Path, index: LakeIndex) 
     index.append(tmp_path / "lake")
     index.append_batches([(path, {"id": pa.array([1])}), (Path("elsewhere"), {"id": pa.array([5])})])
     assert [candidate.path for candidate in index.lookup("id", [1])[0]] == [path]
-    assert found(index, 5) == {"elsewhere"}
-    assert found(index, 2) == {other}
+    assert find_paths(index, 5) == {"elsewhere"}
+    assert find_paths(index, 2) == {other}
 
 
 def test_an_index_inside_of_its_lake(tmp_path: Path) -> None:
@@ -257,13 +257,13 @@ def test_changed_files_that_were_named(tmp_path: Path, index: LakeIndex) -> None
     index.append(path)
     put(tmp_path / "x.parquet", 2)
     assert index.append().replaced == 1
-    assert (found(index, 1), found(index, 2)) == (set(), {path})
+    assert (find_paths(index, 1), find_paths(index, 2)) == (set(), {path})
 
 
 @pytest.mark.parametrize(
     "values", [[[5]], [{5}], np.zeros((2, 2)), np.array(5), [object()], {"a": 1}, 5, "five", [np.timedelta64(1, "s")]]
 )
-def test_what_is_no_list_of_literals(tmp_path: Path, index: LakeIndex, values: Any) -> None:
+def test_invalid_lists_of_literals(tmp_path: Path, index: LakeIndex, values: Any) -> None:
     with pytest.raises(ParquetBloomError):
         index.lookup("id", values)
 
@@ -271,10 +271,10 @@ def test_what_is_no_list_of_literals(tmp_path: Path, index: LakeIndex, values: A
 def test_odd_literals(tmp_path: Path, index: LakeIndex) -> None:
     path = put(tmp_path / "x.parquet", 1)
     index.append(path)
-    assert found(index, np.int64(1)) == {path}
-    assert found(index, np.int64(2)) == set()
+    assert find_paths(index, np.int64(1)) == {path}
+    assert find_paths(index, np.int64(2)) == set()
     with suppress(ParquetBloomError):
-        assert found(index, Decimal("sNaN")) == {path}
+        assert find_paths(index, Decimal("sNaN")) == {path}
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_odd_arguments(index: LakeIndex, call: Any) -> None:
 
 
 @pytest.mark.parametrize("layout", ["postings", "cuckoo"])
-def test_merging_and_looking_up_hash_no_whole_numbers(layout: Any, tmp_path: Path, monkeypatch: Any) -> None:
+def test_merging_and_lookups_hash_no_integers(layout: Any, tmp_path: Path, monkeypatch: Any) -> None:
     """`np.unique` of keys that agree in their lower bits took minutes for some million of them."""
     files = {f"f{number}": {"id": pa.array(range(number, number + 3000))} for number in range(4)}
     unique = np.unique
@@ -321,7 +321,7 @@ def test_merging_and_looking_up_hash_no_whole_numbers(layout: Any, tmp_path: Pat
 
 
 @pytest.fixture
-def whole(tmp_path: Path) -> Path:
+def index_of_one_file(tmp_path: Path) -> Path:
     with LakeIndex.create(tmp_path / "index", "id", granularity="row_group", expected_values=10) as index:
         index.append(put(tmp_path / "lake" / "a.parquet", 1, 2, 3))
     return tmp_path / "index"
@@ -370,16 +370,16 @@ NESTED = "[" * 100_000 + "]" * 100_000
         (("snapshot",), "NESTED"),
     ],
 )
-def test_manifest_that_no_writer_wrote(whole: Path, where: tuple[Any, ...], value: Any):
-    path, told = manifest_of(whole)
-    inner = told
+def test_manifest_that_no_writer_wrote(index_of_one_file: Path, where: tuple[Any, ...], value: Any):
+    path, document = manifest_of(index_of_one_file)
+    inner = document
     for key in where[:-1]:
         inner = inner[key]
     inner[where[-1]] = value
-    text = json.dumps(told).replace('"NESTED"', NESTED).replace('"BIG"', "1" + "0" * 5000)
+    text = json.dumps(document).replace('"NESTED"', NESTED).replace('"BIG"', "1" + "0" * 5000)
     seal(path, text.encode())
     with pytest.raises(BrokenIndexError):
-        LakeIndex.open(whole)
+        LakeIndex.open(index_of_one_file)
 
 
 @pytest.mark.parametrize(
@@ -389,14 +389,14 @@ def test_manifest_that_no_writer_wrote(whole: Path, where: tuple[Any, ...], valu
         ("part id", [-2]),  # said to be in no part, and not to be covered by none
         ("part id", [1]),
         ("part id", None),
-        ("first_unit", [1]),  # a unit that is no file's
+        ("first_unit", [1]),  # a unit of no file
         ("first_unit", [None]),
         ("size", ["x"]),
         ("listed", [None]),
     ],
 )
-def test_table_of_files_that_no_writer_wrote(whole: Path, column: str, values: list[Any] | None):
-    (path,) = whole.glob("*.files")
+def test_table_of_files_that_no_writer_wrote(index_of_one_file: Path, column: str, values: list[Any] | None):
+    (path,) = index_of_one_file.glob("*.files")
     with pa.ipc.open_file(pa.BufferReader(path.read_bytes()[:-8])) as reader:
         table = reader.read_all()
     at = table.schema.get_field_index(column)
@@ -411,30 +411,30 @@ def test_table_of_files_that_no_writer_wrote(whole: Path, column: str, values: l
     body = sink.getvalue().to_pybytes()
     path.write_bytes(body + hash_one(body).to_bytes(8, "little"))
     with pytest.raises(BrokenIndexError):
-        LakeIndex.open(whole)
+        LakeIndex.open(index_of_one_file)
 
 
 @pytest.mark.parametrize("damage", [slice(9, 60), slice(-40, -20), slice(200, 260)])
-def test_table_of_files_that_arrow_cannot_read(whole: Path, damage: slice):
-    (path,) = whole.glob("*.files")
+def test_table_of_files_that_arrow_cannot_read(index_of_one_file: Path, damage: slice):
+    (path,) = index_of_one_file.glob("*.files")
     body = bytearray(path.read_bytes()[:-8])
     body[damage] = b"\xff" * len(body[damage])
     path.write_bytes(bytes(body) + hash_one(bytes(body)).to_bytes(8, "little"))
-    with suppress(BrokenIndexError), LakeIndex.open(whole) as index:
+    with suppress(BrokenIndexError), LakeIndex.open(index_of_one_file) as index:
         index.lookup("id", [2])
 
 
-def test_a_part_whose_footer_is_nested_or_no_number(whole: Path):
-    (path,) = whole.glob("*.postings")
+def test_a_part_whose_footer_is_nested_or_not_a_number(index_of_one_file: Path):
+    (path,) = index_of_one_file.glob("*.postings")
     good = path.read_bytes()
     length = int.from_bytes(good[-20:-16], "little")
     start = len(good) - 20 - length
-    told = json.loads(good[start:-20])
-    for text in ('{"kind": ' + NESTED + "}", json.dumps(told | {"sections": {"blocks": [0.5, 1, None]}})):
+    document = json.loads(good[start:-20])
+    for text in ('{"kind": ' + NESTED + "}", json.dumps(document | {"sections": {"blocks": [0.5, 1, None]}})):
         footer = text.encode()
         tail = len(footer).to_bytes(4, "little") + hash_one(footer).to_bytes(8, "little") + b"PBLAKE01"
         path.write_bytes(good[:start] + footer + tail)
-        with LakeIndex.open(whole) as index:
+        with LakeIndex.open(index_of_one_file) as index:
             answers = index.lookup("id", [2])
             assert len(answers[0]) == 1
             assert answers.doubts
@@ -444,8 +444,8 @@ def test_types_come_back_from_json_as_they_were():
     types = [pa.int8(), pa.uint64(), pa.string(), pa.binary(), pa.binary(5), pa.date32(), pa.time32("ms")]
     types += [pa.timestamp("us"), pa.timestamp("ns", "UTC"), pa.decimal128(9, 2), pa.float16(), pa.float64(), pa.uuid()]
     for arrow_type in [*types, pa.bool_(), pa.null()]:
-        found = type_from_json(json.loads(json.dumps(type_to_json(from_arrow(arrow_type)))))
-        assert (found, found.name) == (from_arrow(arrow_type), from_arrow(arrow_type).name)
+        column_type = type_from_json(json.loads(json.dumps(type_to_json(from_arrow(arrow_type)))))
+        assert (column_type, column_type.name) == (from_arrow(arrow_type), from_arrow(arrow_type).name)
 
 
 def test_what_an_iceberg_table_calls_its_folders_is_no_value(tmp_path: Path):
@@ -464,16 +464,16 @@ def test_what_an_iceberg_table_calls_its_folders_is_no_value(tmp_path: Path):
         update.add_identity("p")
     table = catalog.load_table("n.t")
     table.append(rows)
-    found = iceberg_files(table)
-    assert {tuple(values) for values in found.partition_values.values()} == {("day", "p")}
+    table_files = iceberg_files(table)
+    assert {tuple(reported) for reported in table_files.partition_values.values()} == {("day", "p")}
     with LakeIndex.create(tmp_path / "index", ["id"]) as index:
-        index.append(found)
-    with LakeIndex.open(tmp_path / "index", lake=found) as index:
+        index.append(table_files)
+    with LakeIndex.open(tmp_path / "index", lake=table_files) as index:
         for number, value in enumerate(values):
             where = "p IS NULL" if value is None else f"p = '{value}'"
             assert parquet_bloom.read_table(None, where, index=index).to_pylist() == rows.slice(number, 1).to_pylist()
             assert parquet_bloom.row_ranges(None, where, index=index) != {}
-        # Where folders and books agree, files are ruled out unopened all the same.
+        # Where folders and metadata agree, files are still ruled out unopened.
         report = parquet_bloom.prune(None, f"day = '{days[3]}'", index=index)
         assert report.unopened_by == {"partition": len(values) - 1}
         assert sorted(parquet_bloom.read_table(None, "id < 99", index=index)["p"].to_pylist(), key=str) == sorted(
@@ -494,11 +494,11 @@ def test_an_iceberg_table_s_own_folder_is_where_it_was_opened(tmp_path: Path, lo
     catalog.create_namespace("n")
     table = catalog.create_table("n.t", pa.schema([pa.field("id", pa.int64())]))
     table.append(pa.table({"id": [1, 2]}))
-    told = json.loads(Path(table.metadata_location.removeprefix("file://")).read_text())
+    document = json.loads(Path(table.metadata_location.removeprefix("file://")).read_text())
     assert len(iceberg_files(table.metadata_location).files) == 1
     (tmp_path / "given" / "metadata").mkdir(parents=True)
     metadata = tmp_path / "given" / "metadata" / "v1.metadata.json"
-    metadata.write_text(json.dumps(told | {"location": location.format(tmp_path)}))
+    metadata.write_text(json.dumps(document | {"location": location.format(tmp_path)}))
     (metadata.parent / "version-hint.text").write_text("1")
     for given in (metadata, metadata.as_uri(), metadata.parent.parent):
         with pytest.raises(ParquetBloomError, match=r"another folder|avro is outside of the table's folder"):

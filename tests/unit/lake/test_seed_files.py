@@ -31,7 +31,7 @@ def other_bucket(mark: int, bucket: int, num_buckets: int) -> int:
 
 
 class Program:
-    """What the program does, value by value: one filter a partition, appended to files at `persist`."""
+    """Reference implementation, value by value: one filter per partition, appended to files at `persist`."""
 
     def __init__(self, folder: Path, num_buckets: int):
         self.folder, self.num_buckets = folder, num_buckets
@@ -52,8 +52,8 @@ class Program:
             for _ in range(63):
                 if len(buckets[at]) < slots:
                     break
-                place = self.random.randrange(len(buckets[at]))
-                mark, buckets[at][place] = buckets[at][place], mark
+                position = self.random.randrange(len(buckets[at]))
+                mark, buckets[at][position] = buckets[at][position], mark
                 at = other_bucket(mark, at, self.num_buckets)
             else:
                 slots += len(buckets[at]) >= slots
@@ -78,18 +78,22 @@ class Program:
     def answer(self, value: int) -> list[tuple[int, int] | str]:
         mark, first = fingerprint(value), first_bucket(value, self.num_buckets)
         second = other_bucket(mark, first, self.num_buckets)
-        found, place = [], 0
+        results, location = [], 0
         for name, slots, active, _ in self.partitions:
-            if active and mark in self.rows[first][place : place + slots] + self.rows[second][place : place + slots]:
-                found.append(name)
-            place += slots
-        return found
+            if (
+                active
+                and mark
+                in self.rows[first][location : location + slots] + self.rows[second][location : location + slots]
+            ):
+                results.append(name)
+            location += slots
+        return results
 
 
 @pytest.mark.parametrize("num_buckets", [1, 38, 101])
 @pytest.mark.parametrize("tells_values", [True, False])
 @pytest.mark.parametrize("named", [True, False])
-def test_what_the_program_wrote(tmp_path: Path, num_buckets: int, tells_values: bool, named: bool) -> None:
+def test_files_of_the_program(tmp_path: Path, num_buckets: int, tells_values: bool, named: bool) -> None:
     program = Program(tmp_path, num_buckets)
     start = 0
     for number, size in enumerate([100, 0, 1, 250, 30]):
@@ -101,12 +105,12 @@ def test_what_the_program_wrote(tmp_path: Path, num_buckets: int, tells_values: 
     assert [p.name for p in index.partitions] == [p[0] for p in program.partitions]
     assert [p.slots for p in index.partitions] == [p[1] for p in program.partitions]
     assert {p.num_values for p in index.partitions} == ({100, 0, 1, 250, 30} if tells_values else {None})
-    asked = np.arange(start + 300, dtype=np.uint64)
-    found = index.lookup(asked)
-    assert [[p.name for p in some] for some in found] == [program.answer(value) for value in range(start + 300)]
+    queried = np.arange(start + 300, dtype=np.uint64)
+    matches = index.lookup(queried)
+    assert [[p.name for p in some] for some in matches] == [program.answer(value) for value in range(start + 300)]
     owner = program.partitions[3][0]
-    assert all(owner in [p.name for p in found[value]] for value in range(101, 351))
-    assert not any(program.partitions[4][0] in [p.name for p in some] for some in found)
+    assert all(owner in [p.name for p in matches[value]] for value in range(101, 351))
+    assert not any(program.partitions[4][0] in [p.name for p in some] for some in matches)
 
 
 def test_nothing_in_it(tmp_path: Path) -> None:
@@ -123,17 +127,17 @@ def test_damage(tmp_path: Path) -> None:
     program.add(range(40, 50), "b")
     program.persist()
     path = tmp_path / "partitions.data"
-    whole = path.read_bytes()
-    for length in range(len(whole)):
-        path.write_bytes(whole[:length])
+    data = path.read_bytes()
+    for length in range(len(data)):
+        path.write_bytes(data[:length])
         with pytest.raises(BrokenIndexError, match=r"partitions\.data"):
             PartitionIndexFile(str(tmp_path))
-    path.write_bytes(whole + b"\0")
+    path.write_bytes(data + b"\0")
     with pytest.raises(BrokenIndexError):
         PartitionIndexFile(str(tmp_path))
     chance = random.Random(1)
-    for _ in range(500):  # nothing but the named errors, whatever stands there
-        broken = bytearray(whole)
+    for _ in range(500):  # nothing but the named errors, whatever the bytes are
+        broken = bytearray(data)
         broken[chance.randrange(len(broken))] = chance.randrange(256)
         path.write_bytes(broken)
         with suppress(BrokenIndexError, StorageError):
@@ -141,7 +145,7 @@ def test_damage(tmp_path: Path) -> None:
     path.write_bytes(struct.pack("<QQQ", 5, 1, 2**62))
     with pytest.raises(BrokenIndexError):
         PartitionIndexFile(str(tmp_path))
-    path.write_bytes(whole)
+    path.write_bytes(data)
     bucket = tmp_path / "index" / f"{first_bucket(7, 5):07d}.bucket"
     bucket.write_bytes(bucket.read_bytes()[:-1])
     with pytest.raises(BrokenIndexError, match="bucket"):

@@ -1,4 +1,4 @@
-"""Footers as a whole: columns, chunks and what stands about them, in good files and in such as cannot be."""
+"""Footers as a whole: columns, chunks and their surroundings, in valid files and in impossible ones."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_leaves_are_pyarrows(path):
         assert leaf.repeated == (column.max_repetition_level > 0)
 
 
-def test_what_the_footer_says(path):
+def test_footer_contents(path):
     footer, metadata = footer_of(path), pq.read_metadata(path)
     assert footer.num_rows == 3
     assert footer.num_row_groups == 2
@@ -85,7 +85,7 @@ def test_where_data_lies(path):
 
 
 def test_the_view_of_one_column(path):
-    """What pyarrow is shown: one column, without a meaning, its pages where they are."""
+    """Return the footer that pyarrow gets: one column, without a logical type, its pages where they are."""
     footer, data = footer_of(path), path.read_bytes()
     for leaf in footer.leaves:
         view = pq.read_metadata(pa.BufferReader(make_physical_view(footer, leaf)))
@@ -114,7 +114,7 @@ def change_metadata(path: Path, number: int, *value: object) -> Path:
 
 @pytest.mark.parametrize("kind", [2, 7, 8, -1, 2**30, -(2**31)])
 def test_chunks_of_another_type(path, kind):
-    """Numbers of types that do not exist are no other mistake than the wrong one."""
+    """Type numbers that do not exist are the same error as a wrong type."""
     footer = footer_of(change_metadata(path, 1, I32, kind))
     with pytest.raises(MalformedFooterError, match=r"row group 0, column 'i'.*another type"):
         footer.chunk(0, footer.leaves[0])
@@ -190,7 +190,7 @@ def test_schemas_that_do_not_add_up(path, children):
 
 
 @pytest.mark.parametrize("number", [2, 3, 4])
-def test_what_a_footer_must_have(path, number):
+def test_required_fields_of_a_footer(path, number):
     data = path.read_bytes()
     start = oracle.footer_start(data)
     for value in (None, (BINARY, b"x")):
@@ -203,7 +203,7 @@ def test_what_a_footer_must_have(path, number):
 
 
 def test_odd_metadata_of_the_file(path):
-    """What is not of the right type is not there."""
+    """Fields of a wrong type count as missing."""
 
     def change(footer: Struct) -> None:
         pairs = footer.value(5).items

@@ -63,12 +63,12 @@ def test_a_page_without_a_field(missing) -> None:
 
 def test_a_column_index() -> None:
     index = read_offset_index(encode_locations(PAGES), 200)
-    found = read_column_index(
+    statistics = read_column_index(
         encode_bounds([False, True, False], [b"a", b"", b"c"], [b"b", b"", b"d"], [3, 50, 0]), index
     )
-    assert found.null_pages == [False, True, False]
-    assert found.null_counts == [3, 50, 0]
-    first, second = found.statistics(0), found.statistics(1)
+    assert statistics.null_pages == [False, True, False]
+    assert statistics.null_counts == [3, 50, 0]
+    first, second = statistics.statistics(0), statistics.statistics(1)
     assert (first.min_value, first.max_value, first.null_count) == (b"a", b"b", 3)
     assert (second.min_value, second.max_value, second.null_count) == (None, None, 50)
     assert read_column_index(encode_bounds([False] * 3, [b""] * 3, [b""] * 3), index).null_counts is None
@@ -105,13 +105,13 @@ def test_lists_of_another_type() -> None:
 
 def test_broken_bytes_end_in_the_named_error_or_in_a_consistent_index() -> None:
     rng = random.Random(4)
-    whole = encode_locations(PAGES)
+    complete = encode_locations(PAGES)
     bounds = encode_bounds([False, True, False], [b"a", b"", b"c"], [b"b", b"", b"d"], [3, 50, 0])
-    good = read_offset_index(whole, 200)
+    good = read_offset_index(complete, 200)
     header = write_struct([(1, I32, 0), (2, I32, 9), (3, I32, 7), (5, STRUCT, [(1, I32, 3), (2, I32, 8)])])
     refused = 0
     for encoded, read in [
-        (whole, lambda data: read_offset_index(data, 200)),
+        (complete, lambda data: read_offset_index(data, 200)),
         (bounds, lambda data: read_column_index(data, good)),
         (header, read_page_header),
     ]:
@@ -123,14 +123,14 @@ def test_broken_bytes_end_in_the_named_error_or_in_a_consistent_index() -> None:
             for _ in range(rng.randint(1, 3)):
                 broken[rng.randrange(len(broken))] = rng.randrange(256)
             try:
-                found = read(bytes(broken))
+                result = read(bytes(broken))
             except MalformedFooterError:
                 refused += 1
                 continue
-            if isinstance(found, page_index.OffsetIndex):
-                assert (found.rows[0], found.rows[-1]) == (0, 200)
-                assert (np.diff(found.rows) > 0).all()
-                assert (found.offsets[:-1] + found.sizes[:-1] == found.offsets[1:]).all()
+            if isinstance(result, page_index.OffsetIndex):
+                assert (result.rows[0], result.rows[-1]) == (0, 200)
+                assert (np.diff(result.rows) > 0).all()
+                assert (result.offsets[:-1] + result.sizes[:-1] == result.offsets[1:]).all()
     assert refused > 3000
 
 
@@ -168,16 +168,16 @@ def test_indexes_of_a_file_agree_with_its_pages(tmp_path, version) -> None:
         start, length = int(record["offset_index_offset"]), int(record["offset_index_length"])
         index = read_offset_index(data[start : start + length], 2000)
         start, length = int(record["column_index_offset"]), int(record["column_index_length"])
-        known = read_column_index(data[start : start + length], index)
+        known_statistics = read_column_index(data[start : start + length], index)
     assert index.num_pages > 10
     for page in range(index.num_pages):
         header = read_page_header(data[index.offsets[page] :])
         first, end = index.rows[page : page + 2].tolist()
         assert (header.num_values, header.num_bytes) == (end - first, index.sizes[page])
         present = [value for value in values[first:end] if value is not None]
-        assert known.null_pages[page] == (not present)
+        assert known_statistics.null_pages[page] == (not present)
         if present:
-            found = known.statistics(page)
-            assert int.from_bytes(found.min_value, "little") == min(present)
-            assert int.from_bytes(found.max_value, "little") == max(present)
-    assert any(known.null_pages)
+            statistics = known_statistics.statistics(page)
+            assert int.from_bytes(statistics.min_value, "little") == min(present)
+            assert int.from_bytes(statistics.max_value, "little") == max(present)
+    assert any(known_statistics.null_pages)

@@ -65,8 +65,8 @@ def test_numbers(width) -> None:
     rng = random.Random(width)
     for _ in range(100):
         numbers = draw(rng, width, rng.randint(1, 300))
-        data, wanted = encode(numbers, width, rng), some(rng, len(numbers))
-        assert take_hybrid(data, width, wanted).tolist() == [numbers[i] for i in wanted]
+        data, expected = encode(numbers, width, rng), some(rng, len(numbers))
+        assert take_hybrid(data, width, expected).tolist() == [numbers[i] for i in expected]
     assert take_hybrid(b"", 0, np.arange(3)).tolist() == [0, 0, 0]
     assert take_hybrid(b"", width, np.arange(0)).tolist() == []
 
@@ -89,7 +89,7 @@ def test_levels() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "width", "wanted"),
+    ("data", "width", "expected"),
     [
         (b"", 1, [0]),
         (b"\x02", 8, [0]),  # a run without its number
@@ -105,12 +105,12 @@ def test_levels() -> None:
         (b"\x08\x01", 1, [1 << 40]),
     ],
 )
-def test_numbers_that_are_not_there(data, width, wanted) -> None:
+def test_numbers_that_are_not_there(data, width, expected) -> None:
     with pytest.raises(MalformedFooterError):
-        take_hybrid(data, width, np.array(wanted, np.int64))
+        take_hybrid(data, width, np.array(expected, np.int64))
     if width == 1:
         with pytest.raises(MalformedFooterError):
-            find_values(data, 4, np.array(wanted, np.int64))
+            find_values(data, 4, np.array(expected, np.int64))
 
 
 def plain(values):
@@ -121,8 +121,8 @@ def test_byte_arrays() -> None:
     rng = random.Random(6)
     for _ in range(300):
         values = [rng.randbytes(rng.choice([0, 1, 5, 300])) for _ in range(rng.randint(1, 40))]
-        wanted = rng.choices(range(len(values)), k=rng.randint(0, 10))  # in any order, some twice
-        assert take_byte_arrays(plain(values), np.array(wanted, np.int64)) == plain(values[i] for i in wanted)
+        expected = rng.choices(range(len(values)), k=rng.randint(0, 10))  # in any order, some twice
+        assert take_byte_arrays(plain(values), np.array(expected, np.int64)) == plain(values[i] for i in expected)
     for broken, number in [
         (plain([b"abc"]), 1),
         (plain([b"abc"]), -1),
@@ -152,8 +152,8 @@ def test_byte_arrays_as_arrow_has_them() -> None:
         values = [rng.randbytes(rng.choice([0, 1, 5, 300])) for here in valid if here]
         offsets, data = split_byte_arrays(plain(values), np.array(valid, np.uint8))
         ends, rest = offsets.tolist(), iter(values)
-        found = [data[begin:end].tobytes() for begin, end in pairwise(ends)]
-        assert found == [next(rest) if here else b"" for here in valid]
+        received = [data[begin:end].tobytes() for begin, end in pairwise(ends)]
+        assert received == [next(rest) if here else b"" for here in valid]
     for broken, valid in [(b"", [1]), (b"\1\0\0", [1]), (b"\2\0\0\0a", [1]), (plain([b"a"]), [0]), (b"\xff" * 9, [1])]:
         with pytest.raises(MalformedFooterError):
             split_byte_arrays(broken, np.array(valid, np.uint8))
@@ -167,16 +167,16 @@ def test_values_that_are_one_of_some(width) -> None:
         values = rng.choices(kinds, k=rng.randint(1, 60))
         data = b"".join(values) if width else plain(values)
         numbers = some(rng, len(values))
-        wanted = [*dict.fromkeys(rng.sample(kinds, 3)), b"of no value here"]
-        places, which = find_equal(data, width, numbers, wanted)
-        expected = [(at, wanted.index(values[i])) for at, i in enumerate(numbers) if values[i] in wanted]
-        assert list(zip(places.tolist(), which.tolist(), strict=True)) == expected
+        requested = [*dict.fromkeys(rng.sample(kinds, 3)), b"of no value here"]
+        positions, which = find_equal(data, width, numbers, requested)
+        expected = [(at, requested.index(values[i])) for at, i in enumerate(numbers) if values[i] in requested]
+        assert list(zip(positions.tolist(), which.tolist(), strict=True)) == expected
         for cut in (data[:-1], b""):
             with pytest.raises(MalformedFooterError):
-                find_equal(cut, width, np.array([len(values) - 1]), wanted)
+                find_equal(cut, width, np.array([len(values) - 1]), requested)
         for bad in ([-1], [len(values)], [1 << 60], [1, 0]):
             with pytest.raises(MalformedFooterError):
-                find_equal(data, width, np.array(bad), wanted)
+                find_equal(data, width, np.array(bad), requested)
 
 
 def test_broken_bytes_end_in_the_named_error_or_in_numbers() -> None:

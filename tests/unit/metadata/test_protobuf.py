@@ -45,11 +45,11 @@ def test_every_kind() -> None:
             (8000, 2, b"ORC"),
         ]
     )
-    found = read(message)
-    start, end = found.pop("span")
+    results = read(message)
+    start, end = results.pop("span")
     assert message[start:end] == b"def"
     expected_inner = {"number": 7, "texts": [b"x", b""]}
-    assert found == {
+    assert results == {
         "uint": (1 << 64) - 1,
         "int": -1,
         "sint": -2,
@@ -105,11 +105,11 @@ def test_a_part_of_a_buffer() -> None:
         (varint(1 << 32) + b"\x01", "does not exist"),
         (b"\x0a\x01\x01", r"field 1 \(uint\) has wire type 2"),
         (b"\x30\x01", r"field 6 \(bytes\) has wire type 0"),
-        (b"\x42\x02\x08\x80", "cut off"),  # the number would go on behind the message that it is in
+        (b"\x42\x02\x08\x80", "cut off"),  # the number would continue past the message that it is in
         (b"\x4a\x01\x80\x01", "cut off"),
     ],
 )
-def test_what_is_no_message(message: bytes, problem: str) -> None:
+def test_invalid_messages(message: bytes, problem: str) -> None:
     with pytest.raises(MalformedOrcError, match=problem):
         read(message)
 
@@ -134,8 +134,8 @@ def test_values_are_limited() -> None:
 @given(st.lists(st.tuples(st.integers(1, 3), st.binary(max_size=9)), max_size=9))
 def test_spans(pairs: list[tuple[int, bytes]]) -> None:
     message = b"??" + message_of((number, 2, value) for number, value in pairs)
-    found = protobuf.read_spans(message, 2, 2)
-    assert [message[start:end] for start, end in found.tolist()] == [value for number, value in pairs if number == 2]
+    fields = protobuf.read_spans(message, 2, 2)
+    assert [message[start:end] for start, end in fields.tolist()] == [value for number, value in pairs if number == 2]
 
 
 def test_spans_of_something_else() -> None:
@@ -164,7 +164,7 @@ def test_filters_of_both_kinds() -> None:
         ([(2, 2, bytes(9))], "not 64-bit words"),
     ],
 )
-def test_what_is_no_filter(fields: list[Field], problem: str) -> None:
+def test_invalid_filters(fields: list[Field], problem: str) -> None:
     with pytest.raises(MalformedOrcError, match=problem):
         protobuf.read_bloom_filter(message_of(fields))
 
@@ -173,11 +173,11 @@ def test_what_is_no_filter(fields: list[Field], problem: str) -> None:
 def test_any_bytes(data: bytes) -> None:
     """They are a message, as the twin reads it, or a named error."""
     try:
-        found = read(data)
+        result = read(data)
     except MalformedOrcError:
         return
     seen = {FIELDS[number][0] for number, wire, value in fields_of(data) if number in FIELDS}
-    assert seen == found.keys() or seen - found.keys() <= {"many"}
+    assert seen == result.keys() or seen - result.keys() <= {"many"}
     for act in (protobuf.read_bloom_filter, lambda message: protobuf.read_spans(message, 1)):
         with contextlib.suppress(MalformedOrcError):
             act(data)

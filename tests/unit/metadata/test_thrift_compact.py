@@ -1,4 +1,4 @@
-"""The cursor over the compact protocol: what it reads, where it stands, and what it refuses."""
+"""The cursor over the compact protocol: what it reads, its position, and what it refuses."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_field_numbers_do_not_run_away():
         compact.read_struct(data)
 
 
-def test_the_last_of_duplicates_stands():
+def test_the_last_of_duplicates_counts():
     assert compact.read_struct(b"\x15\x02" + b"\x05\x02\x04" + b"\x00") == ({1: 2}, 6)
 
 
@@ -212,14 +212,14 @@ def test_nesting_has_an_end(level):
             compact.read_struct(b"\x19" + b"\x19" * depth)
 
 
-def test_what_is_nested_less_is_read():
+def test_shallower_nesting_is_read():
     nested = Struct({1: (I32, 1)})
     for _ in range(30):
         nested = Struct({1: (STRUCT, nested)})
-    found, _ = compact.read_struct(oracle.write_struct(nested))
+    fields, _ = compact.read_struct(oracle.write_struct(nested))
     for _ in range(30):
-        found = found[1]
-    assert found == {1: 1}
+        fields = fields[1]
+    assert fields == {1: 1}
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -304,9 +304,9 @@ def test_records_of_column_chunks():
     indexed = chunk(metadata(f14=(I64, 700), f15=(I32, 47)), f4=(I64, 1000), f5=(I32, 20), f6=(I64, 1020), f7=(I32, 33))
     plain = chunk(metadata())
     data = oracle.write_struct(footer([[indexed, plain], [plain, chunk(metadata(), f8=(STRUCT, Struct()))]]))
-    found, groups, chunks = compact.index_footer(data)
-    assert found["num_rows"] == 205
-    assert found["end"] == len(data)
+    result, groups, chunks = compact.index_footer(data)
+    assert result["num_rows"] == 205
+    assert result["end"] == len(data)
     assert groups["num_rows"].tolist() == [100, 101]
     assert groups["num_columns"].tolist() == [2, 2]
     assert groups["first_chunk"].tolist() == [0, 2]
@@ -347,7 +347,7 @@ def test_records_of_column_chunks():
         (b"\xec\x00\x00", 4),
     ],
 )
-def test_doubtful_places_of_filters_are_counted(fields, doubts):
+def test_doubtful_filter_offsets_are_counted(fields, doubts):
     data = b"\x29\x0c\x16\x00\x19\x1c" + b"\x19\x1c" + b"\x3c" + fields + b"\x00" * 3
     assert compact.index_footer(data)[2]["filter_fields"].tolist() == [doubts]
 
@@ -391,12 +391,12 @@ def test_fields_of_other_types_are_not_taken_for_what_they_are_not():
             }
         )
     )
-    found, groups, chunks = compact.index_footer(data)
-    assert set(found) == {"end"}
+    result, groups, chunks = compact.index_footer(data)
+    assert set(result) == {"end"}
     assert len(groups) == len(chunks) == 0
 
 
-def test_what_is_no_buffer():
+def test_invalid_buffers():
     for call in (compact.index_footer, compact.read_struct):
         for value in (None, "text", 5):
             with pytest.raises((TypeError, ValueError, BufferError)):

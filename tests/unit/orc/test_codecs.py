@@ -36,9 +36,9 @@ def _zstd_without_size(data: bytes) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.CompressedOutputStream(sink, "zstd") as stream:
         stream.write(data)
-    found = sink.getvalue().to_pybytes()
-    assert codecs.read_zstd_size(found) is None
-    return found
+    received = sink.getvalue().to_pybytes()
+    assert codecs.read_zstd_size(received) is None
+    return received
 
 
 PACKERS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
@@ -87,9 +87,9 @@ def test_chunks_that_are_cut_or_changed(packer: str) -> None:
     for length in range(0, len(packed), 7):
         with contextlib.suppress(MalformedOrcError):
             assert len(compression.plain(chunk(packed[:length]))) <= BLOCK
-    for place in range(0, len(packed), 5):
+    for position in range(0, len(packed), 5):
         changed = bytearray(packed)
-        changed[place] ^= 0xFF
+        changed[position] ^= 0xFF
         with contextlib.suppress(MalformedOrcError):
             assert len(compression.plain(chunk(bytes(changed)))) <= BLOCK
 

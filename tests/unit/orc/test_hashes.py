@@ -39,7 +39,7 @@ def filter_of(of: OrcLeaf, *hashes: int) -> OrcFilter:
     return OrcFilter(of, BLOOM_FILTER_UTF8, 0, 0, bytes(bits), 7)
 
 
-def asked(value: Any, of: OrcLeaf, timezone: str = "UTC") -> set[int]:
+def probed_hashes(value: Any, of: OrcLeaf, timezone: str = "UTC") -> set[int]:
     """The hashes that are probed for a literal."""
     coerced = coerce(value, of.column_type, timezone)
     assert coerced.unknown is None
@@ -50,7 +50,7 @@ def asked(value: Any, of: OrcLeaf, timezone: str = "UTC") -> set[int]:
 
 
 def test_many_values_at_once() -> None:
-    """Each value's forms stand behind those of the value before."""
+    """Each value's forms follow those of the value before."""
     of = leaf("DOUBLE")
     hashes, first = hash_values([-1.0, 0.0, 2.0], of.column_type)
     assert first.tolist() == [0, 1, 3, 4]
@@ -64,7 +64,7 @@ def test_many_values_at_once() -> None:
 
 @given(st.lists(st.integers(-(1 << 80), 1 << 80), max_size=8, unique=True))
 def test_forms_belong_to_their_values(values: list[int]) -> None:
-    """What is asked for many values is what is asked for each."""
+    """Probes of many values equal the probes of each."""
     of = leaf("TIMESTAMP").column_type
     values = sorted(values)
     values = [value for value in values if abs(value) < 1 << 70]
@@ -77,22 +77,22 @@ def test_forms_belong_to_their_values(values: list[int]) -> None:
 @given(st.integers(-(1 << 63), (1 << 63) - 1))
 def test_integers(value: int) -> None:
     of = leaf("LONG")
-    assert asked(value, of) == {orc_oracle.wang(value)}
+    assert probed_hashes(value, of) == {orc_oracle.wang(value)}
     assert filter_of(of, orc_oracle.wang(value)).check([value, value ^ 1]).tolist() == [True, False]
 
 
 def test_integers_of_any_arrow_type() -> None:
     of = leaf("INT")
-    found = filter_of(of, orc_oracle.wang(5))
+    bloom_filter = filter_of(of, orc_oracle.wang(5))
     for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint64()):
-        assert found.check(pa.array([5, 6, None], kind)).tolist() == [True, False, True]
-    assert found.check(np.array([5, 6])).tolist() == [True, False]
-    assert found.check(pa.array([5, 6, 5]).dictionary_encode()).tolist() == [True, False, True]
-    assert found.check(pa.chunked_array([[5], [], [6, 5]])).tolist() == [True, False, True]
-    assert found.check([]).tolist() == []
-    assert found.check(pa.array([1, 5, 6])[1:]).tolist() == [True, False]
+        assert bloom_filter.check(pa.array([5, 6, None], kind)).tolist() == [True, False, True]
+    assert bloom_filter.check(np.array([5, 6])).tolist() == [True, False]
+    assert bloom_filter.check(pa.array([5, 6, 5]).dictionary_encode()).tolist() == [True, False, True]
+    assert bloom_filter.check(pa.chunked_array([[5], [], [6, 5]])).tolist() == [True, False, True]
+    assert bloom_filter.check([]).tolist() == []
+    assert bloom_filter.check(pa.array([1, 5, 6])[1:]).tolist() == [True, False]
     with pytest.raises(FilterTypeError):
-        found.check(pa.array([1 << 63], pa.uint64()))
+        bloom_filter.check(pa.array([1 << 63], pa.uint64()))
 
 
 def test_floats() -> None:
@@ -100,15 +100,15 @@ def test_floats() -> None:
         of = leaf(kind)
         both = {orc_oracle.wang(orc_oracle.double_bits(zero)) for zero in (0.0, -0.0)}
         assert len(both) == 2
-        assert asked(0.0, of) == both
+        assert probed_hashes(0.0, of) == both
         for bits in both:
-            found = filter_of(of, bits)
-            assert found.check([0.0, -0.0, 1.0, None, math.nan]).tolist() == [True, True, False, True, True]
+            bloom_filter = filter_of(of, bits)
+            assert bloom_filter.check([0.0, -0.0, 1.0, None, math.nan]).tolist() == [True, True, False, True, True]
     single = struct.unpack("<f", struct.pack("<f", 0.1))[0]
-    found = filter_of(leaf("FLOAT"), orc_oracle.wang(orc_oracle.double_bits(single)))
-    assert found.check(pa.array([0.1, 0.2], pa.float32())).tolist() == [True, False]
-    assert found.check([0.1, 0.2]).tolist() == [True, False]
-    assert asked(0.1, leaf("FLOAT")) == {orc_oracle.wang(orc_oracle.double_bits(single))}
+    bloom_filter = filter_of(leaf("FLOAT"), orc_oracle.wang(orc_oracle.double_bits(single)))
+    assert bloom_filter.check(pa.array([0.1, 0.2], pa.float32())).tolist() == [True, False]
+    assert bloom_filter.check([0.1, 0.2]).tolist() == [True, False]
+    assert probed_hashes(0.1, leaf("FLOAT")) == {orc_oracle.wang(orc_oracle.double_bits(single))}
     assert filter_of(leaf("DOUBLE"), orc_oracle.wang(orc_oracle.double_bits(5.0))).check([5, 6]).tolist() == [
         True,
         False,
@@ -118,27 +118,27 @@ def test_floats() -> None:
 def test_texts_and_bytes() -> None:
     for kind in ("STRING", "VARCHAR", "BINARY"):
         of = leaf(kind)
-        found = filter_of(of, orc_oracle.murmur("héllo".encode()))
+        bloom_filter = filter_of(of, orc_oracle.murmur("héllo".encode()))
         values = ["héllo", "héllo ", None, ""]
         for given_type in (pa.string(), pa.large_string(), pa.string_view()):
-            assert found.check(pa.array(values, given_type)).tolist() == [True, False, True, False]
-        assert found.check(["héllo".encode(), b"x"]).tolist() == [True, False]
-        assert found.check(pa.array(["x", "héllo", None])[1:]).tolist() == [True, True]
-        assert asked("héllo", of) == {orc_oracle.murmur("héllo".encode())}
+            assert bloom_filter.check(pa.array(values, given_type)).tolist() == [True, False, True, False]
+        assert bloom_filter.check(["héllo".encode(), b"x"]).tolist() == [True, False]
+        assert bloom_filter.check(pa.array(["x", "héllo", None])[1:]).tolist() == [True, True]
+        assert probed_hashes("héllo", of) == {orc_oracle.murmur("héllo".encode())}
 
 
 @pytest.mark.parametrize("stored", ["é ", "é", "é   ", "é    "])
 def test_char(stored: str) -> None:
-    """Padded by its writer or not, it is found by its text with any number of spaces behind."""
+    """Padded by its writer or not, it is found by its text with any number of trailing spaces."""
     of = leaf("CHAR", length=4)
     hashed = orc_oracle.murmur(stored.encode())
     if stored in ("é", "é   "):
-        found = filter_of(of, hashed)
+        bloom_filter = filter_of(of, hashed)
         for text in ("é", "é ", "é   "):
-            assert hashed in asked(text, of)
-            assert found.check([text, "e"]).tolist() == [True, False]
+            assert hashed in probed_hashes(text, of)
+            assert bloom_filter.check([text, "e"]).tolist() == [True, False]
     else:
-        assert hashed in asked(stored, of)
+        assert hashed in probed_hashes(stored, of)
     assert keying_of(of) is keying_of(leaf("CHAR", length=4))
     assert keying_of(of) != keying_of(leaf("CHAR", length=5))
     assert keying_of(leaf("STRING")) is hash_values
@@ -158,16 +158,16 @@ def test_char(stored: str) -> None:
 )
 def test_decimals(value: str, stored: bytes) -> None:
     of = leaf("DECIMAL", precision=20, scale=2)
-    found = filter_of(of, orc_oracle.murmur(stored))
-    assert orc_oracle.murmur(stored) in asked(Decimal(value), of)
+    bloom_filter = filter_of(of, orc_oracle.murmur(stored))
+    assert orc_oracle.murmur(stored) in probed_hashes(Decimal(value), of)
     for kind in (pa.decimal128(20, 2), pa.decimal128(30, 5), pa.decimal256(40, 2)):
         array = pa.array([Decimal(value), Decimal("7.77"), None], pa.decimal128(20, 2)).cast(kind)
-        assert found.check(array).tolist()[1:] == [False, True]
+        assert bloom_filter.check(array).tolist()[1:] == [False, True]
         if stored == b"1.50":
             continue
-        assert found.check(array).tolist()[0]
+        assert bloom_filter.check(array).tolist()[0]
     if value == "100":
-        assert found.check([100, 101]).tolist() == [True, False]
+        assert bloom_filter.check([100, 101]).tolist() == [True, False]
 
 
 def julian_day(day: int) -> int:
@@ -183,23 +183,23 @@ def test_dates_before_the_gregorian_calendar(date: dt.date) -> None:
     of = leaf("DATE")
     day = (date - EPOCH).days
     other = julian_day(day)
-    assert {orc_oracle.wang(day), orc_oracle.wang(other)} <= asked(date, of)
+    assert {orc_oracle.wang(day), orc_oracle.wang(other)} <= probed_hashes(date, of)
     assert filter_of(of, orc_oracle.wang(other)).check([date]).all()
     # A reader that takes the other number for a Gregorian day shows another date, which is found as well.
     back, _ = hash_values([other], of.column_type)
     assert orc_oracle.wang(day) in back.tolist()
     moment = dt.datetime.combine(date, dt.time(5))
-    assert orc_oracle.wang(other * 86_400_000 + 5 * 3_600_000) in asked(moment, leaf("TIMESTAMP"))
+    assert orc_oracle.wang(other * 86_400_000 + 5 * 3_600_000) in probed_hashes(moment, leaf("TIMESTAMP"))
 
 
 @given(st.dates(min_value=dt.date(1582, 10, 15)))
 def test_dates(date: dt.date) -> None:
     day = (date - EPOCH).days
-    assert asked(date, leaf("DATE")) == {orc_oracle.wang(day)}
+    assert probed_hashes(date, leaf("DATE")) == {orc_oracle.wang(day)}
     assert julian_day(0) == 13
-    found = filter_of(leaf("DATE"), orc_oracle.wang(day))
-    assert found.check(pa.array([date, None], pa.date32())).all()
-    assert found.check(pa.array([date], pa.date64())).all()
+    bloom_filter = filter_of(leaf("DATE"), orc_oracle.wang(day))
+    assert bloom_filter.check(pa.array([date, None], pa.date32())).all()
+    assert bloom_filter.check(pa.array([date], pa.date64())).all()
 
 
 @given(st.integers(-(1 << 62), 1 << 62))
@@ -207,7 +207,7 @@ def test_timestamps(nanos: int) -> None:
     for kind, zone in (("TIMESTAMP", None), ("TIMESTAMP_INSTANT", "UTC")):
         of = leaf(kind)
         array = pa.array([nanos, None], pa.timestamp("ns", tz=zone))
-        forms = asked(array[0], of)
+        forms = probed_hashes(array[0], of)
         down = nanos // 1_000_000
         near = {orc_oracle.wang(down)}
         if nanos % 1_000_000_000 and down < 2 * 86_400_000:
@@ -224,11 +224,11 @@ def test_timestamps(nanos: int) -> None:
 def test_timestamps_of_any_arrow_type() -> None:
     of = leaf("TIMESTAMP")
     moment = dt.datetime(2024, 5, 6, 7, 8, 9)
-    found = filter_of(of, orc_oracle.wang((moment - dt.datetime(1970, 1, 1)) // dt.timedelta(milliseconds=1)))
+    bloom_filter = filter_of(of, orc_oracle.wang((moment - dt.datetime(1970, 1, 1)) // dt.timedelta(milliseconds=1)))
     other = moment + dt.timedelta(seconds=1)
     for unit in ("s", "ms", "us", "ns"):
-        assert found.check(pa.array([moment, other], pa.timestamp(unit))).tolist() == [True, False]
-    assert found.check([moment, other, None]).tolist() == [True, False, True]
+        assert bloom_filter.check(pa.array([moment, other], pa.timestamp(unit))).tolist() == [True, False]
+    assert bloom_filter.check([moment, other, None]).tolist() == [True, False, True]
     day = filter_of(of, orc_oracle.wang((dt.date(2024, 5, 6) - EPOCH).days * 86_400_000))
     assert day.check([dt.date(2024, 5, 6), dt.date(2024, 5, 7)]).tolist() == [True, False]
     for far in ("s", "ms"):
@@ -244,11 +244,14 @@ def test_wall_clocks_of_spark() -> None:
     of = _ntz()
     moment = dt.datetime(2024, 5, 6, 7, 8, 9, 123456)
     micros = (moment - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1)
-    found = filter_of(of, orc_oracle.wang(micros))
-    assert asked(moment, of) == {orc_oracle.wang(micros)}
-    assert found.check([micros, micros + 1]).tolist() == [True, False]
-    assert found.check([moment, moment + dt.timedelta(microseconds=1)]).tolist() == [True, False]
-    assert found.check(pa.array([micros * 1_000, micros * 1_000 + 1], pa.timestamp("ns"))).tolist() == [True, False]
+    bloom_filter = filter_of(of, orc_oracle.wang(micros))
+    assert probed_hashes(moment, of) == {orc_oracle.wang(micros)}
+    assert bloom_filter.check([micros, micros + 1]).tolist() == [True, False]
+    assert bloom_filter.check([moment, moment + dt.timedelta(microseconds=1)]).tolist() == [True, False]
+    assert bloom_filter.check(pa.array([micros * 1_000, micros * 1_000 + 1], pa.timestamp("ns"))).tolist() == [
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -276,19 +279,19 @@ def test_values_of_another_kind(kind: str, values: list[Any]) -> None:
 
 
 def test_values_that_filters_do_not_tell_of() -> None:
-    found = filter_of(leaf("LONG"))
-    assert found.check([None, None]).tolist() == [True, True]
-    assert found.check(pa.nulls(2)).tolist() == [True, True]
-    assert found.check([1]).tolist() == [False]
+    bloom_filter = filter_of(leaf("LONG"))
+    assert bloom_filter.check([None, None]).tolist() == [True, True]
+    assert bloom_filter.check(pa.nulls(2)).tolist() == [True, True]
+    assert bloom_filter.check([1]).tolist() == [False]
 
 
 def test_numbers_of_a_filter() -> None:
     draw = np.random.default_rng(1)
-    found = filter_of(leaf("LONG"), *draw.integers(0, 1 << 63, 3_000).tolist())
-    set_bits = int.from_bytes(found.bitset, "little").bit_count()
-    assert found.fill == set_bits / 65_536
-    assert found.fpp == pytest.approx(found.fill**7)
-    assert found.ndv_estimate == pytest.approx(3_000, rel=0.05)
+    bloom_filter = filter_of(leaf("LONG"), *draw.integers(0, 1 << 63, 3_000).tolist())
+    set_bits = int.from_bytes(bloom_filter.bitset, "little").bit_count()
+    assert bloom_filter.fill == set_bits / 65_536
+    assert bloom_filter.fpp == pytest.approx(bloom_filter.fill**7)
+    assert bloom_filter.ndv_estimate == pytest.approx(3_000, rel=0.05)
     full = OrcFilter(leaf("LONG"), BLOOM_FILTER_UTF8, 0, 0, b"\xff" * 8, 7)
     assert (full.fill, full.fpp, full.ndv_estimate) == (1.0, 1.0, math.inf)
     none = OrcFilter(leaf("LONG"), BLOOM_FILTER_UTF8, 0, 0, problem="it is broken")

@@ -51,19 +51,19 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def look_at_all(path: Path) -> bool:
+def read_metadata(path: Path) -> bool:
     """Read all that there is of a file's metadata; whether it was a file at all."""
     with open_source(path) as source:
         is_orc = orc.is_orc(source)
     try:
         file = orc.open(path)
     except NAMED as error:
-        told = str(error)
+        message = str(error)
     else:
-        told = ""
-    if told:
-        assert str(path) in told
-        assert "\n" not in told
+        message = ""
+    if message:
+        assert str(path) in message
+        assert "\n" not in message
         return False
     assert is_orc
     with file:
@@ -88,13 +88,13 @@ def look_at_all(path: Path) -> bool:
 @pytest.mark.parametrize("which", ["small", "packed"])
 def test_cut_anywhere(which: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     data = request.getfixturevalue(which).read_bytes()
-    assert look_at_all(request.getfixturevalue(which))
+    assert read_metadata(request.getfixturevalue(which))
     path = tmp_path / "cut.orc"
     for length in [*range(8), *range(max(8, len(data) - 500), len(data))]:
         path.write_bytes(data[:length])
         with pytest.raises(NAMED):
             orc.open(path).close()
-        look_at_all(path)
+        read_metadata(path)
 
 
 @pytest.mark.parametrize("which", ["small", "packed"])
@@ -106,18 +106,18 @@ def test_changed_anywhere(which: str, request: pytest.FixtureRequest, tmp_path: 
         changed = bytearray(data)
         for _ in range(draw.randint(1, 4)):
             # the ends of files hold what leads to all else
-            place = (
+            position = (
                 draw.randrange(max(0, len(data) - 600), len(data)) if draw.random() < 0.6 else draw.randrange(len(data))
             )
-            changed[place] = draw.randrange(256)
+            changed[position] = draw.randrange(256)
         path.write_bytes(changed)
-        look_at_all(path)
+        read_metadata(path)
 
 
 @pytest.mark.parametrize(
     "data", [b"", b"O", b"ORC", b"\x00", b"PAR1" * 9, b"ORC\x03", b"x" * 300, b"\xff" * 300, b"x" * 300 + b"ORC\x00"]
 )
-def test_what_is_no_orc_file(data: bytes, tmp_path: Path) -> None:
+def test_invalid_orc_files(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "a.orc"
     path.write_bytes(data)
     with open_source(path) as source:
@@ -131,7 +131,7 @@ def test_a_postscript_of_255_bytes(small: Path, tmp_path: Path) -> None:
     fill = 255 - len(with_fields(parts.postscript, {1: len(parts.footer)})) - 2
     path = patched(small, tmp_path / "a.orc", postscript={15: b"x" * (fill - (fill > 127))})
     assert path.read_bytes()[-1] == 255
-    assert look_at_all(path)
+    assert read_metadata(path)
 
 
 HUGE = (1 << 64) - 1
@@ -193,7 +193,7 @@ def test_rows(rows: int, small: Path, tmp_path: Path) -> None:
         with pytest.raises(MalformedOrcError, match="row groups are not supported"):
             orc.open(path)
     else:
-        assert look_at_all(path)  # one row more or less is not seen in the indexes
+        assert read_metadata(path)  # one row more or less is not seen in the indexes
 
 
 @pytest.mark.parametrize("stride", [1, 15, 17, 1 << 31, HUGE])
@@ -203,10 +203,10 @@ def test_strides_that_are_not_the_indexes(stride: int, small: Path, tmp_path: Pa
     with orc.open(path) as file:
         same = len(file.row_groups) == 3
         leaf = file.leaf("i")
-        known = file.row_group_evidence([leaf], [0])[0, leaf.column_id]
-        assert len(known) == len(file.row_groups)
+        statistics = file.row_group_evidence([leaf], [0])[0, leaf.column_id]
+        assert len(statistics) == len(file.row_groups)
         if not same:
-            assert all(one.low is None and "entries for" in str(one.doubt) for one in known)
+            assert all(one.low is None and "entries for" in str(one.doubt) for one in statistics)
             for one in file.filters_of(leaf, 0):
                 assert one is not None
                 assert "filters for" in str(one.doubt)
@@ -222,10 +222,10 @@ def test_a_file_without_row_index(tmp_path: Path) -> None:
     with orc.open(path) as file:
         assert [(one.row_group, one.num_rows) for one in file.row_groups] == [(0, 50)]
         leaf = file.leaf("a")
-        (known,) = file.row_group_evidence([leaf], [0])[0, leaf.column_id]
-        assert known.low is None
-        assert not known.filtered
-        assert known.doubt is None
+        (statistics,) = file.row_group_evidence([leaf], [0])[0, leaf.column_id]
+        assert statistics.low is None
+        assert not statistics.filtered
+        assert statistics.doubt is None
         assert file.filters_of(leaf, 0) == [None]
         assert list(file.filters()) == []
         (stripe,) = file.stripe_statistics(leaf)
@@ -262,10 +262,10 @@ def test_stripe_footers(change: Any, problem: str, small: Path, tmp_path: Path) 
     path = with_stripe_footer(small, tmp_path / "a.orc", change)
     with orc.open(path) as file:
         leaf = file.leaf("i")
-        known = file.row_group_evidence([leaf], [0])[0, leaf.column_id]
-        assert all(one.low is None and problem in str(one.doubt) for one in known)
+        statistics = file.row_group_evidence([leaf], [0])[0, leaf.column_id]
+        assert all(one.low is None and problem in str(one.doubt) for one in statistics)
         assert file.filters_of(leaf, 0) == [None] * 3
-    look_at_all(path)
+    read_metadata(path)
 
 
 def _type(kind: int, *children: int, names: tuple[bytes, ...] = ()) -> bytes:
@@ -285,7 +285,7 @@ def _type(kind: int, *children: int, names: tuple[bytes, ...] = ()) -> bytes:
         [_type(12, 1, names=(b"a",)), _type(11, 2), _type(4)],
     ],
 )
-def test_types_that_are_no_tree(types: list[bytes], small: Path, tmp_path: Path) -> None:
+def test_types_that_are_not_a_tree(types: list[bytes], small: Path, tmp_path: Path) -> None:
     parts = Parts(small.read_bytes())
     others = [field for field in fields_of(parts.footer) if field[0] != 4]
     path = tmp_path / "a.orc"
@@ -324,10 +324,10 @@ def test_statistics_of_stripes_that_cannot_be_read(small: Path, tmp_path: Path) 
         parts.before = parts.before[:start] + metadata
         path.write_bytes(parts.together())
         with orc.open(path) as file:
-            (known,) = file.stripe_statistics(file.leaf("i"))
-            assert known.low is None
-            assert known.has_values is None
-            assert known.doubt is not None
+            (statistics,) = file.stripe_statistics(file.leaf("i"))
+            assert statistics.low is None
+            assert statistics.has_values is None
+            assert statistics.doubt is not None
     parts = Parts(small.read_bytes())
     parts.before = parts.before[:start]
     path.write_bytes(parts.together(postscript={5: 0}))
@@ -336,7 +336,7 @@ def test_statistics_of_stripes_that_cannot_be_read(small: Path, tmp_path: Path) 
 
 
 def test_a_footer_that_would_grow_without_end(tmp_path: Path) -> None:
-    """What a file of some kilobytes may make of itself is limited."""
+    """Memory for a file of some kilobytes is limited."""
     packer = zlib.compressobj(wbits=-15)
     chunk = packer.compress(bytes(1 << 18)) + packer.flush()
     stream = ((len(chunk) << 1).to_bytes(3, "little") + chunk) * 2_000

@@ -75,7 +75,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-def test_what_a_file_says_of_itself(path: Path) -> None:
+def test_claims_of_a_file(path: Path) -> None:
     with orc.open(path) as file:
         assert (file.writer, file.compression, file.row_index_stride, file.num_rows) == ("c++", "zstd", 1_000, 30_000)
         assert f"ORC C++ {file.software_version}" == pa_orc.ORCFile(path).software_version
@@ -106,7 +106,7 @@ def test_names_of_groups(tmp_path: Path) -> None:
     with orc.open(path) as file:
         assert file.leaf("one").name == "one.a"
         assert file.leaf("list").name == "list.item"
-        with pytest.raises(UnknownColumnError, match=r"several columns: two\.a, two\.b"):
+        with pytest.raises(UnknownColumnError, match=r"several columns match the name: two\.a, two\.b"):
             file.leaf("two")
 
 
@@ -166,11 +166,11 @@ def test_verify_finds_values_that_are_denied(path: Path, tmp_path: Path) -> None
         pa.table({"id": range(500)}), plain, bloom_filter_columns=[1], compression="uncompressed", bloom_filter_fpp=0.1
     )
     with orc.open(plain) as file:
-        (found,) = file.filters()
+        (bloom_filter,) = file.filters()
     data = plain.read_bytes()
-    at = data.index(bytes(found.bitset))
-    place = next(i for i, byte in enumerate(found.bitset) if byte)
-    plain.write_bytes(data[: at + place] + b"\0" + data[at + place + 1 :])
+    at = data.index(bytes(bloom_filter.bitset))
+    position = next(i for i, byte in enumerate(bloom_filter.bitset) if byte)
+    plain.write_bytes(data[: at + position] + b"\0" + data[at + position + 1 :])
     (verdict,) = orc.verify(plain, data=True).chunks
     assert verdict.num_missing > 0
     assert verdict.problem == f"the filter denies {verdict.num_missing} of the column's 500 values"

@@ -28,17 +28,17 @@ def write(table: pa.Table, path: Path, **options: Any) -> Path:
     return path
 
 
-def assert_rebuilt(path: Path, made: dict[str, Any], names: list[str] | None = None) -> None:
+def assert_rebuilt(path: Path, created: dict[str, Any], names: list[str] | None = None) -> None:
     """Each filter has the size that ORC's formula gives and the bits of the twin, and denies none of its values."""
     size = orc_hash.size_for(STRIDE, FPP)
     with orc.open(path) as file:
-        found = list(file.filters(names))
-        assert len(found) == len(names or made) * len(file.row_groups)
+        bloom_filter = list(file.filters(names))
+        assert len(bloom_filter) == len(names or created) * len(file.row_groups)
         first = {(one.stripe, one.row_group): one for one in file.row_groups}
-        for one in found:
-            kind, values, key = made[one.column]
-            place = first[one.stripe, one.row_group]
-            rows = values[place.first_row : place.first_row + place.num_rows]
+        for one in bloom_filter:
+            kind, values, key = created[one.column]
+            location = first[one.stripe, one.row_group]
+            rows = values[location.first_row : location.first_row + location.num_rows]
             assert one.trusted, one.doubt
             assert (one.num_bits, one.num_hash_functions) == size
             assert bytes(one.bitset) == expected_bits(rows, key, one.num_hash_functions, one.num_bits)
@@ -52,21 +52,21 @@ def assert_rebuilt(path: Path, made: dict[str, Any], names: list[str] | None = N
 def test_pyarrow(codec: str, tmp_path: Path) -> None:
     if codec == "lz4":
         pytest.importorskip("lz4.block")
-    made = columns()
-    path = write(table_of(made), tmp_path / "a.orc", compression=codec)
+    made_columns = columns()
+    path = write(table_of(made_columns), tmp_path / "a.orc", compression=codec)
     with orc.open(path) as file:
         assert file.compression == codec.replace("uncompressed", "none")
         assert [one.num_rows for one in file.row_groups] == [200, 200, 60]
-    assert_rebuilt(path, made)
+    assert_rebuilt(path, made_columns)
 
 
 def test_our_own_hashes_make_the_same_bits(tmp_path: Path) -> None:
-    """What `check` asks for a value is what the writer set: inserting all forms sets all of its bits."""
-    made = columns(3)
-    path = write(table_of(made), tmp_path / "a.orc")
+    """`check` probes the bits that the writer set for a value: inserting all forms sets all of them."""
+    made_columns = columns(3)
+    path = write(table_of(made_columns), tmp_path / "a.orc")
     with orc.open(path) as file:
         for one in file.filters():
-            kind, values, _ = made[one.column]
+            kind, values, _ = made_columns[one.column]
             rows = values[one.row_group * STRIDE : (one.row_group + 1) * STRIDE]
             probes = make_probes(pa.array(rows, kind).drop_null(), one.leaf)
             bits = bytearray(one.num_bits // 8)
@@ -94,8 +94,8 @@ def test_pyarrow_elsewhere(zone: str, tmp_path: Path) -> None:
     path = tmp_path / "a.orc"
     command = [sys.executable, "-c", IN_A_ZONE, str(ROOT), str(path)]
     subprocess.run(command, check=True, env={"TZ": zone, "PATH": "", "PYTHONPATH": str(ROOT)}, cwd=ROOT)
-    made = {name: one for name, one in columns().items() if name in ("wall", "moment", "day")}
-    assert_rebuilt(path, made)
+    made_columns = {name: one for name, one in columns().items() if name in ("wall", "moment", "day")}
+    assert_rebuilt(path, made_columns)
 
 
 PYORC_SCHEMA = (
@@ -109,8 +109,8 @@ def test_pyorc(codec: str, tmp_path: Path) -> None:
     pyorc = pytest.importorskip("pyorc")
     if codec == "LZ4":
         pytest.importorskip("lz4.block")
-    made = columns()
-    made["short"] = made["text"]
+    made_columns = columns()
+    made_columns["short"] = made_columns["text"]
     names = ["i16", "i32", "i64", "f32", "f64", "text", "blob", "d18", "d38", "short"]
     path = tmp_path / "a.orc"
     with (
@@ -125,8 +125,8 @@ def test_pyorc(codec: str, tmp_path: Path) -> None:
         ) as writer,
     ):
         for row in range(ROWS):
-            writer.write(tuple(made[name][1][row] for name in names))
-    assert_rebuilt(path, {name: made[name] for name in names})
+            writer.write(tuple(made_columns[name][1][row] for name in names))
+    assert_rebuilt(path, {name: made_columns[name] for name in names})
 
 
 def test_stripes(tmp_path: Path) -> None:
@@ -143,13 +143,13 @@ def test_stripes(tmp_path: Path) -> None:
         leaf = file.leaf("a")
         together = file.filters_at([(leaf, number) for number in range(len(file.stripes))])
         for one in file.row_groups:
-            found = file.filters_of(leaf, one.stripe)[one.row_group]
+            bloom_filter = file.filters_of(leaf, one.stripe)[one.row_group]
             again = together[one.stripe][one.row_group]
-            assert found is not None
+            assert bloom_filter is not None
             assert again is not None
-            assert bytes(found.bitset) == bytes(again.bitset)
-            assert found.check(values[one.first_row : one.first_row + one.num_rows]).all()
-            outside = found.check(values[: one.first_row] + values[one.first_row + one.num_rows :])
+            assert bytes(bloom_filter.bitset) == bytes(again.bitset)
+            assert bloom_filter.check(values[one.first_row : one.first_row + one.num_rows]).all()
+            outside = bloom_filter.check(values[: one.first_row] + values[one.first_row + one.num_rows :])
             assert outside.mean() < 0.05
     assert orc.verify(path, data=True).ok
 

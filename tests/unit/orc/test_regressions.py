@@ -38,15 +38,15 @@ def evidence(kind: int, field: int, low: tuple[int, int, int | bytes], high: tup
     return read_statistics(message, 0, len(message), leaf, tail(writer), 5)
 
 
-def test_texts_that_are_no_utf8():
-    """Java has U+FFFD in the bounds for bytes that are no UTF-8: '\U0001f600' was beyond them."""
+def test_texts_that_are_not_utf8():
+    """Java has U+FFFD in the bounds for bytes that are not UTF-8: '\U0001f600' was beyond them."""
     bad = "\ufffd".encode()
-    found = evidence(7, 4, (1, 2, b"a"), (2, 2, bad), "java")
-    assert (found.low, found.high) == (b"a", None)
-    found = evidence(7, 4, (1, 2, bad), (2, 2, "\U0001f600".encode()), "java")
-    assert (found.low, found.high) == (None, "\U0001f600".encode())
-    found = evidence(7, 4, (1, 2, b"a"), (2, 2, bad), "c++")
-    assert found.high == bad
+    statistics = evidence(7, 4, (1, 2, b"a"), (2, 2, bad), "java")
+    assert (statistics.low, statistics.high) == (b"a", None)
+    statistics = evidence(7, 4, (1, 2, bad), (2, 2, "\U0001f600".encode()), "java")
+    assert (statistics.low, statistics.high) == (None, "\U0001f600".encode())
+    statistics = evidence(7, 4, (1, 2, b"a"), (2, 2, bad), "c++")
+    assert statistics.high == bad
 
 
 @pytest.mark.parametrize(
@@ -61,16 +61,16 @@ def test_texts_that_are_no_utf8():
 def test_wall_clocks_that_programs_do_not_agree_on(first, last, good):
     (leaf,) = read_leaves([{"kind": 9}])
     low, high = ((day - dt.date(1970, 1, 1)).days * DAY_NS for day in (first, last))
-    known = PruningStatistics(leaf.column_type, True, low, high)
-    assert (find_timezone_fault(tail("java"), leaf, "Asia/Almaty", known) is None) is good
-    assert find_timezone_fault(tail("java"), leaf, "UTC", known) is None
+    statistics = PruningStatistics(leaf.column_type, True, low, high)
+    assert (find_timezone_fault(tail("java"), leaf, "Asia/Almaty", statistics) is None) is good
+    assert find_timezone_fault(tail("java"), leaf, "UTC", statistics) is None
 
 
 def test_bounds_of_wall_clocks_reach_as_far_as_zones_may_differ():
     low, high = -2_000_023_797_000, -964_253_318_997
-    found = evidence(9, 9, (3, 0, 2 * -low - 1), (4, 0, 2 * -high - 1), "java")
-    assert found.low <= (low - 3_600_000) * 10**6  # as 'America/Mexico_City' was once read
-    assert found.high >= (high + 3_600_000) * 10**6
+    statistics = evidence(9, 9, (3, 0, 2 * -low - 1), (4, 0, 2 * -high - 1), "java")
+    assert statistics.low <= (low - 3_600_000) * 10**6  # as 'America/Mexico_City' was once read
+    assert statistics.high >= (high + 3_600_000) * 10**6
 
 
 def test_row_groups_read_alone_show_the_times_that_stripes_show(tmp_path: Path):
@@ -86,10 +86,10 @@ def test_row_groups_read_alone_show_the_times_that_stripes_show(tmp_path: Path):
         stripe_size=64 << 20,
         timezone=zoneinfo.ZoneInfo("America/Los_Angeles"),
     )
-    whole = po.ORCFile(path).read()
+    full_table = po.ORCFile(path).read()
     for row in range(0, 3000, 50):
-        found = parquet_bloom.read_table(path, f"n = {row}")
-        assert found["w"][0] == whole["w"][row], row
+        result = parquet_bloom.read_table(path, f"n = {row}")
+        assert result["w"][0] == full_table["w"][row], row
 
 
 def _file(footer: list[tuple[int, int, int | bytes]], before: bytes = b"ORC") -> bytes:
@@ -110,8 +110,8 @@ def test_few_bytes_make_no_millions_of_row_groups(tmp_path: Path):
     assert time.process_time() - begin < 2
 
 
-def test_stripes_lie_behind_each_other(tmp_path: Path):
-    """The same packed bytes would be unpacked and held once for each stripe: gigabytes of 200 KB."""
+def test_stripes_follow_each_other(tmp_path: Path):
+    """Identical packed bytes would be unpacked and held once for each stripe: gigabytes of 200 KB."""
     path = tmp_path / "a.orc"
     stripes = [(3, 2, message_of([(1, 0, 3), (2, 0, 9), (3, 0, 0), (4, 0, 9), (5, 0, 1)]))] * 2
     path.write_bytes(_file([*stripes, (6, 0, 2)], b"ORC" + bytes(40)))
@@ -120,7 +120,7 @@ def test_stripes_lie_behind_each_other(tmp_path: Path):
 
 
 def test_values_that_pyarrow_loses_in_nested_structs(tmp_path: Path):
-    """Pyarrow counts the values it was given and writes 0 for some of them; readers find rows that nothing told of."""
+    """Pyarrow counts its input values and writes 0 for some; readers find rows that the statistics do not cover."""
     inner = pa.struct([("c", pa.float64()), ("id", pa.int64())])
     outer = pa.struct([("a", pa.int64()), ("b", inner)])
     some = random.Random(1)
@@ -129,8 +129,8 @@ def test_values_that_pyarrow_loses_in_nested_structs(tmp_path: Path):
     po.write_table(table, tmp_path / "f.orc", batch_size=1024, row_index_stride=10, bloom_filter_columns=[4, 5])
     read = po.ORCFile(tmp_path / "f.orc").read()["st"].to_pylist()
     for value in {row["b"]["id"] for row in read if row["b"] is not None}:
-        found = parquet_bloom.read_table(tmp_path / "f.orc", [("st.b.id", "==", value)])
-        assert found.num_rows == sum(row["b"] is not None and row["b"]["id"] == value for row in read)
+        result = parquet_bloom.read_table(tmp_path / "f.orc", [("st.b.id", "==", value)])
+        assert result.num_rows == sum(row["b"] is not None and row["b"]["id"] == value for row in read)
 
 
 @pytest.fixture
@@ -165,7 +165,7 @@ def test_rows_are_not_read_where_a_stripe_footer_is_wrong(one_stripe: Path, tmp_
 
 
 @pytest.mark.parametrize("stride", [2, 9, 10**12])
-def test_another_stride_sends_nobody_behind_the_row_index(one_stripe: Path, tmp_path: Path, stride: int):
+def test_another_stride_does_not_read_past_the_row_index(one_stripe: Path, tmp_path: Path, stride: int):
     """To read few row groups, ORC's C++ library took an entry of the row index that there was none of, and crashed."""
     parts = Parts(one_stripe.read_bytes())
     path = tmp_path / "b.orc"
@@ -202,7 +202,7 @@ def test_advice_on_a_file_whose_stride_is_larger_than_any_filter(tmp_path: Path)
 
 @pytest.mark.parametrize("stride", [21, 23, 24])
 def test_a_stride_under_which_there_are_as_many_row_groups(stride: int, tmp_path: Path):
-    """Entries and filters were taken for those of other rows, and rows between were lost; only counts tell."""
+    """Entries and filters were taken for those of other rows, and rows between were lost; only counts show it."""
     path = tmp_path / "a.orc"
     keys = random.Random(4).sample(range(1 << 40), 100)
     table = pa.table({"a": keys, "b": [f"{key:x}" for key in keys]})
@@ -219,7 +219,7 @@ def test_a_stride_under_which_there_are_as_many_row_groups(stride: int, tmp_path
 
 @pytest.mark.parametrize("change", [{1: 0}, {3: 1}, {3: 41}], ids=["kind", "shorter", "longer"])
 def test_streams_that_do_not_fill_the_stripe(change: dict[int, int | bytes | None], tmp_path: Path):
-    """What was behind such a stream was read at the wrong place, and its rows were lost without a word."""
+    """Streams after such a stream were read at the wrong offset, and their rows were lost without an error."""
     path = tmp_path / "a.orc"
     keys = random.Random(4).sample(range(1 << 40), 100)
     po.write_table(
@@ -236,7 +236,7 @@ def test_streams_that_do_not_fill_the_stripe(change: dict[int, int | bytes | Non
         parquet_bloom.read_table(broken, f"a = {keys[35]}")
 
 
-def test_names_that_are_no_text(tmp_path: Path):
+def test_names_that_are_not_text(tmp_path: Path):
     """They ended in a UnicodeDecodeError of pyarrow's schema, not when it was made but when it was looked at."""
     path = tmp_path / "a.orc"
     po.write_table(pa.table({"a": [1, 2], "b": ["x", "y"]}), path, compression="uncompressed")

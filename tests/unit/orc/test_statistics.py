@@ -47,7 +47,7 @@ def double(value: float) -> bytes:
     return struct.pack("<d", value)
 
 
-def said(
+def read_evidence(
     of: OrcLeaf,
     field: int,
     *inner: tuple[int, int, int | bytes],
@@ -61,23 +61,23 @@ def said(
 
 
 def bounds(*given: Any, **more: Any) -> tuple[Any, Any]:
-    found = said(*given, **more)
-    assert found.doubt is None
-    return found.low, found.high
+    statistics = read_evidence(*given, **more)
+    assert statistics.doubt is None
+    return statistics.low, statistics.high
 
 
 def test_what_pyarrow_writes(tmp_path: Path) -> None:
     """Bounds hold for all values of their row group, and are those of the values themselves where that can be."""
-    made = columns(9)
+    made_columns = columns(9)
     path = tmp_path / "a.orc"
-    pa_orc.write_table(table_of(made), path, row_index_stride=STRIDE)
+    pa_orc.write_table(table_of(made_columns), path, row_index_stride=STRIDE)
     with orc.open(path) as file:
-        found = file.row_group_evidence(file.leaves, [0])
+        statistics = file.row_group_evidence(file.leaves, [0])
         for of in file.leaves:
-            values = made[of.name][1]
+            values = made_columns[of.name][1]
             scale = of.column_type.scale
             domain = [_domain(value, of.kind, scale) for value in values]
-            for one, start in zip(found[0, of.column_id], range(0, ROWS, STRIDE), strict=True):
+            for one, start in zip(statistics[0, of.column_id], range(0, ROWS, STRIDE), strict=True):
                 _assert_true(one, domain[start : start + STRIDE], of.kind)
             (stripe,) = file.stripe_statistics(of)
             _assert_true(stripe, domain, of.kind)
@@ -90,7 +90,7 @@ def _domain(value: Any, kind: str, scale: int) -> Any:
 
 
 def _assert_true(one: PruningStatistics, domain: list[Any], kind: str) -> None:
-    known = [value for value in domain if value is not None]
+    non_null = [value for value in domain if value is not None]
     assert one.doubt is None
     assert one.has_values
     assert one.has_nulls is (None in domain)
@@ -99,19 +99,23 @@ def _assert_true(one: PruningStatistics, domain: list[Any], kind: str) -> None:
     elif kind.startswith("TIMESTAMP"):
         assert isinstance(one.low, int)
         assert isinstance(one.high, int)
-        assert min(known) - 2_100_000_000 <= one.low <= min(known)
-        assert max(known) <= one.high <= max(known) + 1_000_000
+        assert min(non_null) - 2_100_000_000 <= one.low <= min(non_null)
+        assert max(non_null) <= one.high <= max(non_null) + 1_000_000
     else:
-        assert (one.low, one.high) == (min(known), max(known))
+        assert (one.low, one.high) == (min(non_null), max(non_null))
 
 
 def test_only_nulls(tmp_path: Path) -> None:
     path = tmp_path / "a.orc"
     pa_orc.write_table(pa.table({"a": pa.nulls(9, pa.int64()), "b": range(9)}), path, bloom_filter_columns=[1, 2])
     with orc.open(path) as file:
-        found = file.row_group_evidence(file.leaves, [0])
-        assert (found[0, 1][0].has_values, found[0, 1][0].has_nulls, found[0, 1][0].low) == (False, True, None)
-        assert (found[0, 2][0].has_values, found[0, 2][0].has_nulls) == (True, False)
+        statistics = file.row_group_evidence(file.leaves, [0])
+        assert (statistics[0, 1][0].has_values, statistics[0, 1][0].has_nulls, statistics[0, 1][0].low) == (
+            False,
+            True,
+            None,
+        )
+        assert (statistics[0, 2][0].has_values, statistics[0, 2][0].has_nulls) == (True, False)
         nulls = file.filters_of(file.leaf("a"), 0)[0]
         assert nulls is not None
         assert nulls.trusted  # no bit is set, and that is right
@@ -120,7 +124,7 @@ def test_only_nulls(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("first", [True, False])
 def test_nan_hides_values(first: bool, tmp_path: Path) -> None:
-    """Where NaN comes first it is taken for the bounds, and the stripe's bounds leave out all of its row group."""
+    """A NaN that comes first is taken for the bounds, and the stripe's bounds leave out all of its row group."""
     values = [1.0, 2.0, math.nan, 100.0] if first else [1.0, 2.0, 100.0, math.nan]
     path = tmp_path / "a.orc"
     pa_orc.write_table(
@@ -139,23 +143,23 @@ def test_nan_hides_values(first: bool, tmp_path: Path) -> None:
 def test_counts() -> None:
     of = leaf("LONG")
 
-    def known(count: int | None, null: int | None, rows: int = 10, at: OrcLeaf = of) -> tuple[Any, Any]:
+    def is_known(count: int | None, null: int | None, rows: int = 10, at: OrcLeaf = of) -> tuple[Any, Any]:
         fields = [(1, 0, count), (10, 0, null)]
         message = message_of((n, w, v) for n, w, v in fields if v is not None)
-        found = read_statistics(message, 0, len(message), at, tail(), rows)
-        return found.has_values, found.has_nulls
+        statistics = read_statistics(message, 0, len(message), at, tail(), rows)
+        return statistics.has_values, statistics.has_nulls
 
-    assert known(10, 0) == (True, False)
-    assert known(10, None) == (True, False)
-    assert known(10, 1) == (True, None)  # they contradict each other
-    assert known(5, 1) == (True, True)
-    assert known(5, None) == (True, None)
-    assert known(5, 0) == (True, None)
-    assert known(0, 1) == (False, True)
-    assert known(0, 0) == (None, None)
-    assert known(11, 0) == (None, None)
-    assert known(None, 1) == (None, True)
-    assert known(None, None) == (None, None)
+    assert is_known(10, 0) == (True, False)
+    assert is_known(10, None) == (True, False)
+    assert is_known(10, 1) == (True, None)  # they contradict each other
+    assert is_known(5, 1) == (True, True)
+    assert is_known(5, None) == (True, None)
+    assert is_known(5, 0) == (True, None)
+    assert is_known(0, 1) == (False, True)
+    assert is_known(0, 0) == (None, None)
+    assert is_known(11, 0) == (None, None)
+    assert is_known(None, 1) == (None, True)
+    assert is_known(None, None) == (None, None)
     types = [
         {"kind": 12, "children": [1, 3], "names": [b"s", b"l"]},
         {"kind": 12, "children": [2], "names": [b"a"]},
@@ -165,12 +169,12 @@ def test_counts() -> None:
     ]
     member, element = read_leaves(types)
     assert (member.name, member.repeated, element.name, element.repeated) == ("s.a", False, "l.item", True)
-    assert known(5, 0, at=member) == (True, None)  # rows whose struct is null are not counted as nulls
-    assert known(0, 0, at=member) == (False, None)
-    assert known(10, 0, at=member) == (True, False)
-    assert known(30, 0, at=element) == (True, None)
-    assert known(10, 0, at=element) == (True, None)
-    assert known(0, 0, at=element) == (False, None)
+    assert is_known(5, 0, at=member) == (True, None)  # rows whose struct is null are not counted as nulls
+    assert is_known(0, 0, at=member) == (False, None)
+    assert is_known(10, 0, at=member) == (True, False)
+    assert is_known(30, 0, at=element) == (True, None)
+    assert is_known(10, 0, at=element) == (True, None)
+    assert is_known(0, 0, at=element) == (False, None)
 
 
 def test_bounds_of_what_has_no_values() -> None:
@@ -214,8 +218,8 @@ def test_texts() -> None:
         assert bounds(leaf(kind), 4, (1, 2, b"a")) == (b"a", None)
     assert bounds(leaf("CHAR", length=3), 4, (1, 2, b"a"), (2, 2, b"b")) == (None, None)
     for version, good in ((0, False), (1, False), (2, True)):
-        found = bounds(leaf("STRING"), 4, (1, 2, b"a"), (2, 2, b"b"), by=tail(version=version))
-        assert found == ((b"a", b"b") if good else (None, None))
+        statistics = bounds(leaf("STRING"), 4, (1, 2, b"a"), (2, 2, b"b"), by=tail(version=version))
+        assert statistics == ((b"a", b"b") if good else (None, None))
 
 
 def test_the_first_writers_bounds_are_not_taken() -> None:
@@ -228,9 +232,9 @@ def test_long_texts_are_cut_by_pyarrow_and_java(tmp_path: Path) -> None:
     values = ["b" * 5_000, "c" * 5_000]
     pa_orc.write_table(pa.table({"a": values}), path)
     with orc.open(path) as file:
-        (found,) = file.stripe_statistics(file.leaf("a"))
-    assert found.low is None or found.low <= values[0].encode()  # type: ignore[operator]
-    assert found.high is None or found.high >= values[1].encode()  # type: ignore[operator]
+        (statistics,) = file.stripe_statistics(file.leaf("a"))
+    assert statistics.low is None or statistics.low <= values[0].encode()  # type: ignore[operator]
+    assert statistics.high is None or statistics.high >= values[1].encode()  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(
@@ -259,7 +263,7 @@ def test_decimals_each_of_its_own_scale() -> None:
 
 
 @pytest.mark.parametrize(
-    ("calendar", "low", "known"),
+    ("calendar", "low", "is_valid"),
     [
         ("proleptic", -700_000, True),
         ("hybrid", GREGORIAN_DAY - 1, False),
@@ -268,9 +272,9 @@ def test_decimals_each_of_its_own_scale() -> None:
         (None, GREGORIAN_DAY, True),
     ],
 )
-def test_dates(calendar: str | None, low: int, known: bool) -> None:
-    found = bounds(leaf("DATE"), 7, (1, 0, sint(low)), (2, 0, sint(9)), by=tail(calendar=calendar))
-    assert found == ((low, 9) if known else (None, None))
+def test_dates(calendar: str | None, low: int, is_valid: bool) -> None:
+    statistics = bounds(leaf("DATE"), 7, (1, 0, sint(low)), (2, 0, sint(9)), by=tail(calendar=calendar))
+    assert statistics == ((low, 9) if is_valid else (None, None))
     assert (dt.date(1970, 1, 1) + dt.timedelta(GREGORIAN_DAY)) == dt.date(1582, 10, 15)
 
 
@@ -328,16 +332,16 @@ def test_bounds_hold(numbers: list[int | None], texts: list[str | None], stride:
         stream.write(sink.getvalue().to_pybytes())
         stream.flush()
         with orc.open(stream.name) as file:
-            found = file.row_group_evidence(file.leaves, [0])
+            statistics = file.row_group_evidence(file.leaves, [0])
             for group in file.row_groups:
                 for name, values in (
                     ("i", numbers),
                     ("t", [t and t.encode() if t else (b"" if t == "" else None) for t in texts]),
                 ):
-                    one = found[0, file.leaf(name).column_id][group.row_group]
+                    one = statistics[0, file.leaf(name).column_id][group.row_group]
                     here = values[group.first_row : group.first_row + group.num_rows]
-                    known: list[Any] = [value for value in here if value is not None]
-                    assert one.has_values is bool(known)
-                    if known:
-                        assert one.low is None or one.low <= min(known)
-                        assert one.high is None or one.high >= max(known)
+                    non_null: list[Any] = [value for value in here if value is not None]
+                    assert one.has_values is bool(non_null)
+                    if non_null:
+                        assert one.low is None or one.low <= min(non_null)
+                        assert one.high is None or one.high >= max(non_null)

@@ -59,28 +59,28 @@ def test_verdicts_and_reasons(lake: Path) -> None:
     report = parquet_bloom.advise(lake)
     total = FILES * STRIPES * GROUPS
     assert (report.files, report.orc_files, report.row_groups, report.rows) == (FILES, FILES, total, FILES * ROWS)
-    found = {advice.column: (advice.verdict, advice.reason) for advice in report.columns}
+    result = {advice.column: (advice.verdict, advice.reason) for advice in report.columns}
     for name in ("user", "trace", "st.a"):
-        assert found[name][0] == "yes", name
-        assert found[name][1].startswith("a filter leaves ")
-        assert found[name][1].endswith("; made for 0.002 a row group, a stripe of 5 has 0.01")
+        assert result[name][0] == "yes", name
+        assert result[name][1].startswith("a filter leaves ")
+        assert result[name][1].endswith("; made for 0.002 a row group, a stripe of 5 has 0.01")
         assert report[name].engines == (("Spark",) if "." in name else ("ClickHouse", "Spark"))
-    assert found["seq"][0] == "no"
-    assert "it is sorted, or nearly" in found["seq"][1]
-    assert found["country"][0] == "no"
-    assert "a value is in about 100% of the row groups" in found["country"][1]
-    assert found["flag"] == ("no", "BOOLEAN columns get no filter: there are two values to find")
-    assert found["tiny"][0] == "no"
-    assert found["tiny"][1].startswith("filters of it cannot be trusted: ORC's C++ library ")
-    assert found["nothing"] == ("no", "it holds no values")
-    assert found["ratio"] == ("maybe", "floats are seldom asked for by equality")
-    assert found["bin"] == ("maybe", "only parquet_bloom asks filters of binary")
-    assert found["tags.item"] == ("no", "no engine probes filters of elements of ORC's lists and maps")
+    assert result["seq"][0] == "no"
+    assert "it is sorted, or nearly" in result["seq"][1]
+    assert result["country"][0] == "no"
+    assert "a value is in about 100% of the row groups" in result["country"][1]
+    assert result["flag"] == ("no", "BOOLEAN columns get no filter: there are two values to find")
+    assert result["tiny"][0] == "no"
+    assert result["tiny"][1].startswith("filters of it cannot be trusted: ORC's C++ library ")
+    assert result["nothing"] == ("no", "it holds no values")
+    assert result["ratio"] == ("maybe", "floats are seldom asked for by equality")
+    assert result["bin"] == ("maybe", "only parquet_bloom asks filters of binary")
+    assert result["tags.item"] == ("no", "no engine probes filters of elements of ORC's lists and maps")
     assert report["user"].type == "bigint"
     assert report.command is report.call is None
 
 
-def test_what_it_foretells_is_what_writers_write(lake: Path, tmp_path: Path) -> None:
+def test_predictions_match_writers(lake: Path, tmp_path: Path) -> None:
     """The options it gives make filters as large as it says, of stripes that are seldom read in vain."""
     report = parquet_bloom.advise(lake, ["user", "trace", "seq"])
     assert report.orc_options == {
@@ -95,7 +95,7 @@ def test_what_it_foretells_is_what_writers_write(lake: Path, tmp_path: Path) -> 
         f"row_index_stride={STRIDE})"
     )
     assert str(report).splitlines()[-2:] == [spark, by_pyarrow]
-    asked = vain = written = 0
+    num_queries = vain = written = 0
     rng = np.random.default_rng(8)
     absent = (rng.integers(0, 1 << 60, 500) | 1 << 61).tolist()
     for file in sorted(lake.iterdir()):
@@ -107,8 +107,8 @@ def test_what_it_foretells_is_what_writers_write(lake: Path, tmp_path: Path) -> 
             for stripe in opened.stripes:
                 maybe = [one.check(absent) for one in filters if one.stripe == stripe.number]
                 vain += int(np.any(maybe, axis=0).sum())
-                asked += len(absent)
-    assert vain / asked < 0.015
+                num_queries += len(absent)
+    assert vain / num_queries < 0.015
     assert report["user"].sizes[0.01] == pytest.approx(written, rel=0.01)  # the fpp written has fewer digits
     again = parquet_bloom.advise(tmp_path, ["user"])["user"]
     assert (again.verdict, again.weak) == ("no", False)
@@ -117,7 +117,7 @@ def test_what_it_foretells_is_what_writers_write(lake: Path, tmp_path: Path) -> 
 
 
 def test_filters_that_are_too_weak_for_stripes(lake: Path, tmp_path: Path) -> None:
-    """At pyarrow's own fpp; those of `trace`, which are kept, would be lost if they were not asked for again."""
+    """At pyarrow's own fpp; those of `trace`, which are kept, would be lost if they were not requested again."""
     table = pyarrow_orc.read_table(lake / "0.orc")
     write(tmp_path / "a.orc", table, bloom_filter_columns=[1, 2, 3])
     report = parquet_bloom.advise(tmp_path, ["seq", "user", "trace", "country", "st.a"])
@@ -149,7 +149,7 @@ def test_without_a_sample_values_are_not_read(lake: Path, monkeypatch: pytest.Mo
 
 def test_a_lake_of_both_formats(lake: Path, tmp_path: Path) -> None:
     table = pyarrow_orc.read_table(lake / "0.orc", columns=["user", "bulk"])
-    (tmp_path / "a.parquet").write_bytes((lake / "0.orc").read_bytes())  # told by what they hold
+    (tmp_path / "a.parquet").write_bytes((lake / "0.orc").read_bytes())  # recognized by their contents
     pq.write_table(table, tmp_path / "b.orc", row_group_size=STRIDE)
     (tmp_path / "cut.orc").write_bytes((lake / "0.orc").read_bytes()[:-9])
     report = parquet_bloom.advise(tmp_path, ["user"])
@@ -167,7 +167,7 @@ def test_a_file_without_row_indexes(tmp_path: Path) -> None:
     with (tmp_path / "a.orc").open("wb") as file, pyorc.Writer(file, "struct<id:bigint>", row_index_stride=0) as writer:
         writer.writerows((value,) for value in rng.integers(0, 1 << 60, 25_000).tolist())
     report = parquet_bloom.advise(tmp_path, ["id"])
-    assert report.orc_stride == 10_000  # what a writer does that is not told
+    assert report.orc_stride == 10_000  # a writer's default
     assert report["id"].together == 3
     assert report["id"].sizes[0.01] == 3 * num_bits(10_000, fpp_apart(0.01, 3)) // 8
 
@@ -197,7 +197,7 @@ def test_sizing() -> None:
 
 @pytest.mark.parametrize("together", [1, 2, 38, 1000])
 @pytest.mark.parametrize("fpp", [0.5, 0.01, 1e-6])
-def test_what_filters_have_apart_and_together(fpp: float, together: int) -> None:
+def test_filter_sizes_apart_and_together(fpp: float, together: int) -> None:
     apart = fpp_apart(fpp, together)
     none_says_maybe = math.prod([1 - apart] * together)
     assert 1 - none_says_maybe == pytest.approx(fpp, rel=1e-6)

@@ -64,7 +64,7 @@ def test_every_width(width: int) -> None:
     if width < 54:
         changes = [rng.getrandbits(min(width, 40)) for _ in range(9)]
         stream = orc_runs.delta(3, 5, changes, width)
-        if width > 1:  # a width of 0 stands in its place
+        if width > 1:  # a width of 0 takes its place
             checked(stream, True, orc_runs.lengths_in(stream, True))
             checked(stream + stream, True, orc_runs.lengths_in(stream + stream, True))
 
@@ -99,9 +99,9 @@ def test_negative_ones_of_version_2(stream: bytes) -> None:
 
 def test_patches_that_there_are_not() -> None:
     stream = bytearray(orc_runs.patched([0, 1, 2], 2, 1, 1, 2, 1, [(1, 1)]))
-    for place, value in ((3, stream[3] & 0xE0), (2, 31)):
+    for location, value in ((3, stream[3] & 0xE0), (2, 31)):
         with pytest.raises(ValueError, match="patched in no way"):
-            sum_lengths(bytes(stream[:place]) + bytes([value]) + bytes(stream[place + 1 :]), True, MOST)
+            sum_lengths(bytes(stream[:location]) + bytes([value]) + bytes(stream[location + 1 :]), True, MOST)
 
 
 def table(seed: int) -> pa.Table:
@@ -128,7 +128,7 @@ def table(seed: int) -> pa.Table:
 @pytest.mark.parametrize("version", ["0.11", "0.12"])
 @pytest.mark.parametrize("compression", ["uncompressed", "zlib", "zstd"])
 @pytest.mark.parametrize("threshold", [0.0, 1.0])
-def test_what_a_writer_makes(version: str, compression: str, threshold: float, tmp_path: Path) -> None:
+def test_files_of_a_writer(version: str, compression: str, threshold: float, tmp_path: Path) -> None:
     rows = table(1)
     path = tmp_path / "a.orc"
     options: dict[str, Any] = {"compression": compression, "dictionary_key_size_threshold": threshold}
@@ -164,25 +164,25 @@ def changed(path: Path, column: int, lengths: bytes) -> None:
     parts = Parts(path.read_bytes())
     fields = fields_of(parts.footer)
     (at,) = (at for at, (number, _, _) in enumerate(fields) if number == 3)
-    said = {number: int(value) for number, _, value in fields_of(bytes(fields[at][2]))}  # type: ignore[arg-type]
-    start = said.get(1, 3)
-    before = parts.before[start : start + said[2] + said[3]]
-    footer, out, place = [], b"", 0
-    for field in fields_of(parts.before[start + said[2] + said[3] :][: said[4]]):
+    stream_fields = {number: int(value) for number, _, value in fields_of(bytes(fields[at][2]))}  # type: ignore[arg-type]
+    start = stream_fields.get(1, 3)
+    before = parts.before[start : start + stream_fields[2] + stream_fields[3]]
+    footer, out, location = [], b"", 0
+    for field in fields_of(parts.before[start + stream_fields[2] + stream_fields[3] :][: stream_fields[4]]):
         if field[0] == 1:
-            told = {number: int(value) for number, _, value in fields_of(bytes(field[2]))}  # type: ignore[arg-type]
-            stream = before[place : place + told.get(3, 0)]
-            place += told.get(3, 0)
-            if (told.get(1, 0), told.get(2, 0)) == (2, column):
+            declared = {number: int(value) for number, _, value in fields_of(bytes(field[2]))}  # type: ignore[arg-type]
+            stream = before[location : location + declared.get(3, 0)]
+            location += declared.get(3, 0)
+            if (declared.get(1, 0), declared.get(2, 0)) == (2, column):
                 stream = lengths
             out += stream
             field = 1, 2, with_fields(bytes(field[2]), {3: len(stream)})  # type: ignore[arg-type]
         footer.append(field)
     packed = message_of(footer)
     fields[at] = 3, 2, with_fields(
-        bytes(fields[at][2]), {3: said[3] + len(out) - len(before), 4: len(packed)}  # type: ignore[arg-type]
+        bytes(fields[at][2]), {3: stream_fields[3] + len(out) - len(before), 4: len(packed)}  # type: ignore[arg-type]
     )  # fmt: skip
-    end = start + said[2] + said[3] + said[4]
+    end = start + stream_fields[2] + stream_fields[3] + stream_fields[4]
     parts.before = parts.before[:start] + out + packed + parts.before[end:]
     path.write_bytes(parts.together(message_of(fields)))
 
@@ -203,9 +203,9 @@ def test_lengths_that_cannot_be(what: str, lengths: list[int], tmp_path: Path) -
     done = subprocess.run([sys.executable, "-c", CRASHES, path, where], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     refused = f"{path}: in stripe 0 the lengths in column 2 cannot be read: a length is negative, or "
-    said = done.stdout.splitlines()
-    assert said[2].startswith(refused), said
-    assert said[3] == "ok"
+    stream_fields = done.stdout.splitlines()
+    assert stream_fields[2].startswith(refused), stream_fields
+    assert stream_fields[3] == "ok"
     with orc.open(path) as file, pytest.raises(MalformedOrcError, match="the lengths in column 2 cannot be read"):
         file.require_readable(0, [what])
 

@@ -19,9 +19,9 @@ from parquet_bloom.orc.filters.hashes import make_probes
 ROWS = 900
 
 
-def trusted_blindly(found: OrcFilter, values: pa.Array) -> np.ndarray:
-    """What the filter's bits say, whoever wrote them."""
-    return make_probes(values, found.leaf).answer(found.check_hashes)
+def trusted_blindly(bloom_filter: OrcFilter, values: pa.Array) -> np.ndarray:
+    """Return the answer of the filter's bits, without regard to their writer."""
+    return make_probes(values, bloom_filter.leaf).answer(bloom_filter.check_hashes)
 
 
 def filters(path: Path) -> list[OrcFilter]:
@@ -43,21 +43,21 @@ def write(path: Path, values: pa.Array, **options: Any) -> Path:
 
 
 def assert_not_trusted(path: Path, why: str, values: pa.Array) -> OrcFilter:
-    """It answers "maybe" to all, says why, is not asked when pruning, and `verify` tells of it."""
-    (found,) = filters(path)
-    assert not found.trusted
-    assert found.doubt is not None
-    assert why in found.doubt
-    assert found.check(values).all()
-    assert found.check(["of another kind"]).all()
-    (known,) = evidence(path, "a")
-    assert not known.filtered
-    assert why in known.doubt
+    """It answers "maybe" to all, says why, is not used for pruning, and `verify` reports it."""
+    (bloom_filter,) = filters(path)
+    assert not bloom_filter.trusted
+    assert bloom_filter.doubt is not None
+    assert why in bloom_filter.doubt
+    assert bloom_filter.check(values).all()
+    assert bloom_filter.check(["of another kind"]).all()
+    (statistics,) = evidence(path, "a")
+    assert not statistics.filtered
+    assert why in statistics.doubt
     (verdict,) = orc.verify(path).chunks
     assert verdict.problem is None
     assert verdict.note is not None
     assert why in verdict.note
-    return found
+    return bloom_filter
 
 
 @pytest.mark.parametrize("kind", [pa.int8(), pa.bool_()])
@@ -66,16 +66,16 @@ def test_small_types_by_pyarrow(kind: pa.DataType, tmp_path: Path) -> None:
     draw = np.random.default_rng(4)
     values = pa.array(draw.integers(-128, 128, ROWS), pa.int8()) if kind == pa.int8() else pa.array([False, True])
     path = write(tmp_path / "a.orc", values)
-    found = assert_not_trusted(path, "tinyint" if kind == pa.int8() else "boolean", values)
+    result = assert_not_trusted(path, "tinyint" if kind == pa.int8() else "boolean", values)
     if kind == pa.int8():
-        lost = ~trusted_blindly(found, values)
+        lost = ~trusted_blindly(result, values)
         assert lost.any()
         (verdict,) = orc.verify(path, data=True).chunks
         assert verdict.num_missing == lost.sum()
         assert verdict.problem is not None
         assert "hashes other numbers" in verdict.problem
     else:
-        assert not (found.check_hashes(_hash_of_long(0)) & found.check_hashes(_hash_of_long(1))).all()
+        assert not (result.check_hashes(_hash_of_long(0)) & result.check_hashes(_hash_of_long(1))).all()
 
 
 def _hash_of_long(value: int) -> np.ndarray:
@@ -100,20 +100,20 @@ def test_small_types_by_pyorc(tmp_path: Path) -> None:
     numbers = draw.integers(-128, 128, 100).tolist()
     values = pa.array(numbers, pa.int8())
     path = _write_pyorc(tmp_path / "a.orc", "tinyint", numbers)
-    found = assert_not_trusted(path, "tinyint", values)
-    assert not trusted_blindly(found, values).all()
+    result = assert_not_trusted(path, "tinyint", values)
+    assert not trusted_blindly(result, values).all()
 
 
 def test_char_by_pyorc(tmp_path: Path) -> None:
-    """Texts that are shorter than the column are hashed with what stands behind them in memory."""
+    """Texts that are shorter than the column are hashed with the bytes after them in memory."""
     texts = [f"t{i}" for i in range(50)]
     path = _write_pyorc(tmp_path / "a.orc", "char(9)", texts)
-    found = assert_not_trusted(path, "char", pa.array(texts))
-    assert found.leaf.column_type.name == "char(9)"
-    assert not trusted_blindly(found, pa.array(texts)).all()
-    (known,) = evidence(path, "a")
-    assert known.low is None
-    assert known.high is None
+    result = assert_not_trusted(path, "char", pa.array(texts))
+    assert result.leaf.column_type.name == "char(9)"
+    assert not trusted_blindly(result, pa.array(texts)).all()
+    (statistics,) = evidence(path, "a")
+    assert statistics.low is None
+    assert statistics.high is None
 
 
 @pytest.mark.parametrize("name", ["bad_bloom_filter_1.6.0.orc", "bad_bloom_filter_1.6.11.orc"])
@@ -156,10 +156,10 @@ def test_releases_of_cpp(version: bytes | None, good: bool, tmp_path: Path) -> N
     path = write(tmp_path / "a.orc", values)
     changed = patched(path, tmp_path / "b.orc", {12: version})
     if good:
-        (found,) = filters(changed)
-        assert found.trusted
-        assert found.check(values).all()
-        assert not found.check(pa.array(range(10_000, 11_000))).all()
+        (bloom_filter,) = filters(changed)
+        assert bloom_filter.trusted
+        assert bloom_filter.check(values).all()
+        assert not bloom_filter.check(pa.array(range(10_000, 11_000))).all()
         assert orc.verify(changed, data=True).ok
     else:
         assert_not_trusted(changed, "in a non-standard way", values)
@@ -236,14 +236,14 @@ def test_wall_clocks_before_1900(first: int, zone: bytes, good: bool, tmp_path: 
 def _as_first_kind(path: Path, target: Path) -> Path:
     """A copy whose filters are of the first kind: their bits in words, in a stream that says so."""
     data = path.read_bytes()
-    found = filters(path)
+    bloom_filter = filters(path)
 
     def words(one: OrcFilter) -> bytes:
         bits = bytes(one.bitset)
         fields = [(2, 1, bits[i : i + 8]) for i in range(0, len(bits), 8)]
         return message_of([(1, 0, one.num_hash_functions), *fields])
 
-    stream = message_of((1, 2, words(one)) for one in found)
+    stream = message_of((1, 2, words(one)) for one in bloom_filter)
     with orc.open(path) as file:
         (stripe,) = file.stripes
         leaf = file.leaf("a")
@@ -254,8 +254,8 @@ def _as_first_kind(path: Path, target: Path) -> Path:
         changed = []
         for number, wire, value in fields_of(message):
             if number == 1 and isinstance(value, bytes):
-                said = {n: v for n, _, v in fields_of(value)}
-                if said[1] == 8:
+                declared = {n: v for n, _, v in fields_of(value)}
+                if declared[1] == 8:
                     value = with_fields(value, {1: 7, 3: len(stream)})
             changed.append((number, wire, value))
         return message_of(changed)
@@ -281,12 +281,12 @@ def test_filters_of_the_first_kind(tmp_path: Path) -> None:
         path = _as_first_kind(write(tmp_path / "a.orc", values), tmp_path / "b.orc")
         assert_not_trusted(path, "what filters of this kind hold is not known", values)  # C++ never wrote them
         java = patched(path, tmp_path / "c.orc", {9: 0}, {6: 3})
-        (found,) = filters(java)
-        assert found.kind == "BLOOM_FILTER"
-        assert found.trusted
-        assert found.check(values).all()
+        (bloom_filter,) = filters(java)
+        assert bloom_filter.kind == "BLOOM_FILTER"
+        assert bloom_filter.trusted
+        assert bloom_filter.check(values).all()
         assert (
-            found.check(
+            bloom_filter.check(
                 pa.array([str(i) for i in range(9_000)]) if values is texts else pa.array(range(10**6, 10**6 + 999))
             ).mean()
             < 0.3
@@ -306,9 +306,9 @@ def test_filters_of_the_first_kind(tmp_path: Path) -> None:
 def test_filters_of_hive_before_its_release(corpus: Path) -> None:
     path = corpus / "over1k_bloom.orc"
     table = pa_orc.read_table(path)
-    found = filters(path)
-    assert len(found) == 20
-    for one in found:
+    bloom_filter = filters(path)
+    assert len(bloom_filter) == 20
+    for one in bloom_filter:
         assert not one.trusted
         assert "before its release" in str(one.doubt)
         assert one.check(table[one.column]).all()
@@ -354,10 +354,10 @@ def test_filters_whose_bytes_are_wrong(message: bytes, why: str, tmp_path: Path)
     data = bytearray(path.read_bytes())
     data[at : at + length] = entry + padding + bytes(rest - len(padding))
     path.write_bytes(data)
-    (found,) = filters(path)
-    assert found.problem is not None
-    assert why in found.problem
-    assert found.check(values).all()
-    assert found.check_hashes(np.array([1], np.uint64)).all() or found.num_bits
+    (bloom_filter,) = filters(path)
+    assert bloom_filter.problem is not None
+    assert why in bloom_filter.problem
+    assert bloom_filter.check(values).all()
+    assert bloom_filter.check_hashes(np.array([1], np.uint64)).all() or bloom_filter.num_bits
     (verdict,) = orc.verify(path, data=True).chunks
-    assert verdict.problem == found.problem
+    assert verdict.problem == bloom_filter.problem

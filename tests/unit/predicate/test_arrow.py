@@ -110,7 +110,7 @@ def test_expressions(expression: pc.Expression, expected: Node) -> None:
         (a.isin(pa.array([[1]])), "cannot be a literal"),
     ],
 )
-def test_what_is_not_understood_is_a_type_error(expression: pc.Expression, words: str) -> None:
+def test_unsupported_input_is_a_type_error(expression: pc.Expression, words: str) -> None:
     with pytest.raises(ExpressionError) as caught:
         parse(expression)
     assert isinstance(caught.value, TypeError)

@@ -137,7 +137,7 @@ def test_nan_is_above_all_numbers_and_equals_itself(arrow):
         (pa.float64(), D("1e-400")),
     ],
 )
-def test_what_is_too_large_for_a_float_is_no_infinity_nor_what_is_too_small_zero(arrow, literal):
+def test_out_of_range_floats_are_neither_infinity_nor_zero(arrow, literal):
     values = [1.0, 0.0, -0.0, INF, -INF, NAN, None]
     array = pa.array(values, pa.float64()).cast(arrow)
     for sign, compared in OPERATORS.items():
@@ -173,7 +173,7 @@ def test_literals_are_prepared_once():
     assert row_mask(pa.table({"x": [1, 5000, None]}), node, probes=probes).to_pylist() == [True, False, None]
 
 
-def test_null_in_every_place():
+def test_null_at_every_position():
     array = pa.array([1, 2, None])
     assert selected(array, IsNull("x")) == [False, False, True]
     assert selected(array, IsNotNull("x")) == [True, True, False]
@@ -200,7 +200,7 @@ def test_negation_is_its_own_inverse():
 @pytest.mark.parametrize(
     ("array", "literal"), [(pa.array([True]), True), (pa.array(["5"]), 5), (pa.array([1]), "1"), (pa.array([1]), True)]
 )
-def test_what_has_no_order_is_refused(array, literal):
+def test_unordered_types_are_refused(array, literal):
     with pytest.raises(PredicateError, match="x"):
         selected(array, Compare("x", "<", literal))
 
@@ -257,6 +257,6 @@ def path(tmp_path):
 def test_row_groups(path, where, groups):
     report = parquet_bloom.prune(path, where)
     assert report.selected[str(path)] == groups
-    found = parquet_bloom.read_table(path, where)
+    result = parquet_bloom.read_table(path, where)
     table = pq.read_table(path)
-    assert found.equals(table.filter(row_mask(table, parse(where))))
+    assert result.equals(table.filter(row_mask(table, parse(where))))

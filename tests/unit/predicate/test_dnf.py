@@ -75,7 +75,7 @@ def test_shapes(filters, node):
         (("a", "=", np.array([1])), "array"),
     ],
 )
-def test_what_is_not_understood_is_named_on_one_line(filters, words):
+def test_unsupported_input_is_named_on_one_line(filters, words):
     with pytest.raises(PredicateError) as caught:
         parse(filters)
     assert words in str(caught.value)

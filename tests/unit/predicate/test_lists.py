@@ -51,11 +51,11 @@ NAN = float("nan")
     ],
 )
 def test_notations(where: Any, dialect: str | None, expected: Node) -> None:
-    found = parse(where, dialect)
-    assert found == expected
-    assert parse(str(found)) == found
-    assert pickle.loads(pickle.dumps(found)) == found
-    assert negation(negation(found)) == found
+    result = parse(where, dialect)
+    assert result == expected
+    assert parse(str(result)) == result
+    assert pickle.loads(pickle.dumps(result)) == result
+    assert negation(negation(result)) == result
 
 
 @each_case(
@@ -80,7 +80,7 @@ def test_notations(where: Any, dialect: str | None, expected: Node) -> None:
         (("tags", "contains", [1]), None),
     ],
 )
-def test_what_is_not_understood_is_refused(where: Any, dialect: str | None) -> None:
+def test_unsupported_input_is_refused(where: Any, dialect: str | None) -> None:
     with pytest.raises(PredicateError) as caught:
         parse(where, dialect)
     assert "\n" not in str(caught.value)
@@ -135,18 +135,18 @@ def test_every_kind_of_list(make: Any, kind: pa.DataType, pool: list[Any], other
     cut = pa.chunked_array([lists.slice(0, 7), lists.slice(7, 0), lists.slice(7)])
     for value in [*pool, *others]:
         for column in (lists, cut):
-            found = row_mask(pa.table({"t": column}), Contains("t", value)).to_pylist()
-            assert found == twin(rows, value), value
+            result = row_mask(pa.table({"t": column}), Contains("t", value)).to_pylist()
+            assert result == twin(rows, value), value
             opposite = row_mask(pa.table({"t": column}), NotContains("t", value)).to_pylist()
-            assert opposite == [None if one is None else not one for one in found], value
+            assert opposite == [None if one is None else not one for one in result], value
 
 
 def test_lists_of_one_length_and_lists_in_structs() -> None:
     rows = [[1, 2], None, [None, 3], [2, 2], [None, None]]
     fixed = pa.array(rows, pa.list_(pa.int64(), 2))
     for start in range(len(rows)):
-        found = row_mask(pa.table({"t": fixed.slice(start)}), Contains("t", 2)).to_pylist()
-        assert found == twin(rows[start:], 2)
+        result = row_mask(pa.table({"t": fixed.slice(start)}), Contains("t", 2)).to_pylist()
+        assert result == twin(rows[start:], 2)
     nested = pa.array([{"t": [1]}, {"t": None}, None, {"t": [2, 1]}])
     assert row_mask(pa.table({"a": nested}), Contains("a.t", 1)).to_pylist() == [True, None, None, True]
     assert row_mask(pa.table({"a": nested}), Contains("a.missing", 1)).to_pylist() == [None] * 4
@@ -177,7 +177,7 @@ def test_what_a_null_list_hides_is_not_found() -> None:
         (pa.array([["a"]]), 1, "compared exactly"),
     ],
 )
-def test_what_cannot_be_looked_into(column: pa.Array, value: Any, words: str) -> None:
+def test_unsupported_nesting(column: pa.Array, value: Any, words: str) -> None:
     with pytest.raises(PredicateError, match=words) as caught:
         row_mask(pa.table({"t": column}), Contains("t", value))
     assert caught.value.column == "t"
@@ -253,16 +253,16 @@ FORMS: dict[str, Callable[[Path], Path]] = {
 @pytest.mark.parametrize("leaf", FORMS)
 def test_lists_of_every_writer(leaf: str, tmp_path: Path) -> None:
     path = FORMS[leaf](write(tmp_path / "a.parquet"))
-    assert [found.name for found in parquet_bloom.open(path).leaves] == [leaf, "row"]
+    assert [result.name for result in parquet_bloom.open(path).leaves] == [leaf, "row"]
     assert pq.read_table(path).schema.field("tags").type.value_type == pa.int64()
     parquet_bloom.embed(path, ["tags"], fpp=1e-6)
     where_each = {}
     for value in (5, 1005, 77):
         report = parquet_bloom.prune(path, f"array_contains(tags, {value})")
         assert report.selected_row_groups == 1, report.explain()
-        found = parquet_bloom.read_table(path, Contains("tags", value))
-        assert [value % 1000, 1000 + value % 1000] in found["tags"].to_pylist()
-        assert found.num_rows == 1
+        result = parquet_bloom.read_table(path, Contains("tags", value))
+        assert [value % 1000, 1000 + value % 1000] in result["tags"].to_pylist()
+        assert result.num_rows == 1
         where_each[value] = report.selected
     assert parquet_bloom.prune(path, f'"{leaf}" = 77').selected == where_each[77]
     assert parquet_bloom.prune(path, Contains(leaf, 77)).selected == where_each[77]
@@ -308,7 +308,7 @@ def unmarked(path: Path) -> Path:
     [unmarked, renamed("tags", "array", "element"), renamed("tags", "tags_tuple", "element")],
     ids=["unmarked", "array", "tuple"],
 )
-def test_what_only_looks_like_a_list_of_single_values_is_read(change: Callable[[Path], Path], tmp_path: Path) -> None:
+def test_apparent_lists_of_single_values_are_read(change: Callable[[Path], Path], tmp_path: Path) -> None:
     path = change(write(tmp_path / "a.parquet"))
     tags = pq.read_table(path).schema.field("tags").type
     assert pa.types.is_struct(tags) or pa.types.is_struct(tags.value_type)
@@ -333,8 +333,8 @@ def test_statistics_speak_of_elements(tmp_path: Path) -> None:
     everything = list(range(7))
     for where in ("t IS NULL", "t IS NOT NULL", "NOT array_contains(t, 2)", "NOT array_contains(t, NULL)"):
         assert selected(where) == everything, where
-    found = parquet_bloom.read_table(path, "NOT array_contains(t, 2)")["t"].to_pylist()
-    assert found == [[3], [], [None], [], [900]]
+    result = parquet_bloom.read_table(path, "NOT array_contains(t, 2)")["t"].to_pylist()
+    assert result == [[3], [], [None], [], [900]]
 
 
 def test_a_struct_of_nothing_but_nulls_is_not_null(tmp_path: Path) -> None:
@@ -354,7 +354,7 @@ NESTED = [
 
 
 @pytest.mark.parametrize("column", NESTED, ids=lambda column: str(column.type))
-def test_whatever_is_no_list_of_single_values_is_read(column: pa.Array, tmp_path: Path) -> None:
+def test_other_lists_are_read(column: pa.Array, tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"t": column}), path, row_group_size=1)
     report = parquet_bloom.prune(path, Contains("t", 7))

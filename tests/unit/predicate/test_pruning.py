@@ -54,7 +54,7 @@ def test_in_is_a_chain_of_equalities_to_which_both_zeros_are_one(zero: float, tm
         assert groups(path, where) == [0, 1], where
 
 
-def test_whole_numbers_above_two_to_the_63(tmp_path: Path) -> None:
+def test_integers_above_two_to_the_63(tmp_path: Path) -> None:
     large = [2**63 + 5 * number for number in range(8)] + [3, 2**64 - 1, 0, 1]
     column = pa.array(large, pa.uint64())
     path = write(tmp_path / "a.parquet", {"row": range(12), "a": column}, ["a"])
@@ -100,12 +100,12 @@ def test_an_or_over_two_filtered_columns(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     left, right = rng.integers(0, 2**40, 40), rng.integers(0, 2**40, 40)
     path = write(tmp_path / "a.parquet", {"row": range(40), "a": left, "b": right}, ["a", "b"])
-    wanted: list[Any] = [
+    conditions: list[Any] = [
         f"a = {left[13]} OR b = {right[30]}",
         [[("a", "=", left[13])], [("b", "=", right[30])]],
         (pc.field("a") == left[13]) | (pc.field("b") == right[30]),
     ]
-    for where in wanted:
+    for where in conditions:
         assert rows(path, where) == [13, 30], where
         assert groups(path, where) == [3, 7], where
     assert groups(path, f"a = {left[13]} AND b = {right[30]}") == []
@@ -124,7 +124,7 @@ def test_a_list_of_100_000_values_over_40_row_groups(make: Any, tmp_path: Path) 
     report = parquet_bloom.prune(tmp_path, In("a", (*values, keys[-1])))
     assert time.process_time() - begin < 5
     assert by_chance.total_row_groups == 40
-    assert by_chance.selected_row_groups <= 20  # each filter was asked for 100,000 keys
+    assert by_chance.selected_row_groups <= 20  # each filter was probed for 100,000 keys
     assert 3 in report.selected[str(tmp_path / "9.parquet")]
     assert parquet_bloom.read_table(tmp_path, In("a", (*values, keys[-1])))["a"].to_pylist() == [keys[-1]]
 

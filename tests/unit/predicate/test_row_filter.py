@@ -65,9 +65,11 @@ def floats(arrow_type: pa.DataType) -> Case:
 
     def equal(value: Any, literal: Any) -> bool:
         with np.errstate(over="ignore"):
-            wanted = float(narrow(float(literal)))
-        other = (np.isinf(wanted) or wanted == 0) and wanted != literal  # too large, or too small, as DuckDB has it
-        return bool((value == wanted and not other) or (np.isnan(value) and np.isnan(wanted)))
+            expected_result = float(narrow(float(literal)))
+        other = (
+            np.isinf(expected_result) or expected_result == 0
+        ) and expected_result != literal  # too large, or too small, as DuckDB has it
+        return bool((value == expected_result and not other) or (np.isnan(value) and np.isnan(expected_result)))
 
     return Case(
         arrow_type,
@@ -212,8 +214,8 @@ def test_each_type(case: Case, data: st.DataObject):
     rows = data.draw(st.lists(st.sampled_from([None, *case.values]), max_size=12))
     literals = data.draw(st.lists(st.sampled_from([None, *case.literals]), max_size=5))
     array = data.draw(st.sampled_from(FORMS))(pa.array(rows, case.arrow_type))
-    wanted = [expected(case, row, literals) for row in rows]
-    assert selected(array, In("x", tuple(literals))) == wanted
+    expected_result = [expected(case, row, literals) for row in rows]
+    assert selected(array, In("x", tuple(literals))) == expected_result
     for literal in literals[:1]:
         assert selected(array, Equal("x", literal)) == [expected(case, row, [literal]) for row in rows]
 
@@ -222,10 +224,10 @@ def test_each_type(case: Case, data: st.DataObject):
 def test_each_value_is_found_by_its_own_literal(case: Case):
     array = pa.array(case.values, case.arrow_type)
     for literal in case.literals:
-        wanted = [case.equal(value, literal) for value in case.values]
-        assert selected(array, Equal("x", literal)) == wanted
+        requested = [case.equal(value, literal) for value in case.values]
+        assert selected(array, Equal("x", literal)) == requested
     hits = {value for value in case.values for literal in case.literals if case.equal(value, literal)}
-    assert len(hits) >= 2  # the cases are no empty talk
+    assert len(hits) >= 2  # the cases are not vacuous
 
 
 @each_case("case", CASES[:-1])
@@ -233,14 +235,17 @@ def test_encoded_columns(case: Case):
     rows = [*case.values, None, *case.values]
     plain = pa.array(rows, case.arrow_type)
     node = In("x", tuple(case.literals[:3]))
-    wanted = selected(plain, node)
+    expected_result = selected(plain, node)
     if not _view(plain):
         encoded = dictionary(plain)
-        assert selected(encoded, node) == [None if n % 5 == 4 else found for n, found in enumerate(wanted)]
-        assert selected(encoded[3:], node) == [None if n % 5 == 4 else found for n, found in enumerate(wanted)][3:]
+        assert selected(encoded, node) == [None if n % 5 == 4 else result for n, result in enumerate(expected_result)]
+        assert (
+            selected(encoded[3:], node)
+            == [None if n % 5 == 4 else result for n, result in enumerate(expected_result)][3:]
+        )
     if not (isinstance(case.arrow_type, pa.BaseExtensionType) or _view(plain)):
         runs = pa.RunEndEncodedArray.from_arrays(pa.array(range(2, 2 * len(rows) + 1, 2), pa.int32()), plain)
-        assert selected(runs, node) == [found for found in wanted for _ in range(2)]
+        assert selected(runs, node) == [result for result in expected_result for _ in range(2)]
 
 
 # --------------------------------------------------------------------------------------------------- special values
@@ -271,7 +276,7 @@ def test_null_literals():
     assert selected(column, And((Equal("x", None), Equal("x", 1)))) == [None, False, None]
 
 
-def test_bytes_that_are_no_utf8_match_no_text():
+def test_bytes_that_are_not_utf8_match_no_text():
     assert selected(pa.array(["a", "\ufffd"]), Equal("x", b"\xff")) == [False, False]
     assert selected(pa.array(["a"]), Equal("x", "\ud800")) == [False]
 
@@ -299,9 +304,9 @@ def test_a_column_of_nulls():
 def test_nothing_to_filter():
     for column in (pa.array([], pa.int64()), pa.chunked_array([], pa.int64()), pa.array([], pa.string_view())):
         literal = 1 if pa.types.is_integer(column.type) else "a"
-        found = row_mask(pa.table({"x": column}), Or((Equal("x", literal), Equal("y", 2))))
-        assert found.type == pa.bool_()
-        assert len(found) == 0
+        answers = row_mask(pa.table({"x": column}), Or((Equal("x", literal), Equal("y", 2))))
+        assert answers.type == pa.bool_()
+        assert len(answers) == 0
 
 
 def test_the_mask_filters_a_table():
@@ -374,7 +379,7 @@ EXTENSION = type(
         (pa.table({"x": pa.array([1], pa.date32())}), Equal("x", dt.datetime.now(dt.UTC)), "compared exactly"),
     ],
 )
-def test_what_cannot_be_compared_exactly_is_an_error(table, node, words):
+def test_inexact_comparisons_are_errors(table, node, words):
     with pytest.raises(PredicateError, match=words) as caught:
         row_mask(table, node)
     assert caught.value.column == node.column
@@ -445,8 +450,8 @@ def test_predicates_against_a_row_at_a_time(rows: list[tuple[Any, ...]], node: N
             "g": pa.array([{"d": value} for value in columns[3]], pa.struct([("d", pa.decimal128(5, 2))])),
         }
     )
-    wanted = [row_holds(node, dict(zip(LITERALS, row, strict=True))) for row in rows]
-    assert row_mask(table, node).to_pylist() == wanted
+    expected_result = [row_holds(node, dict(zip(LITERALS, row, strict=True))) for row in rows]
+    assert row_mask(table, node).to_pylist() == expected_result
 
 
 def test_long_lists_and_deep_trees():

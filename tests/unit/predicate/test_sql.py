@@ -174,8 +174,8 @@ def test_conditions(text, node):
 )
 def test_literals_are_exact(text, value):
     for node in (parse_sql(f"a = {text}"), parse_sql(f"{text} = a"), parse_sql(f"a IN ({text})")):
-        found = node.literals[0]
-        assert (type(found), found) == (type(value), value)
+        result = node.literals[0]
+        assert (type(result), result) == (type(value), value)
 
 
 def test_nan():
@@ -341,7 +341,7 @@ def test_nothing_and_garbage(text):
         parse_sql(text)
 
 
-def test_what_is_no_text():
+def test_invalid_texts():
     with pytest.raises(PredicateError):
         parse_sql(b"a = 1")
     with pytest.raises(PredicateError):
@@ -429,8 +429,8 @@ def test_long_chains_become_one_list():
 def test_deep_nesting():
     depth = 3_000
     assert parse_sql("(" * depth + "a = 1" + ")" * depth) == A
-    left = "(" * depth + "a = 0" + "".join(f" OR a = {i})" for i in range(1, depth + 1))
-    assert parse_sql(left) == In("a", tuple(range(depth + 1)))
+    remaining = "(" * depth + "a = 0" + "".join(f" OR a = {i})" for i in range(1, depth + 1))
+    assert parse_sql(remaining) == In("a", tuple(range(depth + 1)))
     mixed = "".join(f"(a = {i} {('AND', 'OR')[i % 2]} " for i in range(depth)) + "b = 1" + ")" * depth
     node = parse_sql(mixed)
     assert parse_sql(to_text(node)) == node

@@ -90,7 +90,7 @@ def test_connectives_of_different_shape_differ(kind):
         type("Tagged", (str,), {})("a"),
     ],
 )
-def test_a_value_of_another_type_is_no_literal(value):
+def test_a_value_of_another_type_is_not_a_literal(value):
     with pytest.raises(PredicateError):
         Equal("a", value)
     with pytest.raises(PredicateError):

@@ -22,23 +22,23 @@ def encoded(start: int, row_group_size: int) -> bytes:
 
 
 @pytest.mark.parametrize("schema", [None, pa.schema({"id": pa.int64()})])
-@pytest.mark.parametrize("wanted", [5, 145])
-def test_a_dataset_of_a_replaced_file_has_all_of_it(tmp_path: Path, wanted: int, schema: pa.Schema | None) -> None:
+@pytest.mark.parametrize("expected", [5, 145])
+def test_a_dataset_of_a_replaced_file_has_all_of_it(tmp_path: Path, expected: int, schema: pa.Schema | None) -> None:
     path = tmp_path / "a.parquet"
     path.write_bytes(encoded(0, 10))
-    report = parquet_bloom.prune(path, f"id = {wanted}")
+    report = parquet_bloom.prune(path, f"id = {expected}")
     path.unlink()
-    path.write_bytes(encoded(100 if wanted > 100 else -50, 20))
-    found = report.to_dataset(schema).to_table(filter=pc.field("id") == wanted)
-    assert found["id"].to_pylist() == [wanted]
+    path.write_bytes(encoded(100 if expected > 100 else -50, 20))
+    result = report.to_dataset(schema).to_table(filter=pc.field("id") == expected)
+    assert result["id"].to_pylist() == [expected]
 
 
 def test_a_dataset_of_a_replaced_object_has_all_of_it(s3: Any) -> None:
     s3.put("a.parquet", encoded(0, 10))
     report = parquet_bloom.prune(s3.url("a.parquet"), "id = 95", storage_options=s3.storage_options)
     s3.put("a.parquet", encoded(50, 20))
-    found = report.to_dataset().to_table(filter=pc.field("id") == 95)
-    assert found["id"].to_pylist() == [95]
+    result = report.to_dataset().to_table(filter=pc.field("id") == 95)
+    assert result["id"].to_pylist() == [95]
 
 
 def test_a_protocol_before_the_path_does_not_make_it_another_file() -> None:

@@ -83,7 +83,7 @@ class Reads:
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
-    """What is read through pyarrow's reader from here on; row groups are told apart by their reader too."""
+    """Record reads through pyarrow's reader from here on; row groups are distinguished by their reader too."""
     seen = Reads()
     readers: list[Any] = []
     plain = pq.ParquetFile.read_row_group
@@ -91,7 +91,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
     def counted(self: Any, row_group: int, columns: Any = None, **options: Any) -> pa.Table:
         if not any(reader is self for reader in readers):
             readers.append(self)
-        reader = next(i for i, known in enumerate(readers) if known is self)
+        reader = next(i for i, expected in enumerate(readers) if expected is self)
         seen.calls.append((reader * 1000 + row_group, None if columns is None else tuple(columns)))
         return plain(self, row_group, columns, **options)
 
@@ -99,11 +99,11 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
     return seen
 
 
-def same_rows(found: pa.Table, expected: pa.Table) -> None:
+def same_rows(result: pa.Table, expected: pa.Table) -> None:
     """Equal tables, whatever the order of rows and the flavour of their types."""
-    assert found.column_names == expected.column_names
+    assert result.column_names == expected.column_names
     key = str
-    assert sorted(found.to_pylist(), key=key) == sorted(expected.to_pylist(), key=key)
+    assert sorted(result.to_pylist(), key=key) == sorted(expected.to_pylist(), key=key)
 
 
 def where(values: list[int]) -> str:
@@ -195,8 +195,8 @@ def test_a_dataset_over_files_whose_columns_differ(tmp_path: Path) -> None:
     dataset = parquet_bloom.prune(tmp_path, "id = 2").to_dataset()
     expected = pa.concat_tables([narrow, wide], promote_options="permissive")
     assert dataset.schema.equals(expected.schema)
-    found = duckdb.sql("SELECT * FROM dataset WHERE id = 2").to_arrow_table()
-    same_rows(found, expected.filter(pc.equal(expected["id"], 2)))
+    result = duckdb.sql("SELECT * FROM dataset WHERE id = 2").to_arrow_table()
+    same_rows(result, expected.filter(pc.equal(expected["id"], 2)))
     one = parquet_bloom.prune(tmp_path, f"id = {2**40}").to_dataset()
     assert one.schema.equals(expected.schema)  # of the file that is left out as well
     assert one.to_table().to_pylist() == expected.slice(2).to_pylist()
@@ -265,9 +265,9 @@ def test_polars_finds_the_same_rows_and_reads_what_it_needs(
     folder: Path, reads: Reads, predicate: Any, count: int, engine: str
 ) -> None:
     everything = pl.from_arrow(TABLE)
-    found = parquet_bloom.scan_polars(folder).filter(predicate).collect(engine=engine)
-    assert found.equals(everything.filter(predicate))
-    assert found.schema == everything.schema
+    result = parquet_bloom.scan_polars(folder).filter(predicate).collect(engine=engine)
+    assert result.equals(everything.filter(predicate))
+    assert result.schema == everything.schema
     assert reads.groups == count
 
 
@@ -303,9 +303,9 @@ def test_other_operators_lose_nothing(folder: Path, predicate: Any) -> None:
     assert parquet_bloom.scan_polars(folder).filter(predicate).collect().equals(everything.filter(predicate))
 
 
-def test_only_the_columns_asked_for_are_read(folder: Path, reads: Reads) -> None:
-    found = parquet_bloom.scan_polars(folder).filter(key=ROW["key"]).select("day", "price").collect()
-    assert found.rows() == [(ROW["day"], ROW["price"])]
+def test_only_the_requested_columns_are_read(folder: Path, reads: Reads) -> None:
+    result = parquet_bloom.scan_polars(folder).filter(key=ROW["key"]).select("day", "price").collect()
+    assert result.rows() == [(ROW["day"], ROW["price"])]
     assert {name for _, columns in reads.calls for name in columns or ()} <= {"key", "day", "price"}
     first, *_ = reads.calls
     assert first[1] == ("key",)  # alone, to see whether the others are needed
@@ -318,21 +318,21 @@ def test_the_first_rows(folder: Path, reads: Reads, count: int, engine: str) -> 
     assert lazy.head(count).collect(engine=engine).equals(everything.head(count))
     assert reads.groups <= max(1, -(-count // ROWS))
     key = KEYS[60]
-    found = lazy.head(count).filter(col("key") == key).collect(engine=engine)  # the first rows, and of them a match
-    assert found.equals(everything.head(count).filter(col("key") == key))
-    found = lazy.filter(col("seed") == 1).head(count).collect(engine=engine)  # the first matches
-    assert found.equals(everything.filter(col("seed") == 1).head(count))
+    result = lazy.head(count).filter(col("key") == key).collect(engine=engine)  # the first rows, and of them a match
+    assert result.equals(everything.head(count).filter(col("key") == key))
+    result = lazy.filter(col("seed") == 1).head(count).collect(engine=engine)  # the first matches
+    assert result.equals(everything.filter(col("seed") == 1).head(count))
     assert lazy.slice(70, count).collect(engine=engine).equals(everything.slice(70, count))
     assert lazy.tail(count).collect(engine=engine).equals(everything.tail(count))
 
 
 def test_several_filters_joins_and_groups(folder: Path) -> None:
     lazy, everything = parquet_bloom.scan_polars(folder), pl.from_arrow(TABLE).lazy()
-    wanted = pl.LazyFrame({"key": [ROW["key"], OTHER["key"], ABSENT], "name": ["a", "b", "c"]})
+    expected = pl.LazyFrame({"key": [ROW["key"], OTHER["key"], ABSENT], "name": ["a", "b", "c"]})
     queries: list[Callable[[Any], Any]] = [
         lambda f: f.filter(col("seed") == 1).filter(col("flag")).select("key", "text"),
         lambda f: f.filter(key=ROW["key"], seed=1).select(col("text").alias("key")),
-        lambda f: f.join(wanted, on="key").select("name", "text", "key").sort("name"),
+        lambda f: f.join(expected, on="key").select("name", "text", "key").sort("name"),
         lambda f: f.filter(col("seed") > 0).group_by("seed").agg(pl.len(), col("half").sum().round(2)).sort("seed"),
         lambda f: f.filter(col("key") == ROW["key"]).join(f.filter(col("key") == ROW["key"]), on="key"),
         lambda f: f.with_columns(twice=col("seed") * 2).filter(col("twice") == 4, col("key") == OTHER["key"]),
@@ -512,7 +512,7 @@ def test_batches_are_the_table_in_pieces(folder: Path, batch_size: int) -> None:
     assert table.num_rows == 2 * GROUPS * ROWS
 
 
-def test_a_row_group_is_read_when_its_batches_are_asked_for(folder: Path, reads: Reads) -> None:
+def test_a_row_group_is_read_when_its_batches_are_consumed(folder: Path, reads: Reads) -> None:
     reader = parquet_bloom.iter_batches(folder, "seed = 1")
     assert reads.groups == 0
     for done in range(1, GROUPS + 1):

@@ -44,11 +44,11 @@ class Page(HTMLParser):
     def handle_starttag(self, tag, attrs):
         self.tags[tag] += 1
         self.attributes |= {name for name, _ in attrs}
-        found = dict(attrs)
-        if found.get("role") == "gridcell":
-            self.cells.append(found)
-        if found.get("role") == "row":
-            self.rows.append(found["aria-label"])
+        results = dict(attrs)
+        if results.get("role") == "gridcell":
+            self.cells.append(results)
+        if results.get("role") == "row":
+            self.rows.append(results["aria-label"])
         if tag not in VOID:
             self._open.append(tag)
 
@@ -88,7 +88,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def report(lake: Path) -> PruneReport:
-    # Within the range of all row groups; 1005 stands in one, 2005 in none.
+    # Within the range of all row groups; 1005 is in one, 2005 in none.
     return parquet_bloom.prune(lake, "part = 1 AND id IN (1005, 2005)")
 
 
@@ -131,13 +131,13 @@ def test_the_numbers_are_exact(report: PruneReport) -> None:
             size = sum(of_group.column(i).total_compressed_size for i in range(of_group.num_columns))
             total += size
             read += size if row_group in file.selected else 0
-    found = read_details(report)
-    groups = {(path, i): group for path, of_file in found.files.items() for i, group in enumerate(of_file)}
+    result = read_details(report)
+    groups = {(path, i): group for path, of_file in result.files.items() for i, group in enumerate(of_file)}
     assert sum(group.num_bytes for group in groups.values()) == total
     selected = [(file.path, i) for file in report.files for i in file.selected]
-    assert sum(groups[place].num_bytes for place in selected) == read
-    measured = found.measured("id")
-    assert found.num_filters == {"id": 8}
+    assert sum(groups[location].num_bytes for location in selected) == read
+    measured = result.measured("id")
+    assert result.num_filters == {"id": 8}
     with parquet_bloom.open(report.files[0].path) as file:
         assert measured[0] == (256, file.chunk(0, "id").fpp, file.chunk(0, "id").ndv_estimate)
     assert "over 1.2 × asked" in Page(report.to_html(asked_fpp=0.01)).text
@@ -258,7 +258,7 @@ def test_two_in_a_notebook_do_not_meet(report: PruneReport, lake: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("decision", "known", "expected"),
+    ("decision", "reference", "expected"),
     [
         (RowGroupPlan(0, False, frozenset({"filter", "range"})), (), "filter"),
         (RowGroupPlan(0, False, frozenset({"range"})), (), "range"),
@@ -271,8 +271,8 @@ def test_two_in_a_notebook_do_not_meet(report: PruneReport, lake: Path) -> None:
         (RowGroupPlan(0, True, doubts=("broken",)), (True, 2), "matched"),
     ],
 )
-def test_fates(decision: RowGroupPlan, known: tuple, expected: str) -> None:
-    assert row_group_state(decision, *known).key == expected
+def test_fates(decision: RowGroupPlan, reference: tuple, expected: str) -> None:
+    assert row_group_state(decision, *reference).key == expected
 
 
 def dumped(path: Path, folder: Path) -> str:

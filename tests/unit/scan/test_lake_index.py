@@ -78,9 +78,9 @@ def ids(table: pa.Table) -> list[int]:
 def test_files_that_the_index_rules_out_are_not_opened(tmp_path: Path, lake: dict[str, list[int]]) -> None:
     index, (first, *others) = make(tmp_path), lake
     where = f"id = {lake[first][3]}"
-    for asked in (index, Path(index), LakeIndex.open(index, live=False), LakeIndex.open(index)):
+    for queried in (index, Path(index), LakeIndex.open(index, live=False), LakeIndex.open(index)):
         for paths in (tmp_path / "lake", list(lake), str(tmp_path / "lake" / "*.parquet")):
-            report = parquet_bloom.prune(paths, where, index=asked, cache=None)
+            report = parquet_bloom.prune(paths, where, index=queried, cache=None)
             assert ruled_out(report) == set(others)
             assert report.selected == {first: [0, 1, 2]}
             assert (report.total_files, report.unopened_files, report.unopened_by) == (FILES, FILES - 1, {"index": 5})
@@ -102,7 +102,7 @@ def test_files_ruled_out_need_not_be_readable(tmp_path: Path, lake: dict[str, li
     with open(second, "r+b") as file:  # as if nobody had touched it
         file.write(b"no Parquet")
     before = parquet_bloom.prune(list(lake), where, on_error=lambda error: None, index=index, cache=None)
-    assert second not in ruled_out(before)  # its times tell
+    assert second not in ruled_out(before)  # its times show it
     index.refresh()
     assert second in index.unindexed
     assert inode.st_ino == os.stat(second).st_ino
@@ -133,7 +133,7 @@ def test_every_value_is_found_and_few_others_are_opened(
         assert "'id' is absent; 'name' is absent" in absent.files[0].unopened
 
 
-def test_what_an_index_cannot_answer_is_read(tmp_path: Path, lake: dict[str, list[int]]) -> None:
+def test_files_without_an_index_answer_are_read(tmp_path: Path, lake: dict[str, list[int]]) -> None:
     index = make(tmp_path, ["id"])
     for where in ("id > 5", "id <> 5", "id IS NOT NULL", "id = 5 OR name = 'x'", "name = 'x'", "NOT (id IN (5, 6))"):
         report = parquet_bloom.prune(tmp_path / "lake", where, index=index)
@@ -184,10 +184,10 @@ def test_names_in_another_case(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------ folders
 
 
-def test_columns_that_folders_give_are_not_asked_of_the_index(tmp_path: Path) -> None:
+def test_partition_columns_are_not_looked_up_in_the_index(tmp_path: Path) -> None:
     for day in (1, 2):
         for n in range(2):
-            # What stands in the files under the folders' name is not meant.
+            # A file's column with the partition column's name is not meant.
             path = tmp_path / "lake" / f"day={day}" / f"{n}.parquet"
             write(path, [10 * day + n], day=pa.array([99], pa.int64()))
     index = make(tmp_path, ["id", "day"])
@@ -215,21 +215,21 @@ def test_columns_that_folders_give_are_not_asked_of_the_index(tmp_path: Path) ->
 
 def test_files_that_came_changed_or_went(tmp_path: Path, lake: dict[str, list[int]]) -> None:
     index = make(tmp_path)
-    held = LakeIndex.open(index)
+    opened_index = LakeIndex.open(index)
     tick()
     first, second, third, *_ = lake
     new = write(tmp_path / "lake" / "new.parquet", [5])
     write(Path(first), [5])
     os.replace(write(tmp_path / "aside.parquet", [5]), second)
     os.unlink(third)
-    for asked in (index, held):
-        report = parquet_bloom.prune(tmp_path / "lake", "id = 5", index=asked)
+    for queried in (index, opened_index):
+        report = parquet_bloom.prune(tmp_path / "lake", "id = 5", index=queried)
         assert set(report.selected) == {first, second, new}
         assert ruled_out(report) == set(lake) - {first, second, third}
-        assert ids(parquet_bloom.read_table(tmp_path / "lake", "id = 5", index=asked)) == [5, 5, 5]
+        assert ids(parquet_bloom.read_table(tmp_path / "lake", "id = 5", index=queried)) == [5, 5, 5]
     assert set(parquet_bloom.prune(None, "id = 5", index=index).selected) == {first, second, new}
-    held.refresh()
-    assert set(parquet_bloom.prune(None, "id = 5", index=held).selected) == {first, second, new}
+    opened_index.refresh()
+    assert set(parquet_bloom.prune(None, "id = 5", index=opened_index).selected) == {first, second, new}
 
 
 def test_a_file_that_is_exchanged_for_one_of_the_same_size(tmp_path: Path) -> None:
@@ -256,8 +256,8 @@ def test_files_with_filters_embedded_since(tmp_path: Path, lake: dict[str, list[
     # Without a look into them nobody knows that nothing else was done to them.
     blind = parquet_bloom.prune(tmp_path / "lake", where, index=index)
     assert (ruled_out(blind), blind.selected) == (set(), {first: [1]})
-    for asked in (LakeIndex.open(index), index):
-        report = parquet_bloom.prune(None, where, index=asked)
+    for queried in (LakeIndex.open(index), index):
+        report = parquet_bloom.prune(None, where, index=queried)
         assert (ruled_out(report), report.selected) == (set(others), {first: [1]})
     with LakeIndex.open(index) as looked:
         assert ruled_out(parquet_bloom.prune(tmp_path / "lake", where, index=looked)) == set(others)
@@ -272,16 +272,16 @@ def test_row_groups_of_another_file_are_not_skipped(
     where = f"id IN ({values[0]}, 5)"
     assert parquet_bloom.prune(path, where, index=index).selected == {path: [0]}
     tick()
-    from parquet_bloom.lake import select as choice
+    from parquet_bloom.lake import select
 
-    stamps_of = choice.read_version_tokens
+    stamps_of = select.read_version_tokens
 
-    def then_replaced(*asked: Any) -> Any:
-        found = stamps_of(*asked)
+    def then_replaced(*queried: Any) -> Any:
+        result = stamps_of(*queried)
         write(Path(path), [*range(100, 140), 5])
-        return found
+        return result
 
-    monkeypatch.setattr(choice, "read_version_tokens", then_replaced)
+    monkeypatch.setattr(select, "read_version_tokens", then_replaced)
     report = parquet_bloom.prune(path, where, index=index, cache=None)
     assert 2 in report.selected[path]
 
@@ -293,14 +293,14 @@ def test_without_paths_the_files_are_those_of_the_index(tmp_path: Path, lake: di
     index, (first, *others) = make(tmp_path), lake
     where = f"id = {lake[first][3]}"
     tick()
-    with LakeIndex.open(index) as held:
-        for asked in (index, held):
-            report = parquet_bloom.prune(None, where, index=asked)
+    with LakeIndex.open(index) as opened_index:
+        for queried in (index, opened_index):
+            report = parquet_bloom.prune(None, where, index=queried)
             assert [file.path for file in report.files] == sorted(lake)
             assert (ruled_out(report), list(report.selected)) == (set(others), [first])
-            assert ids(parquet_bloom.read_table(None, where, index=asked)) == [lake[first][3]]
-            assert parquet_bloom.iter_batches(None, where, index=asked).read_all().num_rows == 1
-            assert parquet_bloom.row_ranges(None, where, index=asked) == {
+            assert ids(parquet_bloom.read_table(None, where, index=queried)) == [lake[first][3]]
+            assert parquet_bloom.iter_batches(None, where, index=queried).read_all().num_rows == 1
+            assert parquet_bloom.row_ranges(None, where, index=queried) == {
                 first: {group: [(0, 20)] for group in range(3)}
             }
             dataset = report.to_dataset()
@@ -354,7 +354,7 @@ def test_polars(tmp_path: Path, lake: dict[str, list[int]]) -> None:
     assert new.filter(pl.col("id") == 5).collect().height == 1
 
 
-# ------------------------------------------------------------------------------------------------ what cannot be asked
+# -------------------------------------------------------------------------------------------------- invalid queries
 
 
 def test_a_path_without_an_index_is_an_error(tmp_path: Path, lake: dict[str, list[int]]) -> None:
@@ -436,8 +436,8 @@ def test_lake_and_index_in_an_object_store(s3: Any, tmp_path: Path, lake: dict[s
         s3.put(f"lake/{Path(path).name}", Path(path).read_bytes())
     index = s3.url("index")
     options: dict[str, Any] = {"storage_options": s3.storage_options}
-    with LakeIndex.create(index, ["id"], granularity="row_group", **options) as made:
-        made.append(s3.url("lake/"))
+    with LakeIndex.create(index, ["id"], granularity="row_group", **options) as created:
+        created.append(s3.url("lake/"))
     first = lake[next(iter(lake))]
     where = f"id = {first[30]}"
     one = s3.url("lake/0.parquet")
@@ -447,25 +447,25 @@ def test_lake_and_index_in_an_object_store(s3: Any, tmp_path: Path, lake: dict[s
         assert report.selected == {one: [1]}
         assert len(ruled_out(report)) == FILES - 1
         opened = {request.key for request in s3.log if request.operation == "GetObject"}
-        if not isinstance(paths, list):  # of files that were not listed the store has to be asked
+        if not isinstance(paths, list):  # files that were not listed need a request
             assert {key for key in opened if key.startswith("lake/")} == {"lake/0.parquet"}
         sent = sum(request.received for request in s3.log if request.operation == "GetObject")
         assert report.bytes_read == sent
-        asked = [request for request in s3.log if request.operation in ("GetObject", "HeadObject")]
+        requests = [request for request in s3.log if request.operation in ("GetObject", "HeadObject")]
         # Of listings, that of the lake is prune's own; the index's are not counted.
         listings = [request for request in s3.log if request.query.get("prefix") == "lake/" and paths is not None]
-        assert report.requests == len(asked) + len(listings)
+        assert report.requests == len(requests) + len(listings)
         table = parquet_bloom.read_table(paths, where, index=index, **options)
         assert ids(table) == [first[30]]
-    with LakeIndex.open(index, **options) as held:
-        assert ids(parquet_bloom.read_table(None, where, index=held, **options)) == [first[30]]
-        assert ids(parquet_bloom.read_table(None, where, index=held)) == [first[30]]
+    with LakeIndex.open(index, **options) as opened_index:
+        assert ids(parquet_bloom.read_table(None, where, index=opened_index, **options)) == [first[30]]
+        assert ids(parquet_bloom.read_table(None, where, index=opened_index)) == [first[30]]
     s3.put("lake/0.parquet", Path(write(tmp_path / "other.parquet", [5])).read_bytes())
     for paths in (s3.url("lake/"), None):
         assert ids(parquet_bloom.read_table(paths, "id = 5", index=index, **options)) == [5]
-    for found in s3.client().list_objects_v2(Bucket=s3.bucket, Prefix="index/")["Contents"]:
-        if found["Key"].endswith(".postings"):
-            s3.put(found["Key"], b"x" * found["Size"])
+    for listed in s3.client().list_objects_v2(Bucket=s3.bucket, Prefix="index/")["Contents"]:
+        if listed["Key"].endswith(".postings"):
+            s3.put(listed["Key"], b"x" * listed["Size"])
     report = parquet_bloom.prune(s3.url("lake/"), "id = 5", index=index, **options)
     assert (one in report.selected, len(report.index_doubts)) == (True, 1)
     with pytest.raises(StorageError, match="there is no index"):
@@ -476,8 +476,8 @@ def test_a_local_index_of_a_lake_in_an_object_store(s3: Any, tmp_path: Path, lak
     for path in lake:
         s3.put(f"lake/{Path(path).name}", Path(path).read_bytes())
     options: dict[str, Any] = {"storage_options": s3.storage_options}
-    with LakeIndex.create(tmp_path / "index", ["id"], lake_options=s3.storage_options) as made:
-        made.append(s3.url("lake/"))
+    with LakeIndex.create(tmp_path / "index", ["id"], lake_options=s3.storage_options) as created:
+        created.append(s3.url("lake/"))
     for paths in (s3.url("lake/"), None):
         report = parquet_bloom.prune(paths, "id = 5", index=tmp_path / "index", **options)
         assert len(ruled_out(report)) == FILES
@@ -523,9 +523,9 @@ def test_commands_take_an_index_in_place_of_paths(tmp_path: Path, lake: dict[str
     assert document["totals"]["unopened_by"] == {"index": 5}
     assert document["totals"]["index_doubts"] == []
     assert [row["file"] for row in document["row_groups"] if row["by"] == ["index"]] == sorted(lake)[1:]
-    found = run("find", "--index", index, "--where", where, "--columns", "id", "--format", "csv")
-    assert (found.exit_code, found.stdout) == (0, f"id\n{lake[first][3]}\n")
-    assert "5 files ruled out by the index" in found.stderr
+    process = run("find", "--index", index, "--where", where, "--columns", "id", "--format", "csv")
+    assert (process.exit_code, process.stdout) == (0, f"id\n{lake[first][3]}\n")
+    assert "5 files ruled out by the index" in process.stderr
     assert run("find", "--index", index, "--where", "id = 5").exit_code == 1
     page = run("prune", "--index", index, "--where", where, "--html", tmp_path / "page.html")
     assert page.exit_code == 0

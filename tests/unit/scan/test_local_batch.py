@@ -25,7 +25,7 @@ from parquet_bloom.errors import StorageError
 from parquet_bloom.file.cache import memory
 from parquet_bloom.scan.evaluate import local_batch, planner
 from parquet_bloom.storage import FileIdentity, LocalFileBatch, open_source
-from parquet_bloom.storage.local import batch_read as visits
+from parquet_bloom.storage.local import batch_read
 
 # ---------------------------------------------------------------------------------------------------------- a visit
 
@@ -75,8 +75,8 @@ def test_a_disk_is_waited_for(files: list[Path]) -> None:
     assert same.all()
 
 
-@pytest.mark.parametrize("asked", [0, 1])
-def test_other_files_are_told(files: list[Path], asked: int) -> None:
+@pytest.mark.parametrize("queried", [0, 1])
+def test_other_files_are_told(files: list[Path], queried: int) -> None:
     """With a range to be read and with none."""
     identities = [identity(path) for path in files]
     time.sleep(0.05)  # a tick of the clock, and more
@@ -96,7 +96,9 @@ def test_other_files_are_told(files: list[Path], asked: int) -> None:
     os.utime(disguised, ns=(before.st_atime_ns, before.st_mtime_ns))
     descriptors = len(os.listdir("/proc/self/fd"))
     count = len(files)
-    _, same = visit([str(p) for p in files], identities, counted(*[asked] * count), np.zeros(asked * count, int), 32)
+    _, same = visit(
+        [str(p) for p in files], identities, counted(*[queried] * count), np.zeros(queried * count, int), 32
+    )
     assert np.flatnonzero(~same).tolist() == list(range(9))
     assert len(os.listdir("/proc/self/fd")) == descriptors
 
@@ -128,7 +130,7 @@ def test_nothing_to_visit() -> None:
 def test_shapes_are_checked(first: list[int], offsets: list[int], paths: list[Any]) -> None:
     known_files = np.zeros((len(paths), 5), np.int64)
     with pytest.raises(ValueError):
-        visits.visit(paths, known_files, np.array(first, np.int64), np.array(offsets, np.int64), 32)
+        batch_read.visit(paths, known_files, np.array(first, np.int64), np.array(offsets, np.int64), 32)
 
 
 # -------------------------------------------------------------------------------------------------------- judgement
@@ -175,14 +177,18 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def predicates() -> list[Any]:
     rng = random.Random(3)
     some = KEYS.tolist()
-    found: list[Any] = [f"key = {key}" for key in [*rng.sample(some, 10), 2**41, -1, 5]]
-    found += [f"text = '{key}'" for key in [*rng.sample(some, 5), "x"]]
+    results: list[Any] = [f"key = {key}" for key in [*rng.sample(some, 10), 2**41, -1, 5]]
+    results += [f"text = '{key}'" for key in [*rng.sample(some, 5), "x"]]
     for _ in range(20):
         one, other = rng.sample(some, 2)
-        found += [f"key = {one} AND text = '{one}'", f"key = {one} OR text = '{other}'", f"key IN ({one}, {other}, 7)"]
-    found += ["key IS NULL", "text IS NOT NULL AND sorted < 100", "flag = TRUE AND key = 17", "sorted > 5000"]
-    found += [[("key", "in", some[:40])], [("key", "in", [k + 1 for k in some[: local_batch.MAX_KEYS + 1]])]]
-    return found
+        results += [
+            f"key = {one} AND text = '{one}'",
+            f"key = {one} OR text = '{other}'",
+            f"key IN ({one}, {other}, 7)",
+        ]
+    results += ["key IS NULL", "text IS NOT NULL AND sorted < 100", "flag = TRUE AND key = 17", "sorted > 5000"]
+    results += [[("key", "in", some[:40])], [("key", "in", [k + 1 for k in some[: local_batch.MAX_KEYS + 1]])]]
+    return results
 
 
 @pytest.mark.ci
@@ -195,8 +201,8 @@ def test_known_files_are_judged_like_new_ones(lake: Path, threads: int, monkeypa
         monkeypatch.setattr(planner, "evaluate_local", lambda *_: {})  # plan each file by itself
         alone = parquet_bloom.prune(lake, where, cache=None)
         monkeypatch.setattr(planner, "evaluate_local", local_batch.evaluate_local)
-        for kept in (None, cache, cache):
-            again = parquet_bloom.prune(lake, where, cache=kept, threads=threads)
+        for retained in (None, cache, cache):
+            again = parquet_bloom.prune(lake, where, cache=retained, threads=threads)
             assert again.files == alone.files, where
 
 
@@ -238,7 +244,7 @@ def test_footers_longer_than_what_is_read_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("settled")
-def test_what_became_of_a_known_file_is_noticed(tmp_path: Path) -> None:
+def test_a_change_of_a_cached_file_is_noticed(tmp_path: Path) -> None:
     path, other = tmp_path / "a.parquet", tmp_path / "b.parquet"
     for target, keys in ((path, KEYS[:1000]), (other, KEYS[1000:2000])):
         pq.write_table(pa.table({"key": keys}), target)
@@ -268,7 +274,7 @@ def test_a_header_of_another_file_is_not_remembered(tmp_path: Path) -> None:
     broken.write_bytes(data)
     cache, where = MetadataCache(), f"key = {KEYS[0] + 1}"
     link.symlink_to(broken)
-    parquet_bloom.prune(link, "key < -1", cache=cache)  # its footer is known, its filter was not asked
+    parquet_bloom.prune(link, "key < -1", cache=cache)  # its footer is cached, its filter was not probed
     for target in (good, broken):
         link.unlink()
         link.symlink_to(target)
@@ -297,7 +303,7 @@ def test_the_cache_forgets_the_paths_of_what_it_forgets(lake: Path) -> None:
     for _ in range(2):
         parquet_bloom.prune(lake, "key = 5", cache=cache)
     paths = [str(path) for path in sorted(lake.iterdir())]
-    assert sum(found is not None for found in cache.find_by_paths(paths)) == len(cache) < 13
+    assert sum(match is not None for match in cache.find_by_paths(paths)) == len(cache) < 13
     cache.clear()
     assert cache.find_by_paths(paths) == [None] * 13
 
@@ -351,7 +357,7 @@ def test_a_dataset_holds_a_file_whole_that_was_replaced_after_it_was_judged(tmp_
 @pytest.mark.usefixtures("settled")
 @pytest.mark.parametrize("offset", [1 << 40, (1 << 63) - 1, -1, 0])
 def test_a_known_footer_that_points_beyond_its_file(tmp_path: Path, offset: int) -> None:
-    """Its headers have not been asked for when it is looked at again."""
+    """Its headers have not been read when it is scanned again."""
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"key": KEYS[:1000], "number": range(1000)}), path, row_group_size=500)
     parquet_bloom.embed(path, ["key"])

@@ -71,8 +71,8 @@ def upload(s3: Any, folder: Path) -> Callable[[], str]:
 
 
 def questions() -> list[str]:
-    known, other = table(5)["id"][7].as_py(), table(8)["id"][300].as_py()
-    return [where.format(known=known, other=other) for where in WHERE]
+    present, other = table(5)["id"][7].as_py(), table(8)["id"][300].as_py()
+    return [where.format(known=present, other=other) for where in WHERE]
 
 
 def decisions(report: Any, root: str) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def test_objects_are_judged_as_files_are(
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
-def test_what_is_known_takes_no_request(s3: Any, upload: Callable[[], str], tmp_path: Path, on_disk: bool) -> None:
+def test_cached_files_take_no_request(s3: Any, upload: Callable[[], str], tmp_path: Path, on_disk: bool) -> None:
     url, cache = upload(), MetadataCache()
     if on_disk:
         cache = DiskMetadataCache(tmp_path / "cache")
@@ -144,7 +144,7 @@ def test_errors_are_of_their_files(s3: Any, folder: Path, upload: Callable[[], s
         parquet_bloom.prune(url, "id = 5", cache=None, storage_options=s3.storage_options)
 
 
-def test_one_that_may_not_be_read_is_no_error_of_the_others(s3: Any, upload: Callable[[], str]) -> None:
+def test_an_unreadable_file_is_not_an_error_of_the_others(s3: Any, upload: Callable[[], str]) -> None:
     url = upload()
     s3.fail("GetObject", times=100, status=403, code="AccessDenied", when=lambda request: "/03." in request.key)
     caught: list[Any] = []
@@ -172,7 +172,7 @@ def test_orc_files_among_them_are_opened_once(s3: Any, upload: Callable[[], str]
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_no_more_at_once_than_asked_for(s3: Any, upload: Callable[[], str], threads: int) -> None:
+def test_no_more_at_once_than_requested(s3: Any, upload: Callable[[], str], threads: int) -> None:
     url = upload()
     lock, now, most = threading.Lock(), [0], [0]
 
@@ -199,8 +199,8 @@ def test_row_groups_of_an_object_come_by_few_requests(s3: Any) -> None:
     s3.put("lake/a.parquet", data.getvalue())
     columns = [f"c{number}" for number in range(0, 12, 2)]
     s3.clear_log()
-    found = parquet_bloom.read_table(s3.url("lake/a.parquet"), "c1 > 0.5", columns, storage_options=s3.storage_options)
-    assert found.num_rows == int((wide["c1"].to_numpy() > 0.5).sum())
+    result = parquet_bloom.read_table(s3.url("lake/a.parquet"), "c1 > 0.5", columns, storage_options=s3.storage_options)
+    assert result.num_rows == int((wide["c1"].to_numpy() > 0.5).sum())
     spans = []
     for request in s3.log:
         if request.range and not request.range.startswith("bytes=-"):
@@ -223,9 +223,9 @@ def test_extents_hold_what_was_added() -> None:
         extents.add(start, data[start:end])
         assert extents.num_bytes == sum(len(extent) for _, extent in extents.items())
         offset, length = int(rng.integers(len(data))), int(rng.integers(200))
-        known = extents.find(offset, length)
-        if known is not None:
-            assert known.tobytes() == data[offset : offset + length]
+        expected = extents.find(offset, length)
+        if expected is not None:
+            assert expected.tobytes() == data[offset : offset + length]
     extents.clear()
     assert (len(extents), extents.num_bytes, extents.find(0, 1)) == (0, 0, None)
 

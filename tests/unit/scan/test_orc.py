@@ -27,9 +27,8 @@ from parquet_bloom.predicate.row_filter import row_mask
 from parquet_bloom.scan.evaluate.planner import plan_scan
 from parquet_bloom.scan.model.partitions import Partitions
 from parquet_bloom.scan.model.plan import ORC, PARQUET
-from parquet_bloom.scan.read import orc as orc_data
-from parquet_bloom.scan.read import orc_seek as orc_seeking
-from parquet_bloom.scan.read import orc_timestamps
+from parquet_bloom.scan.read import orc as orc_read
+from parquet_bloom.scan.read import orc_seek, orc_timestamps
 from parquet_bloom.scan.read.open import open_file
 from parquet_bloom.scan.read.reader import iter_selected, make_match_counter
 from parquet_bloom.storage import list_entries
@@ -52,29 +51,29 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def without_pyorc(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(orc_seeking, "_pyorc", lambda: None)
+    monkeypatch.setattr(orc_seek, "_pyorc", lambda: None)
 
 
-def whole(path: Path) -> pa.Table:
+def read_plain(path: Path) -> pa.Table:
     """All rows of a file, by pyarrow alone."""
     return pq.read_table(path) if path.suffix == ".parquet" else po.ORCFile(path).read()
 
 
 def expected(paths: list[Path], where: Any, timezone: str = "UTC") -> pa.Table:
-    tables = [whole(path) for path in paths]
+    tables = [read_plain(path) for path in paths]
     return pa.concat_tables([table.filter(row_mask(table, parse(where), timezone=timezone)) for table in tables])
 
 
-def same(found: pa.Table, wanted: pa.Table) -> None:
-    assert found.schema.names == wanted.schema.names
-    assert found.cast(wanted.schema).equals(wanted)
+def same(result: pa.Table, expected_result: pa.Table) -> None:
+    assert result.schema.names == expected_result.schema.names
+    assert result.cast(expected_result.schema).equals(expected_result)
 
 
 def literal(name: str, row: int) -> Any:
-    found = TABLE.column(name)[row]
+    result = TABLE.column(name)[row]
     if name in ("at", "instant"):
         return dt.datetime(2026, 1, 1) + dt.timedelta(milliseconds=TABLE.column("key")[row].as_py())
-    return found.as_py()
+    return result.as_py()
 
 
 # ------------------------------------------------------------------------------------------------------------- judging
@@ -99,13 +98,13 @@ def test_stripes_are_numbered_and_row_groups_counted_through(lake):
     assert len(rows) > 1
     report = parquet_bloom.prune(lake / "a.orc", "row >= 0")
     (decision,) = report.files
-    told = [(one.row_group, one.stripe, one.num_rows) for one in decision.row_groups]
-    wanted, number = [], 0
+    reported = [(one.row_group, one.stripe, one.num_rows) for one in decision.row_groups]
+    requested, number = [], 0
     for stripe, count in enumerate(rows):
         for start in range(0, count, STRIDE):
-            wanted.append((number, stripe, min(STRIDE, count - start)))
+            requested.append((number, stripe, min(STRIDE, count - start)))
             number += 1
-    assert told == wanted
+    assert reported == requested
 
 
 @pytest.mark.parametrize("name", FILTERED)
@@ -113,11 +112,11 @@ def test_a_value_is_found_in_its_row_group_and_mostly_there_alone(lake, name):
     row = 431
     report = parquet_bloom.prune(lake / "a.orc", [(name, "==", literal(name, row))])
     (decision,) = report.files
-    at = [place for place, value in enumerate(TABLE.column(name)) if value == TABLE.column(name)[row]]
+    at = [position for position, value in enumerate(TABLE.column(name)) if value == TABLE.column(name)[row]]
     first = 0
     holding = set()
     for one in decision.row_groups:
-        if any(first <= place < first + one.num_rows for place in at):
+        if any(first <= position < first + one.num_rows for position in at):
             holding.add(one.row_group)
         first += one.num_rows
     assert holding <= set(decision.selected)
@@ -151,7 +150,7 @@ def test_stripes_that_statistics_rule_out_are_not_looked_into(tmp_path):
     assert none.bytes_read < some.bytes_read < path.stat().st_size / 4
 
 
-def test_filters_are_asked_only_where_ranges_leave_something(tmp_path):
+def test_filters_are_probed_only_where_ranges_leave_row_groups(tmp_path):
     table = pa.table({"n": pa.array(range(20_000)), "k": pa.array(orc_tables.keys(20_000))})
     path = by_pyarrow(tmp_path / "f.orc", table, blooms=["k"], **LARGE)
     key = table["k"][15_500].as_py()
@@ -199,8 +198,8 @@ def test_folders_are_columns(tmp_path):
     report = parquet_bloom.prune(tmp_path, "day = DATE '2026-01-02' AND n = 3")
     assert report.unopened_files == 1
     assert report.selected_files == 1
-    found = parquet_bloom.read_table(tmp_path, "day = DATE '2026-01-02' AND n = 3")
-    assert found.to_pylist() == [{"n": 3, "day": dt.date(2026, 1, 2)}]
+    result = parquet_bloom.read_table(tmp_path, "day = DATE '2026-01-02' AND n = 3")
+    assert result.to_pylist() == [{"n": 3, "day": dt.date(2026, 1, 2)}]
 
 
 # -------------------------------------------------------------------------------------------------- nested columns
@@ -226,22 +225,22 @@ def test_leaves_of_structs(nested):
     report = parquet_bloom.prune(nested, [("st.y", "==", "y10")])
     assert report.files[0].selected == [0, 1, 2, 3]
     assert "nested structs" in report.doubts[0][2]
-    found = parquet_bloom.read_table(nested, [("st.x", "==", 250)], ["n", "st.y"])
-    assert found.to_pylist() == [{"n": 250, "st": {"y": "y250"}}]
-    found = parquet_bloom.read_table(nested, "st.y = 'y250'", ["st.x", "n"])
-    assert found.to_pylist() == [{"n": 250, "st": {"x": 250}}]
+    result = parquet_bloom.read_table(nested, [("st.x", "==", 250)], ["n", "st.y"])
+    assert result.to_pylist() == [{"n": 250, "st": {"y": "y250"}}]
+    result = parquet_bloom.read_table(nested, "st.y = 'y250'", ["st.x", "n"])
+    assert result.to_pylist() == [{"n": 250, "st": {"x": 250}}]
 
 
 def test_a_leaf_is_null_where_its_struct_is(nested):
-    found = parquet_bloom.read_table(nested, "st.x IS NULL", ["n"])
-    assert found["n"].to_pylist() == [i for i in range(4 * STRIDE) if i % 7 == 2]
+    result = parquet_bloom.read_table(nested, "st.x IS NULL", ["n"])
+    assert result["n"].to_pylist() == [i for i in range(4 * STRIDE) if i % 7 == 2]
 
 
 def test_elements_of_lists(nested):
     report = parquet_bloom.prune(nested, contains(250))
     assert report.files[0].selected == [2]
-    found = parquet_bloom.read_table(nested, contains(250), ["n"])
-    assert found["n"].to_pylist() == [i for i in (249, 250) if i % 5 not in (1, 2)]
+    result = parquet_bloom.read_table(nested, contains(250), ["n"])
+    assert result["n"].to_pylist() == [i for i in (249, 250) if i % 5 not in (1, 2)]
     assert parquet_bloom.prune(nested, "li IS NULL").selected_row_groups == 4
 
 
@@ -276,12 +275,12 @@ WHERES = [
 @pytest.mark.parametrize("where", WHERES)
 def test_rows_of_both_formats_are_read(lake, where):
     paths = [lake / "a.orc", lake / "b.parquet", lake / "c"]
-    wanted = expected(paths, where)
-    same(parquet_bloom.read_table(lake, where), wanted)
+    expected_result = expected(paths, where)
+    same(parquet_bloom.read_table(lake, where), expected_result)
     batches = parquet_bloom.iter_batches(lake, where, batch_size=100)
-    same(batches.read_all(), wanted)
+    same(batches.read_all(), expected_result)
     some = parquet_bloom.read_table(lake, where, ["text", "row"])
-    same(some.select(["row", "text"]), wanted.select(["row", "text"]))
+    same(some.select(["row", "text"]), expected_result.select(["row", "text"]))
 
 
 @pytest.mark.parametrize("where", WHERES)
@@ -298,8 +297,8 @@ def test_the_report_names_formats_and_causes(lake):
 
 
 def test_row_ranges_are_whole_row_groups(lake):
-    found = parquet_bloom.row_ranges(lake / "a.orc", WHERES[0])
-    (ranges,) = found.values()
+    result = parquet_bloom.row_ranges(lake / "a.orc", WHERES[0])
+    (ranges,) = result.values()
     assert all(rows == [(0, STRIDE)] for rows in ranges.values())
     assert 1 in ranges
 
@@ -314,9 +313,9 @@ def test_matches_are_counted(lake):
 def test_a_dataset_holds_whole_orc_tables(lake):
     report = parquet_bloom.prune(lake, WHERES[1])
     dataset = report.to_dataset()
-    wanted = expected([lake / "a.orc", lake / "b.parquet", lake / "c"], WHERES[1])
-    found = dataset.to_table().filter(row_mask(dataset.to_table(), parse(WHERES[1])))
-    same(found, wanted)
+    expected_result = expected([lake / "a.orc", lake / "b.parquet", lake / "c"], WHERES[1])
+    result = dataset.to_table().filter(row_mask(dataset.to_table(), parse(WHERES[1])))
+    same(result, expected_result)
     assert dataset.count_rows() >= 2 * ROWS
     alone = parquet_bloom.prune(lake / "a.orc", WHERES[0]).to_dataset()
     same(alone.to_table(filter=pc.field("key") == TABLE["key"][123].as_py()), expected([lake / "a.orc"], WHERES[0]))
@@ -327,18 +326,18 @@ def test_a_dataset_of_columns_that_differ(tmp_path):
     by_pyarrow(tmp_path / "a.orc", pa.table({"n": pa.array([1, 2], pa.int32()), "s": ["x", "y"]}))
     pq.write_table(pa.table({"n": pa.array([1, 3], pa.int64()), "t": [1.5, 2.5]}), tmp_path / "b.parquet")
     report = parquet_bloom.prune(tmp_path, "n = 1")
-    found = report.to_dataset().to_table()
-    assert found.schema == pa.schema([("n", pa.int64()), ("s", pa.string()), ("t", pa.float64())])
-    assert sorted(found["n"].to_pylist()) == [1, 1, 2, 3]
-    same(parquet_bloom.read_table(tmp_path, "n = 1"), found.filter(pc.field("n") == 1))
+    result = report.to_dataset().to_table()
+    assert result.schema == pa.schema([("n", pa.int64()), ("s", pa.string()), ("t", pa.float64())])
+    assert sorted(result["n"].to_pylist()) == [1, 1, 2, 3]
+    same(parquet_bloom.read_table(tmp_path, "n = 1"), result.filter(pc.field("n") == 1))
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_polars_reads_both(lake):
     frame = parquet_bloom.scan_polars(lake)
-    wanted = expected([lake / "a.orc", lake / "b.parquet", lake / "c"], "row = 77")
-    found = frame.filter(pl.col("row") == 77).select("row", "text", "key").collect()
-    assert found.to_dicts() == wanted.select(["row", "text", "key"]).to_pylist()
+    expected_result = expected([lake / "a.orc", lake / "b.parquet", lake / "c"], "row = 77")
+    result = frame.filter(pl.col("row") == 77).select("row", "text", "key").collect()
+    assert result.to_dicts() == expected_result.select(["row", "text", "key"]).to_pylist()
     key = TABLE["key"][500].as_py()
     assert frame.filter(pl.col("key") == key).select("row").collect()["row"].to_list() == [500]
     assert frame.select(pl.len()).collect().item() == 3 * ROWS
@@ -348,8 +347,8 @@ def test_polars_reads_both(lake):
 def test_polars_takes_columns_that_a_file_does_not_have(tmp_path):
     by_pyarrow(tmp_path / "a.orc", pa.table({"n": [1, 2]}))
     by_pyarrow(tmp_path / "b.orc", pa.table({"n": [1], "s": ["x"]}))
-    found = parquet_bloom.scan_polars(tmp_path).filter(pl.col("n") == 1).collect()
-    assert found.to_dicts() == [{"n": 1, "s": None}, {"n": 1, "s": "x"}]
+    result = parquet_bloom.scan_polars(tmp_path).filter(pl.col("n") == 1).collect()
+    assert result.to_dicts() == [{"n": 1, "s": None}, {"n": 1, "s": "x"}]
 
 
 def test_the_picture_shows_orc_tables(lake):
@@ -363,8 +362,8 @@ def test_the_picture_shows_orc_tables(lake):
 def test_an_index_of_the_lake_does_not_lose_orc_tables(lake, tmp_path):
     with LakeIndex.create(tmp_path / "index", ["key"]) as index:
         index.append([str(lake / "b.parquet")])
-    found = parquet_bloom.read_table(lake, WHERES[1], index=str(tmp_path / "index"))
-    same(found, expected([lake / "a.orc", lake / "b.parquet", lake / "c"], WHERES[1]))
+    result = parquet_bloom.read_table(lake, WHERES[1], index=str(tmp_path / "index"))
+    same(result, expected([lake / "a.orc", lake / "b.parquet", lake / "c"], WHERES[1]))
 
 
 # -------------------------------------------------------------------------------------------- odd and broken files
@@ -388,11 +387,11 @@ def test_a_broken_byte_loses_no_row_silently(tmp_path):
     path = by_pyarrow(tmp_path / "f.orc", table, blooms=["k", "s"], compression="zlib")
     data = bytearray(path.read_bytes())
     odd = tmp_path / "odd.orc"
-    for place in range(len(data) - 600, len(data), 7):
+    for position in range(len(data) - 600, len(data), 7):
         changed = bytearray(data)
-        changed[place] ^= 0x5A
+        changed[position] ^= 0x5A
         odd.write_bytes(changed)
-        with suppress(errors.ParquetBloomError):  # anything else is no error of ours
+        with suppress(errors.ParquetBloomError):  # anything else is not an error of the package
             assert parquet_bloom.prune(odd, [("s", "==", "150")]).total_files == 1
 
 
@@ -422,7 +421,7 @@ def test_timestamps_beyond_nanoseconds_are_an_error_not_another_time(far):
 
 
 def test_also_where_pyarrow_wraps_them(far, monkeypatch):
-    monkeypatch.setattr(orc_data, "wraps_timestamps", lambda: True)
+    monkeypatch.setattr(orc_read, "wraps_timestamps", lambda: True)
     with pytest.raises(errors.UnreadableColumnError, match="nanoseconds of 64 bits cannot count") as caught:
         parquet_bloom.read_table(far, "n = 1")
     assert "'at'" in str(caught.value)
@@ -443,25 +442,25 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return by_pyarrow(path, make_table(20 * STRIDE), stripe_size=256 * 2**20)
 
 
-@pytest.mark.parametrize("places", [[0], [19], [3, 4], [0, 7, 19]])
-def test_row_groups_by_pyorc_are_those_of_pyarrow(wide, places):
+@pytest.mark.parametrize("positions", [[0], [19], [3, 4], [0, 7, 19]])
+def test_row_groups_by_pyorc_are_those_of_pyarrow(wide, positions):
     with open_file(str(wide), None, None) as file:
         assert file.format == ORC
-        wanted = po.ORCFile(wide).read()
-        ranges = [(place * STRIDE, STRIDE) for place in places]
-        found = orc_seeking.read(file.file, 0, ranges, file.schema, file.schema)
-        assert found is not None
-        assert found.equals(pa.concat_tables([wanted.slice(*one) for one in ranges]))
-        found.validate(full=True)
+        expected_result = po.ORCFile(wide).read()
+        ranges = [(location * STRIDE, STRIDE) for location in positions]
+        result = orc_seek.read(file.file, 0, ranges, file.schema, file.schema)
+        assert result is not None
+        assert result.equals(pa.concat_tables([expected_result.slice(*one) for one in ranges]))
+        result.validate(full=True)
 
 
 def test_seeking_is_used_where_it_pays(wide, monkeypatch):
     def never(*_: object) -> Any:
         raise AssertionError("a whole stripe was read")
 
-    monkeypatch.setattr(orc_data.OrcData, "stripe", never)
-    found = parquet_bloom.read_table(wide, "row = 777")
-    assert found["row"].to_pylist() == [777]
+    monkeypatch.setattr(orc_read.OrcData, "stripe", never)
+    result = parquet_bloom.read_table(wide, "row = 777")
+    assert result["row"].to_pylist() == [777]
 
 
 def test_what_pyorc_cannot_read_pyarrow_does(tmp_path):
@@ -469,8 +468,8 @@ def test_what_pyorc_cannot_read_pyarrow_does(tmp_path):
     texts = pa.array([b"\xff" if i == 5 else b"a" for i in range(count)], pa.binary()).view(pa.string())
     table = pa.table({"n": pa.array(range(count)), "s": texts})
     path = by_pyarrow(tmp_path / "f.orc", table, stripe_size=256 * 2**20)
-    found = parquet_bloom.read_table(path, "n = 5")
-    assert found["s"].cast(pa.binary()).to_pylist() == [b"\xff"]
+    result = parquet_bloom.read_table(path, "n = 5")
+    assert result["s"].cast(pa.binary()).to_pylist() == [b"\xff"]
 
 
 def test_names_with_dots_and_names_twice(tmp_path):
@@ -499,7 +498,7 @@ def test_decimals_and_zeros(tmp_path):
     assert parquet_bloom.read_table(path, [("z", "==", 0)]).num_rows == 2 * STRIDE
 
 
-def test_filters_without_a_bit_are_read_past_and_told(tmp_path):
+def test_empty_filters_are_skipped_and_reported(tmp_path):
     table = pa.table({"k": pa.array(orc_tables.keys(4 * STRIDE))})
     path = by_pyarrow(tmp_path / "f.orc", table, blooms=["k"], compression="uncompressed")
     absent = sorted(table["k"].to_pylist())[2 * STRIDE] + 2
@@ -517,13 +516,13 @@ def test_filters_without_a_bit_are_read_past_and_told(tmp_path):
 
 
 def test_other_file_systems(lake):
-    place = SubTreeFileSystem(str(lake), LocalFileSystem())
+    location = SubTreeFileSystem(str(lake), LocalFileSystem())
     where = WHERES[1]
-    wanted = expected([lake / "a.orc", lake / "b.parquet", lake / "c"], where)
-    same(parquet_bloom.read_table("", where, filesystem=place), wanted)
-    report = parquet_bloom.prune("", where, filesystem=place)
+    expected_result = expected([lake / "a.orc", lake / "b.parquet", lake / "c"], where)
+    same(parquet_bloom.read_table("", where, filesystem=location), expected_result)
+    report = parquet_bloom.prune("", where, filesystem=location)
     assert {file.format for file in report.files} == {ORC, PARQUET}
-    assert report.to_dataset().to_table().num_rows >= wanted.num_rows
+    assert report.to_dataset().to_table().num_rows >= expected_result.num_rows
 
 
 def test_a_file_that_was_replaced_is_read_as_it_is(lake, tmp_path):
@@ -555,7 +554,7 @@ def test_timestamps_are_the_wall_clock_of_their_writer(tmp_path, zone):
         assert parquet_bloom.prune(path, [("instant", "==", clocks[row])]).files[0].selected == [row // STRIDE]
 
 
-def test_trust_is_asked_about_columns(lake):
+def test_compatibility_is_checked_per_column(lake):
     class Distrust:
         def orc_doubts(self, file: Any) -> dict[str, str]:
             return {"key": "it is read as something else"}

@@ -58,8 +58,8 @@ def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
 def values(*folders: str) -> tuple[list[Any], str]:
     """The values that folders `k=...` have together, and their type."""
     paths = [f"lake/k={folder}/x.parquet" for folder in folders]
-    found = Partitions(paths)
-    return [found.values(path)["k"] for path in paths], str(found.schema.field("k").type)
+    partitions = Partitions(paths)
+    return [partitions.values(path)["k"] for path in paths], str(partitions.schema.field("k").type)
 
 
 @each_case(
@@ -89,7 +89,7 @@ def test_all_values_of_a_name_decide_its_type(folders: list[str], expected: list
 
 
 @pytest.mark.parametrize("folder", ["%E4", "\udce4", "%00%FF"])
-def test_what_is_no_text_is_no_column(folder: str) -> None:
+def test_invalid_texts_are_not_columns(folder: str) -> None:
     assert not Partitions([f"k={folder}/x.parquet"])
 
 
@@ -109,8 +109,8 @@ def test_the_same_types_as_duckdb(tmp_path: Path) -> None:
     kinds = {"int64": "BIGINT", "date32[day]": "DATE", "string": "VARCHAR"}
     for number, pool in enumerate(pools):
         root = tmp_path / str(number)
-        for place, value in enumerate(pool):
-            write(root / f"k={value}" / "x.parquet", {"x": [place]})
+        for position, value in enumerate(pool):
+            write(root / f"k={value}" / "x.parquet", {"x": [position]})
         table = parquet_bloom.read_table(root, "x >= 0")
         other = duckdb.sql(f"SELECT x, k FROM read_parquet('{root}/**/*.parquet', hive_partitioning=1)")
         assert str(other.types[1]) == kinds[str(table.schema.field("k").type)]
@@ -144,7 +144,7 @@ def test_files_ruled_out_need_not_be_readable(tmp_path: Path) -> None:
         parquet_bloom.prune(tmp_path, "k = 1 OR x = 2")
 
 
-def test_where_folders_decide_alone_no_filter_is_asked(tree: Path) -> None:
+def test_no_filter_is_probed_where_folders_decide_alone(tree: Path) -> None:
     report = parquet_bloom.prune(tree, "day = '2026-01-03' OR id = 3")
     assert report.selected_row_groups == 3 * 4 + 1
     assert report.doubts == []
@@ -183,7 +183,7 @@ def test_nulls_alone_compare_with_all_literals(tmp_path: Path) -> None:
         assert parquet_bloom.read_table(tmp_path, where).num_rows == count
 
 
-def test_what_cannot_be_compared_is_read_and_refused_by_rows(tree: Path, tmp_path: Path) -> None:
+def test_incomparable_values_are_read_and_refused_by_rows(tree: Path, tmp_path: Path) -> None:
     report = parquet_bloom.prune(tree, "day = 20260101")
     assert (report.unopened_files, report.selected_files) == (0, 9)
     assert "cannot be compared exactly with INT32 DATE" in report.doubts[0][2]
@@ -289,8 +289,8 @@ def test_datasets_have_the_columns(tree: Path) -> None:
     assert dataset.schema.names == ["id", "day", "country"]
     assert dataset.count_rows() == 2 * ROWS
     assert dataset.to_table(filter=ds.field("day") == dt.date(2026, 1, 2)).num_rows == ROWS
-    found = duckdb.sql("SELECT count(*), min(day), count(country) FROM dataset").fetchall()
-    assert found == [(2 * ROWS, dt.date(2026, 1, 2), 0)]
+    result = duckdb.sql("SELECT count(*), min(day), count(country) FROM dataset").fetchall()
+    assert result == [(2 * ROWS, dt.date(2026, 1, 2), 0)]
 
 
 def test_polars_has_the_columns(tree: Path) -> None:
@@ -309,11 +309,11 @@ def test_polars_opens_no_file_of_another_partition(tree: Path) -> None:
     files = {str(path.relative_to(tree)): path.read_bytes() for path in tree.rglob("*.parquet")}
     filesystem = CountedFileSystem(files)
     lazy = parquet_bloom.scan_polars(sorted(files), filesystem=filesystem)
-    assert len(filesystem.asked) == 9  # a footer a file
-    filesystem.asked.clear()
+    assert len(filesystem.ranges_read) == 9  # a footer a file
+    filesystem.ranges_read.clear()
     assert lazy.filter(pl.col("day") == dt.date(2026, 1, 1), pl.col("id") == 3).collect().height == 1
-    footers, pages = filesystem.asked[:4], filesystem.asked[4:]
-    assert len(footers) == 4  # three are asked, one of them is read
+    footers, pages = filesystem.ranges_read[:4], filesystem.ranges_read[4:]
+    assert len(footers) == 4  # three are probed, one of them is read
     assert 0 < len(pages) < 5
 
 
@@ -339,7 +339,7 @@ def test_polars_reads_a_footer_once(tree: Path, tmp_path: Path, monkeypatch: pyt
     assert len(reads) == 18
 
 
-def test_a_folder_that_only_some_files_have_is_no_column_of_nulls(tmp_path: Path) -> None:
+def test_a_folder_that_only_some_files_have_is_not_a_null_column(tmp_path: Path) -> None:
     """A pyarrow dataset finds the row; to find none would be to lose it without a word."""
     for path in (tmp_path / "k=5" / "a.parquet", tmp_path / "b.parquet"):
         path.parent.mkdir(exist_ok=True)

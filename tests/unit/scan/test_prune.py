@@ -161,8 +161,8 @@ def test_reports(path):
 def test_rows_are_the_ones_that_match(path, where):
     table = parquet_bloom.read_table(path, where)
     assert table.schema.equals(pq.read_schema(path))
-    wanted = KEYS[SOME : SOME + 1] if where.startswith("key =") else KEYS[::97] if "IN" in where else KEYS[5:6]
-    assert table["key"].to_pylist() == wanted
+    expected = KEYS[SOME : SOME + 1] if where.startswith("key =") else KEYS[::97] if "IN" in where else KEYS[5:6]
+    assert table["key"].to_pylist() == expected
     some = parquet_bloom.read_table(path, where, columns=["text", "st.b"])
     assert some.column_names == ["text", "st"]
     assert some["text"].to_pylist() == table["text"].to_pylist()
@@ -199,7 +199,7 @@ def test_literals_that_cannot_be_compared_are_read(path, where, doubt):
 
 
 def test_a_doubt_in_one_condition_does_not_hide_another(path):
-    """What is certain still rules out; the doubt is told only where something is read."""
+    """Certain evidence still prunes; the doubt is reported only where something is read."""
     report = parquet_bloom.prune(path, f"key = 'x' AND text = '{TEXTS[SOME]}'")
     assert report.selected == {path: [2]}
     assert [(group, "exactly" in text) for _, group, text in report.doubts] == [(2, True)]
@@ -225,7 +225,7 @@ def test_a_broken_filter_is_read_and_named(path, tmp_path):
     assert "'key'" in doubt
     assert "bytes" in doubt
     assert parquet_bloom.read_table(target, f"key = {KEYS[150]}")["key"].to_pylist() == [KEYS[150]]
-    # Where statistics rule it out, the filter is not asked.
+    # Where statistics rule it out, the filter is not probed.
     assert parquet_bloom.prune(target, f"key = {2**41}").doubts == []
     assert parquet_bloom.prune(target, f"key = {KEYS[SOME]} AND sorted = 250").selected == {str(target): [2]}
 
@@ -268,13 +268,13 @@ def one_group(tmp_path: Path, column: pa.Array, **options: Any) -> Path:
 @pytest.mark.parametrize("arrow_type", [pa.float16(), pa.float32(), pa.float64()], ids=str)
 @pytest.mark.parametrize("statistics", [True, False])
 def test_zeros_and_nan(tmp_path, arrow_type, statistics):
-    for held, asked in ((0.0, -0.0), (-0.0, 0.0)):
-        column = pa.array(np.array([held, 1.5])).cast(arrow_type)
+    for stored, queried in ((0.0, -0.0), (-0.0, 0.0)):
+        column = pa.array(np.array([stored, 1.5])).cast(arrow_type)
         target = one_group(tmp_path, column, write_statistics=statistics)
-        assert selected(target, [("c", "=", asked)]) == [0]
+        assert selected(target, [("c", "=", queried)]) == [0]
         assert selected(target, "c = 0") == [0]
         assert selected(target, "c = 1.25") == []
-        assert parquet_bloom.read_table(target, [("c", "=", asked)]).num_rows == 1
+        assert parquet_bloom.read_table(target, [("c", "=", queried)]).num_rows == 1
     target = one_group(tmp_path, pa.array(np.array([math.nan, 1.5])).cast(arrow_type), write_statistics=statistics)
     assert selected(target, [("c", "=", math.nan)]) == [0]
     assert parquet_bloom.read_table(target, [("c", "=", math.nan)]).num_rows == 1
@@ -418,7 +418,7 @@ def test_bounds_of_a_foreign_order_are_not_used(path, tmp_path):
 
 
 def test_nan_is_in_no_bounds_and_matches_all_the_same(tmp_path):
-    """It is above all numbers and differs from each; who writes statistics leaves it out of them."""
+    """It is above all numbers and differs from each; writers of statistics leave it out of them."""
     for arrow_type in (pa.float32(), pa.float64()):
         target = one_group(tmp_path, pa.array([1.0, math.nan, 1.0], arrow_type))
         statistics = pq.read_metadata(target).row_group(0).column(0).statistics
@@ -477,7 +477,7 @@ def names(report: parquet_bloom.PruneReport) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("literal", "found"),
+    ("literal", "result"),
     [
         (5, ["a.parquet", "b.parquet", "c.parquet"]),
         (70, ["a.parquet"]),
@@ -487,14 +487,14 @@ def names(report: parquet_bloom.PruneReport) -> list[str]:
         (6, []),
     ],
 )
-def test_each_files_own_type_decides(lake, literal, found):
-    assert names(parquet_bloom.prune(lake, [("v", "=", literal)])) == found
+def test_each_files_own_type_decides(lake, literal, result):
+    assert names(parquet_bloom.prune(lake, [("v", "=", literal)])) == result
 
 
 def test_a_column_that_some_files_lack(lake):
     report = parquet_bloom.prune(lake, "w = 'a'")
     assert report.total_files == 3
-    # The statistics of the others speak; the file without the column is read, for who knows what it holds.
+    # The statistics of the others speak; the file without the column is read, as it may hold anything.
     assert names(report) == ["a.parquet", "c.parquet"]
     assert [Path(file).name for file, _, doubt in report.doubts if "no such column" in doubt] == ["c.parquet"]
     with pytest.raises(errors.UnknownColumnError, match="nope"):

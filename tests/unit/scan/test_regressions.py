@@ -42,7 +42,7 @@ def test_row_group_is_empty_only_if_its_chunks_are(path):
 
 
 def test_what_cannot_be_read_of_a_footer_has_its_place(path):
-    """It was told by the byte alone."""
+    """It was recognized by the byte alone."""
 
     def change(footer):
         chunk = footer.value(4, [1], 1, [0])
@@ -55,7 +55,7 @@ def test_what_cannot_be_read_of_a_footer_has_its_place(path):
 
 @pytest.mark.parametrize("num_rows", [0, 9, 11, 2**31, 2**63 - 1])
 def test_rows_that_no_reader_would_give_are_an_error(num_rows, path):
-    """The plan said to read the row group, and then pyarrow passed over the rows behind the number that is said."""
+    """The plan said to read the row group, and then pyarrow skipped the rows after the recorded number."""
     surgery.rewrite_footer(path, lambda footer: footer.value(4).items[0].set(3, I64, num_rows))
     where = "row group 0, column 'id': metadata: 10 values in"
     for ask in (parquet_bloom.read_table, parquet_bloom.row_ranges, lambda *a: list(parquet_bloom.iter_batches(*a))):
@@ -85,7 +85,7 @@ def test_names_as_long_as_the_footer_do_not_fill_the_screen(name, path):
     assert max(map(len, str(parquet_bloom.advise(path)).splitlines())) < 3_000
 
 
-def test_numbers_of_values_that_contradict_the_rows_are_no_evidence(path):
+def test_value_counts_that_contradict_the_rows_are_not_evidence(path):
     def change(footer):
         for _, metadata in surgery.each_chunk(footer):
             metadata.set(5, I64, 0)  # as many as there are nulls: "all null"
@@ -110,8 +110,8 @@ def test_lists_that_lie_about_their_elements(path):
     """Most readers do not look at what a list says of its elements, and so read on elsewhere than one that does."""
     data = path.read_bytes()
     start = oracle.footer_start(data)
-    before, path_in_schema, behind = data[start:].rpartition(b"\x18\x02id")
-    path.write_bytes(data[:start] + before + path_in_schema.replace(b"\x18", b"\x19") + behind)
+    before, path_in_schema, after = data[start:].rpartition(b"\x18\x02id")
+    path.write_bytes(data[:start] + before + path_in_schema.replace(b"\x18", b"\x19") + after)
     with pytest.raises(MalformedFooterError, match="elements of another type"):
         parquet_bloom.prune(path, "id = 3")
 
@@ -131,9 +131,9 @@ def test_a_dictionary_in_some_files_only(tmp_path, turned):
     for number, values in enumerate(reversed(files) if turned else files):
         rows = [3 * number + row for row in range(3)]
         pq.write_table(pa.table({"row": rows, "name": values}), tmp_path / f"{number}.parquet")
-    wanted = {"row": [0, 3, 6], "name": ["a"] * 3}
+    expected = {"row": [0, 3, 6], "name": ["a"] * 3}
     table = parquet_bloom.read_table(str(tmp_path), "name = 'a'")
-    assert table.to_pydict() == wanted
+    assert table.to_pydict() == expected
     assert not pa.types.is_dictionary(table.schema.field("name").type)
     assert parquet_bloom.iter_batches(str(tmp_path), "name = 'a'").read_all().equals(table)
     nulls = parquet_bloom.read_table(str(tmp_path), "name IS NULL")
@@ -164,12 +164,12 @@ def test_a_long_value_that_many_rows_have_is_not_copied_for_each(tmp_path, monke
         group = RowGroupPages(file, table.schema, 0)
         tracemalloc.start()
         try:
-            found = group.read_equal("name", np.arange(4000), [b"c", b"b" * 99_999])
+            pages = group.read_equal("name", np.arange(4000), [b"c", b"b" * 99_999])
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
-        assert found is not None
-        assert (len(found[0]), len(found[1])) == (0, 0)
+        assert pages is not None
+        assert (len(pages[0]), len(pages[1])) == (0, 0)
         assert peak < 10 << 20  # all of them are 400 MB
         rows, _ = group.read_equal("name", np.arange(3), [long[1].encode()])
         assert rows.tolist() == [1]
@@ -199,7 +199,7 @@ LIES = {
 @pytest.mark.parametrize("counted", [True, False])
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("kind", PAGED)
-def test_bounds_of_pages_that_contradict_what_is_known(kind, lie, counted, tmp_path, monkeypatch):
+def test_bounds_of_pages_that_contradict_the_statistics(kind, lie, counted, tmp_path, monkeypatch):
     """Only whole numbers were held against the column chunk's, and nothing against the order that is said."""
     if kind == "text" and lie == "the first bounds for all":
         return  # it may be that they are cut short
@@ -213,8 +213,8 @@ def test_bounds_of_pages_that_contradict_what_is_known(kind, lie, counted, tmp_p
     low, high = [stored[row] for row in rows], [stored[row - 1] for row in [*rows[1:], PAGES]]
     counts = [0] * len(rows) if counted else None
     for low_said, high_said in ((low, high), LIES[lie](low, high)):
-        said = encode_bounds([False] * len(rows), low_said, high_said, counts, order=1)
-        with_index(path, said, kind=COLUMN_INDEX)
+        output = encode_bounds([False] * len(rows), low_said, high_said, counts, order=1)
+        with_index(path, output, kind=COLUMN_INDEX)
         for row in (0, 1, PAGES // 2, PAGES - 1):
             assert parquet_bloom.read_table(path, [("a", "=", values[row].as_py())]).num_rows == 1
 

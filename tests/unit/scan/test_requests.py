@@ -19,7 +19,7 @@ from support.writers import surgery
 
 import parquet_bloom
 from parquet_bloom import MetadataCache, errors
-from parquet_bloom.file import probe as probing
+from parquet_bloom.file import probe as probe_module
 from parquet_bloom.file.cache import memory
 from parquet_bloom.file.probe import probe_hashes
 from parquet_bloom.file.reader import BloomFile
@@ -75,7 +75,7 @@ def test_filters_beside_the_footer_come_with_it(small: Path) -> None:
     size = small.stat().st_size
     report = parquet_bloom.prune("small.parquet", f"key = {ABSENT}", filesystem=filesystem)
     assert report.skipped_by == {"filter": 4}
-    assert filesystem.asked == [(max(0, size - TAIL), size)]
+    assert filesystem.ranges_read == [(max(0, size - TAIL), size)]
     assert counts(report) == (1, min(size, TAIL))
     local = parquet_bloom.prune(small, f"key = {ABSENT}", cache=None)
     assert local.files[0].row_groups == report.files[0].row_groups
@@ -91,30 +91,30 @@ def headers_before_the_tail(path: Path, column: str) -> int:
         return sum(chunk.offset < path.stat().st_size - TAIL for chunk in chunks)
 
 
-def test_all_row_groups_are_asked_together(big: Path) -> None:
+def test_all_row_groups_are_probed_together(big: Path) -> None:
     """A header and a block of each filter, too far from each other for any two to be one request."""
     filesystem = remote(big)
     report = parquet_bloom.prune("big.parquet", f"key = {ABSENT}", filesystem=filesystem)
     assert report.skipped_by == {"filter": GROUPS}
-    assert len(filesystem.asked) == report.requests
-    assert sum(end - start for start, end in filesystem.asked) == report.bytes_read
-    heads = [span for span in filesystem.asked[1:] if span[1] - span[0] == MAX_HEADER_BYTES]
-    blocks = [span for span in filesystem.asked[1:] if span[1] - span[0] == 32]
+    assert len(filesystem.ranges_read) == report.requests
+    assert sum(end - start for start, end in filesystem.ranges_read) == report.bytes_read
+    heads = [span for span in filesystem.ranges_read[1:] if span[1] - span[0] == MAX_HEADER_BYTES]
+    blocks = [span for span in filesystem.ranges_read[1:] if span[1] - span[0] == 32]
     assert len(heads) == headers_before_the_tail(big, "key")
     assert GROUPS - 1 <= len(blocks) <= GROUPS  # the last one's may have come with the footer
-    assert len(filesystem.asked) == 1 + len(heads) + len(blocks)
+    assert len(filesystem.ranges_read) == 1 + len(heads) + len(blocks)
     # Headers first, then blocks: two rounds for all row groups, not two for each.
-    order = [span[1] - span[0] for span in filesystem.asked[1:]]
+    order = [span[1] - span[0] for span in filesystem.ranges_read[1:]]
     assert order == [MAX_HEADER_BYTES] * len(heads) + [32] * len(blocks)
 
 
-def test_what_statistics_rule_out_is_not_read(big: Path) -> None:
-    """Nor is the header of a filter that is not asked."""
+def test_row_groups_ruled_out_by_statistics_are_not_read(big: Path) -> None:
+    """Nor is the header of a filter that is not probed."""
     filesystem = remote(big)
     where = f"key = {ABSENT} AND sorted = 5"
     report = parquet_bloom.prune("big.parquet", where, filesystem=filesystem)
     assert report.skipped_by == {"filter": 1, "range": GROUPS - 1}
-    assert [end - start for start, end in filesystem.asked] == [TAIL, MAX_HEADER_BYTES, 32]
+    assert [end - start for start, end in filesystem.ranges_read] == [TAIL, MAX_HEADER_BYTES, 32]
     none = parquet_bloom.prune("big.parquet", "sorted = -1 AND key = 3", filesystem=remote(big))
     assert none.requests == 1
 
@@ -128,7 +128,7 @@ def test_a_long_footer_takes_two_requests(tmp_path: Path) -> None:
     report = parquet_bloom.prune("wide.parquet", "key = 5", filesystem=filesystem)
     length = int.from_bytes(path.read_bytes()[-8:-4], "little")
     assert length > TAIL
-    assert filesystem.asked == [(size - TAIL, size), (size - 8 - length, size - TAIL)]
+    assert filesystem.ranges_read == [(size - TAIL, size), (size - 8 - length, size - TAIL)]
     assert report.skipped_by == {"range": 1}
 
 
@@ -136,15 +136,15 @@ def test_an_fsspec_file_is_looked_up_no_more_often_than_needed(small: Path) -> N
     """Opening asks for the size; the identity asks once more, for want of an etag."""
 
     class Noted(CountedFileSystem):
-        looks = 0
+        num_listings = 0
 
         def info(self, path: str, **options: Any) -> dict[str, Any]:
-            self.looks += 1
+            self.num_listings += 1
             return super().info(path, **options)
 
     filesystem = Noted({"small.parquet": small.read_bytes()})
     parquet_bloom.open("small.parquet", filesystem).close()
-    assert filesystem.looks == 2
+    assert filesystem.num_listings == 2
 
 
 def nothing_at_once(*_: Any) -> dict[int, Any]:
@@ -169,16 +169,16 @@ PREDICATES = [
 
 
 def one_by_one(decider: PruningPredicate, file: BloomFile, row_group: int) -> Verdict:
-    """The verdict on one row group, each filter asked by itself."""
+    """The verdict on one row group, each filter probed separately."""
     facts = file_statistics(file, decider.columns)
 
     def ask(questions: list[FilterProbe]) -> list[ProbeResult]:
         answers = []
         for question in questions:
-            found, problems = probe_hashes(
+            matches, problems = probe_hashes(
                 evaluate_parquet.find_filters(file, facts, question.column, np.array([row_group])), question.hashes
             )
-            answers.append(ProbeResult(found.any(axis=1), problems))
+            answers.append(ProbeResult(matches.any(axis=1), problems))
         return answers
 
     columns = {
@@ -190,10 +190,10 @@ def one_by_one(decider: PruningPredicate, file: BloomFile, row_group: int) -> Ve
 
 @pytest.mark.parametrize("where", PREDICATES, ids=range(len(PREDICATES)))
 @pytest.mark.parametrize("batch_bytes", [1, 1 << 26])
-def test_asked_together_or_one_by_one_filters_say_the_same(
+def test_filters_probed_together_or_one_by_one_agree(
     big: Path, tmp_path: Path, where: str, batch_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probing, "BATCH_BYTES", batch_bytes)
+    monkeypatch.setattr(probe_module, "BATCH_BYTES", batch_bytes)
     broken = tmp_path / "broken.parquet"
     shutil.copy(big, broken)
     with parquet_bloom.open(big) as file:
@@ -225,8 +225,8 @@ def test_long_lists_are_cut_down_by_statistics_and_keep_their_memory(tmp_path: P
     keys = np.arange(0, 800_000, 2)
     pq.write_table(pa.table({"key": keys}), path, row_group_size=20_000)
     parquet_bloom.embed(path, {"key": {"fpp": 0.01}})
-    wanted = np.arange(1, 200_000, 2)  # absent all, and of half of the range
-    report = parquet_bloom.prune(path, [("key", "in", [*wanted.tolist(), 0])], cache=None)
+    expected = np.arange(1, 200_000, 2)  # absent all, and of half of the range
+    report = parquet_bloom.prune(path, [("key", "in", [*expected.tolist(), 0])], cache=None)
     assert report.selected_row_groups >= 1
     ranged = sum("range" in decision.by for file in report.files for decision in file.row_groups)
     assert ranged >= 15
@@ -303,8 +303,8 @@ def test_objects_are_cached_by_etag_only(small: Path, monkeypatch: pytest.Monkey
     tags = iter([b"one", b"one", b"two"])
     opened = planner.open_source
 
-    def tagged(path: str, filesystem: Any, known: Any) -> Any:
-        source: Any = opened(path, filesystem, known)
+    def tagged(path: str, filesystem: Any, cached: Any) -> Any:
+        source: Any = opened(path, filesystem, cached)
         source.identity = source.identity._replace(etag=next(tags))
         return source
 
@@ -312,9 +312,9 @@ def test_objects_are_cached_by_etag_only(small: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(planner, "evaluate_local", nothing_at_once)
     requests = []
     for _ in range(3):
-        filesystem.asked.clear()
+        filesystem.ranges_read.clear()
         report = parquet_bloom.prune("small.parquet", f"key = {ABSENT}", filesystem=filesystem, cache=cache)
-        requests.append([end - start for start, end in filesystem.asked])
+        requests.append([end - start for start, end in filesystem.ranges_read])
         assert report.skipped_by == {"filter": 4}
     size = small.stat().st_size
     assert requests[0] == requests[2] == [min(size, TAIL)]
@@ -330,12 +330,12 @@ def test_a_cache_keeps_its_bounds(tmp_path: Path, small: Path) -> None:
     one = MetadataCache()
     parquet_bloom.prune(paths[0], f"key = {ABSENT}", cache=one)
     cache = MetadataCache(int(one.num_bytes * 3.5))
-    for path in (*paths[:3], paths[0], paths[3]):  # the first is asked again, so that the second is forgotten
+    for path in (*paths[:3], paths[0], paths[3]):  # the first is used again, so that the second is evicted
         parquet_bloom.prune(path, f"key = {ABSENT}", cache=cache)
         assert cache.num_bytes <= cache.max_bytes
     assert len(cache) == 3
-    known = [parquet_bloom.prune(path, "sorted = -1", cache=cache).requests == 0 for path in (paths[0], paths[3])]
-    assert known == [True, True]
+    cached = [parquet_bloom.prune(path, "sorted = -1", cache=cache).requests == 0 for path in (paths[0], paths[3])]
+    assert cached == [True, True]
     assert parquet_bloom.prune(paths[1], "sorted = -1", cache=cache).requests == 1
     tiny = MetadataCache(100)
     parquet_bloom.prune(paths, f"key = {ABSENT}", cache=tiny)
@@ -378,17 +378,17 @@ def test_broken_files_among_many(lake: Path, tmp_path: Path, threads: int) -> No
     with pytest.raises(errors.NotParquetError) as caught:
         parquet_bloom.prune(folder, "key = 5", threads=threads)
     assert Path(caught.value.path or "").name == "07.parquet"
-    told: list[str] = []
+    reported: list[str] = []
     done: list[int] = []
 
     def tell(error: errors.ParquetBloomError) -> None:
         assert threading.current_thread() is threading.main_thread()
-        told.append(f"{len(done)} {Path(error.path or '').name}")
+        reported.append(f"{len(done)} {Path(error.path or '').name}")
 
     report = parquet_bloom.prune(
         folder, "key = 5", threads=threads, on_error=tell, progress=lambda at, _: done.append(at)
     )
-    assert told == ["7 07.parquet", "23 23.parquet"]
+    assert reported == ["7 07.parquet", "23 23.parquet"]
     assert report.total_files == 38
     assert done == list(range(1, 41))
     assert report.requests == 40
@@ -408,9 +408,9 @@ def test_an_interrupt_stops_the_work(lake: Path, monkeypatch: pytest.MonkeyPatch
     looked = []
     open_source = planner.open_source
 
-    def noted(path: str, filesystem: Any, known: Any) -> Any:
+    def noted(path: str, filesystem: Any, cached: Any) -> Any:
         looked.append(path)
-        return open_source(path, filesystem, known)
+        return open_source(path, filesystem, cached)
 
     monkeypatch.setattr(planner, "open_source", noted)
     filesystem = remote(*lake.iterdir())
@@ -424,7 +424,7 @@ def test_an_interrupt_stops_the_work(lake: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_one_predicate_serves_all_threads(tmp_path: Path) -> None:
-    """A list's values are the same ones for all threads, so that what was gathered is what is asked."""
+    """A list's values are the same ones for all threads, so that the gathered values are the probed ones."""
     path = surgery.with_bitsets(tmp_path / "a", [np.random.default_rng(3).bytes(1 << 17)] * 2, statistics=False)
     decider = PruningPredicate(parse([("key", "in", list(range(2000)))]))
     barrier = threading.Barrier(4)

@@ -25,7 +25,7 @@ import parquet_bloom
 from parquet_bloom import zones
 from parquet_bloom.errors import BrokenZonesError, ParquetBloomError, StorageError
 from parquet_bloom.file.identity import NO_TOKEN, compare_contents
-from parquet_bloom.file.pages import reader as pages
+from parquet_bloom.file.pages import reader as page_reader
 from parquet_bloom.predicate import parse
 from parquet_bloom.scan.evaluate import zones as evaluate_zones
 from parquet_bloom.scan.evaluate.planner import plan_scan
@@ -77,7 +77,7 @@ def zone(row: int, size: int = ZONE) -> tuple[int, int]:
     return start, start + size
 
 
-def left(report: parquet_bloom.PruneReport) -> dict[int, Any]:
+def selected_rows(report: parquet_bloom.PruneReport) -> dict[int, Any]:
     return {one.row_group: one.rows for one in report.files[0].row_groups if one.read}
 
 
@@ -91,25 +91,25 @@ def test_only_the_zone_of_a_value_is_left(file: Path) -> None:
             for row in (0, 99, 137, 399):
                 where = f"id = {IDS[row]}"
                 report = parquet_bloom.prune(file, where, zones=given)
-                assert left(report) == {row // GROUP: (zone(row),)}
+                assert selected_rows(report) == {row // GROUP: (zone(row),)}
                 assert (report.selected, report.zone_doubts) == ({str(file): [row // GROUP]}, [])
                 assert report.skipped_by == {"zones": 3}
-                found = parquet_bloom.read_table(file, where, zones=given)
-                assert found.to_pylist() == [{"id": IDS[row], "n": row, "name": f"n{IDS[row]}"}]
+                result = parquet_bloom.read_table(file, where, zones=given)
+                assert result.to_pylist() == [{"id": IDS[row], "n": row, "name": f"n{IDS[row]}"}]
                 (batch,) = parquet_bloom.iter_batches(file, where, ["n"], zones=given)
                 assert batch.to_pylist() == [{"n": row}]
                 ranges = parquet_bloom.row_ranges(file, where, zones=given)
                 assert ranges == {str(file): {row // GROUP: [zone(row)]}}
 
 
-def test_what_a_report_says(file: Path) -> None:
+def test_report_contents(file: Path) -> None:
     report = parquet_bloom.prune(file, f"id = {IDS[137]} OR id = {IDS[155]} OR n = 399", zones=build(file))
     assert "; zones leave 20 of 100 rows of these; " in str(report)
     assert "\n  0: skipped by zones: its zones say: no row of it matches\n" in report.explain()
-    assert left(report) == {1: (zone(137), zone(155)), 3: None}
-    told = report.explain()
-    assert "\n  1: read, 20 of 100 rows by zones\n" in told
-    assert "\n  3: read, 100 rows" in told
+    assert selected_rows(report) == {1: (zone(137), zone(155)), 3: None}
+    message = report.explain()
+    assert "\n  1: read, 20 of 100 rows by zones\n" in message
+    assert "\n  3: read, 100 rows" in message
     skipped = report.files[0].row_groups[0]
     assert (skipped.read, skipped.rows, skipped.num_left) == (False, None, 100)
     one = report.files[0].row_groups[1]
@@ -141,12 +141,12 @@ def test_what_a_report_says(file: Path) -> None:
 def test_zones_of_two_columns_are_taken_together(file: Path, where: str, rows: list[tuple[int, int]]) -> None:
     given = [build(file), build(file, "name", 8)]
     report = parquet_bloom.prune(file, f"n < 100 AND ({where})", zones=given)
-    assert left(report) == {0: tuple(rows)}
+    assert selected_rows(report) == {0: tuple(rows)}
     assert parquet_bloom.read_table(file, where, zones=given).equals(parquet_bloom.read_table(file, where))
 
 
 @pytest.mark.parametrize("where", ["id > 5", f"id <> {IDS[3]}", f"NOT id = {IDS[3]}", "n = n", "name = 'x'", "id < 5"])
-def test_what_they_cannot_tell_is_as_without_them(file: Path, where: str) -> None:
+def test_unanswered_queries_are_as_without_zones(file: Path, where: str) -> None:
     with_zones = None
     try:
         without = parquet_bloom.prune(file, where)
@@ -163,8 +163,11 @@ def test_nulls(tmp_path: Path) -> None:
     given = build(path)
     assert parquet_bloom.row_ranges(path, "id IS NULL", zones=given) == {str(path): {0: [(20, 30)], 3: [(0, 100)]}}
     assert parquet_bloom.read_table(path, "id IS NULL", zones=given).num_rows == 105
-    assert left(parquet_bloom.prune(path, "id IS NULL OR id = 7", zones=given)) == {0: ((0, 10), (20, 30)), 3: None}
-    assert left(parquet_bloom.prune(path, "id IS NOT NULL", zones=given)) == dict.fromkeys(range(4))
+    assert selected_rows(parquet_bloom.prune(path, "id IS NULL OR id = 7", zones=given)) == {
+        0: ((0, 10), (20, 30)),
+        3: None,
+    }
+    assert selected_rows(parquet_bloom.prune(path, "id IS NOT NULL", zones=given)) == dict.fromkeys(range(4))
 
 
 def test_values_of_many_forms(tmp_path: Path) -> None:
@@ -188,7 +191,7 @@ def test_values_of_many_forms(tmp_path: Path) -> None:
             assert parquet_bloom.read_table(path, [(name, "=", value)], zones=given).num_rows == count
         if name == "f":
             report = parquet_bloom.prune(path, [(name, "in", [nan])], zones=given)
-            assert left(report) == {0: None}
+            assert selected_rows(report) == {0: None}
 
 
 def test_columns_in_structs(tmp_path: Path) -> None:
@@ -197,15 +200,15 @@ def test_columns_in_structs(tmp_path: Path) -> None:
     path.parent.mkdir()
     pq.write_table(pa.table({"user": rows}), path, write_statistics=False)
     given = build(path, "user.id")
-    assert left(parquet_bloom.prune(path, "user.id = 33", zones=given)) == {0: ((30, 40),)}
-    assert left(parquet_bloom.prune(path, "user.id IS NULL", zones=given)) == {0: ((0, 20),)}
+    assert selected_rows(parquet_bloom.prune(path, "user.id = 33", zones=given)) == {0: ((30, 40),)}
+    assert selected_rows(parquet_bloom.prune(path, "user.id IS NULL", zones=given)) == {0: ((0, 20),)}
     assert parquet_bloom.read_table(path, "user.id IS NULL", zones=given).num_rows == 2
 
 
 def test_case_folding(file: Path) -> None:
     given = build(file)
     report = parquet_bloom.prune(file, f"ID = {IDS[137]}", ignore_case=True, zones=given)
-    assert left(report) == {1: (zone(137),)}
+    assert selected_rows(report) == {1: (zone(137),)}
     assert find_row_ranges(report) == {str(file): {1: [zone(137)]}}
 
 
@@ -217,8 +220,8 @@ def test_folders_have_their_say_first(tmp_path: Path) -> None:
     decisions = {file.path: file.row_groups for file in report.files}
     assert [one.rows for one in decisions[str(paths[0])] if one.read] == [(zone(3),)]
     assert [one.rows for one in decisions[str(paths[1])]] == [None, None]  # every row of it matches
-    found = parquet_bloom.read_table(tmp_path / "lake", where, zones=given)
-    assert found.num_rows == 1 + ROWS // 2
+    result = parquet_bloom.read_table(tmp_path / "lake", where, zones=given)
+    assert result.num_rows == 1 + ROWS // 2
 
 
 def test_several_indexes_over_one_column(tmp_path: Path) -> None:
@@ -241,18 +244,18 @@ def test_with_an_index_of_the_lake(tmp_path: Path) -> None:
     given = build(tmp_path / "lake")
     with parquet_bloom.LakeIndex.create(tmp_path / "index", ["id"], granularity="row_group") as index:
         index.append(tmp_path / "lake")
-        for asked in (tmp_path / "lake", None):
-            report = parquet_bloom.prune(asked, f"id = {IDS[6]}", index=index, zones=given)
+        for queried in (tmp_path / "lake", None):
+            report = parquet_bloom.prune(queried, f"id = {IDS[6]}", index=index, zones=given)
             assert [file.path for file in report.files if file.unopened] == [str(paths[1])]
             assert report.skipped_by == {"index": 1}
-            assert left(report) == {0: (zone(3),)}
+            assert selected_rows(report) == {0: (zone(3),)}
 
 
 def test_polars(file: Path) -> None:
     pl = pytest.importorskip("polars")
     given = build(file)
     read: list[int] = []
-    original = pages.take_rows
+    original = page_reader.take_rows
 
     def noted(data: Any, rows: Any) -> Any:
         read.append(len(rows))
@@ -262,8 +265,8 @@ def test_polars(file: Path) -> None:
         patch.setattr(row_group, "take_rows", noted)
         for zones_given in (given, zones.open(given)):
             frame = parquet_bloom.scan_polars(file, zones=zones_given)
-            found = frame.filter(pl.col("id") == IDS[137]).collect()
-            assert found.rows() == [(IDS[137], 137, f"n{IDS[137]}")]
+            result = frame.filter(pl.col("id") == IDS[137]).collect()
+            assert result.rows() == [(IDS[137], 137, f"n{IDS[137]}")]
             assert frame.filter(pl.col("id") == IDS[137]).select("n").collect().rows() == [(137,)]
             assert frame.filter((pl.col("id") == IDS[137]) & (pl.col("n") < 5)).collect().is_empty()
             assert frame.head(7).filter(pl.col("id") == IDS[3]).collect().height == 1
@@ -296,19 +299,19 @@ def test_only_pages_that_cover_the_zone_are_read(tmp_path: Path, by_path: bool) 
     built = build(path, "key", per_zone)
     given = built if by_path else zones.open(built)
     fetched: list[dict[str, list[int]]] = []
-    original = pages.RowGroupPages._fetch
+    original = page_reader.RowGroupPages._fetch
 
     def noted(self: Any, plans: Any) -> Any:
         fetched.append({plan.leaf.name: plan.pages for plan in plans})
         return original(self, plans)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pages.RowGroupPages, "_fetch", noted)
+        patch.setattr(page_reader.RowGroupPages, "_fetch", noted)
         patch.setattr(pq.ParquetFile, "read_row_group", lambda *_, **__: pytest.fail("read whole"))
         for row in (5, 30_000, 59_999):
             fetched.clear()
-            found = parquet_bloom.read_table(path, f"key = {keys[row]}", zones=given)
-            assert found.to_pylist() == [{name: int(values[row]) for name, values in columns.items()}]
+            result = parquet_bloom.read_table(path, f"key = {keys[row]}", zones=given)
+            assert result.to_pylist() == [{name: int(values[row]) for name, values in columns.items()}]
             first = row // per_zone * per_zone
             last = min(first + per_zone, rows) - 1
             covering = list(range(first // per_page, last // per_page + 1))
@@ -327,21 +330,21 @@ def test_false_positives_cost_a_page_each(tmp_path: Path) -> None:
 
     given = Liar("id", {path: every(GROUP, ZONE, range(4))})
     report = parquet_bloom.prune(path, f"id = {IDS[7]}", zones=given)
-    assert left(report) == {0: ((0, 10), (40, 50)), 2: ((50, 60),)}
+    assert selected_rows(report) == {0: ((0, 10), (40, 50)), 2: ((50, 60),)}
     assert parquet_bloom.read_table(path, f"id = {IDS[7]}", zones=given)["n"].to_pylist() == [7]
 
 
-def test_only_zones_of_row_groups_that_are_read_are_asked(file: Path) -> None:
+def test_only_zones_of_row_groups_that_are_read_are_probed(file: Path) -> None:
     given = ExactZones("id", {file: every(GROUP, ZONE, range(4))})
     parquet_bloom.prune(file, f"id = {IDS[7]} AND n >= 300", zones=given)
-    assert given.asked == [list(range(30, 40))]
-    given.asked.clear()
+    assert given.probed_zones == [list(range(30, 40))]
+    given.probed_zones.clear()
     parquet_bloom.prune(file, f"id = {IDS[7]} OR n >= 300", zones=given)
-    assert given.asked == [list(range(40))]
-    given.asked.clear()
+    assert given.probed_zones == [list(range(40))]
+    given.probed_zones.clear()
     for where in ("id > 5", "n = 7", f"n = 5000 AND id = {IDS[7]}"):
         parquet_bloom.prune(file, where, zones=given)
-    assert given.asked == []
+    assert given.probed_zones == []
 
 
 def test_pages_and_zones_leave_what_both_leave(tmp_path: Path) -> None:
@@ -352,7 +355,7 @@ def test_pages_and_zones_leave_what_both_leave(tmp_path: Path) -> None:
         patch.setattr("parquet_bloom.file.pages.lookup.SMALL_BYTES", 0)
         where = f"id = {IDS[88]} AND n >= 490 AND n < 900"
         given = build(path, rows_per_zone=6)
-        ((ranges,),) = [found.values() for found in parquet_bloom.row_ranges(path, where, zones=given).values()]
+        ((ranges,),) = [result.values() for result in parquet_bloom.row_ranges(path, where, zones=given).values()]
         assert ranges == [(490, 492), (888, 894)]  # of a zone from 486 on, what is in the page from 490 on
         assert parquet_bloom.read_table(path, where, zones=given)["n"].to_pylist() == [888]
 
@@ -362,7 +365,11 @@ def test_pages_and_zones_leave_what_both_leave(tmp_path: Path) -> None:
 
 def test_rows_outside_of_every_zone_are_kept(file: Path) -> None:
     given = ExactZones("id", {file: [(0, 0, 10), (0, 20, 10), (1, 90, 50), (2, 0, 100), (7, 0, 100), (3, 100, 5)]})
-    assert left(parquet_bloom.prune(file, f"id = {IDS[25]}", zones=given)) == {0: ((10, 100),), 1: ((0, 90),), 3: None}
+    assert selected_rows(parquet_bloom.prune(file, f"id = {IDS[25]}", zones=given)) == {
+        0: ((10, 100),),
+        1: ((0, 90),),
+        3: None,
+    }
     assert parquet_bloom.read_table(file, f"id = {IDS[55]}", zones=given)["n"].to_pylist() == [55]
 
 
@@ -380,9 +387,9 @@ def test_zones_of_list_elements_answer_contains_only(tmp_path: Path) -> None:
         (leaf,) = file.columns
     given = ExactZones("tags", {path: every(40, 10)})
     given.column = leaf
-    assert left(parquet_bloom.prune(path, "array_contains(tags, 17000)", zones=given)) == {0: ((10, 20),)}
+    assert selected_rows(parquet_bloom.prune(path, "array_contains(tags, 17000)", zones=given)) == {0: ((10, 20),)}
     for where in ("tags IS NULL", "tags IS NOT NULL", "NOT array_contains(tags, 5)"):
-        assert left(parquet_bloom.prune(path, where, zones=given)) == {0: None}, where
+        assert selected_rows(parquet_bloom.prune(path, where, zones=given)) == {0: None}, where
 
 
 def test_zones_of_another_type_are_not_used(file: Path) -> None:
@@ -436,17 +443,17 @@ def test_files_with_the_same_values_keep_their_zones(
     path = build(file)
     where = f"name >= '' AND id = {IDS[137]}"
     with zones.open(path) as given:
-        assert left(parquet_bloom.prune(file, where, zones=given)) == {1: (zone(137),)}
+        assert selected_rows(parquet_bloom.prune(file, where, zones=given)) == {1: (zone(137),)}
         assert verified == []
         tick()
         change(file)
         for _ in range(3):
             report = parquet_bloom.prune(file, where, zones=given)
-            assert (left(report), report.zone_doubts) == ({1: (zone(137),)}, [])
+            assert (selected_rows(report), report.zone_doubts) == ({1: (zone(137),)}, [])
         assert verified == [str(file)]  # once
         tick()
         os.utime(file)
-        assert left(parquet_bloom.prune(file, where, zones=given)) == {1: (zone(137),)}
+        assert selected_rows(parquet_bloom.prune(file, where, zones=given)) == {1: (zone(137),)}
         assert verified == [str(file)] * 2
     assert parquet_bloom.read_table(file, where, zones=path)["n"].to_pylist() == [137]
     assert len(verified) == 3  # by each that opens the index anew
@@ -456,7 +463,7 @@ def test_files_with_the_same_values_keep_their_zones(
 
 
 def test_times_that_tell_no_change_are_not_remembered(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that was written just now is read each time it is asked for: a further change would not show."""
+    """A file that was written just now is read by each query: a further change would not show."""
     calls = []
 
     def unsettled(entry: Any, *others: Any) -> tuple[bool, bytes]:
@@ -468,7 +475,7 @@ def test_times_that_tell_no_change_are_not_remembered(file: Path, monkeypatch: p
         tick()
         os.utime(file)
         for _ in range(2):
-            assert left(parquet_bloom.prune(file, f"id = {IDS[137]}", zones=given)) == {1: (zone(137),)}
+            assert selected_rows(parquet_bloom.prune(file, f"id = {IDS[137]}", zones=given)) == {1: (zone(137),)}
     assert calls == [str(file)] * 2
 
 
@@ -476,7 +483,7 @@ def rewrite(path: Path) -> None:
     write(path, IDS[::-1])
 
 
-def same_look(path: Path) -> None:
+def overwrite_in_place(path: Path) -> None:
     """Other values in a file of the same size, whose modification time is set back."""
     before = os.stat(path)
     data = bytearray(path.read_bytes())
@@ -489,7 +496,7 @@ def same_look(path: Path) -> None:
     assert (after.st_size, after.st_mtime_ns, after.st_ino) == (before.st_size, before.st_mtime_ns, before.st_ino)
 
 
-@pytest.mark.parametrize("change", [rewrite, same_look])
+@pytest.mark.parametrize("change", [rewrite, overwrite_in_place])
 def test_zones_of_files_that_changed_are_ignored(
     file: Path, verified: list[str], change: Callable[[Path], Any]
 ) -> None:
@@ -497,20 +504,20 @@ def test_zones_of_files_that_changed_are_ignored(
     path = build(file)
     tick()
     change(file)
-    told = [f"{file}: column 'id': it has changed since its zones were made, which are not used"]
+    message = [f"{file}: column 'id': it has changed since its zones were made, which are not used"]
     with zones.open(path) as opened:
         for given in (path, opened, [opened]):
             for value in (IDS[0], IDS[399], IDS[137], IDS[137] + 1):
                 report = parquet_bloom.prune(file, f"id = {value}", zones=given)
-                assert left(report) == dict.fromkeys(range(4))
-                assert report.zone_doubts == told
+                assert selected_rows(report) == dict.fromkeys(range(4))
+                assert report.zone_doubts == message
                 assert str(report).split("; ")[1] == "zones are not used"
-                assert f"\nzones are not used: {told[0]}\n" in report.explain()
+                assert f"\nzones are not used: {message[0]}\n" in report.explain()
                 assert "Zones are not used" in report.to_html()
-                found = parquet_bloom.read_table(file, f"id = {value}", zones=given)
-                assert found.equals(parquet_bloom.read_table(file, f"id = {value}"))
+                result = parquet_bloom.read_table(file, f"id = {value}", zones=given)
+                assert result.equals(parquet_bloom.read_table(file, f"id = {value}"))
     assert len(verified) == 8 + 1
-    assert parquet_bloom.read_table(file, f"id = {IDS[137] + 1}", zones=path).num_rows == (change is same_look)
+    assert parquet_bloom.read_table(file, f"id = {IDS[137] + 1}", zones=path).num_rows == (change is overwrite_in_place)
 
 
 def test_a_file_that_is_replaced_between_judging_and_reading_is_read_whole(file: Path) -> None:
@@ -519,12 +526,12 @@ def test_a_file_that_is_replaced_between_judging_and_reading_is_read_whole(file:
         write(file)
         tick()
         report = parquet_bloom.prune(file, where, zones=given)
-        assert left(report) == {0: (zone(3),)}
+        assert selected_rows(report) == {0: (zone(3),)}
         tick()
         rewrite(file)
         assert find_row_ranges(report) == {str(file): {row_group: [(0, GROUP)] for row_group in range(4)}}
-        found = read_selected(report, parse(where))
-        assert found["n"].to_pylist() == [ROWS - 1 - 3]
+        result = read_selected(report, parse(where))
+        assert result["n"].to_pylist() == [ROWS - 1 - 3]
         assert report.to_dataset().to_table().num_rows == ROWS
 
 
@@ -544,7 +551,7 @@ def test_a_file_that_is_replaced_while_it_is_verified(file: Path, monkeypatch: p
 
     monkeypatch.setattr(evaluate_zones, "compare_contents", first_swap)
     report = parquet_bloom.prune(file, where, zones=path)
-    assert left(report) == dict.fromkeys(range(4))
+    assert selected_rows(report) == dict.fromkeys(range(4))
     assert len(report.zone_doubts) == 1
     assert parquet_bloom.read_table(file, where, zones=path)["n"].to_pylist() == [3]
 
@@ -558,35 +565,35 @@ def test_a_file_that_is_replaced_as_polars_reads(file: Path, monkeypatch: pytest
 
     def then_replaced(*arguments: Any, **options: Any) -> Any:
         report = original(*arguments, **options)
-        assert left(report) == {0: (zone(3),)}
+        assert selected_rows(report) == {0: (zone(3),)}
         tick()
         rewrite(file)
         return report
 
     monkeypatch.setattr(polars_engine, "plan_scan", then_replaced)
-    found = parquet_bloom.scan_polars(file, zones=given).filter(pl.col("id") == IDS[3]).collect()
-    assert found["n"].to_list() == [ROWS - 1 - 3]
+    result = parquet_bloom.scan_polars(file, zones=given).filter(pl.col("id") == IDS[3]).collect()
+    assert result["n"].to_list() == [ROWS - 1 - 3]
 
 
 def test_threads_verify_a_file_once(file: Path, verified: list[str]) -> None:
     with zones.open(build(file)) as given:
         tick()
         os.utime(file)
-        found: list[Any] = []
+        results: list[Any] = []
 
         def ask() -> None:
-            found.append(left(parquet_bloom.prune(file, f"id = {IDS[3]}", zones=given)))
+            results.append(selected_rows(parquet_bloom.prune(file, f"id = {IDS[3]}", zones=given)))
 
         threads = [threading.Thread(target=ask) for _ in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    assert found == [{0: (zone(3),)}] * 8
+    assert results == [{0: (zone(3),)}] * 8
     assert verified == [str(file)]
 
 
-def test_many_changed_files_are_told_in_few_lines(tmp_path: Path) -> None:
+def test_many_changed_files_are_reported_in_few_lines(tmp_path: Path) -> None:
     paths = [write(tmp_path / "lake" / f"{number}.parquet", IDS[:100]) for number in range(9)]
     given = build(tmp_path / "lake")
     tick()
@@ -594,8 +601,8 @@ def test_many_changed_files_are_told_in_few_lines(tmp_path: Path) -> None:
         write(path, IDS[100:200])
     report = parquet_bloom.prune(tmp_path / "lake", f"id = {IDS[150]}", zones=given)
     assert (len(report.zone_doubts), report.selected_files) == (9, 9)
-    told = [line for line in report.explain().splitlines() if line.startswith("zones are not used: ")]
-    assert (len(told), told[-1]) == (6, "zones are not used: 4 more")
+    message = [line for line in report.explain().splitlines() if line.startswith("zones are not used: ")]
+    assert (len(message), message[-1]) == (6, "zones are not used: 4 more")
 
 
 # --------------------------------------------------------------------------------------------- zones that cannot be
@@ -644,7 +651,7 @@ def test_a_zone_file_that_is_cut_off_while_open(file: Path) -> None:
             cut.truncate(40)
         report = parquet_bloom.prune(file, f"id = {IDS[7]}", zones=given)
         assert (report.selected_row_groups, len(report.zone_doubts)) in [(4, 1), (1, 0)]  # or it was in memory
-        assert 0 in left(report)
+        assert 0 in selected_rows(report)
 
 
 def test_an_index_that_was_closed(file: Path) -> None:
@@ -655,8 +662,8 @@ def test_an_index_that_was_closed(file: Path) -> None:
 
 
 def test_lance_has_no_zones_of_parquet_files(file: Path) -> None:
-    with zones.open(build(file)) as made:
-        table = made.to_table()
+    with zones.open(build(file)) as indexes:
+        table = indexes.to_table()
     metadata = {key: value for key, value in (table.schema.metadata or {}).items() if b"parquet_bloom" not in key}
     lance = zones.open(table.replace_schema_metadata(metadata))
     with pytest.raises(
@@ -680,15 +687,15 @@ def test_ranges_in_both() -> None:
 
     for _ in range(500):
         first, second = (None if rng.random() < 0.1 else some() for _ in range(2))
-        found = intersect_ranges(first, second)
-        assert rows(found) == rows(first) & rows(second)
-        assert found is None or (found.shape[1] == 2 and (np.diff(found.ravel()) > 0).all())
+        result = intersect_ranges(first, second)
+        assert rows(result) == rows(first) & rows(second)
+        assert result is None or (result.shape[1] == 2 and (np.diff(result.ravel()) > 0).all())
 
 
 # --------------------------------------------------------------------------------------------- who else has a say
 
 
-def test_columns_that_an_engine_reads_otherwise_are_not_asked(file: Path) -> None:
+def test_columns_that_an_engine_reads_otherwise_are_not_probed(file: Path) -> None:
     @dataclass(frozen=True)
     class Distrust:
         def doubts(self, file: Any) -> dict[str, str]:
@@ -706,12 +713,12 @@ def test_columns_that_an_engine_reads_otherwise_are_not_asked(file: Path) -> Non
             trust=Distrust(),
             zones=view,
         )
-    assert (report.selected_row_groups, given.asked) == (4, [])
+    assert (report.selected_row_groups, given.probed_zones) == (4, [])
     assert {one.rows for one in report.files[0].row_groups} == {None}
 
 
 def test_other_file_systems(verified: list[str]) -> None:
-    """Where nothing tells a change, the contents are compared each time."""
+    """Without a reliable change marker, the contents are compared each time."""
     fsspec = pytest.importorskip("fsspec")
     memory = fsspec.filesystem("memory")
 
@@ -724,17 +731,17 @@ def test_other_file_systems(verified: list[str]) -> None:
     zones.build("/zoned/lake/a.parquet", "id", "/zoned/z.arrow", rows_per_zone=ZONE, fpp=1e-6, filesystem=memory)
     options: dict[str, Any] = {"filesystem": memory, "zones": "/zoned/z.arrow"}
     where = f"id = {IDS[137]}"
-    assert left(parquet_bloom.prune("/zoned/lake", where, **options)) == {1: (zone(137),)}
+    assert selected_rows(parquet_bloom.prune("/zoned/lake", where, **options)) == {1: (zone(137),)}
     assert parquet_bloom.read_table("/zoned/lake", where, **options)["id"].to_pylist() == [IDS[137]]
     assert len(verified) == 2
     put(IDS[::-1])
     report = parquet_bloom.prune("/zoned/lake", where, **options)
-    assert (left(report), len(report.zone_doubts)) == (dict.fromkeys(range(4)), 1)
+    assert (selected_rows(report), len(report.zone_doubts)) == (dict.fromkeys(range(4)), 1)
     memory.rm("/zoned", recursive=True)
 
 
-def test_what_is_kept_of_one_index_is_not_asked_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is laid out of an index is kept with the file's footer: neither for a later index, nor so that it stays."""
+def test_the_cache_of_one_index_is_not_used_for_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The layout of an index is cached with the file's footer: neither for a later index, nor permanently."""
     monkeypatch.setattr("parquet_bloom.file.cache.memory.SETTLED_NS", -1)
     path = write(tmp_path / "a.parquet")
     for size in (ZONE, 7, ZONE, 50):  # later ones may well stand where an earlier one was in memory
@@ -745,8 +752,8 @@ def test_what_is_kept_of_one_index_is_not_asked_of_another(tmp_path: Path, monke
             start = row % GROUP // size * size
             expected = {row // GROUP: ((start, min(start + size, GROUP)),)}
             assert {one.row_group: one.rows for one in report.files[0].row_groups if one.read} == expected
-            found = parquet_bloom.read_table(path, [("id", "=", IDS[row])], zones=index)
-            assert found["n"].to_pylist() == [row]
+            result = parquet_bloom.read_table(path, [("id", "=", IDS[row])], zones=index)
+            assert result["n"].to_pylist() == [row]
         index.close()
         gone = weakref.ref(index)
         del index

@@ -1,4 +1,4 @@
-"""A program's own folder: what is in it, names that only one writer gets, and the lock of the one who writes."""
+"""A program's private folder: its contents, names that only one writer gets, and the writer's lock."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from obstore.store import LocalStore, MemoryStore
 from parquet_bloom.errors import ConcurrentChangeError, IndexInUseError, ParquetBloomError, StorageError
 from parquet_bloom.storage import Folder
 from parquet_bloom.storage.folder import lock as folder_lock
-from parquet_bloom.storage.local import rename as atomic
-from parquet_bloom.storage.local import rewrite as local
+from parquet_bloom.storage.local import rename
+from parquet_bloom.storage.local import rewrite as local_rewrite
 from parquet_bloom.storage.objects import put_if_absent
 from parquet_bloom.storage.objects import rewrite as object_rewrite
 from parquet_bloom.storage.objects.location import ObjectStores
@@ -73,14 +73,14 @@ def test_files_come_and_go(folder: Folder) -> None:
     folder.make()
     folder.make()
     assert folder.names() == {}
-    told = {"manifest-1": b"one", ".hidden": b"h", "_under": b"", "ü b%+#?.part": b"x" * 70_000}
-    for name, data in told.items():
+    contents = {"manifest-1": b"one", ".hidden": b"h", "_under": b"", "ü b%+#?.part": b"x" * 70_000}
+    for name, data in contents.items():
         write(folder, name, data)
-    found = folder.names()
-    assert {name: size for name, (size, _) in found.items()} == {name: len(data) for name, data in told.items()}
-    for name, data in told.items():
+    paths = folder.names()
+    assert {name: size for name, (size, _) in paths.items()} == {name: len(data) for name, data in contents.items()}
+    for name, data in contents.items():
         assert read(folder, name) == data
-        assert 1_700_000_000 * 10**9 < found[name][1] < 4_000_000_000 * 10**9
+        assert 1_700_000_000 * 10**9 < paths[name][1] < 4_000_000_000 * 10**9
     write(folder, "manifest-1", b"longer")
     assert read(folder, "manifest-1") == b"longer"
     folder.delete(["nothing", "manifest-1", "not there either", ".hidden", "manifest-1"])
@@ -91,7 +91,7 @@ def test_files_come_and_go(folder: Folder) -> None:
         folder.open("manifest-1")
 
 
-def test_what_is_given_up_is_not_there(folder: Folder) -> None:
+def test_an_abandoned_write_leaves_nothing(folder: Folder) -> None:
     folder.make()
     for new in (False, True):
         with folder.create("a", new) as file:
@@ -268,7 +268,7 @@ def test_a_full_disk(disk: Path) -> None:
         write(folder, "b", bytes(100_000), new=True)
     assert caught.value.errno == errno.ENOSPC
     assert set(folder.names()) == {"a", "filler"}
-    with folder.lock(), pytest.raises(IndexInUseError), folder.lock():  # who holds it cannot be written down
+    with folder.lock(), pytest.raises(IndexInUseError), folder.lock():  # its holder cannot be recorded
         pass
 
 
@@ -350,7 +350,7 @@ def test_a_new_file_takes_no_place(folder: Folder, size: int) -> None:
 
 
 def test_only_one_of_several_gets_a_name(folder: Folder) -> None:
-    """They commit at the same moment; all but one are told, and the one's bytes are there."""
+    """They commit at the same moment; all but one get an error, and the one's bytes are there."""
     folder.make()
     num_threads = 6
     for number in range(5):
@@ -380,7 +380,7 @@ def test_only_one_of_several_gets_a_name(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("there", ["link to a file", "link that leads nowhere", "folder"])
-def test_what_else_may_have_the_name(tmp_path: Path, there: str) -> None:
+def test_other_objects_with_the_name(tmp_path: Path, there: str) -> None:
     (tmp_path / "t").mkdir()
     (tmp_path / "file").write_bytes(b"old")
     if there == "folder":
@@ -397,9 +397,9 @@ def test_what_else_may_have_the_name(tmp_path: Path, there: str) -> None:
 @pytest.mark.parametrize("way", ["renameat2", "link", "unknown flag"])
 def test_a_name_that_is_taken_meanwhile(tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if way == "link":
-        monkeypatch.setattr(atomic, "_renameat2", lambda: None)
+        monkeypatch.setattr(rename, "_renameat2", lambda: None)
     elif way == "unknown flag":
-        monkeypatch.setattr(atomic, "_NOREPLACE", 1 << 30)
+        monkeypatch.setattr(rename, "_NOREPLACE", 1 << 30)
     folder = Folder(tmp_path)
     with folder.create("a", new=True) as file:
         file.write(b"mine")
@@ -419,7 +419,7 @@ def test_a_link_that_was_made_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         os.link(old, new)
         os.link(old, new)
 
-    monkeypatch.setattr(atomic, "rename_new", twice)
+    monkeypatch.setattr(rename, "rename_new", twice)
     write(Folder(tmp_path), "a", b"mine", new=True)
     assert (tmp_path / "a").read_bytes() == b"mine"
     assert os.listdir(tmp_path) == ["a"]
@@ -429,7 +429,7 @@ def test_a_folder_that_cannot_be_flushed(tmp_path: Path, monkeypatch: pytest.Mon
     def fail(folder: str) -> None:
         raise OSError(errno.EIO, "no")
 
-    monkeypatch.setattr(local, "flush", fail)
+    monkeypatch.setattr(local_rewrite, "flush", fail)
     with pytest.raises(StorageError, match="it was written, but its folder cannot be flushed"):
         write(Folder(tmp_path), "a", b"mine", new=True)
     assert os.listdir(tmp_path) == ["a"]
@@ -487,8 +487,8 @@ def test_nothing_can_be_asked(s3: Any) -> None:
 
 
 @pytest.mark.parametrize("times", [1, 99])
-def test_conflicts_that_nobody_wins(s3: Any, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """S3 may refuse several who write at the same moment, all of them."""
+def test_conflicts_that_no_writer_wins(s3: Any, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S3 may refuse several writers at the same moment, all of them."""
     monkeypatch.setattr(put_if_absent, "_PAUSE", 0.001)
     folder = Folder(s3.url("t"), options(s3))
     s3.fail("PutObject", times, status=409, code="ConditionalRequestConflict")
@@ -552,7 +552,7 @@ with folder.lock():
 
 
 class Holder:
-    """Another process that holds the lock until it is told to let go, or killed."""
+    """Another process that holds the lock until it is asked to release it, or killed."""
 
     def __init__(self, folder: Path, *more: str):
         command = [sys.executable, "-c", HOLDER, str(folder), str(ROOT), *more]
@@ -598,7 +598,7 @@ def test_the_lock_of_another_thread(tmp_path: Path) -> None:
     assert (tmp_path / "writer.lock").read_bytes() == b""
 
 
-def test_many_who_want_the_lock(tmp_path: Path) -> None:
+def test_many_processes_that_want_the_lock(tmp_path: Path) -> None:
     """Never two at once, and somebody always gets it."""
     inside, most, gotten = 0, 0, 0
     guard = threading.Lock()
@@ -627,7 +627,7 @@ def test_many_who_want_the_lock(tmp_path: Path) -> None:
 
 def test_a_lock_that_was_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between opening and locking it: what is locked then is nobody's, and another one is made."""
-    real, left = fcntl.flock, [3]
+    real, remaining = fcntl.flock, [3]
 
     class Deleting:
         LOCK_EX, LOCK_NB, LOCK_UN = (getattr(fcntl, name) for name in ("LOCK_EX", "LOCK_NB", "LOCK_UN"))
@@ -635,13 +635,13 @@ def test_a_lock_that_was_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         @staticmethod
         def flock(file: int, how: int) -> None:
             real(file, how)
-            if left[0]:
-                left[0] -= 1
+            if remaining[0]:
+                remaining[0] -= 1
                 (tmp_path / "writer.lock").unlink()
 
     monkeypatch.setattr(folder_lock, "fcntl", Deleting)
     with Folder(tmp_path).lock():
-        assert left == [0]
+        assert remaining == [0]
         with pytest.raises(IndexInUseError), Folder(tmp_path).lock():
             pass
 

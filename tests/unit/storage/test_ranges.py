@@ -20,16 +20,16 @@ from support.servers.counted import CountedFileSystem
 
 from parquet_bloom.errors import ConcurrentChangeError, StorageError, TruncatedFileError
 from parquet_bloom.storage import Source, open_source
-from parquet_bloom.storage import coalesce as ranges
+from parquet_bloom.storage import coalesce as coalesce_module
 from parquet_bloom.storage.coalesce import GAP_BYTES, PARALLEL_REQUESTS, SPAN_BYTES, coalesce
-from parquet_bloom.storage.local import scatter as scattered
+from parquet_bloom.storage.local import scatter
 
 DATA = np.random.default_rng(5).bytes(3_000_000)
 
 
 @pytest.fixture(params=["local", "mapped", "subtree", "fsspec memory", "fsspec counted"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Source, Any]]:
-    """The same file through every kind of file system, and what reads ranges of it."""
+    """Open one file through every kind of file system, and the functions that read ranges of it."""
     path = tmp_path / "a"
     path.write_bytes(DATA)
     name, filesystem = str(path), None
@@ -102,22 +102,22 @@ def test_local_requests_are_counted(tmp_path: Path) -> None:
         source.read_at(5, 0)
         assert (source.requests, source.bytes_read) == (1, 100)
         source.read_ranges(RANGES)
-        asked = [length for _, length in RANGES if length]
-        assert (source.requests, source.bytes_read) == (1 + len(asked), 100 + sum(asked))
+        queried = [length for _, length in RANGES if length]
+        assert (source.requests, source.bytes_read) == (1 + len(queried), 100 + sum(queried))
         gathered(source.mapped(), RANGES)
-        assert source.requests == 1 + len(asked)
+        assert source.requests == 1 + len(queried)
 
 
-def test_remote_requests_are_what_the_file_system_is_asked_for() -> None:
+def test_remote_requests_are_those_of_the_file_system() -> None:
     filesystem = CountedFileSystem({"a": DATA})
     with open_source("a", filesystem) as source:
         source.read_at(100, 7)
-        assert filesystem.asked == [(100, 107)]  # not the 5 MiB that fsspec would read ahead
+        assert filesystem.ranges_read == [(100, 107)]  # not the 5 MiB that fsspec would read ahead
         pairs = [(i * 70_000, 32) for i in range(40)] + [(40, 10)]
         assert source.read_ranges(pairs) == expected(pairs)
-        assert len(filesystem.asked) == 41
-        assert source.requests == len(filesystem.asked)
-        assert source.bytes_read == sum(end - start for start, end in filesystem.asked) == 7 + 39 * 32 + 50
+        assert len(filesystem.ranges_read) == 41
+        assert source.requests == len(filesystem.ranges_read)
+        assert source.bytes_read == sum(end - start for start, end in filesystem.ranges_read) == 7 + 39 * 32 + 50
         assert filesystem.most_at_once <= PARALLEL_REQUESTS
 
 
@@ -132,7 +132,7 @@ def test_remote_requests_run_side_by_side() -> None:
 
 
 def test_files_that_share_one_position_are_read_one_request_at_a_time() -> None:
-    """Fsspec's files in memory are one object for all who open them: threads would move each other's position."""
+    """Fsspec's files in memory are one object for all that open them: threads would move each other's position."""
     memory = fsspec.filesystem("memory")
     memory.pipe_file("/shared", DATA)
     with open_source("/shared", memory) as source:
@@ -180,7 +180,7 @@ def spans_of(pairs: list[tuple[int, int]], **limits: int) -> list[tuple[int, int
         ([(0, 3 * SPAN_BYTES), (8, 8)], [(0, 3 * SPAN_BYTES, [0]), (8, 8, [1])]),
     ],
 )
-def test_what_becomes_one_request(pairs, spans) -> None:
+def test_ranges_that_become_one_request(pairs, spans) -> None:
     assert spans_of(pairs) == spans
 
 
@@ -209,14 +209,14 @@ def test_requests_hold_every_range_and_keep_their_bounds(pairs, gap, limit) -> N
 
 
 @given(st.lists(st.tuples(st.integers(0, 5_000), st.integers(0, 300)), max_size=40))
-def test_what_was_joined_is_taken_apart(pairs) -> None:
+def test_joined_ranges_are_split(pairs) -> None:
     data = DATA[:6_000]
     filesystem = CountedFileSystem({"a": data})
     with pytest.MonkeyPatch.context() as patch, open_source("a", filesystem) as source:
         joined = coalesce
-        patch.setattr(ranges, "coalesce", lambda offsets, lengths: joined(offsets, lengths, 40, 700))
+        patch.setattr(coalesce_module, "coalesce", lambda offsets, lengths: joined(offsets, lengths, 40, 700))
         assert source.read_ranges(pairs) == expected(pairs, data)
-        assert source.requests == len(filesystem.asked) == len(spans_of(pairs, gap=40, limit=700))
+        assert source.requests == len(filesystem.ranges_read) == len(spans_of(pairs, gap=40, limit=700))
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -321,21 +321,21 @@ def test_ranges_must_fill_the_array(tmp_path: Path) -> None:
         for numbers, room in ((lengths, 7), (lengths, 9), (negative, 8), (one, 4), (huge, 8)):
             out = np.zeros(room, np.uint8)
             with pytest.raises(ValueError, match=r"fill|one length"):
-                scattered.read_scattered(descriptor, offsets, numbers, out)
+                scatter.read_scattered(descriptor, offsets, numbers, out)
             with pytest.raises(ValueError, match=r"fill|one length"):
-                scattered.copy_scattered(data, offsets, numbers, out)
+                scatter.copy_scattered(data, offsets, numbers, out)
         with pytest.raises(ValueError, match="one length"):
-            scattered.will_need(descriptor, offsets, one)
-        for place in (-1, len(DATA) - 3, 1 << 62):
+            scatter.will_need(descriptor, offsets, one)
+        for position in (-1, len(DATA) - 3, 1 << 62):
             with pytest.raises(ValueError, match="range 1 is outside"):
-                scattered.copy_scattered(data, np.array([0, place]), lengths, np.zeros(8, np.uint8))
+                scatter.copy_scattered(data, np.array([0, position]), lengths, np.zeros(8, np.uint8))
         with pytest.raises(ValueError, match="range 0 is outside"):
-            scattered.count_resident(data, np.array([len(DATA)]))
+            scatter.count_resident(data, np.array([len(DATA)]))
         out = np.zeros(8, np.uint8)
-        assert scattered.read_scattered(descriptor, offsets, lengths, out) == 2
+        assert scatter.read_scattered(descriptor, offsets, lengths, out) == 2
         assert out.tobytes() == DATA[0:4] + DATA[8:12]
-        assert scattered.count_resident(data, offsets) == 2
-        scattered.will_need(descriptor, offsets, lengths)
+        assert scatter.count_resident(data, offsets) == 2
+        scatter.will_need(descriptor, offsets, lengths)
 
 
 def test_what_the_system_cannot_give_from_memory_is_read(tmp_path: Path) -> None:

@@ -30,9 +30,8 @@ from parquet_bloom.storage import (
     rewrite,
     same_place,
 )
-from parquet_bloom.storage.local import copy as copying
-from parquet_bloom.storage.local import lease as leases
-from parquet_bloom.storage.local import rename as atomic
+from parquet_bloom.storage.local import copy as copy_module
+from parquet_bloom.storage.local import lease, rename
 
 OLD = bytes(np.random.default_rng(1).integers(0, 256, 50_000, dtype=np.uint8))
 PREFIX = 30_001
@@ -45,7 +44,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can do this")
 @pytest.fixture(autouse=True)
 def no_leases(monkeypatch: pytest.MonkeyPatch) -> None:
     """Disturbances come from this process, which would wait for a lease of its own; `tests/crash` has other writers."""
-    monkeypatch.setattr(leases, "fcntl", None)
+    monkeypatch.setattr(lease, "fcntl", None)
 
 
 @pytest.fixture
@@ -114,7 +113,7 @@ def test_prefixes(path: Path, prefix: int) -> None:
         np.frombuffer(TAIL, ">u4").reshape(2, -1),
     ],
 )
-def test_what_can_be_written(tmp_path: Path, data: Any) -> None:
+def test_writable_types(tmp_path: Path, data: Any) -> None:
     with create(tmp_path / "new") as new:
         assert new.write(b"") == 0
         assert new.write(np.zeros((0, 3))) == 0
@@ -209,7 +208,7 @@ def failing(number: int, after: int = 0) -> Callable[..., Any]:
 @pytest.mark.parametrize("after", [0, 777 * 5])
 def test_without_copy_file_range(path: Path, monkeypatch: pytest.MonkeyPatch, number: int, after: int) -> None:
     monkeypatch.setattr(os, "copy_file_range", failing(number, after))
-    monkeypatch.setattr(copying, "PIECE", 1000)
+    monkeypatch.setattr(copy_module, "PIECE", 1000)
     run(path)
     assert path.read_bytes() == NEW
 
@@ -228,10 +227,10 @@ def test_no_copy_file_range_at_all(path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("cloned", [len(OLD), PREFIX - 1])
 def test_a_clone_as_the_kernel_makes_it(path: Path, monkeypatch: pytest.MonkeyPatch, cloned: int) -> None:
-    asked = []
+    queried = []
 
     def clone(target: int, request: int, source: int) -> int:
-        asked.append(request)
+        queried.append(request)
         os.pwrite(target, os.pread(source, cloned, 0), 0)
         return 0
 
@@ -239,7 +238,7 @@ def test_a_clone_as_the_kernel_makes_it(path: Path, monkeypatch: pytest.MonkeyPa
     if cloned == len(OLD):
         monkeypatch.setattr(os, "copy_file_range", failing(errno.EIO))
     run(path)
-    assert asked == [0x40049409]
+    assert queried == [0x40049409]
     assert path.read_bytes() == NEW
 
 
@@ -255,7 +254,7 @@ def test_a_real_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if subprocess.run(["mount", "-o", "loop", str(image), str(mounted)], capture_output=True).returncode:
         pytest.skip("loop devices cannot be mounted here")
     try:
-        monkeypatch.setattr(copying, "_copy_range", lambda *args: pytest.fail("it was not cloned"))
+        monkeypatch.setattr(copy_module, "_copy_range", lambda *args: pytest.fail("it was not cloned"))
         path = mounted / "a.parquet"
         path.write_bytes(OLD)
         run(path)
@@ -442,7 +441,7 @@ def test_a_file_that_somebody_else_let_us_write(open_folder: Path, nobody: Calla
     assert (path.stat().st_mode & 0o7777, path.stat().st_uid) == (0o4666, 0)
 
 
-def test_a_file_that_nobody_may_write(path: Path) -> None:
+def test_a_file_without_write_permission(path: Path) -> None:
     path.chmod(0o444)
     refused(path, "no write permission: the mode of it is 0444", errno.EACCES)
     path.chmod(0o644)
@@ -551,17 +550,17 @@ def test_a_change_meanwhile(path: Path, disturb: Callable[[Path], None]) -> None
 
 
 def test_a_replacement_just_before_the_exchange(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    genuine = atomic.exchange
+    genuine = rename.exchange
 
     def late(one: str, other: str) -> None:
-        monkeypatch.setattr(atomic, "exchange", genuine)
+        monkeypatch.setattr(rename, "exchange", genuine)
         disturb_replace(path)
         inodes.append(path.stat().st_ino)
         genuine(one, other)
 
     inodes: list[int] = []
     crc_of(path).write_bytes(checksums(OLD))
-    monkeypatch.setattr(atomic, "exchange", late)
+    monkeypatch.setattr(rename, "exchange", late)
     with pytest.raises(ConcurrentChangeError, match="another writer replaced it meanwhile"):
         run(path)
     assert [path.stat().st_ino] == inodes
@@ -571,7 +570,7 @@ def test_a_replacement_just_before_the_exchange(path: Path, monkeypatch: pytest.
 
 def test_one_replacement_after_another(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A third file comes just as the second is put back: the newest one wins."""
-    genuine = atomic.exchange
+    genuine = rename.exchange
     calls = []
 
     def exchange(one: str, other: str) -> None:
@@ -581,7 +580,7 @@ def test_one_replacement_after_another(path: Path, monkeypatch: pytest.MonkeyPat
             os.replace(path.with_name("other"), path)
         genuine(one, other)
 
-    monkeypatch.setattr(atomic, "exchange", exchange)
+    monkeypatch.setattr(rename, "exchange", exchange)
     with pytest.raises(ConcurrentChangeError):
         run(path)
     assert path.read_bytes() == b"writer 2"
@@ -590,22 +589,22 @@ def test_one_replacement_after_another(path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_other_file_is_never_thrown_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    genuine = atomic.exchange
+    genuine = rename.exchange
 
     def once(one: str, other: str) -> None:
-        monkeypatch.setattr(atomic, "exchange", broken)
+        monkeypatch.setattr(rename, "exchange", broken)
         disturb_replace(path)
         genuine(one, other)
 
     def broken(one: str, other: str) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(atomic, "exchange", once)
+    monkeypatch.setattr(rename, "exchange", once)
     where = r"cannot be restored, see .*\.parquet_bloom\.old: Input/output error"
     with pytest.raises(StorageError, match=where):
         run(path)
-    (kept,) = leftovers(path.parent)
-    assert (path.read_bytes(), Path(kept).read_bytes()) == (NEW, OLD)
+    (remaining,) = leftovers(path.parent)
+    assert (path.read_bytes(), Path(remaining).read_bytes()) == (NEW, OLD)
 
 
 @pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOSYS])
@@ -613,7 +612,7 @@ def test_where_names_cannot_be_exchanged(path: Path, monkeypatch: pytest.MonkeyP
     def unsupported(*args: Any) -> None:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(atomic, "_rename", unsupported)
+    monkeypatch.setattr(rename, "_rename", unsupported)
     crc_of(path).write_bytes(checksums(OLD))
     run(path)
     assert path.read_bytes() == NEW
@@ -622,24 +621,24 @@ def test_where_names_cannot_be_exchanged(path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_no_renameat2(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(atomic, "_renameat2", lambda: None)
+    monkeypatch.setattr(rename, "_renameat2", lambda: None)
     run(path)
     assert path.read_bytes() == NEW
     with pytest.raises(OSError, match="not implemented"):
-        atomic.exchange("a", "b")
+        rename.exchange("a", "b")
 
 
 @pytest.mark.parametrize("supported", [True, False])
 def test_rename_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, supported: bool) -> None:
     if not supported:
-        monkeypatch.setattr(atomic, "_renameat2", lambda: None)
+        monkeypatch.setattr(rename, "_renameat2", lambda: None)
     one, other = tmp_path / "1", tmp_path / "2"
     one.write_bytes(b"1")
-    atomic.rename_new(str(one), str(other))
+    rename.rename_new(str(one), str(other))
     assert names(tmp_path) == ["2"]
     one.write_bytes(b"another")
     with pytest.raises(FileExistsError):
-        atomic.rename_new(str(one), str(other))
+        rename.rename_new(str(one), str(other))
     assert (one.read_bytes(), other.read_bytes()) == (b"another", b"1")
 
 
@@ -713,7 +712,7 @@ def test_malformed_checksums_are_removed(path: Path, broken: bytes) -> None:
     assert names(path.parent) == [path.name]
 
 
-def test_checksums_that_are_no_file(path: Path) -> None:
+def test_checksums_that_are_not_a_file(path: Path) -> None:
     crc_of(path).mkdir()
     run(path)
     assert crc_of(path).is_dir()
@@ -758,7 +757,7 @@ def test_no_stale_checksums_of_a_new_file_that_is_changed_at_once(
 ) -> None:
     """Another writer changes the new file before its checksums are there, and does not know of such."""
     crc_of(path).write_bytes(checksums(OLD))
-    genuine = atomic.rename_new
+    genuine = rename.rename_new
 
     def rename_new(old: str, new: str) -> None:
         genuine(old, new)
@@ -768,14 +767,14 @@ def test_no_stale_checksums_of_a_new_file_that_is_changed_at_once(
             file.write(b"other")
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
-    monkeypatch.setattr(atomic, "rename_new", rename_new)
+    monkeypatch.setattr(rename, "rename_new", rename_new)
     run(path)
     assert b"other" in path.read_bytes()
     assert names(path.parent) == [path.name]
 
 
 def test_no_stale_checksums_of_an_old_file_that_was_changed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has the size and the time that it had; that alone does not tell that its checksums are right."""
+    """It has the size and the time that it had; that alone does not prove that its checksums are right."""
     crc_of(path).write_bytes(checksums(OLD))
 
     def exchange(one: str, other: str) -> None:
@@ -784,7 +783,7 @@ def test_no_stale_checksums_of_an_old_file_that_was_changed(path: Path, monkeypa
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(atomic, "exchange", exchange)
+    monkeypatch.setattr(rename, "exchange", exchange)
     with pytest.raises(ConcurrentChangeError):
         run(path)
     assert path.read_bytes() == bytes(len(OLD))
@@ -795,7 +794,7 @@ def test_no_stale_checksums_of_an_old_file_that_is_changed_while_they_are_put_ba
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crc_of(path).write_bytes(checksums(OLD))
-    genuine = atomic.rename_new
+    genuine = rename.rename_new
 
     def exchange(one: str, other: str) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -804,8 +803,8 @@ def test_no_stale_checksums_of_an_old_file_that_is_changed_while_they_are_put_ba
         genuine(old, new)
         path.write_bytes(bytes(len(OLD)))
 
-    monkeypatch.setattr(atomic, "exchange", exchange)
-    monkeypatch.setattr(atomic, "rename_new", rename_new)
+    monkeypatch.setattr(rename, "exchange", exchange)
+    monkeypatch.setattr(rename, "rename_new", rename_new)
     with pytest.raises(StorageError):
         run(path)
     assert names(path.parent) == [path.name]
@@ -814,7 +813,7 @@ def test_no_stale_checksums_of_an_old_file_that_is_changed_while_they_are_put_ba
 # Leftovers
 
 
-def test_files_of_an_exchange_are_told_by_their_names(tmp_path: Path) -> None:
+def test_files_of_an_exchange_are_recognized_by_their_names(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     own, displaced = (f".a.parquet.0123456789abcdef.parquet_bloom.{ending}" for ending in ("tmp", "old"))
     for name in (own, displaced, "sub/" + own):
@@ -832,18 +831,18 @@ def test_files_of_an_exchange_are_told_by_their_names(tmp_path: Path) -> None:
 
 
 def test_leftovers(tmp_path: Path) -> None:
-    left = ".a.parquet.0123456789abcdef.parquet_bloom.tmp"
+    remaining = ".a.parquet.0123456789abcdef.parquet_bloom.tmp"
     others = (
         "a.parquet",
-        left[1:],
-        left[:-1],
+        remaining[1:],
+        remaining[:-1],
         ".a.parquet.parquet_bloom.tmp",
         ".a.0123456789ABCDEF.parquet_bloom.tmp",
     )
-    for name in (left, *others):
+    for name in (remaining, *others):
         (tmp_path / name).write_bytes(b"")
     (tmp_path / ".d.0123456789abcdef.parquet_bloom.tmp").mkdir()
-    assert leftovers(tmp_path) == [str(tmp_path / left)]
+    assert leftovers(tmp_path) == [str(tmp_path / remaining)]
     with pytest.raises(StorageError):
         leftovers(tmp_path / "missing")
 
@@ -882,7 +881,7 @@ def remote_names(filesystem: Any) -> list[str]:
 
 
 def write_remote(source_fs: Any, target: str, target_fs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copying, "PIECE", 10_000)
+    monkeypatch.setattr(copy_module, "PIECE", 10_000)
     with open_source("a", source_fs) as source, rewrite(source, target, target_fs) as new:
         new.copy_prefix(PREFIX)
         new.write(np.frombuffer(TAIL, np.uint8))

@@ -75,7 +75,7 @@ def test_what_is_got_is_ones_own() -> None:
 
 
 def test_pieces_of_reads_and_writes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The system may do less than it was asked to."""
+    """The system may write less than requested."""
     preadv, pwrite = os.preadv, os.pwrite
     monkeypatch.setattr(os, "preadv", lambda file, views, at: preadv(file, [views[0][:1000]], at))
     monkeypatch.setattr(os, "pwrite", lambda file, data, at: pwrite(file, data[:777], at))
@@ -239,6 +239,6 @@ with SpillFile(sys.argv[1]) as scratch:
 
 def test_a_limit_on_files(tmp_path: Path) -> None:
     command = [sys.executable, "-c", LIMITED, str(tmp_path), str(ROOT)]
-    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert found == f"{tmp_path}: cannot write temporary files there: File too large\nTrue\n"
+    process = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert process == f"{tmp_path}: cannot write temporary files there: File too large\nTrue\n"
     assert os.listdir(tmp_path) == []

@@ -1,4 +1,4 @@
-"""Reading files, listing them, and recognising tables that keep their own books."""
+"""Reading files, listing them, and recognizing tables that track their files in metadata."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DATA = bytes(range(256)) * 40
 
 @pytest.fixture(params=["local", "arrow local", "subtree", "fsspec local", "fsspec memory"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Source]:
-    """The same file through every kind of file system."""
+    """Open one file through every kind of file system."""
     path = tmp_path / "a.parquet"
     path.write_bytes(DATA)
     filesystem: Any = None
@@ -145,7 +145,7 @@ def test_use_after_close(tmp_path: Path) -> None:
             use()
 
 
-def test_what_cannot_be_opened(tmp_path: Path) -> None:
+def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "loop").symlink_to("loop")
     for name, problem in {
@@ -266,8 +266,8 @@ def test_patterns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lay_out(tmp_path, "p=1/a.x", "p=2/a.x", "p=2/b.x", "_temporary/a.x", "_SUCCESS", "[p]/a.x", "q/r/a.x")
     monkeypatch.chdir(tmp_path)
     assert list_files("p=*/a.x") == ["p=1/a.x", "p=2/a.x"]
-    found = ["p=1/a.x", "p=2/a.x", "p=2/b.x"]
-    assert list_files(f"{tmp_path}/p=?") == [f"{tmp_path}/{name}" for name in found]
+    result = ["p=1/a.x", "p=2/a.x", "p=2/b.x"]
+    assert list_files(f"{tmp_path}/p=?") == [f"{tmp_path}/{name}" for name in result]
     assert list_files("*/a.x") == ["[p]/a.x", "p=1/a.x", "p=2/a.x"]
     assert list_files("_temporary/*") == ["_temporary/a.x"]
     assert list_files("**/a.x") == ["[p]/a.x", "p=1/a.x", "p=2/a.x", "q/r/a.x"]
@@ -283,8 +283,8 @@ def test_links_to_folders(tmp_path: Path) -> None:
     (tmp_path / "lake/p=1/up").symlink_to("..")
     (tmp_path / "elsewhere/back").symlink_to("../lake")
     (tmp_path / "lake/file").symlink_to("p=1/a")
-    found = [os.path.relpath(name, tmp_path / "lake") for name in list_files(tmp_path / "lake")]
-    assert found == ["file", "p=1/a", "p=2/b", "p=2/deep/c"]
+    paths = [os.path.relpath(name, tmp_path / "lake") for name in list_files(tmp_path / "lake")]
+    assert paths == ["file", "p=1/a", "p=2/b", "p=2/deep/c"]
     (tmp_path / "link").symlink_to("lake")
     assert list_files(tmp_path / "link/p=2/deep") == [str(tmp_path / "link/p=2/deep/c")]
     (tmp_path / "lake/dangling").symlink_to("nowhere")
@@ -354,7 +354,7 @@ def test_managed_tables(tmp_path: Path, sign: str) -> None:
             list_files(f"{tmp_path}/{pattern}")
 
 
-def test_tables_behind_links(tmp_path: Path) -> None:
+def test_tables_that_links_lead_to(tmp_path: Path) -> None:
     lay_out(tmp_path, "t/_delta_log/0.json", "t/a", "other/b")
     (tmp_path / "other/link").symlink_to("../t/a")
     (tmp_path / "t/link").symlink_to("../other/b")

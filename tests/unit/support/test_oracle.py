@@ -90,18 +90,18 @@ sizes = st.integers(1, 12).map(lambda blocks: 32 * blocks)
 
 
 def filled(num_bytes, keys):
-    made = OracleFilter(num_bytes)
+    bloom_filter = OracleFilter(num_bytes)
     for key in keys:
-        made.insert_hash(key)
-    return made
+        bloom_filter.insert_hash(key)
+    return bloom_filter
 
 
 @given(sizes, hashes)
 def test_inserted_hashes_are_found_and_bytes_come_back(num_bytes, keys):
-    made = filled(num_bytes, keys)
-    assert all(made.check_hash(key) for key in keys)
-    again = OracleFilter(num_bytes, made.to_bytes())
-    assert again.words == made.words
+    filled_filter = filled(num_bytes, keys)
+    assert all(filled_filter.check_hash(key) for key in keys)
+    again = OracleFilter(num_bytes, filled_filter.to_bytes())
+    assert again.words == filled_filter.words
 
 
 @given(sizes, hashes, hashes)
@@ -116,22 +116,22 @@ def test_a_folded_filter_is_the_one_of_half_the_size(num_bytes, keys):
 
 
 def test_odd_bytes_belong_to_no_block():
-    made = OracleFilter.of(100, [b"%d" % i for i in range(50)])
-    assert made.num_blocks == 3
-    assert made.to_bytes()[:96] == OracleFilter.of(96, [b"%d" % i for i in range(50)]).to_bytes()
-    assert made.to_bytes()[96:] == bytes(4)
+    bloom_filter = OracleFilter.of(100, [b"%d" % i for i in range(50)])
+    assert bloom_filter.num_blocks == 3
+    assert bloom_filter.to_bytes()[:96] == OracleFilter.of(96, [b"%d" % i for i in range(50)]).to_bytes()
+    assert bloom_filter.to_bytes()[96:] == bytes(4)
     with pytest.raises(ValueError, match="cannot be folded"):
-        made.fold()
+        bloom_filter.fold()
 
 
 def test_false_positives_come_as_often_as_the_bits_say():
     rng = random.Random(1)
-    made = filled(1024, [rng.getrandbits(64) for _ in range(1000)])
+    filled_filter = filled(1024, [rng.getrandbits(64) for _ in range(1000)])
     tries = 20_000
-    found = sum(made.check_hash(rng.getrandbits(64)) for _ in range(tries))
-    assert made.fpp == pytest.approx(oracle.exact_fpp(1000, 1024), rel=0.15)
-    assert found / tries == pytest.approx(made.fpp, rel=0.10)
-    assert made.fill == pytest.approx(1 - (31 / 32) ** (1000 / 32), rel=0.05)
+    matches = sum(filled_filter.check_hash(rng.getrandbits(64)) for _ in range(tries))
+    assert filled_filter.fpp == pytest.approx(oracle.exact_fpp(1000, 1024), rel=0.15)
+    assert matches / tries == pytest.approx(filled_filter.fpp, rel=0.10)
+    assert filled_filter.fill == pytest.approx(1 - (31 / 32) ** (1000 / 32), rel=0.05)
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def test_plain_encoding(value, physical, options, encoded):
     assert oracle.plain(value, physical, **options).hex() == encoded
 
 
-def test_what_a_type_cannot_hold_is_refused():
+def test_values_outside_of_the_type_are_refused():
     with pytest.raises(AssertionError):
         oracle.plain(datetime.datetime(2024, 1, 1, 0, 0, 0, 1), "INT64", unit="ms")
     with pytest.raises(AssertionError):
@@ -351,7 +351,7 @@ def test_filters_of_real_writers_are_rebuilt_from_the_values(name, peer_file):
 
 
 def test_every_type_that_a_writer_knows_gets_a_filter(peer_file):
-    """What the tests above rest on: a writer that silently left a column out would leave them nothing to compare."""
+    """Precondition of the tests above: a writer that silently left a column out would leave them nothing to compare."""
     missing = {}
     for name in ("pyarrow-all", "duckdb-all", "datafusion-all"):
         file = peer_file(name)

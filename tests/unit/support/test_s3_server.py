@@ -1,4 +1,4 @@
-"""The S3 server of the tests refuses what S3 refuses, fails as it is told to, and counts."""
+"""The S3 server of the tests refuses what S3 refuses, injects faults, and counts."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, StorageError, UnknownColumnError
-from parquet_bloom.tables import files as tables
+from parquet_bloom.tables import files as tables_files
 from parquet_bloom.tables.files import TableFiles, delta_files, iceberg_files
 
 ODD = ["a b", "ä/ö", "x:y%41", "plain", "#1?", "it's"]
@@ -30,15 +30,15 @@ def rows(start: int, count: int = 12) -> pa.Table:
     return pa.table({"id": pa.array(numbers, pa.int64()), "p": [ODD[number % len(ODD)] for number in numbers]})
 
 
-def ids_in(found: TableFiles) -> list[int]:
+def ids_in(table_files: TableFiles) -> list[int]:
     """The ids in all files, each opened by the path that is given, which has the size that is given."""
     read: list[int] = []
-    for path, size in found.files:
+    for path, size in table_files.files:
         assert os.path.getsize(path) == size
         with parquet_bloom.open(path) as file:
             assert file.source.size == size
         read += pq.ParquetFile(path).read(["id"])["id"].to_pylist()
-    assert found.files == sorted(set(found.files))
+    assert table_files.files == sorted(set(table_files.files))
     return sorted(read)
 
 
@@ -53,7 +53,7 @@ def delta() -> Any:
 
 
 def replayed(root: Path, version: int) -> set[tuple[str, int]]:
-    """What a log of relative paths says, action by action."""
+    """Return a log of relative paths, action by action."""
     live: dict[str, int] = {}
     for number in range(version + 1):
         for line in (root / "_delta_log" / f"{number:020}.json").read_text().splitlines():
@@ -77,16 +77,16 @@ def test_every_version_of_a_delta_table(tmp_path: Path, delta: Any, name: str) -
     assert table.optimize.compact()["numFilesRemoved"] > 0
     table.create_checkpoint()
     delta.write_deltalake(root, rows(100), mode="overwrite")
-    left = [*range(4), *range(20, 24)]
-    twice = sorted([*left, *range(20, 24)])
-    expected = [[*range(12)], [*range(24)], left, twice, twice, [*range(100, 112)]]
+    remaining = [*range(4), *range(20, 24)]
+    twice = sorted([*remaining, *range(20, 24)])
+    expected = [[*range(12)], [*range(24)], remaining, twice, twice, [*range(100, 112)]]
     for version, ids in enumerate(expected):
-        found = delta_files(root, version)
-        assert (found.kind, found.version, found.root) == ("delta", version, str(root))
-        assert set(found.files) == replayed(root, version)
-        assert ids_in(found) == ids
-        assert found.columns == {"id": "id", "p": "p"}
-        assert found.partitions == ("p",)
+        table_files = delta_files(root, version)
+        assert (table_files.kind, table_files.version, table_files.root) == ("delta", version, str(root))
+        assert set(table_files.files) == replayed(root, version)
+        assert ids_in(table_files) == ids
+        assert table_files.columns == {"id": "id", "p": "p"}
+        assert table_files.partitions == ("p",)
     assert delta_files(str(root)) == delta_files(root, 5) == delta_files(root.as_uri())
     assert {delta_files(root, version).table_id for version in range(6)} == {str(table.metadata().id)}
 
@@ -115,10 +115,10 @@ def test_a_delta_table_on_s3(s3: Any, delta: Any) -> None:
     options = s3.storage_options | {"allow_http": True}
     texts = options | {"allow_http": "true"}
     delta.write_deltalake(s3.url("tab le/ä"), rows(0), partition_by=["p"], storage_options=texts)
-    found = delta_files(s3.url("tab le/ä"), storage_options=options)
-    assert found.root == s3.url("tab le/ä")
+    table_files = delta_files(s3.url("tab le/ä"), storage_options=options)
+    assert table_files.root == s3.url("tab le/ä")
     read: list[int] = []
-    for path, size in found.files:
+    for path, size in table_files.files:
         assert path.startswith(s3.url("tab le/ä/p="))
         data = s3.get(path.removeprefix(s3.url("")))
         assert len(data) == size
@@ -183,9 +183,9 @@ def test_places_in_a_delta_log(tmp_path: Path, delta: Any) -> None:
     root = by_hand(tmp_path / "a", [field("id", "long", "c-1", 1)], adds)
     with pytest.raises(ParquetBloomError, match=r"its file .* is outside of the table's folder; outside=True"):
         delta_files(root)
-    found = delta_files(root, outside=True)
-    assert found.outside
-    assert set(found.files) == {
+    table_files = delta_files(root, outside=True)
+    assert table_files.outside
+    assert set(table_files.files) == {
         (f"{tmp_path}/a/p=a b/x y.parquet", 100),
         ("/else where/ä.parquet", 100),
         ("/one/slash.parquet", 7),
@@ -198,7 +198,7 @@ def test_places_in_a_delta_log(tmp_path: Path, delta: Any) -> None:
     "path",
     ["../a.parquet", "b/../a.parquet", "b//a.parquet", "file://host/a.parquet", "s3://b/a?v=1", "c:a.parquet", "%FF"],
 )
-def test_places_that_are_not_understood(tmp_path: Path, delta: Any, path: str) -> None:
+def test_paths_that_are_not_understood(tmp_path: Path, delta: Any, path: str) -> None:
     root = by_hand(tmp_path / "a", [field("id", "long", "c-1", 1)], [{"path": path}])
     with pytest.raises(ParquetBloomError) as caught:
         delta_files(root)
@@ -207,9 +207,9 @@ def test_places_that_are_not_understood(tmp_path: Path, delta: Any, path: str) -
 
 def test_absolute_paths_of_a_store_that_nothing_names() -> None:
     with pytest.raises(ParquetBloomError, match="location cannot be resolved"):
-        tables._resolve_delta_path("/a/b.parquet", "s3://bucket/t")
-    assert tables._resolve_delta_path("a/b%2B.parquet", "s3://bucket") == "s3://bucket/a/b+.parquet"
-    assert tables._resolve_delta_path("a.parquet", "/") == "/a.parquet"
+        tables_files._resolve_delta_path("/a/b.parquet", "s3://bucket/t")
+    assert tables_files._resolve_delta_path("a/b%2B.parquet", "s3://bucket") == "s3://bucket/a/b+.parquet"
+    assert tables_files._resolve_delta_path("a.parquet", "/") == "/a.parquet"
 
 
 MAPPED = [
@@ -236,13 +236,13 @@ def written(path: Path, ids: dict[str, int] | None) -> Path:
     return path
 
 
-def leaves(found: TableFiles, path: Path | str) -> dict[str, str]:
+def leaves(table_files: TableFiles, path: Path | str) -> dict[str, str]:
     """{column of the table: leaf of a file}, or what is wrong with it."""
     result = {}
     with parquet_bloom.open(path) as file:
-        for name in found.columns:
+        for name in table_files.columns:
             try:
-                result[name] = found.leaf_of(name, file.leaves, str(path)).name
+                result[name] = table_files.leaf_of(name, file.leaves, str(path)).name
             except UnknownColumnError as error:
                 result[name] = error.problem if error.path == str(path) else str(error)
     return result
@@ -252,25 +252,25 @@ NUMBERS = {"c-1": 1, "c-2": 2, "c-3": 3, "c-4": 4}
 
 
 def test_columns_that_are_mapped_by_name(tmp_path: Path, delta: Any) -> None:
-    found = delta_files(by_hand(tmp_path / "a", MAPPED, []))
-    assert found.columns == {"id": "c-1", "s": "c-2", "s.x y": "c-2.c-3", "l": "c-4"}
+    table_files = delta_files(by_hand(tmp_path / "a", MAPPED, []))
+    assert table_files.columns == {"id": "c-1", "s": "c-2", "s.x y": "c-2.c-3", "l": "c-4"}
     for number, ids in enumerate((None, NUMBERS, NUMBERS | {"c-1": 9})):
         expected = {"id": "c-1", "s": "c-2.c-3", "s.x y": "c-2.c-3", "l": "c-4.list.element"}
-        assert leaves(found, written(tmp_path / f"{number}.parquet", ids)) == expected
+        assert leaves(table_files, written(tmp_path / f"{number}.parquet", ids)) == expected
     with pytest.raises(UnknownColumnError, match="column 'c-1': the table has no such column"):
-        found.leaf_of("c-1", [])
+        table_files.leaf_of("c-1", [])
 
 
 def test_columns_that_are_mapped_by_id(tmp_path: Path, delta: Any) -> None:
-    found = delta_files(by_hand(tmp_path / "a", MAPPED, [], "id"))
-    assert found.ids == {"id": 1, "s": 2, "s.x y": 3, "l": 4}
-    good = leaves(found, written(tmp_path / "0.parquet", NUMBERS))
+    table_files = delta_files(by_hand(tmp_path / "a", MAPPED, [], "id"))
+    assert table_files.ids == {"id": 1, "s": 2, "s.x y": 3, "l": 4}
+    good = leaves(table_files, written(tmp_path / "0.parquet", NUMBERS))
     assert good == {"id": "c-1", "s": "c-2.c-3", "s.x y": "c-2.c-3", "l": "c-4.list.element"}
-    bad = leaves(found, written(tmp_path / "1.parquet", NUMBERS | {"c-1": 7, "c-3": 8}))
+    bad = leaves(table_files, written(tmp_path / "1.parquet", NUMBERS | {"c-1": 7, "c-3": 8}))
     assert bad["id"] == "the file's column of that name has field id 7, the table's 1"
     assert "field id 8" in bad["s.x y"]
     assert bad["l"] == "c-4.list.element"
-    assert all("field id None" in text for text in leaves(found, written(tmp_path / "2.parquet", None)).values())
+    assert all("field id None" in text for text in leaves(table_files, written(tmp_path / "2.parquet", None)).values())
 
 
 def test_delta_tables_that_cannot_be_read(tmp_path: Path, delta: Any) -> None:
@@ -313,10 +313,10 @@ def catalog(tmp_path: Path) -> Iterator[Any]:
     sql = pytest.importorskip("pyiceberg.catalog.sql")
     home = tmp_path / "ware house %41"
     home.mkdir()
-    made = sql.SqlCatalog("lake", uri="sqlite:///:memory:", warehouse=f"file://{home}")
-    made.create_namespace("n")
-    yield made
-    made.close()
+    created = sql.SqlCatalog("lake", uri="sqlite:///:memory:", warehouse=f"file://{home}")
+    created.create_namespace("n")
+    yield created
+    created.close()
 
 
 def partitioned(catalog: Any) -> Any:
@@ -340,14 +340,14 @@ def test_every_snapshot_of_an_iceberg_table(catalog: Any, tmp_path: Path) -> Non
     path = table.metadata_location.removeprefix("file://")
     for given in (table, table.metadata_location, path, Path(path)):
         for snapshot, ids in snapshots:
-            found = iceberg_files(given, snapshot)
-            assert (found.kind, found.version) == ("iceberg", snapshot)
-            assert found.root == str(tmp_path / "ware house %41" / "n" / "t")
-            assert found.table_id == str(table.metadata.table_uuid)
-            assert found.columns == {"id": "id", "p": "p"}
-            assert ids_in(found) == ids
-            for file, _ in found.files:
-                assert set(leaves(found, file).values()) == {"id", "p"}
+            table_files = iceberg_files(given, snapshot)
+            assert (table_files.kind, table_files.version) == ("iceberg", snapshot)
+            assert table_files.root == str(tmp_path / "ware house %41" / "n" / "t")
+            assert table_files.table_id == str(table.metadata.table_uuid)
+            assert table_files.columns == {"id": "id", "p": "p"}
+            assert ids_in(table_files) == ids
+            for file, _ in table_files.files:
+                assert set(leaves(table_files, file).values()) == {"id", "p"}
         assert iceberg_files(given) == iceberg_files(given, snapshots[-1][0])
     with pytest.raises(ParquetBloomError, match="no snapshot 5"):
         iceberg_files(table, 5)
@@ -365,12 +365,12 @@ def test_a_folder_of_a_table_needs_a_hint(catalog: Any) -> None:
 
 def test_columns_that_changed(catalog: Any) -> None:
     """Old files have a column under its old name, or another one under its new name: neither may be taken for it."""
-    whole = pa.table(
+    full_table = pa.table(
         {name: pa.array([1], pa.int64()) for name in ("kept", "old", "swap", "other", "again", "my-col", "dot.ted")}
         | {"s": [{"x": 1, "y": 2}], "l": [["t"]]}
     )
-    table = catalog.create_table("n.t", schema=whole.schema)
-    table.append(whole)
+    table = catalog.create_table("n.t", schema=full_table.schema)
+    table.append(full_table)
     (first,) = iceberg_files(table).files
     before = iceberg_files(table)
     assert leaves(before, first.path) == {
@@ -391,10 +391,10 @@ def test_columns_that_changed(catalog: Any) -> None:
         update.add_column("again", LongType())
         update.add_column("added", LongType())
         update.add_column("old", LongType())
-    found = iceberg_files(table)
-    assert set(found.columns) == {"kept", "s", "s.y", "l", "my-col", "again", "added", "old"}
-    now = leaves(found, first.path)
-    assert {name for name, leaf in now.items() if leaf == found.columns[name]} == {"kept", "my-col", "s.y"}
+    table_files = iceberg_files(table)
+    assert set(table_files.columns) == {"kept", "s", "s.y", "l", "my-col", "again", "added", "old"}
+    now = leaves(table_files, first.path)
+    assert {name for name, leaf in now.items() if leaf == table_files.columns[name]} == {"kept", "my-col", "s.y"}
     assert now["l"] == "l.list.element"
     assert "field id" in now["again"]
     assert "field id" in now["old"]
@@ -409,36 +409,36 @@ def test_files_that_were_not_written_for_iceberg(catalog: Any, tmp_path: Path) -
     table.add_files([f"file://{tmp_path}/x y%20.parquet"])
     with pytest.raises(ParquetBloomError, match=r"x y%20\.parquet is outside of the table's folder"):
         iceberg_files(table)
-    found = iceberg_files(table, outside=True)
-    assert [path for path, _ in found.files] == [f"{tmp_path}/x y%20.parquet"]
-    assert ids_in(found) == [*range(12)]
-    assert leaves(found, found.files[0].path) == {"id": "id", "p": "p"}
-    without = replace(found, unnumbered=False)  # no table's mapping says what its columns are
-    assert all("field id None" in text for text in leaves(without, found.files[0].path).values())
+    table_files = iceberg_files(table, outside=True)
+    assert [path for path, _ in table_files.files] == [f"{tmp_path}/x y%20.parquet"]
+    assert ids_in(table_files) == [*range(12)]
+    assert leaves(table_files, table_files.files[0].path) == {"id": "id", "p": "p"}
+    without = replace(table_files, unnumbered=False)  # no table's mapping says what its columns are
+    assert all("field id None" in text for text in leaves(without, table_files.files[0].path).values())
     mixed = pa.schema([pa.field("id", pa.int64()), pa.field("p", pa.string(), metadata={"PARQUET:field_id": "2"})])
     pq.write_table(rows(0).cast(mixed), tmp_path / "mixed.parquet")
-    assert "field id None" in leaves(found, tmp_path / "mixed.parquet")["id"]
+    assert "field id None" in leaves(table_files, tmp_path / "mixed.parquet")["id"]
     with table.transaction() as change:
         mapping = '[{"field-id": 1, "names": ["id", "key"]}, {"field-id": 2, "names": ["p"]}]'
         change.set_properties({"schema.name-mapping.default": mapping})
     assert iceberg_files(table, outside=True).columns == {"p": "p"}
 
 
-def test_files_that_are_no_parquet(catalog: Any, monkeypatch: Any) -> None:
+def test_files_that_are_not_parquet(catalog: Any, monkeypatch: Any) -> None:
     table = partitioned(catalog)
     table.append(rows(0, 1))
     scan = type(table.scan())
 
-    def plan(place: str, kind: str) -> None:
-        file = SimpleNamespace(file_path=place, file_format=kind, file_size_in_bytes=5)
+    def plan(location: str, kind: str) -> None:
+        file = SimpleNamespace(file_path=location, file_format=kind, file_size_in_bytes=5)
         monkeypatch.setattr(scan, "plan_files", lambda self: [SimpleNamespace(file=file, delete_files=set())])
 
     plan("s3://b/k y%20.parquet", "parquet")
     assert iceberg_files(table, outside=True).files == [("s3://b/k y%20.parquet", 5)]
     plan("file:/one/x%20.parquet", "PARQUET")
     assert iceberg_files(table, outside=True).files == [("/one/x%20.parquet", 5)]
-    for place, kind in (("/a.orc", "ORC"), ("a.parquet", "PARQUET"), ("file://host/a", "PARQUET"), ("", "PARQUET")):
-        plan(place, kind)
+    for location, kind in (("/a.orc", "ORC"), ("a.parquet", "PARQUET"), ("file://host/a", "PARQUET"), ("", "PARQUET")):
+        plan(location, kind)
         with pytest.raises(ParquetBloomError, match=r"n\.t: it has a file|n\.t: its file"):
             iceberg_files(table)
 

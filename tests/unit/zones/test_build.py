@@ -31,7 +31,7 @@ from parquet_bloom.errors import (
     UnreadableColumnError,
     UnsupportedTypeError,
 )
-from parquet_bloom.file import identity as stamps
+from parquet_bloom.file import identity
 from parquet_bloom.storage.local.rewrite import LocalRewrite
 from parquet_bloom.zones import collect, freshness, write
 from parquet_bloom.zones.schema import SCHEMA
@@ -72,9 +72,13 @@ def test_no_value_is_lost_and_filters_are_those_of_lance(name, tmp_path):
         there = list(of_zones(path, name, 50))
         assert len(there) == len(index) == len(filters)
         for zone, (row_group, start, values) in enumerate(there):
-            found = index.zones[zone]
-            assert (found["fragment_id"], found["zone_start"], found["zone_length"]) == (row_group, start, len(values))
-            assert found["has_null"] == (values.null_count > 0)
+            result = index.zones[zone]
+            assert (result["fragment_id"], result["zone_start"], result["zone_length"]) == (
+                row_group,
+                start,
+                len(values),
+            )
+            assert result["has_null"] == (values.null_count > 0)
             if not options.get("use_deprecated_int96_timestamps"):
                 assert filters[zone] == zones.lance_filter(values, 50, 0.001)
         for row_group, start, values in there[::4]:
@@ -132,18 +136,18 @@ def test_files_row_groups_and_rows(container, tmp_path, monkeypatch):
         monkeypatch.chdir(folder)
         assert index.of_file("2.parquet") == 2
         assert index.of_file("3.parquet") is None
-        found = index.zones_of(1)
-        assert found.row_group.tolist() == [0] * 5 + [1] * 5 + [2] * 5 + [3] * 2
-        assert found.start.tolist()[:6] == [0, 64, 128, 192, 256, 0]
-        assert found.length.tolist()[-3:] == [44, 64, 36]
-        assert found.has_null.tolist() == [i in (3, 8, 12, 16) for i in range(17)]
-        assert index.zones[found.zones]["fragment_id"].tolist() == (4 + found.row_group).tolist()
+        result = index.zones_of(1)
+        assert result.row_group.tolist() == [0] * 5 + [1] * 5 + [2] * 5 + [3] * 2
+        assert result.start.tolist()[:6] == [0, 64, 128, 192, 256, 0]
+        assert result.length.tolist()[-3:] == [44, 64, 36]
+        assert result.has_null.tolist() == [i in (3, 8, 12, 16) for i in range(17)]
+        assert index.zones[result.zones]["fragment_id"].tolist() == (4 + result.row_group).tolist()
         hashes, _ = zones.keying([1310], index.column_type)
-        (hit,) = np.flatnonzero(index.check(found.zones, hashes))
-        assert (found.row_group[hit], found.start[hit]) == (1, 0)
+        (hit,) = np.flatnonzero(index.check(result.zones, hashes))
+        assert (result.row_group[hit], result.start[hit]) == (1, 0)
         many, _ = zones.keying(list(range(1600, 1700)), index.column_type)  # more than there are blocks: read whole
-        hits = np.flatnonzero(index.check(found.zones, many))
-        assert [(found.row_group[i], found.start[i]) for i in hits] == [(2, 0), (2, 64)]
+        hits = np.flatnonzero(index.check(result.zones, many))
+        assert [(result.row_group[i], result.start[i]) for i in hits] == [(2, 0), (2, 64)]
         filters = index.to_table()["bloom_filter_data"].to_pylist()
         assert filters == [
             zones.lance_filter(values, 64)
@@ -174,11 +178,11 @@ def test_a_lookup_reads_blocks_and_not_filters(container, tmp_path):
     counted = CountedFileSystem(files)
     with zones.open("z", counted) as index:
         if container == "arrow":  # what pyarrow reads itself, fsspec reads ahead of
-            opened = sum(end - start for start, end in counted.asked)
+            opened = sum(end - start for start, end in counted.ranges_read)
             assert opened < 140_000 < report.num_bytes / 2
-        counted.asked.clear()
+        counted.ranges_read.clear()
         assert answered(index.equals(77_777)) == {(0, 73_728)}
-    assert sum(end - start for start, end in counted.asked) <= report.num_bytes
+    assert sum(end - start for start, end in counted.ranges_read) <= report.num_bytes
 
     with zones.open(tmp_path / f"z.{container}") as index:
         (source,) = [each for each in index._closing if hasattr(each, "bytes_read")]
@@ -216,9 +220,9 @@ def test_files_that_cannot_be_covered_are_left_out_and_named(tmp_path):
     folder = lake(tmp_path)
     (folder / "broken.parquet").write_bytes(b"PAR1 is not all PAR1")
     pq.write_table(pa.table({"other": [1]}), folder / "other.parquet")
-    whole = (folder / "1.parquet").read_bytes()
+    data = (folder / "1.parquet").read_bytes()
     start = pq.ParquetFile(folder / "1.parquet").metadata.row_group(2).column(0).data_page_offset
-    (folder / "1.parquet").write_bytes(whole[:start] + b"\xff" * 50 + whole[start + 50 :])
+    (folder / "1.parquet").write_bytes(data[:start] + b"\xff" * 50 + data[start + 50 :])
     report = zones.build(folder, "id", tmp_path / "z.parquet", rows_per_zone=64)
     assert {os.path.basename(path): type(error) for path, error in report.failed.items()} == {
         "1.parquet": UnreadableColumnError,
@@ -229,8 +233,8 @@ def test_files_that_cannot_be_covered_are_left_out_and_named(tmp_path):
     with zones.open(tmp_path / "z.parquet") as index:
         assert [os.path.basename(file.path) for file in index.files] == ["0.parquet", "2.parquet"]
         assert [answered(index.equals(value)) for value in (5, 2005)] == [{(0, 0)}, {(4, 0)}]
-        found = index.zones_of(1)
-        assert index.check(found.zones, zones.keying([2005], index.column_type)[0]).tolist() == [True] + [False] * 16
+        result = index.zones_of(1)
+        assert index.check(result.zones, zones.keying([2005], index.column_type)[0]).tolist() == [True] + [False] * 16
 
 
 def test_no_file_at_all(tmp_path):
@@ -307,7 +311,7 @@ def test_a_file_that_changes_meanwhile_is_left_out(tmp_path, monkeypatch):
 
 def test_states_of_files(tmp_path, monkeypatch):
     folder = lake(tmp_path, files=6)
-    monkeypatch.setattr(stamps, "SETTLED_NS", -1)
+    monkeypatch.setattr(identity, "SETTLED_NS", -1)
     zones.build(folder, "id", tmp_path / "z.arrow")
     read = []
     genuine = freshness.compare_contents
@@ -346,7 +350,7 @@ def test_row_groups_without_rows_and_files_without_any(tmp_path):
         assert zones.open(tmp_path / f"none.{container}").equals(1).num_rows == 0
 
 
-def test_files_of_several_types_are_asked_each_in_its_own(tmp_path):
+def test_files_of_several_types_are_probed_each_in_its_own(tmp_path):
     pq.write_table(pa.table({"id": pa.array([5], pa.int8())}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"id": pa.array([5, 6], pa.int64())}), tmp_path / "b.parquet")
     zones.build([tmp_path / "a.parquet", tmp_path / "b.parquet"], "id", tmp_path / "z.arrow")
@@ -372,15 +376,15 @@ def test_metadata_is_what_the_documentation_says(tmp_path):
     assert (metadata[b"bloomfilter_item"], metadata[b"bloomfilter_probability"]) == (b"100", b"0.00057")
     scheme, _, text = metadata[b"parquet_bloom.zones"].partition(b":")
     data = zlib.decompress(base64.b64decode(text))
-    told = json.loads(data)
-    assert (scheme, told["version"], told["column"], told["hashing"]) == (b"zlib", 2, "id", "native")
-    assert told["filter_bytes"] == 256
+    document = json.loads(data)
+    assert (scheme, document["version"], document["column"], document["hashing"]) == (b"zlib", 2, "id", "native")
+    assert document["filter_bytes"] == 256
     assert len(bytes.fromhex(metadata[b"parquet_bloom.zones.seal"].decode())) == 16
-    assert told["fragments"] == {"row_group": [0, 1, 2, 3] * 2, "num_rows": [300, 300, 300, 100] * 2}
-    assert told["files"]["row_groups"] == [4, 4]
+    assert document["fragments"] == {"row_group": [0, 1, 2, 3] * 2, "num_rows": [300, 300, 300, 100] * 2}
+    assert document["files"]["row_groups"] == [4, 4]
     table = pq.read_table(tmp_path / "z.parquet")
     bits = np.packbits(table["has_null"].to_numpy())
-    assert (told["zones"]["rows"], base64.b64decode(told["zones"]["has_null"])) == (100, bits.tobytes())
+    assert (document["zones"]["rows"], base64.b64decode(document["zones"]["has_null"])) == (100, bits.tobytes())
     for name in ("fragment_id", "zone_start", "zone_length"):
         data += table[name].to_numpy().astype("<u8").tobytes()
     data += table["has_null"].to_numpy().astype("u1").tobytes()
@@ -399,10 +403,10 @@ def test_threads_share_an_index(tmp_path):
 
 def test_building_waits_for_files_that_were_written_just_now(tmp_path, monkeypatch):
     folder = lake(tmp_path, files=1)
-    monkeypatch.setattr(stamps, "WAIT_SECONDS", 5.0)
-    monkeypatch.setattr(stamps, "SETTLED_NS", 100_000_000)
+    monkeypatch.setattr(identity, "WAIT_SECONDS", 5.0)
+    monkeypatch.setattr(identity, "SETTLED_NS", 100_000_000)
     os.utime(folder / "0.parquet")
     zones.build(folder, "id", tmp_path / "z.arrow")
     with zones.open(tmp_path / "z.arrow") as index:
-        assert index.files[0].stamp != stamps.NO_TOKEN
+        assert index.files[0].stamp != identity.NO_TOKEN
     assert time.time() > os.stat(folder / "0.parquet").st_ctime

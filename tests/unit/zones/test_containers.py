@@ -51,18 +51,18 @@ WRITERS = {
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_table_of_any_writer(name, wide, tmp_path):
     table, _ = table_of(INTS)
-    held = zones.open(table, value_type=pa.int8())
+    stored_values = zones.open(table, value_type=pa.int8())
     if wide:
         table = table.set_column(4, "bloom_filter_data", table["bloom_filter_data"].cast(pa.large_binary()))
         table = table.select([4, 1, 0, 3, 2])
-    WRITERS[name](table.replace_schema_metadata(held.metadata), tmp_path / "z")
+    WRITERS[name](table.replace_schema_metadata(stored_values.metadata), tmp_path / "z")
     with zones.open(tmp_path / "z", value_type=pa.int8(), column="c") as index:
         assert (index.column, index.items, index.probability) == ("c", 8, 0.01)
-        assert index.to_table().equals(held.to_table(), check_metadata=True) or "parquet" in name
-        assert index.to_table().equals(held.to_table())
+        assert index.to_table().equals(stored_values.to_table(), check_metadata=True) or "parquet" in name
+        assert index.to_table().equals(stored_values.to_table())
         for value in (*range(-10, 20), None):
-            assert answered(index.equals(value)) == answered(held.equals(value))
-        assert answered(index.is_in(list(range(100)))) == answered(held.is_in(list(range(100))))
+            assert answered(index.equals(value)) == answered(stored_values.equals(value))
+        assert answered(index.is_in(list(range(100)))) == answered(stored_values.is_in(list(range(100))))
 
 
 def built(tmp_path, container):
@@ -90,14 +90,14 @@ def test_a_file_that_another_program_wrote_again(container, tmp_path):
 def test_damaged_files_are_refused_in_a_line(container, tmp_path):
     """Of anything but the filters; what of these is damaged cannot be seen, and damage may lose what it hit."""
     path = built(tmp_path, container)
-    whole = path.read_bytes()
+    content = path.read_bytes()
     intact = zones.open(path)
     expected, filters = intact.zones.copy(), {*intact.to_table()["bloom_filter_data"].to_pylist()}
     rng = random.Random(5)
     refused = []
-    damaged = [whole[:length] for length in rng.sample(range(len(whole)), 30)]
+    damaged = [content[:length] for length in rng.sample(range(len(content)), 30)]
     for _ in range(150):
-        data = bytearray(whole)
+        data = bytearray(content)
         for _ in range(rng.randint(1, 3)):
             data[rng.randrange(len(data))] = rng.randrange(256)
         damaged.append(bytes(data))
@@ -111,9 +111,9 @@ def test_damaged_files_are_refused_in_a_line(container, tmp_path):
                     assert index.equals(5).num_rows == len(expected)
                     continue
                 assert [file.path for file in index.files] == [str(tmp_path / "lake.parquet")]
-                found = index.to_table()["bloom_filter_data"].to_pylist()
-                assert len(found) == len(expected)
-                assert len({*found} - filters) <= 3
+                result = index.to_table()["bloom_filter_data"].to_pylist()
+                assert len(result) == len(expected)
+                assert len({*result} - filters) <= 3
                 index.equals(5)
         except ParquetBloomError as error:
             refused.append(str(error))
@@ -124,9 +124,9 @@ def test_damaged_files_are_refused_in_a_line(container, tmp_path):
 def resealed(table, change):
     """The table, its metadata changed, under a checksum that fits."""
     metadata = dict(table.schema.metadata)
-    told = json.loads(metadata[b"parquet_bloom.zones"])
-    change(told)
-    data = json.dumps(told).encode()
+    document = json.loads(metadata[b"parquet_bloom.zones"])
+    change(document)
+    data = json.dumps(document).encode()
     zones_bytes = b"".join(
         table[name].to_numpy().astype(kind).tobytes()
         for name, kind in zip(SCHEMA.names[:4], ["<u8", "<u8", "<u8", "u1"], strict=True)
@@ -140,10 +140,10 @@ def resealed(table, change):
 def put(*path_and_value):
     *path, last, value = path_and_value
 
-    def change(told):
+    def change(document):
         for step in path:
-            told = told[step]
-        told[last] = value
+            document = document[step]
+        document[last] = value
 
     return change
 
@@ -174,7 +174,7 @@ def put(*path_and_value):
 )
 def test_metadata_that_cannot_be(change, problem, tmp_path):
     table = zones.open(built(tmp_path, "arrow")).to_table()
-    assert len(zones.open(resealed(table, lambda told: None))) == 10
+    assert len(zones.open(resealed(table, lambda document: None))) == 10
     with pytest.raises(BrokenZonesError, match=problem):
         zones.open(resealed(table, change))
 
@@ -186,7 +186,7 @@ def test_zones_that_leave_rows_out_are_refused(tmp_path):
     swapped = table.take([1, 0, *range(2, 10)])
     for some in (*gone, swapped, table.slice(0, 0)):
         with pytest.raises(BrokenZonesError, match="do not divide the rows"):
-            zones.open(resealed(some, lambda told: None))
+            zones.open(resealed(some, lambda document: None))
         with pytest.raises(BrokenZonesError, match="checksum"):
             zones.open(some)
 
@@ -204,7 +204,7 @@ def test_a_wrong_size_of_filters_is_not_gone_by(tmp_path):
     "data",
     [b"", b"x" * 15, b"x" * 100, b"PAR1" * 20, b"ARROW1\0\0" * 20, b"\xff" * 100, b"x" * 96 + b"LANC"],
 )
-def test_files_that_are_no_index(data, tmp_path):
+def test_files_that_are_not_an_index(data, tmp_path):
     if data.endswith(b"LANC"):
         pytest.importorskip("lance")
     (tmp_path / "z").write_bytes(data)
@@ -213,10 +213,10 @@ def test_files_that_are_no_index(data, tmp_path):
     assert "\n" not in str(caught.value)
 
 
-def test_places_that_lead_nowhere(tmp_path):
-    for place in (tmp_path / "missing", tmp_path / "missing" / "z"):
+def test_offsets_that_lead_nowhere(tmp_path):
+    for location in (tmp_path / "missing", tmp_path / "missing" / "z"):
         with pytest.raises(StorageError):
-            zones.open(place)
+            zones.open(location)
     with pytest.raises(BrokenZonesError, match="not a Lance dataset"):
         zones.open(tmp_path)
     with pytest.raises(ParquetBloomError, match="those of column 'id'"):
@@ -232,17 +232,17 @@ def test_a_huge_number_of_zones_is_not_allocated(tmp_path):
     as_arrow(batch=100)(table, tmp_path / "z")
     data = bytearray((tmp_path / "z").read_bytes())
     rows = struct.pack("<q", 4)
-    place = data.find(rows)
-    while place >= 0:
+    position = data.find(rows)
+    while position >= 0:
         broken = bytearray(data)
-        broken[place : place + 8] = struct.pack("<q", 1 << 40)
+        broken[position : position + 8] = struct.pack("<q", 1 << 40)
         (tmp_path / "huge").write_bytes(broken)
         try:
             with zones.open(tmp_path / "huge") as index:
                 assert len(index) == 4
         except ParquetBloomError:
             pass
-        place = data.find(rows, place + 1)
+        position = data.find(rows, position + 1)
 
 
 def test_pylance_may_be_missing(tmp_path, monkeypatch):
@@ -250,9 +250,9 @@ def test_pylance_may_be_missing(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "lance.file", None)
     (tmp_path / "z").write_bytes(b"x" * 96 + b"LANC")
     (tmp_path / "set.lance" / "_versions").mkdir(parents=True)
-    for place in (tmp_path / "z", tmp_path / "set.lance"):
+    for location in (tmp_path / "z", tmp_path / "set.lance"):
         with pytest.raises(ParquetBloomError, match=r"pip install 'parquet-bloom\[lance\]'"):
-            zones.open(place)
+            zones.open(location)
 
 
 def test_an_index_that_is_changed_while_it_is_open(tmp_path):

@@ -20,7 +20,7 @@ from support.writers.zone_tables import INTS, answered, table_of
 from parquet_bloom import zones
 from parquet_bloom.errors import BrokenZonesError, ParquetBloomError, UnsupportedTypeError
 from parquet_bloom.hashing.coerce import coerce
-from parquet_bloom.zones import hashes as native
+from parquet_bloom.zones import hashes as zone_hashes
 from parquet_bloom.zones.schema import SCHEMA
 
 D = decimal.Decimal
@@ -121,7 +121,7 @@ for _unit, _scale in (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)):
 def test_filters_hold_native_bytes_and_literals_find_them(name):
     arrow_type, values, encode = NATIVE[name]
     array = pa.array([None, *values, None][: len(values) + 2], arrow_type).slice(1)
-    column_type = native.find_column_type(arrow_type)
+    column_type = zone_hashes.find_column_type(arrow_type)
     expected = oracle.OracleFilter.of(64, map(encode, values))
     assert zones.lance_filter(array, 60, 0.1) == expected.to_bytes()
     for value in values:
@@ -132,7 +132,7 @@ def test_filters_hold_native_bytes_and_literals_find_them(name):
         assert first.tolist() == [0, 1]
 
 
-def test_what_has_no_zones():
+def test_columns_without_zones():
     for values in ([True, False], pa.array([[1]]), pa.array([{"a": 1}])):
         with pytest.raises(UnsupportedTypeError):
             zones.lance_filter(values)
@@ -167,7 +167,7 @@ def test_decimals_are_hashed_alike_however_they_are_stored(unscaled):
         for n in (4, 9, 16, 20)
     }
     for column_type, array in stored.items():
-        assert hash_keys(native.stored_keys(array, column_type)).tolist() == expected
+        assert hash_keys(zone_hashes.stored_keys(array, column_type)).tolist() == expected
         hashes, _ = zones.keying(sorted(set(unscaled)), column_type)
         assert {*hashes.tolist()} == {*expected}
 
@@ -179,12 +179,15 @@ def test_a_decimal_that_16_bytes_do_not_hold():
     column_type = from_parquet("FIXED_LEN_BYTE_ARRAY", 20, logical={5: {1: 0, 2: 38}})
     value = 1 << 140
     stored = pa.array([value.to_bytes(20, "big", signed=True)], pa.binary(20))
-    assert hash_keys(native.stored_keys(stored, column_type)).tolist() == zones.keying([value], column_type)[0].tolist()
+    assert (
+        hash_keys(zone_hashes.stored_keys(stored, column_type)).tolist()
+        == zones.keying([value], column_type)[0].tolist()
+    )
 
 
-def test_both_zeros_are_asked_for():
+def test_both_zeros_are_probed():
     for arrow_type in (pa.float16(), pa.float32(), pa.float64()):
-        hashes, first = zones.keying([-1.0, 0.0, 2.0], native.find_column_type(arrow_type))
+        hashes, first = zones.keying([-1.0, 0.0, 2.0], zone_hashes.find_column_type(arrow_type))
         assert first.tolist() == [0, 1, 3, 4]
         assert len({*hashes.tolist()}) == 4
 
@@ -193,21 +196,21 @@ def test_both_zeros_are_asked_for():
 
 
 def test_answers_are_what_the_filters_say():
-    table, held = table_of(INTS)
+    table, stored = table_of(INTS)
     index = zones.open(table, value_type=pa.int8())
-    places = [(row["fragment_id"], row["zone_start"], row["zone_length"]) for row in table.to_pylist()]
+    positions = [(row["fragment_id"], row["zone_start"], row["zone_length"]) for row in table.to_pylist()]
     assert (index.items, index.probability, len(index)) == (8, 0.01, 4)
     for value in range(-128, 128):
         expected = [
-            place
-            for place, bitset in zip(places, table["bloom_filter_data"].to_pylist(), strict=True)
+            location
+            for location, bitset in zip(positions, table["bloom_filter_data"].to_pylist(), strict=True)
             if oracle.OracleFilter(32, bitset).check(struct.pack("<b", value))
         ]
         assert answered(index.equals(value)) == expected
-        for place, values in zip(places, held, strict=True):
-            assert place in expected or value not in values.to_pylist()
-    assert answered(index.is_null()) == answered(index.equals(None)) == [places[0], places[3]]
-    assert {*answered(index.is_in([4, None]))} >= {places[0], places[3]}
+        for location, values in zip(positions, stored, strict=True):
+            assert location in expected or value not in values.to_pylist()
+    assert answered(index.is_null()) == answered(index.equals(None)) == [positions[0], positions[3]]
+    assert {*answered(index.is_in([4, None]))} >= {positions[0], positions[3]}
     assert answered(index.is_in([])) == []
     assert answered(index.equals(1000)) == []  # no int8 is
     assert index.equals(1).schema == pa.schema([SCHEMA.field(name) for name in SCHEMA.names[:3]])
@@ -231,8 +234,8 @@ def test_a_table_comes_back_as_it_was():
     assert zones.open(table.to_reader()).to_table().equals(table)
     wide = table.cast(pa.schema([*list(SCHEMA)[:4], pa.field("bloom_filter_data", pa.large_binary(), nullable=False)]))
     assert zones.open(wide.select([4, 3, 2, 1, 0])).to_table().equals(table)
-    several = pa.concat_tables([table.slice(0, 1), table.slice(1)])
-    index = zones.open(several, value_type=pa.int8())
+    combined = pa.concat_tables([table.slice(0, 1), table.slice(1)])
+    index = zones.open(combined, value_type=pa.int8())
     assert index.to_table().equals(table)
     assert index.check(np.array([3, 0, 3]), zones.keying([5], index.column_type)[0]).tolist() == [
         True,
@@ -251,8 +254,8 @@ def test_a_table_comes_back_as_it_was():
 
 def changed(name, values):
     def change(table):
-        place = SCHEMA.get_field_index(name)
-        return table.set_column(place, SCHEMA.field(name), pa.array(values, SCHEMA.field(name).type))
+        position = SCHEMA.get_field_index(name)
+        return table.set_column(position, SCHEMA.field(name), pa.array(values, SCHEMA.field(name).type))
 
     return change
 
@@ -281,7 +284,7 @@ def changed(name, values):
         (lambda table: table.replace_schema_metadata({"parquet_bloom.zones": '{"version":1}'}), "checksum"),
     ],
 )
-def test_what_cannot_be_is_refused(change, problem):
+def test_impossible_values_are_refused(change, problem):
     table, _ = table_of(INTS)
     if problem is None:
         assert len(zones.open(change(table))) == 4
@@ -291,7 +294,7 @@ def test_what_cannot_be_is_refused(change, problem):
     assert "\n" not in str(caught.value)
 
 
-def test_other_things_are_no_index():
+def test_other_things_are_not_an_index():
     for source in (5, [1], None):
         with pytest.raises(ParquetBloomError, match="is a path or a pyarrow Table"):
             zones.open(source)

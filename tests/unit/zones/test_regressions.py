@@ -16,7 +16,7 @@ from support.writers import surgery
 import parquet_bloom
 from parquet_bloom import zones
 from parquet_bloom.errors import BrokenZonesError, MalformedFooterError, StorageError
-from parquet_bloom.storage import spill as scratch
+from parquet_bloom.storage import spill
 
 ROWS = 400
 
@@ -29,7 +29,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def lost(index: Path) -> int:
-    """How many values are in no zone that an index names."""
+    """Return the number of values that are in no zone that an index names."""
     with zones.open(index) as opened:
         count = 0
         for row in range(0, ROWS, 19):
@@ -50,11 +50,11 @@ def test_a_bit_beside_the_filters_of_an_arrow_file_loses_nothing(file: Path, tmp
         filters = [each.as_py() for each in opened.to_table()["bloom_filter_data"]]
     size = len(filters[0])
     first = data.index(b"".join(filters))
-    places = data.index(struct.pack(f"<{len(filters) + 1}i", *range(0, size * len(filters) + 1, size)))
+    positions = data.index(struct.pack(f"<{len(filters) + 1}i", *range(0, size * len(filters) + 1, size)))
     broken = 0
     # The message that says where columns are, and the offsets of the filters.
-    message = data.rindex(b"\xff\xff\xff\xff", 0, places)
-    for at in [*range(message, places), *range(places, first, 3)]:
+    message = data.rindex(b"\xff\xff\xff\xff", 0, positions)
+    for at in [*range(message, positions), *range(positions, first, 3)]:
         damaged = bytearray(data)
         damaged[at] ^= 1 << (at % 3 + 4)
         target.write_bytes(damaged)
@@ -102,24 +102,24 @@ def test_arrow_files_of_other_writers_are_read(alignment: int, file: Path, tmp_p
 
 
 @pytest.mark.parametrize("zone", [None, "UTC"])
-def test_pandas_timestamps_are_asked_with_their_nanoseconds(zone: str | None, tmp_path: Path) -> None:
+def test_pandas_timestamps_are_probed_with_their_nanoseconds(zone: str | None, tmp_path: Path) -> None:
     """They were cut to microseconds: zones and filters denied the very value that a file holds."""
     path, target, kind = tmp_path / "a.parquet", tmp_path / "z.parquet", pa.timestamp("ns", zone)
     pq.write_table(pa.table({"ts": pa.array([84707, 5], pa.int64()).cast(kind)}), path)
     zones.build(path, "ts", target, rows_per_zone=1)
-    asked = pd.Timestamp(84707, tz=zone)
+    queried = pd.Timestamp(84707, tz=zone)
     with zones.open(target) as index:
-        assert index.equals(asked).to_pylist() == [{"fragment_id": 0, "zone_start": 0, "zone_length": 1}]
-        assert index.is_in([asked, pd.Timestamp(5, tz=zone)]).num_rows == 2
+        assert index.equals(queried).to_pylist() == [{"fragment_id": 0, "zone_start": 0, "zone_length": 1}]
+        assert index.is_in([queried, pd.Timestamp(5, tz=zone)]).num_rows == 2
     parquet_bloom.embed(path, ["ts"])
     with parquet_bloom.open(path) as opened:
-        assert asked in opened.filter(0, "ts")
-        assert opened.filter(0, "ts").check([asked]).all()
+        assert queried in opened.filter(0, "ts")
+        assert opened.filter(0, "ts").check([queried]).all()
     stored = pa.array([84707], pa.int64()).cast(kind)
-    assert zones.lance_filter([asked], 8, 0.01) == zones.lance_filter(stored, 8, 0.01)
+    assert zones.lance_filter([queried], 8, 0.01) == zones.lance_filter(stored, 8, 0.01)
 
 
-def test_a_null_in_the_first_of_several_batches_of_a_zone_is_told(tmp_path: Path) -> None:
+def test_a_null_in_the_first_batch_of_a_zone_is_recorded(tmp_path: Path) -> None:
     """Columns are decoded 8,192 rows at a time; to take the last batch's word for all passed every test."""
     path, target = tmp_path / "a.parquet", tmp_path / "z.parquet"
     pq.write_table(pa.table({"id": pa.array([None, *range(19_999)], pa.int64())}), path)
@@ -146,7 +146,7 @@ def test_no_room_to_put_filters_aside_is_the_end_of_all(file: Path, tmp_path: Pa
     target = tmp_path / "ids.zones.arrow"
     zones.build([file, tmp_path / "b.parquet"], "id", target)
     before = target.read_bytes()
-    genuine, calls = scratch.SpillFile.put, []
+    genuine, calls = spill.SpillFile.put, []
 
     def put(self, arrays):
         calls.append(arrays)
@@ -154,7 +154,7 @@ def test_no_room_to_put_filters_aside_is_the_end_of_all(file: Path, tmp_path: Pa
             raise StorageError("cannot write temporary files there", path="scratch", errno=errno.ENOSPC)
         return genuine(self, arrays)
 
-    monkeypatch.setattr(scratch.SpillFile, "put", put)
+    monkeypatch.setattr(spill.SpillFile, "put", put)
     with pytest.raises(StorageError, match="cannot write temporary files there"):
         zones.build([file, tmp_path / "b.parquet"], "id", target)
     assert target.read_bytes() == before

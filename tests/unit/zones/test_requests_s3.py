@@ -54,9 +54,9 @@ def test_a_lookup_takes_a_hundredth_of_the_index(s3: Any, tmp_path: Path, contai
     for number, at in ((2, 0), (5, 700), (0, GROUPS * ROWS - 1)):
         value = ids(number)[at]
         s3.clear_log()
-        found = parquet_bloom.prune(s3.url("lake"), [("id", "=", value)], zones=target, **options)
-        assert [file.path for file in found.files if file.selected] == [s3.url(f"lake/{number}.parquet")]
-        assert not found.zone_doubts
+        result = parquet_bloom.prune(s3.url("lake"), [("id", "=", value)], zones=target, **options)
+        assert [file.path for file in result.files if file.selected] == [s3.url(f"lake/{number}.parquet")]
+        assert not result.zone_doubts
         # The end, what shows that filters are where they should be, and one block, these two side by side.
         assert len(of_index(s3)) <= 3, of_index(s3)
         assert sum(request.received for request in of_index(s3)) <= report.num_bytes / 100
@@ -83,7 +83,7 @@ def test_opening_is_one_request_and_asking_one_more_each(s3: Any, tmp_path: Path
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
-def test_files_without_filters_are_asked_side_by_side(s3: Any, tmp_path: Path, container: str) -> None:
+def test_files_without_filters_are_probed_in_parallel(s3: Any, tmp_path: Path, container: str) -> None:
     lake(s3, tmp_path, filters=False)
     options = {"storage_options": s3.storage_options}
     target = s3.url(f"zones/id.{container}")
@@ -128,7 +128,7 @@ def test_the_same_zones_stand_in_the_table_and_at_the_end(
 
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_a_table_that_was_written_anew_is_read_itself(tmp_path: Path, container: str) -> None:
-    """Its metadata are those of our file; rows that stand elsewhere by now must not be asked for others' values."""
+    """Its metadata are those of our file; rows that have moved must not be probed for others' values."""
     _, path = small(tmp_path, container)
     if container == "parquet":
         table = pq.read_table(path).replace_schema_metadata(pq.read_metadata(path).metadata)
@@ -160,9 +160,7 @@ def test_a_table_that_was_written_anew_is_read_itself(tmp_path: Path, container:
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
-def test_places_that_are_not_proved_are_looked_for(
-    tmp_path: Path, container: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unproved_offsets_are_searched(tmp_path: Path, container: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if container == "parquet":  # several pages a row group, as another pyarrow may write them
         real = pq.ParquetWriter
         monkeypatch.setattr(
@@ -186,7 +184,7 @@ def test_places_that_are_not_proved_are_looked_for(
                 assert len(answers) <= 3
 
 
-def made_up(path: Path, container: str, files: int, zones_each: int, filter_bytes: int) -> Any:
+def write_synthetic_index(path: Path, container: str, files: int, zones_each: int, filter_bytes: int) -> Any:
     """Write an index over files that there are none of; returns its filters' bits."""
     table = np.zeros(files * zones_each, ZONE)
     table["fragment_id"] = np.repeat(np.arange(files), zones_each)
@@ -198,8 +196,8 @@ def made_up(path: Path, container: str, files: int, zones_each: int, filter_byte
     of = [ZonedFile(n, f"/{n}", 1, stamps[n], *prints[n], column_type, 1) for n in range(files)]
     counts = np.full(files, 5 * zones_each, np.int64)
     manifest = Manifest("id", filter_bytes, of, np.arange(files), np.zeros(files, np.int64), counts)
-    told = packed.describe_zones(table, 5, write.zones_per_batch(filter_bytes))
-    metadata = FilterSizing(5, 0.01).metadata | manifest.to_metadata(table, told)
+    reported = packed.describe_zones(table, 5, write.zones_per_batch(filter_bytes))
+    metadata = FilterSizing(5, 0.01).metadata | manifest.to_metadata(table, reported)
     bits = rng.integers(0, 256, len(table) * filter_bytes).astype(np.uint8)
 
     def read(first: int, some: int) -> Any:
@@ -214,7 +212,7 @@ def made_up(path: Path, container: str, files: int, zones_each: int, filter_byte
 @pytest.mark.parametrize("container", CONTAINERS)
 @pytest.mark.parametrize(("files", "requests"), [(1_000, 1), (5_000, 2)])
 def test_opening_reads_the_end_once(s3: Any, tmp_path: Path, container: str, files: int, requests: int) -> None:
-    made_up(tmp_path / "z", container, files, 4, 4096)
+    write_synthetic_index(tmp_path / "z", container, files, 4, 4096)
     size = (tmp_path / "z").stat().st_size
     s3.put("z", (tmp_path / "z").read_bytes())
     s3.clear_log()
@@ -236,7 +234,7 @@ def test_filters_are_where_they_are_supposed(
     if count * filter_bytes > 1 << 20:
         pytest.skip("the same as with fewer")
     path = tmp_path / f"z.{container}"
-    bits = made_up(path, container, 1, count, filter_bytes)
+    bits = write_synthetic_index(path, container, 1, count, filter_bytes)
 
     def refuse(*_: Any) -> Any:
         raise AssertionError("the places are looked for")

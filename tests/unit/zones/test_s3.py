@@ -36,25 +36,25 @@ def test_rows_are_found_by_zones_in_a_bucket(s3: Any, container: str) -> None:
     zones.build(s3.url("lake"), "key", target, rows_per_zone=ZONE, fpp=0.001, **options)
     for row in (0, 2499, 2500, 5017, 3 * ROWS - 1):
         value = table(row)["key"][0].as_py()
-        found = parquet_bloom.read_table(s3.url("lake"), [("key", "=", value)], zones=target, **options)
-        assert found["row"].to_pylist() == [row]
-        assert found["day"].to_pylist() == [row // ROWS]
+        result = parquet_bloom.read_table(s3.url("lake"), [("key", "=", value)], zones=target, **options)
+        assert result["row"].to_pylist() == [row]
+        assert result["day"].to_pylist() == [row // ROWS]
         report = parquet_bloom.prune(s3.url("lake"), [("key", "=", value)], zones=target, **options)
-        left = sum(one.num_left for file in report.files for one in file.row_groups if one.read)
-        assert 0 < left <= 5 * ZONE
+        remaining = sum(one.num_left for file in report.files for one in file.row_groups if one.read)
+        assert 0 < remaining <= 5 * ZONE
         assert not report.zone_doubts
     assert parquet_bloom.read_table(s3.url("lake"), "key = 'key-x'", zones=target, **options).num_rows == 0
 
     # Of a file that is another one by now the zones are not used, and that is said.
     changed = table(50_000)["key"][1].as_py()
     s3.put("lake/day=1/a b é.parquet", parquet(50_000))
-    found = parquet_bloom.read_table(s3.url("lake"), [("key", "=", changed)], zones=target, **options)
-    assert found["row"].to_pylist() == [50_001]
+    result = parquet_bloom.read_table(s3.url("lake"), [("key", "=", changed)], zones=target, **options)
+    assert result["row"].to_pylist() == [50_001]
     report = parquet_bloom.prune(s3.url("lake"), [("key", "=", changed)], zones=target, **options)
     assert any("changed" in doubt and "day=1" in doubt for doubt in report.zone_doubts), report.zone_doubts
 
 
-def test_filters_embedded_in_place_are_no_change(s3: Any) -> None:
+def test_filters_embedded_in_place_are_not_a_change(s3: Any) -> None:
     options = {"storage_options": s3.storage_options}
     s3.put("lake/a.parquet", parquet())
     zones.build(s3.url("lake"), "key", s3.url("zones/key.arrow"), rows_per_zone=ZONE, **options)

@@ -43,7 +43,7 @@ def opened(web: WebServer, path: str = "/a.bin") -> ObjectSource:
 def test_reading(web: WebServer, etag: str | None, modified: str | None) -> None:
     web.pages["/a.bin"] = Page(DATA, etag, modified)
     with opened(web) as source:
-        assert web.asked == [("GET", "/a.bin", f"bytes=-{TAIL_BYTES}")]
+        assert web.requests == [("GET", "/a.bin", f"bytes=-{TAIL_BYTES}")]
         assert source.read_at(100, 50) == DATA[100:150]
         assert source.read_ranges([(0, 9), (100_000, 9)]) == [DATA[:9], DATA[100_000:100_009]]
         assert source.arrow_file().read() == DATA
@@ -77,7 +77,7 @@ def test_without_an_etag_or_a_time_the_size_tells(web: WebServer) -> None:
 def test_a_server_that_cannot_count_from_the_end(web: WebServer) -> None:
     web.pages["/a.bin"] = Page(DATA, '"x"', ranges="no suffix")
     with opened(web) as source:
-        assert [(method, span) for method, _, span in web.asked] == [
+        assert [(method, span) for method, _, span in web.requests] == [
             ("GET", f"bytes=-{TAIL_BYTES}"),
             ("HEAD", None),
             ("GET", f"bytes={len(DATA) - TAIL_BYTES}-{len(DATA) - 1}"),
@@ -98,7 +98,7 @@ def test_a_server_without_ranges_is_refused(web: WebServer) -> None:
             source.read_at(10, 10)
 
 
-def test_short_answers_are_told(web: WebServer) -> None:
+def test_short_answers_are_reported(web: WebServer) -> None:
     web.pages["/a.bin"] = Page(DATA, '"x"', short=3)
     with pytest.raises(TruncatedFileError, match=f"read {TAIL_BYTES - 3} of"):
         opened(web)
@@ -147,14 +147,14 @@ def test_urls_are_sent_as_they_stand(web: WebServer, path: str) -> None:
         with opened(web, "/a.bin?sig=other") as other:
             assert other.identity != source.identity
         assert "sig" not in str(source.identity)
-    assert {asked[1] for asked in web.asked} == {path, "/a.bin?sig=other"}
+    assert {request[1] for request in web.requests} == {path, "/a.bin?sig=other"}
 
 
 @pytest.mark.parametrize(
     ("status", "number", "problem"),
     [(404, errno.ENOENT, "no such object"), (403, errno.EACCES, "access denied"), (418, errno.EIO, "answers 418")],
 )
-def test_what_the_server_says(web: WebServer, status: int, number: int, problem: str) -> None:
+def test_server_messages(web: WebServer, status: int, number: int, problem: str) -> None:
     web.pages["/a.bin"] = Page(DATA, status=status)
     with pytest.raises(StorageError, match=problem) as caught:
         opened(web)
@@ -185,11 +185,11 @@ def test_parquet_by_http(web: WebServer) -> None:
     url = web.url + "/a.parquet"
     assert parquet_bloom.read_table(url, "key = 30000").column("key").to_pylist() == [30_000]
     cache = MetadataCache()
-    for requests in (1, 1):  # one tells whether it is the same one
-        web.asked.clear()
+    for requests in (1, 1):  # one request shows whether it is the same one
+        web.requests.clear()
         report = parquet_bloom.prune(url, "key = 30000", cache=cache)
         assert report.selected == {url: [2]}
-        assert report.requests == len(web.asked) == requests
+        assert report.requests == len(web.requests) == requests
     with pytest.raises(StorageError, match="cannot write to a web server"):
         parquet_bloom.embed(url, ["key"], output=web.url + "/b.parquet")
     with pytest.raises(StorageError, match="replaced in place"):
@@ -201,7 +201,7 @@ def test_options_of_object_stores_are_none_of_the_webs(web: WebServer) -> None:
         parquet_bloom.open(web.url + "/a", storage_options={"aws_region": "x"})
 
 
-def test_a_fork_is_told_and_does_not_wait_for_ever(web: WebServer) -> None:
+def test_a_fork_raises_and_does_not_wait_for_ever(web: WebServer) -> None:
     """In a process of its own, as a fork of one with threads may only go on to end."""
     web.pages["/a.bin"] = Page(DATA, '"x"')
     code = (

@@ -1,4 +1,4 @@
-"""What callers get wrong about stores and paths is told on one line, by an exception of the project's."""
+"""Errors of callers about stores and paths are reported on one line, by an exception of the project."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ KEYS = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing", "aws
 @pytest.mark.parametrize(
     "endpoint", ["localhost:9000", "nonsense", "", "http://", "http:///x", "http://a b", "http://[", "ftp://h"]
 )
-def test_an_endpoint_that_is_no_url(endpoint: str) -> None:
+def test_an_endpoint_that_is_not_a_url(endpoint: str) -> None:
     with pytest.raises(StorageError, match=r"^s3://b/a\.parquet: (?!.*\n)"):
         parquet_bloom.prune("s3://b/a.parquet", "id = 1", storage_options=KEYS | {"endpoint": endpoint})
 
 
-def test_an_endpoint_of_the_environment_that_is_no_url(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endpoint_of_the_environment_that_is_not_a_url(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "localhost:9000")
     with pytest.raises(StorageError, match="the endpoint 'localhost:9000' is not a URL"):
         parquet_bloom.prune("s3://b/a.parquet", "id = 1", storage_options=KEYS)
@@ -44,7 +44,7 @@ def test_http_that_is_not_allowed_says_what_allows_it(s3: Any) -> None:
 
 
 @pytest.mark.parametrize("options", ["aws_region=x", [("aws_region", "x")], 7])
-def test_options_that_are_no_mapping(options: Any) -> None:
+def test_options_that_are_not_a_mapping(options: Any) -> None:
     with pytest.raises(StorageError, match="storage_options must be a mapping"):
         parquet_bloom.prune("s3://b/a.parquet", "id = 1", storage_options=options)
 
@@ -65,7 +65,7 @@ def test_no_path(ask: Any, path: Any, tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("path", [None, 5])
 def test_no_path_to_open(path: Any) -> None:
-    for ask in (parquet_bloom.open, parquet_bloom.verify, lambda place: parquet_bloom.embed(place, ["id"])):
+    for ask in (parquet_bloom.open, parquet_bloom.verify, lambda location: parquet_bloom.embed(location, ["id"])):
         with pytest.raises(StorageError, match=r"a path (is|must be) a string or a path object"):
             ask(path)
 
@@ -81,7 +81,7 @@ def test_a_path_of_bytes(tmp_path: Path) -> None:
     assert parquet_bloom.read_table(str(path).encode(), "id = 1")["id"].to_pylist() == [1]
 
 
-def test_a_folder_is_no_object_to_write(s3: Any, tmp_path: Path) -> None:
+def test_a_folder_is_not_a_writable_object(s3: Any, tmp_path: Path) -> None:
     table, options = pa.table({"id": [1]}), s3.storage_options
     parquet_bloom.write_table(table, s3.url("a.parquet"), ["id"], storage_options=options)
     with pytest.raises(StorageError, match="the URL does not name an object"):

@@ -19,7 +19,7 @@ def test_durations(text: object, value: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "soon", "5 parsecs", "5s later", None])
-def test_what_is_not_a_duration_is_refused(text: object) -> None:
+def test_invalid_durations_are_refused(text: object) -> None:
     with pytest.raises(ValueError, match="is not a duration"):
         seconds(text)
 

@@ -1,4 +1,4 @@
-"""URLs of folders and patterns: which objects they stand for, and how often the store is asked."""
+"""URLs of folders and patterns: which objects they match, and how many requests that takes."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ KEYS = [
 
 @pytest.fixture(autouse=True)
 def forgotten() -> None:
-    """What is remembered of tables that are not there."""
+    """Clear the cache of folders that are not tables."""
     managed_tables._NO_TABLE.clear()
 
 
 @pytest.fixture
 def names(s3: Any) -> Callable[[str], list[str]]:
-    """Keys that a path in the bucket stands for."""
-    place = ObjectStores(s3.storage_options)
-    return lambda path: [name.removeprefix(s3.url("")) for name in storage.list_files(s3.url(path), place)]
+    """Return the keys that a path in the bucket matches."""
+    object_stores = ObjectStores(s3.storage_options)
+    return lambda path: [name.removeprefix(s3.url("")) for name in storage.list_files(s3.url(path), object_stores)]
 
 
 def lists(s3: Any) -> list[str]:
@@ -90,9 +90,9 @@ def test_patterns_mean_what_they_mean_on_disk(
         (tmp_path / key).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / key).write_bytes(b"x")
     monkeypatch.chdir(tmp_path)
-    found = names(pattern)
-    assert found == sorted(os.path.normpath(name) for name in storage.list_files(pattern))
-    assert found
+    paths = names(pattern)
+    assert paths == sorted(os.path.normpath(name) for name in storage.list_files(pattern))
+    assert paths
 
 
 @pytest.fixture(params=["pyarrow", "subtree", "memory", "memory URL", "local"])
@@ -142,12 +142,12 @@ def test_patterns_mean_the_same_elsewhere(
         (tmp_path / "twin" / key).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "twin" / key).write_bytes(b"x")
     monkeypatch.chdir(tmp_path / "twin")
-    found = storage.list_files(start + pattern, filesystem)
+    paths = storage.list_files(start + pattern, filesystem)
     # A file itself is called what it was called; what is found in fsspec's has no scheme.
-    assert [name.removeprefix(start).removeprefix(start.removeprefix("memory:/")) for name in found] == sorted(
+    assert [name.removeprefix(start).removeprefix(start.removeprefix("memory:/")) for name in paths] == sorted(
         os.path.normpath(name) for name in storage.list_files(pattern)
     )
-    for name in found:
+    for name in paths:
         with storage.open_source(name, filesystem) as source:
             assert source.size == 1
 
@@ -182,13 +182,13 @@ def test_a_name_with_pattern_characters_is_a_name_first(s3: Any, names: Callable
     assert names("t/a[1].parquet") == ["t/a1.parquet"]
 
 
-def test_what_stands_for_folders_is_no_file(s3: Any, names: Callable[[str], list[str]]) -> None:
+def test_folder_markers_are_not_files(s3: Any, names: Callable[[str], list[str]]) -> None:
     for key in ("t/", "t/day=1/", "t/empty/", "t/old_$folder$"):
         s3.put(key, b"")
     s3.put("t/day=1/a.parquet", b"x")
     s3.put("t/x.parquet/part-0.parquet", b"x")  # a folder whose name looks like a file's
     s3.put("t/x.parquet/", b"")
-    s3.put("t/cut.parquet", b"")  # no folder: whoever opens it will say what is wrong
+    s3.put("t/cut.parquet", b"")  # not a folder: opening it will raise the error
     expected = ["t/cut.parquet", "t/day=1/a.parquet", "t/x.parquet/part-0.parquet"]
     assert names("t") == names("t/") == names("t/**") == expected
     assert names("t/x.parquet") == ["t/x.parquet/part-0.parquet"]
@@ -198,28 +198,28 @@ def test_what_stands_for_folders_is_no_file(s3: Any, names: Callable[[str], list
 
 
 def test_one_object_costs_one_request_and_is_opened_by_it(s3: Any) -> None:
-    place = ObjectStores(s3.storage_options)
+    object_stores = ObjectStores(s3.storage_options)
     data = os.urandom(100_000)
     s3.put("t/a.parquet", data)
-    (entry,) = storage.list_entries(s3.url("t/a.parquet"), place)
+    (entry,) = storage.list_entries(s3.url("t/a.parquet"), object_stores)
     assert s3.operations() == ["GetObject"]
-    with storage.open_source(entry.path, place, entry) as source:
+    with storage.open_source(entry.path, object_stores, entry) as source:
         assert source.read_at(90_000, 10_000) == data[90_000:]
     assert s3.operations() == ["GetObject"]
 
 
 def test_several_are_taken_as_named(s3: Any) -> None:
     """Without a request for what looks like a file; folders side by side."""
-    place = ObjectStores(s3.storage_options)
+    object_stores = ObjectStores(s3.storage_options)
     for number in range(6):
         s3.put(f"t/{number}/b.parquet", b"x")
         s3.put(f"t/{number}/a.parquet", b"x")
     named = [s3.url(f"t/{number}/a.parquet") for number in range(5, -1, -1)]
-    assert storage.list_files(named, place) == named
+    assert storage.list_files(named, object_stores) == named
     assert s3.log == []
     folders = [s3.url(f"t/{number}") for number in range(5, -1, -1)]
-    found = storage.list_files([*folders, named[0]], place)
-    assert found == [f"{folder}/{name}.parquet" for folder in folders for name in "ab"]
+    paths = storage.list_files([*folders, named[0]], object_stores)
+    assert paths == [f"{folder}/{name}.parquet" for folder in folders for name in "ab"]
     assert lists(s3).count("t/3/") == 1
 
 
@@ -227,8 +227,8 @@ def test_urls_and_local_paths_together(s3: Any, tmp_path: Path) -> None:
     s3.put("t/a.parquet", b"x")
     (tmp_path / "b.parquet").write_bytes(b"x")
     paths = [str(tmp_path), s3.url("t/"), s3.url("t/a.parquet")]
-    found = storage.list_files(paths, ObjectStores(s3.storage_options))
-    assert found == [str(tmp_path / "b.parquet"), s3.url("t/a.parquet")]
+    listed = storage.list_files(paths, ObjectStores(s3.storage_options))
+    assert listed == [str(tmp_path / "b.parquet"), s3.url("t/a.parquet")]
 
 
 def test_thousands_of_objects(s3: Any, names: Callable[[str], list[str]]) -> None:
@@ -236,7 +236,7 @@ def test_thousands_of_objects(s3: Any, names: Callable[[str], list[str]]) -> Non
     for key in keys:
         s3.put(key, b"x")
     assert names("t/") == sorted(keys)
-    assert lists(s3).count("t/") == 4  # what ends with a full page is asked whether that was all
+    assert lists(s3).count("t/") == 4  # a full last page needs another request
     s3.clear_log()
     assert names("t/*/*9.parquet") == [key for key in sorted(keys) if key.endswith("9.parquet")]
     assert lists(s3) == ["t/"] * 4
@@ -267,7 +267,7 @@ def test_managed_tables(s3: Any, names: Callable[[str], list[str]], sign: str, r
     assert s3.url(root.rstrip("/")) in reason
 
 
-def test_a_table_beside_what_is_asked_for_does_no_harm(s3: Any, names: Callable[[str], list[str]]) -> None:
+def test_a_table_next_to_the_given_paths_does_no_harm(s3: Any, names: Callable[[str], list[str]]) -> None:
     s3.put("lake/t/_delta_log/0.json", b"{}")
     s3.put("lake/t/a.parquet", b"x")
     s3.put("lake/u/a.parquet", b"x")
@@ -300,15 +300,15 @@ def test_a_table_that_cannot_be_ruled_out(s3: Any, names: Callable[[str], list[s
     s3.fail("ListObjects", 99, status=403, code="AccessDenied", when=lambda request: "_log" in request.query["prefix"])
     with pytest.raises(StorageError, match=r"s3:ListBucket") as caught:
         names("t/*")
-    told = "it cannot be checked whether it belongs to a table: access denied (AccessDenied"
-    assert str(caught.value).startswith(f"{s3.url('t/*')}: {told}")
+    message = "it cannot be checked whether it belongs to a table: access denied (AccessDenied"
+    assert str(caught.value).startswith(f"{s3.url('t/*')}: {message}")
     assert "_delta_log" not in str(caught.value)
     with pytest.raises(StorageError, match="checked whether it belongs to a table") as caught:
         parquet_bloom.embed(s3.url("t/a.parquet"), ["id"], storage_options=s3.storage_options)
     assert caught.value.path == s3.url("t/a.parquet")
 
 
-def test_keys_that_cannot_be_reached_are_no_silence(s3: Any, names: Callable[[str], list[str]]) -> None:
+def test_unreachable_keys_are_reported(s3: Any, names: Callable[[str], list[str]]) -> None:
     s3.put("t/a//b.parquet", b"x")
     s3.put("t/a.parquet", b"x")
     with pytest.raises(StorageError, match=r"cannot list it: .*empty path segment") as caught:

@@ -23,14 +23,14 @@ from parquet_bloom.cli import main
 from parquet_bloom.errors import ConcurrentChangeError, StorageError
 from parquet_bloom.file.cache.memory import MetadataCache
 from parquet_bloom.file.reader import BloomFile
-from parquet_bloom.scan import api as plan
+from parquet_bloom.scan import api as scan_api
 from parquet_bloom.storage.objects import managed_tables
 
 FILES = 12
 ROWS = 4_000
 KEYS = np.random.default_rng(4).permutation(10_000_000)[: FILES * ROWS]
 ABSENT = 10_000_001
-FOUND = int(KEYS[5 * ROWS + 3_000])  # in file 5, row group 3
+PRESENT_KEY = int(KEYS[5 * ROWS + 3_000])  # in file 5, row group 3
 
 
 def table(number: int) -> pa.Table:
@@ -42,13 +42,13 @@ def table(number: int) -> pa.Table:
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """Twelve partitions of a file with four row groups; filters of 1 KiB, which lie near the footer."""
     folder = tmp_path_factory.mktemp("lake")
-    made = {}
+    created = {}
     for number in range(FILES):
         path = folder / f"{number}.parquet"
         pq.write_table(table(number), path, row_group_size=1_000)
         parquet_bloom.embed(path, ["key"])
-        made[f"lake/part={number % 3}/{number:02}.parquet"] = path.read_bytes()
-    return made
+        created[f"lake/part={number % 3}/{number:02}.parquet"] = path.read_bytes()
+    return created
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def requests(s3: Any) -> Counter[str]:
 
 def test_a_point_lookup_counted(s3: Any, lake: str, options: dict[str, Any], files: dict[str, bytes]) -> None:
     cache = MetadataCache()
-    cold = parquet_bloom.prune(lake, f"key = {FOUND}", cache=cache, **options)
+    cold = parquet_bloom.prune(lake, f"key = {PRESENT_KEY}", cache=cache, **options)
     assert [path.rpartition("/")[2] for path in cold.selected] == ["05.parquet"]
     assert list(cold.selected.values()) == [[3]]
     # The listing, four signs of a table in the bucket's root, and a file's end, which holds its filters.
@@ -80,7 +80,7 @@ def test_a_point_lookup_counted(s3: Any, lake: str, options: dict[str, Any], fil
     assert cold.requests == 5 + FILES
     assert cold.bytes_read == sum(min(len(data), 65_536) for data in files.values())
     s3.clear_log()
-    warm = parquet_bloom.prune(lake, f"key = {FOUND}", cache=cache, **options)
+    warm = parquet_bloom.prune(lake, f"key = {PRESENT_KEY}", cache=cache, **options)
     assert warm.files == cold.files
     # Footers and filters are known, and objects by their etags: listing shows that all are what they were.
     assert requests(s3) == {"ListObjects": 1}
@@ -98,47 +98,47 @@ def test_one_file_costs_its_end(s3: Any, lake: str, options: dict[str, Any]) -> 
     assert (requests(s3), report.requests) == ({"tail": 1}, 1)
     s3.clear_log()
     for given, count in ((url, 1), ([url, s3.url("lake/part=0/00.parquet")], 2)):
-        parquet_bloom.prune(given, f"key = {FOUND}", cache=cache, **options)
+        parquet_bloom.prune(given, f"key = {PRESENT_KEY}", cache=cache, **options)
         s3.clear_log()
-        warm = parquet_bloom.prune(given, f"key = {FOUND}", cache=cache, **options)
+        warm = parquet_bloom.prune(given, f"key = {PRESENT_KEY}", cache=cache, **options)
         # A byte, of the version that is known.
         assert requests(s3) == {"GetObject": count}
         assert all(request.headers["if-match"] for request in s3.log)
         assert (warm.requests, warm.bytes_read) == (count, count)
 
 
-def test_an_object_that_is_known_by_its_url_may_be_another_one(
+def test_a_cached_url_may_be_another_object(
     s3: Any, lake: str, options: dict[str, Any], files: dict[str, bytes]
 ) -> None:
     url, other = s3.url("lake/part=2/05.parquet"), files["lake/part=0/00.parquet"]
     cache = MetadataCache()
     for _ in range(2):
-        assert parquet_bloom.prune(url, f"key = {FOUND}", cache=cache, **options).selected
+        assert parquet_bloom.prune(url, f"key = {PRESENT_KEY}", cache=cache, **options).selected
     s3.put("lake/part=2/05.parquet", other)
     key = int(table(0)["key"][5].as_py())
-    for where, found in ((f"key = {FOUND}", 0), (f"key = {key}", 1), ("number = 99", 0)):
-        assert parquet_bloom.prune(url, where, cache=cache, **options).selected_files == found
+    for where, result in ((f"key = {PRESENT_KEY}", 0), (f"key = {key}", 1), ("number = 99", 0)):
+        assert parquet_bloom.prune(url, where, cache=cache, **options).selected_files == result
     s3.put("lake/part=2/05.parquet", files["lake/part=2/05.parquet"])
     assert parquet_bloom.prune(url, "number = 0", cache=cache, **options).selected == {}
     s3.client().delete_object(Bucket=s3.bucket, Key="lake/part=2/05.parquet")
     with pytest.raises(parquet_bloom.errors.StorageError, match="no such"):
-        parquet_bloom.prune(url, f"key = {FOUND}", cache=cache, **options)
+        parquet_bloom.prune(url, f"key = {PRESENT_KEY}", cache=cache, **options)
 
 
 def test_a_footer_comes_once_for_us_and_for_pyarrow(s3: Any, lake: str) -> None:
-    place = storage.resolve_filesystem(None, s3.storage_options)
-    entry = storage.list_entries(lake, place)[0]
+    location = storage.resolve_filesystem(None, s3.storage_options)
+    entry = storage.list_entries(lake, location)[0]
     s3.clear_log()
-    with storage.open_source(entry.path, place, entry) as source:
+    with storage.open_source(entry.path, location, entry) as source:
         assert BloomFile(source).num_row_groups == pq.ParquetFile(source.arrow_file()).num_row_groups
         assert (s3.operations(), source.requests) == (["GetObject"], 1)
 
 
 def test_files_are_looked_at_side_by_side(s3: Any, lake: str, options: dict[str, Any]) -> None:
-    """No answer comes before four are asked for: who asks for one after the other waits in vain."""
+    """No answer comes before four requests: sequential requests would wait for ever."""
     together = threading.Barrier(4, timeout=30)
     s3.before("GetObject", lambda request: together.wait(), times=FILES)
-    report = parquet_bloom.prune(lake, f"key = {FOUND}", cache=None, **options)
+    report = parquet_bloom.prune(lake, f"key = {PRESENT_KEY}", cache=None, **options)
     assert report.requests == 5 + FILES
     assert not together.broken
 
@@ -147,43 +147,43 @@ def test_a_new_version_of_a_known_object_is_read_anew(
     s3: Any, lake: str, options: dict[str, Any], files: dict[str, bytes]
 ) -> None:
     cache = MetadataCache()
-    parquet_bloom.prune(lake, f"key = {FOUND}", cache=cache, **options)
+    parquet_bloom.prune(lake, f"key = {PRESENT_KEY}", cache=cache, **options)
     s3.put("lake/part=0/00.parquet", files["lake/part=2/05.parquet"])
-    again = parquet_bloom.prune(lake, f"key = {FOUND}", cache=cache, **options)
+    again = parquet_bloom.prune(lake, f"key = {PRESENT_KEY}", cache=cache, **options)
     assert [path.rpartition("/")[2] for path in again.selected] == ["00.parquet", "05.parquet"]
 
 
 def test_a_change_between_listing_and_reading_is_an_error(
     s3: Any, lake: str, options: dict[str, Any], files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    listed = plan.list_entries
+    listed = scan_api.list_entries
 
     def then_changed(*arguments: Any, **named: Any) -> Any:
         entries = listed(*arguments, **named)
         s3.put("lake/part=0/00.parquet", files["lake/part=2/05.parquet"])
         return entries
 
-    monkeypatch.setattr(plan, "list_entries", then_changed)
+    monkeypatch.setattr(scan_api, "list_entries", then_changed)
     with pytest.raises(ConcurrentChangeError, match=r"00\.parquet: it was changed"):
-        parquet_bloom.prune(lake, f"key = {FOUND}", cache=None, **options)
+        parquet_bloom.prune(lake, f"key = {PRESENT_KEY}", cache=None, **options)
 
 
 def test_a_cut_object_among_others(s3: Any, lake: str, options: dict[str, Any], files: dict[str, bytes]) -> None:
     s3.put("lake/part=0/00.parquet", files["lake/part=0/00.parquet"][:-30])
     with pytest.raises(parquet_bloom.errors.NotParquetError, match=r"00\.parquet: .*cut off"):
-        parquet_bloom.prune(lake, f"key = {FOUND}", **options)
-    told: list[Any] = []
-    report = parquet_bloom.prune(lake, f"key = {FOUND}", on_error=told.append, **options)
-    assert (len(told), report.total_files, len(report.selected)) == (1, FILES - 1, 1)
+        parquet_bloom.prune(lake, f"key = {PRESENT_KEY}", **options)
+    reported: list[Any] = []
+    report = parquet_bloom.prune(lake, f"key = {PRESENT_KEY}", on_error=reported.append, **options)
+    assert (len(reported), report.total_files, len(report.selected)) == (1, FILES - 1, 1)
 
 
-WHERE = f"key IN ({FOUND}, {KEYS[10]}, {ABSENT}) OR text = '{KEYS[20_000]}-5'"
+WHERE = f"key IN ({PRESENT_KEY}, {KEYS[10]}, {ABSENT}) OR text = '{KEYS[20_000]}-5'"
 
 
 def expected() -> pa.Table:
-    whole = pa.concat_tables(table(number) for number in (0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11))
-    found = whole.filter(pc.is_in(whole["key"], pa.array([FOUND, int(KEYS[10]), int(KEYS[20_000])])))
-    return found.append_column("part", pa.array([number % 3 for number in found["number"].to_pylist()]))
+    full_table = pa.concat_tables(table(number) for number in (0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11))
+    result = full_table.filter(pc.is_in(full_table["key"], pa.array([PRESENT_KEY, int(KEYS[10]), int(KEYS[20_000])])))
+    return result.append_column("part", pa.array([number % 3 for number in result["number"].to_pylist()]))
 
 
 def test_read_table(lake: str, options: dict[str, Any]) -> None:
@@ -201,20 +201,20 @@ def test_iter_batches(lake: str, options: dict[str, Any]) -> None:
 def test_datasets(lake: str, options: dict[str, Any], s3: Any) -> None:
     import duckdb
 
-    report = parquet_bloom.prune(lake, f"key = {FOUND}", **options)
+    report = parquet_bloom.prune(lake, f"key = {PRESENT_KEY}", **options)
     lake_dataset = report.to_dataset()
     assert lake_dataset.to_table().num_rows == 1_000
-    found = duckdb.sql(f"SELECT text FROM lake_dataset WHERE key = {FOUND}").fetchall()
-    assert found == [(f"{FOUND}-5",)]
-    assert lake_dataset.to_table(filter=pc.field("key") == FOUND).column("number").to_pylist() == [5]
-    assert pl.scan_pyarrow_dataset(lake_dataset).filter(pl.col("key") == FOUND).collect().height == 1
+    result = duckdb.sql(f"SELECT text FROM lake_dataset WHERE key = {PRESENT_KEY}").fetchall()
+    assert result == [(f"{PRESENT_KEY}-5",)]
+    assert lake_dataset.to_table(filter=pc.field("key") == PRESENT_KEY).column("number").to_pylist() == [5]
+    assert pl.scan_pyarrow_dataset(lake_dataset).filter(pl.col("key") == PRESENT_KEY).collect().height == 1
 
 
 def test_a_dataset_of_urls_and_local_files(lake: str, s3: Any, options: dict[str, Any], tmp_path: Any) -> None:
     pq.write_table(table(5), tmp_path / "a.parquet")
     paths = [str(tmp_path / "a.parquet"), s3.url("lake/part=2/05.parquet")]
-    report = parquet_bloom.prune(paths, f"key = {FOUND}", **options)
-    assert report.to_dataset().to_table(filter=pc.field("key") == FOUND).num_rows == 2
+    report = parquet_bloom.prune(paths, f"key = {PRESENT_KEY}", **options)
+    assert report.to_dataset().to_table(filter=pc.field("key") == PRESENT_KEY).num_rows == 2
 
 
 def test_a_dataset_of_objects_is_for_reading(s3: Any, lake: str, options: dict[str, Any]) -> None:
@@ -244,14 +244,14 @@ def test_scan_polars(lake: str, options: dict[str, Any], s3: Any) -> None:
     frame = parquet_bloom.scan_polars(lake, **options)
     assert frame.select(pl.len()).collect().item() == FILES * ROWS
     s3.clear_log()
-    assert frame.filter(pl.col("key") == FOUND).select("number").collect().to_series().to_list() == [5]
+    assert frame.filter(pl.col("key") == PRESENT_KEY).select("number").collect().to_series().to_list() == [5]
 
 
 def test_open_and_verify(s3: Any, lake: str, options: dict[str, Any]) -> None:
     url = s3.url("lake/part=2/05.parquet")
     with parquet_bloom.open(url, **options) as file:
         assert (file.path, file.num_row_groups) == (url, 4)
-        assert file.filter(3, "key").check(pa.array([FOUND])).tolist() == [True]
+        assert file.filter(3, "key").check(pa.array([PRESENT_KEY])).tolist() == [True]
     assert parquet_bloom.verify(url, data=True, **options).problems == []
 
 
@@ -261,9 +261,9 @@ def test_wide_tables_and_many_threads(s3: Any, options: dict[str, Any]) -> None:
     pq.write_table(pa.table({f"c{i}": np.arange(4_000) * (i + 1) for i in range(60)}), sink, row_group_size=500)
     for number in range(20):
         s3.put(f"wide/{number}.parquet", sink.getvalue())
-    found = parquet_bloom.read_table(s3.url("wide/"), "c7 = 8008", **options)
-    assert found.num_rows == 20
-    assert found.column("c0").to_pylist() == [1001] * 20
+    result = parquet_bloom.read_table(s3.url("wide/"), "c7 = 8008", **options)
+    assert result.num_rows == 20
+    assert result.column("c0").to_pylist() == [1001] * 20
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -284,11 +284,11 @@ def settings(s3: Any) -> list[str]:
 def test_commands_take_urls(
     s3: Any, lake: str, settings: list[str], capsys: pytest.CaptureFixture[str], files: dict[str, bytes]
 ) -> None:
-    code, out, _ = ran(capsys, "prune", lake, "--where", f"key = {FOUND}", "--json", *settings)
+    code, out, _ = ran(capsys, "prune", lake, "--where", f"key = {PRESENT_KEY}", "--json", *settings)
     assert code == 0
-    found = json.loads(out)
-    assert found["totals"]["files"] == FILES
-    assert [row["file"] for row in found["row_groups"] if row["read"]] == [s3.url("lake/part=2/05.parquet")]
+    result = json.loads(out)
+    assert result["totals"]["files"] == FILES
+    assert [row["file"] for row in result["row_groups"] if row["read"]] == [s3.url("lake/part=2/05.parquet")]
     code, out, _ = ran(capsys, "show", lake + "part=*/05.parquet", "--json", *settings)
     assert (code, json.loads(out)["totals"]["filters"]) == (0, 4)
     code, out, _ = ran(capsys, "verify", s3.url("lake/part=2/05.parquet"), "--json", *settings)
@@ -306,7 +306,7 @@ def test_a_list_of_urls_is_not_looked_through_one_by_one(
     s3: Any, lake: str, settings: list[str], capsys: pytest.CaptureFixture[str], files: dict[str, bytes]
 ) -> None:
     urls = [s3.url(key) for key in files]
-    code, out, _ = ran(capsys, "prune", *urls, "--where", f"key = {FOUND}", "--json", *settings)
+    code, out, _ = ran(capsys, "prune", *urls, "--where", f"key = {PRESENT_KEY}", "--json", *settings)
     assert (code, json.loads(out)["totals"]["selected_files"]) == (0, 1)
     assert requests(s3) == {"tail": FILES + 1}  # the file that is left again, for its page indexes
 

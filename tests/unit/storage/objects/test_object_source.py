@@ -1,4 +1,4 @@
-"""Objects read by way of obstore from a real S3 server: how often it is asked, and that no two versions are mixed."""
+"""Objects read through obstore from a real S3 server: number of requests, and no mix of two versions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 import parquet_bloom
 from parquet_bloom import redaction, storage
 from parquet_bloom.errors import ConcurrentChangeError, StorageError, TruncatedFileError
-from parquet_bloom.storage import coalesce as ranges
+from parquet_bloom.storage import coalesce
 from parquet_bloom.storage.objects.errors import first_line
 from parquet_bloom.storage.objects.location import ObjectStores
 from parquet_bloom.storage.objects.source import TAIL_BYTES, ObjectSource
@@ -26,17 +26,17 @@ ABSENT = 400_007
 
 
 @pytest.fixture
-def place(s3: Any) -> ObjectStores:
+def stores(s3: Any) -> ObjectStores:
     return ObjectStores(s3.storage_options)
 
 
-def opened(s3: Any, key: str, known: storage.Entry | None = None) -> ObjectSource:
-    source = storage.open_source(s3.url(key), ObjectStores(s3.storage_options), known)
+def opened(s3: Any, key: str, entry: storage.Entry | None = None) -> ObjectSource:
+    source = storage.open_source(s3.url(key), ObjectStores(s3.storage_options), entry)
     assert isinstance(source, ObjectSource)
     return source
 
 
-def asked(s3: Any) -> list[tuple[str, str]]:
+def list_requests(s3: Any) -> list[tuple[str, str]]:
     return [(request.method, request.range) for request in s3.log]
 
 
@@ -69,14 +69,14 @@ def filtered(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 def test_opening_is_one_request(s3: Any) -> None:
     s3.put("a.bin", DATA)
     with opened(s3, "a.bin") as source:
-        assert asked(s3) == [("GET", f"bytes=-{TAIL_BYTES}")]
+        assert list_requests(s3) == [("GET", f"bytes=-{TAIL_BYTES}")]
         assert (source.size, source.path, source.name) == (len(DATA), None, s3.url("a.bin"))
         assert source.read_at(len(DATA) - 100, 100) == DATA[-100:]
         assert (source.requests, source.bytes_read) == (1, TAIL_BYTES)
         assert source.read_at(10, 1000) == DATA[10:1010]
         assert (source.requests, source.bytes_read) == (2, TAIL_BYTES + 1000)
         assert source.read_at(5, 0) == b""
-    assert asked(s3)[1:] == [("GET", "bytes=10-1009")]
+    assert list_requests(s3)[1:] == [("GET", "bytes=10-1009")]
     assert s3.log[1].headers["if-match"] == s3.head("a.bin").etag
 
 
@@ -93,16 +93,16 @@ def test_sizes_around_the_tail(s3: Any, size: int) -> None:
                 source.read_at(offset, length)
 
 
-def test_what_a_listing_told_opens_without_a_request(s3: Any) -> None:
+def test_a_listed_file_opens_without_a_request(s3: Any) -> None:
     s3.put("in/a.bin", DATA)
     entry = listed(s3, s3.url("in/"))
     s3.clear_log()
-    with opened(s3, "in/a.bin", entry) as known, opened(s3, "in/a.bin") as asked_for:
-        assert known.identity == asked_for.identity
-        assert hash(known.identity) == hash(asked_for.identity)
+    with opened(s3, "in/a.bin", entry) as source, opened(s3, "in/a.bin") as asked_for:
+        assert source.identity == asked_for.identity
+        assert hash(source.identity) == hash(asked_for.identity)
         assert s3.operations() == ["GetObject"]  # the second one's
-        assert known.requests == 0
-        assert known.read_at(0, 50) == DATA[:50]
+        assert source.requests == 0
+        assert source.read_at(0, 50) == DATA[:50]
 
 
 def test_an_identity_tells_versions_and_stores_apart_and_no_secret(s3: Any) -> None:
@@ -154,20 +154,20 @@ def test_an_unchanged_object_passes(s3: Any) -> None:
     s3.put("a.bin", DATA)
     with opened(s3, "a.bin") as source:
         source.check_unchanged()
-        assert asked(s3)[1:] == [("GET", f"bytes={len(DATA) - 1}-{len(DATA) - 1}")]
+        assert list_requests(s3)[1:] == [("GET", f"bytes={len(DATA) - 1}-{len(DATA) - 1}")]
         assert source.requests == 2
 
 
 def test_far_ranges_are_requests_side_by_side(s3: Any) -> None:
     s3.put("a.bin", DATA * 16)
-    step = ranges.GAP_BYTES + 100
-    wanted = [(offset, 32) for offset in range(0, 60 * step, step)]
+    step = coalesce.GAP_BYTES + 100
+    expected = [(offset, 32) for offset in range(0, 60 * step, step)]
     with opened(s3, "a.bin") as source:
         s3.clear_log()
         s3.delay(0.02)
-        assert source.read_ranges(wanted) == [(DATA * 16)[offset : offset + 32] for offset, _ in wanted]
-        assert source.requests == 1 + len(wanted)
-        assert sorted(asked(s3)) == sorted(("GET", f"bytes={at}-{at + 31}") for at, _ in wanted)
+        assert source.read_ranges(expected) == [(DATA * 16)[offset : offset + 32] for offset, _ in expected]
+        assert source.requests == 1 + len(expected)
+        assert sorted(list_requests(s3)) == sorted(("GET", f"bytes={at}-{at + 31}") for at, _ in expected)
         near = [(offset, 32) for offset in range(0, 100_000, 1000)]
         before = source.requests
         assert source.read_ranges(near) == [DATA[offset : offset + 32] for offset, _ in near]
@@ -175,7 +175,7 @@ def test_far_ranges_are_requests_side_by_side(s3: Any) -> None:
 
 
 def test_a_long_read_is_several_requests(s3: Any) -> None:
-    data = np.random.default_rng(3).bytes(3 * ranges.SPAN_BYTES + 17)
+    data = np.random.default_rng(3).bytes(3 * coalesce.SPAN_BYTES + 17)
     s3.put("a.bin", data)
     with opened(s3, "a.bin") as source:
         assert source.read_at(1, len(data) - 2) == data[1:-1]
@@ -198,8 +198,8 @@ def test_a_pyarrow_file_is_a_file(s3: Any) -> None:
     file.close()
     assert file.closed
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda offset: bytes(other.read_at(64, offset)), range(0, 400_000, 5_000)))
-    assert found == [DATA[offset : offset + 64] for offset in range(0, 400_000, 5_000)]
+        result = list(pool.map(lambda offset: bytes(other.read_at(64, offset)), range(0, 400_000, 5_000)))
+    assert result == [DATA[offset : offset + 64] for offset in range(0, 400_000, 5_000)]
 
 
 def test_pyarrow_reads_parquet_through_it(s3: Any, filtered: bytes) -> None:
@@ -246,7 +246,7 @@ def test_how_often_is_up_to_the_caller(s3: Any) -> None:
     assert len(s3.log) == 3
 
 
-def test_lost_answers_are_asked_for_again(s3: Any) -> None:
+def test_lost_responses_are_requested_again(s3: Any) -> None:
     s3.put("a.bin", DATA)
     s3.lose_answer("GetObject", 2)
     with storage.open_source(s3.url("a.bin"), ObjectStores(s3.storage_options | {"init_backoff": 0.01})) as source:
@@ -263,9 +263,7 @@ def test_lost_answers_are_asked_for_again(s3: Any) -> None:
         (400, "BadRequest", "cannot open: the server answers 400 Bad Request (BadRequest", "EIO"),
     ],
 )
-def test_what_the_server_refuses_is_said_on_one_line(
-    s3: Any, status: int, code: str, problem: str, number: str
-) -> None:
+def test_server_refusals_are_reported_on_one_line(s3: Any, status: int, code: str, problem: str, number: str) -> None:
     import errno
 
     s3.put("a.bin", DATA)
@@ -277,7 +275,7 @@ def test_what_the_server_refuses_is_said_on_one_line(
 
 
 def test_a_long_answer_is_not_cut_within_a_secret() -> None:
-    """What is left of a secret would not be known as one."""
+    """A part of a secret would not be recognized as one."""
     secret = hashlib.sha256(b"secret").hexdigest()
     redaction.remember({"aws_secret_access_key": secret})
     for before in range(200, 320):
@@ -285,7 +283,7 @@ def test_a_long_answer_is_not_cut_within_a_secret() -> None:
         assert secret[:6] not in text, before
 
 
-def test_what_is_missing(s3: Any, place: ObjectStores) -> None:
+def test_missing_objects(s3: Any, stores: ObjectStores) -> None:
     import errno
 
     s3.put("there", DATA)
@@ -300,11 +298,11 @@ def test_what_is_missing(s3: Any, place: ObjectStores) -> None:
     }
     for path, problem in paths.items():
         with pytest.raises(StorageError, match=problem) as caught:
-            storage.list_files(path, place)
+            storage.list_files(path, stores)
         assert one_line(caught.value).startswith(f"{path}: ")
         assert caught.value.errno == errno.ENOENT
     with pytest.raises(StorageError, match="there is no such object"):
-        storage.open_source(s3.url("nothing.parquet"), place)
+        storage.open_source(s3.url("nothing.parquet"), stores)
 
 
 def test_no_network(s3: Any) -> None:
@@ -341,9 +339,9 @@ def test_options_and_a_file_system_exclude_each_other(s3: Any) -> None:
 
 
 @pytest.mark.parametrize("key", ["a//b", "/a", "a/../b", "./a"])
-def test_keys_that_cannot_be_named(s3: Any, place: ObjectStores, key: str) -> None:
+def test_keys_that_cannot_be_named(s3: Any, stores: ObjectStores, key: str) -> None:
     with pytest.raises(StorageError, match="a key cannot have empty parts") as caught:
-        storage.open_source(s3.url(key), place)
+        storage.open_source(s3.url(key), stores)
     one_line(caught.value)
 
 
@@ -370,32 +368,32 @@ STRANGE = [
 
 
 @pytest.mark.parametrize("key", STRANGE)
-def test_keys_are_taken_as_they_stand(s3: Any, place: ObjectStores, key: str) -> None:
+def test_keys_are_taken_as_they_stand(s3: Any, stores: ObjectStores, key: str) -> None:
     s3.put(f"in/{key}", key.encode() * 9)
     s3.put("in/other.bin", b"x")
-    with storage.open_source(s3.url(f"in/{key}"), place) as source:
+    with storage.open_source(s3.url(f"in/{key}"), stores) as source:
         assert source.read_at(0, source.size) == key.encode() * 9
         assert source.identity.path == f"in/{key}"
-    assert set(storage.list_files(s3.url("in/"), place)) == {s3.url(f"in/{key}"), s3.url("in/other.bin")}
-    assert storage.list_files(s3.url(f"in/{key}"), place) == [s3.url(f"in/{key}")]
-    with storage.create(s3.url(f"out/{key}"), place) as new:
+    assert set(storage.list_files(s3.url("in/"), stores)) == {s3.url(f"in/{key}"), s3.url("in/other.bin")}
+    assert storage.list_files(s3.url(f"in/{key}"), stores) == [s3.url(f"in/{key}")]
+    with storage.create(s3.url(f"out/{key}"), stores) as new:
         new.write(b"written")
         new.commit()
     assert s3.get(f"out/{key}") == b"written"
 
 
-def test_other_schemes_of_the_same_store(s3: Any, place: ObjectStores) -> None:
+def test_other_schemes_of_the_same_store(s3: Any, stores: ObjectStores) -> None:
     s3.put("in/a.bin", DATA)
     name = f"s3a://{s3.bucket}/in/a.bin"
-    assert storage.list_files(f"s3a://{s3.bucket}/in", place) == [name]
-    with storage.open_source(name, place) as one, opened(s3, "in/a.bin") as other:
+    assert storage.list_files(f"s3a://{s3.bucket}/in", stores) == [name]
+    with storage.open_source(name, stores) as one, opened(s3, "in/a.bin") as other:
         assert one.identity == other.identity
         assert one.name == name
-    assert storage.same_place(name, s3.url("in/a.bin"), place)
+    assert storage.same_place(name, s3.url("in/a.bin"), stores)
 
 
 @pytest.mark.parametrize(
-    ("url", "options", "kind", "key", "told"),
+    ("url", "options", "kind", "key", "message"),
     [
         ("s3://bucket/a/b", {}, "S3", "a/b", "s3://bucket"),
         ("s3a://bucket/a/b", {}, "S3", "a/b", "s3://bucket"),
@@ -413,19 +411,19 @@ def test_other_schemes_of_the_same_store(s3: Any, place: ObjectStores) -> None:
         ("https://host/a/b", {}, "HTTP", "a/b", "https://host"),
     ],
 )
-def test_where_urls_lead(url: str, options: dict[str, str], kind: str, key: str, told: str) -> None:
-    found = ObjectStores(options).locate(url)
-    assert found is not None
-    assert (found.kind, found.key, found.name) == (kind, key, url)
-    assert found.label.startswith(told)
-    assert type(found.store).__name__ == f"{kind}Store"
+def test_where_urls_lead(url: str, options: dict[str, str], kind: str, key: str, message: str) -> None:
+    location = ObjectStores(options).locate(url)
+    assert location is not None
+    assert (location.kind, location.key, location.name) == (kind, key, url)
+    assert location.label.startswith(message)
+    assert type(location.store).__name__ == f"{kind}Store"
 
 
 def test_stores_are_shared(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def store(options: dict[str, Any] | None) -> Any:
-        found = ObjectStores(options).locate("s3://bucket/a")
-        assert found is not None
-        return found
+        location = ObjectStores(options).locate("s3://bucket/a")
+        assert location is not None
+        return location
 
     assert store(s3.storage_options).store is store(dict(s3.storage_options)).store
     assert store(s3.storage_options).store is not store(s3.storage_options | {"aws_region": "eu-west-1"}).store
@@ -454,8 +452,8 @@ def test_a_store_of_the_callers(s3: Any, filtered: bytes) -> None:
     for store in (S3Store(s3.bucket, config=config, client_options={"allow_http": True}), memory):
         assert storage.list_files("in", store) == ["in/a.parquet"]
         assert storage.list_files("in/*.parquet", store) == ["in/a.parquet"]
-        found = parquet_bloom.read_table("in/", f"key = {KEYS[15_000]}", filesystem=store)
-        assert found.column("other").to_pylist() == [15_000]
+        result = parquet_bloom.read_table("in/", f"key = {KEYS[15_000]}", filesystem=store)
+        assert result.column("other").to_pylist() == [15_000]
         report = parquet_bloom.embed("in/a.parquet", ["other"], output="out/b.parquet", filesystem=store)
         assert report.num_filters == 4
         assert parquet_bloom.prune("out/b.parquet", "other = 5", filesystem=store, cache=None).selected_row_groups == 1

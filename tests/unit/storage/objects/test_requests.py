@@ -55,7 +55,7 @@ def is_listing_of_t(request: Any) -> bool:
 
 
 @pytest.mark.parametrize("raw", [b"<ListBucketResult><Contents><Key>t/0", b"", LOGIN, LOGIN[:60]])
-def test_an_answer_that_is_no_listing_is_asked_for_again(s3: Any, quick: Any, raw: bytes) -> None:
+def test_a_response_that_is_not_a_listing_is_requested_again(s3: Any, quick: Any, raw: bytes) -> None:
     keys = [f"t/{number}.parquet" for number in range(5)]
     for key in keys:
         s3.put(key, b"x")
@@ -81,7 +81,7 @@ def test_a_store_that_never_lists_is_not_taken_for_an_empty_folder(s3: Any, quic
             listed(s3, quick, folder)
 
 
-def test_an_object_that_is_deleted_while_a_full_page_is_checked_is_no_failure(s3: Any, quick: Any) -> None:
+def test_an_object_deleted_while_a_page_is_checked_is_not_a_failure(s3: Any, quick: Any) -> None:
     for number in range(1000):
         s3.put(f"t/{number:04}", b"x")
 
@@ -91,7 +91,7 @@ def test_an_object_that_is_deleted_while_a_full_page_is_checked_is_no_failure(s3
         s3.put("t/1000", b"x")
 
     checked = s3.before("ListObjects", delete, when=lambda request: "start-after" in request.query)
-    # What was listed before is still told, and what is new.
+    # Files listed before are still reported, and new ones too.
     assert listed(s3, quick) == [s3.url(f"t/{number:04}") for number in range(1001)]
     assert checked.happened == 1
 
@@ -142,7 +142,7 @@ def test_a_busy_store_gets_fewer_requests_at_once(s3: Any, quick: Any) -> None:
 
 
 def test_many_requests_are_under_way_together(s3: Any, quick: Any) -> None:
-    """No answer comes before all that may be under way have been asked for."""
+    """No answer comes before as many requests as may be under way have arrived."""
     s3.put("a.bin", os.urandom(PARALLEL_REQUESTS * 100_000))
     together = threading.Barrier(PARALLEL_REQUESTS, timeout=60)
     with ObjectSource(ObjectStores(quick).locate(s3.url("a.bin"))) as source:
@@ -154,18 +154,18 @@ def test_many_requests_are_under_way_together(s3: Any, quick: Any) -> None:
 # -------------------------------------------------------------------------------------------------------------- limits
 
 
-def read_tail(place: ObjectStores, url: str) -> None:
-    ObjectSource(place.locate(url)).close()
+def read_tail(object_stores: ObjectStores, url: str) -> None:
+    ObjectSource(object_stores.locate(url)).close()
 
 
-def read_ranges(place: ObjectStores, url: str) -> None:
-    entry = storage.list_entries(url.rpartition("/")[0] + "/", place)[0]
-    with storage.open_source(entry.path, place, entry) as source:
+def read_ranges(object_stores: ObjectStores, url: str) -> None:
+    entry = storage.list_entries(url.rpartition("/")[0] + "/", object_stores)[0]
+    with storage.open_source(entry.path, object_stores, entry) as source:
         source.read_ranges([(0, 10), (200_000, 10)])
 
 
-def list_folder(place: ObjectStores, url: str) -> None:
-    storage.list_files(url.rpartition("/")[0] + "/", place)
+def list_folder(object_stores: ObjectStores, url: str) -> None:
+    storage.list_files(url.rpartition("/")[0] + "/", object_stores)
 
 
 @pytest.mark.parametrize(
@@ -186,10 +186,10 @@ def test_ctrl_c_ends_what_waits_for_answers(s3: Any, released: threading.Event) 
     """The program is sent SIGINT once it waits; without heeding it, it would wait for its limits, an hour."""
     for number in range(100):
         s3.put(f"t/{number}.parquet", b"x" * 100)
-    asked = threading.Event()
+    request_sent = threading.Event()
 
     def hold(request: Any) -> None:
-        asked.set()
+        request_sent.set()
         released.wait(60)
 
     s3.before("GetObject", hold, times=1000)
@@ -203,14 +203,14 @@ def test_ctrl_c_ends_what_waits_for_answers(s3: Any, released: threading.Event) 
             print("interrupted")
     """)
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
-        assert asked.wait(60)
+        assert request_sent.wait(60)
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=50)[0].strip() == "interrupted"
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize("asked", ["ObjectSource(place)", "place.client.list_first(['a', 'b'])"])
-def test_the_process_ends_with_requests_under_way(s3: Any, released: threading.Event, asked: str) -> None:
+@pytest.mark.parametrize("requests", ["ObjectSource(place)", "place.client.list_first(['a', 'b'])"])
+def test_the_process_ends_with_requests_under_way(s3: Any, released: threading.Event, requests: str) -> None:
     s3.put("t/a.parquet", b"x" * 100)
     s3.before(("GetObject", "ListObjects"), lambda request: released.wait(60), times=1000)
     program = textwrap.dedent(f"""
@@ -219,7 +219,7 @@ def test_the_process_ends_with_requests_under_way(s3: Any, released: threading.E
         from parquet_bloom.storage.objects.source import ObjectSource
 
         place = ObjectStores({s3.storage_options!r}).locate({s3.url("t/a.parquet")!r})
-        threading.Thread(target=lambda: {asked}, daemon=True).start()
+        threading.Thread(target=lambda: {requests}, daemon=True).start()
         while not place.client._slots._running:
             time.sleep(0.01)
         print("under way", flush=True)
@@ -229,7 +229,7 @@ def test_the_process_ends_with_requests_under_way(s3: Any, released: threading.E
     assert "destroyed" not in done.stderr
 
 
-def test_what_is_asked_for_at_the_very_end_is_told_so(s3: Any) -> None:
+def test_requests_at_the_very_end_are_reported(s3: Any) -> None:
     s3.put("t/a.parquet", b"x" * 100)
     program = textwrap.dedent(f"""
         import atexit

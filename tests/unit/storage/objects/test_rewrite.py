@@ -20,7 +20,7 @@ MIB = 1 << 20
 
 
 @pytest.fixture
-def place(s3: Any) -> ObjectStores:
+def stores(s3: Any) -> ObjectStores:
     return ObjectStores(s3.storage_options | {"init_backoff": 0.01, "max_retries": 2})
 
 
@@ -29,18 +29,18 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(object_rewrite, "PART_BYTES", 5 * MIB)  # the least that S3 takes
 
 
-def write(url: str, place: ObjectStores, data: bytes, times: int) -> None:
-    with storage.create(url, place) as new:
+def write(url: str, stores: ObjectStores, data: bytes, times: int) -> None:
+    with storage.create(url, stores) as new:
         for _ in range(times):
             new.write(data)
         new.commit()
 
 
 @pytest.mark.parametrize("size", [0, 1, 5 * MIB - 1, 5 * MIB, 5 * MIB + 1, 17 * MIB])
-def test_sizes(s3: Any, place: ObjectStores, size: int) -> None:
+def test_sizes(s3: Any, stores: ObjectStores, size: int) -> None:
     data = np.random.default_rng(size).bytes(size)
     s3.put("a.bin", b"old")
-    with storage.create(s3.url("a.bin"), place) as new:
+    with storage.create(s3.url("a.bin"), stores) as new:
         for start in range(0, size, 3_000_000):
             new.write(data[start : start + 3_000_000])
         assert new.tell() == size
@@ -54,10 +54,10 @@ def test_sizes(s3: Any, place: ObjectStores, size: int) -> None:
 
 @pytest.mark.parametrize("size", [100, 11 * MIB])
 @pytest.mark.parametrize("how", ["left", "raised"])
-def test_what_is_given_up_leaves_nothing(s3: Any, place: ObjectStores, size: int, how: str) -> None:
+def test_an_abandoned_write_leaves_nothing(s3: Any, stores: ObjectStores, size: int, how: str) -> None:
     s3.put("a.bin", b"old")
     try:
-        with storage.create(s3.url("a.bin"), place) as new:
+        with storage.create(s3.url("a.bin"), stores) as new:
             new.write(bytes(size))
             if how == "raised":
                 raise KeyboardInterrupt
@@ -68,28 +68,28 @@ def test_what_is_given_up_leaves_nothing(s3: Any, place: ObjectStores, size: int
 
 
 @pytest.mark.parametrize("operation", ["CreateMultipartUpload", "UploadPart", "CompleteMultipartUpload", "PutObject"])
-def test_what_the_store_refuses_changes_nothing(s3: Any, place: ObjectStores, operation: str) -> None:
+def test_a_write_refused_by_the_store_changes_nothing(s3: Any, stores: ObjectStores, operation: str) -> None:
     s3.put("a.bin", b"old")
     s3.fail(operation, 99, status=403, code="AccessDenied")
     with pytest.raises(StorageError, match=r"a\.bin: cannot .* access denied") as caught:
-        write(s3.url("a.bin"), place, bytes(MIB), 30 if operation != "PutObject" else 1)
+        write(s3.url("a.bin"), stores, bytes(MIB), 30 if operation != "PutObject" else 1)
     assert "\n" not in str(caught.value)
     assert s3.get("a.bin") == b"old"
     assert s3.uploads() == []
 
 
-def test_busy_answers_are_tried_again(s3: Any, place: ObjectStores) -> None:
+def test_busy_answers_are_tried_again(s3: Any, stores: ObjectStores) -> None:
     s3.fail("UploadPart", 2)
     s3.fail("CompleteMultipartUpload", 1)
     data = np.random.default_rng(1).bytes(12 * MIB)
-    write(s3.url("a.bin"), place, data, 1)
+    write(s3.url("a.bin"), stores, data, 1)
     assert s3.get("a.bin") == data
 
 
-def test_no_such_bucket(place: ObjectStores) -> None:
+def test_no_such_bucket(stores: ObjectStores) -> None:
     with pytest.raises(StorageError, match="there is no such bucket"):
-        write("s3://no-such-one/a", place, b"x", 1)
-    with pytest.raises(StorageError, match="does not name an object"), storage.create("s3://no-such-one/", place):
+        write("s3://no-such-one/a", stores, b"x", 1)
+    with pytest.raises(StorageError, match="does not name an object"), storage.create("s3://no-such-one/", stores):
         pass
 
 
@@ -106,7 +106,7 @@ def put_table(s3: Any, key: str, table: pa.Table, tmp_path: Path) -> bytes:
     return path.read_bytes()
 
 
-def test_embedding_from_and_to_urls(s3: Any, place: ObjectStores, table: pa.Table, tmp_path: Path) -> None:
+def test_embedding_from_and_to_urls(s3: Any, stores: ObjectStores, table: pa.Table, tmp_path: Path) -> None:
     plain = put_table(s3, "in/a.parquet", table, tmp_path)
     assert len(plain) > 11 * MIB
     options: dict[str, Any] = {"storage_options": s3.storage_options}
@@ -127,7 +127,7 @@ def test_embedding_from_and_to_urls(s3: Any, place: ObjectStores, table: pa.Tabl
 
 
 def test_embedding_an_object_that_changes_meanwhile(
-    s3: Any, place: ObjectStores, table: pa.Table, tmp_path: Path
+    s3: Any, stores: ObjectStores, table: pa.Table, tmp_path: Path
 ) -> None:
     put_table(s3, "in/a.parquet", table, tmp_path)
 
@@ -137,7 +137,7 @@ def test_embedding_an_object_that_changes_meanwhile(
 
     with pytest.raises(ConcurrentChangeError):
         parquet_bloom.embed(
-            s3.url("in/a.parquet"), ["key"], output=s3.url("out/a.parquet"), filesystem=place, progress=change
+            s3.url("in/a.parquet"), ["key"], output=s3.url("out/a.parquet"), filesystem=stores, progress=change
         )
     assert s3.get("in/a.parquet") == b"another writer's"
     assert s3.get("out/a.parquet") is None
@@ -152,12 +152,12 @@ def test_write_table(s3: Any, table: pa.Table) -> None:
     assert parquet_bloom.read_table(s3.url("a.parquet"), "key >= 0", **options).equals(table)
 
 
-def test_tables_files_are_not_written(s3: Any, place: ObjectStores, table: pa.Table, tmp_path: Path) -> None:
+def test_tables_files_are_not_written(s3: Any, stores: ObjectStores, table: pa.Table, tmp_path: Path) -> None:
     put_table(s3, "t/a.parquet", table.slice(0, 10), tmp_path)
     s3.put("t/_delta_log/0.json", b"{}")
     for source, target in [("t/a.parquet", "elsewhere.parquet"), ("elsewhere.parquet", "t/day=1/b.parquet")]:
         with pytest.raises(ManagedTableError, match="_delta_log"):
-            parquet_bloom.embed(s3.url(source), ["key"], output=s3.url(target), filesystem=place)
+            parquet_bloom.embed(s3.url(source), ["key"], output=s3.url(target), filesystem=stores)
     assert {request.method for request in s3.log} == {"GET"}
 
 

@@ -27,14 +27,14 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def url(client: Any) -> str:
-    """Where a request for an object goes."""
+    """Return the address that a request for an object goes to."""
     signed: str = client.generate_presigned_url("head_object", Params={"Bucket": "lake", "Key": "k"})
     return signed.partition("?")[0]
 
 
 def credentials(client: Any) -> tuple[str, str, str | None]:
-    found = client._request_signer._credentials.get_frozen_credentials()
-    return found.access_key, found.secret_key, found.token
+    result = client._request_signer._credentials.get_frozen_credentials()
+    return result.access_key, result.secret_key, result.token
 
 
 def test_options_have_several_names() -> None:
@@ -97,7 +97,7 @@ def test_options_without_meaning_are_passed_over() -> None:
     s3_client.connect("lake", KEYS | {"timeout": "30s", "bucket": "lake", "aws_conditional_put": "etag"}, PATH)
 
 
-def test_a_boto3_of_old_is_told_from_a_newer_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_boto3_is_distinguished_from_a_newer_one(monkeypatch: pytest.MonkeyPatch) -> None:
     for version in ("1.36.0", "1.100.2", "2.0"):
         monkeypatch.setattr("boto3.__version__", version)
         s3_client.connect("lake", KEYS, PATH)

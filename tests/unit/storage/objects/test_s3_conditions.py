@@ -45,17 +45,17 @@ def client(s3: Any) -> Iterator[Any]:
 
 
 def replace(s3: Any, size: str, target: str = KEY) -> ParquetBloomError | None:
-    """Rewrite what stands there, in place or to another key; returns the error."""
-    place = ObjectStores(s3.storage_options).locate(s3.url(KEY))
-    assert place is not None
+    """Rewrite the object, in place or to another key; return the error."""
+    location = ObjectStores(s3.storage_options).locate(s3.url(KEY))
+    assert location is not None
     s3.clear_log()
     caught: ParquetBloomError | None = None
     try:
-        with ObjectSource(place) as source:
+        with ObjectSource(location) as source:
             new = (
                 s3_rewrite.rewrite_in_place(source)
                 if target == KEY
-                else s3_rewrite.rewrite_elsewhere(source, place.at(target))
+                else s3_rewrite.rewrite_elsewhere(source, location.at(target))
             )
             assert new is not None
             with new:
@@ -75,7 +75,7 @@ def probes(s3: Any) -> list[str]:
 
 
 def on_object(s3: Any) -> list[str]:
-    """What was asked that writes the object."""
+    """Return the requests that write the object."""
     return [request.operation for request in s3.log if request.operation in WRITES and request.key == KEY]
 
 
@@ -109,9 +109,9 @@ def test_a_bucket_shows_it_once(s3: Any, size: str) -> None:
 def test_each_bucket_shows_it_for_itself(s3: Any) -> None:
     """One endpoint may stand before stores of several kinds, and a client serves all of its buckets."""
     s3.put(KEY, OLD["small"])
-    place = ObjectStores(s3.storage_options).locate(s3.url(KEY))
-    assert place is not None
-    with ObjectSource(place) as source:
+    location = ObjectStores(s3.storage_options).locate(s3.url(KEY))
+    assert location is not None
+    with ObjectSource(location) as source:
         setting = s3_rewrite.rewrite_in_place(source)._proof_context()
     setting.client.create_bucket(Bucket=f"{s3.bucket}-2")
     for bucket, shown in ((s3.bucket, SHOWN["small"]), (s3.bucket, []), (f"{s3.bucket}-2", SHOWN["small"])):
@@ -145,10 +145,10 @@ def test_threads_wait_for_the_one_that_asks(s3: Any) -> None:
         s3.put(f"lake/{number}.parquet", OLD["small"])
 
     def embed(number: int) -> None:
-        place = ObjectStores(s3.storage_options).locate(s3.url(f"lake/{number}.parquet"))
-        assert place is not None
+        location = ObjectStores(s3.storage_options).locate(s3.url(f"lake/{number}.parquet"))
+        assert location is not None
         try:
-            with ObjectSource(place) as source, s3_rewrite.rewrite_in_place(source) as new:
+            with ObjectSource(location) as source, s3_rewrite.rewrite_in_place(source) as new:
                 new.copy_prefix(100)
                 new.commit()
         except ParquetBloomError as error:
@@ -218,7 +218,7 @@ def test_another_key_gets_a_plain_upload_where_copies_are_refused(s3: Any) -> No
 
 
 @pytest.mark.parametrize("size", OLD)
-def test_what_may_not_be_done_is_named(s3: Any, size: str) -> None:
+def test_forbidden_operations_are_named(s3: Any, size: str) -> None:
     s3.put(KEY, OLD[size])
     for operation, permission in ((PUT, "s3:PutObject"), ("DeleteObject", "s3:DeleteObject")):
         fault = s3.fail(
@@ -251,17 +251,17 @@ def test_nothing_is_left_whatever_goes_wrong_once(s3: Any, size: str, way: str) 
         fault = harm(skip=step, when=lambda request: NAME in request.key, **refusal)
         error = replace(s3, size)
         assert fault.happened == 1
-        lost = way == "lose_answer" and SHOWN[size][step] == "CreateMultipartUpload"  # nobody was told its number
-        kept = way == "refuse" and SHOWN[size][step] == "DeleteObject" and error is not None
+        lost = way == "lose_answer" and SHOWN[size][step] == "CreateMultipartUpload"  # no client got its number
+        retained = way == "refuse" and SHOWN[size][step] == "DeleteObject" and error is not None
         # A version that may not be deleted is deleted as anybody deletes.
-        if way == "refuse" and (SHOWN[size][step] not in ("GetObjectAcl", "DeleteObject") or kept):
+        if way == "refuse" and (SHOWN[size][step] not in ("GetObjectAcl", "DeleteObject") or retained):
             assert isinstance(error, StorageError)
             assert s3.get(KEY) == OLD[size]
         else:
             assert error is None
             assert s3.get(KEY) == NEW[size]
         assert len(s3.uploads()) == lost
-        assert len(probes(s3)) == kept
+        assert len(probes(s3)) == retained
         for key in probes(s3):
             s3.delete(key)
         for upload in s3.uploads():
@@ -275,8 +275,8 @@ def test_no_version_of_it_is_left(s3: Any, client: Any, size: str) -> None:
     s3.put(KEY, OLD[size])
     assert replace(s3, size) is None
     answer = client.list_object_versions(Bucket=s3.bucket)
-    found = [entry["Key"] for kind in ("Versions", "DeleteMarkers") for entry in answer.get(kind, [])]
-    assert found == [KEY, KEY]
+    matches = [entry["Key"] for kind in ("Versions", "DeleteMarkers") for entry in answer.get(kind, [])]
+    assert matches == [KEY, KEY]
 
 
 @pytest.mark.ci
@@ -373,7 +373,7 @@ def test_a_mixture_is_noticed_and_said(s3: Any, client: Any) -> None:
             client.put_bucket_versioning(Bucket=s3.bucket, VersioningConfiguration={"Status": "Enabled"})
         s3.put(KEY, OLD["large"])
         version = s3.head(KEY).version_id
-        # Theirs stands there while parts are copied, and for no other look.
+        # Theirs is there while parts are copied, and at no other time.
         s3.before(COPY, lambda request: s3.put(KEY, THEIRS["large"]))
         s3.after(COPY, lambda request: s3.put(KEY, OLD["large"]), skip=1)
         error = replace(s3, "large")
@@ -422,21 +422,21 @@ def test_tags_that_an_upload_would_lose_are_kept_by_refusing(s3: Any, client: An
 @pytest.mark.parametrize("size", OLD)
 def test_where_nothing_is_said_of_tags_there_are_none(s3: Any, client: Any, size: str) -> None:
     s3.drop_tags()
-    place = {"Bucket": s3.bucket, "Key": KEY}
+    object_key = {"Bucket": s3.bucket, "Key": KEY}
     s3.put(KEY, b"")
     for _ in range(2):
-        upload = client.create_multipart_upload(**place)["UploadId"]
-        part = client.upload_part(**place, UploadId=upload, PartNumber=1, Body=OLD[size])["ETag"]
+        upload = client.create_multipart_upload(**object_key)["UploadId"]
+        part = client.upload_part(**object_key, UploadId=upload, PartNumber=1, Body=OLD[size])["ETag"]
         parts = {"Parts": [{"PartNumber": 1, "ETag": part}]}
-        client.complete_multipart_upload(**place, UploadId=upload, MultipartUpload=parts)
-        assert "TagSet" not in client.get_object_tagging(**place)
+        client.complete_multipart_upload(**object_key, UploadId=upload, MultipartUpload=parts)
+        assert "TagSet" not in client.get_object_tagging(**object_key)
         assert replace(s3, size) is None
         assert s3.get(KEY) == NEW[size]
     assert (of_probe(s3), probes(s3), s3.uploads()) == ([], [], [])
 
 
 @pytest.mark.parametrize("size", OLD)
-def test_tags_that_are_not_told_where_a_store_tells_them_are_doubted(s3: Any, tagged: Any, size: str) -> None:
+def test_missing_tags_of_a_store_that_has_tags_are_doubted(s3: Any, tagged: Any, size: str) -> None:
     tagged(size)
     s3.fail("GetObjectTagging", status=200, raw=b"", times=1000, when=lambda request: request.key == KEY)
     error = replace(s3, size)
@@ -446,14 +446,14 @@ def test_tags_that_are_not_told_where_a_store_tells_them_are_doubted(s3: Any, ta
 
 
 @pytest.mark.parametrize("size", OLD)
-def test_what_others_change_of_it_meanwhile_is_not_undone(s3: Any, client: Any, size: str) -> None:
-    place = {"Bucket": s3.bucket, "Key": KEY}
+def test_concurrent_changes_are_not_undone(s3: Any, client: Any, size: str) -> None:
+    object_key = {"Bucket": s3.bucket, "Key": KEY}
     deeds: dict[str, Callable[[Any], Any]] = {
         "tags": lambda request: client.put_object_tagging(
-            **place, Tagging={"TagSet": [{"Key": "team", "Value": "other"}]}
+            **object_key, Tagging={"TagSet": [{"Key": "team", "Value": "other"}]}
         ),
-        "access control list": lambda request: client.put_object_acl(**place, ACL="public-read"),
-        "metadata": lambda request: client.put_object(**place, Body=OLD[size], Metadata={"owner": "other"}),
+        "access control list": lambda request: client.put_object_acl(**object_key, ACL="public-read"),
+        "metadata": lambda request: client.put_object(**object_key, Body=OLD[size], Metadata={"owner": "other"}),
     }
     s3.put(KEY, OLD[size])
     assert replace(s3, size) is None
@@ -468,14 +468,14 @@ def test_what_others_change_of_it_meanwhile_is_not_undone(s3: Any, client: Any, 
 
 @pytest.mark.parametrize("size", OLD)
 def test_an_access_control_list_is_kept(s3: Any, client: Any, size: str) -> None:
-    place = {"Bucket": s3.bucket, "Key": KEY}
+    object_key = {"Bucket": s3.bucket, "Key": KEY}
     everybody = 'uri="http://acs.amazonaws.com/groups/global/AllUsers"'
-    client.put_object(**place, Body=OLD[size], GrantRead=everybody, GrantFullControl='id="admin"')
-    before = client.get_object_acl(**place)
+    client.put_object(**object_key, Body=OLD[size], GrantRead=everybody, GrantFullControl='id="admin"')
+    before = client.get_object_acl(**object_key)
     assert len(before["Grants"]) == 2
     assert replace(s3, size) is None
     assert s3.get(KEY) == NEW[size]
-    after = client.get_object_acl(**place)
+    after = client.get_object_acl(**object_key)
     order = str
     assert sorted(after["Grants"], key=order) == sorted(before["Grants"], key=order)
 
@@ -506,24 +506,24 @@ def test_another_accounts_object_is_left_to_it(s3: Any, size: str) -> None:
 
 
 @pytest.mark.parametrize("status", [403, 501])
-def test_a_list_that_is_not_told_is_the_buckets_default(s3: Any, status: int) -> None:
+def test_an_unreadable_acl_is_the_buckets_default(s3: Any, status: int) -> None:
     s3.fail("GetObjectAcl", status=status, code="AccessDenied", times=1000)
     s3.put(KEY, OLD["large"])
     assert replace(s3, "large") is None
 
 
 @pytest.mark.parametrize("size", OLD)
-def test_what_is_lost_in_spite_of_all_is_said(s3: Any, client: Any, size: str) -> None:
-    place = {"Bucket": s3.bucket, "Key": KEY}
+def test_unavoidable_losses_are_reported(s3: Any, client: Any, size: str) -> None:
+    object_key = {"Bucket": s3.bucket, "Key": KEY}
 
     def write() -> None:
-        client.put_object(**place, Body=OLD[size], Tagging="team=lake", CacheControl="max-age=60")
+        client.put_object(**object_key, Body=OLD[size], Tagging="team=lake", CacheControl="max-age=60")
 
     write()
     assert replace(s3, size) is None
     write()
     last = COMPLETE if size == "large" else PUT
-    s3.after(last, lambda request: client.put_object_tagging(**place, Tagging={"TagSet": []}), skip=1)
+    s3.after(last, lambda request: client.put_object_tagging(**object_key, Tagging={"TagSet": []}), skip=1)
     error = replace(s3, size)
     assert error is None or "the store did not keep: tags" in str(error)
     assert proof.WAY_OUT not in str(error)

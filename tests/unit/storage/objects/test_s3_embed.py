@@ -54,8 +54,8 @@ def footer_start(data: bytes) -> int:
 def chunks(data: bytes, column: int) -> list[tuple[int, int]]:
     """First and last byte + 1 of a column's chunks."""
     metadata = pq.read_metadata(io.BytesIO(data))
-    found = [metadata.row_group(number).column(column) for number in range(metadata.num_row_groups)]
-    return [(chunk.data_page_offset, chunk.data_page_offset + chunk.total_compressed_size) for chunk in found]
+    result = [metadata.row_group(number).column(column) for number in range(metadata.num_row_groups)]
+    return [(chunk.data_page_offset, chunk.data_page_offset + chunk.total_compressed_size) for chunk in result]
 
 
 def require_filters(data: bytes, old: bytes, tmp_path: Path, columns: tuple[str, ...] = ("id",)) -> None:
@@ -74,7 +74,7 @@ def require_filters(data: bytes, old: bytes, tmp_path: Path, columns: tuple[str,
             assert absent.mean() < 0.05
 
 
-def known(s3: Any, small: bytes, large: bytes) -> None:
+def warm_up(s3: Any, small: bytes, large: bytes) -> None:
     """Let the bucket show what it does, which it does once, and forget the requests of that."""
     for data in (small, large):
         s3.put("known.parquet", data)
@@ -90,7 +90,7 @@ def embed(s3: Any, key: str = "a.parquet", **options: Any) -> parquet_bloom.Embe
 def test_only_the_chosen_column_comes_and_only_filters_and_footer_go(
     s3: Any, small: bytes, large: bytes, tmp_path: Path
 ) -> None:
-    known(s3, small, large)
+    warm_up(s3, small, large)
     s3.put("a.parquet", large)
     report = embed(s3)
     new = s3.get("a.parquet")
@@ -104,19 +104,19 @@ def test_only_the_chosen_column_comes_and_only_filters_and_footer_go(
 
     # Beside: samples of what is copied, before and after, and the end read back.
     steps = s3.operations()
-    asked = [request for request in s3.log if request.operation == "GetObject"]
-    samples = [get for get in asked if get.received == 1024]
+    requests = [request for request in s3.log if request.operation == "GetObject"]
+    samples = [get for get in requests if get.received == 1024]
     assert 4 <= len(samples) <= 8
     back = s3.log[steps.index("CompleteMultipartUpload") + 1 :]
     assert sum(get.received for get in back) < 65536 + 4 * 1024 + 1
-    gets = [get for get in asked if get not in samples and get not in back]
+    gets = [get for get in requests if get not in samples and get not in back]
     others = chunks(large, 1) + chunks(large, 2)
     for get in gets:
         first, last = re.fullmatch(r"bytes=(\d*)-(\d+)", get.range).groups()
         if first:  # else it is the one request for the end of the object
             assert not any(int(first) < stop and begin <= int(last) for begin, stop in others), get.range
-    wanted = sum(stop - begin for begin, stop in chunks(large, 0))
-    assert wanted <= sum(get.received for get in gets) < wanted + 65536 + 100
+    expected = sum(stop - begin for begin, stop in chunks(large, 0))
+    assert expected <= sum(get.received for get in gets) < expected + 65536 + 100
     assert len(gets) == 2 + GROUPS  # the end, the first four bytes, and each chunk at once
 
     writes = [request for request in s3.log if request.operation in WRITES]
@@ -142,7 +142,7 @@ def test_with_the_old_footer_kept(s3: Any, request: pytest.FixtureRequest, size:
 
 
 def test_a_small_object_is_one_put(s3: Any, small: bytes, large: bytes, tmp_path: Path) -> None:
-    known(s3, small, large)
+    warm_up(s3, small, large)
     s3.put("x=1/ü b+%20.parquet", small)
     report = embed(s3, "x=1/ü b+%20.parquet", columns=["id", "name"])
     new = s3.get("x=1/ü b+%20.parquet")
@@ -228,7 +228,7 @@ def test_columns_without_a_value(s3: Any, tmp_path: Path) -> None:
 def test_a_change_between_any_two_requests_is_refused(
     s3: Any, which: str, request: pytest.FixtureRequest, small: bytes, large: bytes
 ) -> None:
-    known(s3, small, large)
+    warm_up(s3, small, large)
     old: bytes = request.getfixturevalue(which)
     theirs = parquet(100, 10, seed=1)
     s3.put("a.parquet", old)
@@ -248,7 +248,7 @@ def test_a_change_between_any_two_requests_is_refused(
         assert s3.uploads() == []
 
 
-def test_boto3_is_asked_for_by_name(s3: Any, large: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_boto3_is_required_by_name(s3: Any, large: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     s3.put("a.parquet", large)
     monkeypatch.setitem(sys.modules, "boto3", None)
     with pytest.raises(StorageError, match=r"needs boto3 1\.36 or newer: pip install 'parquet-bloom\[s3\]'$"):

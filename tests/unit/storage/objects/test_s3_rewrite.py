@@ -33,27 +33,27 @@ CUT = 100  # bytes at the end of the old object that the new one does not have
 
 # The requests of one rewrite, after the first read, on a bucket that has shown what it does. Those of a line are made
 # side by side, and may come in any order.
-LOOK = ["HeadObject", "GetObjectTagging", "GetObjectAcl"]
+METADATA_READS = ["HeadObject", "GetObjectTagging", "GetObjectAcl"]
 STEPS = {
     "small": [
-        *LOOK,
+        *METADATA_READS,
         "GetObject",  # the front
-        *LOOK,
+        *METADATA_READS,
         "PutObject",
         "GetObject",  # what was written
     ],
     "large": [
-        *LOOK,
+        *METADATA_READS,
         "CreateMultipartUpload",
         *["UploadPartCopy", "UploadPartCopy", "GetObject", "GetObject", "GetObject", "GetObject"],
         "UploadPart",
-        *LOOK,
+        *METADATA_READS,
         "CompleteMultipartUpload",
         *["GetObject", "GetObject", "GetObject", "GetObject", "GetObject"],  # samples and the end
     ],
 }
 LARGE_ANSWERS = ["CreateMultipartUpload", "UploadPartCopy", "CompleteMultipartUpload"]  # those with a body
-LOOKS = ("GetObject", "HeadObject", "GetObjectTagging", "GetObjectAcl")
+READ_OPERATIONS = ("GetObject", "HeadObject", "GetObjectTagging", "GetObjectAcl")
 LAST = ("PutObject", "CompleteMultipartUpload")
 COMMIT = {size: next(number for number, step in enumerate(steps) if step in LAST) for size, steps in STEPS.items()}
 STEP_OF_SIZE = [pytest.param(size, step, id=f"{size}-{step}") for size in STEPS for step in range(len(STEPS[size]))]
@@ -75,7 +75,7 @@ def quick(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = conditions._show_on_probe
 
     def believe(setting: Any, show: Any, *given: Any) -> Any:
-        """What the store shows before the first write is for test_s3_conditions."""
+        """Skip the probe before the first write, which test_s3_conditions covers."""
         return shown(setting, show) if show is proof.prove_no_tags else proof.ConditionSupport(quoted, quoted, "")
 
     monkeypatch.setattr(conditions, "_show_on_probe", believe)
@@ -83,9 +83,9 @@ def quick(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def opened(s3: Any, key: str = "a.parquet") -> ObjectSource:
     """An object as embed opens it; the log then begins anew."""
-    place = ObjectStores(s3.storage_options).locate(s3.url(key))
-    assert place is not None
-    source = ObjectSource(place)
+    location = ObjectStores(s3.storage_options).locate(s3.url(key))
+    assert location is not None
+    source = ObjectSource(location)
     s3.clear_log()
     return source
 
@@ -205,7 +205,7 @@ def test_nothing_is_begun_where_nothing_is_written(s3: Any, size: str) -> None:
 
 @pytest.mark.parametrize(("size", "step"), AT_EACH_STEP)
 @pytest.mark.parametrize("way", ["fail", "lose_request", "lose_answer"])
-def test_what_goes_wrong_once_is_done_again(s3: Any, size: str, step: int, way: str) -> None:
+def test_transient_failures_are_retried(s3: Any, size: str, step: int, way: str) -> None:
     faults: list[Any] = []
     assert replace(s3, size, lambda: faults.append(getattr(s3, way)(skip=step))) is None
     assert faults[0].happened == 1
@@ -227,7 +227,7 @@ def test_an_error_in_an_answer_that_begins_well_is_one(s3: Any, operation: str) 
 
 @pytest.mark.parametrize(("size", "step"), AT_EACH_STEP)
 @pytest.mark.parametrize("way", ["refuse", "fail", "lose_request", "lose_answer"])
-def test_what_goes_wrong_for_good_leaves_the_old_object_or_the_new_one(
+def test_permanent_failures_leave_the_old_object_or_the_new_one(
     s3: Any, size: str, step: int, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refusal = {"status": 403, "code": "AccessDenied"} if way == "refuse" else {}
@@ -243,7 +243,7 @@ def test_what_goes_wrong_for_good_leaves_the_old_object_or_the_new_one(
 
 
 @pytest.mark.parametrize(("size", "step"), AT_EACH_STEP)
-def test_what_is_refused_is_cleared_up(s3: Any, size: str, step: int) -> None:
+def test_a_refused_write_is_cleaned_up(s3: Any, size: str, step: int) -> None:
     met: list[str] = []
 
     def refuse(request: Any) -> None:
@@ -277,8 +277,8 @@ def test_an_upload_that_someone_aborts_is_an_error(s3: Any) -> None:
 
 @pytest.mark.parametrize("raw", [b"", b"<html>welcome</html>", b"<html><p>welcome"])
 @pytest.mark.parametrize("size", STEPS)
-def test_an_answer_that_is_no_answer_is_not_believed(s3: Any, size: str, raw: bytes) -> None:
-    for operation in [*LOOK, *(LARGE_ANSWERS if size == "large" else ["PutObject"])]:
+def test_an_invalid_answer_is_refused(s3: Any, size: str, raw: bytes) -> None:
+    for operation in [*METADATA_READS, *(LARGE_ANSWERS if size == "large" else ["PutObject"])]:
         fault = s3.fail(operation, status=200, raw=raw, times=1000)
         error = replace(s3, size)
         assert isinstance(error, (StorageError, ConcurrentChangeError)), operation
@@ -331,7 +331,7 @@ def test_another_writer_wins_at_every_moment(s3: Any, size: str, step: int, when
         assert error is None  # they came after us
     assert s3.get("a.parquet") == (None if deed == "removed" else THEIRS)
     begun = STEPS[size][step] == "CreateMultipartUpload" and when == "after"
-    assert len(s3.uploads()) == (begun and "lost" in deed)  # nobody was told its number
+    assert len(s3.uploads()) == (begun and "lost" in deed)  # no client got its number
 
 
 def test_another_writer_before_the_first_look_is_noticed(s3: Any) -> None:
@@ -339,7 +339,7 @@ def test_another_writer_before_the_first_look_is_noticed(s3: Any) -> None:
         error = replace(s3, size, lambda: s3.put("a.parquet", THEIRS) and None)
         assert isinstance(error, ConcurrentChangeError)
         assert s3.get("a.parquet") == THEIRS
-        assert set(s3.operations()) <= set(LOOK)
+        assert set(s3.operations()) <= set(METADATA_READS)
 
 
 def test_what_is_copied_is_what_was_read_even_if_it_comes_back(s3: Any) -> None:
@@ -431,7 +431,7 @@ def test_a_process_that_is_killed_leaves_a_whole_object(s3: Any, when: str, size
         def kill(request: Any) -> None:
             child.kill()
             child.wait()
-            raise ConnectionResetError  # what it asked for does not arrive, or is not answered
+            raise ConnectionResetError  # its request does not arrive, or is not answered
 
         fault = getattr(s3, when)(None, kill, skip=1 + step)  # one more: the child opens the object
         child.communicate(json.dumps([s3.storage_options, s3.url("a.parquet"), PART, CUT, TAIL.decode()]).encode())
@@ -444,7 +444,7 @@ def test_a_process_that_is_killed_leaves_a_whole_object(s3: Any, when: str, size
 
 
 def beside(s3: Any, size: str) -> ParquetBloomError | None:
-    """As `replace`, to another key, where something stands already."""
+    """As `replace`, to another key, where an object exists already."""
     s3.put("a.parquet", OLD[size])
     s3.put("b c/d.parquet", THEIRS)
     with opened(s3) as source:
@@ -461,8 +461,8 @@ def beside(s3: Any, size: str) -> ParquetBloomError | None:
 @pytest.mark.parametrize("size", STEPS)
 def test_another_object_is_written_the_same_way(s3: Any, size: str) -> None:
     assert beside(s3, size) is None
-    writes = [operation for operation in s3.operations() if operation not in LOOKS]
-    assert sorted(writes) == sorted(step for step in STEPS[size] if step not in LOOKS)
+    writes = [operation for operation in s3.operations() if operation not in READ_OPERATIONS]
+    assert sorted(writes) == sorted(step for step in STEPS[size] if step not in READ_OPERATIONS)
     assert s3.get("b c/d.parquet") == NEW[size]
     assert s3.get("a.parquet") == OLD[size]
 
@@ -471,7 +471,7 @@ def test_another_object_is_written_the_same_way(s3: Any, size: str) -> None:
 @pytest.mark.parametrize("size", STEPS)
 @pytest.mark.parametrize("way", ["fail", "lose_request", "lose_answer"])
 def test_another_object_is_written_whatever_gets_lost(s3: Any, size: str, way: str) -> None:
-    for operation in dict.fromkeys(step for step in STEPS[size] if step not in LOOKS):
+    for operation in dict.fromkeys(step for step in STEPS[size] if step not in READ_OPERATIONS):
         getattr(s3, way)(operation)
         assert beside(s3, size) is None
         assert s3.get("b c/d.parquet") == NEW[size]
@@ -484,7 +484,7 @@ def test_another_object_is_written_whatever_gets_lost(s3: Any, size: str, way: s
 def test_another_object_is_not_made_of_two_versions(s3: Any) -> None:
     for operation, skip in (
         ("UploadPartCopy", 0),
-        (LOOKS, 1),
+        (READ_OPERATIONS, 1),
         ("HeadObject", 0),
     ):  # opening it, a sample, and a last look
         s3.before(operation, lambda request: s3.put("a.parquet", THEIRS), skip=skip)
@@ -520,20 +520,20 @@ RICH = {
 
 @pytest.mark.parametrize("size", STEPS)
 def test_the_new_object_has_what_the_old_one_had(s3: Any, client: Any, size: str) -> None:
-    place = {"Bucket": s3.bucket, "Key": "a.parquet"}
-    client.put_object(**place, Body=OLD[size], Tagging="team=a%20%2B%20b%3D%40&k=", **RICH)
+    object_key = {"Bucket": s3.bucket, "Key": "a.parquet"}
+    client.put_object(**object_key, Body=OLD[size], Tagging="team=a%20%2B%20b%3D%40&k=", **RICH)
     for _ in range(2):  # its own metadata does not pile up
         with opened(s3) as source:
             write(s3_rewrite.rewrite_in_place(source), len(OLD[size]) - CUT)
     assert s3.get("a.parquet") == NEW[size]
-    head = client.head_object(**place)
-    asked = dict(RICH)
+    head = client.head_object(**object_key)
+    queried = dict(RICH)
     metadata = head["Metadata"]
     assert len(metadata.pop("parquet-bloom-run")) == 32
     assert metadata == {"owner": "lake", "x_y": "=?UTF-8?B?w7w=?="}
-    del asked["Metadata"]
-    assert {name: head.get(name) for name in asked} == asked
-    tags = {tag["Key"]: tag["Value"] for tag in client.get_object_tagging(**place)["TagSet"]}
+    del queried["Metadata"]
+    assert {name: head.get(name) for name in queried} == queried
+    tags = {tag["Key"]: tag["Value"] for tag in client.get_object_tagging(**object_key)["TagSet"]}
     assert tags == {"team": "a + b=@", "k": ""}
 
 
@@ -558,9 +558,9 @@ def test_what_is_locked_is_left_alone(s3: Any, client: Any) -> None:
         {"ObjectLockLegalHoldStatus": "ON"},
     ):
         client.put_object(**put, **lock)
-        place = ObjectStores(s3.storage_options).locate(f"s3://{bucket}/a.parquet")
-        assert place is not None
-        with ObjectSource(place) as source, pytest.raises(StorageError, match=r"object lock|legal hold"):
+        location = ObjectStores(s3.storage_options).locate(f"s3://{bucket}/a.parquet")
+        assert location is not None
+        with ObjectSource(location) as source, pytest.raises(StorageError, match=r"object lock|legal hold"):
             write(s3_rewrite.rewrite_in_place(source), 500)
         assert client.get_object(Bucket=bucket, Key="a.parquet")["Body"].read() == b"x" * 1000
 
@@ -568,16 +568,16 @@ def test_what_is_locked_is_left_alone(s3: Any, client: Any) -> None:
 @pytest.mark.parametrize("size", STEPS)
 def test_in_a_versioned_bucket_the_old_object_stays_as_a_version(s3: Any, client: Any, size: str) -> None:
     client.put_bucket_versioning(Bucket=s3.bucket, VersioningConfiguration={"Status": "Enabled"})
-    place = {"Bucket": s3.bucket, "Key": "a.parquet"}
-    first = client.put_object(**place, Body=OLD[size])["VersionId"]
+    object_key = {"Bucket": s3.bucket, "Key": "a.parquet"}
+    first = client.put_object(**object_key, Body=OLD[size])["VersionId"]
     with opened(s3) as source:
         write(s3_rewrite.rewrite_in_place(source), len(OLD[size]) - CUT)
-    assert client.get_object(**place)["Body"].read() == NEW[size]
-    assert client.get_object(**place, VersionId=first)["Body"].read() == OLD[size]
+    assert client.get_object(**object_key)["Body"].read() == NEW[size]
+    assert client.get_object(**object_key, VersionId=first)["Body"].read() == OLD[size]
     assert len(client.list_object_versions(Bucket=s3.bucket)["Versions"]) == 2
     with opened(s3) as source, s3_rewrite.rewrite_in_place(source) as new:
         new.copy_prefix(1)
-        client.delete_object(**place)  # a delete marker
+        client.delete_object(**object_key)  # a delete marker
         with pytest.raises(ConcurrentChangeError, match="removed"):
             new.commit()
 
@@ -590,9 +590,9 @@ def test_other_stores_are_refused(s3: Any) -> None:
 
     store = MemoryStore()
     store.put("a.parquet", b"x" * 100)
-    place = ObjectStores(store=store).locate("a.parquet")
-    assert place is not None
-    with ObjectSource(place) as source, pytest.raises(StorageError, match="on S3 only; give an output elsewhere"):
+    location = ObjectStores(store=store).locate("a.parquet")
+    assert location is not None
+    with ObjectSource(location) as source, pytest.raises(StorageError, match="on S3 only; give an output elsewhere"):
         s3_rewrite.rewrite_in_place(source)
 
 
@@ -602,8 +602,8 @@ def test_a_store_of_the_callers_with_a_prefix(s3: Any) -> None:
     s3.put("deep/er/a.parquet", OLD["small"])
     options = {name: text for name, text in s3.storage_options.items() if name.startswith("aws_")}
     store = S3Store(s3.bucket, prefix="deep", config=options, client_options={"allow_http": True})
-    place = ObjectStores(store=store).locate("er/a.parquet")
-    assert place is not None
-    with ObjectSource(place) as source:
+    location = ObjectStores(store=store).locate("er/a.parquet")
+    assert location is not None
+    with ObjectSource(location) as source:
         write(s3_rewrite.rewrite_in_place(source), len(OLD["small"]) - CUT)
     assert s3.get("deep/er/a.parquet") == NEW["small"]

@@ -46,9 +46,9 @@ def limits(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 def rewrite(s3: Any, size: str, harm: Callable[[], Any]) -> BaseException | None:
     """Rewrite an object; `harm` is done when it has been opened. Returns the error, an interrupt included."""
     s3.put("a.parquet", OLD[size])
-    place = ObjectStores(s3.storage_options).locate(s3.url("a.parquet"))
-    assert place is not None
-    with ObjectSource(place) as source:
+    location = ObjectStores(s3.storage_options).locate(s3.url("a.parquet"))
+    assert location is not None
+    with ObjectSource(location) as source:
         harm()
         try:
             with s3_rewrite.rewrite_in_place(source) as new:
@@ -76,7 +76,7 @@ def test_an_answer_that_never_comes_ends_the_call_in_time(
         begun = time.monotonic()
 
     for limit in (LIMIT, 5 * LIMIT, 20 * LIMIT):
-        left = {*s3.uploads(), *s3._server.objects.get_bucket(s3.bucket).keys}
+        remaining = {*s3.uploads(), *s3._server.objects.get_bucket(s3.bucket).keys}
         s3.storage_options["retry_timeout"] = limit
         error = rewrite(s3, size, harm)
         took = time.monotonic() - begun
@@ -89,7 +89,7 @@ def test_an_answer_that_never_comes_ends_the_call_in_time(
     assert took < limit + 1 + BUSY
     final = s3.get("a.parquet")
     assert final in (OLD[size], NEW[size])
-    if error is None:  # the list of who may do what, which need not be told; or what clears up
+    if error is None:  # the access control list, which need not be readable; or the clean-up
         assert final == NEW[size]
         return
     assert isinstance(error, StorageError)
@@ -97,9 +97,9 @@ def test_an_answer_that_never_comes_ends_the_call_in_time(
     if final == NEW[size]:
         assert "cannot tell whether it was written" in text or "it was written, but cannot be read back" in text
     for key in s3._server.objects.get_bucket(s3.bucket).keys:
-        assert NAME not in key or key in text or key in left
+        assert NAME not in key or key in text or key in remaining
     for upload in s3.uploads():
-        assert upload in text or upload in left or carried_out  # nobody was told its number
+        assert upload in text or upload in remaining or carried_out  # no client got its number
 
 
 @pytest.mark.parametrize(("size", "step"), AT_EACH_STEP)
@@ -155,9 +155,9 @@ def test_a_thread_that_is_given_up_ends_its_upload(s3: Any) -> None:
         if key == "a.parquet":
             assert hung.wait(BUSY)
             raise StorageError("enough")
-        place = ObjectStores(s3.storage_options).locate(s3.url(key))
-        assert place is not None
-        with ObjectSource(place) as source, s3_rewrite.rewrite_in_place(source) as new:
+        location = ObjectStores(s3.storage_options).locate(s3.url(key))
+        assert location is not None
+        with ObjectSource(location) as source, s3_rewrite.rewrite_in_place(source) as new:
             new.copy_prefix(len(OLD["large"]) - CUT)
 
     s3.before(
@@ -192,7 +192,7 @@ def test_tries_are_counted_and_paused(s3: Any, head: Any) -> None:
     assert 0.05 + 0.1 + 0.1 < time.monotonic() - begun < 1.5 + BUSY
 
 
-def test_what_will_not_change_is_not_tried_again(s3: Any, head: Any) -> None:
+def test_permanent_failures_are_not_retried(s3: Any, head: Any) -> None:
     for status, code in (
         (403, "AccessDenied"),
         (404, "NoSuchKey"),
@@ -260,9 +260,9 @@ def test_an_upload_whose_number_comes_late_is_aborted(s3: Any) -> None:
 
 def test_the_limits_are_the_stores() -> None:
     options = {"aws_region": "x", "timeout": "7s", "connect_timeout": 3, "max_retries": 2, "retry_timeout": 11}
-    place = ObjectStores(options).locate("s3://lake/a")
-    assert place is not None
-    limits = RequestLimits.from_store(place.store)
+    location = ObjectStores(options).locate("s3://lake/a")
+    assert location is not None
+    limits = RequestLimits.from_store(location.store)
     assert (limits.timeout, limits.connect_timeout, limits.max_retries, limits.retry_timeout) == (7, 3, 2, 11)
     keys = {"aws_access_key_id": "k", "aws_secret_access_key": "s", "aws_region": "x"}
     config = s3_client.connect("lake", keys, "a", limits).meta.config
