@@ -104,12 +104,12 @@ def skip() -> None:
     assert_type(report.skipped_by, dict[str, int])
     assert_type(report.explain(), str)
     assert_type(
-        parquet_bloom.row_ranges("lake", [("id", "==", 7)]),
+        parquet_bloom.dataset("lake").scan([("id", "==", 7)]).row_ranges(),
         dict[str, dict[int, list[tuple[int, int]]]],
     )
     # pyarrow's and polars' own: Any, while they have no types here
     parquet_bloom.read_table("lake", "id = 7", ["id"], partitioning=None)
-    parquet_bloom.iter_batches("lake", "id = 7", batch_size=10)
+    parquet_bloom.dataset("lake").scan("id = 7").to_reader(batch_size=10)
     parquet_bloom.scan_polars("lake")
     parquet_bloom.prune("lake", "id = 7", partitioning="hives")  # type: ignore[arg-type]
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -23,7 +24,7 @@ from parquet_bloom.lake.index import LakeIndex
 from parquet_bloom.scan.evaluate.planner import plan_scan
 from parquet_bloom.scan.html.states import row_group_state
 from parquet_bloom.scan.model.plan import FilePlan, RowGroupPlan
-from parquet_bloom.scan.read.reader import iter_selected
+from parquet_bloom.scan.read.reader import RowReader
 
 FILES, ROWS = 6, 60
 EVERYWHERE = 7
@@ -174,7 +175,7 @@ def test_names_in_another_case(tmp_path: Path) -> None:
     index = make(tmp_path, ["id"])
     report = parquet_bloom.prune(tmp_path / "lake", "ID = 5", index=index, ignore_case=True)
     assert ruled_out(report) == {other}
-    _, batches = iter_selected(report, report.asked.node, ["id", "ID"], ignore_case=True)
+    _, batches = RowReader(report, ["id", "ID"]).read_batches()
     assert [batch.to_pylist() for batch in batches] == [[{"id": 1, "ID": 5}]]
     assert one in report.selected
     with pytest.raises(UnknownColumnError):
@@ -299,13 +300,14 @@ def test_without_paths_the_files_are_those_of_the_index(tmp_path: Path, lake: di
             assert [file.path for file in report.files] == sorted(lake)
             assert (ruled_out(report), list(report.selected)) == (set(others), [first])
             assert ids(parquet_bloom.read_table(None, where, index=asked)) == [lake[first][3]]
-            assert parquet_bloom.iter_batches(None, where, index=asked).read_all().num_rows == 1
-            assert parquet_bloom.row_ranges(None, where, index=asked) == {
+            assert parquet_bloom.dataset(None, index=asked).scan(where).to_reader().read_all().num_rows == 1
+            assert parquet_bloom.dataset(None, index=asked).scan(where).row_ranges() == {
                 first: {group: [(0, 20)] for group in range(3)}
             }
-            dataset = report.to_dataset()
-            assert dataset.count_rows() == ROWS
-            assert len(list(dataset.get_fragments())) == 1
+            dataset = parquet_bloom.dataset(asked if asked is held else None, index=asked)
+            assert dataset.count_rows() == ROWS * len(lake)
+            (fragment,) = dataset.get_fragments(pc.field("id") == lake[first][3])
+            assert fragment.path == first
     named = LakeIndex.create(tmp_path / "named", ["id"])
     named.append([first])
     assert list(parquet_bloom.prune(None, where, index=named).selected) == [first]

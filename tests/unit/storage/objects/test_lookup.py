@@ -195,15 +195,15 @@ def test_read_table(lake: str, options: dict[str, Any]) -> None:
 
 
 def test_iter_batches(lake: str, options: dict[str, Any]) -> None:
-    assert parquet_bloom.iter_batches(lake, WHERE, **options).read_all().equals(expected())
+    assert parquet_bloom.dataset(lake, **options).scan(WHERE).to_reader().read_all().equals(expected())
 
 
 def test_datasets(lake: str, options: dict[str, Any], s3: Any) -> None:
     import duckdb
 
-    report = parquet_bloom.prune(lake, f"key = {FOUND}", **options)
-    lake_dataset = report.to_dataset()
-    assert lake_dataset.to_table().num_rows == 1_000
+    lake_dataset = parquet_bloom.dataset(lake, **options)
+    (fragment,) = lake_dataset.get_fragments(pc.field("key") == FOUND)
+    assert len(fragment.row_groups) == 1
     found = duckdb.sql(f"SELECT text FROM lake_dataset WHERE key = {FOUND}").fetchall()
     assert found == [(f"{FOUND}-5",)]
     assert lake_dataset.to_table(filter=pc.field("key") == FOUND).column("number").to_pylist() == [5]
@@ -213,8 +213,8 @@ def test_datasets(lake: str, options: dict[str, Any], s3: Any) -> None:
 def test_a_dataset_of_urls_and_local_files(lake: str, s3: Any, options: dict[str, Any], tmp_path: Any) -> None:
     pq.write_table(table(5), tmp_path / "a.parquet")
     paths = [str(tmp_path / "a.parquet"), s3.url("lake/part=2/05.parquet")]
-    report = parquet_bloom.prune(paths, f"key = {FOUND}", **options)
-    assert report.to_dataset().to_table(filter=pc.field("key") == FOUND).num_rows == 2
+    dataset = parquet_bloom.dataset(paths, **options)
+    assert dataset.to_table(filter=pc.field("key") == FOUND).num_rows == 2
 
 
 def test_a_dataset_of_objects_is_for_reading(s3: Any, lake: str, options: dict[str, Any]) -> None:
