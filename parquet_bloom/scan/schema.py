@@ -15,8 +15,8 @@ from .source import ScanSource
 def find_schema(source: ScanSource) -> pa.Schema:
     """Return the unified schema of the files; of an index's files, the schema of the first one that can be read.
 
-    Footers are read for it, and cached with those that planning reads. With an index, files need not be opened, and there
-    may be a million of them.
+    Footers are read for it, and cached with those that planning reads. With an index, files need not be opened, and
+    there may be a million of them.
 
     Raises
     ------
@@ -26,7 +26,7 @@ def find_schema(source: ScanSource) -> pa.Schema:
     listing = source.list_files()
     entries = listing.entries
     if not entries:
-        raise ParquetBloomError("there are no files, and so no schema; give schema=", path=str(source.paths))
+        raise ParquetBloomError("no files to scan; a dataset of none needs schema=", path=str(source.paths))
     if source.index is not None:
         entries = entries[:1]
 

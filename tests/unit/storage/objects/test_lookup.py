@@ -23,7 +23,7 @@ from parquet_bloom.cli import main
 from parquet_bloom.errors import ConcurrentChangeError, StorageError
 from parquet_bloom.file.cache.memory import MetadataCache
 from parquet_bloom.file.reader import BloomFile
-from parquet_bloom.scan import api as plan
+from parquet_bloom.scan import source as listing
 from parquet_bloom.storage.objects import managed_tables
 
 FILES = 12
@@ -156,14 +156,14 @@ def test_a_new_version_of_a_known_object_is_read_anew(
 def test_a_change_between_listing_and_reading_is_an_error(
     s3: Any, lake: str, options: dict[str, Any], files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    listed = plan.list_entries
+    listed = listing.list_entries
 
     def then_changed(*arguments: Any, **named: Any) -> Any:
         entries = listed(*arguments, **named)
         s3.put("lake/part=0/00.parquet", files["lake/part=2/05.parquet"])
         return entries
 
-    monkeypatch.setattr(plan, "list_entries", then_changed)
+    monkeypatch.setattr(listing, "list_entries", then_changed)
     with pytest.raises(ConcurrentChangeError, match=r"00\.parquet: it was changed"):
         parquet_bloom.prune(lake, f"key = {FOUND}", cache=None, **options)
 
