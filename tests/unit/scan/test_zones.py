@@ -35,8 +35,8 @@ from parquet_bloom.scan.model.partitions import Partitions
 from parquet_bloom.scan.model.row_selection import intersect_ranges
 from parquet_bloom.scan.read import row_group
 from parquet_bloom.scan.read.reader import RowReader
-from parquet_bloom.scan.source import ScanSource
 from parquet_bloom.scan.read.row_ranges import find_row_ranges
+from parquet_bloom.scan.source import ScanSource
 from parquet_bloom.storage import Entry
 
 ROWS, GROUP, ZONE = 400, 100, 10
