@@ -2,3 +2,29 @@
 
 `reader` opens a file, `chunk_filter` reads one filter; `probe`, `verify`, `statistics` and the sub-packages use them.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..util.lazy import make_lazy
+
+if TYPE_CHECKING:
+    from .chunk_filter import ChunkFilter
+    from .detect import detect_variant
+    from .reader import BloomFile
+
+__all__ = [
+    "BloomFile",
+    "ChunkFilter",
+    "detect_variant",
+]
+
+# The module of each public name, imported at its first use.
+_HOMES = {
+    "BloomFile": ".reader",
+    "ChunkFilter": ".chunk_filter",
+    "detect_variant": ".detect",
+}
+
+__getattr__, __dir__ = make_lazy(globals(), _HOMES)

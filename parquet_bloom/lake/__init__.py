@@ -3,3 +3,38 @@
 `parts` is the stored form, `files` are the data files, and `build` writes new segments from both; `index` is the public
 class.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..util.lazy import make_lazy
+
+if TYPE_CHECKING:
+    from .index import LakeIndex
+    from .reports import Answers, AppendReport, Candidate, CheckReport, CompactReport, IndexSnapshot, IndexStats
+
+__all__ = [
+    "Answers",
+    "AppendReport",
+    "Candidate",
+    "CheckReport",
+    "CompactReport",
+    "IndexSnapshot",
+    "IndexStats",
+    "LakeIndex",
+]
+
+# The module of each public name, imported at its first use.
+_HOMES = {
+    "Answers": ".reports",
+    "AppendReport": ".reports",
+    "Candidate": ".reports",
+    "CheckReport": ".reports",
+    "CompactReport": ".reports",
+    "IndexSnapshot": ".reports",
+    "IndexStats": ".reports",
+    "LakeIndex": ".index",
+}
+
+__getattr__, __dir__ = make_lazy(globals(), _HOMES)

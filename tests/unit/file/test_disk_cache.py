@@ -38,6 +38,7 @@ from parquet_bloom.storage import (
     sqlite_store as record_store,
 )
 from parquet_bloom.storage.local import mounts
+from parquet_bloom.types import PruneReport
 
 FILES, GROUPS, ROWS = 12, 4, 400
 KEYS = np.random.default_rng(11).integers(0, 2**60, (FILES, GROUPS * ROWS))
@@ -68,11 +69,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "cache"
 
 
-def look(paths: Any, cache: DiskMetadataCache | None, where: str = f"key = {ABSENT}") -> parquet_bloom.PruneReport:
+def look(paths: Any, cache: DiskMetadataCache | None, where: str = f"key = {ABSENT}") -> PruneReport:
     return parquet_bloom.prune(paths, where, cache=cache)
 
 
-def fill(lake: Path, folder: Path) -> parquet_bloom.PruneReport:
+def fill(lake: Path, folder: Path) -> PruneReport:
     with DiskMetadataCache(folder) as cache:
         return look(lake, cache)
 

@@ -38,6 +38,7 @@ from parquet_bloom.scan.read.reader import RowReader
 from parquet_bloom.scan.read.row_ranges import find_row_ranges
 from parquet_bloom.scan.source import ScanSource
 from parquet_bloom.storage import Entry
+from parquet_bloom.types import PruneReport
 
 ROWS, GROUP, ZONE = 400, 100, 10
 IDS = random.Random(5).sample(range(1000, 10**9), ROWS)
@@ -78,7 +79,7 @@ def zone(row: int, size: int = ZONE) -> tuple[int, int]:
     return start, start + size
 
 
-def left(report: parquet_bloom.PruneReport) -> dict[int, Any]:
+def left(report: PruneReport) -> dict[int, Any]:
     return {one.row_group: one.rows for one in report.files[0].row_groups if one.read}
 
 
