@@ -108,8 +108,8 @@ def test_options_reach_the_predicate(tmp_path, run):
     pq.write_table(pa.table({"At": moments}), path)  # 2023-11-14 22:13:20 UTC
     where = "at = TIMESTAMP '2023-11-14 23:13:20'"
     assert run("prune", path, "--where", where).code == 2
-    assert run("prune", path, "--where", where, "--ignore-case").code == 1
-    assert run("prune", path, "--where", where, "--ignore-case", "--timezone", "Europe/Berlin").code == 0
+    assert run("prune", path, "--where", where, "--case-insensitive").code == 1
+    assert run("prune", path, "--where", where, "--case-insensitive", "--timezone", "Europe/Berlin").code == 0
     assert run("prune", path, "--where", "`At` = TIMESTAMP '2023-11-14 22:13:20'", "--dialect", "spark").code == 0
 
 

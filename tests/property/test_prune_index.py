@@ -232,7 +232,7 @@ def damage(rng: random.Random, folder: Path) -> None:
 
 
 def rows_of(paths: Any, node: Node, ignore_case: bool, **index: Any) -> tuple[list[int], Any]:
-    report = parquet_bloom.prune(paths, node, ignore_case=ignore_case, **index)
+    report = parquet_bloom.prune(paths, node, case_sensitive=not ignore_case, **index)
     _, batches = RowReader(report, ["row"]).read_batches()
     return sorted(row for batch in batches for row in batch["row"].to_pylist()), report
 

@@ -173,7 +173,7 @@ def test_names_in_another_case(tmp_path: Path) -> None:
     one = write(tmp_path / "lake" / "one.parquet", [1, 2], ID=[5, 6])  # it has both
     other = write(tmp_path / "lake" / "other.parquet", [3, 4])
     index = make(tmp_path, ["id"])
-    report = parquet_bloom.prune(tmp_path / "lake", "ID = 5", index=index, ignore_case=True)
+    report = parquet_bloom.prune(tmp_path / "lake", "ID = 5", index=index, case_sensitive=False)
     assert ruled_out(report) == {other}
     _, batches = RowReader(report, ["id", "ID"]).read_batches()
     assert [batch.to_pylist() for batch in batches] == [[{"id": 1, "ID": 5}]]

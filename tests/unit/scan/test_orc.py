@@ -187,7 +187,7 @@ def test_files_without_columns(tmp_path):
 
 def test_names_fold_their_case_and_positional_names_are_just_names(tmp_path):
     path = by_pyorc(tmp_path / "f.orc", "struct<_col0:bigint,_col1:string>", [(i, str(i)) for i in range(300)])
-    assert parquet_bloom.prune(path, "_COL0 = 150", ignore_case=True).files[0].selected == [1]
+    assert parquet_bloom.prune(path, "_COL0 = 150", case_sensitive=False).files[0].selected == [1]
     assert parquet_bloom.read_table(path, "_col0 = 150").to_pylist() == [{"_col0": 150, "_col1": "150"}]
 
 

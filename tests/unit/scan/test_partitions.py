@@ -194,7 +194,7 @@ def test_what_cannot_be_compared_is_read_and_refused_by_rows(tree: Path, tmp_pat
 
 
 def test_names_whatever_their_case(tree: Path) -> None:
-    assert parquet_bloom.prune(tree, "DAY = '2026-01-02'", ignore_case=True).unopened_files == 6
+    assert parquet_bloom.prune(tree, "DAY = '2026-01-02'", case_sensitive=False).unopened_files == 6
     with pytest.raises(errors.UnknownColumnError):
         parquet_bloom.prune(tree, "DAY = '2026-01-02'", partitioning=None)
 

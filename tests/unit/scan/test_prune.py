@@ -528,7 +528,7 @@ def test_ways_to_name_files(lake, tmp_path):
 
 
 def test_case(lake):
-    assert names(parquet_bloom.prune(lake, "V = 70", ignore_case=True)) == ["a.parquet"]
+    assert names(parquet_bloom.prune(lake, "V = 70", case_sensitive=False)) == ["a.parquet"]
     with pytest.raises(errors.UnknownColumnError):
         parquet_bloom.prune(lake, "V = 70")
 

@@ -208,7 +208,7 @@ def test_columns_in_structs(tmp_path: Path) -> None:
 
 def test_case_folding(file: Path) -> None:
     given = build(file)
-    report = parquet_bloom.prune(file, f"ID = {IDS[137]}", ignore_case=True, zones=given)
+    report = parquet_bloom.prune(file, f"ID = {IDS[137]}", case_sensitive=False, zones=given)
     assert left(report) == {1: (zone(137),)}
     assert find_row_ranges(report) == {str(file): {1: [zone(137)]}}
 
