@@ -79,9 +79,9 @@ class Scan:
         """Explain what is read and why; see `PruneReport.explain`."""
         return self._report.explain(max_files, max_lines)
 
-    def to_html(self, path: Any = None, **options: Any) -> str:
+    def to_html(self, output: Any = None, **options: Any) -> str:
         """Render the plan as a page; see `PruneReport.to_html`."""
-        return self._report.to_html(path, **options)
+        return self._report.to_html(output, **options)
 
     def row_ranges(self) -> dict[str, RowRangesByGroup]:
         """Find the rows that can match, without reading values.

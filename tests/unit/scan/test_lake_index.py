@@ -478,7 +478,7 @@ def test_a_local_index_of_a_lake_in_an_object_store(s3: Any, tmp_path: Path, lak
     for path in lake:
         s3.put(f"lake/{Path(path).name}", Path(path).read_bytes())
     options: dict[str, Any] = {"storage_options": s3.storage_options}
-    with LakeIndex.create(tmp_path / "index", ["id"], lake_options=s3.storage_options) as made:
+    with LakeIndex.create(tmp_path / "index", ["id"], lake_storage_options=s3.storage_options) as made:
         made.append(s3.url("lake/"))
     for paths in (s3.url("lake/"), None):
         report = parquet_bloom.prune(paths, "id = 5", index=tmp_path / "index", **options)
