@@ -70,4 +70,5 @@ _HOMES = {
     "write_table": ".file.write.write_table",
 }
 
-__getattr__, __dir__ = make_lazy(globals(), _HOMES)
+if not TYPE_CHECKING:  # to type checkers a module with __getattr__ has every name
+    __getattr__, __dir__ = make_lazy(globals(), _HOMES)

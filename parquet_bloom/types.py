@@ -97,4 +97,5 @@ _HOMES = {
     "ZoneIndex": ".zones.index",
 }
 
-__getattr__, __dir__ = make_lazy(globals(), _HOMES)
+if not TYPE_CHECKING:  # to type checkers a module with __getattr__ has every name
+    __getattr__, __dir__ = make_lazy(globals(), _HOMES)

@@ -28,4 +28,5 @@ _HOMES = {
     "iceberg_files": ".files",
 }
 
-__getattr__, __dir__ = make_lazy(globals(), _HOMES)
+if not TYPE_CHECKING:  # to type checkers a module with __getattr__ has every name
+    __getattr__, __dir__ = make_lazy(globals(), _HOMES)

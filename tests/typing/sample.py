@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 LAKE = Path("lake")
 
 assert_type(parquet_bloom.__version__, str)
+parquet_bloom.PruneReport  # type: ignore[attr-defined]  # noqa: B018 -- it is in types
 
 
 def size() -> None:

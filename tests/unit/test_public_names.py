@@ -75,7 +75,7 @@ def test_the_command_line_starts_without_what_commands_need(arguments):
 def test_the_three_lists_of_names_agree(name):
     module = importlib.import_module(name)
     tree = ast.parse(Path(module.__file__).read_text("utf-8"))
-    (typed,) = (node for node in tree.body if isinstance(node, ast.If))
+    typed = next(node for node in tree.body if isinstance(node, ast.If))
     for_checkers = {
         alias.name: "." + (node.module or "")
         for node in ast.walk(typed)
