@@ -30,7 +30,7 @@ def test_a_dataset_of_a_replaced_file_has_all_of_it(tmp_path: Path, wanted: int,
     condition = pc.field("id") == wanted
     scans = [dataset.scan(condition) for _ in range(2)]
     plans = [scan.plan() for scan in scans]
-    fragments = list(dataset.get_fragments(condition))
+    fragments = [fragment for fragment in dataset.get_fragments(condition) if fragment.row_groups]
     assert len(plans[0].selected) == len(fragments) == (wanted < 100)
     path.unlink()
     path.write_bytes(encoded(100 if wanted > 100 else -50, 20))

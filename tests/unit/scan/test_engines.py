@@ -170,7 +170,7 @@ def test_fragments_are_the_row_groups_that_a_filter_leaves(folder: Path) -> None
     assert [(f.path, f.row_groups) for f in fragments] == list(report.selected.items())
     assert report.selected_row_groups == 2
     assert pa.concat_tables(f.to_table() for f in fragments)["key"].to_pylist() == [KEYS[7], KEYS[560]]
-    assert list(dataset.get_fragments(pc.field("key") == ABSENT)) == []
+    assert not any(f.row_groups for f in dataset.get_fragments(pc.field("key") == ABSENT))
     assert [len(f.row_groups) for f in dataset.get_fragments()] == [GROUPS] * FILES
 
 
@@ -229,6 +229,38 @@ def test_columns_that_fit_into_no_schema(tmp_path: Path) -> None:
     assert parquet_bloom.read_table(tmp_path, "id = 1", ["id"])["id"].to_pylist() == [1, 1]
     dataset = parquet_bloom.dataset(tmp_path, schema=pa.schema({"id": pa.int64()}))
     assert dataset.to_table(filter=pc.field("id") == 1).to_pylist() == [{"id": 1}] * 2
+    assert [batch.to_pylist() for batch in dataset.scan("id = 1").to_batches()] == [[{"id": 1}]] * 2
+
+
+def test_scans_of_a_dataset_have_its_schema(tmp_path: Path) -> None:
+    """Whichever files they read: those of `read_table`, which knows no others, have the columns of the files read."""
+    pq.write_table(pa.table({"id": pa.array([1, 2], pa.int32()), "st": [{"x": 1}] * 2}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"id": [3, 2**40], "new": ["p", "q"]}), tmp_path / "b.parquet")
+    dataset = parquet_bloom.dataset(tmp_path)
+    assert dataset.schema == pa.schema({"id": pa.int64(), "st": pa.struct({"x": pa.int64()}), "new": pa.string()})
+    for where, row in (
+        ("id = 1", [{"id": 1, "st": {"x": 1}, "new": None}]),
+        ("id = 3", [{"id": 3, "st": None, "new": "p"}]),
+        ("id = 99", []),
+        ("st.x = 5", []),
+    ):
+        for read in (dataset.scan(where).to_arrow(), dataset.scan(where).to_reader().read_all()):
+            assert (read.schema, read.to_pylist()) == (dataset.schema, row)
+    assert parquet_bloom.read_table(tmp_path, "id = 1").schema.names == ["id", "st"]
+    assert dataset.scan("id = 1", ["new", "id"]).to_arrow().to_pydict() == {"new": [None], "id": [1]}
+    assert dataset.scan("ID = 1", ["NEW", "ST"], case_sensitive=False).to_arrow().schema.names == ["new", "st"]
+    assert dataset.scan("id = 1", ["st.x"]).to_arrow().to_pylist() == [{"st": {"x": 1}}]
+    pq.write_table(pa.table({"id": [1], "later": [0]}), tmp_path / "c.parquet")
+    assert dataset.scan("id = 1").to_arrow().to_pylist() == [
+        {"id": 1, "st": {"x": 1}, "new": None},
+        {"id": 1, "st": None, "new": None},
+    ]
+    (tmp_path / "b.parquet").unlink()
+    assert dataset.scan("new = 'p'").to_arrow().num_rows == 0  # a column that no file has any more
+    assert dataset.scan("new IS NULL").count_rows() == 3
+    for where, columns in (("nope = 1", None), ("st.y = 1", None), ("id.x = 1", None), ("id = 1", ["nope"])):
+        with pytest.raises(errors.UnknownColumnError):
+            dataset.scan(where, columns).to_arrow()
 
 
 # ------------------------------------------------------------------------------------------------------------

@@ -321,7 +321,7 @@ def test_a_dataset_holds_both_formats(lake):
     alone = parquet_bloom.dataset(lake / "a.orc")
     same(alone.to_table(filter=pc.field("key") == TABLE["key"][123].as_py()), expected([lake / "a.orc"], WHERES[0]))
     assert alone.count_rows(filter=pc.field("key") == ABSENT) == 0
-    assert list(alone.get_fragments(pc.field("key") == ABSENT)) == []
+    assert not any(fragment.row_groups for fragment in alone.get_fragments(pc.field("key") == ABSENT))
 
 
 def test_a_dataset_of_columns_that_differ(tmp_path):
