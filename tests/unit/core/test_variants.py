@@ -323,4 +323,4 @@ def test_sizes_that_make_no_sense(ndv, fpp):
 
 
 def test_public_names():
-    assert parquet_bloom.Variant is Variant
+    assert parquet_bloom.types.Variant is Variant
