@@ -12,13 +12,13 @@ import pyarrow as pa
 from .core.bloom import memory, sbbf, sizing
 from .core.bloom.variants import FINAL, MASK, Variant
 from .errors import BrokenFilterError, FilterTypeError
-from .hashing.arrow import chunks_of, coerce_values, keys_of, to_floats, to_storage, type_of
+from .hashing.arrow import chunks_of, coerce_values, hash_values, keys_of, to_floats, to_storage, type_of
 from .hashing.coerce import coerce, stored_forms
 from .hashing.column_type import ColumnType, Kind, integer_range
 from .metadata.filter_header import read_header, write_header
 from .util.threads import in_order, processors
 
-__all__ = ["SplitBlockBloomFilter"]
+__all__ = ["SplitBlockBloomFilter", "hash_values"]
 
 # NumPy scalars that equal a Python number; timedelta64, to NumPy an integer, is not among them.
 _NUMPY_NUMBERS = tuple(np.dtype(code).type for code in "bhilqBHILQefd")

@@ -32,7 +32,7 @@ def detect_variant(
     Examples
     --------
     >>> with parquet_bloom.open("old.parquet") as file:  # doctest: +SKIP
-    ...     print(parquet_bloom.detect_variant(file))
+    ...     print(detect_variant(file))
     murmur3+mask+raw
     """
     trials = [

@@ -54,7 +54,7 @@ class LakeIndex:
         self,
         folder: Folder,
         lake_filesystem: object | None,
-        lake_options: Mapping[str, Any] | None,
+        lake_storage_options: Mapping[str, Any] | None,
         lake: Any,
         live: bool,
         progress: Progress | None = None,
@@ -62,7 +62,7 @@ class LakeIndex:
     ):
         self._folder = folder
         self._lake_filesystem = lake_filesystem
-        self._lake_options = lake_options
+        self._lake_options = lake_storage_options
         self._lake = lake
         self._checks_liveness = live
         self._listed_paths: list[str] = []  # the paths that the lake was listed from
@@ -92,7 +92,7 @@ class LakeIndex:
         filesystem: Any = None,
         storage_options: Mapping[str, Any] | None = None,
         lake_filesystem: Any = None,
-        lake_options: Mapping[str, Any] | None = None,
+        lake_storage_options: Mapping[str, Any] | None = None,
     ) -> Self:
         """Create an empty index.
 
@@ -111,7 +111,7 @@ class LakeIndex:
             more, lookups return more false candidates. For "cuckoo": number of values per unit, 100,000 by default.
         num_buckets : for the layout "cuckoo", the same for all units; derived from `expected_values` by default.
         filesystem, storage_options : of the index, as in `prune`.
-        lake_filesystem, lake_options : of the lake; default: those of the index.
+        lake_filesystem, lake_storage_options : of the lake; default: those of the index.
 
         Raises
         ------
@@ -124,8 +124,8 @@ class LakeIndex:
         layouts.require_granularity(granularity)
         settings = layouts.make_settings(layout, remainder_bits, fingerprint_bits, expected_values, num_buckets)
         folder = Folder(path, resolve_filesystem(filesystem, storage_options))
-        lake_files = _lake_files(folder, lake_filesystem, lake_options)
-        roots = sources.resolve_roots(lake, lake_files, lake_options)
+        lake_files = _lake_files(folder, lake_filesystem, lake_storage_options)
+        roots = sources.resolve_roots(lake, lake_files, lake_storage_options)
         sources.require_outside(folder.path, roots)
         folder.make()
         with folder.lock():
@@ -135,7 +135,7 @@ class LakeIndex:
             manifests.write(folder, manifest)
             if not is_local(folder.filesystem, [folder.path]):
                 _require_no_overwriting(folder, manifest)
-        return cls(folder, lake_files, lake_options, _listed_by_caller(lake), live=True)
+        return cls(folder, lake_files, lake_storage_options, _listed_by_caller(lake), live=True)
 
     @classmethod
     def open(
@@ -147,7 +147,7 @@ class LakeIndex:
         filesystem: Any = None,
         storage_options: Mapping[str, Any] | None = None,
         lake_filesystem: Any = None,
-        lake_options: Mapping[str, Any] | None = None,
+        lake_storage_options: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
     ) -> Self:
         """Open an index.
@@ -159,7 +159,7 @@ class LakeIndex:
             new, its indexed columns are read to find out whether its values have changed: embedding filters changes
             none. With False, lookups return results as of the last change of the index, without files added since.
         lake : the lake's files, as for `create`; None for the lake stored in the index.
-        filesystem, storage_options, lake_filesystem, lake_options : as for `create`.
+        filesystem, storage_options, lake_filesystem, lake_storage_options : as for `create`.
         progress : called with (done, total) while files are read.
 
         Raises
@@ -170,8 +170,8 @@ class LakeIndex:
             The index is damaged.
         """
         folder = Folder(path, resolve_filesystem(filesystem, storage_options))
-        lake_files = _lake_files(folder, lake_filesystem, lake_options)
-        return cls(folder, lake_files, lake_options, lake, live, progress, ahead=None)
+        lake_files = _lake_files(folder, lake_filesystem, lake_storage_options)
+        return cls(folder, lake_files, lake_storage_options, lake, live, progress, ahead=None)
 
     @property
     def path(self) -> str:

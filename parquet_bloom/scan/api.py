@@ -71,7 +71,7 @@ def prune(
     storage_options: Mapping[str, Any] | None = None,
     timezone: str = "UTC",
     dialect: str | None = None,
-    ignore_case: bool = False,
+    case_sensitive: bool = True,
     progress: Callable[[int, int], None] | None = None,
     on_error: Callable[[ParquetBloomError], None] | None = None,
     threads: int | None = None,
@@ -96,7 +96,7 @@ def prune(
         are taken from the environment.
     timezone : zone of timestamps written without one, where a column holds instants.
     dialect : sqlglot dialect of SQL text; None for generic SQL.
-    ignore_case : match column names whatever their case.
+    case_sensitive : False to match column names whatever their case.
     progress : called after each file with (done, in all).
     on_error : called with the error of a file that cannot be read, which is then left out of the report; without it,
         the error of the first such file is raised.
@@ -139,7 +139,7 @@ def prune(
     options: dict[str, Any] = {"filesystem": filesystem, "storage_options": storage_options, "cache": cache}
     source = ScanSource.resolve(paths, index=index, zones=zones, partitioning=partitioning, **options)
     node = parse(where, dialect=dialect)
-    options = {"timezone": timezone, "ignore_case": ignore_case, "progress": progress, "threads": threads}
+    options = {"timezone": timezone, "ignore_case": not case_sensitive, "progress": progress, "threads": threads}
     return source.plan(node, on_error=on_error, **options)
 
 
@@ -152,7 +152,7 @@ def read_table(
     storage_options: Mapping[str, Any] | None = None,
     timezone: str = "UTC",
     dialect: str | None = None,
-    ignore_case: bool = False,
+    case_sensitive: bool = True,
     threads: int | None = None,
     cache: MetadataCache | None = SHARED_CACHE,
     progress: Callable[[int, int], None] | None = None,
@@ -168,8 +168,8 @@ def read_table(
     where : SQL text, pyarrow's `filters=` lists, a `pyarrow.compute.Expression`, or a predicate tree.
     columns : top-level columns (or dotted leaves, as in `pyarrow.parquet`) of the result; None for all. One that only
         some of the files have is null in the others.
-    filesystem, storage_options, timezone, dialect, ignore_case, threads, cache, progress, partitioning, index, zones :
-        as in `prune`.
+    filesystem, storage_options, timezone, dialect, case_sensitive, threads, cache, progress, partitioning, index,
+        zones : as in `prune`.
 
     Returns
     -------
@@ -197,7 +197,7 @@ def read_table(
     source = ScanSource.resolve(paths, index=index, zones=zones, partitioning=partitioning, **options)
     node = parse(where, dialect=dialect)
     scan = Scan(
-        source, node, columns, timezone=timezone, case_sensitive=not ignore_case, threads=threads, progress=progress
+        source, node, columns, timezone=timezone, case_sensitive=case_sensitive, threads=threads, progress=progress
     )
     return scan.to_arrow()
 

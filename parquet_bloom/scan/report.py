@@ -58,7 +58,7 @@ class PruneReport(ScanPlan):
 
     def to_html(
         self,
-        path: str | os.PathLike[str] | None = None,
+        output: str | os.PathLike[str] | None = None,
         *,
         check: bool = False,
         asked_fpp: float | None = None,
@@ -72,10 +72,10 @@ class PruneReport(ScanPlan):
 
         Parameters
         ----------
-        path : file to write the page to, replacing an existing one; None to write nothing.
+        output : file to write the page to, replacing an existing one; None to write nothing.
         check : also read the predicate's columns in the selected row groups, and show which of them have matches.
         asked_fpp : the false-positive probability that the filters were made for, to compare with.
-        filesystem : of `path`; None for local paths and URLs.
+        filesystem : of `output`; None for local paths and URLs.
         progress : called after each file with (done, in all).
 
         Returns
@@ -98,8 +98,8 @@ class PruneReport(ScanPlan):
         if asked_fpp is not None and not 0 < asked_fpp < 1:
             raise ParquetBloomError(f"asked_fpp must lie between 0 and 1, got {asked_fpp}")
         text = render_page(self, read_details(self, check, progress), asked_fpp)
-        if path is not None:
-            with create(path, filesystem) as new:
+        if output is not None:
+            with create(output, filesystem) as new:
                 new.write(text.encode())
                 new.commit()
         return text

@@ -15,6 +15,7 @@ from .model.row_selection import RowRangesByGroup
 from .read.reader import BATCH_ROWS, RowReader
 from .read.row_ranges import find_row_ranges
 from .report import PruneReport
+from .schema import has_column, select_columns
 from .source import ScanSource
 
 if TYPE_CHECKING:
@@ -67,21 +68,27 @@ class Scan:
             on_error=self._on_error,
             threads=self._threads,
             trust=self._trust,
-            # A dataset has columns that none of the files now has.
-            named=None if self._schema is None else lambda name: True,
+            named=None if self._schema is None else self._has_column,
         )
 
     @cached_property
     def _reader(self) -> RowReader:
-        return RowReader(self._report, self._columns, schema=self._schema, cache=self._source.cache, trust=self._trust)
+        columns, schema = self._columns, None
+        if self._schema is not None:
+            columns, schema = select_columns(self._schema, columns, self._case_sensitive)
+        return RowReader(self._report, columns, schema=schema, cache=self._source.cache, trust=self._trust)
+
+    def _has_column(self, name: str) -> bool:
+        """Return whether the dataset has a column, which no file may have by now."""
+        return has_column(self._schema, name, self._case_sensitive)
 
     def explain(self, max_files: int = 20, max_lines: int = 20) -> str:
         """Explain what is read and why; see `PruneReport.explain`."""
         return self._report.explain(max_files, max_lines)
 
-    def to_html(self, path: Any = None, **options: Any) -> str:
+    def to_html(self, output: Any = None, **options: Any) -> str:
         """Render the plan as a page; see `PruneReport.to_html`."""
-        return self._report.to_html(path, **options)
+        return self._report.to_html(output, **options)
 
     def row_ranges(self) -> dict[str, RowRangesByGroup]:
         """Find the rows that can match, without reading values.

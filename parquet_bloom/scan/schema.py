@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from ..errors import ParquetBloomError
@@ -15,8 +17,8 @@ from .source import ScanSource
 def find_schema(source: ScanSource) -> pa.Schema:
     """Return the unified schema of the files; of an index's files, the schema of the first one that can be read.
 
-    Footers are read for it, and cached with those that planning reads. With an index, files need not be opened, and there
-    may be a million of them.
+    Footers are read for it, and cached with those that planning reads. With an index, files need not be opened, and
+    there may be a million of them.
 
     Raises
     ------
@@ -26,7 +28,7 @@ def find_schema(source: ScanSource) -> pa.Schema:
     listing = source.list_files()
     entries = listing.entries
     if not entries:
-        raise ParquetBloomError("there are no files, and so no schema; give schema=", path=str(source.paths))
+        raise ParquetBloomError("no files to scan; a dataset of none needs schema=", path=str(source.paths))
     if source.index is not None:
         entries = entries[:1]
 
@@ -40,3 +42,39 @@ def find_schema(source: ScanSource) -> pa.Schema:
     schemas = map_in_threads(read_schema, unread, remote=remote)
     schemas += [arrow_schema(file) for file in footers if file is not None]
     return listing.partitions.add_columns(unify_schemas(schemas).empty_table()).schema
+
+
+def select_columns(
+    schema: pa.Schema, columns: Sequence[str] | None, case_sensitive: bool = True
+) -> tuple[Sequence[str] | None, pa.Schema | None]:
+    """Return the columns to read of a dataset with a schema, and the schema of the result.
+
+    The latter is None where files have to say it: for leaves of structs, and names that differ by their case alone.
+    """
+    fields = {name if case_sensitive else name.lower(): schema.field(name) for name in schema.names}
+    if len(fields) < len(schema.names):
+        return columns, None
+    names = list(fields) if columns is None else [name if case_sensitive else name.lower() for name in columns]
+    if not names or any(name not in fields for name in names):
+        return columns, None
+    chosen = [fields[name] for name in dict.fromkeys(names)]
+    return [field.name for field in chosen], pa.schema(chosen, schema.metadata)
+
+
+def has_column(schema: pa.Schema, column: str, case_sensitive: bool = True) -> bool:
+    """Return whether a schema has a top-level column, or a dotted member of structs."""
+
+    def is_named(field: pa.Field, name: str) -> bool:
+        return field.name == name or (not case_sensitive and field.name.lower() == name.lower())
+
+    if any(is_named(field, column) for field in schema):
+        return True
+    fields = list(schema)
+    for name in column.split("."):
+        found = next((field for field in fields if is_named(field, name)), None)
+        if found is None:
+            return False
+        if not pa.types.is_struct(found.type):
+            return not pa.types.is_primitive(found.type) or name == column
+        fields = list(found.type)
+    return True

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from ..errors import ParquetBloomError
+from ..errors import ParquetBloomError, StorageError
 from ..file.cache.memory import SHARED_CACHE, MetadataCache
 from ..file.statistics import ColumnCompatibility
 from ..predicate import tree
 from ..predicate.tree import Node
 from ..redaction import shown_redacted
-from ..storage import Entry, RequestCount, entry_for_identity, list_entries, resolve_filesystem
+from ..storage import Entry, RequestCount, as_path_list, entry_for_identity, list_entries, resolve_filesystem
 from .evaluate.lake_index import IndexView, open_lake_index
 from .evaluate.planner import plan_scan
 from .evaluate.zones import open_zone_indexes
@@ -81,9 +81,9 @@ class ScanSource:
                 raise ParquetBloomError("the source is a lake index already; leave out index=")
             source, index = None, source
         if source is None and index is None:
-            raise ParquetBloomError("give the paths of the files, or a lake index of them")
+            raise StorageError("a path is a string or a path object, not NoneType; with index= it may be left out")
         if not isinstance(source, str | os.PathLike | None):
-            source = list(source)  # it is listed for each scan
+            source = as_path_list(source)  # it is listed for each scan
         return cls(source, resolve_filesystem(filesystem, storage_options), storage_options, index, **options)
 
     def list_files(self) -> Listing:

@@ -16,7 +16,7 @@ from .session.paths import path_list
 
 def advise(
     spark: SparkSession,
-    path: Any,
+    paths: Any,
     columns: Iterable[str] | None = None,
     *,
     sample: int = SAMPLE,
@@ -28,7 +28,7 @@ def advise(
     Parameters
     ----------
     spark : the session, classic or Connect.
-    path : a file or folder that driver and executors both see, the URL of an object or of a folder of them, or a list.
+    paths : a file or folder that driver and executors both see, the URL of an object or of a folder of them, or a list.
     columns, sample, fpp : as for `parquet_bloom.advise`; names are spelled as in the files.
     storage_options : as for `parquet_bloom.prune`; they are sent to the executors.
 
@@ -46,10 +46,10 @@ def advise(
     ParquetBloomError
         The Spark job failed.
     """
-    _, entries = find_files(path, storage_options)
+    _, entries = find_files(paths, storage_options)
     files = [entry.path for entry in entries]
     tasks, options = make_survey_task(files, columns, sample, fpp, storage_options=storage_options, look=survey)
     sizes = [size if tasks.per_file.get(file) else 0 for file, size in zip(files, find_sizes(entries), strict=True)]
     outcomes = run(spark, "advise", files, tasks, storage_options, sizes)
     results = ((outcome.path, outcome.result, outcome.error) for outcome in outcomes)
-    return make_report(path_list(path), tasks, options.fpp, results)
+    return make_report(path_list(paths), tasks, options.fpp, results)

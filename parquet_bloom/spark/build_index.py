@@ -28,9 +28,9 @@ TASK_MEMORY = 256 * 1024 * 1024
 
 def build_index(
     spark: SparkSession,
-    path: Any,
+    paths: Any,
     columns: Sequence[str] | str,
-    index_path: str | os.PathLike[str],
+    output: str | os.PathLike[str],
     *,
     lake: Any = None,
     layout: Literal["postings"] = "postings",
@@ -38,7 +38,7 @@ def build_index(
     remainder_bits: int | None = None,
     expected_values: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
-    index_options: Mapping[str, Any] | None = None,
+    index_storage_options: Mapping[str, Any] | None = None,
     memory_limit: int = TASK_MEMORY,
     slices: int | None = None,
 ) -> AppendReport:
@@ -52,17 +52,17 @@ def build_index(
     Parameters
     ----------
     spark : the session, classic or Connect.
-    path : a file, folder or pattern that driver and executors both see, a URL on an object store, or a list of them; a
+    paths : a file, folder or pattern that driver and executors both see, a URL on an object store, or a list of them; a
         table's file list; None for the lake of an existing index.
     columns : dotted names of the columns to index, as the files spell them. They must match those of an existing
         index.
-    index_path : the folder of the index, which driver and executors both see and may write to, or a URL.
-    lake : for a new index, the lake as for `LakeIndex.create`; folders, patterns and tables in `path` are recorded as
+    output : the folder of the index, which driver and executors both see and may write to, or a URL.
+    lake : for a new index, the lake as for `LakeIndex.create`; folders, patterns and tables in `paths` are recorded as
         well.
     layout : must be "postings", the only layout that Spark builds.
     granularity, remainder_bits, expected_values : as for `LakeIndex.create`; optional for an existing index.
     storage_options : of the lake's store, as for `parquet_bloom.prune`; they are sent to the executors.
-    index_options : of the index's store. Default: those of the lake.
+    index_storage_options : of the index's store. Default: those of the lake.
     memory_limit : approximate number of bytes for the values that a task sorts; the rest is spilled to the executor's
         disk.
     slices : number of files that each column's values are written to, by as many tasks; None to choose by the lake's
@@ -88,7 +88,7 @@ def build_index(
     """
     if layout != layouts.POSTINGS:
         problem = f"Spark builds indexes of the layout 'postings', not {layout!r}: append to others by LakeIndex.append"
-        raise ParquetBloomError(problem, path=index_path)
+        raise ParquetBloomError(problem, path=output)
     if not isinstance(memory_limit, int) or memory_limit < 1 << 20:
         raise ParquetBloomError(f"memory_limit must be at least 1 MiB in bytes, got {memory_limit!r}")
     if slices is not None and (not isinstance(slices, int) or not 1 <= slices <= 4096):
@@ -96,13 +96,14 @@ def build_index(
     names = layouts.parse_columns(columns)
     if granularity is not None:
         layouts.require_granularity(granularity)
-    index_options = storage_options if index_options is None else index_options
-    folder_path = os.path.abspath(index_path) if not is_url(os.fspath(index_path)) else index_path
+    index_options = storage_options if index_storage_options is None else index_storage_options
+    folder_path = os.path.abspath(output) if not is_url(os.fspath(output)) else output
     folder = Folder(folder_path, resolve_filesystem(None, index_options))
     lake_files = resolve_filesystem(None, storage_options)
     requested = _RequestedIndex(names, granularity, remainder_bits, expected_values)
     settings = layouts.make_settings(layout, remainder_bits, None, expected_values)
-    paths = resolve_paths(path) if not (path is None or isinstance(path, (Mapping, TableFiles))) else path
+    if not (paths is None or isinstance(paths, (Mapping, TableFiles))):
+        paths = resolve_paths(paths)
     roots = sources.resolve_roots(lake, lake_files, storage_options)
     folder.make()
     with folder.lock():

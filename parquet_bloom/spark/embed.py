@@ -27,7 +27,7 @@ _MAX_DRIVER_FILES = 32  # files that the driver opens to check the columns; a jo
 
 def embed(
     spark: SparkSession,
-    path: Any,
+    paths: Any,
     columns: Columns,
     *,
     fpp: float = 0.01,
@@ -45,7 +45,7 @@ def embed(
     Parameters
     ----------
     spark : the session, classic or Connect.
-    path : a file or folder that driver and executors both see, the URL of an object on S3 or of a folder of them
+    paths : a file or folder that driver and executors both see, the URL of an object on S3 or of a folder of them
         (`s3://` or `s3a://`), or a list; hidden files (`_SUCCESS`, `.crc`) are skipped, partition folders are not.
     columns : dotted paths of leaf columns, as for `parquet_bloom.embed`. Names match as they do in the session:
         without regard to case, unless `spark.sql.caseSensitive` is set. A file that lacks some of them gets the others.
@@ -76,9 +76,9 @@ def embed(
     options = parse_columns(columns, FilterOptions(fpp, None, power_of_two))
     if not isinstance(dry_run, bool):
         raise ParquetBloomError(f"dry_run must be True or False, not {dry_run!r}")
-    paths, entries = find_files(path, storage_options)
+    listed, entries = find_files(paths, storage_options)
     files = [entry.path for entry in entries]
-    _refuse_paths(paths, storage_options, dry_run)
+    _refuse_paths(listed, storage_options, dry_run)
     ignore_case = ignores_case(spark)
     _check_columns(spark, files, _ColumnCheck(options, ignore_case, storage_options))
     task = _Embed(options, replace, ignore_case, dry_run, keep_footer, storage_options)

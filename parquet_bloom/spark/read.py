@@ -30,7 +30,7 @@ from .session.paths import path_list
 
 def read_parquet(
     spark: SparkSession,
-    path: Any,
+    paths: Any,
     where: Any = None,
     *,
     schema: StructType | str | None = None,
@@ -52,7 +52,7 @@ def read_parquet(
     Parameters
     ----------
     spark : the session, classic or Connect.
-    path : as for `spark.read.parquet`, or a list of paths. An existing path is never treated as a pattern.
+    paths : as for `spark.read.parquet`, or a list of paths. An existing path is never treated as a pattern.
     where : SQL text as in `DataFrame.where`, a `Column`, or pyarrow's `filters=` lists; None reads everything.
     schema : as for `spark.read.schema`.
     base_path : the folder below which partition folders begin; None for the path itself.
@@ -80,7 +80,7 @@ def read_parquet(
         The index is corrupt.
     """
     planner = ScanPlanner(probe_on, max_fraction, cache, storage_options, row_groups, fresh=True)
-    paths = path_list(path)
+    paths = path_list(paths)
     if base_path is not None:
         options["basePath"] = os.fsdecode(base_path)
     for single_path in paths:

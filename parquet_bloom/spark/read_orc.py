@@ -27,7 +27,7 @@ from .session.settings import ignores_case
 
 def read_orc(
     spark: SparkSession,
-    path: Any,
+    paths: Any,
     where: Any = None,
     *,
     schema: StructType | str | None = None,
@@ -49,7 +49,7 @@ def read_orc(
     Parameters
     ----------
     spark : the session, classic or Connect.
-    path : as for `spark.read.orc`, or a list of paths. An existing path is never treated as a pattern.
+    paths : as for `spark.read.orc`, or a list of paths. An existing path is never treated as a pattern.
     where : SQL text as in `DataFrame.where`, a `Column`, or pyarrow's `filters=` lists; None reads everything.
     schema : as for `spark.read.schema`.
     base_path : the folder below which partition folders begin; None for the path itself.
@@ -75,7 +75,7 @@ def read_orc(
         The path does not exist.
     """
     planner = ScanPlanner(probe_on, max_fraction, None, storage_options, False, fresh=True)
-    paths = path_list(path)
+    paths = path_list(paths)
     if base_path is not None:
         options["basePath"] = os.fsdecode(base_path)
     for single_path in paths:

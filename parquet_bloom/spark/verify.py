@@ -22,7 +22,7 @@ from .session.settings import ignores_case
 
 def verify(
     spark: SparkSession,
-    path: Any,
+    paths: Any,
     data: bool = True,
     *,
     columns: Iterable[str] | None = None,
@@ -33,7 +33,7 @@ def verify(
     Parameters
     ----------
     spark : the session, classic or Connect.
-    path : a file or folder that driver and executors both see, the URL of an object or of a folder of them, or a list.
+    paths : a file or folder that driver and executors both see, the URL of an object or of a folder of them, or a list.
     data : also read the filtered columns and probe every value: a filter must not reject any.
     columns : dotted paths of the columns whose filters are checked; None for all. Names match as they do in the
         session; files that lack some of them are checked for the others.
@@ -57,7 +57,7 @@ def verify(
     """
     started = time.perf_counter()
     names = None if columns is None else tuple([columns] if isinstance(columns, str) else columns)
-    _, entries = find_files(path, storage_options)
+    _, entries = find_files(paths, storage_options)
     files = [entry.path for entry in entries]
     task = _Verify(data, names, ignores_case(spark), storage_options)
     outcomes = run(spark, "verify", files, task, storage_options, find_sizes(entries) if data else None)

@@ -17,7 +17,7 @@ from .extents import Extents
 from .filesystems.rewrite import RemoteRewrite
 from .filesystems.source import DATED, RemoteIdentity, RemoteSource
 from .folder.folder import Folder
-from .listing import Entry, list_entries, list_files
+from .listing import Entry, as_path_list, list_entries, list_files
 from .local.batch import ClosedSource, LocalFileBatch, read_file_tails, stat_files
 from .local.mounts import keeps_change_times
 from .local.rewrite import LocalRewrite
@@ -53,6 +53,7 @@ __all__ = [
     "Rewrite",
     "Source",
     "arrow_filesystem",
+    "as_path_list",
     "create",
     "delete_leftover",
     "displaced_from",

@@ -3,3 +3,30 @@
 `iceberg_metadata` reads metadata files, `locations` builds on it and checks where files may be, `columns` maps columns,
 and `files` is the public entry on top.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..util.lazy import make_lazy
+
+if TYPE_CHECKING:
+    from .files import TableFile, TableFiles, delta_files, iceberg_files
+
+__all__ = [
+    "TableFile",
+    "TableFiles",
+    "delta_files",
+    "iceberg_files",
+]
+
+# The module of each public name, imported at its first use.
+_HOMES = {
+    "TableFile": ".files",
+    "TableFiles": ".files",
+    "delta_files": ".files",
+    "iceberg_files": ".files",
+}
+
+if not TYPE_CHECKING:  # to type checkers a module with __getattr__ has every name
+    __getattr__, __dir__ = make_lazy(globals(), _HOMES)

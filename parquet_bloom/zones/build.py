@@ -32,7 +32,7 @@ _CONTAINERS = {".parquet": "parquet", ".parq": "parquet", ".arrow": "arrow", ".f
 def build(
     paths: Any,
     column: str,
-    target: str | os.PathLike[str],
+    output: str | os.PathLike[str],
     *,
     rows_per_zone: int = 8192,
     fpp: float = 0.00057,
@@ -48,11 +48,11 @@ def build(
     ----------
     paths : files, folders or patterns, as `prune` takes them.
     column : dotted name of the column. It may be in structs, not in lists.
-    target : the index file, which is created or replaced atomically.
+    output : the index file, which is created or replaced atomically.
     rows_per_zone : rows of a zone; the last one of each row group may have fewer. Filters are sized for as many values.
     fpp : false-positive probability of the filters. The defaults are those of Lance: 32 KiB per zone.
-    container : "parquet" or "arrow"; None to choose by the extension of the target.
-    filesystem, storage_options : as in `prune`; for files and target.
+    container : "parquet" or "arrow"; None to choose by the extension of the output.
+    filesystem, storage_options : as in `prune`; for files and output.
     threads : number of threads that decode and hash; None for one per processor.
     progress : called with the number of finished files and the number of all files.
 
@@ -63,10 +63,10 @@ def build(
     Raises
     ------
     ParquetBloomError
-        No file can be covered (the error of the first one), or the target is among the files, or cannot be written.
+        No file can be covered (the error of the first one), or the output is among the files, or cannot be written.
     """
     filter_bytes = lance_num_bytes(rows_per_zone, fpp)
-    target_path = os.fspath(target)
+    target_path = os.fspath(output)
     kind = _choose_container(target_path, container)
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
         raise ValueError(f"threads must be at least 1, got {threads!r}")
@@ -76,9 +76,9 @@ def build(
     named = {entry.path for entry in entries}
     require_outside(target_path, [text for text in map(os.fsdecode, path_list) if text not in named], filesystem)
     if any(name_of(path, filesystem) == name_of(target_path, filesystem) for path in named):
-        raise ParquetBloomError("the target is one of the files to be indexed", path=target_path)
+        raise ParquetBloomError("the output is one of the files to be indexed", path=target_path)
     report = ZoneBuildReport(target_path, column, filter_bytes=filter_bytes)
-    with create(target, filesystem) as new, SpillFile() as scratch:  # fail early if it cannot be written
+    with create(output, filesystem) as new, SpillFile() as scratch:  # fail early if it cannot be written
         maker = ZoneMaker(column, filesystem, rows_per_zone, filter_bytes, scratch, threads or processors())
         completed = _CompletedFiles(rows_per_zone)
         with closing(maker.read_files(entries)) as results:

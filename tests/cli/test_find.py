@@ -146,7 +146,7 @@ def test_columns_are_in_the_requested_order(many, run):
 
 def test_columns_that_are_spelled_otherwise_or_missing_are_one(drifting, run):
     pq.write_table(pa.table({"ID": [1], "OLD": ["z"]}), "lake/day=3/d.parquet")
-    options = ["--where", "Id = 1", "--columns", "New,day,Old", "--ignore-case", "--format", "csv"]
+    options = ["--where", "Id = 1", "--columns", "New,day,Old", "--case-insensitive", "--format", "csv"]
     out = run("find", "lake", *options).out.splitlines()
     assert out[:3] == ["new,day,old,OLD", ",1,a,", "1.5,2,,"]
     assert out[3:] == [",3,,z"]
@@ -196,11 +196,11 @@ def test_a_column_that_no_file_has_is_one_line(options, drifting, run):
 def test_names_whatever_their_case(drifting, run):
     assert run("find", "lake", "--where", "ID = 1").code == 2
     out = run(
-        "find", "lake", "--where", "ID = 1 AND DAY = 2", "--columns", "NEW,Day", "--ignore-case", "--format", "csv"
+        "find", "lake", "--where", "ID = 1 AND DAY = 2", "--columns", "NEW,Day", "--case-insensitive", "--format", "csv"
     ).out
     assert out == "new,day\n1.5,2\n"
     pq.write_table(pa.table({"id": [1], "Id": [2]}), "lake/day=1/two.parquet")
-    result = run("find", "lake", "--where", "ID = 1", "--ignore-case", "--format", "csv", "--columns", "day")
+    result = run("find", "lake", "--where", "ID = 1", "--case-insensitive", "--format", "csv", "--columns", "day")
     assert result.code == 2
     assert "day=1/two.parquet: column 'ID': several columns match the name: id, Id" in result.err
     assert result.out == "day\n1\n2\n"

@@ -108,8 +108,8 @@ def test_options_reach_the_predicate(tmp_path, run):
     pq.write_table(pa.table({"At": moments}), path)  # 2023-11-14 22:13:20 UTC
     where = "at = TIMESTAMP '2023-11-14 23:13:20'"
     assert run("prune", path, "--where", where).code == 2
-    assert run("prune", path, "--where", where, "--ignore-case").code == 1
-    assert run("prune", path, "--where", where, "--ignore-case", "--timezone", "Europe/Berlin").code == 0
+    assert run("prune", path, "--where", where, "--case-insensitive").code == 1
+    assert run("prune", path, "--where", where, "--case-insensitive", "--timezone", "Europe/Berlin").code == 0
     assert run("prune", path, "--where", "`At` = TIMESTAMP '2023-11-14 22:13:20'", "--dialect", "spark").code == 0
 
 
@@ -124,7 +124,7 @@ def test_row_ranges_are_those_of_the_page_indexes(tmp_path, run):
     pq.write_table(table, path, row_group_size=20_000, **PAGES)
     where = "id IN (1500, 19999) OR (id = 30000 AND other = 8)"
     document = json.loads(run("prune", path, "--where", where, "--json").out)
-    ranges = parquet_bloom.row_ranges(path, where)[str(path)]
+    ranges = parquet_bloom.dataset(path).scan(where).row_ranges()[str(path)]
     first, second = document["row_groups"]
     assert [tuple(span) for span in first["row_ranges"]] == ranges[0]
     assert len(ranges[0]) == 2

@@ -19,6 +19,7 @@ from parquet_bloom import zones
 from parquet_bloom.cli import tool
 from parquet_bloom.file.cache.memory import MetadataCache
 from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.scan.read.reader import RowReader
 
 REWRITES = 15  # of files, while a reader is at work, and at least so many
 ABSENT = 3  # no id is
@@ -31,21 +32,21 @@ def names(table: pa.Table) -> list[str]:
 def by_prune(lake: Any, value: int) -> list[str]:
     report = parquet_bloom.prune(lake.folder, f"id = {value}")
     assert not report.doubts
-    return names(report.to_dataset().to_table(filter=ds.field("id") == value))
+    return names(RowReader(report).read_table())
 
 
 def by_prune_without_cache(lake: Any, value: int) -> list[str]:
     report = parquet_bloom.prune(lake.folder, f"id = {value}", cache=None)
     assert not report.doubts
-    return names(report.to_dataset().to_table(filter=ds.field("id") == value))
+    return names(RowReader(report, cache=None).read_table())
 
 
 def by_read_table(lake: Any, value: int) -> list[str]:
     return names(parquet_bloom.read_table(lake.folder, f"id = {value} AND name = '{name_of(value)}'"))
 
 
-def by_iter_batches(lake: Any, value: int) -> list[str]:
-    return names(parquet_bloom.iter_batches(lake.folder, f"id = {value}", batch_size=7).read_all())
+def by_batches(lake: Any, value: int) -> list[str]:
+    return names(parquet_bloom.dataset(lake.folder).scan(f"id = {value}").to_reader(batch_size=7).read_all())
 
 
 def by_open(lake: Any, value: int) -> list[str]:
@@ -92,7 +93,7 @@ def readers(lake: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ca
     def by_cache(lake: Any, value: int) -> list[str]:
         report = parquet_bloom.prune(lake.folder, f"id = {value}", cache=cache)
         assert not report.doubts
-        return names(report.to_dataset().to_table(filter=ds.field("id") == value))
+        return names(parquet_bloom.dataset(lake.folder, cache=cache).to_table(filter=ds.field("id") == value))
 
     def by_index(lake: Any, value: int) -> list[str]:
         return names(parquet_bloom.read_table(lake.folder, f"id = {value}", index=index))
@@ -132,7 +133,7 @@ OWN = [
     by_prune,
     by_prune_without_cache,
     by_read_table,
-    by_iter_batches,
+    by_batches,
     by_open,
     by_verify,
     by_command,

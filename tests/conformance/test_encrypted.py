@@ -53,9 +53,9 @@ def everything(path: Path, folder: Path, column: str) -> dict[str, Callable[[], 
         "embed in place": lambda: parquet_bloom.embed(path, [column], replace=True),
         "drop": lambda: parquet_bloom.drop(path, output=output),
         "prune": lambda: parquet_bloom.prune(path, f"{column} = {value}"),
-        "row_ranges": lambda: parquet_bloom.row_ranges(path, f"{column} = {value}"),
+        "row_ranges": lambda: parquet_bloom.dataset(path).scan(f"{column} = {value}").row_ranges(),
         "read_table": lambda: parquet_bloom.read_table(path, f"{column} = {value}"),
-        "iter_batches": lambda: list(parquet_bloom.iter_batches(path, f"{column} = {value}")),
+        "to_batches": lambda: list(parquet_bloom.dataset(path).scan(f"{column} = {value}").to_reader()),
         "zones": lambda: zones.build(path, column, folder / "zones.arrow"),
         "append": lambda: LakeIndex.create(folder / "index", [column]).append([path]),
     }
@@ -115,7 +115,7 @@ def test_open_columns_are_served(mixed, tmp_path):
 def test_an_encrypted_column_is_refused_by_name(mixed, tmp_path):
     for path in (mixed, files.without_metadata(shutil.copy(mixed, tmp_path / "sealed.parquet"))):
         queried = everything(path, tmp_path, "secret")
-        for name in ("read_table", "iter_batches"):
+        for name in ("read_table", "to_batches"):
             refused(queried[name], path, "encrypted columns cannot be read, only the others: 'secret'$")
         refused(lambda: parquet_bloom.read_table(path, "open = 5"), path, "'secret'$")  # noqa: B023
         refused(queried["zones"], path, "row group 0, column 'secret': the column is encrypted")
@@ -144,7 +144,9 @@ def test_nothing_in_the_clear_is_believed_of_an_encrypted_column(plant, columns,
             assert report.selected == {str(path): [0, 1, 2]}, where
             if "NULL" not in where and "<" not in where:  # the filters that would be used
                 assert {doubt for *_, doubt in report.doubts} == {"'secret': the column is encrypted"}
-        assert parquet_bloom.row_ranges(path, where) == {str(path): {group: [(0, 30)] for group in range(3)}}
+        assert parquet_bloom.dataset(path).scan(where).row_ranges() == {
+            str(path): {group: [(0, 30)] for group in range(3)}
+        }
         refused(lambda: parquet_bloom.read_table(path, where), path, "encrypted columns cannot be read")  # noqa: B023
     if plant == "statistics":
         return

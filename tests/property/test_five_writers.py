@@ -7,7 +7,6 @@ and seed; `hunting` says how to go on for longer than the suite does.
 
 from __future__ import annotations
 
-import importlib
 import random
 import shutil
 import sys
@@ -35,6 +34,7 @@ from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate import pruning, tree
 from parquet_bloom.scan.model.plan import FilePlan, RowGroupPlan
 from parquet_bloom.scan.report import PruneReport
+from parquet_bloom.scan.source import ScanSource
 
 TABLES = 6  # of each writer in the default suite
 PREDICATES = 40  # of a table
@@ -104,14 +104,13 @@ class Hunt:
 def hunt(monkeypatch: pytest.MonkeyPatch) -> Hunt:
     """A hunt that sees which row groups `read_table` chose (and may choose others)."""
     result = Hunt()
-    reading = importlib.import_module("parquet_bloom.scan.api")
-    original = reading.prune
+    original = ScanSource.plan
 
     def noted(*arguments: Any, **options: Any) -> PruneReport:
         result.report = result.choose(original(*arguments, **options))
         return result.report
 
-    monkeypatch.setattr(reading, "prune", noted)
+    monkeypatch.setattr(ScanSource, "plan", noted)
     return result
 
 

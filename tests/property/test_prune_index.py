@@ -35,7 +35,7 @@ from parquet_bloom.lake.parts.cuckoo import reader as cuckoo_reader
 from parquet_bloom.lake.parts.part import PartMatches
 from parquet_bloom.predicate import tree
 from parquet_bloom.predicate.tree import And, Contains, Node, NotContains, Or
-from parquet_bloom.scan.read.reader import iter_selected
+from parquet_bloom.scan.read.reader import RowReader
 
 LAKES = 5  # of the default suite
 PREDICATES = 12
@@ -232,8 +232,8 @@ def damage(rng: random.Random, folder: Path) -> None:
 
 
 def rows_of(paths: Any, node: Node, ignore_case: bool, **index: Any) -> tuple[list[int], Any]:
-    report = parquet_bloom.prune(paths, node, ignore_case=ignore_case, **index)
-    _, batches = iter_selected(report, node, ["row"], ignore_case=ignore_case)
+    report = parquet_bloom.prune(paths, node, case_sensitive=not ignore_case, **index)
+    _, batches = RowReader(report, ["row"]).read_batches()
     return sorted(row for batch in batches for row in batch["row"].to_pylist()), report
 
 

@@ -93,7 +93,7 @@ def test_pages_hold_what_the_row_group_holds(
         others = {"id", "text", "long_text", "d9", "day"} if version == "PARQUET_1_0" else set()
         assert by_rows >= others | {"nothing", "small", "f64", "d38"}, by_rows
     for row in (0, 1501, ROWS - 1):
-        (ranges,) = parquet_bloom.row_ranges(path, f"id = {row}").values()
+        (ranges,) = parquet_bloom.dataset(path).scan(f"id = {row}").row_ranges().values()
         assert [stop - start for start, stop in ranges[0]] in ([150], [ROWS % 150])
         assert parquet_bloom.read_table(path, f"id = {row}").equals(full_table.slice(row, 1))
     assert parquet_bloom.read_table(path, "text IS NULL")["id"].to_pylist() == list(range(1000, 1501))

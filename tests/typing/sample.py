@@ -13,7 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import parquet_bloom
-from parquet_bloom import (
+from parquet_bloom import DiskMetadataCache, MetadataCache, SplitBlockBloomFilter, errors
+from parquet_bloom import spark as bloom
+from parquet_bloom.filter import hash_values
+from parquet_bloom.lake import LakeIndex
+from parquet_bloom.types import (
     AdviceReport,
     Answers,
     AppendReport,
@@ -23,20 +27,16 @@ from parquet_bloom import (
     ChunkFilter,
     ColumnAdvice,
     CompactReport,
-    DiskMetadataCache,
+    Dataset,
     EmbedReport,
     IndexSnapshot,
     IndexStats,
-    LakeIndex,
-    MetadataCache,
     Probed,
     PruneReport,
-    SplitBlockBloomFilter,
+    Scan,
     Variant,
     VerifyReport,
-    errors,
 )
-from parquet_bloom import spark as bloom
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 LAKE = Path("lake")
 
 assert_type(parquet_bloom.__version__, str)
+parquet_bloom.PruneReport  # type: ignore[attr-defined]  # noqa: B018 -- it is in types
 
 
 def size() -> None:
@@ -66,7 +67,7 @@ def one_filter(values: Iterable[int]) -> None:
     )
     assert_type(draft.variant, Variant)
     matches: np.ndarray[Any, Any] = one.check(values)
-    hashes: np.ndarray[Any, Any] = parquet_bloom.hash_values(values)
+    hashes: np.ndarray[Any, Any] = hash_values(values)
     one.insert_hashes(hashes)
     print(matches, one.check_hashes(hashes))
 
@@ -103,13 +104,20 @@ def skip() -> None:
     assert_type(report.skipped, list[tuple[str, int, str]])
     assert_type(report.skipped_by, dict[str, int])
     assert_type(report.explain(), str)
-    assert_type(
-        parquet_bloom.row_ranges("lake", [("id", "==", 7)]),
-        dict[str, dict[int, list[tuple[int, int]]]],
-    )
+    dataset = parquet_bloom.dataset("lake", index="ids.index", zones=["id.zones"])
+    assert_type(dataset, Dataset)
+    assert_type(dataset.files, list[str])
+    scan = dataset.scan([("id", "==", 7)], ["id"], case_sensitive=False)
+    assert_type(scan, Scan)
+    assert_type(scan.plan(), PruneReport)
+    assert_type(scan.explain(), str)
+    assert_type(scan.row_ranges(), dict[str, dict[int, list[tuple[int, int]]]])
+    assert_type(scan.count_rows(), int)
+    assert_type(parquet_bloom.semi_join(dataset, [1, 2], on="id"), Scan)
     # pyarrow's and polars' own: Any, while they have no types here
+    scan.to_reader(batch_size=10).schema  # noqa: B018
+    dataset.to_table(columns=["id"])
     parquet_bloom.read_table("lake", "id = 7", ["id"], partitioning=None)
-    parquet_bloom.iter_batches("lake", "id = 7", batch_size=10)
     parquet_bloom.scan_polars("lake")
     parquet_bloom.prune("lake", "id = 7", partitioning="hives")  # type: ignore[arg-type]
 

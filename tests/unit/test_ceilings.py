@@ -98,7 +98,7 @@ def test_rows_come_a_row_group_at_a_time(tmp_path: Path) -> None:
     def read() -> tuple[int, int]:
         gc.collect()
         before, most, rows = pa.total_allocated_bytes(), 0, 0
-        for batch in parquet_bloom.iter_batches(path, "id >= 0", batch_size=2_000):
+        for batch in parquet_bloom.dataset(path).scan("id >= 0").to_batches(batch_size=2_000):
             most = max(most, pa.total_allocated_bytes() - before)
             rows += batch.num_rows
         return most, rows

@@ -18,8 +18,8 @@ from support.oracle import oracle
 from support.oracle.oracle import OracleFilter
 
 import parquet_bloom
-from parquet_bloom import SplitBlockBloomFilter, hash_values
 from parquet_bloom.errors import FilterTypeError, UnsupportedTypeError
+from parquet_bloom.filter import SplitBlockBloomFilter, hash_values
 from parquet_bloom.hashing.column_type import from_arrow, from_parquet
 
 

@@ -11,11 +11,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import parquet_bloom
+from parquet_bloom.types import PruneReport
 
-SOURCE = Path(parquet_bloom.__file__)
+# Modules whose names are imported at their first use.
+LAZY = ["parquet_bloom", "parquet_bloom.types", "parquet_bloom.file", "parquet_bloom.lake", "parquet_bloom.tables"]
 
 # Each takes longer to import than the package may.
 HEAVY = ["numpy", "pyarrow", "thrift", "sqlglot", "obstore", "click", "rich", "asyncio", "sqlite3", "pyspark", "pandas"]
@@ -35,8 +38,8 @@ def test_importing_the_package_imports_nothing_heavy():
     assert done.stderr == ""
     loaded = done.stdout.split()
     assert not set(HEAVY) & set(loaded)
-    ours = {name for name in loaded if name.startswith("parquet_bloom") and "redaction" not in name}
-    assert ours == {"parquet_bloom", "parquet_bloom.errors"}  # and what hides secrets in the errors' texts
+    ours = {name.partition(".")[2] for name in loaded if name.startswith("parquet_bloom") and "redaction" not in name}
+    assert ours == {"", "errors", "types", "util", "util.lazy"}  # and what hides secrets in the errors' texts
 
 
 @pytest.mark.parametrize(
@@ -47,10 +50,14 @@ def test_importing_the_package_imports_nothing_heavy():
         ("embed", RARE),
         ("read_table", RARE),
         ("LakeIndex", RARE),
+        ("types.PruneReport", RARE),
+        ("types.IndexStats", ["numpy", *RARE]),
+        ("lake.LakeIndex", RARE),
     ],
 )
 def test_a_name_imports_what_it_needs(name, not_needed):
-    done = in_a_new_process(f"from parquet_bloom import {name}; print(*sys.modules)")
+    module, _, name = f"parquet_bloom.{name}".rpartition(".")
+    done = in_a_new_process(f"from {module} import {name}; print(*sys.modules)")
     assert done.stderr == ""
     assert not set(not_needed) & set(done.stdout.split())
 
@@ -64,23 +71,68 @@ def test_the_command_line_starts_without_what_commands_need(arguments):
     assert not {"numpy", "pyarrow", "sqlglot", "obstore", "thrift"} & set(loaded)
 
 
-def test_the_three_lists_of_names_agree():
-    tree = ast.parse(SOURCE.read_text("utf-8"))
-    (typed,) = (node for node in tree.body if isinstance(node, ast.If))
+@pytest.mark.parametrize("name", LAZY)
+def test_the_three_lists_of_names_agree(name):
+    module = importlib.import_module(name)
+    tree = ast.parse(Path(module.__file__).read_text("utf-8"))
+    typed = next(node for node in tree.body if isinstance(node, ast.If))
     for_checkers = {
         alias.name: "." + (node.module or "")
         for node in ast.walk(typed)
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert for_checkers == parquet_bloom._HOMES
-    assert sorted(parquet_bloom.__all__) == parquet_bloom.__all__ == sorted([*for_checkers, "errors"])
+    assert for_checkers == module._HOMES
+    others = ["errors", "types"] if module is parquet_bloom else []
+    assert sorted(module.__all__) == module.__all__ == sorted([*for_checkers, *others])
+    for name, home in module._HOMES.items():
+        assert getattr(module, name) is getattr(importlib.import_module(home, module.__package__), name), name
 
 
-def test_every_name_is_what_its_module_has():
-    for name, home in parquet_bloom._HOMES.items():
-        module = importlib.import_module(home, "parquet_bloom")
-        assert getattr(parquet_bloom, name) is getattr(module, name), name
+def test_the_root_has_few_names():
+    """What is used, and no more: the types of what is returned are in `types`."""
+    assert len(parquet_bloom.__all__) <= 20
+    assert not {*parquet_bloom.__all__} & {*parquet_bloom.types.__all__}
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        "parquet_bloom.dataset(path)",
+        "parquet_bloom.dataset(path).scan()",
+        "next(parquet_bloom.dataset(path).get_fragments())",
+        "parquet_bloom.prune(path, 'id = 1')",
+        "parquet_bloom.prune(path, 'id = 1').files[0]",
+        "parquet_bloom.prune(path, 'id = 1').files[0].row_groups[0]",
+        "parquet_bloom.embed(path, ['id'], replace=True)",
+        "parquet_bloom.embed(path, ['id'], replace=True).filters[0]",
+        "parquet_bloom.drop(path, dry_run=True)",
+        "parquet_bloom.drop(path, dry_run=True).filters[0]",
+        "parquet_bloom.verify(path)",
+        "parquet_bloom.verify(path).chunks[0]",
+        "parquet_bloom.advise(path)",
+        "parquet_bloom.advise(path)['id']",
+        "parquet_bloom.open(path)",
+        "next(parquet_bloom.open(path).chunks())",
+        "parquet_bloom.probe(parquet_bloom.open(path).chunks(), [1])",
+        "parquet_bloom.SplitBlockBloomFilter(32).variant",
+    ],
+)
+def test_types_has_the_type_of_what_functions_return(taken, tmp_path):
+    path = tmp_path / "a.parquet"
+    parquet_bloom.write_table(pa.table({"id": [1]}), path, ["id"])
+    found = type(eval(taken, {"parquet_bloom": parquet_bloom, "path": path}))
+    assert getattr(parquet_bloom.types, found.__name__) is found
+
+
+@pytest.mark.parametrize("face", ["file", "lake", "orc", "tables", "zones"])
+def test_folders_that_are_public_have_a_face(face):
+    module = importlib.import_module(f"parquet_bloom.{face}")
+    assert module.__all__
+    for name in module.__all__:
+        found = getattr(module, name)
+        if name != "Fragment":  # of a dataset in `types`, of Lance's in `zones`
+            assert getattr(parquet_bloom.types, name, found) is found
 
 
 def test_an_unknown_name_is_an_attribute_error():
@@ -112,7 +164,7 @@ def test_dir_help_and_star_know_all_names():
     [
         "import parquet_bloom.scan.evaluate.planner",
         "from parquet_bloom.scan.report import PruneReport",
-        "parquet_bloom.PruneReport",
+        "parquet_bloom.types.PruneReport",
         "import parquet_bloom.cli.commands.prune",
         "from parquet_bloom import prune",
         "import importlib; importlib.reload(parquet_bloom)",
@@ -144,9 +196,7 @@ print(failed, len(found), len({frozenset(map(id, values)) for values in found}))
 
 
 def test_classes_are_pickled_into_a_new_process():
-    data = pickle.dumps(
-        [parquet_bloom.MetadataCache, parquet_bloom.PruneReport, parquet_bloom.errors.KernelError("no")]
-    )
+    data = pickle.dumps([parquet_bloom.MetadataCache, PruneReport, parquet_bloom.errors.KernelError("no")])
     code = f"import pickle; print([type(x).__name__ for x in pickle.loads({data!r})])"
     assert in_a_new_process(code).stdout == "['type', 'type', 'KernelError']\n"
 

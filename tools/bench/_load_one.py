@@ -134,7 +134,7 @@ def _read_big(folder: Path, size: Size) -> str:
 
 def _batches_big(folder: Path, size: Size) -> str:
     rows = 0
-    for batch in parquet_bloom.iter_batches(folder / "big.parquet", "id > 0", ["v0"]):
+    for batch in parquet_bloom.dataset(folder / "big.parquet").scan("id > 0", ["v0"]).to_batches():
         rows += batch.num_rows
         if rows > 3 * _rows(size) / 2:  # of several row groups
             break

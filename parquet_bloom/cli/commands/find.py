@@ -56,7 +56,7 @@ def find(
     where: str,
     dialect: str | None,
     timezone: str,
-    ignore_case: bool,
+    case_sensitive: bool,
     cache: str | None,
     index: str | None,
     zones: tuple[str, ...],
@@ -77,12 +77,12 @@ def find(
     with resolve_files(paths, index, output) as (files, lake_index):
         if target is not None:
             check_output(files, target)
-        report = prune_files(output, files, node, timezone, ignore_case, cache, lake_index, zones)
+        report = prune_files(output, files, node, timezone, case_sensitive, cache, lake_index, zones)
     num_rows = 0
     with output.progress(report.selected_files) as bar, output.step("read"):
         reader = RowReader(report, requested)
         schema, batches = reader.read_batches(_BATCH_ROWS, progress=bar.update, on_error=output.fail)
-        names = _sort_columns(schema.names, requested, ignore_case)
+        names = _sort_columns(schema.names, requested, case_sensitive)
         schema = pa.schema([schema.field(name) for name in names], schema.metadata)
         facts: dict[str, Any] = {"where": report.where, "totals": {"rows": 0} | collect_totals(report)}
         with closing(batches), _open_writer(output, target, kind, schema, facts) as take:
@@ -104,12 +104,12 @@ def _parse_columns(columns: Sequence[str], listed: str | None) -> list[str] | No
     return list(dict.fromkeys(names)) or None
 
 
-def _sort_columns(names: Sequence[str], requested: Sequence[str] | None, ignore_case: bool) -> list[str]:
+def _sort_columns(names: Sequence[str], requested: Sequence[str] | None, case_sensitive: bool) -> list[str]:
     """Sort columns by the order in which they, or leaves of them, were requested."""
-    keys = [one.lower() if ignore_case else one for one in requested or ()]
+    keys = [one if case_sensitive else one.lower() for one in requested or ()]
 
     def position(name: str) -> int:
-        key = name.lower() if ignore_case else name
+        key = name if case_sensitive else name.lower()
         return next((i for i, one in enumerate(keys) if one == key or one.startswith(key + ".")), len(keys))
 
     return sorted(names, key=position)

@@ -79,7 +79,7 @@ def prune(
     where: str,
     dialect: str | None,
     timezone: str,
-    ignore_case: bool,
+    case_sensitive: bool,
     cache: str | None,
     index: str | None,
     zones: tuple[str, ...],
@@ -102,7 +102,7 @@ def prune(
         if html is not None:
             check_output(files, html)
         rows = stack.enter_context(output.rows("row_groups", COLUMNS))
-        report = prune_files(output, files, node, timezone, ignore_case, cache, lake_index, zones)
+        report = prune_files(output, files, node, timezone, case_sensitive, cache, lake_index, zones)
         with output.progress(report.selected_files) as bar, output.step("page indexes"):
             ranges = find_row_ranges(report, on_error=output.fail, progress=bar.update)
         if html is not None:

@@ -33,7 +33,12 @@ _OPTIONS = (
         "--dialect", metavar="NAME", help="SQL dialect of the predicate, by its name in sqlglot, such as spark."
     ),
     timezone_option,
-    click.option("--ignore-case", is_flag=True, help="Match column names case-insensitively, as Spark does."),
+    click.option(
+        "--case-sensitive/--case-insensitive",
+        default=True,
+        show_default=True,
+        help="Whether the case of column names matters; to Spark it does not.",
+    ),
     click.option(
         "--cache",
         metavar="FOLDER",
@@ -56,7 +61,7 @@ _OPTIONS = (
 
 
 def where_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --where, --dialect, --timezone, --ignore-case, --cache, --index and --zones to a command."""
+    """Add --where, --dialect, --timezone, --case-sensitive, --cache, --index and --zones to a command."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
@@ -87,7 +92,7 @@ def prune_files(
     files: Sequence[MatchedPaths],
     node: Node,
     timezone: str,
-    ignore_case: bool,
+    case_sensitive: bool,
     cache: str | None,
     index: str | LakeIndex | None = None,
     zones: Sequence[str] = (),
@@ -105,7 +110,7 @@ def prune_files(
             node,
             filesystem=output.filesystem,
             timezone=timezone,
-            ignore_case=ignore_case,
+            case_sensitive=case_sensitive,
             progress=bar.update,
             on_error=output.fail,
             cache=footers,

@@ -94,7 +94,7 @@ class Dataset(ds.Dataset):  # type: ignore[misc]
         ----------
         where : SQL text (`"user_id = 42 AND day IN ('a', 'b')"`), pyarrow's `filters=` lists, a pyarrow expression, or
             a predicate tree; None for all rows.
-        columns : top-level columns (or dotted leaves) of the result; None for all.
+        columns : top-level columns of the result, in this order, or dotted leaves; None for all.
         timezone : zone of timestamps written without one, where a column holds instants.
         dialect : sqlglot dialect of SQL text; None for generic SQL.
         case_sensitive : False to match column names whatever their case.
@@ -111,6 +111,7 @@ class Dataset(ds.Dataset):  # type: ignore[misc]
         if self._condition is not None:
             raise ParquetBloomError("a dataset that was filtered has no scans of its own; scan the dataset itself")
         options: dict[str, Any] = {"timezone": timezone, "case_sensitive": case_sensitive, "threads": threads}
+        options["schema"] = self._arrow_schema
         handler = None if on_error == "raise" else on_error
         return Scan(self._source, node, columns, progress=progress, on_error=handler, **options)
 

@@ -62,7 +62,8 @@ class SegmentJobs:
     spark : the session.
     folder, manifest : the folder and the manifest of the index.
     named : paths of files that the caller named; the others were listed in the lake's folders.
-    storage_options, index_options, memory_limit, slices : as for `build_index`.
+    storage_options, memory_limit, slices : as for `build_index`.
+    index_options : of the index's store.
     report : receives the results of the files.
     """
 

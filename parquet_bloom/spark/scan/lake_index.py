@@ -80,7 +80,7 @@ def open_index(index: Index, storage_options: Mapping[str, Any] | None) -> LakeI
         return index
     if not isinstance(index, str | os.PathLike):
         raise ParquetBloomError(f"index must be the folder of an index, or a LakeIndex, got {type(index).__name__}")
-    return LakeIndex.open(index, live=False, storage_options=storage_options, lake_options=storage_options)
+    return LakeIndex.open(index, live=False, storage_options=storage_options, lake_storage_options=storage_options)
 
 
 def query_index(

@@ -76,10 +76,10 @@ def _doubted(path: Path, where: str, result: int, row: int) -> bool:
     report = parquet_bloom.prune(path, where)
     for doubt in report.doubts:
         one_line(str(doubt))
-    batches = parquet_bloom.iter_batches(path, where, columns=[where.split(" = ")[0]])
+    batches = parquet_bloom.dataset(path).scan(where, columns=[where.split(" = ")[0]]).to_reader()
     assert sum(batch.num_rows for batch in batches) == result, f"{where}: batches say something else"
     group, position = divmod(row, malformed_fields.ROWS_PER_GROUP)
-    ranges = parquet_bloom.row_ranges(path, where)[str(path)].get(group, []) if result else []
+    ranges = parquet_bloom.dataset(path).scan(where).row_ranges()[str(path)].get(group, []) if result else []
     assert not result or any(start <= position < stop for start, stop in ranges), (
         f"LOST {where} by row_ranges: {ranges}"
     )

@@ -16,10 +16,11 @@ from support.oracle import oracle
 from support.writers import drafts
 
 import parquet_bloom
-from parquet_bloom import SplitBlockBloomFilter, Variant, errors
+from parquet_bloom import SplitBlockBloomFilter, errors
 from parquet_bloom.core.bloom import sizing
 from parquet_bloom.core.bloom.variants import FINAL, NAMED, VARIANTS
 from parquet_bloom.metadata.filter_header import read_any, read_header, write_header
+from parquet_bloom.types import Variant
 
 WORDS = [b"hello", b"parquet", b"bloom", b"filter"]
 
@@ -322,4 +323,4 @@ def test_sizes_that_make_no_sense(ndv, fpp):
 
 
 def test_public_names():
-    assert parquet_bloom.Variant is Variant
+    assert parquet_bloom.types.Variant is Variant

@@ -17,6 +17,7 @@ from parquet_bloom.file.advise.engines import engines_for
 from parquet_bloom.file.advise.estimates import share_in_common, share_in_range, share_of_equal_bounds
 from parquet_bloom.file.advise.survey import SKETCH, Sample, spread, survey
 from parquet_bloom.file.advise.verdict import Advice
+from parquet_bloom.filter import hash_values
 from parquet_bloom.hashing import column_type
 
 ROWS = 4000
@@ -236,7 +237,7 @@ def test_share_of_same() -> None:
 
 def test_share_in_common() -> None:
     def sample(values: Any) -> Sample:
-        hashes = np.unique(parquet_bloom.hash_values(pa.array(values)))
+        hashes = np.unique(hash_values(pa.array(values)))
         return Sample(len(values), len(hashes), hashes[:SKETCH])
 
     assert share_in_common([[sample(range(100))]]) is None

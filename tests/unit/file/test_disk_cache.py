@@ -35,6 +35,7 @@ from parquet_bloom.storage import (
     sqlite_store,
 )
 from parquet_bloom.storage.local import mounts
+from parquet_bloom.types import PruneReport
 
 FILES, GROUPS, ROWS = 12, 4, 400
 KEYS = np.random.default_rng(11).integers(0, 2**60, (FILES, GROUPS * ROWS))
@@ -65,13 +66,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "cache"
 
 
-def prune_paths(
-    paths: Any, cache: DiskMetadataCache | None, where: str = f"key = {ABSENT}"
-) -> parquet_bloom.PruneReport:
+def prune_paths(paths: Any, cache: DiskMetadataCache | None, where: str = f"key = {ABSENT}") -> PruneReport:
     return parquet_bloom.prune(paths, where, cache=cache)
 
 
-def fill(lake: Path, folder: Path) -> parquet_bloom.PruneReport:
+def fill(lake: Path, folder: Path) -> PruneReport:
     with DiskMetadataCache(folder) as cache:
         return prune_paths(lake, cache)
 

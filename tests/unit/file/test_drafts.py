@@ -15,9 +15,12 @@ from support.writers import drafts, surgery
 from support.writers.drafts import DRAFTS, plain_values, write_draft
 
 import parquet_bloom
-from parquet_bloom import MetadataCache, Variant, detect_variant, errors
+from parquet_bloom import MetadataCache, errors
+from parquet_bloom.file import detect_variant
 from parquet_bloom.file.drafts import trial
 from parquet_bloom.file.statistics import file_statistics
+from parquet_bloom.filter import hash_values
+from parquet_bloom.types import Variant
 
 GROUP = 60
 COLUMNS = ("i", "s", "d")
@@ -223,7 +226,7 @@ def evidence(name: str, values: int, num_bytes: int, *, tried: str = "") -> tria
     filled_filter = drafts.filled(name, num_bytes, plain)
     array = pa.array(range(values), pa.int64())
     hashes = {
-        "XXH64": parquet_bloom.hash_values(array),
+        "XXH64": hash_values(array),
         "MURMUR3": np.array([drafts.murmur3_x64_128(value, drafts.SEED)[0] for value in plain], np.uint64),
     }
     header = trial.FilterHeader(num_bytes, "BLOCK", "?", "UNCOMPRESSED", 12, tried or drafts.parts(name)[2])

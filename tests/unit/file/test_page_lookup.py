@@ -85,7 +85,9 @@ def test_a_rewritten_file_is_another_one(tmp_path) -> None:
         write(path, shifted)
         result = parquet_bloom.read_table(path, "a = 700")
         assert result.num_rows == 1
-        assert parquet_bloom.row_ranges(path, "a = 700")[str(path)][0][0][0] in ((0,) if shift else range(1, 701))
+        assert parquet_bloom.dataset(path).scan("a = 700").row_ranges()[str(path)][0][0][0] in (
+            (0,) if shift else range(1, 701)
+        )
     assert table.num_rows == ROWS
 
 
@@ -109,7 +111,7 @@ def test_an_index_that_is_not_used_is_named(tmp_path, caplog, lie) -> None:
     path = with_index(path, encode_locations(LIES[lie](locations(path))))
     for _ in range(2):
         assert parquet_bloom.read_table(path, "a = 1700").equals(table.slice(1700, 1))
-        assert parquet_bloom.row_ranges(path, "a = 1700") == {str(path): {0: [(0, ROWS)]}}
+        assert parquet_bloom.dataset(path).scan("a = 1700").row_ranges() == {str(path): {0: [(0, ROWS)]}}
     (message,) = warnings_of(caplog)  # once a file, as long as it is known
     assert message.startswith(f"{path}: row group 0, column 'a': the page index is not used: ")
 
@@ -153,7 +155,7 @@ def test_bounds_that_contradict_the_column_chunk(tmp_path, lie, order) -> None:
     values, result = table["a"].to_pylist(), locations(path)
     bounds = bounds_of(values, path)
     with_index(path, encode_bounds(*bounds, order=order), kind=COLUMN_INDEX)
-    (ranges,) = parquet_bloom.row_ranges(path, "a = 1700")[str(path)].values()
+    (ranges,) = parquet_bloom.dataset(path).scan("a = 1700").row_ranges()[str(path)].values()
     believed = sum(stop - start for start, stop in ranges) < ROWS / 10
     assert believed == (order != 2)  # the true one, unless it is said to be in an order that it is not in
     with_index(
@@ -184,12 +186,14 @@ def test_null_counts_rule_pages_out(tmp_path) -> None:
     table = make_table(nulls=True)
     path = write(tmp_path / "a.parquet", table, max_rows_per_page=100)
     name = str(path)
-    assert parquet_bloom.row_ranges(path, "a IS NULL")[name] == {0: [(600, 900)]}
-    assert parquet_bloom.row_ranges(path, "a IS NOT NULL")[name] == {0: [(0, 600), (900, ROWS)]}
-    assert parquet_bloom.row_ranges(path, "a IS NULL OR a = 1234")[name] == {0: [(600, 900), (1200, 1300)]}
-    assert parquet_bloom.row_ranges(path, "a = 1 AND a = 1999")[name] == {0: []}
-    assert parquet_bloom.row_ranges(path, "b < 1900")[name] == {0: [(0, ROWS)]}
-    assert parquet_bloom.row_ranges(path, "a = -1") == {}
+    assert parquet_bloom.dataset(path).scan("a IS NULL").row_ranges()[name] == {0: [(600, 900)]}
+    assert parquet_bloom.dataset(path).scan("a IS NOT NULL").row_ranges()[name] == {0: [(0, 600), (900, ROWS)]}
+    assert parquet_bloom.dataset(path).scan("a IS NULL OR a = 1234").row_ranges()[name] == {
+        0: [(600, 900), (1200, 1300)]
+    }
+    assert parquet_bloom.dataset(path).scan("a = 1 AND a = 1999").row_ranges()[name] == {0: []}
+    assert parquet_bloom.dataset(path).scan("b < 1900").row_ranges()[name] == {0: [(0, ROWS)]}
+    assert parquet_bloom.dataset(path).scan("a = -1").row_ranges() == {}
     assert parquet_bloom.read_table(path, "a = 1 AND a = 1999").num_rows == 0
     assert parquet_bloom.read_table(path, "a IS NULL OR a = 1234")["b"].equals(
         pa.chunked_array([table["b"].take([*range(600, 900), 1234]).combine_chunks()])
@@ -248,4 +252,6 @@ def test_other_file_systems(tmp_path) -> None:
     write(tmp_path / "a.parquet", table)
     files = pafs.SubTreeFileSystem(str(tmp_path), pafs.LocalFileSystem())
     assert parquet_bloom.read_table("a.parquet", "a = 1700", filesystem=files).equals(table.slice(1700, 1))
-    assert parquet_bloom.row_ranges("a.parquet", "a = 1700", filesystem=files) == {"a.parquet": {0: [(0, ROWS)]}}
+    assert parquet_bloom.dataset("a.parquet", filesystem=files).scan("a = 1700").row_ranges() == {
+        "a.parquet": {0: [(0, ROWS)]}
+    }

@@ -16,7 +16,7 @@ import parquet_bloom
 from parquet_bloom import cli
 from parquet_bloom.errors import ManagedTableError, ParquetBloomError
 from parquet_bloom.lake.index import LakeIndex
-from parquet_bloom.scan.read.reader import make_match_counter
+from parquet_bloom.scan.read.reader import RowReader
 from parquet_bloom.tables.files import delta_files, iceberg_files
 
 
@@ -98,9 +98,9 @@ def refused(index: Any, where: str, path: str) -> None:
     with pytest.raises(ManagedTableError, match=named):
         parquet_bloom.read_table(None, where, index=index)
     with pytest.raises(ManagedTableError, match=named):
-        parquet_bloom.iter_batches(None, where, index=index)
+        parquet_bloom.dataset(None, index=index).scan(where).to_reader()
     with pytest.raises(ManagedTableError, match=named):
-        make_match_counter(report)(next(decision for decision in report.files if decision.path == path))
+        RowReader(report).count_matches(next(decision for decision in report.files if decision.path == path))
     lazy = parquet_bloom.scan_polars(None, index=index)
     with pytest.raises(ManagedTableError, match=named):
         lazy.sql(f"SELECT * FROM self WHERE {where}").collect()

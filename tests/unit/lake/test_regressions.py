@@ -472,8 +472,8 @@ def test_what_an_iceberg_table_calls_its_folders_is_no_value(tmp_path: Path):
         for number, value in enumerate(values):
             where = "p IS NULL" if value is None else f"p = '{value}'"
             assert parquet_bloom.read_table(None, where, index=index).to_pylist() == rows.slice(number, 1).to_pylist()
-            assert parquet_bloom.row_ranges(None, where, index=index) != {}
-        # Where folders and metadata agree, files are still ruled out unopened.
+            assert parquet_bloom.dataset(None, index=index).scan(where).row_ranges() != {}
+        # Where folders and metadata agree, files are ruled out unopened all the same.
         report = parquet_bloom.prune(None, f"day = '{days[3]}'", index=index)
         assert report.unopened_by == {"partition": len(values) - 1}
         assert sorted(parquet_bloom.read_table(None, "id < 99", index=index)["p"].to_pylist(), key=str) == sorted(

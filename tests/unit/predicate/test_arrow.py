@@ -136,8 +136,12 @@ def test_every_entrance_takes_them(tmp_path: Path) -> None:
     assert parquet_bloom.prune(path, where).selected == {str(path): [0, 1]}
     assert parquet_bloom.prune(path, a == 5).selected == {}
     assert parquet_bloom.read_table(path, where)["a"].to_pylist() == [1, 2]
-    assert parquet_bloom.iter_batches(path, where).read_all()["a"].to_pylist() == [1, 2]
-    for call in (parquet_bloom.prune, parquet_bloom.read_table, parquet_bloom.iter_batches):
+    assert parquet_bloom.dataset(path).scan(where).to_reader().read_all()["a"].to_pylist() == [1, 2]
+    for call in (
+        parquet_bloom.prune,
+        parquet_bloom.read_table,
+        lambda path, where: parquet_bloom.dataset(path).scan(where),
+    ):
         with pytest.raises(TypeError, match="'add_checked' is not supported") as caught:
             call(path, (a + 1) == 2)
         assert isinstance(caught.value, ParquetBloomError)

@@ -146,32 +146,40 @@ def test_engines_find_the_same_rows_in_the_dataset_as_in_the_files(
     folder: Path, engine: Callable[[Any, list[int]], pa.Table], rows_of: list[int]
 ) -> None:
     values = [KEYS[row] for row in rows_of] or [ABSENT]
-    dataset = parquet_bloom.prune(folder, where(values)).to_dataset()
+    dataset = parquet_bloom.dataset(folder)
     same_rows(engine(dataset, values), rows(values))
 
 
-def test_a_dataset_holds_the_surviving_row_groups_and_nothing_else(folder: Path) -> None:
-    report = parquet_bloom.prune(folder, where([KEYS[7], KEYS[560]]))
-    dataset = report.to_dataset()
-    assert [(f.path, [g.id for g in f.row_groups]) for f in dataset.get_fragments()] == [
-        (path, groups) for path, groups in report.selected.items()
-    ]
-    assert report.selected_row_groups == 2
-    expected = [TABLES[0].slice(0, ROWS), TABLES[2].slice(3 * ROWS, ROWS)]
-    assert dataset.to_table().equals(pa.concat_tables(expected))  # every row: the predicate is the engine's
-
-
 @pytest.mark.parametrize("engine", ENGINES)
-def test_an_empty_selection_is_an_empty_dataset(folder: Path, engine: Callable[[Any, list[int]], pa.Table]) -> None:
-    dataset = parquet_bloom.prune(folder, f"key = {ABSENT}").to_dataset()
-    assert list(dataset.get_fragments()) == []
-    assert dataset.schema.equals(TABLE.schema)
-    assert dataset.count_rows() == 0
-    assert engine(dataset, [KEYS[0]]).num_rows == 0
+def test_engines_read_the_row_groups_that_a_query_needs(
+    folder: Path, engine: Callable[[Any, list[int]], pa.Table], reads: Reads
+) -> None:
+    dataset = parquet_bloom.dataset(folder)
+    assert engine(dataset, [KEYS[7], KEYS[560]]).num_rows == 2
+    assert reads.groups == 2
+    assert engine(dataset, [ABSENT]).num_rows == 0
+    assert reads.groups == 2
+    assert engine(dataset, [KEYS[300]]).num_rows == 1  # another query on the same dataset
+    assert reads.groups == 3
 
 
-def test_a_report_without_files_is_a_dataset_without_columns() -> None:
-    assert PruneReport("TRUE").to_dataset().to_table().num_columns == 0
+def test_fragments_are_the_row_groups_that_a_filter_leaves(folder: Path) -> None:
+    report = parquet_bloom.prune(folder, where([KEYS[7], KEYS[560]]))
+    dataset = parquet_bloom.dataset(folder)
+    fragments = list(dataset.get_fragments(pc.field("key").isin([KEYS[7], KEYS[560]])))
+    assert [(f.path, f.row_groups) for f in fragments] == list(report.selected.items())
+    assert report.selected_row_groups == 2
+    assert pa.concat_tables(f.to_table() for f in fragments)["key"].to_pylist() == [KEYS[7], KEYS[560]]
+    assert not any(f.row_groups for f in dataset.get_fragments(pc.field("key") == ABSENT))
+    assert [len(f.row_groups) for f in dataset.get_fragments()] == [GROUPS] * FILES
+
+
+def test_a_dataset_without_files_needs_a_schema(tmp_path: Path) -> None:
+    with pytest.raises(errors.ParquetBloomError, match="no files to scan"):
+        parquet_bloom.dataset(tmp_path)
+    empty = parquet_bloom.dataset(tmp_path, schema=TABLE.schema)
+    assert empty.to_table().equals(TABLE.schema.empty_table())
+    assert by_duckdb(empty, [1]).num_rows == 0
 
 
 def test_datasets_of_other_file_systems(folder: Path) -> None:
@@ -181,7 +189,11 @@ def test_datasets_of_other_file_systems(folder: Path) -> None:
         memory.pipe(f"/handover/{path.name}", path.read_bytes())
     for paths, filesystem in (("", sub), ("/handover", memory), (str(folder), fsspec.filesystem("file"))):
         report = parquet_bloom.prune(paths, where([KEYS[7]]), filesystem=filesystem)
-        assert report.to_dataset().to_table().equals(TABLES[0].slice(0, ROWS))
+        dataset = parquet_bloom.dataset(paths, filesystem=filesystem)
+        same_rows(dataset.to_table(filter=pc.field("key") == KEYS[7]), rows([KEYS[7]]))
+        assert [(f.path, f.row_groups) for f in dataset.get_fragments(pc.field("key") == KEYS[7])] == list(
+            report.selected.items()
+        )
         assert report == PruneReport(report.where, report.files)
         assert "ilesystem" not in repr(report)
 
@@ -192,15 +204,15 @@ def test_a_dataset_over_files_whose_columns_differ(tmp_path: Path) -> None:
     for name, table in (("a", narrow), ("b", wide)):
         pq.write_table(table, tmp_path / f"{name}.parquet")
         parquet_bloom.embed(tmp_path / f"{name}.parquet", ["id"])
-    dataset = parquet_bloom.prune(tmp_path, "id = 2").to_dataset()
+    dataset = parquet_bloom.dataset(tmp_path)
     expected = pa.concat_tables([narrow, wide], promote_options="permissive")
     assert dataset.schema.equals(expected.schema)
     result = duckdb.sql("SELECT * FROM dataset WHERE id = 2").to_arrow_table()
     same_rows(result, expected.filter(pc.equal(expected["id"], 2)))
-    one = parquet_bloom.prune(tmp_path, f"id = {2**40}").to_dataset()
+    one = dataset.to_table(filter=pc.field("id") == 2**40)
     assert one.schema.equals(expected.schema)  # of the file that is left out as well
-    assert one.to_table().to_pylist() == expected.slice(2).to_pylist()
-    chosen = parquet_bloom.prune(tmp_path, "id = 2").to_dataset(pa.schema({"id": pa.float64()}))
+    assert one.to_pylist() == expected.slice(3).to_pylist()
+    chosen = parquet_bloom.dataset(tmp_path, schema=pa.schema({"id": pa.float64()}))
     assert chosen.to_table()["id"].to_pylist() == [1.0, 2.0, 2.0, 2.0**40]
 
 
@@ -208,13 +220,47 @@ def test_columns_that_fit_into_no_schema(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": [1], "x": [1]}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"id": [1], "x": ["1"]}), tmp_path / "b.parquet")
     for hand_over in (
-        lambda: parquet_bloom.prune(tmp_path, "id = 1").to_dataset(),
-        lambda: parquet_bloom.iter_batches(tmp_path, "id = 1"),
+        lambda: parquet_bloom.dataset(tmp_path),
+        lambda: parquet_bloom.read_table(tmp_path, "id = 1"),
         lambda: parquet_bloom.scan_polars(tmp_path),
     ):
         with pytest.raises(errors.UnreadableColumnError, match="do not fit into one table"):
             hand_over()
-    assert [b.to_pylist() for b in parquet_bloom.iter_batches(tmp_path, "id = 1", ["id"])] == [[{"id": 1}]] * 2
+    assert parquet_bloom.read_table(tmp_path, "id = 1", ["id"])["id"].to_pylist() == [1, 1]
+    dataset = parquet_bloom.dataset(tmp_path, schema=pa.schema({"id": pa.int64()}))
+    assert dataset.to_table(filter=pc.field("id") == 1).to_pylist() == [{"id": 1}] * 2
+    assert [batch.to_pylist() for batch in dataset.scan("id = 1").to_batches()] == [[{"id": 1}]] * 2
+
+
+def test_scans_of_a_dataset_have_its_schema(tmp_path: Path) -> None:
+    """Whichever files they read: those of `read_table`, which knows no others, have the columns of the files read."""
+    pq.write_table(pa.table({"id": pa.array([1, 2], pa.int32()), "st": [{"x": 1}] * 2}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"id": [3, 2**40], "new": ["p", "q"]}), tmp_path / "b.parquet")
+    dataset = parquet_bloom.dataset(tmp_path)
+    assert dataset.schema == pa.schema({"id": pa.int64(), "st": pa.struct({"x": pa.int64()}), "new": pa.string()})
+    for where, row in (
+        ("id = 1", [{"id": 1, "st": {"x": 1}, "new": None}]),
+        ("id = 3", [{"id": 3, "st": None, "new": "p"}]),
+        ("id = 99", []),
+        ("st.x = 5", []),
+    ):
+        for read in (dataset.scan(where).to_arrow(), dataset.scan(where).to_reader().read_all()):
+            assert (read.schema, read.to_pylist()) == (dataset.schema, row)
+    assert parquet_bloom.read_table(tmp_path, "id = 1").schema.names == ["id", "st"]
+    assert dataset.scan("id = 1", ["new", "id"]).to_arrow().to_pydict() == {"new": [None], "id": [1]}
+    assert dataset.scan("ID = 1", ["NEW", "ST"], case_sensitive=False).to_arrow().schema.names == ["new", "st"]
+    assert dataset.scan("id = 1", ["st.x"]).to_arrow().to_pylist() == [{"st": {"x": 1}}]
+    pq.write_table(pa.table({"id": [1], "later": [0]}), tmp_path / "c.parquet")
+    assert dataset.scan("id = 1").to_arrow().to_pylist() == [
+        {"id": 1, "st": {"x": 1}, "new": None},
+        {"id": 1, "st": None, "new": None},
+    ]
+    (tmp_path / "b.parquet").unlink()
+    assert dataset.scan("new = 'p'").to_arrow().num_rows == 0  # a column that no file has any more
+    assert dataset.scan("new IS NULL").count_rows() == 3
+    for where, columns in (("nope = 1", None), ("st.y = 1", None), ("id.x = 1", None), ("id = 1", ["nope"])):
+        with pytest.raises(errors.UnknownColumnError):
+            dataset.scan(where, columns).to_arrow()
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -374,7 +420,8 @@ def test_polars_over_files_whose_columns_differ(tmp_path: Path, reads: Reads) ->
         assert everything.filter(predicate).height > 0
         assert lazy.filter(predicate).select("new").collect().equals(everything.filter(predicate).select("new"))
     assert lazy.select("new").collect().equals(everything.select("new"))
-    for predicate, count in ((col("id") == 1, 1), (col("p") == 0.5, 4)):  # a column that was converted prunes nothing
+    # A column prunes nothing in the files of which it is converted: here the first one's two row groups.
+    for predicate, count in ((col("id") == 1, 1), (col("p") == 0.5, 3)):
         reads.calls.clear()
         assert lazy.filter(predicate).collect().height == 1
         assert reads.groups == count
@@ -503,7 +550,7 @@ def test_forms_that_are_not_known_are_not_understood() -> None:
 @pytest.mark.parametrize("batch_size", [1, 7, 65_536])
 def test_batches_are_the_table_in_pieces(folder: Path, batch_size: int) -> None:
     condition = "seed IN (0, 2)"
-    reader = parquet_bloom.iter_batches(folder, condition, ["text", "key"], batch_size=batch_size)
+    reader = parquet_bloom.dataset(folder).scan(condition, ["text", "key"]).to_reader(batch_size)
     table = parquet_bloom.read_table(folder, condition, ["text", "key"])
     assert reader.schema.equals(table.schema)
     batches = list(reader)
@@ -513,7 +560,7 @@ def test_batches_are_the_table_in_pieces(folder: Path, batch_size: int) -> None:
 
 
 def test_a_row_group_is_read_when_its_batches_are_consumed(folder: Path, reads: Reads) -> None:
-    reader = parquet_bloom.iter_batches(folder, "seed = 1")
+    reader = parquet_bloom.dataset(folder).scan("seed = 1").to_reader()
     assert reads.groups == 0
     for done in range(1, GROUPS + 1):
         assert reader.read_next_batch().num_rows == ROWS
@@ -523,19 +570,19 @@ def test_a_row_group_is_read_when_its_batches_are_consumed(folder: Path, reads: 
 
 
 def test_batches_of_no_rows_still_have_a_schema(folder: Path) -> None:
-    reader = parquet_bloom.iter_batches(folder, f"key = {ABSENT}")
+    reader = parquet_bloom.dataset(folder).scan(f"key = {ABSENT}").to_reader()
     assert reader.schema.equals(TABLE.schema)
     assert list(reader) == []
     with pytest.raises(errors.ParquetBloomError, match="at least 1"):
-        parquet_bloom.iter_batches(folder, "key = 1", batch_size=0)
+        parquet_bloom.dataset(folder).scan("key = 1").to_reader(batch_size=0)
     with pytest.raises(errors.UnknownColumnError):
-        parquet_bloom.iter_batches(folder, "key = 1", ["none"])
+        parquet_bloom.dataset(folder).scan("key = 1", ["none"]).to_reader()
 
 
 def test_batches_of_files_whose_columns_differ_have_one_schema(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": pa.array([1, 2], pa.int32()), "old": ["a", "b"]}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"new": [0.5], "id": pa.array([2])}), tmp_path / "b.parquet")
-    reader = parquet_bloom.iter_batches(tmp_path, "id = 2")
+    reader = parquet_bloom.dataset(tmp_path).scan("id = 2").to_reader()
     table = parquet_bloom.read_table(tmp_path, "id = 2")
     assert reader.schema.equals(table.schema)
     assert reader.read_all().equals(table)
@@ -547,14 +594,14 @@ def test_a_bad_row_group_is_named_when_it_is_read(folder: Path, tmp_path: Path) 
     start = pages.dictionary_page_offset or pages.data_page_offset
     data[start : start + 40] = bytes(40)
     (tmp_path / "bad.parquet").write_bytes(data)
-    reader = parquet_bloom.iter_batches(tmp_path, "seed = 0")
+    reader = parquet_bloom.dataset(tmp_path).scan("seed = 0").to_reader()
     assert reader.read_next_batch().num_rows == ROWS
     with pytest.raises(errors.UnreadableColumnError, match=r"bad\.parquet"):
         reader.read_next_batch()
 
 
 def test_batches_feed_duckdb(folder: Path) -> None:
-    reader = parquet_bloom.iter_batches(folder, "seed = 2")
+    reader = parquet_bloom.dataset(folder).scan("seed = 2").to_reader()
     assert duckdb.from_arrow(reader).aggregate("count(*), min(seed)").fetchall() == [(GROUPS * ROWS, 2)]
 
 

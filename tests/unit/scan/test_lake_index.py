@@ -13,17 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
-from parquet_bloom import PruneReport
 from parquet_bloom.errors import BrokenIndexError, ParquetBloomError, StorageError, UnknownColumnError
 from parquet_bloom.lake.index import LakeIndex
 from parquet_bloom.scan.evaluate.planner import plan_scan
 from parquet_bloom.scan.html.states import row_group_state
 from parquet_bloom.scan.model.plan import FilePlan, RowGroupPlan
-from parquet_bloom.scan.read.reader import iter_selected
+from parquet_bloom.scan.read.reader import RowReader
+from parquet_bloom.types import PruneReport
 
 FILES, ROWS = 6, 60
 EVERYWHERE = 7
@@ -172,9 +173,9 @@ def test_names_in_another_case(tmp_path: Path) -> None:
     one = write(tmp_path / "lake" / "one.parquet", [1, 2], ID=[5, 6])  # it has both
     other = write(tmp_path / "lake" / "other.parquet", [3, 4])
     index = make(tmp_path, ["id"])
-    report = parquet_bloom.prune(tmp_path / "lake", "ID = 5", index=index, ignore_case=True)
+    report = parquet_bloom.prune(tmp_path / "lake", "ID = 5", index=index, case_sensitive=False)
     assert ruled_out(report) == {other}
-    _, batches = iter_selected(report, report.asked.node, ["id", "ID"], ignore_case=True)
+    _, batches = RowReader(report, ["id", "ID"]).read_batches()
     assert [batch.to_pylist() for batch in batches] == [[{"id": 1, "ID": 5}]]
     assert one in report.selected
     with pytest.raises(UnknownColumnError):
@@ -299,13 +300,14 @@ def test_without_paths_the_files_are_those_of_the_index(tmp_path: Path, lake: di
             assert [file.path for file in report.files] == sorted(lake)
             assert (ruled_out(report), list(report.selected)) == (set(others), [first])
             assert ids(parquet_bloom.read_table(None, where, index=queried)) == [lake[first][3]]
-            assert parquet_bloom.iter_batches(None, where, index=queried).read_all().num_rows == 1
-            assert parquet_bloom.row_ranges(None, where, index=queried) == {
+            assert parquet_bloom.dataset(None, index=queried).scan(where).to_reader().read_all().num_rows == 1
+            assert parquet_bloom.dataset(None, index=queried).scan(where).row_ranges() == {
                 first: {group: [(0, 20)] for group in range(3)}
             }
-            dataset = report.to_dataset()
-            assert dataset.count_rows() == ROWS
-            assert len(list(dataset.get_fragments())) == 1
+            dataset = parquet_bloom.dataset(queried if queried is opened_index else None, index=queried)
+            assert dataset.count_rows() == ROWS * len(lake)
+            (fragment,) = dataset.get_fragments(pc.field("id") == lake[first][3])
+            assert fragment.path == first
     named = LakeIndex.create(tmp_path / "named", ["id"])
     named.append([first])
     assert list(parquet_bloom.prune(None, where, index=named).selected) == [first]
@@ -476,7 +478,7 @@ def test_a_local_index_of_a_lake_in_an_object_store(s3: Any, tmp_path: Path, lak
     for path in lake:
         s3.put(f"lake/{Path(path).name}", Path(path).read_bytes())
     options: dict[str, Any] = {"storage_options": s3.storage_options}
-    with LakeIndex.create(tmp_path / "index", ["id"], lake_options=s3.storage_options) as created:
+    with LakeIndex.create(tmp_path / "index", ["id"], lake_storage_options=s3.storage_options) as created:
         created.append(s3.url("lake/"))
     for paths in (s3.url("lake/"), None):
         report = parquet_bloom.prune(paths, "id = 5", index=tmp_path / "index", **options)

@@ -1,12 +1,10 @@
 """Test local files evaluated in batches: few blocks are read, and the plans are those of files opened one by one."""
 
 import errno
-import importlib
 import os
 import random
 import shutil
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +22,7 @@ from parquet_bloom import MetadataCache
 from parquet_bloom.errors import StorageError
 from parquet_bloom.file.cache import memory
 from parquet_bloom.scan.evaluate import local_batch, planner
+from parquet_bloom.scan.source import ScanSource
 from parquet_bloom.storage import FileIdentity, LocalFileBatch, open_source
 from parquet_bloom.storage.local import batch_read
 
@@ -320,22 +319,20 @@ def test_a_file_replaced_after_it_was_judged_is_read_whole(
     for target, keys in ((path, KEYS[:1000]), (other, KEYS[:1000][::-1])):
         pq.write_table(pa.table({"key": keys}), target, row_group_size=100)
         parquet_bloom.embed(target, ["key"])
-    reading, polars = (importlib.import_module(f"parquet_bloom.scan.{name}") for name in ("api", "engines.polars"))
-    original = {"prune": reading.prune, "plan_scan": polars.plan_scan}
+    original = ScanSource.plan
 
-    def then_replaced(name: str, *arguments: Any, **options: Any) -> Any:
-        report = original[name](*arguments, **options)
+    def then_replaced(*arguments: Any, **options: Any) -> Any:
+        report = original(*arguments, **options)
         assert report.selected_row_groups < 5
         shutil.copy(other, tmp_path / "new")
         os.replace(tmp_path / "new", path)
         return report
 
-    for module, name in ((reading, "prune"), (polars, "plan_scan")):
-        monkeypatch.setattr(module, name, partial(then_replaced, name))
+    monkeypatch.setattr(ScanSource, "plan", then_replaced)
     assert parquet_bloom.read_table(path, f"key = {key}").num_rows == 1
     pq.write_table(pa.table({"key": KEYS[:1000]}), path, row_group_size=100)
     parquet_bloom.embed(path, ["key"])
-    assert parquet_bloom.iter_batches(path, f"key = {key}").read_all().num_rows == 1
+    assert parquet_bloom.dataset(path).scan(f"key = {key}").to_reader().read_all().num_rows == 1
     pq.write_table(pa.table({"key": KEYS[:1000]}), path, row_group_size=100)
     parquet_bloom.embed(path, ["key"])
     assert parquet_bloom.scan_polars(path).filter(pl.col("key") == key).collect().height == 1
@@ -347,11 +344,15 @@ def test_a_dataset_holds_a_file_whole_that_was_replaced_after_it_was_judged(tmp_
     for target, keys in ((path, KEYS[:1000]), (other, KEYS[:1000][::-1])):
         pq.write_table(pa.table({"key": keys}), target, row_group_size=100)
         parquet_bloom.embed(target, ["key"])
-    report = parquet_bloom.prune(path, f"key = {key}")
-    assert report.to_dataset().to_table().num_rows == 100
+    dataset = parquet_bloom.dataset(path)
+    scan = dataset.scan(f"key = {key}")
+    (fragment,) = dataset.get_fragments(pc.field("key") == key)
+    assert scan.plan().selected == {str(path): fragment.row_groups}
+    assert len(fragment.row_groups) == 1
     other.replace(path)
-    assert report.to_dataset().to_table().num_rows == 1000
-    assert report.to_dataset().filter(pc.field("key") == key).to_table().num_rows == 1
+    assert scan.to_arrow()["key"].to_pylist() == [key]
+    assert fragment.to_table()["key"].to_pylist() == [key]
+    assert dataset.filter(pc.field("key") == key).to_table().num_rows == 1
 
 
 @pytest.mark.usefixtures("settled")

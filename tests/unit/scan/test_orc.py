@@ -30,7 +30,7 @@ from parquet_bloom.scan.model.plan import ORC, PARQUET
 from parquet_bloom.scan.read import orc as orc_read
 from parquet_bloom.scan.read import orc_seek, orc_timestamps
 from parquet_bloom.scan.read.open import open_file
-from parquet_bloom.scan.read.reader import iter_selected, make_match_counter
+from parquet_bloom.scan.read.reader import RowReader
 from parquet_bloom.storage import list_entries
 
 ROWS = 6 * STRIDE
@@ -186,7 +186,7 @@ def test_files_without_columns(tmp_path):
 
 def test_names_fold_their_case_and_positional_names_are_just_names(tmp_path):
     path = by_pyorc(tmp_path / "f.orc", "struct<_col0:bigint,_col1:string>", [(i, str(i)) for i in range(300)])
-    assert parquet_bloom.prune(path, "_COL0 = 150", ignore_case=True).files[0].selected == [1]
+    assert parquet_bloom.prune(path, "_COL0 = 150", case_sensitive=False).files[0].selected == [1]
     assert parquet_bloom.read_table(path, "_col0 = 150").to_pylist() == [{"_col0": 150, "_col1": "150"}]
 
 
@@ -277,7 +277,7 @@ def test_rows_of_both_formats_are_read(lake, where):
     paths = [lake / "a.orc", lake / "b.parquet", lake / "c"]
     expected_result = expected(paths, where)
     same(parquet_bloom.read_table(lake, where), expected_result)
-    batches = parquet_bloom.iter_batches(lake, where, batch_size=100)
+    batches = parquet_bloom.dataset(lake).scan(where).to_reader(batch_size=100)
     same(batches.read_all(), expected_result)
     some = parquet_bloom.read_table(lake, where, ["text", "row"])
     same(some.select(["row", "text"]), expected_result.select(["row", "text"]))
@@ -297,7 +297,7 @@ def test_the_report_names_formats_and_causes(lake):
 
 
 def test_row_ranges_are_whole_row_groups(lake):
-    result = parquet_bloom.row_ranges(lake / "a.orc", WHERES[0])
+    result = parquet_bloom.dataset(lake / "a.orc").scan(WHERES[0]).row_ranges()
     (ranges,) = result.values()
     assert all(rows == [(0, STRIDE)] for rows in ranges.values())
     assert 1 in ranges
@@ -305,28 +305,28 @@ def test_row_ranges_are_whole_row_groups(lake):
 
 def test_matches_are_counted(lake):
     report = parquet_bloom.prune(lake, WHERES[3])
-    count = make_match_counter(report)
-    counted = sum(sum(count(decision).values()) for decision in report.files)
+    counted = sum(sum(RowReader(report).count_matches(decision).values()) for decision in report.files)
     assert counted == expected([lake / "a.orc", lake / "b.parquet", lake / "c"], WHERES[3]).num_rows
+    assert parquet_bloom.dataset(lake).scan(WHERES[3]).count_rows() == counted
 
 
-def test_a_dataset_holds_whole_orc_tables(lake):
-    report = parquet_bloom.prune(lake, WHERES[1])
-    dataset = report.to_dataset()
+def test_a_dataset_holds_both_formats(lake):
+    dataset = parquet_bloom.dataset(lake)
     expected_result = expected([lake / "a.orc", lake / "b.parquet", lake / "c"], WHERES[1])
     result = dataset.to_table().filter(row_mask(dataset.to_table(), parse(WHERES[1])))
     same(result, expected_result)
-    assert dataset.count_rows() >= 2 * ROWS
-    alone = parquet_bloom.prune(lake / "a.orc", WHERES[0]).to_dataset()
+    same(dataset.scan(WHERES[1]).to_arrow(), expected_result)
+    assert dataset.count_rows() == dataset.to_table().num_rows == 3 * ROWS
+    alone = parquet_bloom.dataset(lake / "a.orc")
     same(alone.to_table(filter=pc.field("key") == TABLE["key"][123].as_py()), expected([lake / "a.orc"], WHERES[0]))
-    assert parquet_bloom.prune(lake / "a.orc", f"key = {ABSENT}").to_dataset().count_rows() == 0
+    assert alone.count_rows(filter=pc.field("key") == ABSENT) == 0
+    assert not any(fragment.row_groups for fragment in alone.get_fragments(pc.field("key") == ABSENT))
 
 
 def test_a_dataset_of_columns_that_differ(tmp_path):
     by_pyarrow(tmp_path / "a.orc", pa.table({"n": pa.array([1, 2], pa.int32()), "s": ["x", "y"]}))
     pq.write_table(pa.table({"n": pa.array([1, 3], pa.int64()), "t": [1.5, 2.5]}), tmp_path / "b.parquet")
-    report = parquet_bloom.prune(tmp_path, "n = 1")
-    result = report.to_dataset().to_table()
+    result = parquet_bloom.dataset(tmp_path).to_table()
     assert result.schema == pa.schema([("n", pa.int64()), ("s", pa.string()), ("t", pa.float64())])
     assert sorted(result["n"].to_pylist()) == [1, 1, 2, 3]
     same(parquet_bloom.read_table(tmp_path, "n = 1"), result.filter(pc.field("n") == 1))
@@ -522,19 +522,19 @@ def test_other_file_systems(lake):
     same(parquet_bloom.read_table("", where, filesystem=location), expected_result)
     report = parquet_bloom.prune("", where, filesystem=location)
     assert {file.format for file in report.files} == {ORC, PARQUET}
-    assert report.to_dataset().to_table().num_rows >= expected_result.num_rows
+    same(parquet_bloom.dataset("", filesystem=location).scan(where).to_arrow(), expected_result)
 
 
 def test_a_file_that_was_replaced_is_read_as_it_is(lake, tmp_path):
     path = by_pyarrow(tmp_path / "f.orc", make_table(300))
-    report = parquet_bloom.prune(path, "row = 5")
+    reports = [parquet_bloom.prune(path, f"row = {row}") for row in (450, 451)]
+    assert [report.selected for report in reports] == [{}, {}]
+    reports = [parquet_bloom.prune(path, f"row IN (5, {row})") for row in (450, 451)]
     by_pyarrow(tmp_path / "g.orc", make_table(500, 9)).replace(path)
-    _, batches = iter_selected(report, parse("row = 450"), ["row"])
-    assert [row for batch in batches for row in batch["row"].to_pylist()] == [450]
+    assert RowReader(reports[0], ["row"]).read_table()["row"].to_pylist() == [5, 450]
     pq.write_table(make_table(500, 9), tmp_path / "h")
     (tmp_path / "h").replace(path)
-    _, batches = iter_selected(report, parse("row = 451"), ["row"])
-    assert [row for batch in batches for row in batch["row"].to_pylist()] == [451]
+    assert RowReader(reports[1], ["row"]).read_table()["row"].to_pylist() == [5, 451]
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/Los_Angeles"])

@@ -194,7 +194,7 @@ def test_incomparable_values_are_read_and_refused_by_rows(tree: Path, tmp_path: 
 
 
 def test_names_whatever_their_case(tree: Path) -> None:
-    assert parquet_bloom.prune(tree, "DAY = '2026-01-02'", ignore_case=True).unopened_files == 6
+    assert parquet_bloom.prune(tree, "DAY = '2026-01-02'", case_sensitive=False).unopened_files == 6
     with pytest.raises(errors.UnknownColumnError):
         parquet_bloom.prune(tree, "DAY = '2026-01-02'", partitioning=None)
 
@@ -224,14 +224,14 @@ def test_folders_above_the_one_that_was_given_are_mere_names(tmp_path: Path) -> 
     for given in (lake, f"{lake}/", [lake], f"{lake}/*/*.parquet"):
         assert parquet_bloom.read_table(given, "run = 7").to_pylist() == expected
         assert parquet_bloom.scan_polars(given).filter(pl.col("run") == 7).collect().to_dicts() == expected
-    assert list(parquet_bloom.row_ranges(lake, "run = 7 AND k = 1")) == [f"{lake}/k=1/a.parquet"]
+    assert list(parquet_bloom.dataset(lake).scan("run = 7 AND k = 1").row_ranges()) == [f"{lake}/k=1/a.parquet"]
 
 
 def test_without_partitioning_folders_are_mere_names(tree: Path) -> None:
     report = parquet_bloom.prune(tree, "day = '2026-01-02'", partitioning=None)
     assert (report.unopened_files, report.selected_files) == (0, 9)
     assert parquet_bloom.read_table(tree, "id = 3", partitioning=None).schema.names == ["id"]
-    assert parquet_bloom.iter_batches(tree, "id = 3", partitioning=None).schema.names == ["id"]
+    assert parquet_bloom.dataset(tree, partitioning=None).scan("id = 3").to_reader().schema.names == ["id"]
     with pytest.raises(errors.ParquetBloomError, match="partitioning must be 'hive' or None, got 'spark'"):
         parquet_bloom.prune(tree, "id = 3", partitioning="spark")  # type: ignore[arg-type]
 
@@ -246,7 +246,7 @@ def test_tables_and_batches_have_the_columns(tree: Path) -> None:
     table = parquet_bloom.read_table(tree, where)
     assert table.schema == pa.schema({"id": pa.int64(), "day": pa.date32(), "country": pa.string()})
     assert table.num_rows == 1 + ROWS
-    batches = parquet_bloom.iter_batches(tree, where, batch_size=3)
+    batches = parquet_bloom.dataset(tree).scan(where).to_reader(batch_size=3)
     assert batches.schema == table.schema
     assert batches.read_all() == table
     of_null = ds.field("country").is_null() & (ds.field("day") == DAYS[0])
@@ -262,7 +262,9 @@ def test_chosen_columns(tree: Path, columns: list[str], where: str) -> None:
     assert set(table.column_names) == set(columns)
     if columns:
         assert table == everything.select(table.column_names)
-        assert parquet_bloom.iter_batches(tree, where, columns).read_all() == table
+        found = parquet_bloom.dataset(tree).scan(where, columns).to_reader().read_all()
+        assert found.column_names == columns
+        assert found.select(table.column_names) == table
     with pytest.raises(errors.UnknownColumnError):
         parquet_bloom.read_table(tree, where, [*columns, "none"])
 
@@ -277,19 +279,22 @@ def test_the_folder_goes_over_the_files_own_column(tmp_path: Path) -> None:
         parquet_bloom.scan_polars(tmp_path)
     table = parquet_bloom.read_table(tmp_path, "k = 7")
     assert table.to_pylist() == [{"k": 7, "x": 3}, {"k": 7, "x": 4}]
-    assert parquet_bloom.prune(tmp_path / "k=1" / "a.parquet", "k = 1").to_dataset().to_table().to_pylist() == [
+    assert parquet_bloom.dataset(tmp_path / "k=1" / "a.parquet").to_table().to_pylist() == [
         {"k": 1, "x": 1},
         {"k": 1, "x": 2},
     ]
 
 
 def test_datasets_have_the_columns(tree: Path) -> None:
-    report = parquet_bloom.prune(tree, "country IS NULL AND day > '2026-01-01'")
-    dataset = report.to_dataset()
+    dataset = parquet_bloom.dataset(tree)
     assert dataset.schema.names == ["id", "day", "country"]
-    assert dataset.count_rows() == 2 * ROWS
-    assert dataset.to_table(filter=ds.field("day") == dt.date(2026, 1, 2)).num_rows == ROWS
-    result = duckdb.sql("SELECT count(*), min(day), count(country) FROM dataset").fetchall()
+    of_null = ds.field("country").is_null() & (ds.field("day") > dt.date(2026, 1, 1))
+    assert dataset.count_rows(filter=of_null) == 2 * ROWS
+    assert len(list(dataset.get_fragments(of_null))) == 2
+    assert dataset.to_table(filter=of_null & (ds.field("day") == dt.date(2026, 1, 2))).num_rows == ROWS
+    result = duckdb.sql(
+        "SELECT count(*), min(day), count(country) FROM dataset WHERE country IS NULL AND day > '2026-01-01'"
+    ).fetchall()
     assert result == [(2 * ROWS, dt.date(2026, 1, 2), 0)]
 
 

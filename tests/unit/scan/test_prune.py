@@ -23,6 +23,7 @@ from parquet_bloom import errors
 from parquet_bloom.file.statistics import decode_bounds
 from parquet_bloom.hashing.column_type import from_arrow, from_parquet
 from parquet_bloom.metadata.footer import Statistics
+from parquet_bloom.types import PruneReport
 
 ROWS, GROUPS = 400, 4
 
@@ -472,7 +473,7 @@ def lake(tmp_path: Path) -> Path:
     return folder
 
 
-def names(report: parquet_bloom.PruneReport) -> list[str]:
+def names(report: PruneReport) -> list[str]:
     return sorted(Path(file).name for file in report.selected)
 
 
@@ -527,7 +528,7 @@ def test_ways_to_name_files(lake, tmp_path):
 
 
 def test_case(lake):
-    assert names(parquet_bloom.prune(lake, "V = 70", ignore_case=True)) == ["a.parquet"]
+    assert names(parquet_bloom.prune(lake, "V = 70", case_sensitive=False)) == ["a.parquet"]
     with pytest.raises(errors.UnknownColumnError):
         parquet_bloom.prune(lake, "V = 70")
 

@@ -21,6 +21,7 @@ from parquet_bloom.errors import MalformedFooterError, UnknownColumnError, Unrea
 from parquet_bloom.file.pages import lookup as page_lookup
 from parquet_bloom.file.pages.reader import RowGroupPages
 from parquet_bloom.metadata.page_values import take_byte_arrays
+from parquet_bloom.scan.scan import Scan
 
 
 @pytest.fixture
@@ -58,9 +59,9 @@ def test_rows_that_no_reader_would_give_are_an_error(num_rows, path):
     """The plan said to read the row group, and then pyarrow skipped the rows after the recorded number."""
     surgery.rewrite_footer(path, lambda footer: footer.value(4).items[0].set(3, I64, num_rows))
     where = "row group 0, column 'id': metadata: 10 values in"
-    for ask in (parquet_bloom.read_table, parquet_bloom.row_ranges, lambda *a: list(parquet_bloom.iter_batches(*a))):
+    for read in (Scan.to_arrow, Scan.row_ranges, lambda scan: list(scan.to_batches())):
         with pytest.raises(MalformedFooterError, match=where):
-            ask(path, "id = 3")
+            read(parquet_bloom.dataset(path).scan("id = 3"))
     with pytest.raises(MalformedFooterError, match=where):
         zones.build(path, "id", path.with_suffix(".arrow"))
     with pytest.raises(MalformedFooterError, match=where):
@@ -135,7 +136,7 @@ def test_a_dictionary_in_some_files_only(tmp_path, turned):
     table = parquet_bloom.read_table(str(tmp_path), "name = 'a'")
     assert table.to_pydict() == expected
     assert not pa.types.is_dictionary(table.schema.field("name").type)
-    assert parquet_bloom.iter_batches(str(tmp_path), "name = 'a'").read_all().equals(table)
+    assert parquet_bloom.dataset(str(tmp_path)).scan("name = 'a'").to_reader().read_all().equals(table)
     nulls = parquet_bloom.read_table(str(tmp_path), "name IS NULL")
     assert nulls.to_pydict() == {"row": [1, 4, 7], "name": [None] * 3}
     # Where all files have one, it stays one.

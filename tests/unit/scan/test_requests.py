@@ -29,6 +29,7 @@ from parquet_bloom.predicate import parse
 from parquet_bloom.predicate.pruning import FilterProbe, ProbeResult, PruningPredicate, Verdict
 from parquet_bloom.scan.evaluate import parquet as evaluate_parquet
 from parquet_bloom.scan.evaluate import planner
+from parquet_bloom.types import PruneReport
 
 TAIL = 64 * 1024
 GROUPS, ROWS = 6, 60_000
@@ -61,7 +62,7 @@ def remote(*paths: Path) -> CountedFileSystem:
     return CountedFileSystem({path.name: path.read_bytes() for path in paths})
 
 
-def counts(report: parquet_bloom.PruneReport) -> tuple[int, int]:
+def counts(report: PruneReport) -> tuple[int, int]:
     return report.requests, report.bytes_read
 
 

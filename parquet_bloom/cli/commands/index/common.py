@@ -39,7 +39,7 @@ def open_index(output: Output, path: str, live: bool = True) -> LakeIndex:
 
 def storage_arguments(output: Output) -> dict[str, Any]:
     """Return the storage arguments of `LakeIndex`: the same options for the index and the lake."""
-    return {"storage_options": output.storage_options, "lake_options": output.storage_options}
+    return {"storage_options": output.storage_options, "lake_storage_options": output.storage_options}
 
 
 def parse_size(context: click.Context, parameter: click.Parameter, text: str) -> int:

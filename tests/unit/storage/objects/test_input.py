@@ -55,7 +55,9 @@ def test_a_pause_without_end() -> None:
 
 
 @pytest.mark.parametrize("path", [None, 5, [None], ["a.parquet", 5]])
-@pytest.mark.parametrize("ask", [parquet_bloom.prune, parquet_bloom.read_table, parquet_bloom.row_ranges])
+@pytest.mark.parametrize(
+    "ask", [parquet_bloom.prune, parquet_bloom.read_table, lambda path, _: parquet_bloom.dataset(path)]
+)
 def test_no_path(ask: Any, path: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     parquet_bloom.write_table(pa.table({"id": [1]}), "a.parquet", ["id"])

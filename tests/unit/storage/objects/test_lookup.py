@@ -23,7 +23,7 @@ from parquet_bloom.cli import main
 from parquet_bloom.errors import ConcurrentChangeError, StorageError
 from parquet_bloom.file.cache.memory import MetadataCache
 from parquet_bloom.file.reader import BloomFile
-from parquet_bloom.scan import api as scan_api
+from parquet_bloom.scan import source as listing
 from parquet_bloom.storage.objects import managed_tables
 
 FILES = 12
@@ -156,14 +156,14 @@ def test_a_new_version_of_a_known_object_is_read_anew(
 def test_a_change_between_listing_and_reading_is_an_error(
     s3: Any, lake: str, options: dict[str, Any], files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    listed = scan_api.list_entries
+    listed = listing.list_entries
 
     def then_changed(*arguments: Any, **named: Any) -> Any:
         entries = listed(*arguments, **named)
         s3.put("lake/part=0/00.parquet", files["lake/part=2/05.parquet"])
         return entries
 
-    monkeypatch.setattr(scan_api, "list_entries", then_changed)
+    monkeypatch.setattr(listing, "list_entries", then_changed)
     with pytest.raises(ConcurrentChangeError, match=r"00\.parquet: it was changed"):
         parquet_bloom.prune(lake, f"key = {PRESENT_KEY}", cache=None, **options)
 
@@ -195,15 +195,15 @@ def test_read_table(lake: str, options: dict[str, Any]) -> None:
 
 
 def test_iter_batches(lake: str, options: dict[str, Any]) -> None:
-    assert parquet_bloom.iter_batches(lake, WHERE, **options).read_all().equals(expected())
+    assert parquet_bloom.dataset(lake, **options).scan(WHERE).to_reader().read_all().equals(expected())
 
 
 def test_datasets(lake: str, options: dict[str, Any], s3: Any) -> None:
     import duckdb
 
-    report = parquet_bloom.prune(lake, f"key = {PRESENT_KEY}", **options)
-    lake_dataset = report.to_dataset()
-    assert lake_dataset.to_table().num_rows == 1_000
+    lake_dataset = parquet_bloom.dataset(lake, **options)
+    (fragment,) = lake_dataset.get_fragments(pc.field("key") == PRESENT_KEY)
+    assert len(fragment.row_groups) == 1
     result = duckdb.sql(f"SELECT text FROM lake_dataset WHERE key = {PRESENT_KEY}").fetchall()
     assert result == [(f"{PRESENT_KEY}-5",)]
     assert lake_dataset.to_table(filter=pc.field("key") == PRESENT_KEY).column("number").to_pylist() == [5]
@@ -213,8 +213,8 @@ def test_datasets(lake: str, options: dict[str, Any], s3: Any) -> None:
 def test_a_dataset_of_urls_and_local_files(lake: str, s3: Any, options: dict[str, Any], tmp_path: Any) -> None:
     pq.write_table(table(5), tmp_path / "a.parquet")
     paths = [str(tmp_path / "a.parquet"), s3.url("lake/part=2/05.parquet")]
-    report = parquet_bloom.prune(paths, f"key = {PRESENT_KEY}", **options)
-    assert report.to_dataset().to_table(filter=pc.field("key") == PRESENT_KEY).num_rows == 2
+    dataset = parquet_bloom.dataset(paths, **options)
+    assert dataset.to_table(filter=pc.field("key") == PRESENT_KEY).num_rows == 2
 
 
 def test_a_dataset_of_objects_is_for_reading(s3: Any, lake: str, options: dict[str, Any]) -> None:

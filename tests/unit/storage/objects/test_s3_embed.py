@@ -16,6 +16,7 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.errors import ConcurrentChangeError, StorageError, UnknownColumnError
+from parquet_bloom.types import EmbedReport
 
 MIB = 1 << 20
 GROUPS = 4
@@ -82,7 +83,7 @@ def warm_up(s3: Any, small: bytes, large: bytes) -> None:
     s3.clear_log()
 
 
-def embed(s3: Any, key: str = "a.parquet", **options: Any) -> parquet_bloom.EmbedReport:
+def embed(s3: Any, key: str = "a.parquet", **options: Any) -> EmbedReport:
     columns = options.pop("columns", ["id"])
     return parquet_bloom.embed(s3.url(key), columns, storage_options=s3.storage_options, **options)
 

@@ -1,0 +1,38 @@
+"""Public names of a module that are imported at their first use, since numpy and pyarrow alone take long to import."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from threading import RLock
+from typing import Any
+
+# One thread at a time: if two threads import modules that depend on each other, Python avoids a deadlock by giving one
+# of them a partially initialized module. No module of the package may import lazy names itself: it could hold Python's
+# lock of a module that another thread, which holds this one, waits for.
+_importing = RLock()
+
+
+def make_lazy(namespace: dict[str, Any], homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], Any]]:
+    """Return `__getattr__` and `__dir__` of a module with lazy names.
+
+    Parameters
+    ----------
+    namespace : the module's globals.
+    homes : the module of each name, relative to the package.
+    """
+
+    def get(name: str) -> Any:
+        home = homes.get(name)
+        if home is None:
+            module = namespace["__name__"]
+            raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name, obj=sys.modules[module])
+        with _importing:
+            value = namespace[name] = getattr(import_module(home, namespace["__package__"]), name)
+        return value
+
+    def list_names() -> list[str]:
+        return sorted({*namespace, *homes})
+
+    return get, list_names
