@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .file.detect import detect_variant
     from .file.probe import Probed, probe
     from .file.reader import BloomFile, open
-    from .file.verify import VerifyReport, verify
+    from .file.verify import VerifyReport
     from .file.write.drop import DropReport, drop
     from .file.write.embed import EmbedReport, embed
     from .file.write.write_table import write_table
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .scan.api import dataset, prune, read_table, semi_join
     from .scan.engines.polars import scan_polars
     from .scan.report import PruneReport
+    from .scan.verify import verify
 
 __version__ = "0.1.0"
 
@@ -122,7 +123,7 @@ _HOMES = {
     "semi_join": ".scan.api",
     "scan_polars": ".scan.engines.polars",
     "size_for": ".core.bloom.sizing",
-    "verify": ".file.verify",
+    "verify": ".scan.verify",
     "write_table": ".file.write.write_table",
 }
 
