@@ -357,7 +357,8 @@ def test_another_file_system(lake):
 
 
 def test_orc_files_are_verified_and_refused_by_writers(lake):
-    pyarrow.orc.write_table(pa.table({"id": range(5000)}), "lake/o.orc", bloom_filter_columns=[1], row_index_stride=1000)
+    table = pa.table({"id": range(5000)})
+    pyarrow.orc.write_table(table, "lake/o.orc", bloom_filter_columns=[1], row_index_stride=1000)
     report = parquet_bloom.verify("lake", data=True)
     assert {one.path: len(one.chunks) for one in report}["lake/o.orc"] == 5
     assert parquet_bloom.verify("lake/o.orc").chunks

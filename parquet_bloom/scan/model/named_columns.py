@@ -1,0 +1,110 @@
+"""Columns that callers name: their types, and which columns may be meant by a name that no file has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from itertools import islice
+from typing import Any
+
+from ...errors import ParquetBloomError, UnknownColumnError, UnsupportedTypeError, shortened
+from ...file.cache.memory import MetadataCache
+from ...file.columns import find_leaf, spellings, type_of
+from ...file.reader import BloomFile
+from ...hashing.column_type import ColumnType, Kind, from_arrow
+from ...storage import open_source
+from .file_format import open_any
+from .partitions import Partitions
+
+_FILES_FOR_NAMES = 20  # files whose columns a message draws on
+_MOST_NAMES = 10_000  # columns that are compared with a name
+_SUGGESTIONS = 3
+_IGNORE_CASE = "ignore case (--ignore-case, or case_sensitive=False in Python)"
+
+
+def find_column_type(
+    name: str,
+    paths: Sequence[str],
+    partitions: Partitions,
+    *,
+    filesystem: Any,
+    cache: MetadataCache | None,
+    ignore_case: bool = False,
+) -> ColumnType:
+    """Return the type of a partition column, or of a column in the first file that has it.
+
+    Parameters
+    ----------
+    name : a column with a single value per row: a top-level one, or a dotted leaf.
+    cache : of footers, to which those read now are added.
+
+    Raises
+    ------
+    UnknownColumnError
+        No file that can be read has such a column, or it has several leaves.
+    """
+    partition = partitions.resolve_name(name, ignore_case)
+    if partition in partitions.schema.names:
+        return from_arrow(partitions.schema.field(partition).type)
+    unknown = None
+    for path in paths:
+        try:
+            with open_source(path, filesystem) as source:
+                file = open_any(source, cache)
+                matches = spellings(file.leaves, name) if ignore_case else [name]
+                if not matches:
+                    continue
+                leaf = find_leaf(file.leaves, matches[0], path)
+                column_type = type_of(leaf) if isinstance(file, BloomFile) else leaf.column_type
+        except UnknownColumnError as error:
+            if error.problem.startswith("several"):
+                raise
+            continue
+        except ParquetBloomError:
+            continue  # reported when the file is planned
+        if column_type.kind is not Kind.UNKNOWN:
+            return column_type
+        unknown = column_type
+    if unknown is not None:
+        raise UnsupportedTypeError(f"values of the type {unknown} cannot be compared", column=name)
+    raise make_unknown_column_error(name, paths, partitions, filesystem=filesystem, cache=cache)
+
+
+def make_unknown_column_error(
+    name: str, paths: Sequence[str], partitions: Partitions, *, filesystem: Any, cache: MetadataCache | None
+) -> UnknownColumnError:
+    """Return the error for a name that no file has, with the columns that it resembles."""
+    names = [*partitions.schema.names, *_collect_names(paths[:_FILES_FOR_NAMES], filesystem, cache)]
+    in_files = f" in any of {len(paths):,} files" if len(paths) > 1 else ""
+    path = None if in_files or not paths else paths[0]
+    return UnknownColumnError(f"no such column{in_files}{_suggest(name, names)}", path=path, column=name)
+
+
+def _collect_names(paths: Iterable[str], filesystem: Any, cache: MetadataCache | None) -> Iterator[str]:
+    """Yield the dotted names of all columns and of the groups around them."""
+    for path in paths:
+        try:
+            with open_source(path, filesystem) as source:
+                leaves = [tuple(leaf.path) for leaf in open_any(source, cache).leaves]
+        except ParquetBloomError:
+            continue
+        for leaf in leaves:
+            yield from (".".join(leaf[: depth + 1]) for depth in range(len(leaf)))
+
+
+def _suggest(name: str, names: Iterable[str]) -> str:
+    """Return an addition to a message that names columns like `name`; nothing if there are none."""
+    unique = list(dict.fromkeys(islice(names, _MOST_NAMES)))
+    folded = name.lower()
+    otherwise = [one for one in unique if one.lower() == folded]
+    if otherwise:
+        return f"; {_list_names(otherwise)} differs in case only: spell it so, or {_IGNORE_CASE}"
+    by_folded = {one.lower(): one for one in reversed(unique)}
+    inner = [one for one in unique if one.lower().endswith(f".{folded}")]
+    close = [by_folded[one] for one in get_close_matches(folded, by_folded, n=_SUGGESTIONS)]
+    likely = list(dict.fromkeys(inner + close))[:_SUGGESTIONS]
+    return f"; did you mean {_list_names(likely)}?" if likely else ""
+
+
+def _list_names(names: Sequence[str]) -> str:
+    return " or ".join(f"'{shortened(name)}'" for name in names[:_SUGGESTIONS])
