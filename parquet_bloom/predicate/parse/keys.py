@@ -55,7 +55,7 @@ def _parse_integer(text: str) -> Literal:
 
 
 def _parse_decimal(text: str) -> Literal:
-    return literal.parse_number(text.lstrip("+-") if text[:1] in ("+", "-") else text, negative=text[:1] == "-")
+    return literal.parse_number(text[1:] if text[:1] in ("+", "-") else text, negative=text[:1] == "-")
 
 
 def _parse_bytes(text: str) -> Literal:

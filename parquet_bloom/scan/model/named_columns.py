@@ -12,7 +12,7 @@ from ...file.cache.memory import MetadataCache
 from ...file.columns import find_leaf, spellings, type_of
 from ...file.reader import BloomFile
 from ...hashing.column_type import ColumnType, Kind, from_arrow
-from ...storage import open_source
+from ...storage import Source, entry_for_identity, open_source
 from .file_format import open_any
 from .partitions import Partitions
 
@@ -49,7 +49,7 @@ def find_column_type(
     unknown = None
     for path in paths:
         try:
-            with open_source(path, filesystem) as source:
+            with _open(path, filesystem, cache) as source:
                 file = open_any(source, cache)
                 matches = spellings(file.leaves, name) if ignore_case else [name]
                 if not matches:
@@ -84,12 +84,18 @@ def _collect_names(paths: Iterable[str], filesystem: Any, cache: MetadataCache |
     """Yield the dotted names of all columns and of the groups around them."""
     for path in paths:
         try:
-            with open_source(path, filesystem) as source:
+            with _open(path, filesystem, cache) as source:
                 leaves = [tuple(leaf.path) for leaf in open_any(source, cache).leaves]
         except ParquetBloomError:
             continue
         for leaf in leaves:
             yield from (".".join(leaf[: depth + 1]) for depth in range(len(leaf)))
+
+
+def _open(path: str, filesystem: Any, cache: MetadataCache | None) -> Source:
+    """Open a file; an object whose footer is cached, without a request."""
+    known = None if cache is None else entry_for_identity(path, filesystem, cache.last_identity(path))
+    return open_source(path, filesystem, known)
 
 
 def _suggest(name: str, names: Iterable[str]) -> str:
