@@ -38,6 +38,7 @@ class FileReports:
     that was given by itself has that file's alone.
     """
 
+    path: str
     _files: Sequence[Any] | None = None  # None for the report of one file
     _errors: Mapping[str, ParquetBloomError] = {}
 
@@ -239,8 +240,9 @@ def _find_files(paths: Any, filesystem: Any, refuse: Callable[[Any, Any], None] 
     try:
         files = list_files(paths, filesystem)
     except ManagedTableError:
-        for path in as_path_list(paths) if refuse is not None else ():
-            refuse(path, filesystem)  # says what else can be done about a table's filters
+        if refuse is not None:
+            for path in as_path_list(paths):
+                refuse(path, filesystem)  # says what else can be done about a table's filters
         raise
     if given_alone and files == [os.fsdecode(paths)]:
         return files, True

@@ -314,7 +314,7 @@ def test_what_is_wrong_with_the_predicate_is_not_said_file_by_file(tmp_path, run
         pq.write_table(pa.table({"id": [1, 2], "name": ["a", "b"]}), tmp_path / f"{number}.parquet")
     found = run("find", tmp_path, "--where", "name = 5")
     assert found.code == 2
-    problem = "column 'name': 5 cannot be compared exactly with BYTE_ARRAY STRING"
+    problem = "column 'name': 5 cannot be compared exactly with BYTE_ARRAY STRING; give a string"
     assert found.errors == [
         f"error: {tmp_path}/0.parquet: {problem}",
         f"error: {problem} (the same in 4 more files)",

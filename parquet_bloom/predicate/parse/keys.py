@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from ...errors import PredicateError, shortened
 from ...hashing.column_type import ColumnType, Kind
 from .. import literal
+from ..expected import describe_expected
 from ..literal import Literal
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,100}")
@@ -34,7 +35,7 @@ def parse_keys(texts: Iterable[tuple[int, str]], column_type: ColumnType, unit: 
     PredicateError
         A key is not a value of the type; the message has its number.
     """
-    parse, expected = _PARSERS.get(column_type.kind, (None, ""))
+    parse, expected = _PARSERS.get(column_type.kind), describe_expected(column_type)
     if parse is None:
         raise PredicateError(f"values of the type {column_type} cannot be compared")
     verbatim = column_type.kind in (Kind.STRING, Kind.BYTES)
@@ -71,15 +72,15 @@ def _parse_typed(kind: str) -> Callable[[str], Literal]:
     return lambda text: literal.parse_typed(kind, text)
 
 
-_PARSERS: dict[Kind, tuple[Callable[[str], Literal], str]] = {
-    Kind.BOOLEAN: (lambda text: _BOOLEANS.get(text.lower()), "true or false"),
-    Kind.INTEGER: (_parse_integer, "an integer"),
-    Kind.DECIMAL: (_parse_decimal, "a number"),
-    Kind.FLOAT: (_parse_typed("double"), "a number"),
-    Kind.DATE: (_parse_typed("date"), "a date such as 2026-01-31"),
-    Kind.TIME: (_parse_typed("time"), "a time such as 12:30:15.25"),
-    Kind.TIMESTAMP: (_parse_typed("timestamp"), "a timestamp such as 2026-01-31 12:30:15.25Z"),
-    Kind.STRING: (lambda text: text, "a string"),
-    Kind.BYTES: (_parse_bytes, "bytes such as X'00FF', or text"),
-    Kind.UUID: (_parse_uuid, "a UUID"),
+_PARSERS: dict[Kind, Callable[[str], Literal]] = {
+    Kind.BOOLEAN: lambda text: _BOOLEANS.get(text.lower()),
+    Kind.INTEGER: _parse_integer,
+    Kind.DECIMAL: _parse_decimal,
+    Kind.FLOAT: _parse_typed("double"),
+    Kind.DATE: _parse_typed("date"),
+    Kind.TIME: _parse_typed("time"),
+    Kind.TIMESTAMP: _parse_typed("timestamp"),
+    Kind.STRING: lambda text: text,
+    Kind.BYTES: _parse_bytes,
+    Kind.UUID: _parse_uuid,
 }

@@ -54,8 +54,10 @@ def find_column_type(
                 matches = spellings(file.leaves, name) if ignore_case else [name]
                 if not matches:
                     continue
-                leaf = find_leaf(file.leaves, matches[0], path)
-                column_type = type_of(leaf) if isinstance(file, BloomFile) else leaf.column_type
+                if isinstance(file, BloomFile):
+                    column_type = type_of(find_leaf(file.leaves, matches[0], path))
+                else:
+                    column_type = find_leaf(file.leaves, matches[0], path).column_type
         except UnknownColumnError as error:
             if error.problem.startswith("several"):
                 raise
