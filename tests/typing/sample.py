@@ -24,6 +24,7 @@ from parquet_bloom import (
     ColumnAdvice,
     CompactReport,
     DiskMetadataCache,
+    DropReport,
     EmbedReport,
     IndexSnapshot,
     IndexStats,
