@@ -183,3 +183,24 @@ def test_files_that_cannot_be_read_do_not_hide_the_type(lake, run):
     assert result.out.count("\n") == 2
     (line,) = result.errors
     assert line.startswith("error: lake/day=0/0.parquet: not a Parquet file")
+
+
+def test_no_files_and_no_file_that_can_be_read(lake, run):
+    Path("empty").mkdir()
+    result = run("find", "empty", "--ids-from", "-", "--id-column", "id", stdin="7\n")
+    assert (result.code, result.out) == (1, "")
+    assert result.code == run("find", "empty", "--where", "id = 7").code
+    Path("empty/a.parquet").write_bytes(b"not Parquet at all")
+    result = run("find", "empty", "--ids-from", "-", "--id-column", "id", stdin="7\n")
+    assert (result.code, result.out) == (2, "")
+    assert result.errors == [
+        "error: empty/a.parquet: not a Parquet file, or one cut off: it does not end in PAR1",
+    ]
+
+
+def test_a_column_without_single_values_is_said(lake, run):
+    pq.write_table(pa.table({"s": [{"a": 1, "b": 2}], "l": [[1]]}), "nested.parquet")
+    for column, said in (("s", "several columns match the name: s.a, s.b"), ("l", "is not a single value")):
+        result = run("find", "nested.parquet", "--ids-from", "-", "--id-column", column, stdin="1\n")
+        assert (result.code, len(result.errors)) == (2, 1)
+        assert said in result.err

@@ -11,14 +11,14 @@ import pyarrow as pa
 
 from ...file.cache.memory import MetadataCache
 from ...predicate import parse
-from ...predicate.tree import Node, all_of
-from ...scan.model.named_columns import find_column_type
+from ...predicate.tree import In, all_of
+from ...scan.model.named_columns import FoundType, find_column_type
 from ...scan.model.partitions import parse_partitions
 from ...scan.read.reader import RowReader
 from ...storage import Rewrite, create
 from ...util.wording import count
 from ..options.common import column_option, command
-from ..options.keys import Keys, key_options, read_keys
+from ..options.keys import key_options, read_keys
 from ..options.paths import MatchedPaths, check_output
 from ..options.predicate import (
     collect_totals,
@@ -83,6 +83,7 @@ def find(
 ) -> int:
     """Find the rows that match a predicate, reading only what statistics, filters and page indexes do not rule out.
 
+    The predicate is that of --where, or a list of keys (--ids-from), or both.
     Rows are printed as they are found, in the order of files. A table is laid out a thousand rows at a time. In json,
     ndjson and csv, decimals, dates, times and timestamps are strings (instants in UTC), bytes are hexadecimal, and NaN
     and the infinities are "NaN", "Infinity" and "-Infinity"; in csv, a null is an empty field and an empty string "".
@@ -99,10 +100,15 @@ def find(
         with resolve_files(paths, index, output) as (files, lake_index):
             if target is not None:
                 check_output(files, target)
+            found = None
             if keys is not None:
                 with output.step("keys"):
-                    nodes.append(_match_keys(keys, files, ignore_case, output, footers))
+                    found = _find_type(keys.column, files, ignore_case, output, footers) if files else None
+                    nodes.append(In(keys.column, ()) if found is None else keys.match(found.column_type))
             report = prune_files(output, files, all_of(nodes), timezone, ignore_case, footers, lake_index, zones)
+            if found is not None:
+                report.requests += found.requests
+                report.bytes_read += found.bytes_read
         bar = stack.enter_context(output.progress(report.selected_files))
         stack.enter_context(output.step("read"))
         reader = RowReader(report, requested, cache=footers)
@@ -120,14 +126,14 @@ def find(
     return output.exit_code(GOOD if num_rows else BAD)
 
 
-def _match_keys(
-    keys: Keys, files: Sequence[MatchedPaths], ignore_case: bool, output: Output, cache: MetadataCache
-) -> Node:
-    """Return the predicate that selects the rows of keys, by the type of their column in the files."""
+def _find_type(
+    column: str, files: Sequence[MatchedPaths], ignore_case: bool, output: Output, cache: MetadataCache
+) -> FoundType:
+    """Find the type that a column has in the files."""
     paths = [file.path for file in files]
     partitions = parse_partitions(paths, "hive", paths)
     options: dict[str, Any] = {"filesystem": output.filesystem, "cache": cache, "ignore_case": ignore_case}
-    return keys.match(find_column_type(keys.column, paths, partitions, **options))
+    return find_column_type(column, paths, partitions, **options)
 
 
 def _parse_columns(columns: Sequence[str], listed: str | None) -> list[str] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...errors import ParquetBloomError, UnknownColumnError, UnsupportedTypeError, shortened
 from ...file.cache.memory import MetadataCache
@@ -22,6 +22,14 @@ _SUGGESTIONS = 3
 _IGNORE_CASE = "ignore case (--ignore-case, or case_sensitive=False in Python)"
 
 
+class FoundType(NamedTuple):
+    """The type of a column, and what was read to find it."""
+
+    column_type: ColumnType
+    requests: int = 0
+    bytes_read: int = 0
+
+
 def find_column_type(
     name: str,
     paths: Sequence[str],
@@ -30,8 +38,8 @@ def find_column_type(
     filesystem: Any,
     cache: MetadataCache | None,
     ignore_case: bool = False,
-) -> ColumnType:
-    """Return the type of a partition column, or of a column in the first file that has it.
+) -> FoundType:
+    """Find the type of a partition column, or of a column in the first file that has it.
 
     Parameters
     ----------
@@ -42,15 +50,22 @@ def find_column_type(
     ------
     UnknownColumnError
         No file that can be read has such a column, or it has several leaves.
+    UnsupportedTypeError
+        Its type is one whose values cannot be compared.
+    ParquetBloomError
+        No file can be read: the error of the first one.
     """
     partition = partitions.resolve_name(name, ignore_case)
     if partition in partitions.schema.names:
-        return from_arrow(partitions.schema.field(partition).type)
-    unknown = None
+        return FoundType(from_arrow(partitions.schema.field(partition).type))
+    unknown, failure, readable = None, None, False
+    requests = bytes_read = 0
     for path in paths:
         try:
             with _open(path, filesystem, cache) as source:
                 file = open_any(source, cache)
+                readable = True
+                requests, bytes_read = requests + source.requests, bytes_read + source.bytes_read
                 matches = spellings(file.leaves, name) if ignore_case else [name]
                 if not matches:
                     continue
@@ -62,11 +77,14 @@ def find_column_type(
             if error.problem.startswith("several"):
                 raise
             continue
-        except ParquetBloomError:
-            continue  # reported when the file is planned
+        except ParquetBloomError as error:
+            failure = failure or error  # otherwise reported when the file is planned
+            continue
         if column_type.kind is not Kind.UNKNOWN:
-            return column_type
+            return FoundType(column_type, requests, bytes_read)
         unknown = column_type
+    if failure is not None and not readable:
+        raise failure
     if unknown is not None:
         raise UnsupportedTypeError(f"values of the type {unknown} cannot be compared", column=name)
     raise make_unknown_column_error(name, paths, partitions, filesystem=filesystem, cache=cache)
