@@ -132,7 +132,7 @@ def _find_type(
     """Find the type that a column has in the files."""
     paths = [file.path for file in files]
     partitions = parse_partitions(paths, "hive", paths)
-    options: dict[str, Any] = {"filesystem": output.filesystem, "cache": cache, "ignore_case": ignore_case}
+    options: dict[str, Any] = {"filesystem": output.filesystem, "cache": cache, "case_sensitive": not ignore_case}
     return find_column_type(column, paths, partitions, **options)
 
 

@@ -37,7 +37,7 @@ def find_column_type(
     *,
     filesystem: Any,
     cache: MetadataCache | None,
-    ignore_case: bool = False,
+    case_sensitive: bool = True,
 ) -> FoundType:
     """Find the type of a partition column, or of a column in the first file that has it.
 
@@ -55,7 +55,7 @@ def find_column_type(
     ParquetBloomError
         No file can be read: the error of the first one.
     """
-    partition = partitions.resolve_name(name, ignore_case)
+    partition = partitions.resolve_name(name, not case_sensitive)
     if partition in partitions.schema.names:
         return FoundType(from_arrow(partitions.schema.field(partition).type))
     unknown, failure, readable = None, None, False
@@ -66,7 +66,7 @@ def find_column_type(
                 file = open_any(source, cache)
                 readable = True
                 requests, bytes_read = requests + source.requests, bytes_read + source.bytes_read
-                matches = spellings(file.leaves, name) if ignore_case else [name]
+                matches = [name] if case_sensitive else spellings(file.leaves, name)
                 if not matches:
                     continue
                 if isinstance(file, BloomFile):
