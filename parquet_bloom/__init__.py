@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from .file.cache.memory import MetadataCache
     from .file.probe import probe
     from .file.reader import open
-    from .file.verify import verify
     from .file.write.drop import drop
     from .file.write.embed import embed
     from .file.write.write_table import write_table
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from .scan.advise import advise
     from .scan.api import dataset, prune, read_table, semi_join
     from .scan.engines.polars import scan_polars
+    from .scan.verify import verify
 
 __version__ = "0.1.0"
 
@@ -70,7 +70,7 @@ _HOMES = {
     "scan_polars": ".scan.engines.polars",
     "semi_join": ".scan.api",
     "size_for": ".core.bloom.sizing",
-    "verify": ".file.verify",
+    "verify": ".scan.verify",
     "write_table": ".file.write.write_table",
 }
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, TypedDict
+from collections.abc import Mapping
+from typing import Any, TypedDict, Unpack
 
 from .redaction import redacted, without_secrets
 
@@ -181,6 +182,31 @@ class StorageError(ParquetBloomError, OSError):
 
     def _fields(self) -> dict[str, Any]:
         return {**super()._fields(), "errno": self.errno}
+
+
+class FilesFailedError(ParquetBloomError):
+    """Some of many files failed; the others were processed.
+
+    Attributes
+    ----------
+    errors : the files that failed: {path: error}.
+    report : the report of the others, with the same `errors`.
+    """
+
+    def __init__(
+        self,
+        errors: Mapping[str, ParquetBloomError] | str,
+        num_files: int = 0,
+        report: Any = None,
+        **context: Unpack[ErrorContext],
+    ) -> None:
+        self.errors: dict[str, ParquetBloomError] = {} if isinstance(errors, str) else dict(errors)
+        self.report = report
+        if not isinstance(errors, str):
+            first = next(iter(self.errors.values()))
+            problem = f"{len(errors):,} of {num_files:,} files failed, the others are done; the first error: {first}"
+            errors = problem if len(errors) > 1 else f"1 of {num_files:,} files failed: {first}"
+        super().__init__(errors, **context)
 
 
 class BrokenIndexError(ParquetBloomError, ValueError):

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from ..core.bloom.sbbf import check_keys
 from ..core.bloom.variants import Variant
 from ..errors import ParquetBloomError
 from ..hashing.arrow import keys_of
 from ..redaction import shown_redacted
+from ..util.wording import count
 from .chunk_filter import ChunkFilter
+from .many import FileReports, Progress
 from .reader import BloomFile, open
 from .values import ColumnReader
-from .write.embed import Progress
 
 
 @shown_redacted
@@ -46,11 +47,22 @@ class ChunkVerdict:
 
 @shown_redacted
 @dataclass
-class VerifyReport:
-    """The result of `verify`; `chunks` has one entry per filter."""
+class VerifyReport(FileReports):
+    """The result of `verify`, of one file or of many; `files` has the reports of each.
+
+    Attributes
+    ----------
+    path : the file; what was given, for many files.
+    chunks : one entry per filter.
+    """
 
     path: str
     chunks: list[ChunkVerdict] = field(default_factory=list)
+
+    @classmethod
+    def combine(cls, path: str, reports: Sequence[Self]) -> Self:
+        """Make the report of many files."""
+        return cls(path, [chunk for report in reports for chunk in report.chunks])
 
     @property
     def problems(self) -> list[ChunkVerdict]:
@@ -59,15 +71,23 @@ class VerifyReport:
 
     @property
     def ok(self) -> bool:
-        """True when no filter has a problem."""
-        return not self.problems
+        """True when no filter has a problem, and no file failed."""
+        return not self.problems and not self.errors
 
     def __str__(self) -> str:
         bad = len(self.problems)
-        return f"{self.path}: {len(self.chunks)} filters, " + (f"{bad} of them bad" if bad else "all good")
+        verdict = f"{bad} of them bad" if bad else "all good"
+        if self.is_single:
+            return f"{self.path}: {len(self.chunks)} filters, {verdict}"
+
+        def cells(report: VerifyReport) -> tuple[str, str]:
+            return f"{len(report.chunks):,}", f"{len(report.problems):,}"
+
+        summary = f"{self.path}: {count(len(self.chunks), 'filter')} in {count(len(self), 'file')}, {verdict}"
+        return self.format_table(("filters", "bad"), cells, summary)
 
 
-def verify(
+def verify_parquet(
     path: Any,
     data: bool = False,
     columns: Iterable[str] | None = None,
@@ -77,24 +97,7 @@ def verify(
     storage_options: Mapping[str, Any] | None = None,
     variant: Variant | str | None = None,
 ) -> VerifyReport:
-    """Check the filters of a file.
-
-    Parameters
-    ----------
-    path : the file.
-    data : also read the columns and probe every value: a filter must not deny one.
-    columns : dotted paths; None for all.
-    filesystem, storage_options : as in `prune`.
-    progress : called after each filter with (filters done, filters in total).
-    variant : as in `open`; under "detect", a filter whose variant cannot be determined has a problem.
-
-    Raises
-    ------
-    ValueError
-        There is no such variant.
-    ParquetBloomError
-        The file or its footer cannot be read. Problems of filters are reported, not raised.
-    """
+    """Check the filters of one Parquet file; the parameters are those of `scan.verify.verify`."""
     with open(path, filesystem, storage_options=storage_options, variant=variant) as file:
         report = VerifyReport(file.path)
         names = None if columns is None else list(columns)

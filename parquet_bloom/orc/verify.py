@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..errors import FilterTypeError, ParquetBloomError
+from ..file.many import Progress
 from ..file.verify import ChunkVerdict, VerifyReport
-from ..file.write.embed import Progress
 from .filters.filter import OrcFilter
 from .filters.hashes import make_probes
 from .metadata.stripes import OrcRowGroup

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from ..errors import PredicateError, UnsupportedTypeError
 from ..hashing.bounds import make_bounds
 from ..hashing.column_type import JULIAN_EPOCH_DAY, NANOS_PER_DAY, ColumnType, Domain, from_arrow
+from .expected import make_mismatch_error
 from .tree import Compare
 
 _DAY_MILLIS = 86_400_000
@@ -67,7 +68,7 @@ def compare_stored(values: pa.ChunkedArray, column_type: ColumnType, leaf: Compa
 def _find_limit(leaf: Compare, column_type: ColumnType, timezone: str) -> Domain | None:
     bounds = make_bounds(leaf.value, column_type, timezone)
     if bounds.unknown is not None:
-        raise PredicateError(bounds.unknown, column=leaf.column)
+        raise make_mismatch_error(bounds.unknown, column_type, leaf.column)
     return select_bound(leaf.operator, bounds.at_most, bounds.at_least)
 
 

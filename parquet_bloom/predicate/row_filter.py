@@ -25,6 +25,7 @@ from ..hashing.coerce import coerce, stored_forms
 from ..hashing.coerce_many import coerce_all
 from ..hashing.column_type import ColumnType, from_arrow
 from . import comparison as ordered
+from .expected import make_mismatch_error
 from .tree import (
     And,
     Compare,
@@ -131,7 +132,7 @@ def _evaluate_stored_leaf(column: StoredColumn, leaf: Leaf, timezone: str) -> pa
     for value in leaf.literals:
         coerced = coerce(value, column.column_type, timezone)
         if coerced.unknown is not None:
-            raise PredicateError(coerced.unknown, column=leaf.column)
+            raise make_mismatch_error(coerced.unknown, column.column_type, leaf.column)
         forms.extend(stored_forms(coerced.values, column.column_type))
     probes = pa.array(forms, column.values.type)
     return _apply_null_literal(leaf, [_equals_any(chunk, probes, False) for chunk in column.values.chunks])
@@ -304,7 +305,7 @@ def _coerce_literals(literals: list[Any], arrow_type: pa.DataType, name: str, ti
     with_nan = len(others) < len(literals) and pa.types.is_floating(inner)  # no integer or decimal is NaN
     values, unknown = coerce_all(others, column_type, timezone)
     if unknown is not None:
-        raise PredicateError(unknown, column=name)
+        raise make_mismatch_error(unknown, column_type, name)
     if pa.types.is_floating(inner) and any(value == 0 or math.isinf(value) for value in values):
         # A literal too large for the type is not infinity, and one too small is not zero, though the nearest value is.
         values = [value for value in values if (value and math.isfinite(value)) or value in others]

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from ..errors import ConcurrentChangeError, ParquetBloomError, StorageError, UnknownColumnError
 from ..file.reader import open
-from ..file.write.embed import embed as embed_file
+from ..file.write.embed import embed_file
 from ..file.write.options import Columns, FilterOptions, parse_columns, plan_columns
 from ..file.write.rewrite import refuse_managed
 from ..storage import is_url, object_location, resolve_filesystem

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from ..errors import UnknownColumnError
 from ..file.reader import open
 from ..file.verify import VerifyReport
-from ..file.verify import verify as verify_file
+from ..file.verify import verify_parquet as verify_file
 from .jobs.packing import find_sizes
 from .jobs.run import Outcome, find_files, run
 from .report import FileVerdict, VerifyJobReport

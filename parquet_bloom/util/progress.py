@@ -32,7 +32,6 @@ class Bar:
         self._what = what
         self._total = total
         self._color = color
-        self._before = 0
         self._done = 0.0
         self._lock = threading.Lock()
         self._moving = threading.Lock()
@@ -54,17 +53,13 @@ class Bar:
 
     def track(self, files: Iterable[T]) -> Iterator[T]:
         """Yield the files, counting each as completed when the next one is requested."""
-        for self._before, file in enumerate(files):
-            self._move(self._before)
+        for done, file in enumerate(files):
+            self._move(done)
             yield file
         self._move(self._total)
 
-    def update_file(self, done: int, total: int) -> None:
-        """Set the completed part of the current file of `track`."""
-        self._move(self._before + done / max(total, 1))
-
     def make_file_updater(self) -> Callable[[int, int], None]:
-        """Make an `update_file` for one of several files processed at the same time by different threads."""
+        """Make a function that sets the completed part of one file; several may be in work in different threads."""
         before = 0.0
 
         def move(done: int, total: int) -> None:

@@ -185,12 +185,27 @@ def test_files_that_disagree_share_one_schema(drifting, run):
     assert table.to_pydict() == {"rare": [None, None], "new": [None, 1.5]}
 
 
-@pytest.mark.parametrize("options", [["--columns", "nope"], ["--columns", "id,id.x"], ["--where", "nope = 1"]])
-def test_a_column_that_no_file_has_is_one_line(options, drifting, run):
+@pytest.mark.parametrize(
+    ("options", "hint"),
+    [
+        (["--columns", "nope"], ""),
+        (["--where", "nope = 1"], ""),
+        (["--columns", "id,id.x"], "; did you mean 'id'?"),
+        (["--columns", "others"], "; did you mean 'other'?"),
+        (["--where", "od = 1"], "; did you mean 'old'"),
+        (["--where", "days = 1"], "; did you mean 'day'?"),
+        (["--where", "Id = 1"], "; 'id' differs in case only: spell it so, or ignore case (--ignore-case, or "),
+        (["--columns", "RARE"], "; 'rare' differs in case only: spell it so, or ignore case (--ignore-case, or "),
+    ],
+)
+def test_a_column_that_no_file_has_is_one_line(options, hint, drifting, run):
     result = run("find", "lake", "--where", "id = 1", *options)
     assert (result.code, result.out) == (2, "")
     (line,) = result.err.splitlines()
-    assert line.endswith("no such column in any of 3 files")
+    before, problem, after = line.partition("no such column in any of 3 files")
+    assert before.startswith("error: column '")
+    assert problem
+    assert after.startswith(hint) if hint else not after
 
 
 def test_names_whatever_their_case(drifting, run):
@@ -299,7 +314,7 @@ def test_predicate_errors_are_not_reported_file_by_file(tmp_path, run):
         pq.write_table(pa.table({"id": [1, 2], "name": ["a", "b"]}), tmp_path / f"{number}.parquet")
     process = run("find", tmp_path, "--where", "name = 5")
     assert process.code == 2
-    problem = "column 'name': 5 cannot be compared exactly with BYTE_ARRAY STRING"
+    problem = "column 'name': 5 cannot be compared exactly with BYTE_ARRAY STRING; give a string"
     assert process.errors == [
         f"error: {tmp_path}/0.parquet: {problem}",
         f"error: {problem} (the same in 4 more files)",

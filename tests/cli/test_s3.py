@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -52,3 +54,28 @@ def test_an_object_that_is_refused_is_named_and_the_others_are_done(run: Callabl
     assert done.errors == [f"error: {s3.url('b.parquet')}: cannot write it: AccessDenied"]
     assert s3.get("b.parquet") == file(0)
     assert len(s3.get("a.parquet")) > len(file(0)) < len(s3.get("c.parquet"))
+
+
+def test_a_cache_of_footers_serves_planning_and_reading(run: Callable[..., Any], s3: Any, tmp_path: Path) -> None:
+    """The end of each object, which has the footer, is requested once, by whichever step needs it first."""
+    values = np.random.default_rng(12).integers(0, 1 << 60, (3, 60_000))
+    for number, one in enumerate(values):
+        sink = io.BytesIO()
+        pq.write_table(pa.table({"id": one, "rare": np.arange(len(one))}), sink)
+        s3.put(f"lake/{number}.parquet", sink.getvalue())
+    sizes = {f"lake/{number}.parquet": len(s3.get(f"lake/{number}.parquet")) for number in range(3)}
+    keys = tmp_path / "keys.txt"
+    keys.write_text(f"{values[0][7]}\n{values[2][8]}\n")
+    for what in (["--where", f"id IN ({values[0][7]}, {values[2][8]})"], ["--ids-from", keys, "--id-column", "id"]):
+        s3.clear_log()
+        arguments = ["--cache", tmp_path / what[0], "--columns", "rare", "--format", "csv", *options(s3)]
+        done = run("find", s3.url("lake/"), *what, *arguments)
+        assert (done.code, done.out) == (0, "rare\n7\n8\n"), done.err
+        ends = [one.key for one in s3.log if one.operation == "GetObject" and reaches_end(one.range, sizes[one.key])]
+        # The type of keys is that of their column in the first object, which is opened for it.
+        assert sorted(ends) == sorted([*sizes, *(["lake/0.parquet"] if keys in what else [])])
+
+
+def reaches_end(range_: str, size: int) -> bool:
+    first, _, last = range_.removeprefix("bytes=").partition("-")
+    return not first or not last or int(last) >= size - 1

@@ -28,6 +28,7 @@ from parquet_bloom.types import (
     ColumnAdvice,
     CompactReport,
     Dataset,
+    DropReport,
     EmbedReport,
     IndexSnapshot,
     IndexStats,
@@ -79,6 +80,12 @@ def write(table: Any, progress: Callable[[int, int], None]) -> None:
     assert_type(report, EmbedReport)
     assert_type(report.bytes_added, int)
     assert_type(parquet_bloom.embed("a.parquet", ["id", "trace"], dry_run=True).changed, bool)
+    of_many = parquet_bloom.embed([LAKE, "other"], ["id"], on_error="report")
+    assert_type(of_many[0], EmbedReport)
+    assert_type([one.bytes_added for one in of_many], list[int])
+    assert_type(of_many.errors, dict[str, errors.ParquetBloomError])
+    assert_type(parquet_bloom.drop(LAKE, on_error=print).files, list[DropReport])
+    parquet_bloom.drop(LAKE, on_error="ignore")  # type: ignore[arg-type]
     assert_type(parquet_bloom.write_table(table, "a.parquet", ["id"], compression="zstd"), EmbedReport)
 
 

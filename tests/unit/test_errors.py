@@ -52,7 +52,7 @@ def test_every_error(kind: type[ParquetBloomError]) -> None:
 
 def test_errors_for_which_no_builtin_fits() -> None:
     others = {"ParquetBloomError", "EncryptedFileError", "ManagedTableError", "ConcurrentChangeError"}
-    others.add("IndexInUseError")
+    others |= {"IndexInUseError", "FilesFailedError"}
     assert {kind.__name__ for kind in ALL if kind.__name__ not in BUILTINS} == others
 
 

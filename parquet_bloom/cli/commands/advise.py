@@ -11,6 +11,7 @@ from ...file.advise.engines import ENGINES
 from ...file.advise.report import SAMPLE, AdviceReport, make_report, make_survey_task
 from ...file.advise.survey import FileSurvey
 from ...file.advise.verdict import MAYBE, NO, YES, ColumnAdvice
+from ...file.many import Progress
 from ...scan.advise import survey
 from ...util.threads import processors
 from ...util.wording import count
@@ -18,7 +19,7 @@ from ..options.common import column_option, command
 from ..options.paths import MatchedPaths, find_files
 from ..output.output import Output, write_text
 from ..output.table import Column
-from ..run.parallel import Progress, run_over_files
+from ..run.parallel import run_over_files
 
 _ORDER = (YES, MAYBE, NO)
 _FILES_AT_ONCE = 4  # per processor: waiting for a store takes no processor time
@@ -120,7 +121,6 @@ def advise(output: Output, paths: tuple[str, ...], columns: tuple[str, ...], sam
     )
 
     def survey_one(file: MatchedPaths, progress: Progress) -> tuple[str, FileSurvey | None, str | None]:
-        progress(0, 1)
         return file.path, question(file.path), None
 
     with output.rows("columns", COLUMNS) as rows:

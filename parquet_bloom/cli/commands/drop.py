@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from ...file.write.drop import DropReport
-from ...file.write.drop import drop as drop_from
+from ...file.many import Progress
+from ...file.write.drop import DropReport, drop_file
 from ..options.common import column_option, command, jobs_option, require_target, target_options
 from ..output.output import Output
 from ..output.table import Column
-from ..run.parallel import Progress
 from ..run.rewrite import RewriteCommand
 
 DROP = RewriteCommand(
@@ -57,7 +56,6 @@ def drop(
     require_target(target, in_place, dry_run)
 
     def drop_one(path: str, target: str | None, progress: Progress) -> DropReport:
-        progress(0, 1)  # raises if the command was interrupted, before the copy starts
-        return drop_from(path, columns or None, output=target, dry_run=dry_run, filesystem=output.filesystem)
+        return drop_file(path, columns or None, output=target, dry_run=dry_run, filesystem=output.filesystem)
 
     return DROP.run(output, paths, target, dry_run, jobs, drop_one)

@@ -9,14 +9,13 @@ from dataclasses import asdict
 import click
 
 from ...errors import ParquetBloomError
-from ...file.write.embed import EmbedReport
-from ...file.write.embed import embed as embed_file
+from ...file.many import Progress
+from ...file.write.embed import EmbedReport, embed_file
 from ...file.write.options import FilterOptions, parse_columns
 from ...util.threads import processors
 from ..options.common import column_option, command, jobs_option, require_target, target_options
 from ..output.output import Output
 from ..output.table import Column
-from ..run.parallel import Progress
 from ..run.rewrite import RewriteCommand
 
 EMBED = RewriteCommand(

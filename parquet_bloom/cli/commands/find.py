@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from typing import Any
 
 import click
 import pyarrow as pa
 
+from ...file.cache.memory import MetadataCache
 from ...predicate import parse
+from ...predicate.tree import In, all_of
+from ...scan.model.named_columns import FoundType, find_column_type
+from ...scan.model.partitions import parse_partitions
 from ...scan.read.reader import RowReader
 from ...storage import Rewrite, create
 from ...util.wording import count
 from ..options.common import column_option, command
-from ..options.paths import check_output
-from ..options.predicate import collect_totals, describe_plan, prune_files, resolve_files, where_options
+from ..options.keys import key_options, read_keys
+from ..options.paths import MatchedPaths, check_output
+from ..options.predicate import (
+    collect_totals,
+    describe_plan,
+    open_footer_cache,
+    prune_files,
+    resolve_files,
+    where_options,
+)
 from ..output.formats import RowWriter, Write, as_value
 from ..output.output import BAD, GOOD, Output
 from ..output.row_files import FORMATS, open_batch_writer, parse_format
@@ -32,12 +44,14 @@ _Take = Callable[[pa.RecordBatch], None]
     example=(
         'parquet-bloom find lake/ --where "user.id = 42" --columns user,at,url\n'
         "parquet-bloom find lake/ --where \"trace = 'f00d'\" --format ndjson | jq .url\n"
-        "parquet-bloom find 's3://bucket/events/*' --where \"id IN (1, 2)\" --limit 10 -o found.parquet"
+        "parquet-bloom find 's3://bucket/events/*' --where \"id IN (1, 2)\" --limit 10 -o found.parquet\n"
+        "parquet-bloom find lake/ --ids-from ids.txt --id-column user.id --where \"day >= DATE '2026-01-01'\""
     ),
     exit_codes="0 rows match, 1 no row matches, 2 error: a file could not be read, so rows may be missing.",
     index=True,
 )
-@where_options
+@where_options(required=False)
+@key_options
 @column_option(
     "Print this column only, a top-level one or a dotted leaf. Repeatable; columns are printed in the order given."
 )
@@ -53,13 +67,15 @@ _Take = Callable[[pa.RecordBatch], None]
 def find(
     output: Output,
     paths: tuple[str, ...],
-    where: str,
+    where: str | None,
     dialect: str | None,
     timezone: str,
     case_sensitive: bool,
     cache: str | None,
     index: str | None,
     zones: tuple[str, ...],
+    ids_from: str | None,
+    id_column: str | None,
     columns: tuple[str, ...],
     listed: str | None,
     limit: int | None,
@@ -67,20 +83,35 @@ def find(
 ) -> int:
     """Find the rows that match a predicate, reading only what statistics, filters and page indexes do not rule out.
 
+    The predicate is that of --where, or a list of keys (--ids-from), or both.
     Rows are printed as they are found, in the order of files. A table is laid out a thousand rows at a time. In json,
     ndjson and csv, decimals, dates, times and timestamps are strings (instants in UTC), bytes are hexadecimal, and NaN
     and the infinities are "NaN", "Infinity" and "-Infinity"; in csv, a null is an empty field and an empty string "".
     """
-    node = parse(where, dialect)
+    if where is None and ids_from is None and id_column is None:
+        raise click.UsageError("nothing to find: give --where, or --ids-from", click.get_current_context())
+    nodes = [] if where is None else [parse(where, dialect)]
     requested = _parse_columns(columns, listed)
     kind = None if target is None else parse_format(target)
-    with resolve_files(paths, index, output) as (files, lake_index):
-        if target is not None:
-            check_output(files, target)
-        report = prune_files(output, files, node, timezone, case_sensitive, cache, lake_index, zones)
+    keys = read_keys(ids_from, id_column, paths, output.filesystem)
     num_rows = 0
-    with output.progress(report.selected_files) as bar, output.step("read"):
-        reader = RowReader(report, requested)
+    with ExitStack() as stack:
+        footers = stack.enter_context(open_footer_cache(cache))
+        with resolve_files(paths, index, output) as (files, lake_index):
+            if target is not None:
+                check_output(files, target)
+            found = None
+            if keys is not None:
+                with output.step("keys"):
+                    found = _find_type(keys.column, files, case_sensitive, output, footers) if files else None
+                    nodes.append(In(keys.column, ()) if found is None else keys.match(found.column_type))
+            report = prune_files(output, files, all_of(nodes), timezone, case_sensitive, footers, lake_index, zones)
+            if found is not None:
+                report.requests += found.requests
+                report.bytes_read += found.bytes_read
+        bar = stack.enter_context(output.progress(report.selected_files))
+        stack.enter_context(output.step("read"))
+        reader = RowReader(report, requested, cache=footers)
         schema, batches = reader.read_batches(_BATCH_ROWS, progress=bar.update, on_error=output.fail)
         names = _sort_columns(schema.names, requested, case_sensitive)
         schema = pa.schema([schema.field(name) for name in names], schema.metadata)
@@ -93,6 +124,16 @@ def find(
     what = count(num_rows, "row") + (f" in {target}" if target is not None else "")
     output.note(f"{what}; {describe_plan(report)}")
     return output.exit_code(GOOD if num_rows else BAD)
+
+
+def _find_type(
+    column: str, files: Sequence[MatchedPaths], case_sensitive: bool, output: Output, cache: MetadataCache
+) -> FoundType:
+    """Find the type that a column has in the files."""
+    paths = [file.path for file in files]
+    partitions = parse_partitions(paths, "hive", paths)
+    options: dict[str, Any] = {"filesystem": output.filesystem, "cache": cache, "case_sensitive": case_sensitive}
+    return find_column_type(column, paths, partitions, **options)
 
 
 def _parse_columns(columns: Sequence[str], listed: str | None) -> list[str] | None:

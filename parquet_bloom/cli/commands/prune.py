@@ -15,7 +15,14 @@ from ...scan.report import PruneReport
 from ...util.wording import count
 from ..options.common import command
 from ..options.paths import check_output
-from ..options.predicate import collect_totals, describe_plan, prune_files, resolve_files, where_options
+from ..options.predicate import (
+    collect_totals,
+    describe_plan,
+    open_footer_cache,
+    prune_files,
+    resolve_files,
+    where_options,
+)
 from ..output.orc_rows import STRIPE
 from ..output.output import BAD, GOOD, Output
 from ..output.table import Column, text_or_blank
@@ -54,7 +61,7 @@ COLUMNS = (
     exit_codes="0 rows may match, 1 no row can, 2 error: a file could not be read, so matches may be missing.",
     index=True,
 )
-@where_options
+@where_options()
 @click.option(
     "--html",
     metavar="FILE",
@@ -102,7 +109,8 @@ def prune(
         if html is not None:
             check_output(files, html)
         rows = stack.enter_context(output.rows("row_groups", COLUMNS))
-        report = prune_files(output, files, node, timezone, case_sensitive, cache, lake_index, zones)
+        footers = stack.enter_context(open_footer_cache(cache))
+        report = prune_files(output, files, node, timezone, case_sensitive, footers, lake_index, zones)
         with output.progress(report.selected_files) as bar, output.step("page indexes"):
             ranges = find_row_ranges(report, on_error=output.fail, progress=bar.update)
         if html is not None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import click
 
+from ...file.many import Progress
 from ...file.verify import ChunkVerdict, VerifyReport
+from ...scan.verify import verify_file
 from ...util.wording import count
 from ..options.common import column_option, command, jobs_option, variant_option
 from ..options.paths import MatchedPaths, find_files
-from ..output.orc_rows import verify_any
 from ..output.output import BAD, GOOD, Output
 from ..output.table import PROBLEM, Column
-from ..run.parallel import Progress, run_over_files
+from ..run.parallel import run_over_files
 
 COLUMNS = (
     Column("file", "file", folds=True),
@@ -46,7 +47,7 @@ def verify(
     totals = {"files": 0, "filters": 0, "bad": 0}
 
     def verify_one(file: MatchedPaths, progress: Progress) -> VerifyReport:
-        return verify_any(file.path, data, columns or None, output.filesystem, progress, variant)
+        return verify_file(file.path, data, columns or None, output.filesystem, progress, variant)
 
     with output.rows("filters", COLUMNS) as rows:
         rows.facts["totals"] = totals

@@ -24,12 +24,6 @@ if TYPE_CHECKING:
 
 _OPTIONS = (
     click.option(
-        "--where",
-        metavar="SQL",
-        required=True,
-        help="The predicate, as after WHERE in SQL: columns compared with literals; dotted paths for nested columns.",
-    ),
-    click.option(
         "--dialect", metavar="NAME", help="SQL dialect of the predicate, by its name in sqlglot, such as spark."
     ),
     timezone_option,
@@ -60,11 +54,21 @@ _OPTIONS = (
 )
 
 
-def where_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --where, --dialect, --timezone, --case-sensitive, --cache, --index and --zones to a command."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
+def where_options(required: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make a decorator that adds --where, --dialect, --timezone, --case-sensitive, --cache, --index and --zones."""
+    where = click.option(
+        "--where",
+        metavar="SQL",
+        required=required,
+        help="The predicate, as after WHERE in SQL: columns compared with literals; dotted paths for nested columns.",
+    )
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed((where, *_OPTIONS)):
+            function = option(function)
+        return function
+
+    return decorate
 
 
 @contextmanager
@@ -93,7 +97,7 @@ def prune_files(
     node: Node,
     timezone: str,
     case_sensitive: bool,
-    cache: str | None,
+    cache: MetadataCache,
     index: str | LakeIndex | None = None,
     zones: Sequence[str] = (),
 ) -> PruneReport:
@@ -102,9 +106,10 @@ def prune_files(
     Parameters
     ----------
     files, index : results of `resolve_files`. An index that cannot be read gives a note, not an error.
+    cache : of footers; see `open_footer_cache`.
     zones : paths of zone indexes. One that cannot be used gives a note, not an error.
     """
-    with output.progress(len(files)) as bar, output.step("prune"), _open_footer_cache(cache) as footers:
+    with output.progress(len(files)) as bar, output.step("prune"):
         report = prune(
             [file.path for file in files] if index is None or isinstance(index, str) else None,
             node,
@@ -113,7 +118,7 @@ def prune_files(
             case_sensitive=case_sensitive,
             progress=bar.update,
             on_error=output.fail,
-            cache=footers,
+            cache=cache,
             index=index,
             zones=list(zones) or None,
         )
@@ -125,7 +130,7 @@ def prune_files(
 
 
 @contextmanager
-def _open_footer_cache(folder: str | None) -> Iterator[MetadataCache]:
+def open_footer_cache(folder: str | None) -> Iterator[MetadataCache]:
     """Open a footer cache in a folder; without a folder, the cache in memory."""
     if folder is None:
         yield SHARED_CACHE

@@ -6,10 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ...errors import NotParquetError
 from ...file.columns import find_leaves
 from ...file.reader import BloomFile, parse_variant
-from ...file.verify import VerifyReport, verify
 from ...scan.model.file_format import open_any
 from ...storage import open_source
 from .table import Column, text_or_blank
@@ -39,30 +37,6 @@ def open_file(path: str, filesystem: object | None, variant: str | None = None) 
     """
     with open_source(path, filesystem) as source:
         yield open_any(source, None, parse_variant(variant))
-
-
-def verify_any(
-    path: str,
-    data: bool,
-    columns: Collection[str] | None,
-    filesystem: Any,
-    progress: Any,
-    variant: str | None = None,
-) -> VerifyReport:
-    """Verify a file by `file.verify.verify` or `orc.verify`; Parquet files cost no additional request.
-
-    Raises
-    ------
-    ParquetBloomError
-        See these functions; also if the file has neither format.
-    """
-    try:
-        return verify(path, data, columns, filesystem, progress, variant=variant)
-    except NotParquetError:
-        with open_file(path, filesystem):  # raises a better error unless the file is an ORC file
-            from ... import orc
-
-        return orc.verify(path, data, columns, filesystem, progress)
 
 
 def iter_filter_rows(

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ...file.many import Progress
 from ...file.write.rewrite import RewriteReport
 from ...util.wording import count
 from ..options.paths import MatchedPaths, create_parent_folder, find_files, plan_outputs
 from ..output.output import Output
 from ..output.table import Column
-from .parallel import Progress, run_over_files
+from .parallel import run_over_files
 
 FILE_COLUMNS = (
     Column("file", "file", folds=True),

@@ -13,8 +13,9 @@ from ...metadata.footer import Leaf
 from ...redaction import shown_redacted
 from ...storage import resolve_filesystem
 from ..columns import find_leaf
+from ..many import OnError, Progress, process_paths
 from ..reader import BloomFile
-from .rewrite import RewriteReport, open_for_edit, refuse_uneditable, rewrite_file, write_footer
+from .rewrite import RewriteReport, open_for_edit, refuse_managed, refuse_uneditable, rewrite_file, write_footer
 from .tail_layout import Owner, Sink, Span, cut_tail
 
 
@@ -38,11 +39,11 @@ class DroppedFilter:
 @shown_redacted
 @dataclass
 class DropReport(RewriteReport):
-    """The result of `drop`.
+    """The result of `drop`, of one file or of many: then the sums over them, and `files` has theirs.
 
     Attributes
     ----------
-    path, output : the file read and the file written; equal when it was replaced.
+    path, output : the file read and the file written; equal when it was replaced. What was given, for many files.
     changed : whether a file was written: False when there was nothing to drop, and in a dry run.
     old_size, new_size : bytes of the file before and after; in a dry run, as it would be.
     filters : filters that were dropped; in a dry run, those that would be.
@@ -63,15 +64,18 @@ class DropReport(RewriteReport):
 
 
 def drop(
-    path: Any,
+    paths: Any,
     columns: str | Iterable[str] | None = None,
     *,
     output: Any = None,
     dry_run: bool = False,
     filesystem: Any = None,
     storage_options: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    threads: int | None = None,
+    on_error: OnError = "finish",
 ) -> DropReport:
-    """Drop Bloom filters from a Parquet file; its data pages and all other metadata stay byte for byte.
+    """Drop Bloom filters from Parquet files; their data pages and all other metadata stay byte for byte.
 
     Filters directly before the footer are removed from the file, and filters of other columns among them move up; a
     file whose filters were all embedded becomes, byte for byte, what it was before. Elsewhere, between row groups or
@@ -79,21 +83,27 @@ def drop(
 
     Parameters
     ----------
-    path : the file.
+    paths : a file, a folder, a pattern, or a list of them, as in `prune`.
     columns : dotted paths of leaf columns; None for all that have filters.
-    output : file to write; None replaces the file itself, as `embed` does.
+    output : file to write, for a single file; None replaces each file itself, as `embed` does.
     dry_run : write nothing; the report describes what would be done.
     filesystem, storage_options : as in `embed`.
+    progress : called after each file with (done, in all).
+    threads : files processed at a time; None for one per processor, and more of remote files.
+    on_error : as in `embed`.
 
     Returns
     -------
     DropReport
+        Of the file, or of many files, as that of `embed`.
 
     Raises
     ------
+    FilesFailedError, ManagedTableError
+        As in `embed`.
     ParquetBloomError
-        One of its subclasses, with nothing changed: unknown column, encrypted or signed footer, not a Parquet file,
-        truncated file, a file that belongs to a table, a file changed meanwhile, no permission, no space.
+        One of its subclasses, with the file unchanged: unknown column, encrypted or signed footer, not a Parquet file,
+        truncated file, a file changed meanwhile, no permission, no space.
 
     Notes
     -----
@@ -102,6 +112,32 @@ def drop(
     started = time.perf_counter()
     names = _parse_names(columns)
     filesystem = resolve_filesystem(filesystem, storage_options)
+
+    def drop_one(path: Any, progress: Progress | None, threads: int) -> DropReport:
+        report = drop_file(path, names, output=output, dry_run=dry_run, filesystem=filesystem)
+        if progress:
+            progress(1, 1)
+        return report
+
+    options: dict[str, Any] = {"filesystem": filesystem, "threads": threads, "progress": progress, "output": output}
+    report = process_paths(
+        paths, drop_one, DropReport.combine, **options, on_error=on_error, refuse=refuse_managed, waits=True
+    )
+    report.seconds = time.perf_counter() - started
+    return report
+
+
+def drop_file(
+    path: Any,
+    columns: str | Iterable[str] | None = None,
+    *,
+    output: Any = None,
+    dry_run: bool = False,
+    filesystem: Any = None,
+) -> DropReport:
+    """Drop Bloom filters from one file; the parameters are those of `drop`."""
+    started = time.perf_counter()
+    names = _parse_names(columns)
     with open_for_edit(path, output, filesystem) as (file, target):
         job = _DropJob(file, file.leaves if names is None else [find_leaf(file.leaves, name) for name in names])
         report = DropReport(file.path, file.path if target is None else os.fspath(target), old_size=file.source.size)

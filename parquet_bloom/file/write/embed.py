@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...errors import BrokenFilterError, ParquetBloomError, UnsupportedTypeError
+from ...errors import BrokenFilterError, UnsupportedTypeError
 from ...metadata.filter_header import write_header
 from ...metadata.footer import Footer, Leaf
 from ...redaction import shown_redacted
@@ -17,6 +17,7 @@ from ...storage import resolve_filesystem
 from ...util.threads import in_order, processors
 from ..chunk_filter import ChunkFilter
 from ..column_hashes import count_values
+from ..many import OnError, Progress, process_paths
 from ..reader import BloomFile
 from ..values import ColumnReader
 from .build import BuiltFilter, FilterBuilder
@@ -25,6 +26,7 @@ from .rewrite import (
     RewriteReport,
     open_for_edit,
     refuse_filters_beyond,
+    refuse_managed,
     refuse_pages_beyond,
     refuse_uneditable,
     rewrite_file,
@@ -34,9 +36,6 @@ from .tail_layout import Sink, Tail, cut_tail, keep_tail
 
 _DUCKDB_INTERVALS = b"duckdb.interval_bloom_filter"
 _CONVERTED_INTERVAL = 21
-
-Progress = Callable[[int, int], None]
-"""Called with (column chunks done, column chunks in total)."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +60,11 @@ class EmbeddedFilter:
 @shown_redacted
 @dataclass
 class EmbedReport(RewriteReport):
-    """The result of `embed`.
+    """The result of `embed`, of one file or of many: then the sums over them, and `files` has theirs.
 
     Attributes
     ----------
-    path, output : the file read and the file written; equal when it was replaced.
+    path, output : the file read and the file written; equal when it was replaced. What was given, for many files.
     changed : whether a file was written: False when there was nothing to add, and in a dry run.
     old_size, new_size : bytes of the file before and after; in a dry run, as it would be.
     filters : filters that were written; in a dry run, those that would be.
@@ -86,6 +85,92 @@ class EmbedReport(RewriteReport):
 
 
 def embed(
+    paths: Any,
+    columns: Columns,
+    *,
+    fpp: float = 0.01,
+    power_of_two: bool = True,
+    output: Any = None,
+    replace: bool = False,
+    keep_footer: bool = False,
+    dry_run: bool = False,
+    filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    threads: int | None = None,
+    on_error: OnError = "finish",
+) -> EmbedReport:
+    """Embed Bloom filters into Parquet files; their data pages and all other metadata stay byte for byte.
+
+    Parameters
+    ----------
+    paths : a file, a folder, a pattern, or a list of them, as in `prune`.
+    columns : dotted paths of leaf columns: a list, `{"user.id": 0.001}` for a column's own fpp, or
+        `{"trace": {"fpp": 0.01, "ndv": 1_000_000}}` to give the number of distinct values instead of counting them.
+    fpp : target false-positive probability of each filter.
+    power_of_two : False takes the smallest sufficient multiple of 32 bytes; not every reader accepts that.
+    output : file to write, for a single file; None replaces each file itself, atomically: on the local file system, and
+        on S3 by URL. There (with boto3) the store copies the data; only the chosen columns are downloaded, filters and
+        footer uploaded.
+    replace : rebuild existing filters; by default they are kept.
+    keep_footer : leave all bytes of the file in place, including its footer, at the cost of the footer's size: a reader
+        that has the file's old length from an earlier listing, as Spark does, then reads the file as it was.
+    dry_run : build the filters, so that the report has their sizes, but write nothing.
+    filesystem, storage_options : as in `prune`, for both paths; `output` is required unless the file is on the local
+        file system or on S3.
+    progress : called with (done, total): after each column chunk of a single file, after each file of many.
+    threads : column chunks processed at a time, of one file or of as many; None for one per processor.
+    on_error : what happens when one of many files fails, which is then as it was. "finish": the others are processed,
+        then FilesFailedError is raised; "raise": the error of the first such file is raised, without beginning others;
+        "report": nothing is raised, see the report's `errors`; or a function that is called with each error.
+
+    Returns
+    -------
+    EmbedReport
+        Of the file; or of many files, with the sums of their figures: iterate over it, or take its `files`, for the
+        report of each, and its `errors` for those that failed. Files that have the filters are not written again.
+
+    Raises
+    ------
+    FilesFailedError
+        Some of many files failed. `errors` is {path: error}, `report` that of the others.
+    ManagedTableError
+        A path is in a Delta, Iceberg or Hudi table or below a streaming sink, which record the sizes of files.
+    ParquetBloomError
+        One of its subclasses, with the file unchanged: unknown or BOOLEAN column, encrypted or signed footer, not a
+        Parquet file, truncated file, a broken filter in a chosen column (without `replace`) or one that extends beyond
+        the beginning of the footer, pages that cannot be decoded, a file changed meanwhile, no permission, no space.
+
+    Notes
+    -----
+    Filters are sized from the data: distinct hashes are counted in each row group, and the exact model gives the size.
+    Memory, for each thread: the hashes of one column chunk's distinct values, its filter, and what pyarrow needs to
+    decode the chunk.
+    """
+    started = time.perf_counter()
+    requested = parse_columns(columns, FilterOptions(fpp, None, power_of_two))
+    filesystem = resolve_filesystem(filesystem, storage_options)
+
+    def embed_one(path: Any, progress: Progress | None, threads: int) -> EmbedReport:
+        return embed_file(
+            path,
+            requested,
+            output=output,
+            replace=replace,
+            keep_footer=keep_footer,
+            dry_run=dry_run,
+            filesystem=filesystem,
+            progress=progress,
+            threads=threads,
+        )
+
+    options: dict[str, Any] = {"filesystem": filesystem, "threads": threads, "progress": progress, "output": output}
+    report = process_paths(paths, embed_one, EmbedReport.combine, **options, on_error=on_error, refuse=refuse_managed)
+    report.seconds = time.perf_counter() - started
+    return report
+
+
+def embed_file(
     path: Any,
     columns: Columns,
     *,
@@ -100,48 +185,9 @@ def embed(
     progress: Progress | None = None,
     threads: int | None = None,
 ) -> EmbedReport:
-    """Embed Bloom filters into a Parquet file; its data pages and all other metadata stay byte for byte.
-
-    Parameters
-    ----------
-    path : the file.
-    columns : dotted paths of leaf columns: a list, `{"user.id": 0.001}` for a column's own fpp, or
-        `{"trace": {"fpp": 0.01, "ndv": 1_000_000}}` to give the number of distinct values instead of counting them.
-    fpp : target false-positive probability of each filter.
-    power_of_two : False takes the smallest sufficient multiple of 32 bytes; not every reader accepts that.
-    output : file to write; None replaces the file itself, atomically: on the local file system, and on S3 by URL. There
-        (with boto3) the store copies the data; only the chosen columns are downloaded, filters and footer uploaded.
-    replace : rebuild existing filters; by default they are kept.
-    keep_footer : leave all bytes of the file in place, including its footer, at the cost of the footer's size: a reader
-        that has the file's old length from an earlier listing, as Spark does, then reads the file as it was.
-    dry_run : build the filters, so that the report has their sizes, but write nothing.
-    filesystem, storage_options : as in `prune`, for both paths; `output` is required unless the file is on the local
-        file system or on S3.
-    progress : called after each column chunk with (done, total).
-    threads : column chunks processed at a time; None for one per processor.
-
-    Returns
-    -------
-    EmbedReport
-
-    Raises
-    ------
-    ParquetBloomError
-        One of its subclasses, with nothing changed: unknown or BOOLEAN column, encrypted or signed footer, not a
-        Parquet file, truncated file, a file that belongs to a table, a broken filter in a chosen column (without
-        `replace`) or one that extends beyond the beginning of the footer, pages that cannot be decoded, a file changed
-        meanwhile, no permission, no space.
-
-    Notes
-    -----
-    Filters are sized from the data: distinct hashes are counted in each row group, and the exact model gives the size.
-    Memory, for each thread: the hashes of one column chunk's distinct values, its filter, and what pyarrow needs to
-    decode the chunk.
-    """
+    """Embed Bloom filters into one file; the parameters are those of `embed`."""
     started = time.perf_counter()
     requested = parse_columns(columns, FilterOptions(fpp, None, power_of_two))
-    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
-        raise ParquetBloomError(f"threads must be an integer of at least 1, got {threads!r}")
     filesystem = resolve_filesystem(filesystem, storage_options)
     with open_for_edit(path, output, filesystem) as (file, target):
         job = _EmbedJob(file, plan_columns(file.leaves, requested, file.path), replace, keep_footer)

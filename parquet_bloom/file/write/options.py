@@ -13,8 +13,6 @@ from ...hashing.column_type import ColumnType
 from ...metadata.footer import Leaf
 from ..columns import find_leaf, type_of
 
-Columns = str | Iterable[str] | Mapping[str, float | Mapping[str, Any] | None]
-
 
 @dataclass(frozen=True)
 class FilterOptions:
@@ -43,6 +41,9 @@ class FilterOptions:
     def num_bytes(self, distinct: int) -> int:
         """Return the size in bytes of a filter for a column chunk with `distinct` distinct values."""
         return sizing.size_for(distinct if self.ndv is None else self.ndv, self.fpp, self.power_of_two)
+
+
+Columns = str | Iterable[str] | Mapping[str, float | Mapping[str, Any] | FilterOptions | None]
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,8 @@ def parse_columns(columns: Columns, default: FilterOptions) -> dict[str, FilterO
 def _parse_options(setting: Any, default: FilterOptions) -> FilterOptions:
     if setting is None:
         return default
+    if isinstance(setting, FilterOptions):
+        return setting
     if not isinstance(setting, Mapping):
         return FilterOptions(setting, default.ndv, default.power_of_two)
     unknown = set(setting) - {"fpp", "ndv", "power_of_two"}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from ...metadata.footer import MAGIC, ORC_MAGIC, Footer, Leaf
 from ...metadata.footer_rewrite import splice_filter_locations
 from ...redaction import shown_redacted
 from ...storage import Source, managed_table, open_source, rewrite, same_place
+from ...util.wording import count
+from ..many import FileReports
 from ..reader import BloomFile
 from .tail_layout import Owner, Sink, Span
 
@@ -50,8 +52,8 @@ class _ByteCounter:
 
 @shown_redacted
 @dataclass
-class RewriteReport:
-    """The result of changing the filters of a file.
+class RewriteReport(FileReports):
+    """The result of changing the filters of a file, or the sums over many files.
 
     Attributes
     ----------
@@ -73,18 +75,50 @@ class RewriteReport:
     seconds: float = 0.0
     filters: list[Any] = field(default_factory=list)
 
+    @classmethod
+    def combine(cls, path: str, reports: Sequence[Self]) -> Self:
+        """Make the report of many files. Its time is the sum of theirs, until `seconds` is set."""
+        total = cls(path, path, changed=any(report.changed for report in reports))
+        for report in reports:
+            total.old_size += report.old_size
+            total.new_size += report.new_size
+            total.kept += report.kept
+            total.dead_bytes += report.dead_bytes
+            total.seconds += report.seconds
+            total.filters += report.filters
+        return total
+
     @property
     def num_filters(self) -> int:
         """Number of filters that were changed: written or dropped."""
         return len(self.filters)
 
     def summarize(self, nothing: str, planned: str) -> str:
-        """Format one line; `nothing` says that there was nothing to do, `planned` introduces what would be done."""
+        """Format one line, or for many files a table.
+
+        Parameters
+        ----------
+        nothing : says that there was nothing to do with a file.
+        planned : introduces what would be done in a dry run.
+        """
+        if not self.is_single:
+            return self._format_files(planned)
         if not self.changed and not self.filters:
             return f"{self.path}: {nothing}"
         text = f"{self.output}: {'' if self.changed else planned}{self.num_filters} filters"
         text += f", {self.new_size - self.old_size:+,} bytes"
         return text + (f", {self.dead_bytes:,} dead bytes" if self.dead_bytes else "")
+
+    def _format_files(self, planned: str) -> str:
+        def cells(report: RewriteReport) -> tuple[str, ...]:
+            growth = f"{report.new_size - report.old_size:+,}"
+            return f"{report.num_filters:,}", f"{report.kept:,}", growth, "yes" if report.changed else "no"
+
+        done = "" if self.changed or not self.filters else planned
+        summary = f"{self.path}: {done}{count(self.num_filters, 'filter')} in {count(len(self), 'file')}"
+        summary += f", {self.new_size - self.old_size:+,} bytes"
+        summary += f", {self.dead_bytes:,} dead bytes" if self.dead_bytes else ""
+        return self.format_table(("filters", "kept", "bytes", "written"), cells, summary)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from ...hashing.arrow import to_storage
 from ...metadata.footer import TAIL_BYTES, Footer, find_footer
 from ...storage import Rewrite, create, resolve_filesystem
 from .build import FilterBuilder
-from .embed import EmbedReport, embed, write_filter
+from .embed import EmbedReport, embed_file, write_filter
 from .options import Columns, FilterOptions, parse_columns, plan_columns
 from .rewrite import refuse_managed, refuse_uneditable, write_footer
 
@@ -64,7 +64,7 @@ def write_table(
     except FilterTypeError:
         # The options made pyarrow store different values (coarser timestamps, for example): read them back.
         _write_plain(table, path, row_group_size, filesystem, pyarrow_options)
-        return embed(path, columns, fpp=fpp, power_of_two=power_of_two, filesystem=filesystem)
+        return embed_file(path, columns, fpp=fpp, power_of_two=power_of_two, filesystem=filesystem)
     except ParquetBloomError as error:
         error.path = error.path or str(path)
         raise

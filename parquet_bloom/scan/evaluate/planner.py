@@ -7,7 +7,7 @@ from contextlib import closing, nullcontext
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, Literal
 
-from ...errors import ParquetBloomError, UnknownColumnError
+from ...errors import ParquetBloomError
 from ...file.cache.memory import MetadataCache
 from ...file.reader import BloomFile
 from ...file.statistics import ColumnCompatibility, FileStatistics, file_statistics
@@ -17,6 +17,7 @@ from ...storage import Entry, entry_for_identity, is_local, is_url, open_source
 from ...util.threads import in_order, processors
 from ..model.file_format import open_any
 from ..model.file_scan import FileScanResult, ResidualEvaluator
+from ..model.named_columns import make_unknown_column_error
 from ..model.partitions import Partitions
 from ..model.plan import FilePlan, ScanPlan, ScanRequest
 from ..model.residual import Residuals
@@ -107,9 +108,8 @@ def plan_scan(
         cache.flush()
     unknown = [name for name in sorted(missing) if plan.files and not (named and named(name))]
     if unknown:
-        in_files = f" in any of {len(entries):,} files" if len(entries) > 1 else ""
-        path = None if in_files else entries[0].path
-        raise UnknownColumnError(f"no such column{in_files}", path=path, column=unknown[0])
+        paths = [entry.path for entry in entries]
+        raise make_unknown_column_error(unknown[0], paths, partitions, filesystem=filesystem, cache=cache)
     return plan
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from ...errors import ParquetBloomError, UnknownColumnError
-from ...file.cache.memory import SHARED_CACHE
+from ...errors import ParquetBloomError
+from ...file.cache.memory import MetadataCache
 from ..model.columns import resolve_names
 from ..model.data_file import DataFile, FileProjection
+from ..model.named_columns import make_unknown_column_error
 from ..model.partitions import Partitions
 from .open import open_file
 
@@ -58,12 +59,13 @@ class Projection:
         """Add the partition columns of the result to rows of a file."""
         return self._partitions.add_columns(table, path, self.columns)
 
-    def find_elsewhere(self, paths: Sequence[str], filesystem: Any) -> list[pa.Schema]:
+    def find_elsewhere(self, paths: Sequence[str], filesystem: Any, cache: MetadataCache | None) -> list[pa.Schema]:
         """Find the columns that no file projected so far has in other files, and return their schemas.
 
         Parameters
         ----------
         paths : all files. Those of which nothing is read are opened only while a column is missing.
+        cache : of footers.
 
         Raises
         ------
@@ -74,7 +76,7 @@ class Projection:
         missing = set(self._file_columns or ()) - self._spellings.keys()
         for path in paths if missing else ():
             try:
-                with open_file(path, filesystem, SHARED_CACHE) as file:
+                with open_file(path, filesystem, cache) as file:
                     spelling = resolve_names(file, missing, self._ignore_case)
                     if spelling:
                         schemas.append(file.select_schema(list(spelling.values())))
@@ -85,8 +87,5 @@ class Projection:
             if not missing:
                 break
         if missing and paths:
-            in_files = f" in any of {len(paths):,} files" if len(paths) > 1 else ""
-            raise UnknownColumnError(
-                f"no such column{in_files}", path=None if in_files else paths[0], column=min(missing)
-            )
+            raise make_unknown_column_error(min(missing), paths, self._partitions, filesystem=filesystem, cache=cache)
         return schemas

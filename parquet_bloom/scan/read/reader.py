@@ -165,7 +165,7 @@ class RowReader:
         return self._projection.add_partitions(unify_schemas(schemas).empty_table()).schema
 
     def _find_elsewhere(self) -> list[pa.Schema]:
-        return self._projection.find_elsewhere([plan.path for plan in self._plan.files], self._filesystem)
+        return self._projection.find_elsewhere([plan.path for plan in self._plan.files], self._filesystem, self._cache)
 
     def _file_schema(self, file: DataFile) -> pa.Schema:
         """Return the schema of the columns read of a file, without partition columns and columns that it lacks."""

@@ -747,9 +747,10 @@ def test_files_of_tables(plain, marker):
 
 
 def test_files_that_are_not_there(tmp_path):
-    for path in (tmp_path / "none.parquet", tmp_path):
+    for path in (tmp_path / "none.parquet", tmp_path / "*.parquet", [tmp_path / "none.parquet"]):
         with pytest.raises(errors.StorageError):
-            parquet_bloom.embed(path, ["id"])
+            parquet_bloom.embed(path if isinstance(path, list) else str(path), ["id"])
+    assert len(parquet_bloom.embed(tmp_path, ["id"])) == 0
     assert not list(tmp_path.iterdir())
 
 

@@ -18,9 +18,11 @@ from hypothesis import strategies as st
 from support.cases import each_case
 
 from parquet_bloom.errors import PredicateError
+from parquet_bloom.hashing.column_type import from_arrow
 from parquet_bloom.predicate import parse
+from parquet_bloom.predicate.parse.keys import parse_keys
 from parquet_bloom.predicate.row_filter import row_mask
-from parquet_bloom.predicate.tree import And, Connective, Equal, In, Leaf, Node, Or, fold
+from parquet_bloom.predicate.tree import And, Compare, Connective, Equal, In, Leaf, Node, Or, fold
 
 D = decimal.Decimal
 NAN = math.nan
@@ -463,3 +465,46 @@ def test_long_lists_and_deep_trees():
     for i in range(3_000):
         node = (And if i % 2 else Or)((Equal("i", i), node))
     assert row_mask(table.slice(0, 10), node).to_pylist().count(True) in range(11)
+
+
+@pytest.mark.parametrize(
+    ("values", "value", "expected"),
+    [
+        (pa.array(["a"]), uuid.uuid4(), "a string"),
+        (pa.array(["a"]), 5, "a string"),
+        (pa.array([b"a"]), 5, "bytes or a string"),
+        (pa.array([1]), "1", "an integer"),
+        (pa.array([1], pa.uint8()), True, "an integer"),
+        (pa.array([1.5]), "1.5", "a number such as 1.5"),
+        (pa.array([decimal.Decimal("1.5")]), "1.5", "a number such as 1.50"),
+        (pa.array([True]), 1, "true or false"),
+        (pa.array([bytes(16)], pa.uuid()), "1", "a UUID such as 123e4567-e89b-12d3-a456-426614174000"),
+        (pa.array([1], pa.date32()), "1.1.2026", "a date such as 2026-01-31"),
+        (pa.array([1], pa.time32("s")), "noon", "a time such as 12:30:15.25"),
+        (pa.array([1], pa.timestamp("us", "UTC")), "now", "a timestamp such as 2026-01-31 12:30:15.25Z"),
+        (
+            pa.array([1], pa.timestamp("us")),
+            dt.datetime.now(dt.UTC),
+            "a timestamp without time zone such as 2026-01-31 12:30:15.25",
+        ),
+    ],
+)
+def test_what_a_column_can_be_compared_with_is_said_and_true(values, value, expected):
+    """The advice is followed by the parser of keys, whose result compares."""
+    table = pa.table({"x": values})
+    for node in (Equal("x", value), In("x", (value,)), Compare("x", "<", value)):
+        if isinstance(node, Compare) and not can_order(values.type):
+            continue
+        with pytest.raises(PredicateError) as caught:
+            row_mask(table, node)
+        assert str(caught.value).endswith(f"; give {expected}")
+    column_type = from_arrow(values.type)
+    _, _, example = expected.partition(" such as ")
+    (key,) = parse_keys(
+        [(1, example or {"an integer": "1", "true or false": "true"}.get(expected, "text"))], column_type
+    )
+    row_mask(table, Equal("x", key))
+
+
+def can_order(arrow_type: pa.DataType) -> bool:
+    return not (pa.types.is_boolean(arrow_type) or isinstance(arrow_type, pa.UuidType))

@@ -275,3 +275,22 @@ def test_objects_elsewhere_are_refused(small: bytes) -> None:
     with pytest.raises(StorageError, match="on S3 only; give an output elsewhere"):
         parquet_bloom.embed("a.parquet", ["id"], filesystem=store)
     assert bytes(store.get("a.parquet").bytes()) == small
+
+
+def test_folders_patterns_and_lists_are_embedded_into(s3: Any, small: bytes) -> None:
+    data = small
+    keys = ["lake/x=1/a.parquet", "lake/x=2/b.parquet", "lake.v2/c.parquet"]
+    for key in keys:
+        s3.put(key, data)
+    options: dict[str, Any] = {"storage_options": s3.storage_options}
+    report = parquet_bloom.embed(s3.url("lake/"), ["id"], **options)
+    assert [one.path for one in report] == [s3.url(key) for key in keys[:2]]
+    assert [one.changed for one in report] == [True, True]
+    assert [one.changed for one in parquet_bloom.embed(s3.url("lake/x=*/*"), ["id"], **options)] == [False, False]
+    # A folder whose name ends like a file's is found to be one, as by `prune`.
+    assert [one.path for one in parquet_bloom.embed(s3.url("lake.v2"), ["id"], **options)] == [s3.url(keys[2])]
+    assert parquet_bloom.verify([s3.url(key) for key in keys], data=True, **options).ok
+    assert [one.num_filters > 0 for one in parquet_bloom.drop(s3.url("lake"), **options)] == [True, True]
+    assert s3.get(keys[0]) == data
+    with pytest.raises(StorageError):
+        parquet_bloom.embed(s3.url("none.parquet"), ["id"], **options)
