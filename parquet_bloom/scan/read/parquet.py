@@ -153,7 +153,7 @@ class ParquetData:
     def _make_evaluator(
         self, row_group: int, row_filter: RowFilter
     ) -> tuple[list[str], Callable[[pa.Table, RowPositions], pa.ChunkedArray]]:
-        """Return the columns that a predicate needs, and what evaluates it on some rows, given their values in these."""
+        """Return the columns that a predicate needs, and what evaluates it on rows, given their values in these."""
         assert isinstance(row_filter.predicate, PruningPredicate)
         node = row_filter.predicate.node
         stored = self._read_stored(row_group, row_filter)

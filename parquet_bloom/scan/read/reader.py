@@ -331,7 +331,7 @@ class RowReader:
     def _recover(
         self, file: SharedFile, error: BaseException, limits: ReadLimits, read_part: _ReadPart[R], run: _Run
     ) -> Iterator[tuple[FilePlan, R]]:
-        """Read all of a file that has changed since its plan, unless some of it is in the result; report other errors."""
+        """Read all of a file that has changed since its plan, if none of it is in the result; report other errors."""
         plan = file.plan
         if isinstance(error, ConcurrentChangeError) and not file.has_begun:
             try:

@@ -48,7 +48,9 @@ class RowGroupReader:
     @cached_property
     def parquet_file(self) -> pq.ParquetFile:
         """Pyarrow's reader."""
-        return self._open_reader(self._file)
+        file = self._open_reader(self._file)
+        _ = file.metadata  # pyarrow shows other threads an object that is not complete yet, when it is first used
+        return file
 
     def read_row_group(self, row_group: int, names: Sequence[str] | None) -> pa.Table:
         """Read some columns of a row group, given as `pyarrow.parquet` takes them; None for all."""
@@ -104,7 +106,10 @@ class RowGroupReader:
         with (
             self._file.source.arrow_file() as opened,
             pq.ParquetFile(
-                opened, metadata=self.parquet_file.metadata, buffer_size=self._buffer_bytes(row_group, names)
+                opened,
+                metadata=self.parquet_file.metadata,
+                pre_buffer=False,
+                buffer_size=self._buffer_bytes(row_group, names),
             ) as file,
         ):
             yield from file.iter_batches(rows, [row_group], columns, use_threads=self.limits.use_threads)
