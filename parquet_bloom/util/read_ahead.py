@@ -107,7 +107,7 @@ class ReadAhead(Generic[R]):
     _next: int = 0  # number of the next task to start
     _ended: int = 0  # tasks whose end the consumer has seen
     _taken: int = 0  # bytes of the result that the consumer has
-    _is_waiting: bool = False  # whether the consumer waits for an event
+    _is_waiting: bool = False  # whether the consumer waits for an event that is not there
 
     def __iter__(self) -> Generator[Event[R], None, None]:
         if self.threads < 2 or len(self.tasks) < 2:
@@ -250,7 +250,10 @@ class ReadAhead(Generic[R]):
         return AHEAD * self.threads - (self._next - self._ended)
 
     def _put(self, event: Event[R], num_bytes: int) -> None:
-        self._events.setdefault(event.task if self.in_order else 0, deque()).append((event, num_bytes))
+        queue = event.task if self.in_order else 0
+        self._events.setdefault(queue, deque()).append((event, num_bytes))
+        if queue == (self._ended if self.in_order else 0):
+            self._is_waiting = False
         self._changed.notify_all()
 
     def _hold(self, num_bytes: int) -> None:
