@@ -100,11 +100,10 @@ class RowGroupReader:
 
     def _stream_batches(self, row_group: int, names: Sequence[str] | None, rows: int) -> Iterator[pa.RecordBatch]:
         self.prefetch(row_group, names)
-        self._count(row_group, names)
         columns = None if names is None else list(names)
         # A reader of its own: the size of batches is a property of pyarrow's reader.
         with (
-            self._file.source.arrow_file() as opened,
+            self._file.source.counted_arrow_file() as opened,  # it may not be read to the end
             pq.ParquetFile(
                 opened,
                 metadata=self.parquet_file.metadata,
