@@ -43,6 +43,7 @@ class RowGroupReader:
         self._file = file
         self._open_reader = open_reader
         self._leaves: dict[tuple[str, ...] | None, tuple[NDArray[np.intp], NDArray[np.int64]]] = {}
+        self._estimates: dict[tuple[int, tuple[str, ...] | None], int] = {}
         self.limits = ReadLimits()
 
     @cached_property
@@ -75,7 +76,7 @@ class RowGroupReader:
         rows : at least one, ascending.
         num_rows : expected of the row group.
         """
-        num_bytes = self.estimate_bytes(row_group, names)
+        num_bytes = 0 if self.limits.max_bytes is None else self.estimate_bytes(row_group, names)
         if not self.limits.needs_windows(num_bytes):
             table = self.read_row_group(row_group, names)
             if table.num_rows != num_rows:
@@ -135,6 +136,12 @@ class RowGroupReader:
 
     def estimate_bytes(self, row_group: int, names: Sequence[str] | None) -> int:
         """Estimate the memory that some columns of a row group take once they are decoded."""
+        key = row_group, None if names is None else tuple(names)
+        if key not in self._estimates:
+            self._estimates[key] = self._estimate(row_group, names)
+        return self._estimates[key]
+
+    def _estimate(self, row_group: int, names: Sequence[str] | None) -> int:
         chunks = self._find_chunks(row_group, names)
         if chunks is None:  # malformed: pyarrow raises the error
             return 0
