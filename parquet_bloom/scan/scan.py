@@ -104,10 +104,14 @@ class Scan:
 
     def count_rows(self) -> int:
         """Count the matching rows; only the predicate's columns are read, and none without a predicate."""
-        return sum(sum(self._reader.count_matches(plan).values()) for plan in self._report.files if plan.selected)
+        return self._reader.count_rows(threads=self._threads, progress=self._progress, on_error=self._on_error)
 
-    def to_arrow(self) -> pa.Table:
+    def to_arrow(self, *, max_bytes: int | None = None) -> pa.Table:
         """Read the rows as a table.
+
+        Parameters
+        ----------
+        max_bytes : bound on the bytes that are decoded at a time, besides the table; see `to_batches`.
 
         Returns
         -------
@@ -118,20 +122,37 @@ class Scan:
             come after the files' own, or replace a file's column of the same name.
         """
         if self._on_error is None:
-            return self._reader.read_table()
-        schema, batches = self._read_batches(BATCH_ROWS)
+            return self._reader.read_table(max_bytes=max_bytes, threads=self._threads)
+        schema, batches = self._read_batches(BATCH_ROWS, True, max_bytes)
         return pa.Table.from_batches(batches, schema)
 
-    def to_batches(self, batch_size: int = BATCH_ROWS) -> Generator[pa.RecordBatch, None, None]:
+    def to_batches(
+        self, batch_size: int = BATCH_ROWS, *, in_order: bool = True, max_bytes: int | None = None
+    ) -> Generator[pa.RecordBatch, None, None]:
         """Read the rows in record batches of at most `batch_size` rows, none of them empty.
 
-        Closing the generator stops the reading.
-        """
-        return self._read_batches(batch_size)[1]
+        Row groups of all files are read by several threads, ahead of the batches that are taken. Closing the generator
+        stops the reading, and ends the threads.
 
-    def to_reader(self, batch_size: int = BATCH_ROWS) -> pa.RecordBatchReader:
-        """Read the rows as a stream of batches, which every Arrow library can consume; errors are raised as it is."""
-        schema, batches = self._read_batches(batch_size)
+        Parameters
+        ----------
+        batch_size : maximum rows of a batch.
+        in_order : give the rows in the order of files and row groups; False to give batches as they come, which is
+            faster where some take much longer than others.
+        max_bytes : bound on the decoded bytes that are in memory at a time, including those of the batch taken last;
+            None for 128 MiB. A Parquet row group that would exceed it is decoded a window of rows at a time, one of ORC
+            a stripe at a time.
+        """
+        return self._read_batches(batch_size, in_order, max_bytes)[1]
+
+    def to_reader(
+        self, batch_size: int = BATCH_ROWS, *, in_order: bool = True, max_bytes: int | None = None
+    ) -> pa.RecordBatchReader:
+        """Read the rows as a stream of batches, which every Arrow library can consume; errors are raised as it is.
+
+        For the parameters see `to_batches`. A stream that nothing is taken from ends its threads by itself.
+        """
+        schema, batches = self._read_batches(batch_size, in_order, max_bytes)
         return pa.RecordBatchReader.from_batches(schema, batches)
 
     def to_pandas(self, **options: Any) -> Any:
@@ -146,10 +167,20 @@ class Scan:
         assert isinstance(frame, polars.DataFrame)
         return frame
 
-    def _read_batches(self, batch_size: int) -> tuple[pa.Schema, Generator[pa.RecordBatch, None, None]]:
-        if batch_size < 1:
-            raise ParquetBloomError(f"batch_size must be at least 1, got {batch_size}")
-        return self._reader.read_batches(batch_size, progress=self._progress, on_error=self._on_error)
+    def _read_batches(
+        self, batch_size: int, in_order: bool, max_bytes: int | None
+    ) -> tuple[pa.Schema, Generator[pa.RecordBatch, None, None]]:
+        for name, number in (("batch_size", batch_size), ("max_bytes", max_bytes)):
+            if number is not None and number < 1:
+                raise ParquetBloomError(f"{name} must be at least 1, got {number}")
+        return self._reader.read_batches(
+            batch_size,
+            in_order=in_order,
+            max_bytes=max_bytes,
+            threads=self._threads,
+            progress=self._progress,
+            on_error=self._on_error,
+        )
 
     def __repr__(self) -> str:
         where = "all rows" if self._node is None else str(self._node)

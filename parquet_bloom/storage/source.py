@@ -10,7 +10,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator
 from types import TracebackType
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -37,13 +37,15 @@ class Source(ABC):
     path : the real local path, symbolic links resolved; None if it is not a local file.
     identity : hashable; two opens of an unchanged file have equal ones.
     requests : ranges read from the file system so far; coalesced ranges count once. Opening is not counted, nor reads
-        through `arrow_file` or a mapping, nor reads that `keep` answers. For objects in a store every request is
-        counted, including opening, `arrow_file` and retries.
+        through a mapping, nor reads that `keep` answers. Reads through `arrow_file` are counted by those who know
+        what is read, with `count`, unless `counts_arrow_file`. For objects in a store every request is counted,
+        including opening and retries.
     bytes_read : bytes that these requests returned, including gaps between coalesced ranges.
     first_read : number of bytes to read from the end of the file in the first read; most footers fit.
     gap_bytes : largest gap in bytes between two ranges that are worth one request.
     remembered : cache of ranges of this version of the file, to which reads add; None where nothing is remembered, as
         for local files.
+    counts_arrow_file : whether reads through `arrow_file` are counted here.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Source(ABC):
     bytes_read: int = 0
     first_read: int = 64 * 1024
     remembered: Extents | None = None
+    counts_arrow_file: ClassVar[bool] = False
     _cached_tail: NDArray[np.uint8] = np.empty(0, np.uint8)
     _cached_from: int = 0
     _counting: ClassVar[threading.Lock] = threading.Lock()  # for two additions; one lock for all sources is enough
@@ -192,6 +195,16 @@ class Source(ABC):
         """
         raise StorageError("cannot map: it is not a local file", path=self.name, errno=errno.EINVAL)
 
+    def count(self, requests: int, num_bytes: int) -> None:
+        """Count reads that were made through `arrow_file`."""
+        if not self.counts_arrow_file:
+            self._count(requests, num_bytes)
+
+    def counted_arrow_file(self) -> pa.NativeFile:
+        """Return what `arrow_file` does, with every read counted; pyarrow reads it in one thread at a time."""
+        file = self.arrow_file()
+        return file if self.counts_arrow_file else pa.PythonFile(_CountedFile(file, self), mode="r")
+
     def _count(self, requests: int, num_bytes: int) -> None:
         with self._counting:
             self.requests += requests
@@ -256,3 +269,29 @@ class SeekableFile(io.RawIOBase):
 
     def tell(self) -> int:
         return self._position
+
+
+class _CountedFile(SeekableFile):
+    """A pyarrow file whose reads are counted."""
+
+    def __init__(self, file: pa.NativeFile, source: Source) -> None:
+        super().__init__(source.size)
+        self._file = file
+        self._source = source
+
+    def read(self, size: int = -1) -> bytes:
+        remaining = max(0, self._size - self._position)
+        data = self._file.read_at(remaining if size is None or size < 0 else min(size, remaining), self._position)
+        self._source.count(1, len(data))
+        self._position += len(data)
+        return bytes(data)
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()

@@ -16,18 +16,18 @@ R = TypeVar("R")
 
 AHEAD = 2  # items per thread, one running and one queued: a slow item must not leave the other threads idle
 
-_POLL_SECONDS = 0.2  # between checks whether the consumer has given up
+POLL_SECONDS = 0.2  # between checks whether the consumer has given up
 
 
 class Stopped(Exception):
     """The consumer of this thread's result has given up, so the work should end."""
 
 
-class _Stop:
-    """A flag that the work of a pool should end; set also if the pool runs in a thread of an outer pool that should."""
+class Stop:
+    """A flag that the work of a pool should end; set also if the pool was made in a thread of one that should."""
 
-    def __init__(self, outer: _Stop | None) -> None:
-        self._outer = outer
+    def __init__(self) -> None:
+        self._outer: Stop | None = getattr(_current, "stop", None)
         self._event = threading.Event()
 
     def set(self) -> None:
@@ -36,13 +36,17 @@ class _Stop:
     def is_set(self) -> bool:
         return self._event.is_set() or (self._outer is not None and self._outer.is_set())
 
+    def govern(self) -> None:
+        """Make `raise_if_stopped` heed this flag in the thread that calls."""
+        _current.stop = self
+
 
 _current = threading.local()
 
 
 def raise_if_stopped() -> None:
-    """Raise Stopped in a thread of `in_order` whose results are not needed any more; call it in long waits."""
-    stop: _Stop | None = getattr(_current, "stop", None)
+    """Raise Stopped in a thread of a pool whose results are not needed any more; call it in long waits."""
+    stop: Stop | None = getattr(_current, "stop", None)
     if stop is not None and stop.is_set():
         raise Stopped
 
@@ -57,7 +61,7 @@ def wait_for_result(future: Future[T]) -> T:
     """
     while True:
         try:
-            return future.result(_POLL_SECONDS)
+            return future.result(POLL_SECONDS)
         except TimeoutError:
             if future.done():  # the work itself raised it, or the result has just arrived
                 return future.result()
@@ -75,12 +79,8 @@ def processors() -> int:
 @contextmanager
 def stoppable_pool(threads: int) -> Iterator[ThreadPoolExecutor]:
     """Open a pool whose waiting threads give up (see `raise_if_stopped`) when the context is left."""
-    stop = _Stop(getattr(_current, "stop", None))
-
-    def initialize() -> None:
-        _current.stop = stop
-
-    with ThreadPoolExecutor(threads, thread_name_prefix="parquet_bloom", initializer=initialize) as pool:
+    stop = Stop()
+    with ThreadPoolExecutor(threads, thread_name_prefix="parquet_bloom", initializer=stop.govern) as pool:
         try:
             yield pool
         finally:
@@ -94,12 +94,8 @@ def in_order(function: Callable[[T], R], items: Iterable[T], threads: int) -> It
     Leaving the context early cancels items not started, and stops waiting ones (see `raise_if_stopped`); the first
     exception is raised where its result is consumed.
     """
-    stop = _Stop(getattr(_current, "stop", None))
-
-    def initialize() -> None:
-        _current.stop = stop
-
-    with ThreadPoolExecutor(threads, thread_name_prefix="parquet_bloom", initializer=initialize) as pool:
+    stop = Stop()
+    with ThreadPoolExecutor(threads, thread_name_prefix="parquet_bloom", initializer=stop.govern) as pool:
         waiting = iter(items)
         running: deque[Future[R]] = deque()
 

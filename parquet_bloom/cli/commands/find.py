@@ -116,11 +116,12 @@ def find(
         names = _sort_columns(schema.names, requested, case_sensitive)
         schema = pa.schema([schema.field(name) for name in names], schema.metadata)
         facts: dict[str, Any] = {"where": report.where, "totals": {"rows": 0} | collect_totals(report)}
-        with closing(batches), _open_writer(output, target, kind, schema, facts) as take:
-            for batch in _limit(batches, limit):
-                num_rows += batch.num_rows
-                facts["totals"]["rows"] = num_rows
-                take(batch.select(names))
+        with _open_writer(output, target, kind, schema, facts) as take:
+            with closing(batches):
+                for batch in _limit(batches, limit):
+                    num_rows += batch.num_rows
+                    take(batch.select(names))
+            facts["totals"] |= {"rows": num_rows} | collect_totals(report)  # now with what was read of the data
     what = count(num_rows, "row") + (f" in {target}" if target is not None else "")
     output.note(f"{what}; {describe_plan(report)}")
     return output.exit_code(GOOD if num_rows else BAD)

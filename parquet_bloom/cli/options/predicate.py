@@ -153,6 +153,8 @@ def collect_totals(report: PruneReport) -> dict[str, Any]:
         "skipped_by": report.skipped_by,
         "requests": report.requests,
         "bytes_read": report.bytes_read,
+        "data_requests": report.data_requests,
+        "data_bytes_read": report.data_bytes_read,
     }
 
 

@@ -71,8 +71,8 @@ class FileResidualEvaluator:
             return residual
         names = resolve_names(file, sorted(tree.columns(residual)), self._ignore_case)
         key = id(residual), tuple(names.items())
-        if key not in self._predicates:
-            self._predicates[key] = PruningPredicate(tree.rename_columns(residual, names), self._timezone)
+        if key not in self._predicates:  # concurrent threads all continue with the same object
+            self._predicates.setdefault(key, PruningPredicate(tree.rename_columns(residual, names), self._timezone))
         return self._predicates[key]
 
     def _drop_untrusted(self, residual: Node, file: DataFile, trust: ColumnCompatibility) -> Node | bool:

@@ -12,6 +12,7 @@ from ...file.statistics import ColumnCompatibility
 from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import Probes
 from ...storage import Source
+from .limits import ReadLimits
 from .row_selection import RowGroupSelections, RowSelection
 
 if TYPE_CHECKING:
@@ -67,12 +68,18 @@ class DataFile(Protocol):
     ----------
     path, source : the file.
     format : `plan.PARQUET` or `plan.ORC`.
+    is_shareable : whether several threads may read rows at once.
+    limits : how much is decoded at once.
     leaves : its columns, dotted, in schema order.
     row_groups : their ordinals.
     schema : of its rows, as pyarrow gives it.
     """
 
     format: str
+    limits: ReadLimits
+
+    @property
+    def is_shareable(self) -> bool: ...
 
     @property
     def path(self) -> str: ...
@@ -111,6 +118,23 @@ class DataFile(Protocol):
         self, selections: RowGroupSelections, row_filter: RowFilter, projection: FileProjection
     ) -> Iterator[pa.Table]:
         """Read the selected rows that match, a table for each row group that has any."""
+
+    def split(self, selections: RowGroupSelections) -> Iterator[RowGroupSelections]:
+        """Split row groups into those that are decoded together."""
+
+    def estimate_step(
+        self, selections: RowGroupSelections, names: Sequence[str] | None, row_filter: RowFilter
+    ) -> tuple[int, bool]:
+        """Estimate the memory that is needed to read row groups of one part of `split`.
+
+        Parameters
+        ----------
+        names : columns to read besides the predicate's; None for all.
+
+        Returns
+        -------
+        The bytes of a step, and whether `read_matches` takes several, each ending with the next table.
+        """
 
     def count_matches(self, row_groups: Sequence[int], row_filter: RowFilter) -> Iterator[tuple[int, int]]:
         """Count the rows that match, as (row group, number of rows)."""

@@ -88,7 +88,7 @@ class FilePlan:
 
     def selected_in(self, file: Identified) -> list[int]:
         """Return the row groups to read of an open file: all of them if it has changed since it was planned."""
-        if self.identity is None or self._is(file):
+        if self.is_of(file):
             return self.selected
         return list(file.row_groups)
 
@@ -96,6 +96,10 @@ class FilePlan:
         """Return the row groups to read of an open file, each with its rows that can match; None for all rows."""
         rows = {plan.row_group: plan.rows for plan in self.row_groups} if self._is(file) else {}
         return [(row_group, rows.get(row_group)) for row_group in self.selected_in(file)]
+
+    def is_of(self, file: Identified) -> bool:
+        """Return whether an open file is the version that was planned, as far as is known."""
+        return self.identity is None or self._is(file)
 
     def _is(self, file: Identified) -> bool:
         return self.identity is not None and file.source.identity == self.identity
@@ -149,9 +153,10 @@ class ScanPlan:
     files : a plan for each file, in the order given.
     filesystem : of the files: a pyarrow or fsspec file system, or an object with the URLs' stores and their settings;
         None for local paths and URLs.
-    requests : ranges read from the file system, coalesced ranges counted once; listing is not counted, and opening
-        only if it is a request to an object store.
+    requests : ranges read from the file system to make the plan, coalesced ranges counted once; listing is not counted,
+        and opening only if it is a request to an object store.
     bytes_read : bytes in these ranges.
+    data_requests, data_bytes_read : the same for the rows that have been read by the plan so far.
     partitions : the partition columns.
     asked : the predicate and its settings; None for reports that `prune` did not make.
     index_doubts : why a lake index could not be used, or only in part, so that more is read than necessary.
@@ -164,6 +169,8 @@ class ScanPlan:
     filesystem: Any = field(default=None, compare=False, repr=False)
     requests: int = field(default=0, compare=False)
     bytes_read: int = field(default=0, compare=False)
+    data_requests: int = field(default=0, compare=False, kw_only=True)
+    data_bytes_read: int = field(default=0, compare=False, kw_only=True)
     partitions: Partitions = field(default_factory=lambda: Partitions(()), compare=False, repr=False)
     asked: ScanRequest | None = field(default=None, compare=False, repr=False)
     index_doubts: list[str] = field(default_factory=list, compare=False, repr=False)

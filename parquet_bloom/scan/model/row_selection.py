@@ -53,6 +53,12 @@ def to_positions(ranges: RowRanges) -> RowPositions:
     return np.concatenate([np.arange(0), *(np.arange(start, stop) for start, stop in ranges.tolist())])
 
 
+def slice_rows(rows: RowPositions, start: int, stop: int) -> RowPositions:
+    """Return those of some rows, ascending, that are in a range."""
+    first, last = np.searchsorted(rows, (start, stop))
+    return rows[first:last]
+
+
 def find_runs(mask: NDArray[np.bool_]) -> NDArray[np.intp]:
     """Return the ranges [start, stop) in which a mask is true: (n, 2)."""
     padded = np.zeros(len(mask) + 2, np.int8)

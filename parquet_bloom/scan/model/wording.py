@@ -16,9 +16,19 @@ def summarize(plan: ScanPlan) -> str:
     if plan.index_doubts:
         parts.append("the index is doubtful")
     parts += describe_zones(plan)
-    if plan.requests:
-        parts.append(f"{count(plan.requests, 'request')}, {format_bytes(plan.bytes_read)}")
+    parts += describe_cost(plan)
     return "; ".join(parts)
+
+
+def describe_cost(plan: ScanPlan) -> list[str]:
+    """Return what was read to make a plan, and of the data by it so far."""
+    costs = [(plan.requests, plan.bytes_read, ""), (plan.data_requests, plan.data_bytes_read, " of data")]
+    phrases = [
+        f"{count(requests, 'request')}, {format_bytes(size)}{what}" for requests, size, what in costs if requests
+    ]
+    if plan.requests and plan.data_requests:
+        phrases[0] += " to plan"
+    return phrases
 
 
 def describe_unopened(plan: ScanPlan) -> list[str]:

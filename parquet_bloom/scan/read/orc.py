@@ -24,6 +24,7 @@ from ...predicate.row_filter import row_mask
 from ...storage import Source
 from ..evaluate.orc import find_distrusted
 from ..model.data_file import FileProjection, RowFilter
+from ..model.limits import ReadLimits
 from ..model.plan import ORC
 from ..model.row_selection import RowGroupSelections, RowSelection, mask_to_positions
 from ..model.schemas import reading
@@ -37,13 +38,18 @@ if TYPE_CHECKING:
     from ...orc.metadata.schema import OrcLeaf
 
 
+_DECODED_RATIO = 4  # of decoded to stored bytes of a stripe, a guess
+
+
 class OrcData:
     """`DataFile` of an ORC file."""
 
     format = ORC
+    is_shareable = False  # the last stripe is cached
 
     def __init__(self, file: OrcFile):
         self.file = file
+        self.limits = ReadLimits()
         self._last: tuple[int, tuple[str, ...], pa.Table] | None = None  # stripe, columns, and its rows
 
     @property
@@ -64,7 +70,7 @@ class OrcData:
 
     @cached_property
     def reader(self) -> po.ORCFile:
-        return po.ORCFile(self.source.arrow_file())
+        return po.ORCFile(self.source.counted_arrow_file())
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -98,6 +104,16 @@ class OrcData:
             with reading(self):
                 tables = list(stripe.read_matches(row_filter, projection.schema))
             yield from (table for table in tables if table.num_rows)
+
+    def split(self, selections: RowGroupSelections) -> Iterator[RowGroupSelections]:
+        for _, members in groupby(selections, lambda one: self.file.row_groups[one[0]].stripe):
+            yield list(members)
+
+    def estimate_step(
+        self, selections: RowGroupSelections, names: Sequence[str] | None, row_filter: RowFilter
+    ) -> tuple[int, bool]:
+        stripes = {self.file.row_groups[row_group].stripe for row_group, _ in selections}
+        return sum(self.file.stripes[stripe].data_length for stripe in stripes) * _DECODED_RATIO, False
 
     def count_matches(self, row_groups: Sequence[int], row_filter: RowFilter) -> Iterator[tuple[int, int]]:
         for stripe in self._stripes(row_groups):

@@ -66,7 +66,7 @@ def read(
 
 
 def _read(pyorc: Any, file: OrcFile, stripe: int, ranges: Sequence[tuple[int, int]], schema: pa.Schema) -> pa.Table:
-    with file.source.arrow_file() as opened:
+    with file.source.counted_arrow_file() as opened:
         reader = pyorc.Reader(opened, column_names=schema.names, converters=_converters())
         if [*reader.selected_schema.fields] != schema.names:
             raise ValueError("other columns than those requested")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from ...errors import UnreadableColumnError
 from ...file.columns import find_leaves, type_of
-from ...file.pages.reader import RowGroupPages
+from ...file.pages.reader import RowGroupPages, take_rows
 from ...file.reader import BloomFile
 from ...file.statistics import ColumnCompatibility
 from ...file.values import ColumnReader, fit_nanoseconds
@@ -23,8 +23,9 @@ from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import StoredColumn, row_mask
 from ...storage import Source
 from ..model.data_file import FileProjection, RowFilter
+from ..model.limits import ReadLimits
 from ..model.plan import PARQUET
-from ..model.row_selection import RowGroupSelections, RowSelection, to_range_list
+from ..model.row_selection import RowGroupSelections, RowPositions, RowSelection, to_range_list
 from ..model.schemas import arrow_schema, reading, select_schema
 from .row_group import RowGroupRows, select_rows
 from .row_group_reader import RowGroupReader
@@ -45,6 +46,18 @@ class ParquetData:
     def __init__(self, file: BloomFile):
         self.file = file
         self._reader = RowGroupReader(file)
+
+    @property
+    def is_shareable(self) -> bool:
+        return self.source.path is not None  # what is prefetched of an object is for one row group at a time
+
+    @property
+    def limits(self) -> ReadLimits:
+        return self._reader.limits
+
+    @limits.setter
+    def limits(self, limits: ReadLimits) -> None:
+        self._reader.limits = limits
 
     @property
     def path(self) -> str:
@@ -93,8 +106,13 @@ class ParquetData:
         self, selections: RowGroupSelections, row_filter: RowFilter, projection: FileProjection
     ) -> Iterator[pa.Table]:
         for row_group, selection in selections:
+            num_bytes = self._estimate_bytes(row_group, projection.names, row_filter)
             with reading(self.file):
                 self.file.footer.require_value_per_row(row_group)
+                if self.limits.needs_windows(num_bytes):
+                    tables = self._stream_matches(row_group, row_filter, projection, selection, num_bytes)
+                    yield from (table for table in tables if table.num_rows)
+                    continue
                 if row_filter.predicate is True:
                     table = self._reader.read_row_group(row_group, projection.names)
                 else:
@@ -106,16 +124,79 @@ class ParquetData:
             if table.num_rows:
                 yield table
 
+    def _stream_matches(
+        self,
+        row_group: int,
+        row_filter: RowFilter,
+        projection: FileProjection,
+        selection: RowSelection | None,
+        num_bytes: int,
+    ) -> Iterator[pa.Table]:
+        """Read the matching rows of a large row group a window of rows at a time."""
+        window_rows = self.limits.window_rows(self.num_rows_of(row_group), num_bytes)
+        if row_filter.predicate is True:
+            stream = self._reader.stream(row_group, projection.names)
+            num_rows = self.num_rows_of(row_group)
+            for start in range(0, num_rows, window_rows):
+                yield stream.read(start, min(start + window_rows, num_rows))
+            return
+        rows = self._select_rows(row_group, row_filter, selection)
+        if not rows.num_left:
+            return
+        if rows.is_sparse:
+            mask = None if self._keep_equal(rows, row_filter) else self._make_mask(rows, row_filter)
+            yield rows.read_matches(mask, projection.names, projection.schema)
+            return
+        names, evaluate = self._make_evaluator(row_group, row_filter)
+        yield from rows.stream_matches(projection.names, projection.schema, names, evaluate, window_rows)
+
+    def _make_evaluator(
+        self, row_group: int, row_filter: RowFilter
+    ) -> tuple[list[str], Callable[[pa.Table, RowPositions], pa.ChunkedArray]]:
+        """Return the columns that a predicate needs, and what evaluates it on rows, given their values in these."""
+        assert isinstance(row_filter.predicate, PruningPredicate)
+        node = row_filter.predicate.node
+        stored = self._read_stored(row_group, row_filter)
+
+        def evaluate(table: pa.Table, rows: RowPositions) -> pa.ChunkedArray:
+            taken = {name: column._replace(values=take_rows(column.values, rows)) for name, column in stored.items()}
+            return row_mask(table, node, timezone=row_filter.timezone, stored=taken, probes=row_filter.probes)
+
+        return [name for name in sorted(tree.columns(node)) if name not in stored], evaluate
+
     def count_matches(self, row_groups: Sequence[int], row_filter: RowFilter) -> Iterator[tuple[int, int]]:
         for row_group in row_groups:
             if isinstance(row_filter.predicate, bool):
                 yield row_group, self.num_rows_of(row_group) if row_filter.predicate else 0
                 continue
+            num_bytes = self._estimate_bytes(row_group, [], row_filter)
             with reading(self.file):
                 self.file.footer.require_value_per_row(row_group)
                 rows = self._select_rows(row_group, row_filter)
-                count = pc.sum(self._make_mask(rows, row_filter), min_count=0).as_py() if rows.num_left else 0
+                if not rows.num_left:
+                    count = 0
+                elif self.limits.needs_windows(num_bytes) and not rows.is_sparse:
+                    names, evaluate = self._make_evaluator(row_group, row_filter)
+                    window_rows = self.limits.window_rows(self.num_rows_of(row_group), num_bytes)
+                    count = rows.count_matches(names, evaluate, window_rows)
+                else:
+                    count = pc.sum(self._make_mask(rows, row_filter), min_count=0).as_py()
             yield row_group, count
+
+    def split(self, selections: RowGroupSelections) -> Iterator[RowGroupSelections]:
+        return ([one] for one in selections)
+
+    def estimate_step(
+        self, selections: RowGroupSelections, names: Sequence[str] | None, row_filter: RowFilter
+    ) -> tuple[int, bool]:
+        num_bytes = sum(self._estimate_bytes(row_group, names, row_filter) for row_group, _ in selections)
+        return self.limits.window_bytes(num_bytes), self.limits.needs_windows(num_bytes)
+
+    def _estimate_bytes(self, row_group: int, names: Sequence[str] | None, row_filter: RowFilter) -> int:
+        with reading(self.file):
+            if names is not None and isinstance(row_filter.predicate, PruningPredicate):
+                names = [*dict.fromkeys([*names, *sorted(tree.columns(row_filter.predicate.node))])]
+            return self._reader.estimate_bytes(row_group, names)
 
     def select_rows(
         self, row_group: int, predicate: PruningPredicate | bool, selection: RowSelection | None = None
@@ -157,20 +238,30 @@ class ParquetData:
         assert isinstance(row_filter.predicate, PruningPredicate)
         node = row_filter.predicate.node
         names = sorted(tree.columns(node))
+        stored = {
+            name: column._replace(values=rows.take_selected(column.values))
+            for name, column in self._read_stored(rows.row_group, row_filter).items()
+        }
+        table = rows.read([name for name in names if name not in stored])
+        return row_mask(table, node, timezone=row_filter.timezone, stored=stored, probes=row_filter.probes)
+
+    def _read_stored(self, row_group: int, row_filter: RowFilter) -> dict[str, StoredColumn]:
+        """Read the columns of a predicate that pyarrow would change, as they are stored."""
+        assert isinstance(row_filter.predicate, PruningPredicate)
         stored = {}
-        for name in names:
+        for name in sorted(tree.columns(row_filter.predicate.node)):
             leaves = find_leaves(self.leaves, name)
             # pyarrow converts INT96 to nanoseconds, and wraps values that do not fit: compare the stored values.
             if len(leaves) == 1 and leaves[0].physical == "INT96":
                 values = ColumnReader(self.source, self.file.footer, leaves[0])
-                batches = pa.chunked_array(values.batches(rows.row_group), pa.binary(12))
+                self.source.count(1, max(0, int(self.file.record(row_group, leaves[0])["compressed_size"])))
+                batches = pa.chunked_array(values.batches(row_group), pa.binary(12))
                 if not leaves[0].repeated:
-                    stored[name] = StoredColumn(rows.take_selected(batches), values.column_type)
+                    stored[name] = StoredColumn(batches, values.column_type)
                 elif not fit_nanoseconds(batches):
                     problem = "its lists have INT96 timestamps that nanoseconds of 64 bits cannot count"
-                    raise UnreadableColumnError(problem, path=self.path, row_group=rows.row_group, column=name)
-        table = rows.read([name for name in names if name not in stored])
-        return row_mask(table, node, timezone=row_filter.timezone, stored=stored, probes=row_filter.probes)
+                    raise UnreadableColumnError(problem, path=self.path, row_group=row_group, column=name)
+        return stored
 
     def close(self) -> None:
         self.file.close()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from ...errors import ParquetBloomError
 from ...file.cache.memory import MetadataCache
+from ...storage import Source
 from ..model.columns import resolve_names
 from ..model.data_file import DataFile, FileProjection
 from ..model.named_columns import make_unknown_column_error
@@ -31,14 +33,21 @@ class Projection:
         self._file_columns = partitions.columns_in_files(self.columns)
         self._partitions = partitions
         self._ignore_case = ignore_case
+        self._lock = threading.Lock()
         self._spellings: dict[str, str] = {}  # of the first file that has a column
+
+    @property
+    def is_ambiguous(self) -> bool:
+        """Whether names may be spelled in several ways."""
+        return self._ignore_case and self._file_columns is not None
 
     def project(self, file: DataFile) -> FileProjection:
         """Return the columns to read of a file."""
         if self._file_columns is None:
             return FileProjection(None, [], file.schema)
         spelling = resolve_names(file, self._file_columns, self._ignore_case)
-        self._spellings = spelling | self._spellings
+        with self._lock:
+            self._spellings = spelling | self._spellings
         names = [spelling[name] for name in self._file_columns if name in spelling]
         absent = [name for name in self._file_columns if name not in spelling]
         if not names:
@@ -59,13 +68,16 @@ class Projection:
         """Add the partition columns of the result to rows of a file."""
         return self._partitions.add_columns(table, path, self.columns)
 
-    def find_elsewhere(self, paths: Sequence[str], filesystem: Any, cache: MetadataCache | None) -> list[pa.Schema]:
+    def find_elsewhere(
+        self, paths: Sequence[str], filesystem: Any, cache: MetadataCache | None, note: Callable[[Source], None]
+    ) -> list[pa.Schema]:
         """Find the columns that no file projected so far has in other files, and return their schemas.
 
         Parameters
         ----------
         paths : all files. Those of which nothing is read are opened only while a column is missing.
         cache : of footers.
+        note : called with each file that was opened, to count what was read of it.
 
         Raises
         ------
@@ -77,6 +89,7 @@ class Projection:
         for path in paths if missing else ():
             try:
                 with open_file(path, filesystem, cache) as file:
+                    note(file.source)
                     spelling = resolve_names(file, missing, self._ignore_case)
                     if spelling:
                         schemas.append(file.select_schema(list(spelling.values())))

@@ -2,26 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import cached_property, partial
+from typing import NamedTuple, TypeVar, cast
 
 import pyarrow as pa
 
 from ...errors import ConcurrentChangeError, ParquetBloomError
 from ...file.cache.memory import SHARED_CACHE, MetadataCache
 from ...file.statistics import ColumnCompatibility
-from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import Probes
 from ...storage import is_local
+from ...util.read_ahead import Need, Piece, ReadAhead, Steps
+from ...util.threads import processors
 from ..model.columns import FileResidualEvaluator
 from ..model.data_file import DataFile, RowFilter
+from ..model.limits import MAX_BYTES, ReadLimits
 from ..model.plan import FilePlan, ScanPlan, refuse_deleted_rows
 from ..model.row_selection import RowGroupSelections
 from ..model.schemas import map_in_threads, promote_table, unify_schemas
 from .open import open_file, open_version
 from .projection import Projection
+from .shared_file import CostMeter, SharedFile
+
+R = TypeVar("R")
 
 BATCH_ROWS = 65_536
+
+_REMOTE_THREADS = 16  # row groups of remote files that are read concurrently; each takes several requests
+_TASK_ROWS, _SHORT_TASK_ROWS = 8192, 16_384
+
+_Fail = Callable[[ParquetBloomError, FilePlan], None]
+_ReadPart = Callable[[DataFile, RowGroupSelections, RowFilter], Iterator[Need | Piece[R]]]
+
+
+class _Run(NamedTuple):
+    """How files are read; see `RowReader.read_batches`.
+
+    Attributes
+    ----------
+    fail : called with the error of a file.
+    failed : files that have failed before.
+    """
+
+    in_order: bool
+    max_bytes: int | None
+    threads: int | None
+    progress: Callable[[int, int], None] | None
+    fail: _Fail
+    failed: Collection[str] = ()
 
 
 class RowReader:
@@ -57,6 +87,7 @@ class RowReader:
         residuals = plan.partitions.make_residuals(request.node, request.timezone, ignore_case=request.ignore_case)
         self._evaluator = FileResidualEvaluator(residuals, request.timezone, request.ignore_case, trust)
         self._probes: Probes = {}
+        self._meter = CostMeter(plan)
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -67,19 +98,27 @@ class RowReader:
         self,
         batch_size: int = BATCH_ROWS,
         *,
+        in_order: bool = True,
+        max_bytes: int | None = None,
+        threads: int | None = None,
         progress: Callable[[int, int], None] | None = None,
         on_error: Callable[[ParquetBloomError], None] | None = None,
     ) -> tuple[pa.Schema, Generator[pa.RecordBatch, None, None]]:
         """Read the rows lazily; return their schema and a generator of batches.
 
+        Row groups are read by several threads, ahead of what is taken. Closing the generator ends the threads.
+
         Parameters
         ----------
         batch_size : maximum rows of a batch; a batch has rows of one row group, and is never empty.
+        in_order : give the rows in the order of files and row groups; otherwise batches as they come.
+        max_bytes : bound on the decoded bytes in memory at a time; None for `MAX_BYTES`. A row group that alone exceeds
+            it is decoded a window of rows at a time, if its format allows that.
+        threads : None for one for each processor, or more for remote files.
         progress : called after each file that is read with (done, in all).
         on_error : called with the error of a file that cannot be read, whose remaining rows are then missing; without
             it, the error is raised.
         """
-        plans = self._files_to_open()
         failed: set[str] = set()
 
         def fail(error: ParquetBloomError, plan: FilePlan) -> None:
@@ -90,30 +129,66 @@ class RowReader:
 
         schema = self._find_schema(None if on_error is None else fail)
 
+        def convert(table: pa.Table) -> list[pa.RecordBatch]:
+            batches: list[pa.RecordBatch] = promote_table(table, schema).combine_chunks().to_batches(batch_size)
+            return batches
+
         def read_batches() -> Generator[pa.RecordBatch, None, None]:
-            for done, plan in enumerate(plans):
-                try:
-                    for table in self._read_file(plan) if plan.path not in failed else ():
-                        yield from promote_table(table, schema).combine_chunks().to_batches(max_chunksize=batch_size)
-                except ParquetBloomError as error:
-                    fail(error, plan)
-                if progress:
-                    progress(done + 1, len(plans))
+            run = _Run(in_order, max_bytes, threads, progress, fail, failed)
+            with closing(self._read(self._files_to_open(), partial(self._read_rows, convert), run)) as results:
+                for _, batches in results:
+                    yield from batches
 
         return schema, read_batches()
 
-    def read_table(self) -> pa.Table:
-        """Read all rows."""
+    def read_table(self, *, max_bytes: int | None = None, threads: int | None = None) -> pa.Table:
+        """Read all rows; for the parameters see `read_batches`."""
+        if self._projection.is_ambiguous:  # the first file decides on the spelling of names
+            _ = self.schema
         plans = self._files_to_open()
-        if is_local(self._filesystem, [plan.path for plan in plans]):
-            tables = [self._read_table(plan) for plan in plans]
-        else:  # each takes several consecutive requests, which are waited for
-            tables = map_in_threads(self._read_table, plans, remote=True)
+        tables: dict[str, list[pa.Table]] = {plan.path: [] for plan in plans}
+        run = _Run(True, max_bytes, threads, None, _raise_error)
+        with closing(self._read(plans, partial(self._read_rows, lambda table: table), run)) as results:
+            for plan, table in results:
+                tables[plan.path].append(table)
         schema = self._schema
         if schema is None:
-            tables += [one.empty_table() for one in self._find_elsewhere()]
-            schema = unify_schemas(table.schema for table in tables) if tables else pa.schema([])
-        return pa.concat_tables([schema.empty_table(), *(promote_table(table, schema) for table in tables)])
+            empty = [plan for plan in plans if not tables[plan.path]]
+            for plan, file_schema in zip(empty, self._map_files(self._read_schema, empty), strict=True):
+                tables[plan.path].append(self._projection.add_partitions(file_schema.empty_table()))
+            tables[""] = [one.empty_table() for one in self._find_elsewhere()]
+            schemas = [table.schema for of_file in tables.values() for table in of_file]
+            schema = unify_schemas(schemas) if schemas else pa.schema([])
+        parts = [promote_table(table, schema) for of_file in tables.values() for table in of_file]
+        return pa.concat_tables([schema.empty_table(), *parts])
+
+    def count_rows(
+        self,
+        *,
+        max_bytes: int | None = None,
+        threads: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+        on_error: Callable[[ParquetBloomError], None] | None = None,
+    ) -> int:
+        """Count the matching rows, reading the predicate's columns alone; without a predicate from footers alone.
+
+        For the parameters see `read_batches`.
+        """
+        plans = [plan for plan in self._plan.files if plan.selected]
+        for plan in plans:
+            refuse_deleted_rows(plan.path, self._plan.deletes)
+        assert self._plan.asked is not None
+        if self._plan.asked.node is None:
+            return sum(group.num_rows for plan in plans for group in plan.row_groups if group.read)
+
+        def fail(error: ParquetBloomError, plan: FilePlan) -> None:
+            if on_error is None:
+                raise error
+            on_error(error)
+
+        run = _Run(False, max_bytes, threads, progress, fail)
+        with closing(self._read(plans, self._count_part, run)) as results:
+            return sum(count for _, count in results)
 
     def count_matches(self, plan: FilePlan) -> dict[int, int]:
         """Count the matching rows of each selected row group of a file, reading the predicate's columns alone.
@@ -127,8 +202,11 @@ class RowReader:
         with open_version(plan.path, self._filesystem, self._cache, plan.identity) as file:
             if plan.identity is not None and file.source.identity != plan.identity:
                 raise ConcurrentChangeError("another writer changed it meanwhile", path=file.path)
-            row_filter = self._make_filter(self._evaluator.predicate_for(file))
-            return dict(file.count_matches(plan.selected, row_filter))
+            row_filter = RowFilter(self._evaluator.predicate_for(file), self._timezone, self._probes)
+            try:
+                return dict(file.count_matches(plan.selected, row_filter))
+            finally:
+                self._meter.note(file.source)
 
     def _files_to_open(self) -> list[FilePlan]:
         """Return the files with a row group to read; if there are none, the first file, for its schema alone."""
@@ -137,23 +215,21 @@ class RowReader:
             refuse_deleted_rows(plan.path, self._plan.deletes)
         return selected if selected or self._schema is not None else self._plan.files[:1]
 
-    def _find_schema(self, fail: Callable[[ParquetBloomError, FilePlan], None] | None) -> pa.Schema:
+    def _find_schema(self, fail: _Fail | None) -> pa.Schema:
         if self._schema is not None:
             return self._schema
         plans = self._files_to_open()
 
         def read_schema(plan: FilePlan) -> pa.Schema | ParquetBloomError:
             try:
-                with open_version(plan.path, self._filesystem, self._cache, plan.identity) as file:
-                    return self._file_schema(file)
+                return self._read_schema(plan)
             except ParquetBloomError as error:
                 if fail is None:
                     raise
                 return error
 
         schemas = []
-        remote = not is_local(self._filesystem, [plan.path for plan in plans])
-        for plan, result in zip(plans, map_in_threads(read_schema, plans, remote=remote), strict=True):
+        for plan, result in zip(plans, self._map_files(read_schema, plans), strict=True):
             if isinstance(result, ParquetBloomError):
                 assert fail is not None
                 fail(result, plan)
@@ -164,45 +240,187 @@ class RowReader:
             return pa.schema([])
         return self._projection.add_partitions(unify_schemas(schemas).empty_table()).schema
 
+    def _is_local(self, plans: Sequence[FilePlan]) -> bool:
+        return is_local(self._filesystem, [plan.path for plan in plans])
+
+    def _map_files(self, function: Callable[[FilePlan], R], plans: Sequence[FilePlan]) -> list[R]:
+        return map_in_threads(function, plans, remote=not self._is_local(plans))
+
     def _find_elsewhere(self) -> list[pa.Schema]:
-        return self._projection.find_elsewhere([plan.path for plan in self._plan.files], self._filesystem, self._cache)
+        paths = [plan.path for plan in self._plan.files]
+        return self._projection.find_elsewhere(paths, self._filesystem, self._cache, self._meter.note)
 
-    def _file_schema(self, file: DataFile) -> pa.Schema:
+    def _read_schema(self, plan: FilePlan) -> pa.Schema:
         """Return the schema of the columns read of a file, without partition columns and columns that it lacks."""
-        projection = self._projection.project(file)
-        return pa.schema([]) if projection.is_counter and projection.absent else projection.schema
+        with self._open(plan) as file:
+            projection = self._projection.project(file)
+            return pa.schema([]) if projection.is_counter and projection.absent else projection.schema
 
-    def _read_table(self, plan: FilePlan) -> pa.Table:
-        """Read the matching rows of a file; columns that it does not have are null."""
-        tables = list(self._read_file(plan))
-        if not tables:
-            with open_version(plan.path, self._filesystem, self._cache, plan.identity) as file:
-                return self._projection.add_partitions(self._file_schema(file).empty_table())
-        return pa.concat_tables(tables) if len(tables) > 1 else tables[0]
+    @contextmanager
+    def _open(self, plan: FilePlan) -> Iterator[DataFile]:
+        with open_version(plan.path, self._filesystem, self._cache, plan.identity) as file:
+            try:
+                yield file
+            finally:
+                self._meter.note(file.source)
 
-    def _read_file(self, plan: FilePlan) -> Iterator[pa.Table]:
-        """Read the matching rows of a file by row group; of all row groups if the file has changed since its plan."""
-        has_begun = False
+    # ------------------------------------------------------------------------------------- reading by several threads
+
+    def _read(
+        self, plans: Sequence[FilePlan], read_part: _ReadPart[R], run: _Run
+    ) -> Generator[tuple[FilePlan, R], None, None]:
+        """Read parts of files, in threads, and yield the results, each with its file."""
+        is_remote = not self._is_local(plans)
+        parts = [[] if plan.path in run.failed else _split_plan(plan, not is_remote) for plan in plans]
+        threads = run.threads or (_REMOTE_THREADS if is_remote else _choose_threads(plans, sum(map(len, parts))))
+        limits = ReadLimits(
+            MAX_BYTES if run.max_bytes is None else run.max_bytes,
+            # Row groups side by side are faster than columns side by side.
+            use_threads=threads > 1 and sum(map(len, parts)) < threads,
+        )
+        owners: list[SharedFile] = []
+        tasks: list[Callable[[], Steps[R]]] = []
+        for plan, of_file in zip(plans, parts, strict=True):
+            file = SharedFile(plan, partial(self._open_limited, plan, limits), self._meter, len(of_file))
+            for number, row_groups in enumerate(of_file):
+                tasks.append(partial(self._run_task, file, row_groups, number == 0, read_part))
+                owners.append(file)
+        done = sum(not of_file for of_file in parts)
+        if done and run.progress:
+            run.progress(done, len(plans))
+        ahead = ReadAhead(tasks, threads, limits.max_bytes or 0, run.in_order)
+        with closing(iter(ahead)) as events, _closing_all(owners):
+            for event in events:
+                file = owners[event.task]
+                if event.error is not None and not file.is_over:
+                    file.is_over = True
+                    yield from self._recover(file, event.error, limits, read_part, run)
+                elif not event.is_end and not file.is_over:
+                    file.has_begun = True
+                    yield file.plan, cast(R, event.value)
+                file.remaining -= event.is_end
+                if event.is_end and not file.remaining:
+                    done += 1
+                    if run.progress:
+                        run.progress(done, len(plans))
+
+    def _open_limited(self, plan: FilePlan, limits: ReadLimits) -> DataFile:
+        file = open_version(plan.path, self._filesystem, self._cache, plan.identity)
+        file.limits = limits
+        return file
+
+    def _run_task(
+        self, file: SharedFile, row_groups: Sequence[int], is_first: bool, read_part: _ReadPart[R]
+    ) -> Iterator[Need | Piece[R]]:
         try:
-            with open_version(plan.path, self._filesystem, self._cache, plan.identity) as file:
-                for table in self._read_matches(file, plan.selections_in(file)):
-                    has_begun = True
-                    yield table
+            if not file.is_over:
+                with file.borrow() as data:
+                    yield from self._read_parts(data, file.select(data, row_groups, is_first), read_part)
+        finally:
+            file.end_task()
+
+    def _read_parts(
+        self, data: DataFile, selections: RowGroupSelections, read_part: _ReadPart[R]
+    ) -> Iterator[Need | Piece[R]]:
+        predicate = self._evaluator.predicate_for(data) if selections else False
+        if predicate is not False:
+            row_filter = RowFilter(predicate, self._timezone, self._probes)
+            for part in data.split(selections):
+                yield from read_part(data, part, row_filter)
+
+    def _recover(
+        self, file: SharedFile, error: BaseException, limits: ReadLimits, read_part: _ReadPart[R], run: _Run
+    ) -> Iterator[tuple[FilePlan, R]]:
+        """Read all of a file that has changed since its plan, if none of it is in the result; report other errors."""
+        plan = file.plan
+        if isinstance(error, ConcurrentChangeError) and not file.has_begun:
+            try:
+                with open_file(plan.path, self._filesystem, self._cache) as data:
+                    data.limits = limits
+                    try:
+                        for step in self._read_parts(data, plan.selections_in(data), read_part):
+                            if isinstance(step, Piece):
+                                yield plan, step.value
+                    finally:
+                        self._meter.note(data.source)
                 return
-        except ConcurrentChangeError:
-            if has_begun:
-                raise
-        with open_file(plan.path, self._filesystem, self._cache) as file:
-            yield from self._read_matches(file, plan.selections_in(file))
+            except ParquetBloomError as another:
+                error = another
+        if not isinstance(error, ParquetBloomError):
+            raise error
+        error.path = error.path or plan.path
+        run.fail(error, plan)
 
-    def _read_matches(self, file: DataFile, selections: RowGroupSelections) -> Iterator[pa.Table]:
-        """Read the matching rows of some row groups, a table for each that has any."""
-        predicate = self._evaluator.predicate_for(file)
-        if predicate is False:
-            return
-        projection = self._projection.project(file)
-        for table in file.read_matches(selections, self._make_filter(predicate), projection):
-            yield self._projection.add_partitions(self._projection.add_absent(table, projection), file.path)
+    def _read_rows(
+        self,
+        convert: Callable[[pa.Table], R],
+        data: DataFile,
+        selections: RowGroupSelections,
+        row_filter: RowFilter,
+    ) -> Iterator[Need | Piece[R]]:
+        """Read the matching rows of row groups that are decoded together."""
+        projection = self._projection.project(data)
+        step, has_more = data.estimate_step(selections, projection.names, row_filter)
+        yield Need(step)
+        tables: list[pa.Table] = []
+        for table in data.read_matches(selections, row_filter, projection):
+            tables.append(self._projection.add_partitions(self._projection.add_absent(table, projection), data.path))
+            if has_more:
+                yield Piece(convert(tables[0]), tables.pop().get_total_buffer_size())
+                yield Need(step)
+        num_bytes = pa.concat_tables(tables).get_total_buffer_size() if tables else 0  # shared buffers count once
+        while tables:
+            value = convert(tables.pop(0))
+            yield Piece(value, 0 if tables else num_bytes)
 
-    def _make_filter(self, predicate: PruningPredicate | bool) -> RowFilter:
-        return RowFilter(predicate, self._timezone, self._probes)
+    def _count_part(
+        self, data: DataFile, selections: RowGroupSelections, row_filter: RowFilter
+    ) -> Iterator[Need | Piece[int]]:
+        """Count the matching rows of row groups that are decoded together."""
+        if row_filter.predicate is not True:
+            yield Need(data.estimate_step(selections, [], row_filter)[0])
+        counts = data.count_matches([row_group for row_group, _ in selections], row_filter)
+        yield Piece(sum(count for _, count in counts), 0)
+
+
+def _raise_error(error: ParquetBloomError, plan: FilePlan) -> None:
+    raise error
+
+
+def _choose_threads(plans: Sequence[FilePlan], num_tasks: int) -> int:
+    """Return the number of threads that read local files: one if tasks are short: they mostly take turns in Python."""
+    num_rows = sum(group.num_left for plan in plans for group in plan.row_groups if group.read)
+    return processors() if num_tasks == 1 or num_rows > _SHORT_TASK_ROWS * num_tasks else 1
+
+
+def _split_plan(plan: FilePlan, joins: bool) -> list[list[int]]:
+    """Return the row groups of each task of a file: at least one task, which reads a file that has changed.
+
+    Parameters
+    ----------
+    joins : whether small row groups are joined: handing a task to a thread costs as much as reading some thousand rows.
+    """
+    tasks: list[list[int]] = []
+    stripe, num_rows = None, 0
+    for group in plan.row_groups:
+        if not group.read:
+            continue
+        same_stripe = group.stripe is not None and group.stripe == stripe
+        if tasks and (same_stripe or (joins and num_rows + group.num_rows <= _TASK_ROWS)):
+            tasks[-1].append(group.row_group)
+            num_rows += group.num_rows
+        else:
+            tasks.append([group.row_group])
+            num_rows = group.num_rows
+        stripe = group.stripe
+    return tasks or [[]]
+
+
+@contextmanager
+def _closing_all(files: Sequence[SharedFile]) -> Iterator[None]:
+    """Close files at the end."""
+    try:
+        yield
+    finally:
+        for file in files:
+            file.close()

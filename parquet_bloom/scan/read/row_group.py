@@ -6,11 +6,11 @@ pages that contain a match. Columns that cannot be read by pages, or of which mo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 
-from ...errors import UnreadableColumnError
 from ...file.pages.reader import SPARSE_FACTOR, RowGroupPages, take_rows
 from ...file.reader import BloomFile
 from ...predicate.pruning import PruningPredicate
@@ -20,11 +20,12 @@ from ..model.row_selection import (
     count_rows,
     intersect_ranges,
     mask_to_positions,
+    slice_rows,
     to_positions,
     to_row_ranges,
 )
 from .page_selection import select_rows_by_pages
-from .row_group_reader import RowGroupReader
+from .row_group_reader import RowGroupReader, make_count_error
 
 
 class RowGroupRows:
@@ -67,6 +68,11 @@ class RowGroupRows:
         """Number of selected rows."""
         return self._num_rows if self._rows is None else len(self._rows)
 
+    @property
+    def is_sparse(self) -> bool:
+        """Whether few rows are selected, so that reading them takes little memory."""
+        return self._rows is not None and len(self._rows) * SPARSE_FACTOR <= self._num_rows
+
     def keep_equal(self, name: str, values: list[bytes]) -> bool:
         """Keep only the selected rows with one of some values, if there are few rows and stored bytes decide.
 
@@ -87,13 +93,11 @@ class RowGroupRows:
 
     def take_selected(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
         """Return the selected rows of a column that was read whole."""
-        return column if self._rows is None else self._take(column, self._rows, self._num_rows)
-
-    def _take(self, data: pa.Table | pa.ChunkedArray, rows: RowPositions, num_rows: int) -> pa.Table | pa.ChunkedArray:
-        if len(data) != num_rows:
-            problem = f"cannot be read: {len(data)} rows instead of {num_rows}"
-            raise UnreadableColumnError(problem, row_group=self.row_group)
-        return take_rows(data, rows)
+        if self._rows is None:
+            return column
+        if len(column) != self._num_rows:
+            raise make_count_error(self.row_group, len(column), self._num_rows)
+        return take_rows(column, self._rows)
 
     def read(self, names: Sequence[str]) -> pa.Table:
         """Read the selected rows of some columns (or dotted leaves, as in `pyarrow.parquet`), in any order."""
@@ -103,12 +107,72 @@ class RowGroupRows:
             columns = self._pages.read(names, self._rows)
             others = [name for name in names if name not in columns]
             if others:
-                rest = self._reader.read_row_group(self.row_group, others)
-                rest = self._take(rest, self._rows, self._num_rows)
+                rest = self._reader.read_rows(self.row_group, others, self._rows, self._num_rows)
                 columns |= dict(zip(rest.schema.names, rest.columns, strict=True))
             table = pa.table(columns)
         self._columns = {name: table.column(name) for name in names if self._pages.is_flat(name)}
         return table
+
+    def _stream_selected(
+        self, names: Sequence[str], window_rows: int
+    ) -> Iterator[tuple[int, int, pa.Table, RowPositions]]:
+        """Yield windows [start, stop) with selected rows: columns in these rows, and the rows."""
+        # Without columns, rows are all that there is to know.
+        stream = self._reader.stream(self.row_group, names) if names else None
+        for start in range(0, self._num_rows, window_rows):
+            stop = min(start + window_rows, self._num_rows)
+            selected = np.arange(start, stop) if self._rows is None else slice_rows(self._rows, start, stop)
+            if len(selected):
+                table = stream.read(start, stop) if stream else pa.table({"": pa.nulls(stop - start)})
+                yield start, stop, take_rows(table, selected - start), selected
+
+    def stream_matches(
+        self,
+        names: Sequence[str] | None,
+        schema: pa.Schema,
+        predicate_names: Sequence[str],
+        evaluate: Callable[[pa.Table, RowPositions], pa.ChunkedArray],
+        window_rows: int,
+    ) -> Iterator[pa.Table]:
+        """Read the rows for which a predicate is true, a window of rows at a time.
+
+        Parameters
+        ----------
+        names, schema : as in `read_matches`.
+        predicate_names : columns of the predicate.
+        evaluate : returns the predicate's value for some rows, given its columns in them.
+        window_rows : rows that are decoded at once.
+        """
+        known = [name for name in predicate_names if name in schema.names and self._pages.is_flat(name)]
+        rest = [name for name in schema.names if name not in known]
+        remaining = rest if names is None else [name for name in names if name not in known]
+        if remaining and self._reader.select_schema(remaining).names != rest:  # as in `read_matches`
+            known, rest, remaining = [], schema.names, names
+        others = self._reader.stream(self.row_group, remaining) if rest else None
+        for start, stop, table, selected in self._stream_selected(predicate_names, window_rows):
+            matches = mask_to_positions(evaluate(table, selected))
+            if not len(matches):
+                continue
+            rows = selected[matches]
+            columns = {name: take_rows(table.column(name), matches) for name in known}
+            if len(rows) * SPARSE_FACTOR <= stop - start:
+                columns |= self._pages.read(rest, rows)
+            unread: Iterator[pa.ChunkedArray] = iter(())
+            if others is not None and not columns.keys() >= {*rest}:
+                columns = {name: columns[name] for name in known}
+                unread = iter(take_rows(others.read(start, stop), rows - start).columns)
+            arrays = [columns[name] if name in columns else next(unread) for name in schema.names]
+            yield pa.Table.from_arrays(arrays, schema=schema)
+
+    def count_matches(
+        self,
+        predicate_names: Sequence[str],
+        evaluate: Callable[[pa.Table, RowPositions], pa.ChunkedArray],
+        window_rows: int,
+    ) -> int:
+        """Count the rows for which a predicate is true, a window of rows at a time; see `stream_matches`."""
+        tables = self._stream_selected(predicate_names, window_rows)
+        return sum(len(mask_to_positions(evaluate(table, selected))) for _, _, table, selected in tables)
 
     def read_matches(self, mask: pa.ChunkedArray | None, names: Sequence[str] | None, schema: pa.Schema) -> pa.Table:
         """Read the rows for which a predicate is true.
@@ -134,11 +198,10 @@ class RowGroupRows:
         if not others:
             return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
         remaining = others if names is None else [name for name in names if name not in columns]
-        table = self._reader.read_row_group(self.row_group, remaining)
+        table = self._reader.read_rows(self.row_group, remaining, rows, num_rows)
         if table.schema.names != others:  # a name matches other columns, too
-            table = self._reader.read_row_group(self.row_group, names)
-            return self._take(table, rows, num_rows)
-        rest = iter(self._take(table, rows, num_rows).columns)
+            return self._reader.read_rows(self.row_group, names, rows, num_rows)
+        rest = iter(table.columns)
         arrays = [columns[name] if name in columns else next(rest) for name in schema.names]
         return pa.Table.from_arrays(arrays, schema=schema)
 

@@ -1,20 +1,31 @@
-"""Read whole columns of a row group with pyarrow."""
+"""Read whole columns of a row group with pyarrow, at once or a window of rows at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
+from ...errors import UnreadableColumnError
+from ...file.page_checks import PageClaimError, require_pages
+from ...file.pages.reader import take_rows
 from ...file.reader import BloomFile
-from ..model.schemas import open_parquet_file
+from ..model.limits import ReadLimits
+from ..model.row_selection import RowPositions, slice_rows
+from ..model.schemas import open_parquet_file, select_schema
+
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 16}
+_SMALL_BYTES = 256 * 1024  # of compressed chunks whose decoded size need not be known better
+_SMALL_RATIO = 4  # of decoded to compressed bytes, a guess
+_LEAST_BUFFER_BYTES, _BUFFER_BYTES = 1 << 16, 1 << 20  # read at once of a chunk that is decoded in windows
 
 
 class RowGroupReader:
-    """pyarrow's reader of a file, opened when something is first read.
+    """pyarrow's reader of a file, opened when something is first read. Local files may be read by several threads.
 
     pyarrow reads one column chunk after the other; those of an object are fetched concurrently before.
 
@@ -22,37 +33,210 @@ class RowGroupReader:
     ----------
     file : the file.
     open_reader : opens it with pyarrow.
+
+    Attributes
+    ----------
+    limits : how row groups are decoded.
     """
 
     def __init__(self, file: BloomFile, open_reader: Callable[[BloomFile], pq.ParquetFile] = open_parquet_file):
         self._file = file
         self._open_reader = open_reader
+        self._leaves: dict[tuple[str, ...] | None, tuple[NDArray[np.intp], NDArray[np.int64]]] = {}
+        self._estimates: dict[tuple[int, tuple[str, ...] | None], int] = {}
+        self.limits = ReadLimits()
 
     @cached_property
     def parquet_file(self) -> pq.ParquetFile:
         """Pyarrow's reader."""
-        return self._open_reader(self._file)
+        file = self._open_reader(self._file)
+        _ = file.metadata  # pyarrow shows other threads an object that is not complete yet, when it is first used
+        return file
 
     def read_row_group(self, row_group: int, names: Sequence[str] | None) -> pa.Table:
         """Read some columns of a row group, given as `pyarrow.parquet` takes them; None for all."""
         self.prefetch(row_group, names)
-        return self.parquet_file.read_row_group(row_group, None if names is None else list(names))
+        self._count(row_group, names)
+        limits = self.limits
+        table = self.parquet_file.read_row_group(
+            row_group, None if names is None else list(names), use_threads=limits.use_threads
+        )
+        limits.note(table)
+        return table
+
+    def select_schema(self, names: Sequence[str]) -> pa.Schema:
+        """Return the schema of some columns, as `read_row_group` gives them."""
+        return select_schema(self._file, names)
+
+    def read_rows(self, row_group: int, names: Sequence[str] | None, rows: RowPositions, num_rows: int) -> pa.Table:
+        """Read some rows of columns that cannot be read by pages; in windows if the row group is large.
+
+        Parameters
+        ----------
+        rows : at least one, ascending.
+        num_rows : expected of the row group.
+        """
+        num_bytes = 0 if self.limits.max_bytes is None else self.estimate_bytes(row_group, names)
+        if not self.limits.needs_windows(num_bytes):
+            table = self.read_row_group(row_group, names)
+            if table.num_rows != num_rows:
+                raise make_count_error(row_group, table.num_rows, num_rows)
+            return take_rows(table, rows)
+        parts = []
+        stream, window_rows = self.stream(row_group, names), self.limits.window_rows(num_rows, num_bytes)
+        for start in range(0, num_rows, window_rows):
+            part = slice_rows(rows, start, start + window_rows)
+            if len(part):
+                parts.append(take_rows(stream.read(start, min(start + window_rows, num_rows)), part - start))
+        return pa.concat_tables(parts)
+
+    def stream(self, row_group: int, names: Sequence[str] | None) -> RowStream:
+        """Return the rows of some columns, to be read in order."""
+        return RowStream(
+            lambda rows: self._stream_batches(row_group, names, rows), row_group, self._num_rows(row_group)
+        )
+
+    def _num_rows(self, row_group: int) -> int:
+        return self._file.footer.num_rows_of(row_group)
+
+    def _stream_batches(self, row_group: int, names: Sequence[str] | None, rows: int) -> Iterator[pa.RecordBatch]:
+        self.prefetch(row_group, names)
+        columns = None if names is None else list(names)
+        # A reader of its own: the size of batches is a property of pyarrow's reader.
+        with (
+            self._file.source.counted_arrow_file() as opened,  # it may not be read to the end
+            pq.ParquetFile(
+                opened,
+                metadata=self.parquet_file.metadata,
+                pre_buffer=False,
+                buffer_size=self._buffer_bytes(row_group, names),
+            ) as file,
+        ):
+            yield from file.iter_batches(rows, [row_group], columns, use_threads=self.limits.use_threads)
+
+    def _buffer_bytes(self, row_group: int, names: Sequence[str] | None) -> int:
+        """Return how much of a chunk is read at once; 0 for all of it.
+
+        Chunks of remote files are fetched whole. In local files no page may claim more bytes than its chunk has:
+        pyarrow would allocate them.
+        """
+        source, footer = self._file.source, self._file.footer
+        chunks = self._find_chunks(row_group, names)
+        if source.path is None or chunks is None or not len(chunks):
+            return 0
+        for start, record in zip(footer.first_pages[chunks].tolist(), footer.chunks[chunks], strict=True):
+            try:
+                require_pages(source, start, start + int(record["compressed_size"]), int(record["num_values"]))
+            except PageClaimError as error:
+                column = footer.leaves[int(record["column"])].name
+                problem = f"cannot be read: {error}"
+                raise UnreadableColumnError(problem, row_group=row_group, column=column) from error
+        share = self.limits.window_bytes(self.limits.max_bytes or 0) // len(chunks)
+        return min(max(share, _LEAST_BUFFER_BYTES), _BUFFER_BYTES)
+
+    def estimate_bytes(self, row_group: int, names: Sequence[str] | None) -> int:
+        """Estimate the memory that some columns of a row group take once they are decoded."""
+        key = row_group, None if names is None else tuple(names)
+        if key not in self._estimates:
+            self._estimates[key] = self._estimate(row_group, names)
+        return self._estimates[key]
+
+    def _estimate(self, row_group: int, names: Sequence[str] | None) -> int:
+        chunks = self._find_chunks(row_group, names)
+        if chunks is None:  # malformed: pyarrow raises the error
+            return 0
+        records, leaves = self._file.footer.chunks[chunks], self._file.footer.leaves
+        columns, widths = self._select_leaves(names)
+        decoded = np.maximum(records["num_values"], 0) * widths
+        compressed = np.maximum(records["compressed_size"], 0)
+        if compressed.sum() > _SMALL_BYTES:
+            group = self.parquet_file.metadata.row_group(row_group)
+            sizes = [group.column(number).total_uncompressed_size for number in columns.tolist()]
+            decoded = np.maximum(decoded, sizes)
+        else:
+            decoded = np.maximum(decoded, _SMALL_RATIO * compressed)
+        tops: dict[str, int] = {}
+        for number, size in zip(columns.tolist(), decoded.tolist(), strict=True):
+            name = leaves[number].path[0]
+            tops[name] = tops.get(name, 0) + size
+        num_rows, seen = self._num_rows(row_group), self.limits.widths
+        return int(sum(max(size, num_rows * seen.get(name, 0.0)) for name, size in tops.items()))
 
     def prefetch(self, row_group: int, names: Sequence[str] | None) -> None:
         """Fetch the chunks of some columns concurrently, if the file is remote."""
         if self._file.source.path is not None:
             return
-        footer = self._file.footer
-        group = footer.row_groups[row_group]
-        first, count = int(group["first_chunk"]), int(group["num_columns"])
-        if count != len(footer.leaves):  # malformed: pyarrow raises the error
-            return
-        requested = None if names is None else {*names}
-        columns = [
-            leaf.index
-            for leaf in footer.leaves
-            if requested is None
-            or any(".".join(leaf.path[:depth]) in requested for depth in range(1, len(leaf.path) + 1))
-        ]
-        chunks = first + np.array(columns, np.intp)
-        self._file.source.prefetch(footer.first_pages[chunks], footer.chunks["compressed_size"][chunks])
+        chunks = self._find_chunks(row_group, names)
+        if chunks is not None:
+            footer = self._file.footer
+            self._file.source.prefetch(footer.first_pages[chunks], footer.chunks["compressed_size"][chunks])
+
+    def _count(self, row_group: int, names: Sequence[str] | None) -> None:
+        """Count the reads of pyarrow, which reads each chunk by one."""
+        chunks = self._find_chunks(row_group, names)
+        if chunks is not None:
+            sizes = np.maximum(self._file.footer.chunks["compressed_size"][chunks], 0)
+            self._file.source.count(len(chunks), int(sizes.sum()))
+
+    def _find_chunks(self, row_group: int, names: Sequence[str] | None) -> NDArray[np.intp] | None:
+        """Return the numbers of the chunks of some columns; None if the footer contradicts itself."""
+        group = self._file.footer.row_groups[row_group]
+        if int(group["num_columns"]) != len(self._file.footer.leaves):
+            return None
+        return int(group["first_chunk"]) + self._select_leaves(names)[0]
+
+    def _select_leaves(self, names: Sequence[str] | None) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+        """Return the indexes of the leaves of some columns, and the least bytes of a value of each."""
+        key = None if names is None else tuple(names)
+        if key not in self._leaves:
+            requested = None if names is None else {*names}
+            leaves = [
+                leaf
+                for leaf in self._file.footer.leaves
+                if requested is None
+                or any(".".join(leaf.path[:depth]) in requested for depth in range(1, len(leaf.path) + 1))
+            ]
+            widths = [_WIDTHS.get(leaf.physical, leaf.length or 0) for leaf in leaves]
+            self._leaves[key] = np.array([leaf.index for leaf in leaves], np.intp), np.array(widths, np.int64)
+        return self._leaves[key]
+
+
+class RowStream:
+    """The rows of some columns of a row group, decoded in order as they are requested.
+
+    Parameters
+    ----------
+    open_batches : opens batches of so many rows.
+    row_group, num_rows : the row group.
+    """
+
+    def __init__(self, open_batches: Callable[[int], Iterator[pa.RecordBatch]], row_group: int, num_rows: int):
+        self._open_batches = open_batches
+        self._batches: Iterator[pa.RecordBatch] | None = None
+        self._last: pa.RecordBatch | None = None
+        self._row_group = row_group
+        self._num_rows = num_rows
+        self._start = self._stop = 0  # rows of the last batch
+
+    def read(self, start: int, stop: int) -> pa.Table:
+        """Read a range of rows, which begins where the last one ended, or later."""
+        if self._batches is None:
+            self._batches = self._open_batches(stop - start)
+        parts = []
+        while start < stop:
+            while self._stop <= start:
+                self._last = None  # free its memory before the next one is read
+                self._last = next(self._batches, None)
+                if self._last is None:
+                    raise make_count_error(self._row_group, self._stop, self._num_rows)
+                self._start, self._stop = self._stop, self._stop + self._last.num_rows
+            end = min(stop, self._stop)
+            assert self._last is not None
+            parts.append(self._last.slice(start - self._start, end - start))
+            start = end
+        return pa.Table.from_batches(parts)
+
+
+def make_count_error(row_group: int, num_rows: int, expected: int) -> UnreadableColumnError:
+    """Make the error for a row group that does not have the rows that its footer declares."""
+    return UnreadableColumnError(f"cannot be read: {num_rows} rows instead of {expected}", row_group=row_group)

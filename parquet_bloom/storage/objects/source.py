@@ -65,6 +65,7 @@ class ObjectSource(Source):
 
     path: None
     identity: RemoteIdentity
+    counts_arrow_file = True
 
     def __init__(self, location: ObjectLocation, listed: ListedObject | None = None):
         self.location = location

@@ -1,0 +1,122 @@
+"""One file that several tasks read, and the cost of what is read of files."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from weakref import WeakKeyDictionary
+
+from ...errors import ConcurrentChangeError
+from ...storage import Source
+from ..model.data_file import DataFile
+from ..model.plan import FilePlan, ScanPlan
+from ..model.row_selection import RowGroupSelections
+
+
+class CostMeter:
+    """Adds the cost of reading to a plan."""
+
+    def __init__(self, plan: ScanPlan):
+        self._plan = plan
+        self._noted: WeakKeyDictionary[Source, tuple[int, int]] = WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    def note(self, source: Source) -> None:
+        """Add what was read of a file since it was opened, or noted last."""
+        with self._lock:
+            requests, num_bytes = self._noted.get(source, (0, 0))
+            self._noted[source] = now = source.requests, source.bytes_read
+            self._plan.data_requests += now[0] - requests
+            self._plan.data_bytes_read += now[1] - num_bytes
+
+
+class SharedFile:
+    """A file of a plan, opened when the first of its tasks begins, and closed when the last one ends.
+
+    All tasks read the version that was opened first. A local Parquet file is opened once; others once for each task
+    that reads at the same time.
+
+    Parameters
+    ----------
+    plan : of the file.
+    open_data : opens it.
+    meter : takes the cost.
+    num_tasks : number of its tasks.
+
+    Attributes
+    ----------
+    has_begun : whether the consumer has any of its rows.
+    is_over : whether its rows are not wanted any more, since it failed or is read in another way.
+    remaining : tasks whose end the consumer has not seen.
+    """
+
+    def __init__(self, plan: FilePlan, open_data: Callable[[], DataFile], meter: CostMeter, num_tasks: int):
+        self.plan = plan
+        self.has_begun = self.is_over = False
+        self.remaining = self._running = num_tasks
+        self._open_data = open_data
+        self._meter = meter
+        self._first: DataFile | None = None
+        self._opened: list[DataFile] = []
+        self._idle: list[DataFile] = []
+        self._lock = threading.Lock()
+
+    def select(self, file: DataFile, row_groups: Sequence[int], is_first: bool) -> RowGroupSelections:
+        """Return what a task reads of the open file; if that has changed since it was planned, the first reads all.
+
+        Parameters
+        ----------
+        row_groups : of the task.
+        is_first : whether it is the first of the file.
+        """
+        selections = self.plan.selections_in(file)
+        if self.plan.is_of(file):
+            wanted = {*row_groups}
+            return [one for one in selections if one[0] in wanted]
+        return selections if is_first else []
+
+    @contextmanager
+    def borrow(self) -> Iterator[DataFile]:
+        """Give the open file to a task."""
+        file = self._take()
+        try:
+            yield file
+        finally:
+            self._meter.note(file.source)
+            if not file.is_shareable:
+                with self._lock:
+                    self._idle.append(file)
+
+    def _take(self) -> DataFile:
+        with self._lock:  # the others cannot begin before the first has opened it, either
+            if self._first is None:
+                self._first = self._open_data()
+                self._opened.append(self._first)
+                return self._first
+            if self._first.is_shareable:
+                return self._first
+            if self._idle:
+                return self._idle.pop()
+        file = self._open_data()
+        with self._lock:
+            self._opened.append(file)
+        if file.source.identity != self._first.source.identity:
+            raise ConcurrentChangeError("another writer changed it meanwhile", path=file.path)
+        return file
+
+    def end_task(self) -> None:
+        """Note the end of a task."""
+        with self._lock:
+            self._running -= 1
+            is_last = not self._running
+        if is_last:
+            self.close()
+
+    def close(self) -> None:
+        """Close the file; no task may read it any more."""
+        for file in self._opened:
+            self._meter.note(file.source)
+            file.close()
+        self._opened.clear()
+        self._idle.clear()

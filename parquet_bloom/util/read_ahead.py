@@ -1,0 +1,261 @@
+"""Run tasks in threads ahead of their consumer, within a bound on the bytes that are in memory because of them.
+
+A task is a generator. Before each step that takes memory it yields `Need`, and goes on once there is room; each result
+it yields as a `Piece`. A thread is never blocked by a task that waits for room, so a consumer that stops taking results
+leaves no thread behind: threads without work end, and are started again when results are taken.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from .threads import AHEAD, POLL_SECONDS, Stop, raise_if_stopped
+
+R = TypeVar("R")
+
+_LINGER = 0.5  # seconds that a thread without work waits for some
+
+
+class Need(NamedTuple):
+    """The next step of a task needs memory, in bytes, in place of what it asked for before."""
+
+    num_bytes: int
+
+
+@dataclass(slots=True)
+class Piece(Generic[R]):
+    """A result, and the bytes that it keeps in memory; they replace what the task asked for."""
+
+    value: R
+    num_bytes: int
+
+
+Steps = Iterator[Need | Piece[R]]
+"""What a task yields."""
+
+
+@dataclass(slots=True)
+class Event(Generic[R]):
+    """A result of a task, or its end.
+
+    Attributes
+    ----------
+    task : its number.
+    value : a result; None at the end.
+    error : the exception that ended the task.
+    is_end : whether no event of this task follows.
+    """
+
+    task: int
+    value: R | None = None
+    error: BaseException | None = None
+    is_end: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Task:
+    """A task that has been started.
+
+    Attributes
+    ----------
+    steps : the rest of it.
+    held : bytes in flight on its account, besides those of its results.
+    need : bytes that its next step needs.
+    runs : whether a thread is at it.
+    """
+
+    number: int
+    steps: Any
+    held: int = 0
+    need: int = 0
+    runs: bool = True
+
+
+@dataclass
+class ReadAhead(Generic[R]):
+    """The events of some tasks. Iterate over it once; leaving the iteration early ends the threads.
+
+    Parameters
+    ----------
+    tasks : functions that start the tasks, each once.
+    threads : number of threads; with one, or for one task, steps are run as their results are requested.
+    max_bytes : bound on `in_flight`. It is exceeded by one step at most, the one that the consumer waits for.
+    in_order : give all results of a task before any of the next one; otherwise as they come.
+
+    Attributes
+    ----------
+    in_flight : bytes of results that the consumer has not finished with, and of steps that are running.
+    most_in_flight : the largest value that it has had.
+    """
+
+    tasks: Sequence[Callable[[], Steps[R]]]
+    threads: int
+    max_bytes: int
+    in_order: bool = True
+    in_flight: int = 0
+    most_in_flight: int = 0
+    _stop: Stop = field(default_factory=Stop)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+    _running: list[threading.Thread] = field(default_factory=list)
+    _started: dict[int, _Task] = field(default_factory=dict)  # tasks that have not ended, by number
+    _events: dict[int, deque[tuple[Event[R], int]]] = field(default_factory=dict)  # with their bytes, by queue
+    _next: int = 0  # number of the next task to start
+    _ended: int = 0  # tasks whose end the consumer has seen
+    _taken: int = 0  # bytes of the result that the consumer has
+    _is_waiting: bool = False  # whether the consumer waits for an event that is not there
+
+    def __iter__(self) -> Generator[Event[R], None, None]:
+        if self.threads < 2 or len(self.tasks) < 2:
+            for number, task in enumerate(self.tasks):
+                yield from self._run_here(number, task)
+            return
+        try:
+            while self._ended < len(self.tasks):
+                event = self._take()
+                self._ended += event.is_end
+                yield event
+                del event
+        finally:
+            self._close()
+
+    def _run_here(self, number: int, task: Callable[[], Steps[R]]) -> Iterator[Event[R]]:
+        with closing(task()) as steps:  # type: ignore[type-var]
+            while True:
+                try:
+                    step = next(steps, None)
+                except Exception as error:
+                    yield Event(number, error=error, is_end=True)
+                    return
+                if step is None:
+                    break
+                self._hold(step.num_bytes - self.in_flight)
+                if isinstance(step, Piece):
+                    yield Event(number, step.value)
+                del step
+            self._hold(-self.in_flight)
+        yield Event(number, is_end=True)
+
+    # ---------------------------------------------------------------------------------------------- the consumer
+
+    def _take(self) -> Event[R]:
+        """Wait for the next event, polling: polars catches signals, so that they do not interrupt a wait."""
+        with self._changed:
+            self._hold(-self._taken)
+            self._taken = 0
+            while True:
+                queue = self._events.get(self._ended if self.in_order else 0)
+                if queue:
+                    event, self._taken = queue.popleft()
+                    if event.is_end and self.in_order:
+                        del self._events[event.task]
+                    self._is_waiting = False
+                    self._start_threads()
+                    self._changed.notify_all()
+                    return event
+                self._is_waiting = True
+                self._start_threads()
+                self._changed.notify_all()
+                self._changed.wait(POLL_SECONDS)
+                raise_if_stopped()
+
+    def _start_threads(self) -> None:
+        """Start threads for work that there is room for."""
+        work = len(self._started) + min(len(self.tasks) - self._next, self._room_for_tasks())
+        while len(self._running) < min(self.threads, work):
+            thread = threading.Thread(target=self._work, name="parquet_bloom")
+            self._running.append(thread)
+            thread.start()
+
+    def _close(self) -> None:
+        with self._changed:
+            self._stop.set()
+            self._changed.notify_all()
+            threads = list(self._running)
+        for thread in threads:
+            if thread is not threading.current_thread():  # garbage may be collected in any thread
+                thread.join()
+        for task in self._started.values():
+            if not task.runs:
+                task.steps.close()
+        self._started.clear()
+        self._events.clear()
+        self.in_flight = 0
+
+    # ------------------------------------------------------------------------------------------------ the threads
+
+    def _work(self) -> None:
+        self._stop.govern()
+        task: _Task | None = None
+        while (task := self._choose(task)) is not None:
+            step: Need | Piece[R] | None = None
+            error: BaseException | None = None
+            try:
+                step = next(task.steps, None)
+            except BaseException as raised:
+                error = raised
+            with self._changed:
+                if isinstance(step, Need):
+                    task.need = max(step.num_bytes, 0)
+                elif step is not None:
+                    self._hold(step.num_bytes - task.held)
+                    task.held = task.need = 0
+                    self._put(Event(task.number, step.value), step.num_bytes)
+                else:
+                    self._hold(-task.held)
+                    del self._started[task.number]
+                    self._put(Event(task.number, error=error, is_end=True), 0)
+                    task.steps = None
+            del step, error
+
+    def _choose(self, last: _Task | None) -> _Task | None:
+        """Return a task to take a step of, and hold the bytes that it needs; None if the thread should end.
+
+        Parameters
+        ----------
+        last : the task that this thread has taken a step of.
+        """
+        with self._changed:
+            if last is not None:
+                last.runs = False
+            while not self._stop.is_set():
+                for task in self._started.values():
+                    if not task.runs and self._has_room(task):
+                        self._hold(task.need - task.held)
+                        task.held, task.runs = task.need, True
+                        return task
+                if self._next < len(self.tasks) and self._room_for_tasks() > 0:
+                    number, self._next = self._next, self._next + 1
+                    task = _Task(number, self.tasks[number]())
+                    self._started[number] = task
+                    return task
+                if not self._changed.wait(_LINGER):
+                    break
+            self._running.remove(threading.current_thread())
+            return None
+
+    def _has_room(self, task: _Task) -> bool:
+        others = self.in_flight - task.held
+        if task.need <= task.held or others <= 0 or others + task.need <= self.max_bytes:
+            return True
+        head = self._ended if self.in_order else next(iter(self._started))
+        return self._is_waiting and task.number == head
+
+    def _room_for_tasks(self) -> int:
+        """Return how many more tasks may be started: few, as a consumer may stop at any result."""
+        return AHEAD * self.threads - (self._next - self._ended)
+
+    def _put(self, event: Event[R], num_bytes: int) -> None:
+        queue = event.task if self.in_order else 0
+        self._events.setdefault(queue, deque()).append((event, num_bytes))
+        if queue == (self._ended if self.in_order else 0):
+            self._is_waiting = False
+        self._changed.notify_all()
+
+    def _hold(self, num_bytes: int) -> None:
+        self.in_flight += num_bytes
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
