@@ -19,7 +19,7 @@ from ...errors import ParquetBloomError, UnreadableColumnError
 from ...predicate import parse, tree
 from ...predicate.parse.necessary import FilterParts, read_filter
 from ..compatibility import DatasetCompatibility
-from ..model.plan import FilePlan, ScanPlan
+from ..model.plan import ScanPlan
 from ..read.reader import RowReader
 from ..report import PruneReport
 from ..scan import Scan
@@ -128,12 +128,17 @@ class Dataset(ds.Dataset):  # type: ignore[misc]
         return query.scanner(query.plan, columns, **options)
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[Fragment]:
-        """Plan a scan with a filter, and yield each file that is read as a fragment of its selected row groups."""
+        """Plan a scan with a filter, and yield each file that is read as a fragment of its selected row groups.
+
+        If no file is read, there is one fragment without rows: DataFusion cannot plan a query over none.
+        """
         query = _Query.make(self._source, self._arrow_schema, _join(self._condition, filter))
         plan = query.plan()
-        for file in plan.files:
-            if file.selected:
-                yield Fragment(query, plan, file)
+        selected = [file for file in plan.files if file.selected] or plan.files[:1]
+        for file in selected:
+            yield Fragment(query, replace(plan, files=[file]))
+        if not selected:
+            yield Fragment(query, plan)
 
     def to_table(self, columns: Any = None, filter: pc.Expression | None = None, **options: Any) -> pa.Table:
         return self.scanner(columns, filter, **options).to_table()
@@ -188,20 +193,20 @@ class Dataset(ds.Dataset):  # type: ignore[misc]
 class Fragment(ds.Fragment):  # type: ignore[misc]
     """A file of a dataset, as far as a filter selected its row groups."""
 
-    def __init__(self, query: _Query, plan: ScanPlan, file: FilePlan):
+    def __init__(self, query: _Query, plan: ScanPlan):
         # As for Dataset: the base class has no constructor to call.
         self._query = query
-        self._plan = replace(plan, files=[file])
+        self._plan = plan  # of this file alone, or of none
 
     @property
     def path(self) -> str:
-        """Path of the file."""
-        return self._plan.files[0].path
+        """Path of the file; empty if the dataset has no files."""
+        return self._plan.files[0].path if self._plan.files else ""
 
     @property
     def row_groups(self) -> list[int]:
         """Ordinals of the row groups that are read."""
-        return self._plan.files[0].selected
+        return list(self._plan.files[0].selected) if self._plan.files else []
 
     @property
     def physical_schema(self) -> pa.Schema:

@@ -17,6 +17,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from parquet_bloom.scan.engines.dataset import Dataset
 from parquet_bloom.scan.source import ScanSource
 
 from .dataset_expressions import Expressions
@@ -116,7 +117,9 @@ def hunt(seed: int, engine: str, folder: Path, queries: int = QUERIES) -> Tally:
             continue
         told = f"seed {seed} {engine}, query {number}: {question.text}: {_tell(found)}, and not {_tell(expected)}"
         again = _try(question, in_memory)
-        if not isinstance(found, Exception) and found == again:
+        if isinstance(found, Exception) and isinstance(again, Exception) and str(again) in str(found):
+            tally.refused += 1  # it fails over these rows, and plain files were spared some of them by statistics
+        elif not isinstance(found, Exception) and found == again:
             tally.peer_wrong.append(told)
         else:
             tally.wrong.append(told)
@@ -245,6 +248,11 @@ def _read_fragments(dataset: Any, condition: Any, second: Any, names: Any) -> li
     return _rows(pa.concat_tables(tables)) if tables else []
 
 
+def _filter_twice(dataset: Any, first: Any, second: Any) -> Any:
+    """Filter a dataset twice; pyarrow's own crashes when it is filtered a second time."""
+    return dataset.filter(first).filter(second) if isinstance(dataset, Dataset) else dataset.filter(first & second)
+
+
 _WAYS: dict[str, Callable[..., list[str]]] = {
     "to_table": lambda dataset, one, two, names: _rows(dataset.to_table(names, filter=one)),
     "scanner": lambda dataset, one, two, names: _rows(dataset.scanner(names, filter=one, use_threads=False).to_table(), True),
@@ -254,7 +262,7 @@ _WAYS: dict[str, Callable[..., list[str]]] = {
     "head": lambda dataset, one, two, names: _rows(dataset.head(3, ["row"], filter=one, use_threads=False), True),
     "take": lambda dataset, one, two, names: _rows(dataset.take([0, 2], ["row"], filter=one, use_threads=False), True),
     "filter": lambda dataset, one, two, names: _rows(dataset.filter(one).to_table(names)),
-    "filter twice": lambda dataset, one, two, names: _rows(dataset.filter(one).filter(two).to_table(names)),
+    "filter twice": lambda dataset, one, two, names: _rows(_filter_twice(dataset, one, two).to_table(names)),
     "filter and scan": lambda dataset, one, two, names: _rows(dataset.filter(one).to_table(names, filter=two)),
     "projection": lambda dataset, one, two, names: _rows(dataset.to_table({"x": one, "r": ds.field("row")}, filter=two)),
     "fragments": _read_fragments,

@@ -100,7 +100,13 @@ class Expressions:
     def _arrow_array(self, path: tuple[str, ...], kind: str, values: list[Any]) -> pa.Array:
         """Make an array of the column's type, or of another one that holds the values."""
         rng = self.rng
-        types = [self._type_of(path)] * 3 + list(KINDS[kind].types)
+        own = self._type_of(path)
+        if rng.random() < 0.7:
+            try:
+                return _make_array(values, own)
+            except (pa.ArrowException, OverflowError, ValueError, TypeError, AttributeError):
+                pass
+        types = [own, *KINDS[kind].types]
         if kind in _NUMBERS:
             types += [pa.float64(), pa.float32(), pa.int64(), pa.int16(), pa.uint64(), pa.decimal128(30, 4), pa.float16()]
         if kind in ("s", "b", "c", "fb"):
@@ -116,7 +122,7 @@ class Expressions:
                 return _make_array(values, arrow_type)
             except (pa.ArrowException, OverflowError, ValueError, TypeError, AttributeError):
                 continue
-        return pa.nulls(len(values), self._type_of(path))
+        return pa.nulls(len(values), own)
 
     def _arrow_is_in(self, field: Any, path: tuple[str, ...], kind: str, pool: list[Any]) -> pc.Expression:
         rng = self.rng
