@@ -25,7 +25,7 @@ from .dataset_lakes import Lake, draw_lake
 from .dataset_sql import SqlDrawing
 
 ENGINES = ("duckdb", "polars", "datafusion", "pyarrow")
-QUERIES = 20  # of each lake
+QUERIES = 40  # of each lake
 
 
 @dataclass

@@ -170,7 +170,13 @@ class _Drawing:
         plain = ds.dataset(
             ours.files, schema=ours.schema, partitioning=partitioning, partition_base_dir=str(self.root), format="parquet"
         )
-        return Lake(ours, plain, dict(self.kinds), values, self.structs, self.lists)
+        # A column that is in no file is not in the schema.
+        found = {*ours.schema.names}
+        kinds, structs, lists = (
+            {name: kind for name, kind in columns.items() if name in found}
+            for columns in (self.kinds, self.structs, self.lists)
+        )
+        return Lake(ours, plain, kinds, values, structs, lists)  # type: ignore[arg-type]
 
     def _write(self, number: int) -> str:
         rng = self.rng
