@@ -69,8 +69,6 @@ class Expressions:
         path = rng.choice(list(self.leaves))
         kind, pool = self.leaves[path]
         field = pc.field(*path)
-        if len(path) == 1 and rng.random() < 0.03:
-            field = pc.field(self.lake.ours.schema.get_field_index(path[0]))
         choice = rng.random()
         if choice < 0.1:
             return rng.choice([field.is_null(), field.is_valid(), field.is_null(nan_is_null=True)])
@@ -109,7 +107,7 @@ class Expressions:
         types = [own, *KINDS[kind].types]
         if kind in _NUMBERS:
             types += [pa.float64(), pa.float32(), pa.int64(), pa.int16(), pa.uint64(), pa.decimal128(30, 4), pa.float16()]
-        if kind in ("s", "b", "c", "fb"):
+        if kind in ("s", "b", "c"):
             types += [pa.string(), pa.binary(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())]
         if kind in _MOMENTS:
             types += [pa.timestamp(unit, rng.choice([None, "UTC", "Asia/Tokyo"])) for unit in ("s", "ms", "us", "ns")]
