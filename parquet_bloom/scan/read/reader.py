@@ -96,6 +96,7 @@ class RowReader:
                     for table in self._read_file(plan) if plan.path not in failed else ():
                         yield from promote_table(table, schema).combine_chunks().to_batches(max_chunksize=batch_size)
                 except ParquetBloomError as error:
+                    error.path = error.path or plan.path  # rows that do not fit are no one's until now
                     fail(error, plan)
                 if progress:
                     progress(done + 1, len(plans))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -154,10 +154,15 @@ def _tell(answer: Any) -> str:
     return f"{len(answer)} rows {answer[:6]}"
 
 
-def _rows(table: pa.Table, ordered: bool = False) -> list[str]:
+def _rows(table: pa.Table, ordered: bool = False, is_grouped: bool = False) -> list[str]:
     """Rows as texts, in which NaN equals NaN."""
-    rows = [repr(tuple(row.values())) for row in table.to_pylist()]
+    rows = [_text(row.values(), is_grouped) for row in table.to_pylist()]
     return rows if ordered else sorted(rows)
+
+
+def _text(row: Iterable[Any], is_grouped: bool) -> str:
+    """A row as a text. Of equal values, either 0.0 or -0.0 may stand for the group."""
+    return repr(tuple(abs(value) if is_grouped and isinstance(value, float) and value == 0 else value for value in row))
 
 
 def _sql(dialect: str, run: Callable[[Any, str], pa.Table]) -> Callable[..., Callable[[int], _Question]]:
@@ -166,7 +171,8 @@ def _sql(dialect: str, run: Callable[[Any, str], pa.Table]) -> Callable[..., Cal
 
         def draw(number: int) -> _Question:
             text = drawing.query().replace("{t}", "lake")
-            return _Question(text, lambda dataset: _rows(run(dataset, text)))
+            is_grouped = "GROUP BY" in text or "DISTINCT " in text
+            return _Question(text, lambda dataset: _rows(run(dataset, text), is_grouped=is_grouped))
 
         return draw
 
@@ -224,7 +230,7 @@ def _polars(rng: random.Random, lake: Lake) -> Callable[[int], _Question]:
                 frame = frame.sort("row").head(3)
             elif shape == "join":
                 frame = frame.join(scan(dataset).select("row"), on="row", how="semi")
-            return sorted(map(repr, frame.collect().rows()))
+            return sorted(_text(row, shape == "group") for row in frame.collect().rows())
 
         return _Question(f"{'to_polars' if is_native else 'scan_pyarrow_dataset'} {shape} {condition}", ask)
 
