@@ -3,8 +3,8 @@
     python tests/property/dataset_campaign.py [--queries 20000] [--seed 0] [ENGINE...]
 
 For each engine, random lakes are asked random queries until so many were compared. Progress and the tally go to stdout;
-each difference is printed with its seed, by which `hunt` repeats it. The exit code is 1 if there was any. Each lake runs
-in a child process that starts over after some lakes: an engine that crashes ends that lake alone, and is reported.
+each difference is printed with its seed, by which `hunt` repeats it. The lakes are asked in a child process: an engine
+that crashes ends the queries of that lake alone, and is reported. The exit code is 1 after any difference or crash.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ import multiprocessing
 import sys
 import tempfile
 import time
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -41,7 +40,7 @@ def campaign(engine: str, queries: int, seed: int) -> int:
     """Ask one engine so many queries; return the number of differences and crashes."""
     start, shown, crashes, total = time.monotonic(), 0.0, 0, Tally()
     while total.asked < queries:
-        tally, has_crashed = _ask_some(engine, range(seed, seed + _LAKES_AT_ONCE))
+        tally, has_crashed = _ask_some(engine, list(range(seed, seed + _LAKES_AT_ONCE)))
         seed += _LAKES_AT_ONCE
         crashes += has_crashed
         total.add(tally)
@@ -56,34 +55,31 @@ def campaign(engine: str, queries: int, seed: int) -> int:
     return len(total.wrong) + crashes
 
 
-def _ask_some(engine: str, seeds: range) -> tuple[Tally, int]:
-    """Ask some lakes in a process of their own; after a crash, each in one."""
-    try:
-        return _ask_in_child(engine, list(seeds)), 0
-    except BrokenProcessPool:
-        if len(seeds) == 1:
-            print(f"CRASH seed {seeds.start} {engine}", flush=True)
-            return Tally(), 1
-    tally, crashes = Tally(), 0
-    for seed in seeds:
-        more, crashed = _ask_some(engine, range(seed, seed + 1))
-        tally.add(more)
-        crashes += crashed
-    return tally, crashes
-
-
-def _ask_in_child(engine: str, seeds: list[int]) -> Tally:
+def _ask_some(engine: str, seeds: list[int]) -> tuple[Tally, int]:
+    """Ask some lakes in a child process; after a crash, those that are left in another one."""
+    total, crashes = Tally(), 0
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as pool:
-        return pool.submit(_hunt_all, engine, seeds).result()
+    while seeds:
+        receiver, sender = context.Pipe(duplex=False)
+        child = context.Process(target=_hunt_all, args=(engine, seeds, sender))
+        child.start()
+        sender.close()
+        try:
+            while True:
+                total.add(receiver.recv())
+                seeds = seeds[1:]
+        except EOFError:
+            child.join()
+        if seeds:
+            print(f"CRASH seed {seeds[0]} {engine}: exit code {child.exitcode}", flush=True)
+            crashes, seeds = crashes + 1, seeds[1:]
+    return total, crashes
 
 
-def _hunt_all(engine: str, seeds: list[int]) -> Tally:
-    total = Tally()
+def _hunt_all(engine: str, seeds: list[int], sender: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for seed in seeds:
-            total.add(hunt(seed, engine, Path(folder)))
-    return total
+            sender.send(hunt(seed, engine, Path(folder)))
 
 
 if __name__ == "__main__":
