@@ -92,8 +92,9 @@ class Expressions:
         return self.rng.choice(functions)(left, right)
 
     def _arrow_scalar(self, path: tuple[str, ...], kind: str, pool: list[Any]) -> pa.Scalar:
-        value = None if self.rng.random() < 0.03 else self._value(kind, pool)
-        return self._arrow_array(path, kind, [value])[0]
+        if self.rng.random() < 0.03:
+            return pa.scalar(None, self._type_of(path))  # Arrow crashes over nulls of other types of text
+        return self._arrow_array(path, kind, [self._value(kind, pool)])[0]
 
     def _arrow_array(self, path: tuple[str, ...], kind: str, values: list[Any]) -> pa.Array:
         """Make an array of the column's type, or of another one that holds the values."""
