@@ -90,7 +90,8 @@ class ParquetBloomError(Exception):
         return printable(": ".join(part for part in parts if part))
 
     def __repr__(self) -> str:
-        return redacted(super().__repr__())  # a secret may have been remembered since
+        # DataFusion shows errors in this form. A secret may have been remembered since.
+        return redacted(f"{type(self).__name__}({str(self)!r})")
 
     def __reduce__(self) -> tuple[Any, ...]:
         # BaseException would call the class with `args` only, and OSError with other arguments.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from ..errors import UnsupportedTypeError
-from ..file.columns import find_leaves, type_of
+from ..file.columns import Named, find_leaves, type_of
 from ..file.reader import BloomFile
 from ..hashing.column_type import ColumnType, Kind, from_arrow
 
@@ -36,14 +36,15 @@ class DatasetCompatibility:
         return cls(tuple((name, _find_type(schema, name)) for name in sorted(names)))
 
     def doubts(self, file: BloomFile) -> dict[str, str]:
-        return self._find_doubts(
-            {name: [type_of(leaf) for leaf in find_leaves(file.leaves, name)] for name in self.names}
-        )
+        leaves = {name: find_leaves(file.leaves, name) for name in self.names}
+        types = {name: [type_of(leaf) for leaf in found] for name, found in leaves.items()}
+        return self._find_doubts(leaves, types)
 
     def orc_doubts(self, file: OrcFile) -> dict[str, str]:
         """Return the `doubts` of an ORC file."""
         leaves = {name: find_leaves(file.leaves, name) for name in self.names}
-        return self._find_doubts({name: [leaf.column_type for leaf in found] for name, found in leaves.items()})
+        types = {name: [leaf.column_type for leaf in found] for name, found in leaves.items()}
+        return self._find_doubts(leaves, types)
 
     def is_same(self, column: str, stored: ColumnType) -> bool:
         """Return whether a column of a stored type shows the stored values, for `lake.select.IndexPruner`."""
@@ -55,11 +56,15 @@ class DatasetCompatibility:
         """The columns' names."""
         return [name for name, _ in self.columns]
 
-    def _find_doubts(self, stored: dict[str, list[ColumnType]]) -> dict[str, str]:
+    def _find_doubts(
+        self, leaves: Mapping[str, Sequence[Named]], stored: Mapping[str, list[ColumnType]]
+    ) -> dict[str, str]:
         doubts = {}
         for name, expected in self.columns:
-            types = stored[name]
-            if types and (expected is None or len(types) > 1 or not _shows_stored(types[0], expected)):
+            types, path = stored[name], tuple(name.split("."))
+            if any(tuple(leaf.path[: len(path)]) != path for leaf in leaves[name]):
+                doubts[name] = "the file has a column with a dot in its name"
+            elif types and (expected is None or len(types) > 1 or not _shows_stored(types[0], expected)):
                 shown = "the dataset's type" if expected is None else str(expected)
                 doubts[name] = f"{types[0]} in the file is read as {shown}"
         return doubts

@@ -132,6 +132,8 @@ def _read(parts: Iterator[tuple[str, str]], batch: pa.RecordBatch, schema: pa.Sc
 def _find_column(schema: pa.Schema, path: Sequence[str]) -> _Column:
     """Find a column by its path; its type is None if there is none, or several, or the name is ambiguous."""
     name = ".".join(path)
+    if len(path) > 1 and any("." in field.name for field in schema):  # one of them may have this very name
+        return _Column(name, None)
     fields: Any = schema
     found: pa.DataType | None = None
     for depth, part in enumerate(path):
@@ -263,6 +265,8 @@ def _compare(operator: str, left: _Operand, right: _Operand) -> Conditions:
     if operator in ("=", "<>"):
         conditions = Conditions(equal, None if is_float else unequal)
         return conditions if operator == "=" else Conditions(conditions.if_false, conditions.if_true)
+    if pa.types.is_boolean(left.type):  # Arrow orders them, predicates do not
+        return UNKNOWN
     opposite = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}[operator]
     # NaN is on neither side in Arrow: the negation is true for it.
     negated = None if is_float else Compare(left.name, opposite, value)

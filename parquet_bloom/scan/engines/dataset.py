@@ -14,12 +14,14 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+import pyarrow.fs
 
 from ...errors import ParquetBloomError, UnreadableColumnError
+from ...file.cache.memory import SHARED_CACHE, MetadataCache
 from ...predicate import parse, tree
 from ...predicate.parse.necessary import FilterParts, read_filter
 from ..compatibility import DatasetCompatibility
-from ..model.plan import FilePlan, ScanPlan
+from ..model.plan import ScanPlan
 from ..read.reader import RowReader
 from ..report import PruneReport
 from ..scan import Scan
@@ -29,7 +31,7 @@ from ..source import ScanSource
 _BATCH_ROWS = 131_072  # pyarrow's own default
 
 
-class Dataset(ds.Dataset):  # type: ignore[misc]
+class Dataset(ds.UnionDataset):  # type: ignore[misc]
     """Files of a lake as one dataset. Every scan lists the files anew, and reads only what its filter needs.
 
     It is a `pyarrow.dataset.Dataset`, for engines; `scan` gives rows by this package's own predicates. Its schema is
@@ -42,7 +44,9 @@ class Dataset(ds.Dataset):  # type: ignore[misc]
     """
 
     def __init__(self, source: ScanSource, schema: pa.Schema, condition: pc.Expression | None = None):
-        # The base class has no constructor to call: it is made by Arrow. Everything that it offers is defined below.
+        # Everything that the base class offers is defined below. What hands a dataset to Arrow's compiled code alone,
+        # such as `pyarrow.dataset.Scanner.from_dataset`, gets a dataset whose scan is an error, for it cannot call us.
+        super().__init__(schema, [_make_unreadable(schema)])
         self._source = source
         self._arrow_schema = schema
         self._condition = condition
@@ -50,7 +54,8 @@ class Dataset(ds.Dataset):  # type: ignore[misc]
     @classmethod
     def open(cls, source: ScanSource, schema: pa.Schema | None = None) -> Dataset:
         """Open a dataset; see `parquet_bloom.dataset`."""
-        schema = find_schema(source) if schema is None else schema
+        # A file that is added later may lack any column.
+        schema = _make_nullable(find_schema(source)) if schema is None else schema
         names = schema.names
         if len({*names}) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
@@ -58,7 +63,11 @@ class Dataset(ds.Dataset):  # type: ignore[misc]
         return cls(source, schema)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._source, self._arrow_schema, self._condition)
+        # A cache in memory stays in its process; the dataset uses the shared one of the process that it gets to.
+        source = self._source
+        is_in_memory = type(source.cache) is MetadataCache
+        picklable = replace(source, cache=None) if is_in_memory else source
+        return _restore, (type(self), picklable, is_in_memory, self._arrow_schema, self._condition)
 
     def __repr__(self) -> str:
         return f"<parquet_bloom.Dataset of {self._source.paths!r}>"
@@ -71,6 +80,11 @@ class Dataset(ds.Dataset):  # type: ignore[misc]
     def files(self) -> list[str]:
         """The files as they are listed now."""
         return [entry.path for entry in self._source.list_files().entries]
+
+    @property
+    def children(self) -> list[ds.Dataset]:
+        """No datasets: the files are listed for each scan."""
+        return []
 
     @property
     def partition_expression(self) -> pc.Expression:
@@ -129,12 +143,17 @@ class Dataset(ds.Dataset):  # type: ignore[misc]
         return query.scanner(query.plan, columns, **options)
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[Fragment]:
-        """Plan a scan with a filter, and yield each file that is read as a fragment of its selected row groups."""
+        """Plan a scan with a filter, and yield each file that is read as a fragment of its selected row groups.
+
+        If no file is read, there is one fragment without rows: DataFusion cannot plan a query over none.
+        """
         query = _Query.make(self._source, self._arrow_schema, _join(self._condition, filter))
         plan = query.plan()
-        for file in plan.files:
-            if file.selected:
-                yield Fragment(query, plan, file)
+        selected = [file for file in plan.files if file.selected] or plan.files[:1]
+        for file in selected:
+            yield Fragment(query, replace(plan, files=[file]))
+        if not selected:
+            yield Fragment(query, plan)
 
     def to_table(self, columns: Any = None, filter: pc.Expression | None = None, **options: Any) -> pa.Table:
         return self.scanner(columns, filter, **options).to_table()
@@ -189,20 +208,20 @@ class Dataset(ds.Dataset):  # type: ignore[misc]
 class Fragment(ds.Fragment):  # type: ignore[misc]
     """A file of a dataset, as far as a filter selected its row groups."""
 
-    def __init__(self, query: _Query, plan: ScanPlan, file: FilePlan):
+    def __init__(self, query: _Query, plan: ScanPlan):
         # As for Dataset: the base class has no constructor to call.
         self._query = query
-        self._plan = replace(plan, files=[file])
+        self._plan = plan  # of this file alone, or of none
 
     @property
     def path(self) -> str:
-        """Path of the file."""
-        return self._plan.files[0].path
+        """Path of the file; empty if the dataset has no files."""
+        return self._plan.files[0].path if self._plan.files else ""
 
     @property
     def row_groups(self) -> list[int]:
         """Ordinals of the row groups that are read."""
-        return self._plan.files[0].selected
+        return list(self._plan.files[0].selected) if self._plan.files else []
 
     @property
     def physical_schema(self) -> pa.Schema:
@@ -217,8 +236,12 @@ class Fragment(ds.Fragment):  # type: ignore[misc]
     ) -> ds.Scanner:
         """Return a scanner of the rows of this file for which a filter is true, besides the one that selected it."""
         query = self._query
-        if filter is not None and (query.filter is None or not query.filter.equals(filter)):
-            query = _Query.make(query.source, query.schema if schema is None else schema, _join(query.filter, filter))
+        is_known = filter is None or (query.filter is not None and query.filter.equals(filter))
+        if not is_known or (schema is not None and not schema.equals(query.schema)):
+            joined = query.filter if is_known else _join(query.filter, filter)
+            # The plan is still the first filter's, and so is the evidence that it must not trust.
+            other = _Query.make(query.source, query.schema if schema is None else schema, joined)
+            query = replace(other, trust=query.trust)
         return query.scanner(lambda: self._plan, columns, **options)
 
     def to_table(
@@ -302,6 +325,35 @@ class _Query:
         needed = set().union(*(names for names in used if names is not None))
         # At least one column, whose rows can be counted.
         return [name for name in schema_names if name in needed] or schema_names[:1]
+
+
+def _restore(
+    kind: type[Dataset], source: ScanSource, is_cached: bool, schema: pa.Schema, condition: pc.Expression | None
+) -> Dataset:
+    """Make a dataset that was pickled."""
+    return kind(replace(source, cache=SHARED_CACHE) if is_cached else source, schema, condition)
+
+
+_REFUSAL = "parquet_bloom datasets are read by their own methods, such as scanner() and to_table()"
+
+
+def _make_unreadable(schema: pa.Schema) -> ds.Dataset:
+    """Return a dataset of a schema, of which every scan fails with an error that says what to do."""
+    file_format, local = ds.ParquetFileFormat(), pa.fs.LocalFileSystem()
+    fragment = file_format.make_fragment(_REFUSAL, local)
+    return ds.FileSystemDataset([fragment], schema, file_format, local)
+
+
+def _make_nullable(schema: pa.Schema) -> pa.Schema:
+    fields = [_make_field_nullable(field) for field in schema]
+    return pa.schema(fields, schema.metadata)
+
+
+def _make_field_nullable(field: pa.Field) -> pa.Field:
+    """Return a field that may be null, and so all the leaves of a struct."""
+    if pa.types.is_struct(field.type):
+        field = field.with_type(pa.struct([_make_field_nullable(member) for member in field.type]))
+    return field.with_nullable(True)
 
 
 def _join(first: pc.Expression | None, second: pc.Expression | None) -> pc.Expression | None:

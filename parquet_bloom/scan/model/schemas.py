@@ -63,9 +63,8 @@ def arrow_metadata(file: BloomFile) -> pq.FileMetaData:
 
 def open_parquet_file(file: BloomFile) -> pq.ParquetFile:
     """Open a file with pyarrow, without reading the footer again; of a local file, threads may read row groups."""
-    # Buffers are shared by all threads. The bytes of objects have been fetched before.
-    pre_buffer = file.source.path is None and not file.source.counts_arrow_file
-    return pq.ParquetFile(file.source.arrow_file(), metadata=arrow_metadata(file), pre_buffer=pre_buffer)
+    # Reading ahead takes threads that Arrow has few of, and that its scanners wait in for the rows of this very file.
+    return pq.ParquetFile(file.source.arrow_file(), metadata=arrow_metadata(file), pre_buffer=False)
 
 
 def arrow_schema(file: BloomFile) -> pa.Schema:

@@ -1,0 +1,25 @@
+"""Random queries of random lakes through each engine: on a dataset of this package they find what plain pyarrow's do.
+
+`dataset_campaign.py` beside this file asks tens of thousands.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.random_cases.dataset_engines import ENGINES, Tally, hunt
+from support.random_cases.hunting import seeds
+from support.tiers import by_tier
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("engine", ENGINES)
+def test_engines_find_the_same_rows(engine: str, tmp_path: Path) -> None:
+    total = Tally()
+    for seed in seeds(by_tier(2, 6, 40)):
+        total.add(hunt(seed, engine, tmp_path, by_tier(10, 20, 40)))
+    print(engine, total)
+    assert not total.wrong, total.wrong[0]
+    assert total.read < total.groups  # else nothing was shown
+    assert total.matched

@@ -1,0 +1,389 @@
+"""Test a dataset as engines see it: queries, errors, files that change, and pyarrow's whole interface."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import datafusion
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.orc as orc
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import acero
+from support.random_cases.dataset_engines import recording
+
+import parquet_bloom
+from parquet_bloom import zones
+from parquet_bloom.errors import NotParquetError, ParquetBloomError, UnreadableColumnError
+from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.scan.engines.dataset import Dataset, Fragment
+
+FILES, ROWS = 5, 40
+
+
+def make_table(number: int) -> pa.Table:
+    rows = range(number * ROWS, (number + 1) * ROWS)
+    # Ids spread over the whole range in every file, so that only filters can tell.
+    return pa.table({"row": rows, "id": [row * 7919 % 1000 for row in rows], "text": [f"t{row}" for row in rows]})
+
+
+def find_id(row: int) -> int:
+    return row * 7919 % 1000
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    folder = tmp_path / "lake"
+    folder.mkdir()
+    for number in range(FILES):
+        path = folder / f"{number}.parquet"
+        pq.write_table(make_table(number), path, row_group_size=20)
+        parquet_bloom.embed(path, ["id"], fpp=1e-6)
+    return folder
+
+
+def by_duckdb(dataset: Any, number: int) -> list[int]:
+    with duckdb.connect() as connection:
+        connection.register("lake", dataset)
+        return [row for (row,) in connection.execute(f"SELECT row FROM lake WHERE id = {number}").fetchall()]
+
+
+def by_polars(dataset: Any, number: int) -> list[int]:
+    return pl.scan_pyarrow_dataset(dataset).filter(pl.col("id") == number).collect()["row"].to_list()
+
+
+def by_lazy_frame(dataset: Any, number: int) -> list[int]:
+    return dataset.to_polars().filter(pl.col("id") == number).collect()["row"].to_list()
+
+
+def by_datafusion(dataset: Any, number: int) -> list[int]:
+    context = datafusion.SessionContext()
+    context.register_dataset("lake", dataset)
+    return context.sql(f"SELECT row FROM lake WHERE id = {number}").to_arrow_table()["row"].to_pylist()
+
+
+def by_pyarrow(dataset: Any, number: int) -> list[int]:
+    return dataset.to_table(["row"], filter=pc.field("id") == number)["row"].to_pylist()
+
+
+ENGINES: list[Callable[[Any, int], list[int]]] = [by_duckdb, by_polars, by_lazy_frame, by_datafusion, by_pyarrow]
+each_engine = pytest.mark.parametrize("ask", ENGINES)
+
+
+# -------------------------------------------------------------------------------------------- pyarrow's interface
+
+
+@pytest.mark.parametrize(("ours", "base"), [(Dataset, ds.Dataset), (Dataset, ds.UnionDataset), (Fragment, ds.Fragment)])
+def test_nothing_is_inherited_from_compiled_classes(ours, base):
+    # A new member of pyarrow's has to be defined, for the inherited one would read no file.
+    assert {name for name in dir(base) if not name.startswith("__")} <= {*vars(ours)}
+
+
+def test_compiled_code_that_is_handed_a_dataset_says_what_to_do(lake):
+    dataset = parquet_bloom.dataset(lake)
+    scans: list[Callable[[], Any]] = [
+        lambda: ds.Scanner.from_dataset(dataset).to_table(),
+        lambda: ds.dataset([dataset, dataset]).to_table(),
+        lambda: acero.Declaration("scan", acero.ScanNodeOptions(dataset)).to_table(),
+    ]
+    for scan in scans:
+        with pytest.raises(OSError, match="read by their own methods"):
+            scan()
+
+
+def test_pyarrow_writes_a_dataset(lake, tmp_path):
+    ds.write_dataset(
+        parquet_bloom.dataset(lake).filter(pc.field("id") == find_id(70)), tmp_path / "out", format="parquet"
+    )
+    assert ds.dataset(tmp_path / "out").to_table()["row"].to_pylist() == [70]
+
+
+def test_methods_of_pyarrow(lake):
+    dataset, plain = parquet_bloom.dataset(lake), ds.dataset(lake)
+    wanted = pc.field("row") >= 190
+    assert isinstance(dataset, ds.Dataset)
+    assert "parquet_bloom.Dataset" in repr(dataset)
+    assert dataset.children == []
+    assert dataset.schema == plain.schema
+    assert dataset.head(3) == plain.head(3)
+    assert dataset.take([0, 5]) == plain.take([0, 5])
+    assert dataset.count_rows() == plain.count_rows() == FILES * ROWS
+    assert dataset.count_rows(filter=wanted) == 10
+    assert dataset.sort_by([("row", "descending")]).to_table()["row"][0].as_py() == 199
+    right = pa.table({"row": [3], "other": ["x"]})
+    assert dataset.join(ds.dataset(right), "row", join_type="inner").to_table()["other"].to_pylist() == ["x"]
+    assert dataset.replace_schema(pa.schema([("row", pa.int32())])).to_table().schema.field("row").type == pa.int32()
+    filtered = dataset.filter(wanted).filter(pc.field("row") < 192)
+    assert filtered.to_table()["row"].to_pylist() == [190, 191]
+    assert dataset.to_table({"twice": pc.field("row") * 2}, filter=wanted)["twice"][0].as_py() == 380
+    with pytest.raises(ParquetBloomError, match="scan the dataset itself"):
+        filtered.scan("row = 1")
+
+
+def test_fragments(lake):
+    dataset = parquet_bloom.dataset(lake)
+    [fragment] = dataset.get_fragments(pc.field("id") == find_id(70))
+    assert fragment.path.endswith("1.parquet")
+    assert fragment.row_groups == [1]
+    assert fragment.to_table(columns=["row"])["row"].to_pylist() == [70]
+    assert fragment.count_rows(filter=pc.field("row") == 71) == 0
+    assert fragment.physical_schema == dataset.schema
+    assert "row groups [1]" in repr(fragment)
+    assert [one.row_groups for one in dataset.get_fragments(pc.field("row") < 0)] == [[]]  # DataFusion needs one
+
+
+def test_a_fragment_keeps_its_doubts_whatever_else_filters_it(tmp_path):
+    """A filter whose columns cannot be read, by position, does not make the first filter's evidence apply."""
+    pq.write_table(pa.table({"row": [1], "x": pa.array([0.1], pa.float32())}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"row": [2], "x": pa.array([0.1], pa.float64())}), tmp_path / "b.parquet")
+    dataset, plain = parquet_bloom.dataset(tmp_path), ds.dataset(tmp_path / "a.parquet")
+    stored = pa.scalar(0.1, pa.float32()).cast(pa.float64())
+    assert plain.count_rows(filter=pc.field("x") == stored) == 1
+    [fragment] = [one for one in dataset.get_fragments(pc.field("x") == stored) if one.count_rows()]
+    assert fragment.to_table(filter=pc.field(0) == 1)["row"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize("cache", ["shared", "none", "disk"])
+def test_a_dataset_pickles(lake, tmp_path, cache):
+    caches = {"shared": {}, "none": {"cache": None}, "disk": {"cache": parquet_bloom.DiskMetadataCache(tmp_path / "c")}}
+    dataset = parquet_bloom.dataset(lake, **caches[cache]).filter(pc.field("row") > 5)
+    again = pickle.loads(pickle.dumps(dataset))
+    assert again.schema == dataset.schema
+    assert again.count_rows() == FILES * ROWS - 6
+    assert by_pyarrow(again, find_id(70)) == [70]
+
+
+# ---------------------------------------------------------------------------------------------------------- queries
+
+
+@each_engine
+def test_one_value_is_read_from_one_file(lake, ask):
+    dataset = parquet_bloom.dataset(lake)
+    reports: list[Any] = []
+    with recording(reports):
+        assert ask(dataset, find_id(70)) == [70]
+        assert ask(dataset, 3) == by_pyarrow(ds.dataset(lake), 3)
+    assert sum(map(bool, reports[0].selected.values())) == 1
+
+
+@each_engine
+def test_an_index_opens_one_file_alone(lake, tmp_path, ask, monkeypatch):
+    monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)
+    with LakeIndex.create(tmp_path / "index", "id") as made:
+        made.append(lake)
+    with LakeIndex.open(tmp_path / "index") as index:
+        for dataset in (
+            parquet_bloom.dataset(lake, index=tmp_path / "index"),
+            parquet_bloom.dataset(lake, index=index),
+            parquet_bloom.dataset(index),
+        ):
+            reports: list[Any] = []
+            with recording(reports):
+                assert ask(dataset, find_id(70)) == [70]
+            assert reports[0].total_files - reports[0].unopened_files == 1
+
+
+def test_a_view_of_duckdb_prunes_for_each_query(lake):
+    with duckdb.connect() as connection:
+        connection.register("lake", parquet_bloom.dataset(lake))
+        connection.execute("CREATE VIEW v AS SELECT row, id FROM lake")
+        for row in (70, 3, 199):
+            reports: list[Any] = []
+            with recording(reports):
+                query = f"WITH few AS (SELECT * FROM v WHERE id = {find_id(row)}) SELECT row FROM few"
+                assert connection.execute(query).fetchall() == [(row,)]
+            assert reports[0].selected_row_groups == 1
+        assert connection.execute("SELECT count(*) FROM v").fetchall() == [(FILES * ROWS,)]
+        assert connection.execute("SELECT row FROM v ORDER BY row DESC LIMIT 2").fetchall() == [(199,), (198,)]
+        query = "SELECT a.row FROM v AS a JOIN v AS b ON a.row = b.row + 1 WHERE b.id = ?"
+        assert connection.execute(query, [find_id(70)]).fetchall() == [(71,)]
+
+
+@each_engine
+def test_two_queries_at_once(lake, ask):
+    dataset = parquet_bloom.dataset(lake)
+    rows = list(range(0, 200, 9))
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda row: ask(dataset, find_id(row)), rows))
+    assert found == [[row] for row in rows]
+
+
+def test_more_scans_at_once_than_arrow_has_threads(tmp_path):
+    """Each of DataFusion's scans waits in one of Arrow's few threads for input and output, and none may need another."""
+    for number in range(20):
+        pq.write_table(make_table(number), tmp_path / f"{number}.parquet", row_group_size=5)
+    context = datafusion.SessionContext()
+    context.register_dataset("lake", parquet_bloom.dataset(tmp_path))
+    query = "SELECT count(*) AS n, max(a.text) AS t FROM lake AS a JOIN lake AS b ON a.id = b.id AND a.row = b.row"
+    for _ in range(5):
+        assert context.sql(query).to_arrow_table()["n"].to_pylist() == [800]
+
+
+@each_engine
+def test_of_partitions_zones_and_orc_files(tmp_path, ask):
+    for number in range(4):
+        folder = tmp_path / "lake" / f"part={number % 2}"
+        folder.mkdir(parents=True, exist_ok=True)
+        if number < 2:
+            pq.write_table(make_table(number), folder / f"{number}.parquet")
+        else:
+            orc.write_table(make_table(number), folder / f"{number}.orc", bloom_filter_columns=[1])
+    dataset = parquet_bloom.dataset(tmp_path / "lake")
+    assert dataset.schema.field("part").type == pa.int64()
+    for row in (3, 70, 100, 159):
+        assert ask(dataset, find_id(row)) == [row]
+    reports: list[Any] = []
+    with recording(reports):
+        found = dataset.to_table(["row", "part"], filter=(pc.field("part") == 1) & (pc.field("id") == find_id(70)))
+    assert found.to_pylist() == [{"row": 70, "part": 1}]
+    assert all("part=1" in path for path in reports[0].selected)
+
+
+@each_engine
+def test_with_zones(tmp_path, ask):
+    pq.write_table(pa.concat_tables([make_table(number) for number in range(25)]), tmp_path / "a.parquet")
+    zones.build(tmp_path / "a.parquet", "row", tmp_path / "zones.arrow", rows_per_zone=64)
+    dataset = parquet_bloom.dataset(tmp_path / "a.parquet", zones=tmp_path / "zones.arrow")
+    assert ask(dataset, find_id(70)) == [70]
+    assert dataset.to_table(["id"], filter=pc.field("row") == 70)["id"].to_pylist() == [find_id(70)]
+    assert not dataset.scan("row = 70").plan().zone_doubts
+
+
+@each_engine
+def test_of_objects(s3, lake, ask):
+    for path in lake.iterdir():
+        s3.put(f"lake/{path.name}", path.read_bytes())
+    dataset = parquet_bloom.dataset(s3.url("lake/"), storage_options=s3.storage_options)
+    assert ask(dataset, find_id(70)) == [70]
+
+
+# ------------------------------------------------------------------------------------------- what a schema may hold
+
+
+def compare(folder: Path, expression: pc.Expression) -> list[Any]:
+    """Compare the rows for which a filter is true with pyarrow's; return them."""
+    dataset = parquet_bloom.dataset(folder)
+    found = dataset.to_table(["row"], filter=expression)["row"].to_pylist()
+    assert (
+        found
+        == ds.dataset(dataset.files, schema=dataset.schema).to_table(["row"], filter=expression)["row"].to_pylist()
+    )
+    return found
+
+
+def test_a_column_that_some_files_require_and_others_lack(tmp_path):
+    required = pa.schema([pa.field("row", pa.int64(), False), pa.field("x", pa.int64(), False)])
+    pq.write_table(pa.table({"row": [1, 2], "x": [5, 6]}, required), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"row": [3]}), tmp_path / "b.parquet")
+    assert compare(tmp_path, pc.field("x").is_null()) == [3]
+    assert compare(tmp_path, pc.field("x") == 5) == [1]
+    dataset = parquet_bloom.dataset(tmp_path)
+    assert all(field.nullable for field in dataset.schema)
+    context = datafusion.SessionContext()
+    context.register_dataset("lake", dataset)
+    assert context.sql("SELECT row FROM lake WHERE x IS NULL").to_arrow_table()["row"].to_pylist() == [3]
+
+
+def test_structs_of_other_members(tmp_path):
+    for number, value in enumerate([{"x": 5}, {"x": 5, "y": "b"}, {"y": "b"}, None]):
+        kind = pa.struct([pa.field(name, pa.int64() if name == "x" else pa.string(), True) for name in value or ["x"]])
+        pq.write_table(pa.table({"row": [number], "s": pa.array([value], kind)}), tmp_path / f"{number}.parquet")
+    assert compare(tmp_path, pc.field("s", "x") == 5) == [0, 1]
+    assert compare(tmp_path, pc.field("s", "x").is_null()) == [2, 3]
+    assert compare(tmp_path, ~(pc.field("s", "y") == "b")) == []
+    assert compare(tmp_path, pc.field("s", "y").is_null()) == [0, 3]
+
+
+def test_names(tmp_path):
+    pq.write_table(pa.table({"row": [1, 2], "A": [5, None], "s.x": [5, None]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"row": [3, 4], "a": [None, 5], "s.x": [None, 5]}), tmp_path / "b.parquet")
+    assert compare(tmp_path, pc.field("A") == 5) == [1]
+    assert compare(tmp_path, pc.field("a").is_null()) == [1, 2, 3]
+    assert compare(tmp_path, pc.field("s.x") == 5) == [1, 4]
+    assert compare(tmp_path, pc.field("s.x").is_null()) == [2, 3]
+
+
+def test_booleans_are_ordered_by_engines(tmp_path):
+    pq.write_table(pa.table({"row": [1, 2, 3], "flag": [True, False, None]}), tmp_path / "a.parquet")
+    assert compare(tmp_path, pc.field("flag") > False) == [1]
+    frame = parquet_bloom.dataset(tmp_path).to_polars()
+    assert frame.filter(pl.col("flag") < True).collect()["row"].to_list() == [2]
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path):
+    table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["x", "x"])
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(UnreadableColumnError):
+        parquet_bloom.dataset(tmp_path)
+
+
+# ----------------------------------------------------------------------------------------- files that change, errors
+
+
+@each_engine
+def test_each_query_sees_the_files_of_its_time(lake, ask):
+    dataset = parquet_bloom.dataset(lake)
+    assert ask(dataset, find_id(210)) == []
+    pq.write_table(make_table(5), lake / "5.parquet")
+    assert ask(dataset, find_id(210)) == [210]
+    pq.write_table(make_table(6), lake / "5.parquet")
+    assert ask(dataset, find_id(210)) == []
+    assert ask(dataset, find_id(250)) == [250]
+    (lake / "5.parquet").unlink()
+    assert ask(dataset, find_id(250)) == []
+    assert ask(dataset, find_id(70)) == [70]
+    for path in lake.iterdir():
+        path.unlink()
+    assert ask(dataset, find_id(70)) == []
+
+
+def test_the_schema_stays(lake):
+    dataset = parquet_bloom.dataset(lake)
+    schema = dataset.schema
+    table = pa.table({"row": pa.array([500], pa.int32()), "id": [1.0], "new": ["x"]})
+    pq.write_table(table, lake / "5.parquet")
+    assert dataset.to_table(filter=pc.field("row") == 500).to_pylist() == [{"row": 500, "id": 1, "text": None}]
+    assert dataset.schema == schema
+    assert "new" in parquet_bloom.dataset(lake).schema.names
+
+
+@each_engine
+@pytest.mark.parametrize("fault", ["short", "cut", "page", "type"])
+def test_an_error_names_the_file(lake, ask, fault):
+    dataset = parquet_bloom.dataset(lake)
+    broken = lake / "2.parquet"
+    data = bytearray(broken.read_bytes())
+    if fault == "type":
+        pq.write_table(pa.table({"row": ["a"], "id": [find_id(100)]}), broken)
+    else:
+        data[4:1000] = b"\xff" * 996
+        broken.unlink()  # another file, and not this one with its old footer
+        broken.write_bytes({"short": b"PAR1xx", "cut": data[:-10], "page": data}[fault])
+    with pytest.raises(Exception, match=r"2\.parquet: ") as raised:
+        ask(dataset, find_id(100))
+    if isinstance(raised.value, NotParquetError | UnreadableColumnError):
+        assert "\n" not in str(raised.value)
+
+
+@each_engine
+def test_a_file_that_is_removed_while_it_is_read_is_named(lake, ask, monkeypatch):
+    dataset = parquet_bloom.dataset(lake)
+    source = type(dataset._source)
+    make_plan = source.plan
+
+    def plan(self: Any, *arguments: Any, **options: Any) -> Any:
+        report = make_plan(self, *arguments, **options)
+        (lake / "1.parquet").unlink()
+        return report
+
+    monkeypatch.setattr(source, "plan", plan)
+    with pytest.raises(Exception, match=r"1\.parquet: "):
+        ask(dataset, find_id(70))
