@@ -194,8 +194,8 @@ def test_files_that_disagree_share_one_schema(drifting, run):
         (["--columns", "others"], "; did you mean 'other'?"),
         (["--where", "od = 1"], "; did you mean 'old'"),
         (["--where", "days = 1"], "; did you mean 'day'?"),
-        (["--where", "Id = 1"], "; 'id' differs in case only: spell it so, or ignore case (--ignore-case, or "),
-        (["--columns", "RARE"], "; 'rare' differs in case only: spell it so, or ignore case (--ignore-case, or "),
+        (["--where", "Id = 1"], "; 'id' differs in case only: spell it so, or ignore case (--case-insensitive, or "),
+        (["--columns", "RARE"], "; 'rare' differs in case only: spell it so, or ignore case (--case-insensitive, or "),
     ],
 )
 def test_a_column_that_no_file_has_is_one_line(options, hint, drifting, run):

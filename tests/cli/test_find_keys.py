@@ -61,7 +61,7 @@ def test_keys_of_each_type_are_found(find, lake):
     assert find("at", "2026-01-01 08:00\n", "--timezone", "+01:00") == [7]
     assert find("user.id", "-7\n-2001\n7\n") == [7, 2001]
     assert find("day", "1\n") == list(range(1000, 2000))
-    assert find("ID", "3\n", "--ignore-case") == [3]
+    assert find("ID", "3\n", "--case-insensitive") == [3]
     assert find("id", "\ufeff1\n2\n") == [1, 2]
 
 

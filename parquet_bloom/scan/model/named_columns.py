@@ -19,7 +19,7 @@ from .partitions import Partitions
 _FILES_FOR_NAMES = 20  # files whose columns a message draws on
 _MOST_NAMES = 10_000  # columns that are compared with a name
 _SUGGESTIONS = 3
-_IGNORE_CASE = "ignore case (--ignore-case, or case_sensitive=False in Python)"
+_IGNORE_CASE = "ignore case (--case-insensitive, or case_sensitive=False in Python)"
 
 
 class FoundType(NamedTuple):

@@ -145,7 +145,7 @@ class RowGroupRows:
         """
         known = [name for name in predicate_names if name in schema.names and self._pages.is_flat(name)]
         rest = [name for name in schema.names if name not in known]
-        remaining = rest if names is None else [name for name in names if name not in known]
+        remaining: Sequence[str] | None = rest if names is None else [name for name in names if name not in known]
         if remaining and self._reader.select_schema(remaining).names != rest:  # as in `read_matches`
             known, rest, remaining = [], schema.names, names
         others = self._reader.stream(self.row_group, remaining) if rest else None
