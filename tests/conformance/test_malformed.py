@@ -12,7 +12,7 @@ from support.malformed import malformed
 import parquet_bloom
 from parquet_bloom import MetadataCache
 from parquet_bloom.file.cache import memory
-from parquet_bloom.scan.evaluate import planner as plan
+from parquet_bloom.scan.evaluate import footers as plan
 
 NAMES = [name for name, *_ in malformed.CASES]
 

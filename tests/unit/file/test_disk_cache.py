@@ -27,7 +27,7 @@ import parquet_bloom
 from parquet_bloom import DiskMetadataCache
 from parquet_bloom.file.cache import memory
 from parquet_bloom.scan.evaluate import local_batch as known
-from parquet_bloom.scan.evaluate import planner as plan
+from parquet_bloom.scan.evaluate import footers as plan
 from parquet_bloom.storage import (
     DATED,
     RecordStore,

@@ -1,0 +1,49 @@
+"""The interface of evaluators, each of which narrows what is read of files by one source of evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from typing import Literal, Protocol
+
+from ...predicate.pruning import PruningPredicate
+from ..model.file_scan import FileScan
+from ..model.plan import ScanPlan
+
+
+class Evaluator(Protocol):
+    """One link of the chain that plans a scan; `planner.plan_scan` puts the chain together."""
+
+    def evaluate(self, files: Iterator[FileScan], plan: ScanPlan) -> Generator[FileScan, None, None]:
+        """Yield the same files in the same order, each narrowed by this evidence.
+
+        An evaluator that needs no open file passes over files that have a plan already, and either rules a file out
+        (`FileScan.rule_out`), or leaves it what it has learned of its row groups (`FileScan.narrow`). A later one
+        replaces the plan of a file by one that reads less. On doubt a file stays as it is.
+
+        Parameters
+        ----------
+        files : taken as they are needed; several may be taken ahead to be evaluated together.
+        plan : of the scan, with its request and file system. Cost and doubts of the evidence itself are added to it.
+        """
+
+
+@contextmanager
+def run_chain(
+    evaluators: Sequence[Evaluator], files: Iterator[FileScan], plan: ScanPlan
+) -> Iterator[Iterator[FileScan]]:
+    """Pass files through evaluators, one after the other, as their results are taken."""
+    with ExitStack() as stack:
+        for evaluator in evaluators:
+            # Closed here: otherwise its threads would be ended by whichever thread collects garbage.
+            files = stack.enter_context(closing(evaluator.evaluate(files, plan)))
+        yield files
+
+
+def group_by_predicate(files: Iterable[FileScan]) -> list[tuple[PruningPredicate | Literal[True], list[FileScan]]]:
+    """Return the files without a plan by their predicates, to evaluate each of these once."""
+    groups: dict[int, tuple[PruningPredicate | Literal[True], list[FileScan]]] = {}
+    for file in files:
+        if file.undecided:
+            groups.setdefault(id(file.predicate), (file.predicate, []))[1].append(file)
+    return [*groups.values()]
