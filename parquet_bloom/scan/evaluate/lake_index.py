@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -37,6 +37,8 @@ class IndexView:
     roots : the folders, patterns or tables that its files were listed from.
     filesystem : of the lake, as the index was opened with.
     trusted : returns whether an engine reads a column of some stored type as what is stored; None if it always does.
+    locate : returns files as the index knows them, on `filesystem`, by their paths in the scan; None if they are the
+        same. It raises ParquetBloomError if the index cannot be used for them.
 
     Attributes
     ----------
@@ -52,6 +54,7 @@ class IndexView:
         roots: Sequence[str] = (),
         filesystem: Any = None,
         trusted: Trusted | None = None,
+        locate: Callable[[Sequence[str]], list[Entry]] | None = None,
     ):
         self.doubts: dict[str, None] = {}
         self.requests = self.bytes_read = 0
@@ -60,6 +63,7 @@ class IndexView:
         self._roots = roots
         self._filesystem = filesystem
         self._trusted = trusted
+        self._locate = locate
 
     def list_files(self, filesystem: Any = None) -> tuple[Any, Sequence[str], list[Entry]]:
         """Return the file system (the given one, if any), the roots, and the live files in order."""
@@ -114,11 +118,14 @@ class IndexView:
         assert self._state is not None
         assert plan.asked is not None
         _, timezone, ignore_case = plan.asked
-        pruner = IndexPruner(self._state, predicate.node, timezone, ignore_case, plan.filesystem, self._trusted)
+        filesystem = plan.filesystem if self._locate is None else self._filesystem
+        pruner = IndexPruner(self._state, predicate.node, timezone, ignore_case, filesystem, self._trusted)
         if not pruner.useful:
             return []
-        entries = [file.entry for file in files]
         try:
+            entries = [file.entry for file in files]
+            if self._locate is not None:
+                entries = self._locate([entry.path for entry in entries])
             return self._select_live(pruner.live(), entries) if self._of_lake else pruner.choose(entries)
         except PredicateError:
             raise

@@ -34,6 +34,7 @@ def plan_scan(
     named: Callable[[str], bool] | None = None,
     trust: ColumnCompatibility | None = None,
     left: Residuals | None = None,
+    footers: Evaluator | None = None,
     index: Evaluator | None = None,
     zones: Evaluator | None = None,
 ) -> ScanPlan:
@@ -46,6 +47,7 @@ def plan_scan(
     named : returns whether a column that no file has is valid all the same.
     trust : which columns of a file are ignored, since an engine reads them as another type.
     left : the residuals of the predicate; None to compute them from `partitions`.
+    footers : plans files by what is in them; None for `FooterEvaluator` in this process.
     index : lake index that is queried before files are opened; None for none.
     zones : zone indexes that are queried for the rows of the remaining row groups; None for none.
     """
@@ -54,12 +56,9 @@ def plan_scan(
     if left is None:
         left = partitions.make_residuals(node, timezone, ignore_case=ignore_case, strict=False)
     by_partition = PartitionEvaluator(node, left, timezone)
-    evaluators: list[Evaluator | None] = [
-        by_partition,
-        index,
-        FooterEvaluator(filesystem, ignore_case, cache, threads, trust, on_error is None, left.doubts),
-        None if node is None else zones,
-    ]
+    if footers is None:
+        footers = FooterEvaluator(filesystem, ignore_case, cache, threads, trust, on_error is None, left.doubts)
+    evaluators = by_partition, index, footers, None if node is None else zones
     missing = set(by_partition.columns)
     with run_chain([one for one in evaluators if one is not None], map(FileScan, entries), plan) as files:
         for done, file in enumerate(files):
