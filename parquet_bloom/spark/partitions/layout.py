@@ -18,11 +18,11 @@ from ...predicate.pruning import PruningPredicate
 from ...predicate.reason import Reason
 from ...predicate.statistics import PruningStatistics
 from ...predicate.tree import Leaf, Node
+from ...scan.model.folders import parse_folder
 from ..session.fallback import CannotPush
 from ..session.fields import Field, fold_case
 from ..session.paths import find_authority, is_pattern, normalize_path
 
-_NULL = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED = re.compile("%([0-9a-fA-F]{2})")
 _EPOCH_DAY = 719_163  # date(1970, 1, 1).toordinal()
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
@@ -181,11 +181,8 @@ def _find_base(file: str, roots: Sequence[str]) -> str:
 
 
 def parse_partition(folder: str) -> tuple[str, str | None] | None:
-    """Parse the name of a partition's folder to a column and a value as Spark does; return None for other folders."""
-    name, separator, value = folder.partition("=")
-    if not separator:
-        return None
-    return _unescape(name), None if value == _NULL else _unescape(value)
+    """Return the column and the value that the name of a folder gives as Spark decodes it; None for other folders."""
+    return parse_folder(folder, _unescape)
 
 
 def _unescape(text: str) -> str:
