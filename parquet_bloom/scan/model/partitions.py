@@ -24,6 +24,7 @@ from ...predicate.reason import Reason
 from ...predicate.row_filter import row_mask
 from ...predicate.tree import Node
 from .folders import parse_folder
+from .residual import describe_values
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
@@ -206,9 +207,7 @@ class PartitionResiduals:
         """Describe the partition values of a file, for the columns in the predicate."""
         i = self._positions[_parent_folder(path)]
         if i not in self._descriptions:
-            items = self._folders.slice(i, 1).to_pylist()[0].items()
-            values = ", ".join(f"{name} is {'null' if value is None else value}" for name, value in items)
-            self._descriptions[i] = f"its folder says {values}"
+            self._descriptions[i] = describe_values(self._folders.slice(i, 1).to_pylist()[0].items())
         return self._descriptions[i]
 
 

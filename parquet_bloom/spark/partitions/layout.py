@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +19,7 @@ from ...predicate.reason import Reason
 from ...predicate.statistics import PruningStatistics
 from ...predicate.tree import Leaf, Node
 from ...scan.model.folders import parse_folder
+from ...scan.model.residual import describe_values
 from ..session.fallback import CannotPush
 from ..session.fields import Field, fold_case
 from ..session.paths import find_authority, is_pattern, normalize_path
@@ -70,6 +71,7 @@ class FolderResiduals:
 
     def __init__(self, node: Node, fields: Mapping[str, Field], layout: Layout, schema: StructType):
         self._node = node
+        self._fields = fields
         self._layout = layout
         self._schema = schema
         self._columns = {name: item.path[0] for name, item in fields.items() if item.path[0] in layout.columns}
@@ -99,9 +101,12 @@ class FolderResiduals:
         return self._residuals[values]
 
     def told(self, path: str) -> str:
-        pairs = zip(self._layout.columns, self._layout.values.get(path, ()), strict=True)
-        values = ", ".join(f"{name} is {'null' if value is None else value}" for name, value in pairs)
-        return f"its folder says {values}"
+        return describe_values(zip(self._layout.columns, self._layout.values.get(path, ()), strict=True))
+
+    def renamed(self, names: Mapping[str, str]) -> FolderResiduals:
+        """Return the same residuals for files under other paths: {path: file in the layout}."""
+        values = {path: self._layout.values.get(file, ()) for path, file in names.items()}
+        return FolderResiduals(self._node, self._fields, replace(self._layout, values=values), self._schema)
 
 
 def find_layout(

@@ -12,14 +12,13 @@ from pyspark.sql import SparkSession
 from ...errors import ParquetBloomError
 from ...file.cache.memory import SHARED_CACHE, MetadataCache
 from ...lake.index import LakeIndex
-from ...predicate.reason import Reason
 from ...predicate.tree import Node
 from ...scan.evaluate.evaluator import Evaluator
 from ...scan.evaluate.footers import FooterEvaluator
 from ...scan.model.file_scan import FileScan
 from ...scan.model.plan import INDEX, ScanPlan
-from ...scan.model.residual import Residuals
 from ...scan.report import PruneReport
+from ..partitions.layout import FolderResiduals
 from ..session.fallback import log
 from ..session.hadoop import HadoopFiles
 from ..session.paths import find_scheme, listed_path
@@ -85,7 +84,7 @@ class ScanPlanner:
         *,
         options: Mapping[str, str],
         states: Callable[[], list[tuple[int, int]]] | None = None,
-        residuals: Residuals | None = None,
+        residuals: FolderResiduals | None = None,
     ) -> Scan:
         """Plan file by file, in the given order.
 
@@ -104,14 +103,14 @@ class ScanPlanner:
         if not uris:
             return Scan(PruneReport(str(node)))
         paths, filesystem, footers = self._find_evaluator(spark, uris, compatibility, options, states)
-        renamed = index = None
+        index = None
         if residuals is not None:
-            renamed = RenamedResiduals(residuals, dict(zip(paths, map(listed_path, uris), strict=True)))
+            residuals = residuals.renamed(dict(zip(paths, map(listed_path, uris), strict=True)))
         if self.index is not None:
             uris_by_path = dict(zip(paths, uris, strict=True))
             index = make_index_view(self.index, uris_by_path, node, compatibility, self.storage_options, states)
         scan = scan_files(
-            paths, node, compatibility, filesystem=filesystem, residuals=renamed, footers=footers, index=index
+            paths, node, compatibility, filesystem=filesystem, residuals=residuals, footers=footers, index=index
         )
         report = scan.report
         for doubt in report.index_doubts:
@@ -178,30 +177,3 @@ class HadoopEvaluator:
         if self.load_states:
             self.files.load_states(file.entry.path for file in scans if file.undecided)
         yield from self.footers.evaluate(iter(scans), plan)
-
-
-@dataclass(frozen=True)
-class RenamedResiduals:
-    """`scan.model.residual.Residuals` for files under other paths than those that `residuals` knows.
-
-    Attributes
-    ----------
-    names : {path: path that `residuals` knows}.
-    """
-
-    residuals: Residuals
-    names: Mapping[str, str]
-
-    @property
-    def doubts(self) -> tuple[Reason, ...]:
-        return self.residuals.doubts
-
-    @property
-    def whole(self) -> bool:
-        return self.residuals.whole
-
-    def of(self, path: str) -> Node | bool:
-        return self.residuals.of(self.names[path])
-
-    def told(self, path: str) -> str:
-        return self.residuals.told(self.names[path])
