@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Generator, Iterable, Iterator
 from typing import Literal, Protocol
 
 from ...predicate.pruning import PruningPredicate
@@ -26,18 +25,6 @@ class Evaluator(Protocol):
         files : taken as they are needed; several may be taken ahead to be evaluated together.
         plan : of the scan, with its request and file system. Cost and doubts of the evidence itself are added to it.
         """
-
-
-@contextmanager
-def run_chain(
-    evaluators: Sequence[Evaluator], files: Iterator[FileScan], plan: ScanPlan
-) -> Iterator[Iterator[FileScan]]:
-    """Pass files through evaluators, one after the other, as their results are taken."""
-    with ExitStack() as stack:
-        for evaluator in evaluators:
-            # Closed here: otherwise its threads would be ended by whichever thread collects garbage.
-            files = stack.enter_context(closing(evaluator.evaluate(files, plan)))
-        yield files
 
 
 def group_by_predicate(files: Iterable[FileScan]) -> list[tuple[PruningPredicate | Literal[True], list[FileScan]]]:

@@ -24,7 +24,7 @@ from ..model.file_scan import FileScan
 from ..model.plan import FilePlan, ScanPlan
 from ..model.schemas import REMOTE_THREADS
 from .evaluator import group_by_predicate
-from .local_batch import FileResult, evaluate_local
+from .local_batch import evaluate_local
 from .object_batch import OBJECTS_PER_BATCH, evaluate_objects
 from .parquet import RowGroupPlanner, evaluate_row_groups, make_filter_prober, predicate_columns
 
@@ -71,10 +71,8 @@ class FooterEvaluator:
     def _plan_files(self, files: list[FileScan], is_remote: bool) -> Iterator[FileScan]:
         """Plan files that are all local or all remote."""
         undecided = [file for file in files if file.undecided]
-        if not is_remote:
-            self._plan_local(undecided)
-        elif len(undecided) > 1:  # a single file may be in the cache, and then needs no listing
-            self._plan_objects(undecided)
+        if not is_remote or len(undecided) > 1:  # a single object may be in the cache, and then needs no listing
+            self._plan_batch(undecided, is_remote)
         remaining = [file for file in undecided if file.undecided]
         if not remaining:
             yield from files
@@ -87,37 +85,22 @@ class FooterEvaluator:
             for file in files:
                 yield next(planned) if id(file) in awaited else file
 
-    def _plan_local(self, files: list[FileScan]) -> None:
-        """Plan the local files that can be evaluated as a batch."""
-        threads = self.threads or processors()
+    def _plan_batch(self, files: list[FileScan], is_remote: bool) -> None:
+        """Plan the files that can be evaluated together; entries of other objects may be replaced."""
+        options = self.cache, self.ignore_case
         for predicate, members in group_by_predicate(files):
-            paths = [file.entry.path for file in members]
-            evaluated = evaluate_local(paths, predicate, self.cache, self.ignore_case, threads, self.trust)
-            self._set_plans(members, predicate, evaluated)
-
-    def _plan_objects(self, files: list[FileScan]) -> None:
-        """Plan the objects that can be evaluated as a batch; entries of the others may be replaced."""
-        for predicate, members in group_by_predicate(files):
-            entries = [file.entry for file in members]
-            evaluated, errors, opened = evaluate_objects(
-                entries, predicate, self.cache, self.ignore_case, self.trust, self.fail_fast, self.threads
-            )
-            self._set_plans(members, predicate, evaluated)
-            for i, error in errors.items():
-                members[i].error = error
-            for i, entry in opened.items():
-                members[i].entry = entry
-
-    def _set_plans(
-        self, files: list[FileScan], predicate: PruningPredicate | Literal[True], evaluated: dict[int, FileResult]
-    ) -> None:
-        planner = self._planner_for(predicate)
-        for i, result in evaluated.items():
-            file = files[i]
-            file.statistics, file.missing = result.statistics, result.statistics.missing
-            file.requests, file.bytes_read = result.requests, result.bytes_read
-            row_groups = planner.plan(result.statistics, result.verdicts)
-            file.set_plan(FilePlan(file.entry.path, row_groups, identity=result.identity))
+            if is_remote:
+                evaluated = evaluate_objects(members, predicate, *options, self.trust, self.fail_fast, self.threads)
+            else:
+                paths = [file.entry.path for file in members]
+                evaluated = evaluate_local(paths, predicate, *options, self.threads or processors(), self.trust)
+            planner = self._planner_for(predicate)
+            for i, result in evaluated.items():
+                file = members[i]
+                file.statistics, file.missing = result.statistics, result.statistics.missing
+                file.requests, file.bytes_read = result.requests, result.bytes_read
+                row_groups = planner.plan(result.statistics, result.verdicts)
+                file.set_plan(FilePlan(file.entry.path, row_groups, identity=result.identity))
 
     def _planner_for(self, predicate: PruningPredicate | Literal[True]) -> RowGroupPlanner:
         planner = self._planners.get(id(predicate))

@@ -28,11 +28,6 @@ class PartitionEvaluator:
         self._predicate = None if node is None else PruningPredicate(node, timezone)
         self._predicates = {} if self._predicate is None else {id(node): self._predicate}
 
-    @property
-    def columns(self) -> list[str]:
-        """The columns of the whole predicate."""
-        return [] if self._predicate is None else self._predicate.columns
-
     def evaluate(self, files: Iterator[FileScan], plan: ScanPlan) -> Generator[FileScan, None, None]:
         """See `Evaluator.evaluate`."""
         common: PruningPredicate | Literal[True] | None = None

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
 from typing import Any
 
 from ...errors import ParquetBloomError, UnknownColumnError
 from ...file.cache.memory import MetadataCache
 from ...file.statistics import ColumnCompatibility
+from ...predicate import tree
 from ...predicate.tree import Node
 from ...storage import Entry
 from ..model.file_scan import FileScan
 from ..model.partitions import Partitions
 from ..model.plan import ScanPlan, ScanRequest
 from ..model.residual import Residuals
-from .evaluator import Evaluator, run_chain
+from .evaluator import Evaluator
 from .footers import FooterEvaluator
 from .partitions import PartitionEvaluator
 
@@ -55,12 +57,16 @@ def plan_scan(
     plan = ScanPlan(request.where, filesystem=filesystem, partitions=partitions, asked=request)
     if left is None:
         left = partitions.make_residuals(node, timezone, ignore_case=ignore_case, strict=False)
-    by_partition = PartitionEvaluator(node, left, timezone)
     if footers is None:
         footers = FooterEvaluator(filesystem, ignore_case, cache, threads, trust, on_error is None, left.doubts)
-    evaluators = by_partition, index, footers, None if node is None else zones
-    missing = set(by_partition.columns)
-    with run_chain([one for one in evaluators if one is not None], map(FileScan, entries), plan) as files:
+    chain = PartitionEvaluator(node, left, timezone), index, footers, None if node is None else zones
+    missing = set() if node is None else tree.columns(node)
+    files: Iterator[FileScan] = map(FileScan, entries)
+    with ExitStack() as stack:
+        for evaluator in chain:
+            if evaluator is not None:
+                # Closed here: otherwise its threads would be ended by whichever thread collects garbage.
+                files = stack.enter_context(closing(evaluator.evaluate(files, plan)))
         for done, file in enumerate(files):
             plan.requests += file.requests
             plan.bytes_read += file.bytes_read

@@ -110,7 +110,7 @@ class FolderResiduals:
 
 
 def find_layout(
-    files: Sequence[str], paths: Sequence[str], options: Mapping[str, Any], schema: StructType, ignore_case: bool
+    files: Sequence[str], paths: Sequence[str], options: Mapping[str, Any], schema: StructType | None, ignore_case: bool
 ) -> Layout:
     """Determine how Spark has interpreted the folders of the files that it listed.
 
@@ -118,7 +118,7 @@ def find_layout(
     ----------
     files : results of `listed_path`.
     paths, options : arguments of the reader.
-    schema : the resulting schema.
+    schema : the resulting schema; None if the columns are to have their names in the folders.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def find_layout(
         if not file.startswith(base.rstrip("/") + "/"):
             raise CannotPush(f"{file} is not below {base}")
         folders = os.path.dirname(file)[len(base.rstrip("/")) :].strip("/")
-        pairs = [parse_partition(folder) for folder in folders.split("/") if folder]
+        pairs = [parse_folder(folder, _unescape) for folder in folders.split("/") if folder]
         if not all(pairs) and any(pairs):
             raise CannotPush(f"only some of the folders of {file} are partitions")
         partitions = [pair for pair in pairs if pair]
@@ -154,7 +154,8 @@ def find_layout(
         return Layout()
     if len(bases) > 1:
         raise CannotPush("partitions begin at several folders")
-    return Layout(bases.pop(), tuple(_find_column(name, schema, ignore_case) for name in columns), values)
+    known = columns if schema is None else schema.names
+    return Layout(bases.pop(), tuple(_find_column(name, known, ignore_case) for name in columns), values)
 
 
 def _refuse_overlap(roots: Sequence[str], paths: Sequence[str]) -> None:
@@ -185,18 +186,13 @@ def _find_base(file: str, roots: Sequence[str]) -> str:
     raise CannotPush(f"{file} is below none of the paths given")
 
 
-def parse_partition(folder: str) -> tuple[str, str | None] | None:
-    """Return the column and the value that the name of a folder gives as Spark decodes it; None for other folders."""
-    return parse_folder(folder, _unescape)
-
-
 def _unescape(text: str) -> str:
     """Decode the name of a folder as Spark does: each escape is one character."""
     return _ESCAPED.sub(lambda code: chr(int(code[1], 16)), text)
 
 
-def _find_column(name: str, schema: StructType, ignore_case: bool) -> str:
-    matches = [column for column in schema.names if fold_case(column, ignore_case) == fold_case(name, ignore_case)]
+def _find_column(name: str, known: Sequence[str], ignore_case: bool) -> str:
+    matches = [column for column in known if fold_case(column, ignore_case) == fold_case(name, ignore_case)]
     if len(matches) != 1:
         raise CannotPush(f"the folders' partition column '{name}' is not in the schema")
     return matches[0]

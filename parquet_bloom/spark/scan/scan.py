@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import ParquetBloomError
-from ...file.cache.memory import SHARED_CACHE, MetadataCache
+from ...file.cache.memory import SHARED_CACHE
 from ...predicate.reason import MISSING, Reason
 from ...predicate.tree import Node
 from ...redaction import redacted, shown_redacted
@@ -64,8 +64,6 @@ def scan_files(
     *,
     filesystem: Any = None,
     residuals: Residuals | None = None,
-    cache: MetadataCache | None = SHARED_CACHE,
-    threads: int | None = None,
     footers: Evaluator | None = None,
     index: Evaluator | None = None,
 ) -> Scan:
@@ -78,7 +76,6 @@ def scan_files(
     compatibility : decides which columns Spark reads as they are stored.
     filesystem : as for `parquet_bloom.prune`.
     residuals : what partition values leave of the predicate for each file; None for the whole predicate.
-    cache, threads : as for `parquet_bloom.prune`.
     footers, index : as for `plan_scan`.
     """
     problems: dict[str, str] = {}
@@ -92,10 +89,9 @@ def scan_files(
         Partitions(()),
         filesystem=filesystem,
         timezone="UTC",  # literals without a time zone are compared with columns without one
-        cache=cache,
+        cache=SHARED_CACHE,
         ignore_case=compatibility.rules.ignore_case,
         on_error=record,
-        threads=threads,
         named=lambda _: True,
         trust=compatibility,
         left=residuals,

@@ -19,7 +19,7 @@ from ...scan.model.partitions import Partitions
 from ...scan.model.plan import PARQUET, FilePlan
 from ...storage import Entry, FileIdentity, RemoteIdentity, is_url, list_entries
 from ..arrow.row_groups import find_version
-from ..partitions.layout import FolderResiduals, Layout, find_layout, parse_partition
+from ..partitions.layout import FolderResiduals, Layout, find_layout
 from ..partitions.values import infer_type, parse_value
 from ..scan.trust import SparkCompatibility
 from ..session.fallback import CannotPush
@@ -57,7 +57,10 @@ class FileListing:
         base = _strip_scheme(_resolve_path(options.base_path)) if options.base_path else None
         try:
             files_by_root = list(_group_by_root(list(files), roots))
-            layouts = [_find_root_layout(below, root, base, self._ignore_case) for root, below in files_by_root]
+            layouts = [
+                find_layout(below, [root], {"basePath": base} if base else {}, None, self._ignore_case)
+                for root, below in files_by_root
+            ]
         except CannotPush as doubt:
             raise ParquetBloomError(str(doubt)) from None
         columns = {layout.columns for layout in layouts} or {()}
@@ -218,11 +221,7 @@ def _estimate_sizes(partition: FilePartition, plan: FilePlan) -> list[int]:
 
 
 def _restrict_partition(partition: FilePartition, row_groups: Sequence[int]) -> list[FilePartition]:
-    return (
-        [FilePartition(partition.path, tuple(row_groups), partition.state, partition.partition_values)]
-        if row_groups
-        else []
-    )
+    return [replace(partition, row_groups=tuple(row_groups))] if row_groups else []
 
 
 def _resolve_path(path: str) -> str:
@@ -270,15 +269,6 @@ def _iterate_parents(path: str) -> Iterator[str]:
     while os.path.dirname(path) != path:
         path = os.path.dirname(path)
         yield path
-
-
-def _find_root_layout(files: Sequence[str], root: str, base: str | None, ignore_case: bool) -> Layout:
-    """Return the layout of the files below one path, whatever the names of their partition columns."""
-    prefix = base or ("" if is_pattern(root) else root)
-    folder_names = {folder_name for file in files for folder_name in file[len(prefix) :].split("/")[:-1]}
-    names = sorted({pair[0] for pair in map(parse_partition, folder_names) if pair})
-    schema = StructType([StructField(name, StringType()) for name in names])
-    return find_layout(files, [root], {"basePath": base} if base else {}, schema, ignore_case)
 
 
 def _is_directly_below(file: str, root: str) -> bool:
