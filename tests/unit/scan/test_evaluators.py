@@ -21,6 +21,7 @@ from parquet_bloom.scan.model.file_scan import FileScan
 from parquet_bloom.scan.model.folders import parse_folder
 from parquet_bloom.scan.model.partitions import Partitions
 from parquet_bloom.scan.model.plan import INDEX, FilePlan, RowGroupPlan, ScanPlan
+from parquet_bloom.scan.read.row_ranges import find_row_ranges
 from parquet_bloom.storage import Entry, list_entries
 
 FILES = 10
@@ -185,6 +186,19 @@ def test_a_column_of_no_file_is_told_apart(lake: list[Entry]) -> None:
         plan(lake, "nothing = 5")
     # Of files that are not opened nothing is known.
     assert plan(lake, "nothing = 5", index=Stub(lambda file: file.rule_out("out", INDEX))).unopened_files == FILES
+
+
+def test_pages_of_a_file_that_has_changed_are_all_read(lake: list[Entry]) -> None:
+    path = lake[3].path
+    pq.write_table(pa.table({"id": range(30, 40)}), path, row_group_size=5, data_page_size=1, write_page_index=True)
+    report = parquet_bloom.prune(path, "id = 33")
+    assert find_row_ranges(report)[path].keys() == {0}
+    pq.write_table(pa.table({"id": [33] * 9}), path, row_group_size=3)
+    assert find_row_ranges(report) == {path: {number: [(0, 3)] for number in range(3)}}
+    Path(path).unlink()
+    errors: list[ParquetBloomError] = []
+    assert find_row_ranges(report, on_error=errors.append) == {}
+    assert [error.path for error in errors] == [path]
 
 
 @pytest.mark.parametrize(
