@@ -31,6 +31,10 @@ def group_by_predicate(files: Iterable[FileScan]) -> list[tuple[PruningPredicate
     """Return the files without a plan by their predicates, to evaluate each of these once."""
     groups: dict[int, tuple[PruningPredicate | Literal[True], list[FileScan]]] = {}
     for file in files:
-        if file.undecided:
-            groups.setdefault(id(file.predicate), (file.predicate, []))[1].append(file)
+        if file.plan is None and file.error is None:
+            predicate = file.predicate
+            group = groups.get(id(predicate))
+            if group is None:
+                group = groups[id(predicate)] = predicate, []
+            group[1].append(file)
     return [*groups.values()]

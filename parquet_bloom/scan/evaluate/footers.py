@@ -70,10 +70,10 @@ class FooterEvaluator:
 
     def _plan_files(self, files: list[FileScan], is_remote: bool) -> Iterator[FileScan]:
         """Plan files that are all local or all remote."""
-        undecided = [file for file in files if file.undecided]
+        undecided = [file for file in files if file.plan is None and file.error is None]
         if not is_remote or len(undecided) > 1:  # a single object may be in the cache, and then needs no listing
             self._plan_batch(undecided, is_remote)
-        remaining = [file for file in undecided if file.undecided]
+        remaining = [file for file in undecided if file.plan is None and file.error is None]
         if not remaining:
             yield from files
             return

@@ -34,7 +34,7 @@ class PartitionEvaluator:
         if self._predicate is None or self._residuals.whole:
             common = True if self._predicate is None else self._predicate
         for file in files:
-            predicate = self._predicate_for(file.entry.path) if common is None else common
+            predicate = common or self._predicate_for(file.entry.path)
             if predicate is False:
                 file.rule_out(self._residuals.told(file.entry.path), PARTITION)
             else:
