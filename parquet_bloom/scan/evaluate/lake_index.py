@@ -7,15 +7,17 @@ import os
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...errors import ParquetBloomError, PredicateError, StorageError
 from ...file.identity import NO_TOKEN, version_token
 from ...predicate.pruning import PruningPredicate
 from ...storage import Entry, Folder, Source
-from ..model.file_scan import FileScanResult, ResidualEvaluator
+from ..model.file_scan import FileScan
 from ..model.partitions import Partitions
-from ..model.plan import INDEX, FilePlan, RowGroupPlan
+from ..model.plan import INDEX, FilePlan, RowGroupPlan, ScanPlan
+from .evaluator import group_by_predicate
 
 if TYPE_CHECKING:
     from ...lake.index import LakeIndex
@@ -35,6 +37,8 @@ class IndexView:
     roots : the folders, patterns or tables that its files were listed from.
     filesystem : of the lake, as the index was opened with.
     trusted : returns whether an engine reads a column of some stored type as what is stored; None if it always does.
+    locate : returns files as the index knows them, on `filesystem`, by their paths in the scan; None if they are the
+        same. It raises ParquetBloomError if the index cannot be used for them.
 
     Attributes
     ----------
@@ -50,6 +54,7 @@ class IndexView:
         roots: Sequence[str] = (),
         filesystem: Any = None,
         trusted: Trusted | None = None,
+        locate: Callable[[Sequence[str]], list[Entry]] | None = None,
     ):
         self.doubts: dict[str, None] = {}
         self.requests = self.bytes_read = 0
@@ -58,6 +63,7 @@ class IndexView:
         self._roots = roots
         self._filesystem = filesystem
         self._trusted = trusted
+        self._locate = locate
 
     def list_files(self, filesystem: Any = None) -> tuple[Any, Sequence[str], list[Entry]]:
         """Return the file system (the given one, if any), the roots, and the live files in order."""
@@ -80,58 +86,62 @@ class IndexView:
         """Files of the index of which their table may have deleted rows."""
         return self._state.live.deletes if self._of_lake and self._state is not None else frozenset()
 
-    def select_files(
-        self,
-        entries: Sequence[Entry],
-        evaluator: ResidualEvaluator,
-        timezone: str,
-        ignore_case: bool,
-        filesystem: Any,
-    ) -> list[FileSelection]:
-        """Return the index's answer for each file, in order; none for files that their partition values decide."""
-        from ...lake.select import FileSelection, IndexPruner
+    def evaluate(self, files: Iterator[FileScan], plan: ScanPlan) -> Generator[FileScan, None, None]:
+        """See `Evaluator.evaluate`: the index is asked about all files at once."""
+        plan.deletes = self.deletes
+        if plan.asked is None or plan.asked.node is None:
+            yield from files
+            return
+        scans = [*files]
+        for predicate, members in group_by_predicate(scans) if self._state is not None else ():
+            if predicate is True:
+                continue
+            selections = self._select_files(members, predicate, plan)
+            for file, selection in zip(members, selections, strict=True) if selections else ():
+                if not selection.read:
+                    file.rule_out(selection.reason, INDEX)
+                elif selection.row_groups is not None:
+                    file.narrow = partial(_remove_row_groups, selection=selection)
+        plan.requests += self.requests
+        plan.bytes_read += self.bytes_read
+        plan.index_doubts = [*self.doubts]
+        scans.reverse()
+        while scans:  # what is yielded need not be held any longer
+            yield scans.pop()
 
-        result = [FileSelection(False)] * len(entries)
-        for predicate, positions in _group_by_predicate(entries, evaluator) if self._state is not None else ():
-            assert self._state is not None
-            pruner = IndexPruner(self._state, predicate.node, timezone, ignore_case, filesystem, self._trusted)
-            if not pruner.useful:
-                continue
-            members = [entries[i] for i in positions]
-            try:
-                selections = self._select_live(pruner.live(), members) if self._of_lake else pruner.choose(members)
-            except PredicateError:
-                raise
-            except ParquetBloomError as error:
-                self.doubts[str(error)] = None
-                continue
-            finally:
-                self.doubts |= pruner.doubts
-                self.requests += pruner.requests
-                self.bytes_read += pruner.bytes_read
-            for i, selection in zip(positions, selections, strict=True):
-                result[i] = selection
-        return result
+    def _select_files(
+        self, files: Sequence[FileScan], predicate: PruningPredicate, plan: ScanPlan
+    ) -> list[FileSelection]:
+        """Return the index's answer for each of some files with one predicate; none at all if it has no answers."""
+        from ...lake.select import IndexPruner
+
+        assert self._state is not None
+        assert plan.asked is not None
+        _, timezone, ignore_case = plan.asked
+        filesystem = plan.filesystem if self._locate is None else self._filesystem
+        pruner = IndexPruner(self._state, predicate.node, timezone, ignore_case, filesystem, self._trusted)
+        if not pruner.useful:
+            return []
+        try:
+            entries = [file.entry for file in files]
+            if self._locate is not None:
+                entries = self._locate([entry.path for entry in entries])
+            return self._select_live(pruner.live(), entries) if self._of_lake else pruner.choose(entries)
+        except PredicateError:
+            raise
+        except ParquetBloomError as error:
+            self.doubts[str(error)] = None
+            return []
+        finally:
+            self.doubts |= pruner.doubts
+            self.requests += pruner.requests
+            self.bytes_read += pruner.bytes_read
 
     @staticmethod
     def _select_live(live: Iterator[tuple[str, FileSelection]], entries: Sequence[Entry]) -> list[FileSelection]:
         selections: dict[str, FileSelection | None] = dict.fromkeys(entry.path for entry in entries)
         selections |= {path: selection for path, selection in live if path in selections}
         return [selection for selection in selections.values() if selection is not None]
-
-
-def _group_by_predicate(
-    entries: Sequence[Entry], evaluator: ResidualEvaluator
-) -> list[tuple[PruningPredicate, Sequence[int]]]:
-    """Return each pruning predicate with the positions of its files."""
-    if isinstance(evaluator.common, PruningPredicate):
-        return [(evaluator.common, range(len(entries)))]
-    groups: dict[int, tuple[PruningPredicate, list[int]]] = {}
-    for i, entry in enumerate(entries):
-        predicate = evaluator.predicate_for(entry.path)
-        if not isinstance(predicate, bool):
-            groups.setdefault(id(predicate), (predicate, []))[1].append(i)
-    return list(groups.values())
 
 
 @contextmanager
@@ -224,24 +234,6 @@ def _has_no_index(folder: Folder) -> bool:
         return not numbers_in(folder.names())
     except StorageError as error:
         return error.errno in (errno.ENOENT, errno.ENOTDIR)
-
-
-def apply_index(
-    entries: Sequence[Entry],
-    selections: Sequence[FileSelection],
-    plan_files: Callable[[Sequence[Entry]], Generator[FileScanResult, None, None]],
-) -> Generator[FileScanResult, None, None]:
-    """Plan the files that an index does not rule out; the results are of all files, in their order."""
-    remaining = [entry for entry, selection in zip(entries, selections, strict=True) if selection.read]
-    with closing(plan_files(remaining)) as others:
-        for entry, selection in zip(entries, selections, strict=True):
-            if not selection.read:
-                yield FileScanResult((), FilePlan(entry.path, (), selection.reason, unopened_by=INDEX))
-                continue
-            result = next(others)
-            if result.plan is not None and selection.row_groups is not None:
-                result.plan = _remove_row_groups(result.plan, selection)
-            yield result
 
 
 def _remove_row_groups(plan: FilePlan, selection: FileSelection) -> FilePlan:

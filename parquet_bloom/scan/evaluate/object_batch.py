@@ -7,7 +7,7 @@ cache are used without a request; the ends of the other objects are read first, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from ...file.statistics import ColumnCompatibility, cached_statistics
 from ...predicate.pruning import PruningPredicate
 from ...storage import ClosedObject, Entry, Extents, listed_objects, read_tails
 from ...util.threads import in_order
+from ..model.file_scan import FileScan
 from .local_batch import (
     Batch,
     CachedFile,
@@ -36,38 +37,28 @@ OBJECTS_PER_BATCH = 1024
 _TAILS_PER_READ = 128  # objects whose ends are read at a time, while those before are parsed
 
 
-class ObjectResults(NamedTuple):
-    """The results for objects, by their positions in the list that was given.
-
-    Attributes
-    ----------
-    evaluated : results of objects that were evaluated.
-    errors : errors of objects that could not be read.
-    entries : entries of objects whose ends were read, but that need a closer look.
-    """
-
-    evaluated: dict[int, FileResult]
-    errors: dict[int, ParquetBloomError]
-    entries: dict[int, Entry]
-
-
 def evaluate_objects(
-    entries: Sequence[Entry],
+    files: Sequence[FileScan],
     predicate: PruningPredicate | Literal[True],
     cache: MetadataCache | None,
     ignore_case: bool,
     trust: ColumnCompatibility | None,
     fail_fast: bool,
     at_once: int | None = None,
-) -> ObjectResults:
+) -> dict[int, FileResult]:
     """Evaluate a predicate on the objects whose footers and filters are cached, or come with their last bytes.
 
     Parameters
     ----------
-    entries : as listed.
+    files : the objects, as listed. Those that cannot be read get their errors; those that need a closer look after
+        their ends were read get entries that know these.
     predicate, cache, ignore_case, trust : as in `local_batch.evaluate_local`.
     fail_fast : whether a store that does not answer is an error for all objects; see `storage.read_tails`.
     at_once : objects whose ends are read at a time; None for as many as the store's client takes.
+
+    Returns
+    -------
+    {position in `files`: result} of those that were evaluated.
 
     Raises
     ------
@@ -75,15 +66,14 @@ def evaluate_objects(
         If `fail_fast` and a store does not answer.
     """
     key = StatisticsKey(tuple(predicate_columns(predicate)), ignore_case, trust)
-    objects = listed_objects(entries)
+    objects = listed_objects([file.entry for file in files])
     cached = [_find_cached(closed, cache) for closed in objects]
-    errors: dict[int, ParquetBloomError] = {}
     footers: dict[int, CachedFooter] = {}
     costs: dict[int, tuple[int, int]] = {}
     opened: dict[int, Entry] = {}
 
     def make_batches() -> list[Batch]:
-        files: list[CachedFile] = []
+        members: list[CachedFile] = []
         for position, (closed, entry) in enumerate(zip(objects, cached, strict=True)):
             footer = footers.get(position) if entry is None else entry[1]
             if closed is None or footer is None:
@@ -91,10 +81,9 @@ def evaluate_objects(
             statistics = cached_statistics(footer, key) or try_file_statistics(BloomFile(closed, cached=footer), key)
             if statistics is not None:
                 cost = costs.get(position, (0, 0))
-                files.append(CachedFile(position, closed.name, closed.identity, footer, statistics, None, *cost))
+                members.append(CachedFile(position, closed.name, closed.identity, footer, statistics, None, *cost))
         return [
-            Batch(members, _CachedRanges([file.footer.extents for file in members]))
-            for members in group_by_layout(files)
+            Batch(group, _CachedRanges([file.footer.extents for file in group])) for group in group_by_layout(members)
         ]
 
     unread = [position for position, entry in enumerate(cached) if entry is None and objects[position] is not None]
@@ -104,7 +93,7 @@ def evaluate_objects(
             assert closed is not None
             costs[position] = closed.requests, closed.bytes_read
             if position in failures:
-                errors[position] = failures[position]
+                files[position].error = failures[position]
                 continue
             footer = _parse_footer(closed, cache)
             if footer is None or cache is None:
@@ -112,10 +101,12 @@ def evaluate_objects(
             if footer is not None:
                 footers[position] = footer
             closed.take_end(b"")
-    paths = [entry.path for entry in entries]
+    paths = [file.entry.path for file in files]
     evaluated = evaluate_batches(paths, cached, key, predicate, cache, 1, make_batches)
-    opened = {position: entry for position, entry in opened.items() if position not in evaluated}
-    return ObjectResults(evaluated, errors, opened)
+    for position, entry in opened.items():
+        if position not in evaluated:
+            files[position].entry = entry
+    return evaluated
 
 
 def read_footers(entries: Sequence[Entry], cache: MetadataCache) -> list[BloomFile | None]:

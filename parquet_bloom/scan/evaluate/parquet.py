@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 
 import numpy as np
@@ -14,7 +14,7 @@ from ...file.reader import BloomFile
 from ...file.statistics import FileStatistics
 from ...predicate.pruning import POSSIBLE, FilterProbe, ProbeResult, PruningPredicate
 from ...predicate.reason import Reason
-from ...predicate.statistics import PruningStatistics, PruningStatisticsArray
+from ...predicate.statistics import PruningStatisticsArray
 from ..model.plan import RowGroupPlan
 
 FilterProber = Callable[[list[FilterProbe]], Sequence[ProbeResult]]
@@ -38,7 +38,6 @@ def evaluate_row_groups(
     statistics: FileStatistics,
     predicate: PruningPredicate | Literal[True],
     probe_filters: FilterProber,
-    others: Mapping[str, PruningStatistics | None] | None = None,
 ) -> NDArray[np.int32]:
     """Evaluate a predicate on all row groups of a file.
 
@@ -47,7 +46,6 @@ def evaluate_row_groups(
     statistics : of the file.
     predicate : True if every row matches.
     probe_filters : see `PruningPredicate.decide_all`; its places are the file's row groups.
-    others : statistics of columns of the predicate that are not the file's, the same in all row groups.
 
     Returns
     -------
@@ -56,12 +54,7 @@ def evaluate_row_groups(
     count = len(statistics.num_rows)
     if predicate is True:
         return np.zeros(count, np.int32)
-    columns: dict[str, PruningStatisticsArray | None] = {}
-    for name, one in (others or {}).items():
-        columns[name] = (
-            None if one is None else PruningStatisticsArray.of(one.column_type, [one]).at(np.zeros(count, np.intp))
-        )
-    return predicate.decide_all(columns | concatenate_statistics([statistics]), count, probe_filters)
+    return predicate.decide_all(concatenate_statistics([statistics]), count, probe_filters)
 
 
 def make_filter_prober(file: BloomFile, statistics: FileStatistics) -> FilterProber:

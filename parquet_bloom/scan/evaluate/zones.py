@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -19,8 +19,8 @@ from ...predicate.pruning import PruningPredicate
 from ...predicate.tree import Contains, Equal, In, IsNull
 from ...storage import Entry
 from ...util.threads import in_order
-from ..model.file_scan import FileScanResult, ResidualEvaluator
-from ..model.plan import ZONES, FilePlan, RowGroupPlan
+from ..model.file_scan import FileScan
+from ..model.plan import ZONES, FilePlan, RowGroupPlan, ScanPlan
 from ..model.row_selection import RowSelection
 from .zone_rows import ZonedColumn, select_rows
 
@@ -56,37 +56,22 @@ class ZoneView:
         self._has_files = [False] * len(indexes)  # whether an index has zones of one of the files at least
         self._used = False
 
-    @contextmanager
-    def restrict_plans(
-        self, results: Iterable[FileScanResult], evaluator: ResidualEvaluator
-    ) -> Iterator[Iterator[tuple[FileScanResult, FilePlan | None]]]:
-        """Yield each result, in order, with its plan restricted to the rows that zones leave.
-
-        Files are handled concurrently if an index is in an object store.
-        """
-
-        def restrict(result: FileScanResult) -> tuple[FileScanResult, FilePlan | None]:
-            plan = result.plan
-            return result, None if plan is None else self.restrict(result, evaluator.predicate_for(plan.path))
-
+    def evaluate(self, files: Iterator[FileScan], plan: ScanPlan) -> Generator[FileScan, None, None]:
+        """See `Evaluator.evaluate`: files are handled concurrently if an index is in an object store."""
         if any(index.distant for _, index in self._indexes):
-            with in_order(restrict, results, _MAX_CONCURRENT_FILES) as restricted:
-                yield restricted
+            with in_order(self._restrict, files, _MAX_CONCURRENT_FILES) as restricted:
+                yield from restricted
         else:
-            yield map(restrict, results)
+            yield from map(self._restrict, files)
+        plan.zone_doubts = self._finish()
 
-    def restrict(self, result: FileScanResult, predicate: PruningPredicate | bool) -> FilePlan:
-        """Return the plan of a file, restricted to the rows that zones leave.
+    def _restrict(self, file: FileScan) -> FileScan:
+        """Restrict the plan of a file to the rows that zones leave."""
+        if file.plan is not None and file.statistics is not None and file.predicate is not True and file.plan.selected:
+            file.plan = self._restrict_plan(file.plan, file.statistics, file.predicate)
+        return file
 
-        Parameters
-        ----------
-        result : with a plan.
-        predicate : the one that the plan was made for.
-        """
-        plan, statistics = result.plan, result.statistics
-        assert plan is not None
-        if statistics is None or isinstance(predicate, bool) or not plan.selected:
-            return plan
+    def _restrict_plan(self, plan: FilePlan, statistics: FileStatistics, predicate: PruningPredicate) -> FilePlan:
         columns: dict[str, ZonedColumn] = {}
         for i, (_, index) in enumerate(self._indexes):
             number = index.of_file(plan.path, self._filesystem)
@@ -116,7 +101,7 @@ class ZoneView:
         error.path = error.path or path
         self.doubts[str(error)] = None
 
-    def finish(self) -> list[str]:
+    def _finish(self) -> list[str]:
         """Return all doubts once every file is planned; an index without zones of any file read is one, too."""
         for (name, _), has_files in zip(self._indexes, self._has_files, strict=True):
             if self._used and not has_files:

@@ -23,8 +23,9 @@ from ...predicate import tree
 from ...predicate.reason import Reason
 from ...predicate.row_filter import row_mask
 from ...predicate.tree import Node
+from .folders import parse_folder
+from .residual import describe_values
 
-_NULL = "__HIVE_DEFAULT_PARTITION__"
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _INT64 = 1 << 63
@@ -206,9 +207,7 @@ class PartitionResiduals:
         """Describe the partition values of a file, for the columns in the predicate."""
         i = self._positions[_parent_folder(path)]
         if i not in self._descriptions:
-            items = self._folders.slice(i, 1).to_pylist()[0].items()
-            values = ", ".join(f"{name} is {'null' if value is None else value}" for name, value in items)
-            self._descriptions[i] = f"its folder says {values}"
+            self._descriptions[i] = describe_values(self._folders.slice(i, 1).to_pylist()[0].items())
         return self._descriptions[i]
 
 
@@ -242,15 +241,19 @@ def _parse_pairs(folder: str) -> dict[str, str | None]:
     """Parse the `name=value` components of a path: {name: text}."""
     pairs: dict[str, str | None] = {}
     for part in folder.split("/") if "=" in folder else ():
-        name, sign, value = part.partition("=")
         try:
-            name, text = unquote(name, errors="strict"), unquote(value, errors="strict")
-            (name + text).encode()
+            pair = parse_folder(part, _decode)
         except UnicodeError:  # a name that is not UTF-8 has no text
             continue
-        if name and sign:
-            pairs.setdefault(name, None if value == _NULL else text)
+        if pair is not None and pair[0]:
+            pairs.setdefault(*pair)
     return pairs
+
+
+def _decode(text: str) -> str:
+    decoded = unquote(text, errors="strict")
+    decoded.encode()
+    return decoded
 
 
 def _untyped_if_null(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterable
+from typing import Any, Protocol
 
 from ...predicate.reason import Reason
 from ...predicate.tree import Node
@@ -20,3 +21,9 @@ class Residuals(Protocol):
     def of(self, path: str) -> Node | bool: ...
 
     def told(self, path: str) -> str: ...
+
+
+def describe_values(values: Iterable[tuple[str, Any]]) -> str:
+    """Describe the partition values that rule a file out, given as (column, value)."""
+    described = (f"{name} is {'null' if value is None else value}" for name, value in values)
+    return f"its folder says {', '.join(described)}"

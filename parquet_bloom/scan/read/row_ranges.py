@@ -6,7 +6,10 @@ from collections.abc import Callable
 
 from ...errors import ParquetBloomError
 from ...file.cache.memory import SHARED_CACHE
+from ...storage import Entry
+from ..evaluate.page_index import PageIndexEvaluator
 from ..model.columns import FileResidualEvaluator
+from ..model.file_scan import FileScan
 from ..model.plan import ScanPlan
 from ..model.row_selection import RowRangesByGroup
 from .open import open_file
@@ -33,24 +36,21 @@ def find_row_ranges(
     residuals = report.partitions.make_residuals(
         request.node, request.timezone, ignore_case=request.ignore_case, strict=False
     )
-    evaluator = FileResidualEvaluator(residuals, request.timezone, request.ignore_case)
+    evaluator = PageIndexEvaluator(
+        lambda path: open_file(path, report.filesystem, SHARED_CACHE),
+        FileResidualEvaluator(residuals, request.timezone, request.ignore_case),
+    )
     ranges: dict[str, RowRangesByGroup] = {}
-    plans = [plan for plan in report.files if plan.selected]
-    for done, plan in enumerate(plans):
-        try:
-            with open_file(plan.path, report.filesystem, SHARED_CACHE) as file:
-                requests, num_bytes = file.source.requests, file.source.bytes_read
-                predicate = evaluator.predicate_for(file)
-                ranges[plan.path] = {
-                    row_group: file.select_rows(row_group, predicate, selection)
-                    for row_group, selection in plan.selections_in(file)
-                }
-                report.requests += file.source.requests - requests
-                report.bytes_read += file.source.bytes_read - num_bytes
-        except ParquetBloomError as error:
+    selected = [FileScan(Entry(plan.path), plan=plan) for plan in report.files if plan.selected]
+    for done, file in enumerate(evaluator.evaluate(iter(selected), report)):
+        report.requests += file.requests
+        report.bytes_read += file.bytes_read
+        if file.plan is not None:
+            ranges[file.entry.path] = {one.row_group: [*(one.rows or ())] for one in file.plan.row_groups if one.read}
+        elif file.error is not None:
             if on_error is None:
-                raise
-            on_error(error)
+                raise file.error
+            on_error(file.error)
         if progress:
-            progress(done + 1, len(plans))
+            progress(done + 1, len(selected))
     return ranges

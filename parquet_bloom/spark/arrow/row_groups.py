@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,9 @@ CHANGED = "it was changed since the DataFrame was made; call read_parquet, or pr
 
 _BATCH_ROWS = 1 << 14
 
+FileState = tuple[int, int | bytes | None]
+"""Size and version of a file; see `read_file_state`."""
+
 
 @dataclass(frozen=True)
 class RowGroupSlice:
@@ -39,7 +42,7 @@ class RowGroupSlice:
 
     path: str
     row_group: int
-    state: tuple[int, int | bytes | None]
+    state: FileState
     partition: tuple[str | None, ...]
 
 
@@ -79,15 +82,19 @@ def find_reading_problem(file: BloomFile, fields: Sequence[StructField], rules: 
     return problem or find_problem(fields, arrow_schema(file), rules.ignore_case)
 
 
-def read_file_state(source: Source) -> tuple[int, int | bytes | None]:
+def read_file_state(source: Source) -> FileState:
     """Return a value that changes with a file and is the same on every host: its size, and an ETag or a time."""
-    identity = source.identity
+    return source.size, find_version(source.identity)
+
+
+def find_version(identity: Hashable) -> int | bytes | None:
+    """Return the part of a file's identity that is the same on every host: an ETag or a time."""
     if isinstance(identity, RemoteIdentity):
-        return source.size, identity.etag or identity.modified_ns
-    return source.size, identity.modified_ns if isinstance(identity, FileIdentity) else None
+        return identity.etag or identity.modified_ns
+    return identity.modified_ns if isinstance(identity, FileIdentity) else None
 
 
-def check_state(source: Source, state: tuple[int, int | bytes | None]) -> None:
+def check_state(source: Source, state: FileState) -> None:
     """Raise ConcurrentChangeError if a file has changed, as its row groups would be others."""
     if read_file_state(source) != state:
         raise ConcurrentChangeError(CHANGED, path=source.name)

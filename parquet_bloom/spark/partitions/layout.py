@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -18,11 +18,12 @@ from ...predicate.pruning import PruningPredicate
 from ...predicate.reason import Reason
 from ...predicate.statistics import PruningStatistics
 from ...predicate.tree import Leaf, Node
+from ...scan.model.folders import parse_folder
+from ...scan.model.residual import describe_values
 from ..session.fallback import CannotPush
 from ..session.fields import Field, fold_case
 from ..session.paths import find_authority, is_pattern, normalize_path
 
-_NULL = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED = re.compile("%([0-9a-fA-F]{2})")
 _EPOCH_DAY = 719_163  # date(1970, 1, 1).toordinal()
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
@@ -70,6 +71,7 @@ class FolderResiduals:
 
     def __init__(self, node: Node, fields: Mapping[str, Field], layout: Layout, schema: StructType):
         self._node = node
+        self._fields = fields
         self._layout = layout
         self._schema = schema
         self._columns = {name: item.path[0] for name, item in fields.items() if item.path[0] in layout.columns}
@@ -99,13 +101,16 @@ class FolderResiduals:
         return self._residuals[values]
 
     def told(self, path: str) -> str:
-        pairs = zip(self._layout.columns, self._layout.values.get(path, ()), strict=True)
-        values = ", ".join(f"{name} is {'null' if value is None else value}" for name, value in pairs)
-        return f"its folder says {values}"
+        return describe_values(zip(self._layout.columns, self._layout.values.get(path, ()), strict=True))
+
+    def renamed(self, names: Mapping[str, str]) -> FolderResiduals:
+        """Return the same residuals for files under other paths: {path: file in the layout}."""
+        values = {path: self._layout.values.get(file, ()) for path, file in names.items()}
+        return FolderResiduals(self._node, self._fields, replace(self._layout, values=values), self._schema)
 
 
 def find_layout(
-    files: Sequence[str], paths: Sequence[str], options: Mapping[str, Any], schema: StructType, ignore_case: bool
+    files: Sequence[str], paths: Sequence[str], options: Mapping[str, Any], schema: StructType | None, ignore_case: bool
 ) -> Layout:
     """Determine how Spark has interpreted the folders of the files that it listed.
 
@@ -113,7 +118,7 @@ def find_layout(
     ----------
     files : results of `listed_path`.
     paths, options : arguments of the reader.
-    schema : the resulting schema.
+    schema : the resulting schema; None if the columns are to have their names in the folders.
 
     Raises
     ------
@@ -135,7 +140,7 @@ def find_layout(
         if not file.startswith(base.rstrip("/") + "/"):
             raise CannotPush(f"{file} is not below {base}")
         folders = os.path.dirname(file)[len(base.rstrip("/")) :].strip("/")
-        pairs = [parse_partition(folder) for folder in folders.split("/") if folder]
+        pairs = [parse_folder(folder, _unescape) for folder in folders.split("/") if folder]
         if not all(pairs) and any(pairs):
             raise CannotPush(f"only some of the folders of {file} are partitions")
         partitions = [pair for pair in pairs if pair]
@@ -149,7 +154,8 @@ def find_layout(
         return Layout()
     if len(bases) > 1:
         raise CannotPush("partitions begin at several folders")
-    return Layout(bases.pop(), tuple(_find_column(name, schema, ignore_case) for name in columns), values)
+    known = columns if schema is None else schema.names
+    return Layout(bases.pop(), tuple(_find_column(name, known, ignore_case) for name in columns), values)
 
 
 def _refuse_overlap(roots: Sequence[str], paths: Sequence[str]) -> None:
@@ -180,21 +186,13 @@ def _find_base(file: str, roots: Sequence[str]) -> str:
     raise CannotPush(f"{file} is below none of the paths given")
 
 
-def parse_partition(folder: str) -> tuple[str, str | None] | None:
-    """Parse the name of a partition's folder to a column and a value as Spark does; return None for other folders."""
-    name, separator, value = folder.partition("=")
-    if not separator:
-        return None
-    return _unescape(name), None if value == _NULL else _unescape(value)
-
-
 def _unescape(text: str) -> str:
     """Decode the name of a folder as Spark does: each escape is one character."""
     return _ESCAPED.sub(lambda code: chr(int(code[1], 16)), text)
 
 
-def _find_column(name: str, schema: StructType, ignore_case: bool) -> str:
-    matches = [column for column in schema.names if fold_case(column, ignore_case) == fold_case(name, ignore_case)]
+def _find_column(name: str, known: Sequence[str], ignore_case: bool) -> str:
+    matches = [column for column in known if fold_case(column, ignore_case) == fold_case(name, ignore_case)]
     if len(matches) != 1:
         raise CannotPush(f"the folders' partition column '{name}' is not in the schema")
     return matches[0]

@@ -2,95 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
 from ...errors import ParquetBloomError
-from ...predicate.reason import Reason
 from ...predicate.tree import Node
-from ...scan.model.plan import FilePlan
-from ...scan.model.residual import Residuals
-from ...scan.report import PruneReport
+from ...scan.model.file_scan import FileScan
+from ...scan.model.plan import FilePlan, ScanPlan
 from ..jobs import run as jobs
 from ..session.fallback import CannotPush
 from ..session.storage import ExecutorStorage
-from .scan import Scan, scan_files
+from .scan import scan_files
 from .trust import SparkCompatibility
 
 
-def scan_on_executors(
-    spark: SparkSession,
-    files: Sequence[str],
-    node: Node,
-    compatibility: SparkCompatibility,
-    storage: ExecutorStorage,
-    residuals: Residuals | None = None,
-) -> Scan:
-    """Run `scan_files` as a Spark job.
+@dataclass(frozen=True)
+class ExecutorEvaluator:
+    """Plans files, given by their decoded paths, by what is in them, in a Spark job.
 
-    Parameters
+    Attributes
     ----------
-    files : decoded paths.
+    compatibility : see `scan_files`.
     storage : how the tasks read the files.
-    residuals : see `scan_files`.
-
-    Raises
-    ------
-    CannotPush
-        The job failed.
     """
-    residual_by_file = {} if residuals is None or residuals.whole else {file: residuals.of(file) for file in files}
-    candidates = [file for file in files if residual_by_file.get(file) is not False]
-    task = _ScanTask(node, compatibility, storage, residual_by_file)
-    try:
-        outcomes = jobs.run(spark, "pruning", candidates, task, storage.options)
-    except ParquetBloomError as error:
-        raise CannotPush(str(error)) from error
-    report, unreadable = PruneReport(str(node)), {}
-    outcome_by_file = {outcome.path: outcome for outcome in outcomes}
-    for file in files:
-        outcome = outcome_by_file.get(file)
-        if outcome is None:
-            report.files.append(FilePlan(file, (), residuals.told(file) if residuals else ""))
-            continue
-        if outcome.result is None:
-            raise CannotPush(outcome.error or "a task returned no result")
-        file_plan, problem = outcome.result
-        report.files.append(file_plan)
-        if problem is not None:
-            unreadable[file] = problem
-    return Scan(report, unreadable)
+
+    spark: SparkSession
+    compatibility: SparkCompatibility
+    storage: ExecutorStorage
+
+    def evaluate(self, files: Iterator[FileScan], plan: ScanPlan) -> Generator[FileScan, None, None]:
+        """See `scan.evaluate.evaluator.Evaluator`.
+
+        Raises
+        ------
+        CannotPush
+            The job failed.
+        """
+        scans = [*files]
+        nodes = {
+            file.entry.path: None if file.predicate is True else file.predicate.node for file in scans if file.undecided
+        }
+        node = None if plan.asked is None else plan.asked.node
+        residuals = {path: residual for path, residual in nodes.items() if residual is not node}
+        task = _ScanTask(node, self.compatibility, self.storage, residuals)
+        try:
+            outcomes = jobs.run(self.spark, "pruning", list(nodes), task, self.storage.options)
+        except ParquetBloomError as error:
+            raise CannotPush(str(error)) from error
+        outcome_by_file = {outcome.path: outcome for outcome in outcomes}
+        for file in scans:
+            outcome = outcome_by_file.get(file.entry.path)
+            if outcome is not None:
+                if outcome.result is None:
+                    raise CannotPush(outcome.error or "a task returned no result")
+                file_plan, problem = outcome.result
+                if problem is None:
+                    file.set_plan(file_plan)
+                else:
+                    file.error = ParquetBloomError(problem, path=file.entry.path)
+            yield file
 
 
 @dataclass(frozen=True)
 class _ScanTask:
-    """Task that plans one file, and reports why a file could not be read."""
+    """Task that plans one file, and reports why a file could not be read.
 
-    node: Node
+    Attributes
+    ----------
+    node : the predicate; None if all rows match.
+    residuals : {path: what remains of it} where it is another one.
+    """
+
+    node: Node | None
     compatibility: SparkCompatibility
     storage: ExecutorStorage
-    residual_by_file: dict[str, Node | bool]
+    residuals: Mapping[str, Node | None]
 
     def __call__(self, path: str) -> tuple[FilePlan, str | None]:
         located, filesystem = self.storage.locate(path)
-        residual = _FileResidual(self.residual_by_file[path]) if path in self.residual_by_file else None
-        scan = scan_files([located], self.node, self.compatibility, filesystem=filesystem, residuals=residual)
+        node = self.residuals.get(path, self.node)
+        scan = scan_files([located], node, self.compatibility, filesystem=filesystem)
         (file_plan,) = scan.report.files
         return replace(file_plan, path=path, identity=None), scan.unreadable.get(located)
-
-
-@dataclass(frozen=True)
-class _FileResidual:
-    """`scan.model.residual.Residuals` of one file."""
-
-    residual: Node | bool
-    doubts: tuple[Reason, ...] = ()
-    whole: bool = False
-
-    def of(self, path: str) -> Node | bool:
-        return self.residual
-
-    def told(self, path: str) -> str:
-        return ""

@@ -1,12 +1,13 @@
-"""Use of a lake's index before a scan: files that it excludes are not even opened."""
+"""A lake's index as a scan of Spark's files uses it: how it knows the files, and which columns it may answer."""
 
 from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
@@ -16,12 +17,11 @@ from ...errors import ParquetBloomError
 from ...hashing.column_type import ColumnType
 from ...lake.files import listing as sources
 from ...lake.index import LakeIndex
-from ...lake.select import IndexPruner
 from ...predicate import tree
 from ...predicate.tree import Node
+from ...scan.evaluate.lake_index import IndexView
 from ...storage import Entry, list_entries, resolve_filesystem
 from ...storage.paths import as_arrow_filesystem
-from ..session.fallback import CannotPush, log
 from ..session.fields import fold_case
 from ..session.paths import find_scheme, listed_path
 from ..session.storage import OBJECTS, object_url
@@ -31,24 +31,7 @@ from .trust import SparkCompatibility
 Index = str | os.PathLike[str] | LakeIndex
 
 _LAST_AMBIGUOUS_YEAR = 1901  # until then calendars, and so the meaning of old files, may differ
-
-
-@dataclass(frozen=True)
-class IndexResult:
-    """Result of an index for a scan's files.
-
-    Attributes
-    ----------
-    excluded : {position in the list of files: why no row of the file can match}.
-    requests, bytes_read : reads of the index.
-    """
-
-    excluded: Mapping[int, str] = field(default_factory=dict)
-    requests: int = 0
-    bytes_read: int = 0
-
-
-NO_EXCLUSIONS = IndexResult()
+_UNKNOWN = Entry("")
 
 
 @contextmanager
@@ -83,72 +66,85 @@ def open_index(index: Index, storage_options: Mapping[str, Any] | None) -> LakeI
     return LakeIndex.open(index, live=False, storage_options=storage_options, lake_storage_options=storage_options)
 
 
-def query_index(
+def make_index_view(
     index: LakeIndex,
-    uris: Sequence[str],
+    uris: Mapping[str, str],
     node: Node,
     compatibility: SparkCompatibility,
     storage_options: Mapping[str, Any] | None,
     states: Callable[[], list[tuple[int, int]]] | None,
-) -> IndexResult:
-    """Return the files of a scan that an index excludes. In case of doubt it is none, and the log says why.
+) -> IndexView:
+    """Return an open index as the scan of Spark's files uses it.
 
     Parameters
     ----------
-    uris : the files as Spark lists them.
+    uris : {path in the scan: file as Spark lists it}.
     node, compatibility : as for `scan_files`. Names other than columns of the files have no field in `compatibility`.
     storage_options : options of the files' store.
     states : returns size and modification time (ms) of each file, if Spark reports them.
     """
     try:
-        return _query_index(index, uris, node, compatibility, storage_options, states)
-    except (CannotPush, ParquetBloomError) as error:
-        log.warning("the index is not used: %s", error)
-        return NO_EXCLUSIONS
-
-
-def _query_index(
-    index: LakeIndex,
-    uris: Sequence[str],
-    node: Node,
-    compatibility: SparkCompatibility,
-    storage_options: Mapping[str, Any] | None,
-    states: Callable[[], list[tuple[int, int]]] | None,
-) -> IndexResult:
-    schemes = sorted({find_scheme(uri) for uri in uris})
-    if len(schemes) > 1:
-        raise CannotPush(f"the files are on several kinds of file systems: {', '.join(schemes)}")
-    filesystem = index.lake_filesystem
-    if as_arrow_filesystem(filesystem) is not None:
-        raise CannotPush("its files are on a pyarrow or fsspec file system, which cannot be matched with Spark's files")
-    paths = list(map(listed_path, uris))
-    is_local = not schemes or schemes[0] in ("", "file")
-    if not is_local and schemes[0] not in OBJECTS:
-        raise CannotPush(f"files of {schemes[0]} are not supported")
-    if is_local:
+        scheme = _find_scheme(index, uris.values())
         filesystem = None
-    elif filesystem is None:
-        filesystem = resolve_filesystem(None, storage_options)
-    pruner = IndexPruner(
-        index.state, node, "UTC", compatibility.rules.ignore_case, filesystem, _TypeCompatibility(node, compatibility)
+        if scheme in OBJECTS:
+            filesystem = index.lake_filesystem or resolve_filesystem(None, storage_options)
+    except ParquetBloomError as error:
+        view = IndexView(None)
+        view.doubts[str(error)] = None
+        return view
+    trusted = _TypeCompatibility(node, compatibility)
+    return IndexView(
+        index.state, filesystem=filesystem, trusted=trusted, locate=_IndexedFiles(uris, scheme, filesystem, states)
     )
-    if not pruner.useful:
-        log.info("the condition is not about a column of the index")
-        return NO_EXCLUSIONS
-    entries = list(map(Entry, paths)) if is_local else _list_objects(list(map(object_url, paths)), filesystem)
-    selections = pruner.choose(entries)
-    sizes = [size for size, _ in states()] if states is not None and not is_local else None
-    excluded = {}
-    for i, (selection, entry) in enumerate(zip(selections, entries, strict=True)):
-        if not selection.current or selection.read:
-            continue
-        # Spark may use another endpoint of the store: its object must at least have the same size.
-        if sizes is None or entry.known is None or entry.known.size in (None, sizes[i]):
-            excluded[i] = selection.reason
-    for doubt in pruner.doubts:
-        log.warning("the index cannot be read completely: %s", doubt)
-    log.info("the index excludes %d of %d files", len(excluded), len(uris))
-    return IndexResult(excluded, pruner.requests, pruner.bytes_read)
+
+
+def _find_scheme(index: LakeIndex, uris: Collection[str]) -> str:
+    """Return the scheme of the files, if an index may know them."""
+    schemes = sorted({find_scheme(uri) or "file" for uri in uris})
+    if len(schemes) > 1:
+        raise ParquetBloomError(f"the files are on several kinds of file systems: {', '.join(schemes)}")
+    if as_arrow_filesystem(index.lake_filesystem) is not None:
+        problem = "its files are on a pyarrow or fsspec file system, which cannot be matched with Spark's files"
+        raise ParquetBloomError(problem)
+    if schemes[0] not in ("file", *OBJECTS):
+        raise ParquetBloomError(f"files of {schemes[0]} are not supported")
+    return schemes[0]
+
+
+@dataclass(frozen=True)
+class _IndexedFiles:
+    """The files of a scan as an index knows them; see `IndexView`.
+
+    Attributes
+    ----------
+    uris, states : see `make_index_view`.
+    scheme : of all of them.
+    filesystem : of the objects as the index knows them.
+    """
+
+    uris: Mapping[str, str]
+    scheme: str
+    filesystem: Any
+    states: Callable[[], list[tuple[int, int]]] | None
+
+    def __call__(self, paths: Sequence[str]) -> list[Entry]:
+        return [self._entries[path] for path in paths]
+
+    @cached_property
+    def _entries(self) -> Mapping[str, Entry]:
+        """The files by their paths in the scan; one that the index cannot know gets an entry that no index has."""
+        listed = list(map(listed_path, self.uris.values()))
+        if self.scheme == "file":
+            return dict(zip(self.uris, map(Entry, listed), strict=True))
+        entries = _list_objects(list(map(object_url, listed)), self.filesystem)
+        if self.states is not None:
+            # Spark may use another endpoint of the store: its object must at least have the same size.
+            sizes = [size for size, _ in self.states()]
+            entries = [
+                entry if entry.known is None or entry.known.size in (None, size) else _UNKNOWN
+                for entry, size in zip(entries, sizes, strict=True)
+            ]
+        return dict(zip(self.uris, entries, strict=True))
 
 
 def _list_objects(urls: Sequence[str], filesystem: object | None) -> list[Entry]:
@@ -159,7 +155,7 @@ def _list_objects(urls: Sequence[str], filesystem: object | None) -> list[Entry]
     )
     folder = "/".join(common) + "/"
     entries = {sources.name_of(entry.path): entry for entry in list_entries(folder, filesystem)}
-    return [entries.get(sources.name_of(url)) or Entry("") for url in urls]
+    return [entries.get(sources.name_of(url), _UNKNOWN) for url in urls]
 
 
 class _TypeCompatibility:

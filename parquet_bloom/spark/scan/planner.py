@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -12,17 +12,19 @@ from pyspark.sql import SparkSession
 from ...errors import ParquetBloomError
 from ...file.cache.memory import SHARED_CACHE, MetadataCache
 from ...lake.index import LakeIndex
-from ...predicate.reason import Reason
 from ...predicate.tree import Node
-from ...scan.model.plan import INDEX, FilePlan
-from ...scan.model.residual import Residuals
+from ...scan.evaluate.evaluator import Evaluator
+from ...scan.evaluate.footers import FooterEvaluator
+from ...scan.model.file_scan import FileScan
+from ...scan.model.plan import INDEX, ScanPlan
 from ...scan.report import PruneReport
+from ..partitions.layout import FolderResiduals
 from ..session.fallback import log
 from ..session.hadoop import HadoopFiles
 from ..session.paths import find_scheme, listed_path
 from ..session.storage import executor_storage, resolve_storage
-from .distributed import scan_on_executors
-from .lake_index import NO_EXCLUSIONS, query_index
+from .distributed import ExecutorEvaluator
+from .lake_index import make_index_view
 from .scan import Scan, scan_files
 from .trust import SparkCompatibility
 
@@ -82,7 +84,7 @@ class ScanPlanner:
         *,
         options: Mapping[str, str],
         states: Callable[[], list[tuple[int, int]]] | None = None,
-        residuals: Residuals | None = None,
+        residuals: FolderResiduals | None = None,
     ) -> Scan:
         """Plan file by file, in the given order.
 
@@ -98,68 +100,55 @@ class ScanPlanner:
         CannotPush
             The files cannot be evaluated.
         """
-        index_result = NO_EXCLUSIONS
-        if self.index is not None and uris:
-            index_result = query_index(self.index, uris, node, compatibility, self.storage_options, states)
-        remaining = [i for i in range(len(uris)) if i not in index_result.excluded]
-
-        def states_of_remaining() -> list[tuple[int, int]]:
-            all_states = states() if states is not None else []
-            return [all_states[i] for i in remaining]
-
-        remaining_states = None if states is None else states_of_remaining
-        scan = self._scan(
-            spark, [uris[i] for i in remaining], node, compatibility, options, remaining_states, residuals
+        if not uris:
+            return Scan(PruneReport(str(node)))
+        paths, filesystem, footers = self._find_evaluator(spark, uris, compatibility, options, states)
+        index = None
+        if residuals is not None:
+            residuals = residuals.renamed(dict(zip(paths, map(listed_path, uris), strict=True)))
+        if self.index is not None:
+            uris_by_path = dict(zip(paths, uris, strict=True))
+            index = make_index_view(self.index, uris_by_path, node, compatibility, self.storage_options, states)
+        scan = scan_files(
+            paths, node, compatibility, filesystem=filesystem, residuals=residuals, footers=footers, index=index
         )
-        file_plans = iter(scan.report.files)
-        scan.report.files = [
-            FilePlan(listed_path(uri), (), index_result.excluded[i], unopened_by=INDEX)
-            if i in index_result.excluded
-            else next(file_plans)
-            for i, uri in enumerate(uris)
-        ]
-        scan.report.requests += index_result.requests
-        scan.report.bytes_read += index_result.bytes_read
+        report = scan.report
+        for doubt in report.index_doubts:
+            log.warning("the index is doubtful: %s", doubt)
+        if index is not None:
+            log.info("the index excludes %d of %d files", report.unopened_by.get(INDEX, 0), len(uris))
+        if isinstance(footers, HadoopEvaluator):
+            opened = (file.path for file in report.files if not file.selected and file.unopened_by != INDEX)
+            scan.mark_unreadable(footers.files.find_changed(opened), _CHANGED)
         log.info("%s: %s", node, scan)
         for file, problem in scan.unreadable.items():
             log.warning("%s is left to Spark: %s", file, problem)
         return scan
 
-    def _scan(
+    def _find_evaluator(
         self,
         spark: SparkSession,
         uris: Sequence[str],
-        node: Node,
         compatibility: SparkCompatibility,
         options: Mapping[str, str],
         states: Callable[[], list[tuple[int, int]]] | None,
-        residuals: Residuals | None,
-    ) -> Scan:
-        if not uris:
-            return Scan(PruneReport(str(node)))
+    ) -> tuple[list[str], Any, Evaluator]:
+        """Return the paths of the files, their file system, and what evaluates their footers."""
         if self._on_executors(uris):
             storage = executor_storage(find_scheme(uris[0]), self.storage_options)
-            return scan_on_executors(spark, list(map(listed_path, uris)), node, compatibility, storage, residuals)
+            return list(map(listed_path, uris)), None, ExecutorEvaluator(spark, compatibility, storage)
         listed_states = None
         if self.fresh and states is not None and find_scheme(uris[0]) != "file":
             listed_states = {uri: (size, ms * 1_000_000) for uri, (size, ms) in zip(uris, states(), strict=True)}
         paths, filesystem = resolve_storage(spark, uris, self.storage_options, states=listed_states, options=options)
-        handler = getattr(filesystem, "handler", None)
-        files = handler if isinstance(handler, HadoopFiles) else None
-        if files is not None and listed_states is None:
-            files.load_states(paths)
-        renamed = None
-        if residuals is not None:
-            renamed = RenamedResiduals(residuals, dict(zip(paths, map(listed_path, uris), strict=True)))
         threads = None if filesystem is None else _REMOTE_THREADS
-        scan = scan_files(
-            paths, node, compatibility, filesystem=filesystem, residuals=renamed, cache=self.footers, threads=threads
+        footers = FooterEvaluator(
+            filesystem, compatibility.rules.ignore_case, self.footers, threads, compatibility, fail_fast=False
         )
-        if files is not None:
-            scan.mark_unreadable(
-                files.find_changed(file.path for file in scan.report.files if not file.selected), _CHANGED
-            )
-        return scan
+        handler = getattr(filesystem, "handler", None)
+        if isinstance(handler, HadoopFiles):
+            return paths, filesystem, HadoopEvaluator(footers, handler, load_states=listed_states is None)
+        return paths, filesystem, footers
 
     def _on_executors(self, uris: Sequence[str]) -> bool:
         if self.probe_on != "auto":
@@ -168,27 +157,23 @@ class ScanPlanner:
 
 
 @dataclass(frozen=True)
-class RenamedResiduals:
-    """`scan.model.residual.Residuals` for files under other paths than those that `residuals` knows.
+class HadoopEvaluator:
+    """Evaluates the footers of files that the JVM reads, whose states it is asked for together.
 
     Attributes
     ----------
-    names : {path: path that `residuals` knows}.
+    footers : evaluates them.
+    files : the JVM's files.
+    load_states : whether their states are not known from a listing.
     """
 
-    residuals: Residuals
-    names: Mapping[str, str]
+    footers: FooterEvaluator
+    files: HadoopFiles
+    load_states: bool
 
-    @property
-    def doubts(self) -> tuple[Reason, ...]:
-        return self.residuals.doubts
-
-    @property
-    def whole(self) -> bool:
-        return self.residuals.whole
-
-    def of(self, path: str) -> Node | bool:
-        return self.residuals.of(self.names[path])
-
-    def told(self, path: str) -> str:
-        return self.residuals.told(self.names[path])
+    def evaluate(self, files: Iterator[FileScan], plan: ScanPlan) -> Generator[FileScan, None, None]:
+        """See `scan.evaluate.evaluator.Evaluator`."""
+        scans = [*files]
+        if self.load_states:
+            self.files.load_states(file.entry.path for file in scans if file.undecided)
+        yield from self.footers.evaluate(iter(scans), plan)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import ParquetBloomError
-from ...file.cache.memory import SHARED_CACHE, MetadataCache
+from ...file.cache.memory import SHARED_CACHE
 from ...predicate.reason import MISSING, Reason
 from ...predicate.tree import Node
 from ...redaction import redacted, shown_redacted
+from ...scan.evaluate.evaluator import Evaluator
 from ...scan.evaluate.planner import plan_scan
 from ...scan.model.partitions import Partitions
 from ...scan.model.plan import FilePlan, RowGroupPlan
@@ -58,25 +59,24 @@ class Scan:
 
 def scan_files(
     files: Sequence[str],
-    node: Node,
+    node: Node | None,
     compatibility: SparkCompatibility,
     *,
     filesystem: Any = None,
     residuals: Residuals | None = None,
-    cache: MetadataCache | None = SHARED_CACHE,
-    threads: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    footers: Evaluator | None = None,
+    index: Evaluator | None = None,
 ) -> Scan:
     """Plan a scan of files; a file that cannot be read is selected, so that Spark reports the error.
 
     Parameters
     ----------
     files : paths on `filesystem`.
-    node : the predicate, with the literals that Spark compares the columns with.
+    node : the predicate, with the literals that Spark compares the columns with; None if all rows match.
     compatibility : decides which columns Spark reads as they are stored.
     filesystem : as for `parquet_bloom.prune`.
     residuals : what partition values leave of the predicate for each file; None for the whole predicate.
-    cache, threads, progress : as for `parquet_bloom.prune`.
+    footers, index : as for `plan_scan`.
     """
     problems: dict[str, str] = {}
 
@@ -89,14 +89,14 @@ def scan_files(
         Partitions(()),
         filesystem=filesystem,
         timezone="UTC",  # literals without a time zone are compared with columns without one
-        cache=cache,
+        cache=SHARED_CACHE,
         ignore_case=compatibility.rules.ignore_case,
-        progress=progress,
         on_error=record,
-        threads=threads,
         named=lambda _: True,
         trust=compatibility,
         left=residuals,
+        footers=footers,
+        index=index,
     )
     file_plans = {file_plan.path: file_plan for file_plan in plan.files}
     plan.files = [file_plans.get(file) or _make_unreadable_plan(file, problems) for file in files]

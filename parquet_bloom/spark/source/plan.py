@@ -4,45 +4,36 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple
 
-from pyspark.sql.types import DataType, StringType, StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
-from ...errors import ParquetBloomError, StorageError, UnknownColumnError, UnreadableColumnError
+from ...errors import NotParquetError, ParquetBloomError, StorageError, UnknownColumnError, UnreadableColumnError
 from ...file.cache.memory import SHARED_CACHE
-from ...file.reader import BloomFile, open
-from ...file.statistics import file_statistics
+from ...file.reader import open
 from ...predicate import tree
-from ...predicate.pruning import PruningPredicate
-from ...predicate.statistics import PruningStatistics
-from ...scan.evaluate.parquet import evaluate_row_groups, make_filter_prober
-from ...scan.model.schemas import map_in_threads, reading
-from ...storage import is_url, list_entries
-from ..arrow.row_groups import read_file_state
-from ..partitions.layout import Layout, find_layout, parse_partition
+from ...scan.evaluate.planner import plan_scan
+from ...scan.model.partitions import Partitions
+from ...scan.model.plan import PARQUET, FilePlan
+from ...storage import Entry, FileIdentity, RemoteIdentity, is_url, list_entries
+from ..arrow.row_groups import find_version
+from ..partitions.layout import FolderResiduals, Layout, find_layout
 from ..partitions.values import infer_type, parse_value
+from ..scan.trust import SparkCompatibility
 from ..session.fallback import CannotPush
 from ..session.fields import fold_case
 from ..session.paths import is_pattern, local_path
 from .options import Options
 from .predicate import Conjunct
-from .read import FilePartition, find_usable_conjuncts
+from .read import FilePartition
 from .schema import infer_schema
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/+")
 _MIN_TASK_BYTES = 4 << 20  # Spark counts as much for opening a file
 _MAX_TASK_BYTES = 128 << 20
 _DEFAULT_TASKS = 32  # if it is not known how many run at a time
-
-
-class _PlannedFile(NamedTuple):
-    """Result of planning a file: its state, its number of rows, and its row groups to read as {number: rows}."""
-
-    state: tuple[int, int | bytes | None]
-    num_rows: int
-    row_groups: dict[int, int]
 
 
 class FileListing:
@@ -58,24 +49,27 @@ class FileListing:
         self._ignore_case = options.rules.ignore_case
 
     @cached_property
-    def _files_and_layout(self) -> tuple[list[str], Layout]:
+    def _files_and_layout(self) -> tuple[list[Entry], Layout]:
         """The files, and their partition layout."""
         options, paths = self._options, list(map(_resolve_path, self._options.paths))
-        files = {_strip_scheme(entry.path): entry.path for entry in list_entries(paths, options.filesystem)}
+        files = {_strip_scheme(entry.path): entry for entry in list_entries(paths, options.filesystem)}
         roots = [os.path.normpath(_strip_scheme(path)) for path in paths]
         base = _strip_scheme(_resolve_path(options.base_path)) if options.base_path else None
         try:
             files_by_root = list(_group_by_root(list(files), roots))
-            layouts = [_find_root_layout(below, root, base, self._ignore_case) for root, below in files_by_root]
+            layouts = [
+                find_layout(below, [root], {"basePath": base} if base else {}, None, self._ignore_case)
+                for root, below in files_by_root
+            ]
         except CannotPush as doubt:
             raise ParquetBloomError(str(doubt)) from None
         columns = {layout.columns for layout in layouts} or {()}
         if len(columns) > 1:
             raise ParquetBloomError("the paths have different partition columns; give the option 'basePath'")
-        values = {files[file]: texts for layout in layouts for file, texts in layout.values.items()}
+        values = {files[file].path: texts for layout in layouts for file, texts in layout.values.items()}
         if columns == {()}:
             direct = {file for root, below in files_by_root for file in below if _is_directly_below(file, root)}
-            files = {file: name for file, name in files.items() if file in direct}
+            files = {file: entry for file, entry in files.items() if file in direct}
         if not files:
             raise StorageError("there is no Parquet file in it", path=", ".join(options.paths))
         return list(files.values()), Layout(None, columns.pop(), values)
@@ -93,8 +87,8 @@ class FileListing:
         ParquetBloomError
             As in `reader`; or a column of the option 'columns' does not exist.
         """
-        files, _ = self._files_and_layout
-        with open(min(files), self._options.filesystem, cache=SHARED_CACHE) as file:
+        entries, _ = self._files_and_layout
+        with open(min(entry.path for entry in entries), self._options.filesystem, cache=SHARED_CACHE) as file:
             fields = {field.name: field for field in infer_schema(file, self._options.inference).fields}
             for field in self._infer_partition_fields():
                 matches = self._find_names(field.name, list(fields))
@@ -147,22 +141,47 @@ class FileListing:
         ParquetBloomError
             A file cannot be read.
         """
-        files, layout = self._files_and_layout
+        layout = self._files_and_layout[1]
         partition_fields = self.resolve_partition_fields(schema)
-        pruner = _PartitionPruner(layout, partition_fields, conjuncts)
-        partition_names = {field.name for _, field in partition_fields}
-        file_conjuncts = [
-            c for c in conjuncts if any(field.path[0] not in partition_names for field in c.fields.values())
-        ]
-        files = [file for file in files if pruner.may_match(file)]
-        planned_files = map_in_threads(_FilePlanner(file_conjuncts, pruner, self._options), files)
         partitions = []
-        for file, planned in zip(files, planned_files, strict=True):
-            if planned.row_groups:
-                texts = layout.values.get(file, ())
-                values = tuple(self._parse_value(texts[i], field, file) for i, field in partition_fields)
-                partitions.append((FilePartition(file, tuple(planned.row_groups), planned.state, values), planned))
+        for plan in self._plan_files(partition_fields, conjuncts):
+            row_groups = tuple(one.row_group for one in plan.row_groups if one.read and one.num_rows)
+            if row_groups:
+                texts = layout.values.get(plan.path, ())
+                values = tuple(self._parse_value(texts[i], field, plan.path) for i, field in partition_fields)
+                assert isinstance(plan.identity, FileIdentity | RemoteIdentity)
+                state = plan.identity.size, find_version(plan.identity)
+                partitions.append((FilePartition(plan.path, row_groups, state, values), plan))
         return list(self._pack_tasks(partitions))
+
+    def _plan_files(
+        self, partition_fields: Sequence[tuple[int, StructField]], conjuncts: Sequence[Conjunct]
+    ) -> list[FilePlan]:
+        """Return the plan of each file: Spark's rules decide what folders and files say."""
+        options, (entries, layout) = self._options, self._files_and_layout
+        types = {name: StructField(name, StringType()) for name in layout.columns}
+        types |= {layout.columns[i]: field for i, field in partition_fields}
+        spelled = replace(layout, columns=tuple(field.name for field in types.values()))
+        node = tree.all_of(item.node for item in conjuncts) if conjuncts else None
+        fields = {name: field for item in conjuncts for name, field in item.fields.items()}
+        stored = {name: field for name, field in fields.items() if field.path[0] not in spelled.columns}
+        residuals = None if node is None else FolderResiduals(node, fields, spelled, StructType([*types.values()]))
+        plan = plan_scan(
+            entries,
+            node,
+            Partitions(()),
+            filesystem=options.filesystem,
+            timezone="UTC",
+            cache=SHARED_CACHE,
+            ignore_case=options.rules.ignore_case,
+            named=lambda _: True,
+            trust=SparkCompatibility.of(stored, options.rules),
+            left=residuals,
+        )
+        for file in plan.files:
+            if file.format != PARQUET:
+                raise NotParquetError("not a Parquet file: it ends as ORC files do", path=file.path)
+        return plan.files
 
     def _parse_value(self, text: str | None, field: StructField, file: str) -> object:
         try:
@@ -172,23 +191,19 @@ class FileListing:
                 f"the value in its folder's name: {doubt}", path=file, column=field.name
             ) from None
 
-    def _pack_tasks(
-        self, partitions: Sequence[tuple[FilePartition, _PlannedFile]]
-    ) -> Iterator[tuple[FilePartition, ...]]:
+    def _pack_tasks(self, partitions: Sequence[tuple[FilePartition, FilePlan]]) -> Iterator[tuple[FilePartition, ...]]:
         """Yield tasks of whole row groups, in the order of the files, each with its share of the bytes."""
         options = self._options
-        total = sum(
-            planned.state[0] * sum(planned.row_groups.values()) // planned.num_rows for _, planned in partitions
-        )
+        sizes = [_estimate_sizes(partition, plan) for partition, plan in partitions]
+        total = sum(map(sum, sizes))
         task_bytes = max(_MIN_TASK_BYTES, min(_MAX_TASK_BYTES, total // (options.parallelism or _DEFAULT_TASKS)))
         if options.num_tasks is not None:
             task_bytes = total // options.num_tasks
         task: list[FilePartition] = []
         size = 0
-        for partition, planned in partitions:
+        for (partition, _), sizes_of_file in zip(partitions, sizes, strict=True):
             row_groups: list[int] = []
-            for row_group in partition.row_groups:
-                num_bytes = planned.state[0] * planned.row_groups[row_group] // planned.num_rows
+            for row_group, num_bytes in zip(partition.row_groups, sizes_of_file, strict=True):
                 if size and size + num_bytes > task_bytes:
                     yield (*task, *_restrict_partition(partition, row_groups))
                     task, row_groups, size = [], [], 0
@@ -199,105 +214,14 @@ class FileListing:
             yield tuple(task)
 
 
-class _PartitionPruner:
-    """Evaluates conditions on partition columns with the values in files' folders.
-
-    Parameters
-    ----------
-    layout : layout of the files.
-    partition_fields : the partition columns, each with its position in the folders' values.
-    conjuncts : the conditions.
-    """
-
-    def __init__(
-        self, layout: Layout, partition_fields: Sequence[tuple[int, StructField]], conjuncts: Sequence[Conjunct]
-    ):
-        self._layout = layout
-        types: dict[str, DataType] = dict.fromkeys(layout.columns, StringType())
-        types |= {layout.columns[i]: field.dataType for i, field in partition_fields}
-        self._types = StructType([StructField(name, kind) for name, kind in types.items()])
-        folder_names = {field.name: layout.columns[i] for i, field in partition_fields}
-        tops = {name: field.path[0] for item in conjuncts for name, field in item.fields.items()}
-        self._columns = {name: folder_names[top] for name, top in tops.items() if top in folder_names}
-        nodes = [item.node for item in conjuncts if self._columns.keys() >= item.fields.keys()]
-        self._predicate = PruningPredicate(tree.all_of(nodes)) if nodes else None
-        self._possible: dict[tuple[str | None, ...], bool] = {}
-
-    @property
-    def names(self) -> Collection[str]:
-        """The names in the conditions that are partition columns."""
-        return self._columns.keys()
-
-    def statistics(self, file: str) -> dict[str, PruningStatistics | None]:
-        """Return the statistics of each of these names in a file."""
-        if not self._columns:
-            return {}
-        statistics = self._layout.statistics(file, self._types)
-        return {name: statistics[column] for name, column in self._columns.items()}
-
-    def may_match(self, file: str) -> bool:
-        """Return whether a file's partition values can meet the conditions on partition columns alone."""
-        if self._predicate is None:
-            return True
-        values = self._layout.values[file]
-        if values not in self._possible:
-            self._possible[values] = self._predicate.decide(self.statistics(file)).possible
-        return self._possible[values]
-
-
-class _FilePlanner:
-    """Plans one file at a time.
-
-    Parameters
-    ----------
-    conjuncts : conditions on rows.
-    partitions : the conditions on partition columns.
-    options : options of the read.
-    """
-
-    def __init__(self, conjuncts: Sequence[Conjunct], partitions: _PartitionPruner, options: Options):
-        self._conjuncts = conjuncts
-        self._partitions = partitions
-        self._rules = options.rules
-        self._filesystem = options.filesystem
-        self._predicates: dict[tuple[int, ...], PruningPredicate] = {}
-
-    def __call__(self, path: str) -> _PlannedFile:
-        with open(path, self._filesystem, cache=SHARED_CACHE) as file, reading(file):
-            rows = [file.footer.num_rows_of(row_group) for row_group in file.row_groups]
-            conjuncts = find_usable_conjuncts(file, self._conjuncts, self._rules, self._partitions.names)
-            can_match = self._can_match(file, path, conjuncts) if conjuncts else [True] * len(rows)
-            row_groups = {
-                row_group: num_rows for row_group, num_rows in enumerate(rows) if num_rows and can_match[row_group]
-            }
-            return _PlannedFile(read_file_state(file.source), sum(rows), row_groups)
-
-    def _can_match(self, file: BloomFile, path: str, conjuncts: Sequence[Conjunct]) -> list[bool]:
-        key = tuple(map(id, conjuncts))
-        predicate = self._predicates.get(key)
-        if predicate is None:
-            predicate = self._predicates.setdefault(key, PruningPredicate(tree.all_of(item.node for item in conjuncts)))
-        partition_statistics = {
-            name: statistics
-            for name, statistics in self._partitions.statistics(path).items()
-            if name in predicate.columns
-        }
-        statistics_of_file = file_statistics(
-            file, [name for name in predicate.columns if name not in partition_statistics], self._rules.ignore_case
-        )
-        return predicate.possible(
-            evaluate_row_groups(
-                statistics_of_file, predicate, make_filter_prober(file, statistics_of_file), partition_statistics
-            )
-        ).tolist()
+def _estimate_sizes(partition: FilePartition, plan: FilePlan) -> list[int]:
+    """Return the bytes of each of a partition's row groups, as if all rows of the file were of one size."""
+    num_rows = [one.num_rows for one in plan.row_groups]
+    return [partition.state[0] * num_rows[row_group] // sum(num_rows) for row_group in partition.row_groups]
 
 
 def _restrict_partition(partition: FilePartition, row_groups: Sequence[int]) -> list[FilePartition]:
-    return (
-        [FilePartition(partition.path, tuple(row_groups), partition.state, partition.partition_values)]
-        if row_groups
-        else []
-    )
+    return [replace(partition, row_groups=tuple(row_groups))] if row_groups else []
 
 
 def _resolve_path(path: str) -> str:
@@ -345,15 +269,6 @@ def _iterate_parents(path: str) -> Iterator[str]:
     while os.path.dirname(path) != path:
         path = os.path.dirname(path)
         yield path
-
-
-def _find_root_layout(files: Sequence[str], root: str, base: str | None, ignore_case: bool) -> Layout:
-    """Return the layout of the files below one path, whatever the names of their partition columns."""
-    prefix = base or ("" if is_pattern(root) else root)
-    folder_names = {folder_name for file in files for folder_name in file[len(prefix) :].split("/")[:-1]}
-    names = sorted({pair[0] for pair in map(parse_partition, folder_names) if pair})
-    schema = StructType([StructField(name, StringType()) for name in names])
-    return find_layout(files, [root], {"basePath": base} if base else {}, schema, ignore_case)
 
 
 def _is_directly_below(file: str, root: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from ...scan.model.schemas import arrow_metadata, reading
 from ...scan.read.row_group import RowGroupRows
 from ...scan.read.row_group_reader import RowGroupReader
 from ..arrow.convert import arrow_field, conform
-from ..arrow.row_groups import find_reading_problem, read_file_state
+from ..arrow.row_groups import FileState, find_reading_problem, read_file_state
 from ..scan.parquet_columns import Rules, find_column_problem
 from ..session.fields import CHAR, fold_case
 from .predicate import Conjunct
@@ -42,7 +42,7 @@ class FilePartition:
 
     path: str
     row_groups: tuple[int, ...]
-    state: tuple[int, int | bytes | None]
+    state: FileState
     partition_values: tuple[Any, ...]
 
 
@@ -142,7 +142,7 @@ class FilePartitionReader:
         """Return the rows that the page indexes leave; None without conditions that pages can be evaluated for."""
         nodes = [
             item.node
-            for item in find_usable_conjuncts(file, self.conjuncts, self.rules)
+            for item in _find_usable_conjuncts(file, self.conjuncts, self.rules)
             if _has_exact_names(file, item)
         ]
         return RowGroupRows(file, stored, reader, row_group, PruningPredicate(tree.all_of(nodes))) if nodes else None
@@ -156,21 +156,11 @@ def _as_stored(field: StructField) -> StructField:
     return StructField(field.name, StringType(), field.nullable, metadata)
 
 
-def find_usable_conjuncts(
-    file: BloomFile, conjuncts: Sequence[Conjunct], rules: Rules, others: Collection[str] = ()
-) -> list[Conjunct]:
-    """Return the conditions that may be evaluated with a file's own statistics and filters.
-
-    Parameters
-    ----------
-    others : names in them that are not columns of the file.
-    """
-    fields_of_conjuncts = [{field for name, field in item.fields.items() if name not in others} for item in conjuncts]
-    fields = set().union(*fields_of_conjuncts)
+def _find_usable_conjuncts(file: BloomFile, conjuncts: Sequence[Conjunct], rules: Rules) -> list[Conjunct]:
+    """Return the conditions that may be evaluated with a file's own statistics."""
+    fields = {field for item in conjuncts for field in item.fields.values()}
     usable = {field for field in fields if find_column_problem(file, field, rules) is None}
-    return [
-        item for item, conjunct_fields in zip(conjuncts, fields_of_conjuncts, strict=True) if usable >= conjunct_fields
-    ]
+    return [item for item in conjuncts if usable.issuperset(item.fields.values())]
 
 
 def _has_exact_names(file: BloomFile, item: Conjunct) -> bool:

@@ -26,7 +26,7 @@ from support.servers.counted import CountedFileSystem
 import parquet_bloom
 from parquet_bloom import DiskMetadataCache
 from parquet_bloom.file.cache import memory
-from parquet_bloom.scan.evaluate import local_batch, planner
+from parquet_bloom.scan.evaluate import footers, local_batch
 from parquet_bloom.storage import (
     DATED,
     RecordStore,
@@ -47,7 +47,7 @@ NAME = "footers-2.sqlite"
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of just now are cached, and each is looked at by itself."""
     monkeypatch.setattr(memory, "SETTLED_NS", -(10**12))
-    monkeypatch.setattr(planner, "evaluate_local", lambda *_: {})
+    monkeypatch.setattr(footers, "evaluate_local", lambda *_: {})
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def test_another_cache_over_the_folder_reads_no_footer(lake: Path, folder: Path)
 
 
 def test_files_looked_at_together_are_found_as_well(lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planner, "evaluate_local", local_batch.evaluate_local)
+    monkeypatch.setattr(footers, "evaluate_local", local_batch.evaluate_local)
     first, again = fill(lake, folder), fill(lake, folder)
     assert again.files == first.files == prune_paths(lake, None).files
     assert (again.requests, again.bytes_read) == (FILES * GROUPS, 32 * FILES * GROUPS)
@@ -154,7 +154,7 @@ def test_other_users_may_not_read_it(lake: Path, folder: Path) -> None:
 
 def test_objects_are_kept_by_strong_etags_only(lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     filesystem = CountedFileSystem({"a": (lake / "00.parquet").read_bytes()})
-    opened = planner.open_source
+    opened = footers.open_source
     tags = [None, None, b'W/"1"', b'W/"1"', b'"1"', b'"1"', b'"2"', b'"2"', b'"1"']
     remaining = iter(tags)
 
@@ -163,7 +163,7 @@ def test_objects_are_kept_by_strong_etags_only(lake: Path, folder: Path, monkeyp
         source.identity = source.identity._replace(etag=next(remaining))
         return source
 
-    monkeypatch.setattr(planner, "open_source", tagged)
+    monkeypatch.setattr(footers, "open_source", tagged)
     requests = []
     for _ in tags:
         with DiskMetadataCache(folder) as cache:
@@ -543,13 +543,13 @@ def test_many_processes_some_of_which_are_killed(lake: Path, folder: Path, crowd
 
 
 def test_remote_files_that_are_cached() -> None:
-    def local_batch(filesystem: str, minutes: float | None, etag: bytes | None = None) -> bool:
+    def is_settled(filesystem: str, minutes: float | None, etag: bytes | None = None) -> bool:
         modified_ns = None if minutes is None else time.time_ns() - int(minutes * 60 * 10**9)
         return memory.distinct(RemoteIdentity(filesystem, "hdfs://a/b", 10, modified_ns, etag))
 
-    assert local_batch(DATED, 11)
+    assert is_settled(DATED, 11)
     for minutes in (9, 0, -30, None, time.time() / 60 + 1):  # of just now, by a wrong clock, and of none
-        assert not local_batch(DATED, minutes)
-    assert not local_batch("py::fsspec+memory", 11)
-    assert local_batch("s3", None, b'"etag"')
-    assert not local_batch("s3", None, b'W/"etag"')
+        assert not is_settled(DATED, minutes)
+    assert not is_settled("py::fsspec+memory", 11)
+    assert is_settled("s3", None, b'"etag"')
+    assert not is_settled("s3", None, b'W/"etag"')

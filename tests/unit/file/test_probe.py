@@ -23,7 +23,7 @@ from parquet_bloom.file.probe import BLOCK_BYTES, WHOLE_BYTES, probe, probe_hash
 from parquet_bloom.file.reader import BloomFile
 from parquet_bloom.file.statistics import file_statistics
 from parquet_bloom.metadata.filter_header import write_header
-from parquet_bloom.scan.evaluate import planner
+from parquet_bloom.scan.evaluate import footers
 from parquet_bloom.scan.evaluate.parquet import has_broken_filter
 
 HEADER = 256  # bytes that are read of each header
@@ -367,7 +367,7 @@ def test_prune_doubts_a_file_that_is_cut_between_header_and_block(
             os.truncate(path, 100)
 
     monkeypatch.setattr(BloomFile, "read_headers", then_cut)
-    monkeypatch.setattr(planner, "evaluate_local", lambda *_: {})  # each file is looked at by itself
+    monkeypatch.setattr(footers, "evaluate_local", lambda *_: {})  # each file is looked at by itself
     report = parquet_bloom.prune(path, "key = 123456789")
     assert report.selected[str(path)] == [0, 1, 2, 3]
     assert len(report.doubts) == 4

@@ -21,7 +21,7 @@ import parquet_bloom
 from parquet_bloom import MetadataCache
 from parquet_bloom.errors import StorageError
 from parquet_bloom.file.cache import memory
-from parquet_bloom.scan.evaluate import local_batch, planner
+from parquet_bloom.scan.evaluate import footers, local_batch
 from parquet_bloom.scan.source import ScanSource
 from parquet_bloom.storage import FileIdentity, LocalFileBatch, open_source
 from parquet_bloom.storage.local import batch_read
@@ -197,9 +197,9 @@ def test_known_files_are_judged_like_new_ones(lake: Path, threads: int, monkeypa
     monkeypatch.setattr(local_batch, "_FILES_PER_THREAD", 3)
     cache = MetadataCache()
     for where in predicates():
-        monkeypatch.setattr(planner, "evaluate_local", lambda *_: {})  # plan each file by itself
+        monkeypatch.setattr(footers, "evaluate_local", lambda *_: {})  # plan each file by itself
         alone = parquet_bloom.prune(lake, where, cache=None)
-        monkeypatch.setattr(planner, "evaluate_local", local_batch.evaluate_local)
+        monkeypatch.setattr(footers, "evaluate_local", local_batch.evaluate_local)
         for retained in (None, cache, cache):
             again = parquet_bloom.prune(lake, where, cache=retained, threads=threads)
             assert again.files == alone.files, where
@@ -213,7 +213,7 @@ def test_known_files_are_not_opened_one_by_one(lake: Path, monkeypatch: pytest.M
         opened.append(os.path.basename(path))
         return open_source(path, filesystem, entry)
 
-    monkeypatch.setattr(planner, "open_source", noted)
+    monkeypatch.setattr(footers, "open_source", noted)
     cache = MetadataCache()
     for _ in range(2):
         report = parquet_bloom.prune(lake, f"key = {KEYS[0] + 1}", cache=cache)

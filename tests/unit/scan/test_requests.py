@@ -27,8 +27,8 @@ from parquet_bloom.file.statistics import file_statistics
 from parquet_bloom.metadata.filter_header import MAX_HEADER_BYTES
 from parquet_bloom.predicate import parse
 from parquet_bloom.predicate.pruning import FilterProbe, ProbeResult, PruningPredicate, Verdict
+from parquet_bloom.scan.evaluate import footers
 from parquet_bloom.scan.evaluate import parquet as evaluate_parquet
-from parquet_bloom.scan.evaluate import planner
 from parquet_bloom.types import PruneReport
 
 TAIL = 64 * 1024
@@ -302,15 +302,15 @@ def test_objects_are_cached_by_etag_only(small: Path, monkeypatch: pytest.Monkey
     parquet_bloom.prune("small.parquet", f"key = {ABSENT}", filesystem=filesystem, cache=cache)
     assert len(cache) == 0
     tags = iter([b"one", b"one", b"two"])
-    opened = planner.open_source
+    opened = footers.open_source
 
     def tagged(path: str, filesystem: Any, cached: Any) -> Any:
         source: Any = opened(path, filesystem, cached)
         source.identity = source.identity._replace(etag=next(tags))
         return source
 
-    monkeypatch.setattr(planner, "open_source", tagged)
-    monkeypatch.setattr(planner, "evaluate_local", nothing_at_once)
+    monkeypatch.setattr(footers, "open_source", tagged)
+    monkeypatch.setattr(footers, "evaluate_local", nothing_at_once)
     requests = []
     for _ in range(3):
         filesystem.ranges_read.clear()
@@ -407,13 +407,13 @@ def test_remote_files_are_waited_for_together(lake: Path) -> None:
 
 def test_an_interrupt_stops_the_work(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked = []
-    open_source = planner.open_source
+    open_source = footers.open_source
 
     def noted(path: str, filesystem: Any, cached: Any) -> Any:
         looked.append(path)
         return open_source(path, filesystem, cached)
 
-    monkeypatch.setattr(planner, "open_source", noted)
+    monkeypatch.setattr(footers, "open_source", noted)
     filesystem = remote(*lake.iterdir())
 
     def interrupt(done: int, _: int) -> None:

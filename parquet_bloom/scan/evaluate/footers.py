@@ -1,0 +1,179 @@
+"""Evaluate what is in the files: statistics, and filters where these leave a doubt.
+
+Files are evaluated in batches where possible, and one by one where a file needs a closer look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, field
+from itertools import chain, groupby
+from typing import TYPE_CHECKING, Any, Literal
+
+from ...errors import ParquetBloomError
+from ...file.cache.memory import MetadataCache
+from ...file.reader import BloomFile
+from ...file.statistics import ColumnCompatibility, file_statistics
+from ...predicate.pruning import PruningPredicate
+from ...predicate.reason import Reason
+from ...storage import Entry, entry_for_identity, is_local, is_url, open_source
+from ...util.threads import in_order, processors
+from ..model.file_format import open_any
+from ..model.file_scan import FileScan
+from ..model.plan import FilePlan, ScanPlan
+from ..model.schemas import REMOTE_THREADS
+from .evaluator import group_by_predicate
+from .local_batch import evaluate_local
+from .object_batch import OBJECTS_PER_BATCH, evaluate_objects
+from .parquet import RowGroupPlanner, evaluate_row_groups, make_filter_prober, predicate_columns
+
+if TYPE_CHECKING:
+    from ...orc import OrcFile
+
+_MAX_FILES_PER_TASK = 16
+_LOCAL_FILES_PER_BATCH = 4096
+
+
+@dataclass
+class FooterEvaluator:
+    """Plans the row groups of files by their footers and filters.
+
+    Attributes
+    ----------
+    filesystem : of the files; None for local paths and URLs.
+    ignore_case : match names whatever their case.
+    cache : cached footers, to which those read now are added; None for none.
+    threads : files planned concurrently; None for the default of `prune`.
+    trust : which columns of a file are ignored, since an engine reads them as another type.
+    fail_fast : whether the first error ends the scan.
+    doubts : added to each row group that is read.
+    """
+
+    filesystem: Any
+    ignore_case: bool = False
+    cache: MetadataCache | None = None
+    threads: int | None = None
+    trust: ColumnCompatibility | None = None
+    fail_fast: bool = True
+    doubts: tuple[Reason, ...] = ()
+    _planners: dict[int, RowGroupPlanner] = field(default_factory=dict, repr=False)
+
+    def evaluate(self, files: Iterator[FileScan], plan: ScanPlan) -> Generator[FileScan, None, None]:
+        """See `Evaluator.evaluate`."""
+        local = is_local(self.filesystem)
+        for is_remote, group in groupby(files, lambda file: not local or is_url(file.entry.path)):
+            for batch in _split(group, OBJECTS_PER_BATCH if is_remote else _LOCAL_FILES_PER_BATCH):
+                yield from self._plan_files(batch, is_remote)
+        if self.cache is not None:
+            self.cache.flush()
+
+    def _plan_files(self, files: list[FileScan], is_remote: bool) -> Iterator[FileScan]:
+        """Plan files that are all local or all remote."""
+        undecided = [file for file in files if file.plan is None and file.error is None]
+        if not is_remote or len(undecided) > 1:  # a single object may be in the cache, and then needs no listing
+            self._plan_batch(undecided, is_remote)
+        remaining = [file for file in undecided if file.plan is None and file.error is None]
+        if not remaining:
+            yield from files
+            return
+        threads = self.threads or (REMOTE_THREADS if is_remote else 1)
+        # Handing a task to a thread costs as much as planning a file that is in memory: a task is several files.
+        length = 1 if is_remote else max(1, min(_MAX_FILES_PER_TASK, -(-len(remaining) // threads)))
+        awaited = {id(file) for file in remaining}
+        with closing(self._plan_one_by_one(remaining, threads, length)) as planned:
+            for file in files:
+                yield next(planned) if id(file) in awaited else file
+
+    def _plan_batch(self, files: list[FileScan], is_remote: bool) -> None:
+        """Plan the files that can be evaluated together; entries of other objects may be replaced."""
+        options = self.cache, self.ignore_case
+        for predicate, members in group_by_predicate(files):
+            if is_remote:
+                evaluated = evaluate_objects(members, predicate, *options, self.trust, self.fail_fast, self.threads)
+            else:
+                paths = [file.entry.path for file in members]
+                evaluated = evaluate_local(paths, predicate, *options, self.threads or processors(), self.trust)
+            planner = self._planner_for(predicate)
+            for i, result in evaluated.items():
+                file = members[i]
+                file.statistics, file.missing = result.statistics, result.statistics.missing
+                file.requests, file.bytes_read = result.requests, result.bytes_read
+                row_groups = planner.plan(result.statistics, result.verdicts)
+                file.set_plan(FilePlan(file.entry.path, row_groups, identity=result.identity))
+
+    def _planner_for(self, predicate: PruningPredicate | Literal[True]) -> RowGroupPlanner:
+        planner = self._planners.get(id(predicate))
+        return planner or self._planners.setdefault(id(predicate), RowGroupPlanner(predicate, self.doubts))
+
+    def _plan_one_by_one(self, files: list[FileScan], threads: int, length: int) -> Generator[FileScan, None, None]:
+        """Plan files one by one, in several threads; a task is `length` files."""
+        tasks = [files[start : start + length] for start in range(0, len(files), length)]
+        threads = min(len(tasks), threads)
+        results = in_order(self._run_task, tasks, threads) if threads > 1 else nullcontext(map(self._run_task, tasks))
+        with results as of_tasks:
+            yield from chain.from_iterable(of_tasks)
+
+    def _run_task(self, files: list[FileScan]) -> list[FileScan]:
+        for file in files:
+            self._plan_file(file)
+        return files
+
+    def _plan_file(self, file: FileScan) -> None:
+        entry = file.entry
+        if self.cache is not None and (entry.known is None or entry.known.e_tag is None):
+            cached = entry_for_identity(entry.path, self.filesystem, self.cache.last_identity(entry.path))
+            if cached is not None:
+                self._open_and_plan(file, cached, verify=True)
+                if file.error is None:
+                    return
+        self._open_and_plan(file, entry)
+
+    def _open_and_plan(self, file: FileScan, entry: Entry, verify: bool = False) -> None:
+        """Open and plan a file; `verify` checks afterwards that an object is still the cached version."""
+        file.error = file.missing = None
+        try:
+            with open_source(entry.path, self.filesystem, entry) as source:
+                try:
+                    opened = open_any(source, self.cache)
+                    if isinstance(opened, BloomFile):
+                        plan = self._plan_parquet(file, opened)
+                    else:
+                        plan = self._plan_orc(file, opened)
+                    if verify:
+                        source.check_unchanged()
+                finally:
+                    file.requests, file.bytes_read = source.requests, source.bytes_read
+            file.set_plan(plan)
+        except ParquetBloomError as error:
+            file.error = error
+
+    def _plan_parquet(self, file: FileScan, opened: BloomFile) -> FilePlan:
+        predicate = file.predicate
+        statistics = file_statistics(opened, predicate_columns(predicate), self.ignore_case, self.trust)
+        verdicts = evaluate_row_groups(statistics, predicate, make_filter_prober(opened, statistics))
+        file.statistics, file.missing = statistics, statistics.missing
+        row_groups = self._planner_for(predicate).plan(statistics, verdicts)
+        return FilePlan(file.entry.path, row_groups, identity=opened.source.identity)
+
+    def _plan_orc(self, file: FileScan, opened: OrcFile) -> FilePlan:
+        # Not at the top: most lakes have no ORC files.
+        from .orc import plan_orc_file
+
+        planner, path = self._planner_for(file.predicate), file.entry.path
+        file.missing, plan = plan_orc_file(opened, path, file.predicate, planner, self.ignore_case, self.trust)
+        return plan
+
+
+def _split(files: Iterator[FileScan], size: int) -> Iterator[list[FileScan]]:
+    """Yield files in batches of `size` that are still to be planned; those that are not cost nothing here."""
+    batch: list[FileScan] = []
+    count = 0
+    for file in files:
+        batch.append(file)
+        count += file.plan is None
+        if count == size:
+            yield batch
+            batch, count = [], 0
+    if batch:
+        yield batch

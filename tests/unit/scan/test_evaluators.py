@@ -1,0 +1,225 @@
+"""Test the chain of evaluators that plans a scan: order, laziness, what early evidence leaves to later ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import parquet_bloom
+from parquet_bloom.errors import ParquetBloomError, UnknownColumnError
+from parquet_bloom.predicate import parse
+from parquet_bloom.scan.evaluate import footers
+from parquet_bloom.scan.evaluate.planner import plan_scan
+from parquet_bloom.scan.model.file_scan import FileScan
+from parquet_bloom.scan.model.folders import parse_folder
+from parquet_bloom.scan.model.partitions import Partitions
+from parquet_bloom.scan.model.plan import INDEX, FilePlan, RowGroupPlan, ScanPlan
+from parquet_bloom.scan.read.row_ranges import find_row_ranges
+from parquet_bloom.storage import Entry, list_entries
+
+FILES = 10
+
+
+class Stub:
+    """An evaluator that does something to each file, and records what it was given.
+
+    Attributes
+    ----------
+    taken : the files that were taken from the evaluator before, by name.
+    is_closed : whether its generator has ended.
+    """
+
+    def __init__(self, act: Callable[[FileScan], None] = lambda file: None):
+        self._act = act
+        self.taken: list[str] = []
+        self.is_closed = False
+
+    def evaluate(self, files: Iterator[FileScan], plan: ScanPlan) -> Generator[FileScan, None, None]:
+        try:
+            for file in files:
+                self.taken.append(Path(file.entry.path).name)
+                self._act(file)
+                yield file
+        finally:
+            self.is_closed = True
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> list[Entry]:
+    """Ten files with two row groups; file n has the ids 10 n to 10 n + 9 without statistics."""
+    for number in range(FILES):
+        folder = tmp_path / f"half={number // 5}"
+        folder.mkdir(exist_ok=True)
+        table = pa.table({"id": range(10 * number, 10 * number + 10)})
+        pq.write_table(table, folder / f"{number}.parquet", row_group_size=5, write_statistics=False)
+    return list_entries(str(tmp_path))
+
+
+def plan(entries: list[Entry], where: str | None, **options: Any) -> ScanPlan:
+    partitions = Partitions([entry.path for entry in entries], str(Path(entries[0].path).parents[1]))
+    node = None if where is None else parse(where)
+    options = {"filesystem": None, "timezone": "UTC", "cache": None} | options
+    return plan_scan(entries, node, partitions, **options)
+
+
+def number(path: str) -> int:
+    return int(Path(path).stem)
+
+
+def names(files: list[FilePlan]) -> list[int]:
+    return [number(file.path) for file in files]
+
+
+def number_of(file: FileScan) -> int:
+    return number(file.entry.path)
+
+
+def test_files_that_are_ruled_out_are_not_opened(lake: list[Entry], monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[int] = []
+
+    def evaluate_local(paths: list[str], *options: Any) -> dict[int, Any]:
+        opened.extend(map(number, paths))
+        return {}
+
+    def rule_out(file: FileScan) -> None:
+        if number_of(file) % 2:
+            file.rule_out("it is odd", INDEX)
+
+    monkeypatch.setattr(footers, "evaluate_local", evaluate_local)
+    result = plan(lake, "id = 5", index=Stub(rule_out))
+    assert names(result.files) == [*range(FILES)]
+    assert opened == [0, 2, 4, 6, 8]
+    assert [file.unopened for file in result.files] == ["", "it is odd"] * 5
+    assert result.unopened_by == {INDEX: 5}
+
+
+def test_a_batch_is_of_files_that_are_still_to_be_planned(lake: list[Entry], monkeypatch: pytest.MonkeyPatch) -> None:
+    batches: list[int] = []
+
+    def evaluate_local(paths: list[str], *options: Any) -> dict[int, Any]:
+        batches.append(len(paths))
+        return {}
+
+    monkeypatch.setattr(footers, "evaluate_local", evaluate_local)
+    monkeypatch.setattr(footers, "_LOCAL_FILES_PER_BATCH", 2)
+    odd = Stub(lambda file: file.rule_out("it is odd", INDEX) if number_of(file) % 2 else None)
+    assert names(plan(lake, "id = 5", index=odd).files) == [*range(FILES)]
+    assert batches == [2, 2, 1]
+
+
+def test_partition_values_come_first(lake: list[Entry]) -> None:
+    seen: list[bool] = []
+    index = Stub(lambda file: seen.append(file.undecided))
+    result = plan(lake, "half = 1 AND id = 5", index=index)
+    assert seen == [False] * 5 + [True] * 5
+    assert result.unopened_by == {"partition": 5}
+    assert result.files[0].unopened == "its folder says half is 0"
+
+
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_what_is_learned_before_narrows_the_plan(
+    lake: list[Entry], one_by_one: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def skip_first(file_plan: FilePlan) -> FilePlan:
+        skipped = RowGroupPlan(0, False, frozenset({INDEX}), "the first one", num_rows=5)
+        return replace(file_plan, row_groups=(skipped, *file_plan.row_groups[1:]))
+
+    def narrow(file: FileScan) -> None:
+        file.narrow = skip_first
+
+    if one_by_one:
+        monkeypatch.setattr(footers, "evaluate_local", lambda *_: {})
+    result = plan(lake, "id >= 0", index=Stub(narrow), threads=3)
+    assert list(map(number, result.selected)) == [*range(FILES)]
+    assert set(map(tuple, result.selected.values())) == {(1,)}
+    assert result.skipped_by == {INDEX: FILES}
+
+
+def test_files_are_taken_as_their_plans_are_needed(lake: list[Entry], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(footers, "_LOCAL_FILES_PER_BATCH", 3)
+    first, last = Stub(), Stub()
+
+    def stop(done: int, total: int) -> None:
+        if done == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as interrupt:
+        plan(lake, "id = 5", index=first, zones=last, progress=stop)
+    # While the exception refers to the frames, only closing ends the evaluators.
+    assert first.is_closed
+    assert last.is_closed
+    assert (len(first.taken), len(last.taken)) == (6, 4)
+    del interrupt
+
+
+def test_other_evidence_takes_the_place_of_footers(lake: list[Entry]) -> None:
+    def decide(file: FileScan) -> None:
+        if number_of(file) == 3:
+            file.error = ParquetBloomError("it is out of reach", path=file.entry.path)
+        else:
+            file.set_plan(FilePlan(file.entry.path, (RowGroupPlan(0, number_of(file) == 7),)))
+
+    errors: list[ParquetBloomError] = []
+    result = plan(lake, "id = 5", footers=Stub(decide), on_error=errors.append, named=lambda name: True)
+    assert list(map(number, result.selected)) == [7]
+    assert [error.problem for error in errors] == ["it is out of reach"]
+    assert 3 not in names(result.files)
+    with pytest.raises(ParquetBloomError, match="out of reach"):
+        plan(lake, "id = 5", footers=Stub(decide))
+
+
+def test_without_a_predicate_zones_are_not_asked(lake: list[Entry]) -> None:
+    zones = Stub()
+    assert plan(lake, None, zones=zones).selected_row_groups == 2 * FILES
+    assert zones.taken == []
+
+
+def test_a_column_of_no_file_is_told_apart(lake: list[Entry]) -> None:
+    with pytest.raises(UnknownColumnError, match="no such column in any of 10 files"):
+        plan(lake, "nothing = 5")
+    # Of files that are not opened nothing is known.
+    assert plan(lake, "nothing = 5", index=Stub(lambda file: file.rule_out("out", INDEX))).unopened_files == FILES
+
+
+def test_pages_of_a_file_that_has_changed_are_all_read(lake: list[Entry]) -> None:
+    path = lake[3].path
+    pq.write_table(pa.table({"id": range(30, 40)}), path, row_group_size=5, data_page_size=1, write_page_index=True)
+    report = parquet_bloom.prune(path, "id = 33")
+    assert find_row_ranges(report)[path].keys() == {0}
+    pq.write_table(pa.table({"id": [33] * 9}), path, row_group_size=3)
+    assert find_row_ranges(report) == {path: {number: [(0, 3)] for number in range(3)}}
+    Path(path).unlink()
+    errors: list[ParquetBloomError] = []
+    assert find_row_ranges(report, on_error=errors.append) == {}
+    assert [error.path for error in errors] == [path]
+
+
+@pytest.mark.parametrize(
+    ("folder", "pair"),
+    [
+        ("day=2026-01-31", ("day", "2026-01-31")),
+        ("a=b=c", ("a", "b=c")),
+        ("a=", ("a", "")),
+        ("a%3Db=c%2Fd", ("a=b", "c/d")),
+        ("a=__HIVE_DEFAULT_PARTITION__", ("a", None)),
+        ("a=__HIVE_DEFAULT_PARTITION__%20", ("a", "__HIVE_DEFAULT_PARTITION__ ")),
+        ("day", None),
+    ],
+)
+def test_folders_of_partitions(folder: str, pair: tuple[str, str | None] | None) -> None:
+    assert parse_folder(folder, unquote) == pair
+
+
+def test_folders_mean_the_same_in_a_scan(tmp_path: Path) -> None:
+    for folder in ("k=a%20b", "k=__HIVE_DEFAULT_PARTITION__"):
+        (tmp_path / folder).mkdir()
+        pq.write_table(pa.table({"id": [1]}), tmp_path / folder / "f.parquet")
+    assert parquet_bloom.prune(tmp_path, "k = 'a b'").selected_files == 1
+    assert parquet_bloom.prune(tmp_path, "k IS NULL").selected_files == 1
