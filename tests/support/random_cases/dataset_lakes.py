@@ -29,7 +29,9 @@ MOMENT = dt.datetime(2020, 1, 1)
 
 
 def _draw_integer(rng: random.Random) -> int:
-    return rng.choice([rng.randint(-5, 5), rng.randint(-5, 5), rng.randint(-120, 120), rng.randint(-(2**31), 2**31 - 1)])
+    return rng.choice(
+        [rng.randint(-5, 5), rng.randint(-5, 5), rng.randint(-120, 120), rng.randint(-(2**31), 2**31 - 1)]
+    )
 
 
 def _draw_large(rng: random.Random) -> int:
@@ -87,9 +89,7 @@ KINDS = {
         lambda rng: _draw_moment(rng).replace(tzinfo=dt.UTC),
         tuple(pa.timestamp(unit, "UTC") for unit in ("us", "us", "ms", "ns", "s")),
     ),
-    "berlin": Kind(
-        lambda rng: _draw_moment(rng).replace(tzinfo=_FAR), (pa.timestamp("us", "Europe/Berlin"),)
-    ),
+    "berlin": Kind(lambda rng: _draw_moment(rng).replace(tzinfo=_FAR), (pa.timestamp("us", "Europe/Berlin"),)),
     "tm": Kind(_draw_time, (pa.time64("us"), pa.time32("ms"))),
     "id": Kind(lambda rng: uuid.UUID(int=rng.randint(0, 6)), (pa.uuid(),)),
 }
@@ -168,7 +168,11 @@ class _Drawing:
             partitioning = ds.partitioning(pa.schema([pa.field("p", kind)]), flavor="hive")
         # Files in the order in which this package lists them, for `head` and `take`.
         plain = ds.dataset(
-            ours.files, schema=ours.schema, partitioning=partitioning, partition_base_dir=str(self.root), format="parquet"
+            ours.files,
+            schema=ours.schema,
+            partitioning=partitioning,
+            partition_base_dir=str(self.root),
+            format="parquet",
         )
         # A column that is in no file is not in the schema.
         found = {*ours.schema.names}
@@ -210,7 +214,9 @@ class _Drawing:
         options |= {"use_dictionary": rng.random() < 0.5, "data_page_version": rng.choice(["1.0", "2.0"])}
         options["use_deprecated_int96_timestamps"] = rng.random() < 0.15
         pq.write_table(table, path, row_group_size=rng.choice([4, 15, 1000]), data_page_size=40, **options)
-        hashable = [name for name in self._flat() if name.split(".")[0] in columns and name not in ("flag", *self.lists)]
+        hashable = [
+            name for name in self._flat() if name.split(".")[0] in columns and name not in ("flag", *self.lists)
+        ]
         chosen = [name for name in hashable if rng.random() < 0.6]
         if chosen and count and rng.random() < 0.75:
             try:

@@ -45,7 +45,7 @@ class SqlDrawing:
     def __init__(self, rng: random.Random, lake: Lake, dialect: str):
         self.rng, self.lake, self.dialect = rng, lake, dialect
         # The kind of every column and leaf, as SQL refers to it.
-        self.kinds = {name: kind for name, kind in lake.kinds.items()}
+        self.kinds = dict(lake.kinds)
         self.pools = {name: lake.values[name] for name in lake.kinds}
         for struct, members in lake.structs.items():
             for leaf, kind in members.items():
@@ -53,7 +53,8 @@ class SqlDrawing:
                 self.kinds[name], self.pools[name] = kind, lake.values[f"{struct}.{leaf}"]
         self.kinds["row"], self.pools["row"] = "i", list(range(0, 150, 7))
         if "p" in lake.ours.schema.names:
-            [(kind, values)] = [(KIND, v) for KIND, v in PARTITIONS.values() if KIND == lake.ours.schema.field("p").type]
+            of_p = lake.ours.schema.field("p").type
+            [(kind, values)] = [(one, pool) for one, pool in PARTITIONS.values() if one == of_p]
             self.kinds["p"], self.pools["p"] = {"int64": "i", "string": "s", "date32[day]": "day"}[str(kind)], values
 
     def query(self) -> str:
@@ -109,28 +110,60 @@ class SqlDrawing:
     def _function(self, name: str, kind: str) -> str:
         rng = self.rng
         literal = self.literal(name)
-        choices = [f"COALESCE({name}, {literal}) = {literal}", f"CASE WHEN {name} IS NULL THEN true ELSE {name} = {literal} END"]
+        choices = [
+            f"COALESCE({name}, {literal}) = {literal}",
+            f"CASE WHEN {name} IS NULL THEN true ELSE {name} = {literal} END",
+        ]
         choices += [f"CAST({name} AS VARCHAR) = CAST({literal} AS VARCHAR)", f"NULLIF({name}, {literal}) IS NULL"]
         if kind in _NUMBERS:
-            choices += [f"{name} + 1 = {literal}", f"CAST({name} AS DOUBLE) = {literal}", f"CAST({name} AS SMALLINT) < 3"]
-            choices += [f"{name} * 2 > {literal}", f"abs({name}) = {literal}", f"CAST({name} AS REAL) = 0.1", f"-{name} < 1"]
+            choices += [
+                f"{name} + 1 = {literal}",
+                f"CAST({name} AS DOUBLE) = {literal}",
+                f"CAST({name} AS SMALLINT) < 3",
+            ]
+            choices += [
+                f"{name} * 2 > {literal}",
+                f"abs({name}) = {literal}",
+                f"CAST({name} AS REAL) = 0.1",
+                f"-{name} < 1",
+            ]
             choices += [f"{name} = CAST({literal} AS DOUBLE)", f"{name} = CAST({literal} AS REAL)", f"{name} = '3'"]
             choices += [f"CAST({name} AS DECIMAL(20,3)) = {literal}", f"{name} IN (1, 2.5, 3)", f"{name} = 1.50"]
         if kind == "f":
-            choices += [f"isnan({name})", f"NOT isnan({name})", f"{name} = CAST('nan' AS DOUBLE)", f"{name} > 0.0 IS NULL"]
+            choices += [
+                f"isnan({name})",
+                f"NOT isnan({name})",
+                f"{name} = CAST('nan' AS DOUBLE)",
+                f"{name} > 0.0 IS NULL",
+            ]
             choices += [f"{name} < CAST('nan' AS DOUBLE)", f"NOT ({name} >= 1.5)", f"{name} <> CAST('nan' AS DOUBLE)"]
         if kind in _TEXTS:
             pattern = rng.choice(["a%", "%a", "%a%", "_", "a", "", "%", "x\\_y", "ä%"])
-            choices += [f"{name} {rng.choice(['', 'NOT '])}LIKE '{pattern}'", f"{name} ILIKE '{pattern}'", f"upper({name}) = 'A'"]
-            choices += [f"length({name}) = 1", f"{name} || 'a' = 'aa'", f"starts_with({name}, 'a')", f"lower({name}) IN ('a', 'z')"]
+            choices += [
+                f"{name} {rng.choice(['', 'NOT '])}LIKE '{pattern}'",
+                f"{name} ILIKE '{pattern}'",
+                f"upper({name}) = 'A'",
+            ]
+            choices += [
+                f"length({name}) = 1",
+                f"{name} || 'a' = 'aa'",
+                f"starts_with({name}, 'a')",
+                f"lower({name}) IN ('a', 'z')",
+            ]
             choices += [f"substr({name}, 1, 1) = 'a'", f"{name} ~ '^a'", f"{name} > ''"]
         if kind == "day":
             choices += [f"{name} = TIMESTAMP '2020-01-01 00:00:00'", f"{name} < TIMESTAMP '2020-01-02 12:00:00'"]
-            choices += [f"CAST({name} AS TIMESTAMP) >= TIMESTAMP '2020-01-01 00:00:00'", f"date_part('day', {name}) = 1"]
+            choices += [
+                f"CAST({name} AS TIMESTAMP) >= TIMESTAMP '2020-01-01 00:00:00'",
+                f"date_part('day', {name}) = 1",
+            ]
         if kind in ("ts", "tz", "berlin"):
             choices += [f"CAST({name} AS DATE) = DATE '2020-01-01'", f"{name} >= DATE '2020-01-01'"]
             choices += [f"{name} < TIMESTAMP '2020-01-01 12:00:00.123456'", f"date_part('hour', {name}) = 3"]
-            choices += [f"date_trunc('day', {name}) = TIMESTAMP '2020-01-01 00:00:00'", f"{name} = '2020-01-01 00:00:00'"]
+            choices += [
+                f"date_trunc('day', {name}) = TIMESTAMP '2020-01-01 00:00:00'",
+                f"{name} = '2020-01-01 00:00:00'",
+            ]
         return rng.choice(choices)
 
     def literal(self, name: str) -> str:
@@ -179,4 +212,6 @@ class SqlDrawing:
 
 
 def _alike(one: str, other: str) -> bool:
-    return any(one in group and other in group for group in (_NUMBERS, _TEXTS, ("day", "ts", "tz", "berlin"), ("b", "fb")))
+    return any(
+        one in group and other in group for group in (_NUMBERS, _TEXTS, ("day", "ts", "tz", "berlin"), ("b", "fb"))
+    )
