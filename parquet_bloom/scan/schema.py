@@ -17,8 +17,8 @@ from .source import ScanSource
 def find_schema(source: ScanSource) -> pa.Schema:
     """Return the unified schema of the files; of an index's files, the schema of the first one that can be read.
 
-    Footers are read for it, and cached with those that planning reads. With an index, files need not be opened, and there
-    may be a million of them.
+    Footers are read for it, and cached with those that planning reads. With an index, files need not be opened, and
+    there may be a million of them.
 
     Raises
     ------

@@ -43,7 +43,6 @@ class Tally:
     refused : queries that the engine refuses over plain files too.
     peer_wrong : queries whose answer over plain files is not that over the same rows in memory, but ours is.
     wrong : differences, as texts.
-    shapes : {query's shape: number of those that pruned}, for a report.
     """
 
     asked: int = 0
@@ -65,8 +64,9 @@ class Tally:
     def __str__(self) -> str:
         return (
             f"{self.asked:,} queries, {self.matched:,} with rows, {self.pruned:,} pruned; opened {self.opened:,} of "
-            f"{self.files:,} files ({self.opened / max(self.files, 1):.1%}), {self.read:,} of {self.groups:,} row groups; "
-            f"{self.refused:,} refused, {len(self.peer_wrong):,} wrong over plain files; {len(self.wrong):,} differences"
+            f"{self.files:,} files ({self.opened / max(self.files, 1):.1%}), {self.read:,} of {self.groups:,} row "
+            f"groups; {self.refused:,} refused, {len(self.peer_wrong):,} wrong over plain files; {len(self.wrong):,} "
+            "differences"
         )
 
 

@@ -22,7 +22,7 @@ _QUERIES = (
     "SELECT DISTINCT {name} FROM {t} WHERE {c}",
     "WITH few AS (SELECT * FROM {t} WHERE {c}) SELECT row FROM few WHERE row >= (SELECT min(row) + 1 FROM few)",
     "SELECT a.row FROM {t} AS a JOIN (SELECT row AS other FROM {t} WHERE {c}) AS o ON a.row = o.other + 1",
-    "SELECT a.row, o.other FROM {t} AS a JOIN (SELECT {name} AS k, row AS other FROM {t} WHERE {c}) AS o ON a.{name} = o.k",
+    "SELECT a.row, o.n FROM {t} AS a JOIN (SELECT {name} AS k, row AS n FROM {t} WHERE {c}) AS o ON a.{name} = o.k",
     "SELECT row FROM {t} WHERE row IN (SELECT row + 1 FROM {t} WHERE {c})",
     "SELECT row FROM {t} WHERE {c} UNION ALL SELECT row FROM {t} WHERE {c2}",
     "SELECT row FROM (SELECT * FROM {t} WHERE {c}) AS x WHERE {c2}",
