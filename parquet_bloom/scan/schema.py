@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from ..errors import ParquetBloomError
+from ..file.reader import BloomFile
 from ..storage import Entry, is_local
+from .evaluate.local_batch import cache_footers
 from .evaluate.object_batch import read_footers
 from .model.schemas import arrow_schema, map_in_threads, unify_schemas
 from .read.open import open_entry
@@ -37,7 +39,11 @@ def find_schema(source: ScanSource) -> pa.Schema:
             return file.schema
 
     remote = not is_local(listing.filesystem, [entry.path for entry in entries])
-    footers = read_footers(entries, source.cache) if source.cache is not None and remote else [None] * len(entries)
+    footers: list[BloomFile | None] = [None] * len(entries)
+    if source.cache is not None and remote:
+        footers = read_footers(entries, source.cache)
+    elif source.cache is not None:
+        cache_footers([entry.path for entry in entries], source.cache)
     unread = [entry for entry, file in zip(entries, footers, strict=True) if file is None]
     schemas = map_in_threads(read_schema, unread, remote=remote)
     schemas += [arrow_schema(file) for file in footers if file is not None]

@@ -191,6 +191,16 @@ def _make_batches(
     ]
 
 
+def cache_footers(paths: Sequence[str], cache: MetadataCache) -> None:
+    """Read the footers of files into a cache, from hardly more of their ends than footers like theirs take.
+
+    Files that cannot be read without trouble are left out.
+    """
+    uncached = [position for position, entry in enumerate(cache.find_by_paths(paths)) if entry is None]
+    for _ in _read_footers(uncached, paths, StatisticsKey((), False, None), cache):
+        pass
+
+
 def group_by_layout(files: Iterable[CachedFile]) -> list[list[CachedFile]]:
     """Group files by the layout of their statistics, so that each group can be evaluated as arrays."""
     groups: dict[int, list[CachedFile]] = {}

@@ -22,7 +22,7 @@ _QUERIES = (
     "SELECT DISTINCT {name} FROM {t} WHERE {c}",
     "WITH few AS (SELECT * FROM {t} WHERE {c}) SELECT row FROM few WHERE row >= (SELECT min(row) + 1 FROM few)",
     "SELECT a.row FROM {t} AS a JOIN (SELECT row AS other FROM {t} WHERE {c}) AS o ON a.row = o.other + 1",
-    "SELECT a.row, o.other FROM {t} AS a JOIN (SELECT {name} AS k, row AS other FROM {t} WHERE {c}) AS o ON a.{name} = o.k",
+    "SELECT a.row, o.n FROM {t} AS a JOIN (SELECT {name} AS k, row AS n FROM {t} WHERE {c}) AS o ON a.{name} = o.k",
     "SELECT row FROM {t} WHERE row IN (SELECT row + 1 FROM {t} WHERE {c})",
     "SELECT row FROM {t} WHERE {c} UNION ALL SELECT row FROM {t} WHERE {c2}",
     "SELECT row FROM (SELECT * FROM {t} WHERE {c}) AS x WHERE {c2}",
@@ -45,7 +45,7 @@ class SqlDrawing:
     def __init__(self, rng: random.Random, lake: Lake, dialect: str):
         self.rng, self.lake, self.dialect = rng, lake, dialect
         # The kind of every column and leaf, as SQL refers to it.
-        self.kinds = {name: kind for name, kind in lake.kinds.items()}
+        self.kinds = dict(lake.kinds)
         self.pools = {name: lake.values[name] for name in lake.kinds}
         for struct, members in lake.structs.items():
             for leaf, kind in members.items():
@@ -53,9 +53,14 @@ class SqlDrawing:
                 self.kinds[name], self.pools[name] = kind, lake.values[f"{struct}.{leaf}"]
         self.kinds["row"], self.pools["row"] = "i", list(range(0, 150, 7))
         if "p" in lake.ours.schema.names:
+<<<<<<< HEAD
             [(kind, values)] = [
                 (KIND, v) for KIND, v in PARTITIONS.values() if lake.ours.schema.field("p").type == KIND
             ]
+=======
+            of_p = lake.ours.schema.field("p").type
+            [(kind, values)] = [(one, pool) for one, pool in PARTITIONS.values() if one == of_p]
+>>>>>>> engines12
             self.kinds["p"], self.pools["p"] = {"int64": "i", "string": "s", "date32[day]": "day"}[str(kind)], values
 
     def query(self) -> str:

@@ -217,7 +217,7 @@ def test_two_queries_at_once(lake, ask):
 
 
 def test_more_scans_at_once_than_arrow_has_threads(tmp_path):
-    """Each of DataFusion's scans waits in one of Arrow's few threads for input and output, and none may need another."""
+    """Each of DataFusion's scans waits in one of Arrow's few threads for files, and none may need another of them."""
     for number in range(20):
         pq.write_table(make_table(number), tmp_path / f"{number}.parquet", row_group_size=5)
     context = datafusion.SessionContext()
