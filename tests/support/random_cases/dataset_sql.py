@@ -53,14 +53,8 @@ class SqlDrawing:
                 self.kinds[name], self.pools[name] = kind, lake.values[f"{struct}.{leaf}"]
         self.kinds["row"], self.pools["row"] = "i", list(range(0, 150, 7))
         if "p" in lake.ours.schema.names:
-<<<<<<< HEAD
-            [(kind, values)] = [
-                (KIND, v) for KIND, v in PARTITIONS.values() if lake.ours.schema.field("p").type == KIND
-            ]
-=======
             of_p = lake.ours.schema.field("p").type
             [(kind, values)] = [(one, pool) for one, pool in PARTITIONS.values() if one == of_p]
->>>>>>> engines12
             self.kinds["p"], self.pools["p"] = {"int64": "i", "string": "s", "date32[day]": "day"}[str(kind)], values
 
     def query(self) -> str:
