@@ -31,7 +31,7 @@ R = TypeVar("R")
 BATCH_ROWS = 65_536
 
 _REMOTE_THREADS = 16  # row groups of remote files that are read concurrently; each takes several requests
-_TASK_ROWS, _SHORT_TASK_ROWS = 8192, 16_384
+_TASK_ROWS = 8192
 
 _Fail = Callable[[ParquetBloomError, FilePlan], None]
 _ReadPart = Callable[[DataFile, RowGroupSelections, RowFilter], Iterator[Need | Piece[R]]]
@@ -272,7 +272,7 @@ class RowReader:
         """Read parts of files, in threads, and yield the results, each with its file."""
         is_remote = not self._is_local(plans)
         parts = [[] if plan.path in run.failed else _split_plan(plan, not is_remote) for plan in plans]
-        threads = run.threads or (_REMOTE_THREADS if is_remote else _choose_threads(plans, sum(map(len, parts))))
+        threads = run.threads or (_REMOTE_THREADS if is_remote else processors())
         limits = ReadLimits(
             MAX_BYTES if run.max_bytes is None else run.max_bytes,
             # Row groups side by side are faster than columns side by side.
@@ -385,12 +385,6 @@ class RowReader:
 
 def _raise_error(error: ParquetBloomError, plan: FilePlan) -> None:
     raise error
-
-
-def _choose_threads(plans: Sequence[FilePlan], num_tasks: int) -> int:
-    """Return the number of threads that read local files: one if tasks are short: they mostly take turns in Python."""
-    num_rows = sum(group.num_left for plan in plans for group in plan.row_groups if group.read)
-    return processors() if num_tasks == 1 or num_rows > _SHORT_TASK_ROWS * num_tasks else 1
 
 
 def _split_plan(plan: FilePlan, joins: bool) -> list[list[int]]:
