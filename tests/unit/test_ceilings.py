@@ -90,15 +90,15 @@ def row_groups(path: Path, count: int, rows: int = 10_000) -> Path:
     return path
 
 
-def test_rows_come_a_row_group_at_a_time(tmp_path: Path) -> None:
-    """A few of them are in memory, with what they are filtered by; not the file, which has 20."""
+def test_rows_come_a_few_row_groups_at_a_time(tmp_path: Path) -> None:
+    """As many are in memory as the bound allows, with what they are filtered by; not the file, which has 20."""
     path = row_groups(tmp_path / "a.parquet", 20)
     one = pq.ParquetFile(path).read_row_group(0).nbytes
 
     def read() -> tuple[int, int]:
         gc.collect()
         before, most, rows = pa.total_allocated_bytes(), 0, 0
-        for batch in parquet_bloom.dataset(path).scan("id >= 0").to_batches(batch_size=2_000):
+        for batch in parquet_bloom.dataset(path).scan("id >= 0").to_batches(batch_size=2_000, max_bytes=2 * one):
             most = max(most, pa.total_allocated_bytes() - before)
             rows += batch.num_rows
         return most, rows
@@ -106,7 +106,7 @@ def test_rows_come_a_row_group_at_a_time(tmp_path: Path) -> None:
     read()
     most, rows = read()
     assert rows == pq.read_metadata(path).num_rows
-    assert most < 4 * one
+    assert most < 6 * one  # rows, and the pages that they are decoded from
 
 
 def test_filters_are_built_a_column_chunk_at_a_time(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ from ..output.table import Column
 from ..output.values import is_number, plain_rows
 
 _BATCH_ROWS = 8192
+_MAX_BYTES = 48 * 1024 * 1024  # of rows that are read ahead: printing them takes longer than reading them
 
 _Take = Callable[[pa.RecordBatch], None]
 
@@ -112,7 +113,9 @@ def find(
         bar = stack.enter_context(output.progress(report.selected_files))
         stack.enter_context(output.step("read"))
         reader = RowReader(report, requested, cache=footers)
-        schema, batches = reader.read_batches(_BATCH_ROWS, progress=bar.update, on_error=output.fail)
+        schema, batches = reader.read_batches(
+            _BATCH_ROWS, max_bytes=_MAX_BYTES, progress=bar.update, on_error=output.fail
+        )
         names = _sort_columns(schema.names, requested, case_sensitive)
         schema = pa.schema([schema.field(name) for name in names], schema.metadata)
         facts: dict[str, Any] = {"where": report.where, "totals": {"rows": 0} | collect_totals(report)}

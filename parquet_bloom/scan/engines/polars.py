@@ -128,7 +128,8 @@ class _Source:
         schema = pa.schema([self._schema.field(name) for name in columns])
         reader = RowReader(plan, columns, schema=schema, cache=self._source.cache, trust=trust)
         remaining = n_rows
-        for batch in reader.read_batches()[1]:
+        # The first rows are mostly few: nothing is read ahead of them.
+        for batch in reader.read_batches(threads=None if n_rows is None else 1)[1]:
             frame = self._pl.from_arrow(batch)
             if remaining is not None:
                 frame = frame.head(remaining)

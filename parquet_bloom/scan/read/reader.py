@@ -127,6 +127,7 @@ class RowReader:
             failed.add(plan.path)
             on_error(error)
 
+        plans = self._files_to_open()  # now, so that files that must not be read are refused before the first batch
         schema = self._find_schema(None if on_error is None else fail)
 
         def convert(table: pa.Table) -> list[pa.RecordBatch]:
@@ -135,7 +136,7 @@ class RowReader:
 
         def read_batches() -> Generator[pa.RecordBatch, None, None]:
             run = _Run(in_order, max_bytes, threads, progress, fail, failed)
-            with closing(self._read(self._files_to_open(), partial(self._read_rows, convert), run)) as results:
+            with closing(self._read(plans, partial(self._read_rows, convert), run)) as results:
                 for _, batches in results:
                     yield from batches
 
