@@ -16,11 +16,12 @@ from .read.open import open_entry
 from .source import ScanSource
 
 
-def find_schema(source: ScanSource) -> pa.Schema:
-    """Return the unified schema of the files; of an index's files, the schema of the first one that can be read.
+def fix_schema(source: ScanSource, schema: pa.Schema | None = None) -> tuple[ScanSource, pa.Schema]:
+    """Return the source of a dataset, whose partition columns stay as they are now, and the dataset's schema.
 
-    Footers are read for it, and cached with those that planning reads. With an index, files need not be opened, and
-    there may be a million of them.
+    Without `schema` it is the unified schema of the files; of an index's files, the schema of the first one. Footers
+    are read for it, and cached with those that planning reads. With an index, files need not be opened, and there may
+    be a million of them.
 
     Raises
     ------
@@ -29,6 +30,8 @@ def find_schema(source: ScanSource) -> pa.Schema:
     """
     listing = source.list_files()
     entries = listing.entries
+    if schema is not None:
+        return source.with_partitions(listing.partitions.schema.names, schema) if entries else source, schema
     if not entries:
         raise ParquetBloomError("no files to scan; a dataset of none needs schema=", path=str(source.paths))
     if source.index is not None:
@@ -47,7 +50,8 @@ def find_schema(source: ScanSource) -> pa.Schema:
     unread = [entry for entry, file in zip(entries, footers, strict=True) if file is None]
     schemas = map_in_threads(read_schema, unread, remote=remote)
     schemas += [arrow_schema(file) for file in footers if file is not None]
-    return listing.partitions.add_columns(unify_schemas(schemas).empty_table()).schema
+    schema = listing.partitions.add_columns(unify_schemas(schemas).empty_table()).schema
+    return source.with_partitions(listing.partitions.schema.names, schema), schema
 
 
 def select_columns(

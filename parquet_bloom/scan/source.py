@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from ..errors import ParquetBloomError, StorageError
+import pyarrow as pa
+
+from ..errors import ParquetBloomError, StorageError, UnreadableColumnError
 from ..file.cache.memory import SHARED_CACHE, MetadataCache
 from ..file.statistics import ColumnCompatibility
 from ..predicate import tree
@@ -55,6 +57,8 @@ class ScanSource:
     paths : as in `prune`; None for the live files of `index`.
     filesystem : of the files, resolved.
     storage_options, index, zones, partitioning, cache : as in `prune`.
+    partition_columns : the partition columns of a dataset, with its types; None to find them in the paths, for each
+        scan. A file outside of their folders is an error: its rows would make the column disappear.
     """
 
     paths: Any
@@ -64,6 +68,7 @@ class ScanSource:
     zones: Zones | None = None
     partitioning: Literal["hive"] | None = "hive"
     cache: MetadataCache | None = SHARED_CACHE
+    partition_columns: pa.Schema | None = None
 
     @classmethod
     def resolve(
@@ -85,6 +90,11 @@ class ScanSource:
         if not isinstance(source, str | os.PathLike | None):
             source = as_path_list(source)  # it is listed for each scan
         return cls(source, resolve_filesystem(filesystem, storage_options), storage_options, index, **options)
+
+    def with_partitions(self, names: Sequence[str], schema: pa.Schema) -> ScanSource:
+        """Return the source of a dataset with a schema, which has these partition columns now."""
+        columns = pa.schema([schema.field(name) for name in names if name in schema.names])
+        return replace(self, partition_columns=columns)
 
     def list_files(self) -> Listing:
         """List the files now."""
@@ -145,10 +155,16 @@ class ScanSource:
             filesystem, paths, entries = view.list_files(filesystem)
         else:
             entries = self._list_entries(requests)
-        partitions = parse_partitions([entry.path for entry in entries], self.partitioning, paths)
+        columns = self.partition_columns
+        partitions = parse_partitions([entry.path for entry in entries], self.partitioning, paths, columns)
         if self.paths is None:
             assert view is not None
             partitions = view.keep_confirmed(partitions, entries)
+            if columns is not None and partitions.schema.names != columns.names:
+                raise UnreadableColumnError(
+                    "its table's metadata does not have the folders' values of this partition column any more",
+                    column=min({*columns.names} - {*partitions.schema.names}),
+                )
         deletes = frozenset() if view is None else view.deletes
         return Listing(entries, filesystem, partitions, deletes, requests.number)
 

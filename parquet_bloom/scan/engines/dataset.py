@@ -25,7 +25,7 @@ from ..model.plan import ScanPlan
 from ..read.reader import RowReader
 from ..report import PruneReport
 from ..scan import Scan
-from ..schema import find_schema
+from ..schema import fix_schema
 from ..source import ScanSource
 
 _BATCH_ROWS = 131_072  # pyarrow's own default
@@ -55,7 +55,9 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
     def open(cls, source: ScanSource, schema: pa.Schema | None = None) -> Dataset:
         """Open a dataset; see `parquet_bloom.dataset`."""
         # A file that is added later may lack any column.
-        schema = _make_nullable(find_schema(source)) if schema is None else schema
+        is_given = schema is not None
+        source, schema = fix_schema(source, schema)
+        schema = schema if is_given else _make_nullable(schema)
         names = schema.names
         if len({*names}) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
@@ -180,7 +182,9 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
 
     def replace_schema(self, schema: pa.Schema) -> Dataset:
         """Return the dataset with another schema, to which its files' columns are cast."""
-        return type(self)(self._source, schema, self._condition)
+        columns = self._source.partition_columns
+        source = self._source if columns is None else self._source.with_partitions(columns.names, schema)
+        return type(self)(source, schema, self._condition)
 
     def join(self, right_dataset: Any, *arguments: Any, **options: Any) -> ds.InMemoryDataset:
         """Join the rows, read into memory, with another dataset; see `pyarrow.dataset.Dataset.join`."""

@@ -16,7 +16,7 @@ from ...file.cache.memory import SHARED_CACHE, MetadataCache
 from ...predicate import tree
 from ..compatibility import DatasetCompatibility
 from ..read.reader import RowReader
-from ..schema import find_schema
+from ..schema import fix_schema
 from ..source import ScanSource
 from . import polars_predicate
 
@@ -62,7 +62,7 @@ def scan_polars(
     """
     options: dict[str, Any] = {"filesystem": filesystem, "storage_options": storage_options, "cache": cache}
     source = ScanSource.resolve(paths, index=index, zones=zones, partitioning=partitioning, **options)
-    return scan_source(source, find_schema(source), timezone)
+    return scan_source(*fix_schema(source), timezone)
 
 
 def scan_source(source: ScanSource, schema: pa.Schema, timezone: str = "UTC") -> Any:

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...errors import ParquetBloomError, PredicateError
+from ...errors import ParquetBloomError, PredicateError, UnreadableColumnError, first_line
 from ...hashing.coerce import parse_date
 from ...predicate import tree
 from ...predicate.reason import Reason
@@ -42,14 +42,24 @@ class Partitions:
     ----------
     files : paths; no file is opened.
     given : the files, folders and patterns that were listed.
+    columns : the partition columns that a dataset has, and their types; None to find both in the paths.
+
+    Raises
+    ------
+    UnreadableColumnError
+        A file has no value of one of these columns, or one of another type.
     """
 
-    def __init__(self, files: Sequence[str], given: Any = ()):
+    def __init__(self, files: Sequence[str], given: Any = (), columns: pa.Schema | None = None):
         self._positions = {folder: i for i, folder in enumerate(dict.fromkeys(map(_parent_folder, files)))}
         roots = _find_roots(given) - {*files}
         pairs = [_parse_pairs(_path_below(folder, roots)) for folder in self._positions]
-        names = [name for name in (pairs[0] if pairs else ()) if all(name in texts for texts in pairs)]
-        self._folders = pa.table({name: _to_typed_array([texts[name] for texts in pairs]) for name in names})
+        if columns is None:
+            names = [name for name in (pairs[0] if pairs else ()) if all(name in texts for texts in pairs)]
+            self._folders = pa.table({name: _to_typed_array([texts[name] for texts in pairs]) for name in names})
+        else:
+            self._folders = pa.table([_read_column(field, pairs, self._positions) for field in columns], schema=columns)
+            names = columns.names
         self._values = {name: self._folders[name].to_pylist() for name in names}
 
     def __bool__(self) -> bool:
@@ -261,6 +271,19 @@ def _untyped_if_null(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
     return column if column.null_count < len(column) else pa.nulls(len(column))
 
 
+def _read_column(field: pa.Field, pairs: Sequence[Mapping[str, str | None]], folders: Iterable[str]) -> pa.Array:
+    """Return the values of a column of a given type in folders, of which `pairs` has the parsed names."""
+    for folder, texts in zip(folders, pairs, strict=True):
+        if field.name not in texts:
+            problem = "files of this folder are in no folder of this partition column, which the dataset has"
+            raise UnreadableColumnError(problem, path=folder, column=field.name)
+    try:
+        return pa.array([texts[field.name] for texts in pairs], pa.string()).cast(field.type)
+    except pa.ArrowException as error:
+        problem = f"a folder's value is not of the dataset's type {field.type}: {first_line(error)}"
+        raise UnreadableColumnError(problem, column=field.name) from None
+
+
 def _to_typed_array(texts: list[str | None]) -> pa.Array:
     """Convert the values of a column to the type that fits all of them."""
     distinct = [text for text in dict.fromkeys(texts) if text is not None]
@@ -271,7 +294,9 @@ def _to_typed_array(texts: list[str | None]) -> pa.Array:
     return pa.array(texts, pa.string())
 
 
-def parse_partitions(files: Sequence[str], partitioning: str | None, given: Any) -> Partitions:
+def parse_partitions(
+    files: Sequence[str], partitioning: str | None, given: Any, columns: pa.Schema | None = None
+) -> Partitions:
     """Return the partition columns of some files.
 
     Parameters
@@ -279,7 +304,8 @@ def parse_partitions(files: Sequence[str], partitioning: str | None, given: Any)
     files : paths.
     partitioning : as in `prune`.
     given : the files, folders and patterns that were listed.
+    columns : as in `Partitions`.
     """
     if partitioning not in ("hive", None):
         raise ParquetBloomError(f"partitioning must be 'hive' or None, got {partitioning!r}")
-    return Partitions(files, given) if partitioning else Partitions(())
+    return Partitions(files, given, columns) if partitioning else Partitions(())

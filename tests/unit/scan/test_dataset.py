@@ -374,6 +374,48 @@ def test_an_error_names_the_file(lake, ask, fault):
 
 
 @each_engine
+def test_partition_columns_stay_as_they_were(tmp_path, ask):
+    """Folders that come later cannot make a column disappear, or change what its values are compared as."""
+    for number in range(2):
+        (tmp_path / f"p={number}").mkdir()
+        pq.write_table(make_table(number), tmp_path / f"p={number}" / "a.parquet")
+    dataset = parquet_bloom.dataset(tmp_path)
+    assert dataset.schema.field("p").type == pa.int64()
+    (tmp_path / "p=2").mkdir()
+    pq.write_table(make_table(2), tmp_path / "p=2" / "a.parquet")
+    assert dataset.to_table(filter=pc.field("p") == 2)["row"].to_pylist() == [*range(80, 120)]
+    assert dataset.count_rows(filter=pc.field("p") >= 0) == 3 * ROWS
+    (tmp_path / "p=x").mkdir()
+    pq.write_table(make_table(3), tmp_path / "p=x" / "a.parquet")
+    for number in (find_id(0), 5000):
+        with pytest.raises(Exception, match=r"column 'p': a folder's value is not of the dataset's type int64: .*'x'"):
+            ask(dataset, number)
+    (tmp_path / "p=x" / "a.parquet").rename(tmp_path / "b.parquet")
+    with pytest.raises(Exception, match="column 'p': files of this folder are in no folder of this partition column"):
+        ask(dataset, find_id(0))
+    (tmp_path / "b.parquet").unlink()
+    assert ask(dataset, find_id(0)) == [0]
+
+
+def test_partition_values_are_of_the_type_that_is_given(tmp_path):
+    for number, name in enumerate(("01", "1", "__HIVE_DEFAULT_PARTITION__")):
+        (tmp_path / f"p={name}").mkdir()
+        pq.write_table(make_table(number), tmp_path / f"p={name}" / "a.parquet")
+    schema = pa.schema({"row": pa.int64(), "p": pa.string()})
+    texts = parquet_bloom.dataset(tmp_path, schema=schema)
+    plain = ds.dataset(
+        tmp_path, schema=schema, partitioning=ds.partitioning(pa.schema({"p": pa.string()}), flavor="hive")
+    )
+    for condition in (pc.field("p") == "01", pc.field("p") == "1", pc.field("p").is_null(), pc.field("p") > "0"):
+        rows = texts.to_table(filter=condition).sort_by("row")
+        assert rows.num_rows
+        assert rows == plain.to_table(filter=condition).sort_by("row")
+    numbers = texts.replace_schema(pa.schema({"row": pa.int64(), "p": pa.int32()}))
+    assert numbers.count_rows(filter=pc.field("p") == 1) == 2 * ROWS
+    assert {*parquet_bloom.dataset(tmp_path).to_table()["p"].to_pylist()} == {"01", "1", None}
+
+
+@each_engine
 def test_a_file_that_is_removed_while_it_is_read_is_named(lake, ask, monkeypatch):
     dataset = parquet_bloom.dataset(lake)
     source = type(dataset._source)
