@@ -31,18 +31,18 @@ class PartitionEvaluator:
     def evaluate(self, files: Iterator[FileScan], plan: ScanPlan) -> Generator[FileScan, None, None]:
         """See `Evaluator.evaluate`."""
         common: PruningPredicate | Literal[True] | None = None
-        if self._predicate is None or self._residuals.whole:
+        if self._predicate is None or self._residuals.is_unchanged:
             common = True if self._predicate is None else self._predicate
         for file in files:
             predicate = common or self._predicate_for(file.entry.path)
             if predicate is False:
-                file.rule_out(self._residuals.told(file.entry.path), PARTITION)
+                file.rule_out(self._residuals.describe(file.entry.path), PARTITION)
             else:
                 file.predicate = predicate
             yield file
 
     def _predicate_for(self, path: str) -> PruningPredicate | bool:
-        residual = self._residuals.of(path)
+        residual = self._residuals.find_residual(path)
         if isinstance(residual, bool):
             return residual
         if id(residual) not in self._predicates:

@@ -64,7 +64,7 @@ class FileResidualEvaluator:
 
         Files with the same residual and spelling share one object.
         """
-        residual = self._residuals.of(file.path)
+        residual = self._residuals.find_residual(file.path)
         if self._trust is not None and not isinstance(residual, bool):
             residual = self._drop_untrusted(residual, file, self._trust)
         if isinstance(residual, bool):

@@ -195,15 +195,15 @@ class PartitionResiduals:
         self._descriptions: dict[int, str] = {}
 
     @property
-    def whole(self) -> bool:
+    def is_unchanged(self) -> bool:
         """True if the residual of every file is the predicate itself."""
         return not self._truths
 
-    def of(self, path: str) -> Node | bool:
+    def find_residual(self, path: str) -> Node | bool:
         """Return the residual over the columns of a file; True or False if its partition values decide alone."""
         if self._node is None:
             return True
-        if self.whole:
+        if self.is_unchanged:
             return self._node
         i = self._positions[_parent_folder(path)]
         truths = {key: truth[i] for key, truth in self._truths.items()}
@@ -213,7 +213,7 @@ class PartitionResiduals:
             self._residuals.setdefault(state, residual)
         return self._residuals[state]
 
-    def told(self, path: str) -> str:
+    def describe(self, path: str) -> str:
         """Describe the partition values of a file, for the columns in the predicate."""
         i = self._positions[_parent_folder(path)]
         if i not in self._descriptions:

@@ -79,10 +79,10 @@ class FolderResiduals:
         self._interned: dict[Node | bool, Node | bool] = {}
 
     @property
-    def whole(self) -> bool:
+    def is_unchanged(self) -> bool:
         return not self._columns
 
-    def of(self, path: str) -> Node | bool:
+    def find_residual(self, path: str) -> Node | bool:
         values = self._layout.values.get(path, ())
         if values not in self._residuals:
             statistics = self._layout.statistics(path, self._schema)
@@ -100,7 +100,7 @@ class FolderResiduals:
             self._residuals[values] = self._interned.setdefault(residual, residual)
         return self._residuals[values]
 
-    def told(self, path: str) -> str:
+    def describe(self, path: str) -> str:
         return describe_values(zip(self._layout.columns, self._layout.values.get(path, ()), strict=True))
 
     def renamed(self, names: Mapping[str, str]) -> FolderResiduals:
