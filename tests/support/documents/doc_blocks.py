@@ -40,6 +40,7 @@ CHANGING = (
     (re.compile(r"\d[\d,.]* (s|ms|us|ns)\b"), "<time>"),
     (re.compile(r"\b\d+\.\d{3}(\d{3})?$", re.MULTILINE), "<time>"),  # the last column of a table
     (re.compile(r"\d[\d,.]* (KB|MB)\b"), "<bytes>"),  # footers bear the name and version of their writer,
+    (re.compile(r"\d+ requests?, <bytes> of data"), "<reads> of data"),  # as far as threads got before an error
     (re.compile(r"\d+(?=  yes +<time>$)", re.MULTILINE), "<bytes>"),  # and sizes of new files follow
 )
 
