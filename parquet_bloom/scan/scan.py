@@ -140,7 +140,7 @@ class Scan:
         in_order : give the rows in the order of files and row groups; False to give batches as they come, which is
             faster where some take much longer than others.
         max_bytes : bound on the decoded bytes that are in memory at a time, including those of the batch taken last;
-            None for 128 MiB. A Parquet row group that would exceed it is decoded a window of rows at a time, one of ORC
+            None for 96 MiB. A Parquet row group that would exceed it is decoded a window of rows at a time, one of ORC
             a stripe at a time.
         """
         return self._read_batches(batch_size, in_order, max_bytes)[1]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-MAX_BYTES = 128 * 1024 * 1024
+MAX_BYTES = 96 * 1024 * 1024
 """Bound on the decoded bytes in flight of one scan, by default."""
 
 _WHOLE_SHARE, _WINDOW_SHARE = 2, 8  # parts of the bound that a row group, or a window of a larger one, may take
