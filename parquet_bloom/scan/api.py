@@ -208,12 +208,22 @@ def semi_join(dataset: Dataset, keys: Any, on: str) -> Scan:
     Parameters
     ----------
     dataset : the large side.
-    keys : the keys of the small side: an Arrow array or column, a pandas or polars Series, or any collection.
+    keys : the keys of the small side: an Arrow array or column, a pandas or polars Series, or any collection; or a
+        table or data frame with a column of the same name.
     on : the key's column in the dataset.
 
     Raises
     ------
     PredicateError
         The keys are not values that a predicate can have.
+    ParquetBloomError
+        The first argument is not a dataset, or the table has no such column.
     """
+    if not hasattr(dataset, "scan"):
+        raise ParquetBloomError(f"give a dataset, as parquet_bloom.dataset returns, got {type(dataset).__name__}")
+    names = getattr(keys, "column_names", getattr(keys, "columns", None))
+    if names is not None:
+        if on not in list(names):
+            raise ParquetBloomError(f"the table of keys has no column {on!r}")
+        keys = keys[on]
     return dataset.scan(In(on, from_collection(keys)))

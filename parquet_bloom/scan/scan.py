@@ -100,7 +100,7 @@ class Scan:
         page index or zones rule out rows; it may have no ranges at all. Row groups of ORC files are always listed
         whole.
         """
-        return find_row_ranges(self._report, on_error=self._on_error, progress=self._progress)
+        return find_row_ranges(self._report, cache=self._source.cache, on_error=self._on_error, progress=self._progress)
 
     def count_rows(self) -> int:
         """Count the matching rows; only the predicate's columns are read, and none without a predicate."""

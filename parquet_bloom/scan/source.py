@@ -87,6 +87,10 @@ class ScanSource:
             source, index = None, source
         if source is None and index is None:
             raise StorageError("a path is a string or a path object, not NoneType; with index= it may be left out")
+        if not isinstance(options.get("cache"), MetadataCache | None):
+            kind = type(options["cache"]).__name__
+            problem = f"cache must be a MetadataCache or None, got {kind}; DiskMetadataCache opens one in a folder"
+            raise ParquetBloomError(problem)
         if not isinstance(source, str | os.PathLike | None):
             source = as_path_list(source)  # it is listed for each scan
         return cls(source, resolve_filesystem(filesystem, storage_options), storage_options, index, **options)

@@ -112,7 +112,7 @@ def prune(
         footers = stack.enter_context(open_footer_cache(cache))
         report = prune_files(output, files, node, timezone, case_sensitive, footers, lake_index, zones)
         with output.progress(report.selected_files) as bar, output.step("page indexes"):
-            ranges = find_row_ranges(report, on_error=output.fail, progress=bar.update)
+            ranges = find_row_ranges(report, cache=footers, on_error=output.fail, progress=bar.update)
         if html is not None:
             with output.progress(len(files)) as bar, output.step("picture"):
                 report.to_html(

@@ -7,7 +7,7 @@ finds the part of the filter that prunes; Arrow's own scanner evaluates the whol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -27,6 +27,7 @@ from ..report import PruneReport
 from ..scan import Scan
 from ..schema import fix_schema
 from ..source import ScanSource
+from .streams import stop_at_exit
 
 _BATCH_ROWS = 131_072  # pyarrow's own default
 
@@ -128,13 +129,21 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
             raise ParquetBloomError("a dataset that was filtered has no scans of its own; scan the dataset itself")
         options: dict[str, Any] = {"timezone": timezone, "case_sensitive": case_sensitive, "threads": threads}
         options["schema"] = self._arrow_schema
+        if on_error != "raise" and not callable(on_error):
+            raise ParquetBloomError(f"on_error must be 'raise' or a function of the error, got {on_error!r}")
+        if isinstance(columns, str):
+            raise ParquetBloomError(f"columns must be a list of names, got a string; give [{columns!r}]")
+        if threads is not None and threads < 1:
+            raise ParquetBloomError(f"threads must be at least 1, got {threads}")
         handler = None if on_error == "raise" else on_error
         return Scan(self._source, node, columns, progress=progress, on_error=handler, **options)
 
     def to_polars(self) -> Any:
         """Return the dataset as a polars LazyFrame, whose filters prune; see `scan_polars`."""
-        from .polars import scan_source
+        from .polars import import_polars, scan_source
 
+        if self._condition is not None:  # which polars cannot take over: it is an expression of Arrow's
+            return import_polars().scan_pyarrow_dataset(self)
         return scan_source(self._source, self._arrow_schema)
 
     # --------------------------------------------------------------------------- the interface of pyarrow's datasets
@@ -178,6 +187,8 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         return int(self.scanner([], filter, **options).count_rows())
 
     def filter(self, expression: pc.Expression) -> Dataset:
+        if not isinstance(expression, pc.Expression):
+            raise ParquetBloomError(f"a filter must be a pyarrow expression, got {type(expression).__name__}; see scan")
         return type(self)(self._source, self._arrow_schema, _join(self._condition, expression))
 
     def replace_schema(self, schema: pa.Schema) -> Dataset:
@@ -292,6 +303,8 @@ class _Query:
     @classmethod
     def make(cls, source: ScanSource, schema: pa.Schema, filter: pc.Expression | None) -> _Query:
         """Read the parts of a filter."""
+        if filter is not None and not isinstance(filter, pc.Expression):
+            raise ParquetBloomError(f"a filter must be a pyarrow expression, got {type(filter).__name__}; see scan")
         parts = FilterParts() if filter is None else read_filter(filter, schema)
         names = [] if parts.condition is None else sorted(tree.columns(parts.condition))
         return cls(source, schema, filter, parts, DatasetCompatibility.of(schema, names) if names else None)
@@ -307,11 +320,11 @@ class _Query:
         names = self._columns_to_read(columns)
         schema = pa.schema([self.schema.field(name) for name in names], self.schema.metadata)
 
-        def read_batches() -> Iterator[pa.RecordBatch]:
+        def read_batches() -> Generator[pa.RecordBatch, None, None]:
             reader = RowReader(plan(), names, schema=schema, cache=self.source.cache, trust=self.trust)
             yield from reader.read_batches(batch_size)[1]
 
-        stream = pa.RecordBatchReader.from_batches(schema, read_batches())
+        stream = pa.RecordBatchReader.from_batches(schema, stop_at_exit(read_batches()))
         options |= {"columns": columns, "filter": self.filter, "batch_size": batch_size}
         return ds.Scanner.from_batches(stream, **options)
 

@@ -74,12 +74,13 @@ def scan_source(source: ScanSource, schema: pa.Schema, timezone: str = "UTC") ->
     schema : of the rows.
     timezone : as in `prune`.
     """
-    pl = _import_polars()
+    pl = import_polars()
     io_source = _Source(pl, source, schema, timezone)
     return pl.io.plugins.register_io_source(io_source.read_frames, schema=io_source.dtypes)
 
 
-def _import_polars() -> Any:
+def import_polars() -> Any:
+    """Return the polars package; raise ParquetBloomError if it is not installed."""
     try:
         import polars
         import polars.io.plugins

@@ -148,6 +148,8 @@ def make_mismatch_error(error: Exception) -> UnreadableColumnError:
 
 def promote_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Convert a file's rows to the schema of all files; columns that the file does not have are null."""
+    if not len(schema):
+        return table.select([])  # of so many rows
     if table.schema.equals(schema):
         return table.replace_schema_metadata(schema.metadata)
     try:

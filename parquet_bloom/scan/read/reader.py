@@ -161,6 +161,8 @@ class RowReader:
             schemas = [table.schema for of_file in tables.values() for table in of_file]
             schema = unify_schemas(schemas) if schemas else pa.schema([])
         parts = [promote_table(table, schema) for of_file in tables.values() for table in of_file]
+        if not len(schema):  # tables without columns lose their number of rows when they are concatenated
+            return pa.table({"": pa.nulls(sum(part.num_rows for part in parts))}).select([])
         return pa.concat_tables([schema.empty_table(), *parts])
 
     def count_rows(

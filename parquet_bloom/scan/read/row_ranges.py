@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...errors import ParquetBloomError
-from ...file.cache.memory import SHARED_CACHE
+from ...file.cache.memory import SHARED_CACHE, MetadataCache
 from ...storage import Entry
 from ..evaluate.page_index import PageIndexEvaluator
 from ..model.columns import FileResidualEvaluator
@@ -18,6 +18,7 @@ from .open import open_file
 def find_row_ranges(
     report: ScanPlan,
     *,
+    cache: MetadataCache | None = SHARED_CACHE,
     on_error: Callable[[ParquetBloomError], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, RowRangesByGroup]:
@@ -27,6 +28,7 @@ def find_row_ranges(
 
     Parameters
     ----------
+    cache : of footers.
     on_error : called with the error of a file that can no longer be read, which is then left out; without it, the
         error is raised.
     progress : called after each file with (done, in all).
@@ -37,7 +39,7 @@ def find_row_ranges(
         request.node, request.timezone, ignore_case=request.ignore_case, strict=False
     )
     evaluator = PageIndexEvaluator(
-        lambda path: open_file(path, report.filesystem, SHARED_CACHE),
+        lambda path: open_file(path, report.filesystem, cache),
         FileResidualEvaluator(residuals, request.timezone, request.ignore_case),
     )
     ranges: dict[str, RowRangesByGroup] = {}

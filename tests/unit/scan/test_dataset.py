@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import concurrent.futures
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -413,6 +415,65 @@ def test_partition_values_are_of_the_type_that_is_given(tmp_path):
     numbers = texts.replace_schema(pa.schema({"row": pa.int64(), "p": pa.int32()}))
     assert numbers.count_rows(filter=pc.field("p") == 1) == 2 * ROWS
     assert {*parquet_bloom.dataset(tmp_path).to_table()["p"].to_pylist()} == {"01", "1", None}
+
+
+_ENDS = {
+    "head": "ds.head(1)",
+    "duckdb": "import duckdb; duckdb.sql('SELECT * FROM ds LIMIT 1').fetchall()",
+    "batches": "batches = ds.to_batches(); next(iter(batches))",
+    "polars": "import polars; polars.scan_pyarrow_dataset(ds).head(1).collect()",
+    "error": "import duckdb; duckdb.sql('SELECT error(text) FROM ds').fetchall()",
+}
+
+
+@pytest.mark.parametrize("end", _ENDS)
+def test_a_program_ends_while_arrow_reads_ahead(tmp_path, end):
+    """Arrow's threads call for the next batch while the interpreter ends, which aborted it."""
+    for number in range(40):
+        rows = range(number * 20_000, (number + 1) * 20_000)
+        pq.write_table(pa.table({"id": rows, "text": [f"t{row}" for row in rows]}), tmp_path / f"{number}.parquet")
+    code = f"import parquet_bloom; ds = parquet_bloom.dataset({str(tmp_path)!r}); {_ENDS[end]}"
+    for _ in range(2):
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+        assert "Fatal" not in run.stderr
+        assert run.returncode == (1 if end == "error" else 0), run.stderr
+
+
+def test_a_filtered_dataset_is_filtered_in_polars(lake):
+    filtered = parquet_bloom.dataset(lake).filter(pc.field("id") == find_id(70))
+    assert filtered.to_polars().collect()["row"].to_list() == [70]
+    assert filtered.to_polars().filter(pl.col("row") > 70).collect().is_empty()
+
+
+def test_rows_without_columns_are_counted(lake):
+    dataset = parquet_bloom.dataset(lake)
+    scan = dataset.scan(f"id = {find_id(70)}", columns=[])
+    assert (scan.to_arrow().num_rows, scan.to_arrow().num_columns) == (1, 0)
+    assert [batch.num_rows for batch in scan.to_batches()] == [1]
+    assert parquet_bloom.read_table(lake, "row >= 0", []).num_rows == FILES * ROWS
+
+
+def test_keys_of_a_join_may_be_a_table(lake):
+    dataset = parquet_bloom.dataset(lake)
+    keys = [find_id(70), 5000]
+    for table in (pa.table({"id": keys}), pl.DataFrame({"id": keys}), pl.Series(keys), pa.array(keys), keys):
+        assert parquet_bloom.semi_join(dataset, table, on="id").to_arrow()["row"].to_pylist() == [70]
+
+
+def test_arguments_that_are_none_are_refused_in_one_line(lake):
+    dataset = parquet_bloom.dataset(lake)
+    for call, problem in (
+        (lambda: dataset.to_table(filter="id = 5"), "a filter must be a pyarrow expression, got str"),
+        (lambda: dataset.filter("id = 5"), "a filter must be a pyarrow expression, got str"),
+        (lambda: dataset.scan("id = 5", "id"), r"columns must be a list of names, got a string; give \['id'\]"),
+        (lambda: dataset.scan("id = 5", on_error="skip"), "on_error must be 'raise' or a function"),
+        (lambda: dataset.scan("id = 5", threads=0), "threads must be at least 1, got 0"),
+        (lambda: parquet_bloom.dataset(lake, cache=str(lake)), "cache must be a MetadataCache or None, got str"),
+        (lambda: parquet_bloom.semi_join(dataset, pa.table({"x": [1]}), "id"), "the table of keys has no column 'id'"),
+        (lambda: parquet_bloom.semi_join(lake, [1], "id"), "give a dataset, as parquet_bloom.dataset returns"),
+    ):
+        with pytest.raises(ParquetBloomError, match=problem):
+            call()
 
 
 @each_engine
