@@ -124,7 +124,7 @@ def process_files(
     ----------
     work : called with a file and a progress function; in other threads if there are several `jobs`.
     jobs : number of files processed at the same time.
-    track : makes the function that is told the progress of one file.
+    track : makes the function that is called with the progress of one file.
     """
 
     def one(file: T) -> R | ParquetBloomError:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from ..errors import UnsupportedTypeError
-from ..file.columns import Named, find_leaves, type_of
+from ..file.columns import AnyLeaf, find_leaves, type_of
 from ..file.reader import BloomFile
 from ..hashing.column_type import ColumnType, Kind, from_arrow
+from ..predicate.parse.necessary import find_arrow_type
 
 if TYPE_CHECKING:
     from ..orc import OrcFile
@@ -36,35 +37,26 @@ class DatasetCompatibility:
         return cls(tuple((name, _find_type(schema, name)) for name in sorted(names)))
 
     def doubts(self, file: BloomFile) -> dict[str, str]:
-        leaves = {name: find_leaves(file.leaves, name) for name in self.names}
-        types = {name: [type_of(leaf) for leaf in found] for name, found in leaves.items()}
-        return self._find_doubts(leaves, types)
+        return self._find_doubts(file.leaves, type_of)
 
     def orc_doubts(self, file: OrcFile) -> dict[str, str]:
         """Return the `doubts` of an ORC file."""
-        leaves = {name: find_leaves(file.leaves, name) for name in self.names}
-        types = {name: [leaf.column_type for leaf in found] for name, found in leaves.items()}
-        return self._find_doubts(leaves, types)
+        return self._find_doubts(file.leaves, lambda leaf: leaf.column_type)
 
     def is_same(self, column: str, stored: ColumnType) -> bool:
         """Return whether a column of a stored type shows the stored values, for `lake.select.IndexPruner`."""
         expected = dict(self.columns).get(column)
         return expected is not None and _shows_stored(stored, expected)
 
-    @property
-    def names(self) -> list[str]:
-        """The columns' names."""
-        return [name for name, _ in self.columns]
-
-    def _find_doubts(
-        self, leaves: Mapping[str, Sequence[Named]], stored: Mapping[str, list[ColumnType]]
-    ) -> dict[str, str]:
+    def _find_doubts(self, leaves: Sequence[AnyLeaf], find_type: Callable[[AnyLeaf], ColumnType]) -> dict[str, str]:
         doubts = {}
         for name, expected in self.columns:
-            types, path = stored[name], tuple(name.split("."))
-            if any(tuple(leaf.path[: len(path)]) != path for leaf in leaves[name]):
+            matches, path = find_leaves(leaves, name), tuple(name.split("."))
+            if any(tuple(leaf.path[: len(path)]) != path for leaf in matches):
                 doubts[name] = "the file has a column with a dot in its name"
-            elif types and (expected is None or len(types) > 1 or not _shows_stored(types[0], expected)):
+                continue
+            types = [find_type(leaf) for leaf in matches]
+            if types and (expected is None or len(types) > 1 or not _shows_stored(types[0], expected)):
                 shown = "the dataset's type" if expected is None else str(expected)
                 doubts[name] = f"{types[0]} in the file is read as {shown}"
         return doubts
@@ -72,15 +64,9 @@ class DatasetCompatibility:
 
 def _find_type(schema: pa.Schema, name: str) -> ColumnType | None:
     """Return the type that a column of the dataset would be stored as."""
-    parts = name.split(".")
-    fields = [schema.field(i) for i in schema.get_all_field_indices(parts[0])]
-    for part in parts[1:]:
-        if len(fields) != 1 or not pa.types.is_struct(fields[0].type):
-            return None
-        fields = [member for member in fields[0].type if member.name == part]
-    if len(fields) != 1:
+    arrow_type = find_arrow_type(schema, name.split("."))
+    if arrow_type is None:
         return None
-    arrow_type = fields[0].type
     if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
         arrow_type = arrow_type.value_type
     inexact = (pa.types.is_duration, pa.types.is_date64, pa.types.is_float16, pa.types.is_null)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ..errors import ParquetBloomError
-from ..file.statistics import ColumnCompatibility
 from ..predicate.tree import Node
 from .model.row_selection import RowRangesByGroup
 from .read.reader import BATCH_ROWS, RowReader
@@ -41,7 +40,6 @@ class Scan:
         progress: Callable[[int, int], None] | None = None,
         on_error: Callable[[ParquetBloomError], None] | None = None,
         schema: pa.Schema | None = None,
-        trust: ColumnCompatibility | None = None,
     ):
         self._source = source
         self._node = node
@@ -52,7 +50,6 @@ class Scan:
         self._progress = progress
         self._on_error = on_error
         self._schema = schema
-        self._trust = trust
 
     def plan(self) -> PruneReport:
         """Return which files and row groups are read, and why the others are not; see `prune`."""
@@ -67,7 +64,6 @@ class Scan:
             progress=self._progress,
             on_error=self._on_error,
             threads=self._threads,
-            trust=self._trust,
             named=None if self._schema is None else self._has_column,
         )
 
@@ -76,7 +72,7 @@ class Scan:
         columns, schema = self._columns, None
         if self._schema is not None:
             columns, schema = select_columns(self._schema, columns, self._case_sensitive)
-        return RowReader(self._report, columns, schema=schema, cache=self._source.cache, trust=self._trust)
+        return RowReader(self._report, columns, schema=schema, cache=self._source.cache)
 
     def _has_column(self, name: str) -> bool:
         """Return whether the dataset has a column, which no file may have by now."""

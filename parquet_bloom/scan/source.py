@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -12,11 +13,11 @@ import pyarrow as pa
 
 from ..errors import ParquetBloomError, StorageError, UnreadableColumnError
 from ..file.cache.memory import SHARED_CACHE, MetadataCache
-from ..file.statistics import ColumnCompatibility
 from ..predicate import tree
 from ..predicate.tree import Node
 from ..redaction import shown_redacted
 from ..storage import Entry, RequestCount, as_path_list, entry_for_identity, list_entries, resolve_filesystem
+from .compatibility import DatasetCompatibility
 from .evaluate.lake_index import IndexView, open_lake_index
 from .evaluate.planner import plan_scan
 from .evaluate.zones import open_zone_indexes
@@ -80,7 +81,7 @@ class ScanSource:
         index: Index | None,
         **options: Any,
     ) -> ScanSource:
-        """Return the source of what a caller gives: paths, or a LakeIndex, which stands for its live files."""
+        """Return the source of what a caller gives: paths, or of a LakeIndex: its live files."""
         if _is_index(source):
             if index is not None and index is not source:
                 raise ParquetBloomError("the source is a lake index already; leave out index=")
@@ -114,7 +115,7 @@ class ScanSource:
         progress: Callable[[int, int], None] | None = None,
         on_error: Callable[[ParquetBloomError], None] | None = None,
         threads: int | None = None,
-        trust: ColumnCompatibility | None = None,
+        trust: DatasetCompatibility | None = None,
         named: Callable[[str], bool] | None = None,
     ) -> PruneReport:
         """List the files, and plan a scan of them; see `prune`.
@@ -139,18 +140,17 @@ class ScanSource:
             plan.requests += listing.requests
             return PruneReport.of(plan)
 
-    @contextmanager
-    def _open_index(self, columns: set[str], trust: ColumnCompatibility | None = None) -> Iterator[IndexView | None]:
-        options = self.storage_options
-        with open_lake_index(
+    def _open_index(
+        self, columns: set[str], trust: DatasetCompatibility | None = None
+    ) -> AbstractContextManager[IndexView | None]:
+        return open_lake_index(
             self.index,
             self.filesystem,
-            options,
+            self.storage_options,
             of_lake=self.paths is None,
-            trusted=getattr(trust, "is_same", None),
+            trusted=None if trust is None else trust.is_same,
             columns=columns,
-        ) as view:
-            yield view
+        )
 
     def _list(self, view: IndexView | None) -> Listing:
         filesystem, paths, requests = self.filesystem, self.paths, RequestCount()
@@ -183,8 +183,6 @@ class ScanSource:
 
 
 def _is_index(source: Any) -> bool:
-    # Not at the top: most sources are paths, and the module of indexes takes time to import.
-    import sys
-
+    # Without importing the module of indexes, which takes time: a caller that has an index has imported it.
     module = sys.modules.get("parquet_bloom.lake.index")
     return module is not None and isinstance(source, module.LakeIndex)

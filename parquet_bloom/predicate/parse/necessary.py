@@ -17,9 +17,9 @@ wherever it is false, which a negation needs. Null is neither. Where they differ
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -117,9 +117,8 @@ def _read(parts: Iterator[tuple[str, str]], batch: pa.RecordBatch, schema: pa.Sc
             operand = _find_column(schema, [text])
         elif kind == "nested_field_ref":
             names = [next(parts, ("", "")) for _ in range(int(text))]
-            operand = _find_column(schema, [name for _, name in names if _ == "field_ref"])
-            if any(kind != "field_ref" for kind, _ in names):
-                operand = UNKNOWN
+            is_by_name = all(kind == "field_ref" for kind, _ in names)
+            operand = _find_column(schema, [name for _, name in names]) if is_by_name else UNKNOWN
         elif kind == "end" and open_calls and open_calls[-1][0] == text:
             operand = _make_call(*open_calls.pop())
         else:
@@ -134,18 +133,23 @@ def _find_column(schema: pa.Schema, path: Sequence[str]) -> _Column:
     name = ".".join(path)
     if len(path) > 1 and any("." in field.name for field in schema):  # one of them may have this very name
         return _Column(name, None)
-    fields: Any = schema
-    found: pa.DataType | None = None
-    for depth, part in enumerate(path):
-        members = [member for member in fields if member.name == part]
-        if len(members) != 1 or "." in part:
-            return _Column(name, None)
-        found = members[0].type
-        if depth + 1 < len(path):
-            if not pa.types.is_struct(found):
-                return _Column(name, None)
-            fields = list(found)
-    return _Column(name, found)
+    return _Column(name, None if any("." in part for part in path) else find_arrow_type(schema, path))
+
+
+def find_arrow_type(schema: pa.Schema, path: Sequence[str]) -> pa.DataType | None:
+    """Return the type of a column, or of a leaf of structs, by its path; None if there is none, or several."""
+    fields: Iterable[pa.Field] = schema
+    arrow_type: pa.DataType | None = None
+    for part in path:
+        if arrow_type is not None:
+            if not pa.types.is_struct(arrow_type):
+                return None
+            fields = list(arrow_type)
+        members = [field for field in fields if field.name == part]
+        if len(members) != 1:
+            return None
+        arrow_type = members[0].type
+    return arrow_type
 
 
 def _make_call(name: str, operands: list[_Operand], options: Mapping[str, pa.Scalar]) -> _Operand:

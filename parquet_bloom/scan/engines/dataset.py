@@ -331,7 +331,6 @@ class _Query:
     def _columns_to_read(self, columns: Any) -> list[str]:
         """Return the top-level columns of a projection and of the filter, in the schema's order."""
         schema_names = self.schema.names
-        needed: set[str] = set()
         used = [self.parts.columns]
         if isinstance(columns, Mapping):
             used += [read_filter(expression, self.schema).columns for expression in columns.values()]

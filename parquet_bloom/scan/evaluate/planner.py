@@ -36,7 +36,7 @@ def plan_scan(
     threads: int | None = None,
     named: Callable[[str], bool] | None = None,
     trust: ColumnCompatibility | None = None,
-    left: Residuals | None = None,
+    residuals: Residuals | None = None,
     footers: Evaluator | None = None,
     index: Evaluator | None = None,
     zones: Evaluator | None = None,
@@ -49,18 +49,18 @@ def plan_scan(
     partitions : the partition columns of the files.
     named : returns whether a column that no file has is valid all the same.
     trust : which columns of a file are ignored, since an engine reads them as another type.
-    left : the residuals of the predicate; None to compute them from `partitions`.
+    residuals : the residuals of the predicate; None to compute them from `partitions`.
     footers : plans files by what is in them; None for `FooterEvaluator` in this process.
     index : lake index that is queried before files are opened; None for none.
     zones : zone indexes that are queried for the rows of the remaining row groups; None for none.
     """
     request = ScanRequest(node, timezone, ignore_case)
     plan = ScanPlan(request.where, filesystem=filesystem, partitions=partitions, asked=request)
-    if left is None:
-        left = partitions.make_residuals(node, timezone, ignore_case=ignore_case, strict=False)
+    if residuals is None:
+        residuals = partitions.make_residuals(node, timezone, ignore_case=ignore_case, strict=False)
     if footers is None:
-        footers = FooterEvaluator(filesystem, ignore_case, cache, threads, trust, on_error is None, left.doubts)
-    chain = PartitionEvaluator(node, left, timezone), index, footers, None if node is None else zones
+        footers = FooterEvaluator(filesystem, ignore_case, cache, threads, trust, on_error is None, residuals.doubts)
+    chain = PartitionEvaluator(node, residuals, timezone), index, footers, None if node is None else zones
     missing = set() if node is None else tree.columns(node)
     files: Iterator[FileScan] = map(FileScan, entries)
     with ExitStack() as stack:

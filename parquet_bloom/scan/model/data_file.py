@@ -105,15 +105,6 @@ class DataFile(Protocol):
     def find_doubts(self, trust: ColumnCompatibility) -> Mapping[str, str]:
         """Return {column: why it is shown as other values than the file stores}, see `ColumnCompatibility`."""
 
-    def inexact_columns(self) -> set[str]:
-        """Return the top-level columns of which pyarrow may show other values than the stored ones."""
-
-    def read(self, row_group: int, columns: Sequence[str], selection: RowSelection | None = None) -> pa.Table:
-        """Read some columns of a row group, or of its selected rows; see `select_schema`.
-
-        Columns that the file does not have are left out.
-        """
-
     def read_matches(
         self, selections: RowGroupSelections, row_filter: RowFilter, projection: FileProjection
     ) -> Iterator[pa.Table]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ...errors import ParquetBloomError, UnknownColumnError, UnsupportedTypeError, shortened
 from ...file.cache.memory import MetadataCache
-from ...file.columns import find_leaf, spellings, type_of
+from ...file.columns import find_leaf, find_leaves, spellings, type_of
 from ...file.reader import BloomFile
 from ...hashing.column_type import ColumnType, Kind, from_arrow
 from ...storage import Source, entry_for_identity, open_source
@@ -67,16 +67,14 @@ def find_column_type(
                 readable = True
                 requests, bytes_read = requests + source.requests, bytes_read + source.bytes_read
                 matches = [name] if case_sensitive else spellings(file.leaves, name)
-                if not matches:
+                if not matches or not find_leaves(file.leaves, matches[0]):
                     continue
                 if isinstance(file, BloomFile):
                     column_type = type_of(find_leaf(file.leaves, matches[0], path))
                 else:
                     column_type = find_leaf(file.leaves, matches[0], path).column_type
-        except UnknownColumnError as error:
-            if error.problem.startswith("several"):
-                raise
-            continue
+        except UnknownColumnError:  # it has several leaves
+            raise
         except ParquetBloomError as error:
             failure = failure or error  # otherwise reported when the file is planned
             continue

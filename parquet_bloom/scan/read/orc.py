@@ -88,15 +88,6 @@ class OrcData:
     def find_doubts(self, trust: ColumnCompatibility) -> Mapping[str, str]:
         return find_distrusted(self.file, [leaf.name for leaf in self.leaves], trust)
 
-    def inexact_columns(self) -> set[str]:
-        return set()  # timestamps that nanoseconds cannot count are an error
-
-    def read(self, row_group: int, columns: Sequence[str], selection: RowSelection | None = None) -> pa.Table:
-        schema = self.select_schema([name for name in columns if name in self.schema.names])
-        with reading(self):
-            (stripe,) = self._stripes([row_group])
-            return stripe.read(schema)
-
     def read_matches(
         self, selections: RowGroupSelections, row_filter: RowFilter, projection: FileProjection
     ) -> Iterator[pa.Table]:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from ...errors import UnreadableColumnError
 from ...file.columns import find_leaves, type_of
-from ...file.pages.reader import RowGroupPages, take_rows
+from ...file.pages.reader import RowGroupPages
 from ...file.reader import BloomFile
 from ...file.statistics import ColumnCompatibility
 from ...file.values import ColumnReader, fit_nanoseconds
@@ -90,18 +90,6 @@ class ParquetData:
     def find_doubts(self, trust: ColumnCompatibility) -> Mapping[str, str]:
         return trust.doubts(self.file)
 
-    def inexact_columns(self) -> set[str]:
-        # pyarrow converts INT96 to nanoseconds, and wraps values that do not fit.
-        return {leaf.path[0] for leaf in self.leaves if leaf.physical == "INT96"}
-
-    def read(self, row_group: int, columns: Sequence[str], selection: RowSelection | None = None) -> pa.Table:
-        with reading(self.file):
-            self.file.footer.require_value_per_row(row_group)
-            if selection is not None:
-                rows = RowGroupRows(self.file, arrow_schema(self.file), self._reader, row_group, None, selection)
-                return rows.read(list(columns))
-            return self._reader.read_row_group(row_group, list(columns))
-
     def read_matches(
         self, selections: RowGroupSelections, row_filter: RowFilter, projection: FileProjection
     ) -> Iterator[pa.Table]:
@@ -119,8 +107,7 @@ class ParquetData:
                     rows = self._select_rows(row_group, row_filter, selection)
                     if not rows.num_left:
                         continue
-                    mask = None if self._keep_equal(rows, row_filter) else self._make_mask(rows, row_filter)
-                    table = rows.read_matches(mask, projection.names, projection.schema)
+                    table = self._read_selected(rows, row_filter, projection)
             if table.num_rows:
                 yield table
 
@@ -144,25 +131,36 @@ class ParquetData:
         if not rows.num_left:
             return
         if rows.is_sparse:
-            mask = None if self._keep_equal(rows, row_filter) else self._make_mask(rows, row_filter)
-            yield rows.read_matches(mask, projection.names, projection.schema)
+            yield self._read_selected(rows, row_filter, projection)
             return
-        names, evaluate = self._make_evaluator(row_group, row_filter)
+        names, evaluate = self._make_evaluator(rows, row_filter)
         yield from rows.stream_matches(projection.names, projection.schema, names, evaluate, window_rows)
 
+    def _read_selected(self, rows: RowGroupRows, row_filter: RowFilter, projection: FileProjection) -> pa.Table:
+        """Read those of the selected rows of a row group that match."""
+        mask = None if self._keep_equal(rows, row_filter) else self._make_mask(rows, row_filter)
+        return rows.read_matches(mask, projection.names, projection.schema)
+
     def _make_evaluator(
-        self, row_group: int, row_filter: RowFilter
-    ) -> tuple[list[str], Callable[[pa.Table, RowPositions], pa.ChunkedArray]]:
-        """Return the columns that a predicate needs, and what evaluates it on rows, given their values in these."""
+        self, selected: RowGroupRows, row_filter: RowFilter
+    ) -> tuple[list[str], Callable[[pa.Table, RowPositions | None], pa.ChunkedArray]]:
+        """Return the columns that a predicate needs, and what evaluates it on rows (None: all), given these columns."""
         assert isinstance(row_filter.predicate, PruningPredicate)
         node = row_filter.predicate.node
-        stored = self._read_stored(row_group, row_filter)
+        stored = self._read_stored(selected.row_group, row_filter)
 
-        def evaluate(table: pa.Table, rows: RowPositions) -> pa.ChunkedArray:
-            taken = {name: column._replace(values=take_rows(column.values, rows)) for name, column in stored.items()}
+        def evaluate(table: pa.Table, rows: RowPositions | None) -> pa.ChunkedArray:
+            taken = {
+                name: column._replace(values=selected.take(column.values, rows)) for name, column in stored.items()
+            }
             return row_mask(table, node, timezone=row_filter.timezone, stored=taken, probes=row_filter.probes)
 
         return [name for name in sorted(tree.columns(node)) if name not in stored], evaluate
+
+    def _make_mask(self, rows: RowGroupRows, row_filter: RowFilter) -> pa.ChunkedArray:
+        """Evaluate the predicate on the selected rows of a row group."""
+        names, evaluate = self._make_evaluator(rows, row_filter)
+        return evaluate(rows.read(names), rows.selected)
 
     def count_matches(self, row_groups: Sequence[int], row_filter: RowFilter) -> Iterator[tuple[int, int]]:
         for row_group in row_groups:
@@ -176,7 +174,7 @@ class ParquetData:
                 if not rows.num_left:
                     count = 0
                 elif self.limits.needs_windows(num_bytes) and not rows.is_sparse:
-                    names, evaluate = self._make_evaluator(row_group, row_filter)
+                    names, evaluate = self._make_evaluator(rows, row_filter)
                     window_rows = self.limits.window_rows(self.num_rows_of(row_group), num_bytes)
                     count = rows.count_matches(names, evaluate, window_rows)
                 else:
@@ -232,18 +230,6 @@ class ParquetData:
             return False
         values, unknown = coerce_all(list(node.literals), column_type, row_filter.timezone)
         return unknown is None and rows.keep_equal(node.column, stored_forms(values, column_type))
-
-    def _make_mask(self, rows: RowGroupRows, row_filter: RowFilter) -> pa.ChunkedArray:
-        """Evaluate the predicate on the selected rows of a row group."""
-        assert isinstance(row_filter.predicate, PruningPredicate)
-        node = row_filter.predicate.node
-        names = sorted(tree.columns(node))
-        stored = {
-            name: column._replace(values=rows.take_selected(column.values))
-            for name, column in self._read_stored(rows.row_group, row_filter).items()
-        }
-        table = rows.read([name for name in names if name not in stored])
-        return row_mask(table, node, timezone=row_filter.timezone, stored=stored, probes=row_filter.probes)
 
     def _read_stored(self, row_group: int, row_filter: RowFilter) -> dict[str, StoredColumn]:
         """Read the columns of a predicate that pyarrow would change, as they are stored."""

@@ -120,13 +120,7 @@ class RowReader:
             it, the error is raised.
         """
         failed: set[str] = set()
-
-        def fail(error: ParquetBloomError, plan: FilePlan) -> None:
-            if on_error is None:
-                raise error
-            failed.add(plan.path)
-            on_error(error)
-
+        fail = _make_handler(on_error, failed)
         plans = self._files_to_open()  # now, so that files that must not be read are refused before the first batch
         schema = self._find_schema(None if on_error is None else fail)
 
@@ -148,7 +142,7 @@ class RowReader:
             _ = self.schema
         plans = self._files_to_open()
         tables: dict[str, list[pa.Table]] = {plan.path: [] for plan in plans}
-        run = _Run(True, max_bytes, threads, None, _raise_error)
+        run = _Run(True, max_bytes, threads, None, _make_handler(None))
         with closing(self._read(plans, partial(self._read_rows, lambda table: table), run)) as results:
             for plan, table in results:
                 tables[plan.path].append(table)
@@ -184,12 +178,7 @@ class RowReader:
         if self._plan.asked.node is None:
             return sum(group.num_rows for plan in plans for group in plan.row_groups if group.read)
 
-        def fail(error: ParquetBloomError, plan: FilePlan) -> None:
-            if on_error is None:
-                raise error
-            on_error(error)
-
-        run = _Run(False, max_bytes, threads, progress, fail)
+        run = _Run(False, max_bytes, threads, progress, _make_handler(on_error))
         with closing(self._read(plans, self._count_part, run)) as results:
             return sum(count for _, count in results)
 
@@ -386,8 +375,17 @@ class RowReader:
         yield Piece(sum(count for _, count in counts), 0)
 
 
-def _raise_error(error: ParquetBloomError, plan: FilePlan) -> None:
-    raise error
+def _make_handler(on_error: Callable[[ParquetBloomError], None] | None, failed: set[str] | None = None) -> _Fail:
+    """Return a handler of a file's error: it notes the file, then calls `on_error`, or raises if there is none."""
+
+    def fail(error: ParquetBloomError, plan: FilePlan) -> None:
+        if on_error is None:
+            raise error
+        if failed is not None:
+            failed.add(plan.path)
+        on_error(error)
+
+    return fail
 
 
 def _split_plan(plan: FilePlan, joins: bool) -> list[list[int]]:

@@ -91,13 +91,18 @@ class RowGroupRows:
         self._rows, self._columns[name] = matches
         return True
 
-    def take_selected(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Return the selected rows of a column that was read whole."""
-        if self._rows is None:
+    @property
+    def selected(self) -> RowPositions | None:
+        """The selected rows; None for all."""
+        return self._rows
+
+    def take(self, column: pa.ChunkedArray, rows: RowPositions | None) -> pa.ChunkedArray:
+        """Return some rows of a column that was read whole; None for all."""
+        if rows is None:
             return column
         if len(column) != self._num_rows:
             raise make_count_error(self.row_group, len(column), self._num_rows)
-        return take_rows(column, self._rows)
+        return take_rows(column, rows)
 
     def read(self, names: Sequence[str]) -> pa.Table:
         """Read the selected rows of some columns (or dotted leaves, as in `pyarrow.parquet`), in any order."""

@@ -94,7 +94,7 @@ def scan_files(
         on_error=record,
         named=lambda _: True,
         trust=compatibility,
-        left=residuals,
+        residuals=residuals,
         footers=footers,
         index=index,
     )

@@ -176,7 +176,7 @@ class FileListing:
             ignore_case=options.rules.ignore_case,
             named=lambda _: True,
             trust=SparkCompatibility.of(stored, options.rules),
-            left=residuals,
+            residuals=residuals,
         )
         for file in plan.files:
             if file.format != PARQUET:
