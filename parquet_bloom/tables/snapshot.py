@@ -1,0 +1,139 @@
+"""What a Delta or Iceberg table consists of at one version, whatever its format."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..errors import ParquetBloomError
+from ..predicate.statistics import PruningStatisticsArray
+from ..redaction import shown_redacted
+
+
+class TableFile(NamedTuple):
+    """A data file: its absolute path, or URL as `parquet_bloom.open` takes it, and its size by the table's metadata."""
+
+    path: str
+    size: int
+
+
+@dataclass(frozen=True)
+class TableColumn:
+    """A column of a table, or a part of a nested one, and how data files name it.
+
+    Attributes
+    ----------
+    name : in the table.
+    kind : whether it has fields ("struct"), elements ("list"), keys and values ("map"), or none of them ("value").
+    field_id : in files that have field ids; None for a table whose columns have none.
+    names : in other files; none where only the field id identifies it.
+    parts : the fields of a struct; the element of a list; the key and the value of a map.
+    """
+
+    name: str
+    kind: Literal["value", "struct", "list", "map"] = "value"
+    field_id: int | None = None
+    names: tuple[str, ...] = ()
+    parts: tuple[TableColumn, ...] = ()
+
+
+ReadRows = Callable[[Sequence[str]], pa.Table]
+"""Reads columns of a table, by their names in it and as its types, in the rows of one row group."""
+
+
+class DeletedRows(Protocol):
+    """The rows of one data file that its table has deleted. Several threads may use it at once."""
+
+    def find_positions(self, start: int, stop: int, read: ReadRows) -> NDArray[np.int64]:
+        """Return the deleted rows of a row group, ascending, counted from the first row of the file.
+
+        Parameters
+        ----------
+        start, stop : the rows of the row group, `stop` excluded.
+        read : reads columns in exactly these rows, if the values decide on them.
+
+        Raises
+        ------
+        ParquetBloomError
+            They cannot be determined; the file's rows must not be shown.
+        """
+
+
+@shown_redacted
+@dataclass(frozen=True, eq=False)
+class TableSnapshot(ABC):
+    """A table at one version.
+
+    Attributes
+    ----------
+    kind : "delta" or "iceberg".
+    table_id : the table's identifier, which does not change when the table is moved or written to.
+    version : Delta's version or Iceberg's snapshot id; None for an Iceberg table without a snapshot.
+    root : the table's folder, or its URL.
+    schema : of the table's rows, partition columns included.
+    files : the data files of the version, sorted by path.
+    columns : how files name the table's columns; None if as the table does, whatever their field ids.
+    partition_values : the columns that are taken from the metadata instead of the files: a row for each file, in the
+        types of `schema`.
+    deletes : {path: rows of the file that are deleted}, of files with deleted rows only.
+    undefined : {path: {column: why it cannot be null}} for columns that a file may lack without being null in its rows.
+    """
+
+    kind: Literal["delta", "iceberg"]
+    table_id: str
+    version: int | None
+    root: str
+    schema: pa.Schema
+    files: Sequence[TableFile]
+    columns: tuple[TableColumn, ...] | None
+    partition_values: pa.Table
+    deletes: Mapping[str, DeletedRows] = field(default_factory=dict, repr=False)
+    undefined: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
+
+    @abstractmethod
+    def find_statistics(self, column: str) -> PruningStatisticsArray | None:
+        """Return what the metadata says of a column's values, an entry for each of `files`; None if nothing.
+
+        Parameters
+        ----------
+        column : a top-level column that is not in `partition_values`, or a dotted field of structs.
+        """
+
+
+class Table(ABC):
+    """A Delta or Iceberg table, as `parquet_bloom.delta` and `parquet_bloom.iceberg` return it.
+
+    Attributes
+    ----------
+    name : the table's folder, URL, metadata file or name in its catalog.
+    """
+
+    kind: Literal["delta", "iceberg"]
+    name: str
+
+    @abstractmethod
+    def read_snapshot(self) -> TableSnapshot:
+        """Read the table's metadata: at the version that was requested, or else at the latest one.
+
+        Raises
+        ------
+        StorageError
+            There is no such table or version, or the library that reads it fails.
+        ParquetBloomError
+            The library is missing, or the table's metadata is not understood.
+        """
+
+    def __repr__(self) -> str:
+        return f"<parquet_bloom {self.kind} table {self.name!r}>"
+
+
+def make_missing_error(kind: Literal["Delta", "Iceberg"], package: str, path: str | None) -> ParquetBloomError:
+    """Return the error for a table whose library is not installed."""
+    problem = f"{kind} tables are read by {package}, which is not installed"
+    return ParquetBloomError(f"{problem}: pip install 'parquet-bloom[{kind.lower()}]'", path=path)
