@@ -317,7 +317,7 @@ class Footer:
             raise MalformedFooterError("metadata: missing", **context)
         if record["path_start"] >= 0 and not self._has_path(int(record["path_start"]), leaf):
             path = read_value(self.data, int(record["path_start"]), LIST)
-            stored = list(self._stored_leaf(leaf).path)
+            stored = list(self.stored_leaf(leaf).path)
             if [str(part, "utf-8", "replace") if isinstance(part, bytes) else part for part in path] != stored:
                 raise MalformedFooterError("metadata: the column chunk names another column", **context)
         if record["physical_type"] != PHYSICAL_TYPES.index(leaf.physical):
@@ -326,11 +326,11 @@ class Footer:
 
     def _has_path(self, path_start: int, leaf: Leaf) -> bool:
         """Return whether the encoded path at a position equals the usual encoding of a leaf's path."""
-        encoded = self._stored_leaf(leaf).encoded_path
+        encoded = self.stored_leaf(leaf).encoded_path
         return self.data[path_start : path_start + len(encoded)] == encoded
 
-    def _stored_leaf(self, leaf: Leaf) -> Leaf:
-        """Return the leaf as column chunks name it."""
+    def stored_leaf(self, leaf: Leaf) -> Leaf:
+        """Return a leaf as the file itself names it."""
         return leaf
 
     def column_chunks(self, leaf: Leaf) -> list[np.void | EncryptedFileError | MalformedFooterError]:

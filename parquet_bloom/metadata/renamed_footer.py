@@ -34,7 +34,7 @@ class RenamedFooter(Footer):
         self._original = original
         super().__init__(_rename(original, names), original.start)
 
-    def _stored_leaf(self, leaf: Leaf) -> Leaf:
+    def stored_leaf(self, leaf: Leaf) -> Leaf:
         return self._original.leaves[leaf.index]
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from ..errors import ParquetBloomError, StorageError, UnreadableColumnError
 from ..file.cache.memory import SHARED_CACHE, MetadataCache
+from ..hashing.column_type import ColumnType
 from ..predicate import tree
 from ..predicate.tree import Node
 from ..redaction import shown_redacted
@@ -26,7 +27,7 @@ from .evaluate.planner import plan_scan
 from .evaluate.zones import open_zone_indexes
 from .model.partitions import Partitions, parse_partitions
 from .report import PruneReport
-from .table_columns import require_same_columns, spell_columns
+from .table_columns import is_named_alike, require_same_columns, spell_columns
 
 if TYPE_CHECKING:
     from .evaluate.lake_index import Index
@@ -145,17 +146,19 @@ class ScanSource:
         """
         options: dict[str, Any] = {"timezone": timezone, "ignore_case": ignore_case, "progress": progress}
         options |= {"on_error": on_error, "threads": threads, "cache": self.cache, "trust": trust, "named": named}
+        of_table = None if self.table is None else self._list_table(self.table)
+        if of_table is not None and of_table.table is not None:
+            table = of_table.table
+            node = spell_columns(node, table.schema, ignore_case)
+            trust = trust or DatasetCompatibility.of(table.schema, _list_columns(node))
+            options |= {"ignore_case": False, "trust": trust, "named": lambda _: True, "table": table}
+            options["cache"] = as_table_footers(self.cache, table.columns)
         with (
-            self._open_index({*_list_columns(node)}, trust) as view,
+            self._open_index({*_list_columns(node)}, trust, of_table) as view,
             open_zone_indexes(self.zones, self.filesystem) as zone_view,
         ):
-            listing = self._list(view)
+            listing = self._list(view) if of_table is None else of_table
             entries = listing.entries
-            if listing.table is not None:
-                node, options["ignore_case"] = spell_columns(node, listing.table.schema, ignore_case), False
-                options["cache"] = as_table_footers(self.cache, listing.table.columns)
-                options["trust"] = trust or DatasetCompatibility.of(listing.table.schema, _list_columns(node))
-                options["named"], options["table"] = lambda _: True, listing.table
             if self.partitioning is None and named is None:
                 options["named"] = lambda name: any(f"{name}=" in entry.path for entry in entries)
             options |= {"filesystem": listing.filesystem, "index": view, "zones": zone_view}
@@ -164,14 +167,21 @@ class ScanSource:
             return PruneReport.of(plan)
 
     def _open_index(
-        self, columns: set[str], trust: DatasetCompatibility | None = None
+        self, columns: set[str], trust: DatasetCompatibility | None = None, listing: Listing | None = None
     ) -> AbstractContextManager[IndexView | None]:
+        """Open the index for a query of some columns; of a table's, only those that files name as the table does."""
+        table = None if listing is None else listing.table
+
+        def is_same(column: str, stored: ColumnType) -> bool:
+            assert trust is not None
+            return trust.is_same(column, stored) and (table is None or is_named_alike(table.columns, column))
+
         return open_lake_index(
             self.index,
             self.filesystem,
             self.storage_options,
             of_lake=self.paths is None and self.table is None,
-            trusted=None if trust is None else trust.is_same,
+            trusted=None if trust is None else is_same,
             columns=columns,
         )
 
