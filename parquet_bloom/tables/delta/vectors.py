@@ -80,7 +80,7 @@ class DeletionVector:
 
     Parameters
     ----------
-    descriptor : what the log says.
+    action : `deletionVector` of the file's add action.
     path : the data file, for errors.
     root : the table's folder, or its URL.
     filesystem : what `storage.resolve_filesystem` returns.
@@ -88,9 +88,9 @@ class DeletionVector:
     """
 
     def __init__(
-        self, descriptor: VectorDescriptor, path: str, root: str, filesystem: object | None = None, outside: bool = False
+        self, action: Any, path: str, root: str, filesystem: object | None = None, outside: bool = False
     ) -> None:
-        self.descriptor = descriptor
+        self._action = action
         self._where = path, root, filesystem, outside
         self._bitmap: BitMap64 | None = None
         self._lock = threading.Lock()
@@ -105,17 +105,15 @@ class DeletionVector:
             if self._bitmap is None:
                 path, root, filesystem, outside = self._where
                 try:
-                    self._bitmap = read_vector(self.descriptor, root, filesystem, outside)
+                    descriptor = VectorDescriptor.parse(self._action)
+                    self._bitmap = read_vector(descriptor, root, filesystem, outside)
                 except ParquetBloomError as error:
                     problem = f"its deleted rows cannot be determined: {error}"
                     raise ParquetBloomError(problem, path=path) from error
             return self._bitmap
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.descriptor, *self._where)
-
-    def __repr__(self) -> str:
-        return f"<deletion vector of {self.descriptor.cardinality} rows>"
+        return type(self), (self._action, *self._where)
 
 
 def read_vector(

@@ -19,8 +19,8 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, StorageError, UnknownColumnError
-from parquet_bloom.tables import files as tables_files
 from parquet_bloom.tables.files import TableFiles, delta_files, iceberg_files
+from parquet_bloom.tables.locations import resolve_delta_path
 
 ODD = ["a b", "ä/ö", "x:y%41", "plain", "#1?", "it's"]
 
@@ -207,9 +207,9 @@ def test_paths_that_are_not_understood(tmp_path: Path, delta: Any, path: str) ->
 
 def test_absolute_paths_of_a_store_that_nothing_names() -> None:
     with pytest.raises(ParquetBloomError, match="location cannot be resolved"):
-        tables_files._resolve_delta_path("/a/b.parquet", "s3://bucket/t")
-    assert tables_files._resolve_delta_path("a/b%2B.parquet", "s3://bucket") == "s3://bucket/a/b+.parquet"
-    assert tables_files._resolve_delta_path("a.parquet", "/") == "/a.parquet"
+        resolve_delta_path("/a/b.parquet", "s3://bucket/t")
+    assert resolve_delta_path("a/b%2B.parquet", "s3://bucket") == "s3://bucket/a/b+.parquet"
+    assert resolve_delta_path("a.parquet", "/") == "/a.parquet"
 
 
 MAPPED = [
