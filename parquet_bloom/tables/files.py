@@ -41,8 +41,8 @@ class TableFiles:
     unnumbered : whether files without any field ids are read by the columns' names.
     partitions : names of columns that files may lack, as folder names or the table's metadata give their values.
     outside : whether files outside of the root were accepted.
-    deletes : paths of files of which rows have been deleted: by deletion vectors in a Delta table, by delete files in an
-        Iceberg table.
+    deletes : paths of files of which rows have been deleted: by deletion vectors in a Delta table, by delete files in
+        an Iceberg table.
     partition_values : {path: {column: value}}, the values of identity partition columns by an Iceberg table's metadata;
         folder names mean nothing there. None for Delta, whose folder names give the values.
     """

@@ -281,8 +281,11 @@ def test_delta_tables_that_cannot_be_read(tmp_path: Path, delta: Any) -> None:
         delta_files(tmp_path / "folder")
     assert not (tmp_path / "nothing").exists()
     delta.write_deltalake(tmp_path / "a", rows(0))
-    for version in (1, -1, "now"):
-        with pytest.raises(StorageError, match=r"a: cannot read the Delta table"):
+    with pytest.raises(StorageError, match=r"a: cannot read the Delta table"):
+        delta_files(tmp_path / "a", 1)
+    version: Any
+    for version in (-1, "now", True):
+        with pytest.raises(ParquetBloomError, match=r"a: version is .*, which is not a version"):
             delta_files(tmp_path / "a", version)
     log = tmp_path / "a" / "_delta_log" / f"{0:020}.json"
     log.write_text(log.read_text()[:200])
