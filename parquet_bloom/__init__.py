@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from .scan.api import dataset, prune, read_table, semi_join
     from .scan.engines.polars import scan_polars
     from .scan.verify import verify
+    from .tables.delta.open import delta
+    from .tables.iceberg.open import iceberg
 
 __version__ = "0.1.0"
 
@@ -36,10 +38,12 @@ __all__ = [
     "SplitBlockBloomFilter",
     "advise",
     "dataset",
+    "delta",
     "drop",
     "embed",
     "errors",
     "fpp_for",
+    "iceberg",
     "open",
     "probe",
     "prune",
@@ -60,9 +64,11 @@ _HOMES = {
     "SplitBlockBloomFilter": ".filter",
     "advise": ".scan.advise",
     "dataset": ".scan.api",
+    "delta": ".tables.delta.open",
     "drop": ".file.write.drop",
     "embed": ".file.write.embed",
     "fpp_for": ".core.bloom.sizing",
+    "iceberg": ".tables.iceberg.open",
     "open": ".file.reader",
     "probe": ".file.probe",
     "prune": ".scan.api",
