@@ -71,15 +71,26 @@ class DataFile:
 
 @dataclass
 class RandomTable:
-    """A table: its metadata file, its data files, and whether pyiceberg reads it, and right.
+    """A table: its metadata file and its data files.
 
-    It refuses equality deletes, and applies files of positions to all data files that they name, be those later, and
-    where a deletion vector replaces them.
+    Attributes
+    ----------
+    has_equality : whether it has equality deletes, which pyiceberg refuses.
+    equality_ids : the field ids of their columns.
+    unusual : whether files of positions name rows that were added after them, or were replaced by vectors that lack
+        positions of theirs: these are not deleted, but other readers do not show them.
     """
 
     metadata: str
     files: list[DataFile]
-    in_pyiceberg: bool
+    has_equality: bool
+    unusual: bool
+    equality_ids: set[int]
+
+    def has_nulls(self) -> bool:
+        """Return whether a column that equality deletes are for has nulls: DuckDB shows no such row, or ends."""
+        rows = [row for file in self.files for row in file.rows]
+        return any(row.get(number) is None for row in rows for number in self.equality_ids)
 
     def list_ids(self) -> list[int]:
         """Return the ids of the rows that are not deleted."""
@@ -105,18 +116,19 @@ def draw_table(rng: random.Random, root: Path) -> RandomTable:
     table = HandTable(root, [_describe(0), _describe(1)], SPECS, version)
     files: list[DataFile] = []
     partitions: list[Any] = [rng.choice([None, 0, 1, -5]) for _ in range(2)]
-    first = 0
+    first, full = 0, rng.random() < 0.3
     for _ in range(rng.randint(1, 6)):
-        file = _draw_file(rng, table, first, partitions)
+        file = _draw_file(rng, table, first, partitions, full)
         first += len(file.rows)
         files.append(file)
     entries = [file.entry for file in files]
-    has_equality = False
+    has_equality, equality_ids = False, set()
     complete, early = rng.random() < 0.7, False
     if version > 1:
         for _ in range(rng.choice([0, 0, 1, 3])):
             has_equality = True
             entries.append(_delete_by_values(rng, table, files))
+            equality_ids.update(entries[-1].equality_ids or ())
         for _ in range(rng.choice([0, 1, 3])):
             entry, is_early = _delete_positions(rng, table, files)
             entries.append(entry)
@@ -125,7 +137,7 @@ def draw_table(rng: random.Random, root: Path) -> RandomTable:
         entries += _delete_by_vectors(rng, table, files, complete)
     rng.shuffle(entries)
     table.add_snapshot(entries)
-    return RandomTable(table.write_metadata(), files, complete and not early and not has_equality)
+    return RandomTable(table.write_metadata(), files, has_equality, early or not complete, equality_ids)
 
 
 def _describe(version: int) -> list[dict[str, Any]]:
@@ -172,7 +184,12 @@ def _draw_value(rng: random.Random, kind: str) -> Any:
     return rng.choice(values.always) if rng.random() < 0.5 else values.draw(rng)
 
 
-def _draw_file(rng: random.Random, table: HandTable, first: int, partitions: Sequence[Any]) -> DataFile:
+def _fill(value: Any, kind: str) -> Any:
+    """Return the value, or one that is not null."""
+    return VALUES[kind].always[0] if value is None else value
+
+
+def _draw_file(rng: random.Random, table: HandTable, first: int, partitions: Sequence[Any], full: bool) -> DataFile:
     version, spec = rng.randint(0, 1), rng.randint(0, 1)
     here = [column for column in COLUMNS if (column.new if version else column.old) is not None]
     constant = {column.field_id: _draw_value(rng, column.kind) for column in here if rng.random() < 0.3}
@@ -182,6 +199,8 @@ def _draw_file(rng: random.Random, table: HandTable, first: int, partitions: Seq
         row |= {1: number, 14: rng.choice([None, {}, {}])}
         if row[14] is None:
             row[15] = None
+        if full:
+            row = {number: _fill(value, BY_ID[number].kind) if number in BY_ID else {} for number, value in row.items()}
         rows.append(row)
     partition: tuple[Any, ...] = ()
     if spec:

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,24 +24,36 @@ pytest.importorskip("pyiceberg")
 pytest.importorskip("pyroaring")
 from support.random_cases.iceberg_tables import RandomTable, draw_table, read_columns
 
-SEEDS = by_tier(25, 60, 400)
+SEEDS = by_tier(12, 40, 400)
 PREDICATES = 40
 DUCKDB_PYTHON = os.environ.get("PARQUET_BLOOM_DUCKDB_ICEBERG")  # a Python with duckdb 1.5.5 and its iceberg extension
 ASK_DUCKDB = """
 import duckdb, duckdb_extension_avro, duckdb_extension_iceberg, glob, json, os, sys
-connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
-for module in (duckdb_extension_avro, duckdb_extension_iceberg):
-    folder = os.path.dirname(module.__file__)
-    (path,) = glob.glob(folder + "/**/*.duckdb_extension", recursive=True)
-    connection.execute(f"LOAD '{path}'")
+modules = (duckdb_extension_avro, duckdb_extension_iceberg)
+paths = [glob.glob(os.path.dirname(each.__file__) + "/**/*.duckdb_extension", recursive=True)[0] for each in modules]
 for line in sys.stdin:
-    path = json.loads(line)
+    connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})  # anew: some errors end a database
+    for path in paths:
+        connection.execute(f"LOAD '{path}'")
     try:
-        rows = connection.execute("SELECT id FROM iceberg_scan(?) ORDER BY id", [path]).fetchall()
-        print(json.dumps([row[0] for row in rows]))
+        rows = connection.execute("SELECT id FROM iceberg_scan(?) ORDER BY id", [json.loads(line)]).fetchall()
+        print(json.dumps([row[0] for row in rows]), flush=True)
     except Exception as error:
-        print(json.dumps(str(error)))
+        print(json.dumps(str(error)), flush=True)
 """
+
+
+def ask_duckdb(python: str, paths: Sequence[str]) -> list[Any]:
+    """The ids that DuckDB finds in tables, or what it says; None where it ends."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    answers: list[Any] = []
+    while len(answers) < len(paths):
+        text = "".join(json.dumps(path) + "\n" for path in paths[len(answers) :])
+        done = subprocess.run([python, "-c", ASK_DUCKDB], input=text, capture_output=True, text=True, env=environment)
+        answers += [json.loads(line) for line in done.stdout.splitlines()]
+        if done.returncode and len(answers) < len(paths):
+            answers.append(None)
+    return answers
 
 
 def list_ids(path: str) -> list[int]:
@@ -97,41 +110,32 @@ def test_random_tables(tmp_path: Path) -> None:
     from pyiceberg.table import StaticTable
 
     ruled_out = deleted = 0
-    drawn: list[RandomTable] = []
     for seed in seeds(SEEDS):
         rng = random.Random(seed)
         table = draw_table(rng, tmp_path / str(seed))
-        drawn.append(table)
         expected = table.list_ids()
         deleted += sum(len(file.deleted) for file in table.files)
         try:
             assert list_ids(table.metadata) == expected
-            if table.in_pyiceberg:
+            if not table.has_equality and not table.unusual:
                 assert sorted(StaticTable.from_metadata(table.metadata).scan().to_arrow()["id"].to_pylist()) == expected
             ruled_out += check_statistics(rng, table)
         except BaseException as error:
             error.add_note(f"seed {seed}: {table.metadata}")
             raise
-    assert deleted > 10 * SEEDS // 10
+    assert deleted > SEEDS
     assert ruled_out > 10 * SEEDS
 
 
 @pytest.mark.skipif(DUCKDB_PYTHON is None, reason="PARQUET_BLOOM_DUCKDB_ICEBERG names no Python with DuckDB's extension")
 def test_duckdb_shows_the_same_rows(tmp_path: Path) -> None:
-    """It cannot read every table; where it does, it agrees."""
+    """It ends on some equality deletes of several columns; the tables that it shows otherwise are left out."""
     assert DUCKDB_PYTHON is not None
     tables = [draw_table(random.Random(seed), tmp_path / str(seed)) for seed in seeds(SEEDS)]
-    text = "".join(json.dumps(table.metadata) + "\n" for table in tables)
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    command = [DUCKDB_PYTHON, "-c", ASK_DUCKDB]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=True, env=environment)
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(answers) == len(tables)
-    read = 0
-    for table, answer in zip(tables, answers, strict=True):
-        if isinstance(answer, list):
-            read += 1
-            assert answer == list_ids(table.metadata), table.metadata
-        else:
-            print(table.metadata, answer)
-    assert read > len(tables) // 3
+    tables = [table for table in tables if not table.unusual and not (table.has_equality and table.has_nulls())]
+    answers = ask_duckdb(DUCKDB_PYTHON, [table.metadata for table in tables])
+    read = [(table, answer) for table, answer in zip(tables, answers, strict=True) if isinstance(answer, list)]
+    for table, answer in read:
+        assert answer == list_ids(table.metadata), table.metadata
+    assert len(read) > SEEDS // 3
+    assert any(table.has_equality for table, _ in read)
