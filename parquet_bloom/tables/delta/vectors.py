@@ -28,6 +28,7 @@ _MAGIC = 1681511377
 _FILE_VERSION = 1
 _LARGEST_BYTES = 1 << 30  # a bitmap of 2**32 rows takes half of it at most
 _MOST_ROWS = 1 << 30
+_LAST_ROW = (1 << 63) - 2  # positions, and ends of ranges of them, are signed
 _ID_LENGTH = 20  # characters of a UUID in Z85
 
 # Z85 in the alphabet of Python's base85, which encodes groups alike.
@@ -155,6 +156,8 @@ def read_vector(
         bitmap = BitMap64.deserialize(data[4:])
     except (struct.error, ValueError, IndexError) as error:
         raise ParquetBloomError(f"the bitmap is damaged: {error}", path=path) from None
+    if bitmap and bitmap.max() > _LAST_ROW:
+        raise ParquetBloomError(f"the bitmap has the row {bitmap.max():,}, which no file has", path=path)
     if len(bitmap) != descriptor.cardinality:
         problem = f"the bitmap has {len(bitmap):,} rows, and {descriptor.cardinality:,} by the log"
         raise ParquetBloomError(problem, path=path)
