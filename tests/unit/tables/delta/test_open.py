@@ -234,7 +234,7 @@ def test_the_schema_is_deltalakes(tmp_path: Path) -> None:
         pa.field("b", pa.large_string(), metadata={"comment": "text"}),
         pa.field("l", pa.list_(pa.int64()), nullable=False),
         pa.field("s", pa.struct([("x", pa.string_view()), ("m", pa.map_(pa.string(), pa.float32()))])),
-        pa.field("t", pa.timestamp("ns")),
+        pa.field("t", pa.timestamp("ns")),  # what deltalake calls timestampNanos
         pa.field("u", pa.timestamp("us", "UTC")),
         pa.field("d", pa.decimal128(38, 10)),
         pa.field("y", pa.binary()),
@@ -242,7 +242,11 @@ def test_the_schema_is_deltalakes(tmp_path: Path) -> None:
     ]
     table = deltalake.DeltaTable.create(tmp_path / "t", pa.schema(fields), partition_by=["z"])
     snapshot = delta(tmp_path / "t").read_snapshot()
-    assert snapshot.schema.equals(table.to_pyarrow_table().schema, check_metadata=True)
+    assert snapshot.schema.equals(pa.schema(table.schema().to_arrow()), check_metadata=True)
+    assert [str(kind) for kind in snapshot.schema.types[:2]] == ["int8", "string"]
+    plain = [each for each in fields if each.name != "t"]
+    theirs = deltalake.DeltaTable.create(tmp_path / "u", pa.schema(plain)).to_pyarrow_table().schema
+    assert delta(tmp_path / "u").read_snapshot().schema.equals(theirs, check_metadata=True)
     assert snapshot.columns is None
     assert snapshot.files == []
     assert snapshot.partition_values.equals(pa.table({"z": pa.array([], pa.date32())}))
@@ -308,15 +312,15 @@ def test_partition_values_that_are_not_values(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_column_mapping(tmp_path: Path, mode: str) -> None:
-    element = struct_of(column("x", "long", 7))
+    element, value = struct_of(column("x", "long", 7)), struct_of(column("y", "long", 8))
     fields = [
         column("part", "string", 1),
         column("new name", "long", 2),
         column("s", struct_of(column("a.b", "string", 4)), 3),
         column("l", {"type": "array", "elementType": element, "containsNull": True}, 5),
-        column("m", {"type": "map", "keyType": "string", "valueType": element, "valueContainsNull": True}, 6),
+        column("m", {"type": "map", "keyType": "string", "valueType": value, "valueContainsNull": True}, 6),
     ]
-    configuration = {"delta.columnMapping.mode": mode, "delta.columnMapping.maxColumnId": "7"}
+    configuration = {"delta.columnMapping.mode": mode, "delta.columnMapping.maxColumnId": "8"}
     adds = [add("c-1=a%2520b/x.parquet", partitionValues={"c-1": "a b"})]
     commit(tmp_path, 0, [*beginning(fields, ["part"], configuration, ["columnMapping"]), *adds])
     snapshot = delta(tmp_path).read_snapshot()
@@ -324,18 +328,17 @@ def test_column_mapping(tmp_path: Path, mode: str) -> None:
     def made(name: str, number: int, kind: Any = "value", *parts: TableColumn) -> TableColumn:
         return TableColumn(name, kind, number if mode == "id" else None, (f"c-{number}",), parts)
 
-    inner = made("x", 7)
     assert snapshot.columns == (
         made("part", 1),
         made("new name", 2),
         made("s", 3, "struct", made("a.b", 4)),
-        made("l", 5, "list", TableColumn("element", "struct", None, ("element",), (inner,))),
+        made("l", 5, "list", TableColumn("element", "struct", None, ("element",), (made("x", 7),))),
         made(
             "m",
             6,
             "map",
             TableColumn("key", "value", None, ("key",)),
-            TableColumn("value", "struct", None, ("value",), (inner,)),
+            TableColumn("value", "struct", None, ("value",), (made("y", 8),)),
         ),
     )
     assert snapshot.schema.names == ["part", "new name", "s", "l", "m"]
@@ -359,13 +362,12 @@ def test_files_with_deletion_vectors(tmp_path: Path) -> None:
     commit(tmp_path, 0, [*begin, add("a"), add("b", deletionVector=first), add("c", deletionVector=stored)])
     commit(tmp_path, 1, [remove("a"), add("a", deletionVector=outside)])
     table = delta(tmp_path)
-    assert {path: rows.find_positions(0, 9, pa.table).tolist() for path, rows in delta(tmp_path, version=0).read_snapshot().deletes.items()} == {
-        f"{tmp_path}/b": [0],
-        f"{tmp_path}/c": [1, 2],
-    }  # fmt: skip
+    before = delta(tmp_path, version=0).read_snapshot().deletes
+    found = {path: rows.find_positions(0, 9, pa.table).tolist() for path, rows in before.items()}
+    assert found == {f"{tmp_path}/b": [0], f"{tmp_path}/c": [1, 2]}
     deletes = table.read_snapshot().deletes
     assert deletes.keys() == {f"{tmp_path}/{name}" for name in "abc"}
-    with pytest.raises(ParquetBloomError, match="a: its deleted rows cannot be determined: .* stored as 'x'"):
+    with pytest.raises(ParquetBloomError, match=r"a: its deleted rows cannot be determined: .* stored as 'x'"):
         deletes[f"{tmp_path}/a"].find_positions(0, 9, pa.table)
 
 

@@ -220,6 +220,7 @@ def draw(rng: random.Random, kind: str) -> Any:
         "float": lambda: rng.choice([rng.random(), math.nan, -0.0, rng.uniform(-3, 3)]),
         "string": lambda: "".join(rng.choices("a\x7f\u00e9\uffff\ufffd\U0001f600\U0010ffff", k=rng.randrange(0, 90))),
         "ntz": lambda: moment,
+        "nanos": lambda: moment,
         "utc": lambda: moment.replace(tzinfo=UTC),
         "date": lambda: dt.date(2024, 1, 1) + dt.timedelta(days=rng.randrange(-800_000, 800_000) // 2),
         "decimal": lambda: Decimal(rng.randrange(-(10**18), 10**18)).scaleb(-2),
@@ -236,6 +237,7 @@ KINDS = {
     "string": pa.string(),
     "ntz": pa.timestamp("us"),
     "utc": pa.timestamp("us", "UTC"),
+    "nanos": pa.timestamp("ns"),
     "date": pa.date32(),
     "decimal": pa.decimal128(20, 2),
     "boolean": pa.bool_(),
@@ -245,6 +247,7 @@ KINDS = {
 def test_no_file_with_a_row_is_ruled_out(tmp_path: Path) -> None:
     """Tables by deltalake with random values: the rows of each file decide."""
     rng = random.Random(13)
+    deltalake.DeltaTable.create(tmp_path / "t", pa.schema(list(KINDS.items())))
     for _ in range(6):
         rows = {
             kind: pa.array([draw(rng, kind) for _ in range(rng.randrange(1, 4))], arrow)
