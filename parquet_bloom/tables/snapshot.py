@@ -130,7 +130,7 @@ class Table(ABC):
         """
 
     def __repr__(self) -> str:
-        return redacted(f"<parquet_bloom {self.kind} table {self.name!r}>"
+        return redacted(f"<parquet_bloom {self.kind} table {self.name!r}>")
 
 
 def make_missing_error(kind: Literal["Delta", "Iceberg"], package: str, path: str | None) -> ParquetBloomError:

@@ -1,4 +1,4 @@
-"""Real tables by Spark, Databricks and delta-rs: files, deleted rows and statistics, compared with deltalake and the files."""
+"""Real tables by Spark, Databricks and delta-rs: what is read of them, compared with deltalake and with their files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def tables(corpus: Path) -> list[Path]:
 
 
 def snapshots(tables: list[Path], versions: bool) -> Iterator[tuple[Any, DeltaSnapshot]]:
-    """deltalake's table and ours, of the latest version or of every version that deltalake reads."""
+    """Yield the table of deltalake and ours, of the latest version or of every version that deltalake reads."""
     for path in tables:
         if path.name in REFUSED:
             continue
