@@ -1,4 +1,4 @@
-"""Logs of Delta tables, line by line: deletion vectors, column mapping and checkpoints that deltalake does not write."""
+"""Logs of Delta tables, line by line: what deltalake does not write, such as deletion vectors and column mapping."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TABLE_ID = "909ada06-e0ee-484c-9c05-dbe3bf220e34"
 
 
 def column(name: str, kind: Any, number: int | None = None, nullable: bool = True, **metadata: Any) -> dict[str, Any]:
-    """Return a field of a schema; with a number also what column mapping needs, `c-<number>` being its name in files."""
+    """Return a field of a schema; with a number also its id of column mapping, and `c-<number>` as physical name."""
     if number is not None:
         metadata |= {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": f"c-{number}"}
     return {"name": name, "type": kind, "nullable": nullable, "metadata": metadata}
