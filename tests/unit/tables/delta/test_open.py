@@ -33,6 +33,7 @@ from parquet_bloom.tables.snapshot import TableColumn, TableSnapshot
 
 deltalake = pytest.importorskip("deltalake")
 UTC = dt.UTC
+MAPPED = {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "1"}
 PLAIN = beginning([column("id", "long")])
 
 
@@ -63,6 +64,35 @@ def test_the_latest_version_each_time(tmp_path: Path) -> None:
     assert len(delta(tmp_path / "t", version=1).read_snapshot().files) == 2
     assert second.find_statistics("id") is not None
     assert len(second.find_statistics("id") or ()) == 2  # of that version still
+
+
+def test_what_an_update_may_change(tmp_path: Path) -> None:
+    """A table that is brought up to date is as one that is opened: schema, features, partitions, deleted rows."""
+    root = tmp_path / "t"
+    table = delta(root)
+    write(root, 0)
+    first = pa.table({"id": [7], "more": ["x"], "s": [{"a": 1}]})
+    vector = inline_vector([0])
+    steps: list[Any] = [
+        lambda: deltalake.write_deltalake(root, first, mode="append", schema_mode="merge"),
+        lambda: deltalake.DeltaTable(root).alter.add_feature(
+            deltalake.TableFeatures.DeletionVectors, allow_protocol_versions_increase=True
+        ),
+        lambda: commit(root, 3, [remove("later"), add("new.parquet", 5, {"numRecords": 1}, deletionVector=vector)]),
+        lambda: deltalake.DeltaTable(root).create_checkpoint(),
+        lambda: deltalake.write_deltalake(root, pa.table({"other": [1.5]}), mode="overwrite", schema_mode="overwrite"),
+        lambda: commit(root, 5, beginning([column("id", "long", 1)], (), MAPPED, ["columnMapping"])[1:]),
+    ]
+    for step in steps:
+        table.read_snapshot()
+        step()
+        mine, anew = table.read_snapshot(), delta(root).read_snapshot()
+        assert (mine.version, mine.files, mine.columns) == (anew.version, anew.files, anew.columns)
+        assert mine.schema.equals(anew.schema, check_metadata=True)
+        assert mine.deletes.keys() == anew.deletes.keys()
+        assert mine.books.equals(anew.books)
+        assert mine.leaves.keys() == anew.leaves.keys()
+    assert mine.version == 5
 
 
 def test_versions_that_are_pinned(tmp_path: Path) -> None:
