@@ -1,7 +1,7 @@
 """Delta and Iceberg tables: the files that a version of a table consists of.
 
-`iceberg_metadata` reads metadata files, `locations` builds on it and checks where files may be, `columns` maps columns,
-and `files` is the public entry on top.
+`snapshot` is the interface of a table at one version, which `delta` implements. `iceberg_metadata` reads metadata files,
+`locations` builds on it and checks where files may be, `columns` maps columns, and `files` is the public entry on top.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from ..util.lazy import make_lazy
 
 if TYPE_CHECKING:
-    from .files import TableFile, TableFiles, delta_files, iceberg_files
+    from .files import TableFiles, delta_files, iceberg_files
+    from .snapshot import TableFile
 
 __all__ = [
     "TableFile",
@@ -22,7 +23,7 @@ __all__ = [
 
 # The module of each public name, imported at its first use.
 _HOMES = {
-    "TableFile": ".files",
+    "TableFile": ".snapshot",
     "TableFiles": ".files",
     "delta_files": ".files",
     "iceberg_files": ".files",

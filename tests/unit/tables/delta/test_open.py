@@ -6,6 +6,8 @@ import datetime as dt
 import json
 import os
 import pickle
+import random
+import re
 import shutil
 import threading
 from decimal import Decimal
@@ -15,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.tiers import by_tier
 from support.writers.delta_log import (
     TABLE_ID,
     add,
@@ -511,3 +514,59 @@ def test_a_table_in_an_object_store(s3: Any) -> None:
     assert delta(deltalake.DeltaTable(url, storage_options=texts, version=0)).read_snapshot().files == snapshot.files
     assert delta(url, storage_options=options, as_of="2999-01-01").read_snapshot().version == 1
     assert snapshot.table_id != TABLE_ID
+
+
+def test_a_panic_in_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rust panics are not Exceptions; damaged checkpoints make the library panic now and then."""
+    panic = type("PanicException", (BaseException,), {})
+
+    def fail(*arguments: Any, **options: Any) -> None:
+        raise panic("attempt to divide by zero\nstack backtrace:\n   0: <unknown>")
+
+    write(tmp_path, 0)
+    table = delta(tmp_path)
+    first = table.read_snapshot()
+    monkeypatch.setattr(deltalake.DeltaTable, "update_incremental", fail)
+    write(tmp_path, 10)
+    assert (first.version, table.read_snapshot().version) == (0, 1)  # read anew
+    monkeypatch.setattr(deltalake.DeltaTable, "get_add_actions", fail)
+    with pytest.raises(StorageError, match="cannot read the Delta table: attempt to divide by zero stack backtrace:$"):
+        delta(tmp_path).read_snapshot()
+
+
+LOG = [
+    *beginning(
+        [column("id", "long", 1), column("s", struct_of(column("a", "string", 3)), 2)], (), MAPPED, ["columnMapping"]
+    ),
+    add(
+        "x%20y.parquet",
+        stats={"numRecords": 2, "minValues": {"c-1": 1}, "maxValues": {"c-1": 2}, "nullCount": {"c-1": 0}},
+    ),
+]
+TOKENS = [b"null", b"-1", b'""', b"[]", b"{}", b"1e999", b"99999999999999999999", b"true", b'"x"', b'"../x"', b'"%FF"']
+
+
+def test_changed_logs(tmp_path: Path) -> None:
+    """Values replaced by others, and bytes by chance: a snapshot, or an error on one line."""
+    rng = random.Random(8)
+    text = "\n".join(map(json.dumps, LOG)).encode()
+    read = refused = 0
+    for number in range(by_tier(60, 300, 10_000)):
+        data = text
+        for _ in range(rng.randrange(1, 3)):
+            spots = [match.span() for match in re.finditer(rb'(?<=: )("(?:[^"\\]|\\.)*"|\d+|true|\{\}|\[\])', data)]
+            first, last = rng.choice([*spots, (at := rng.randrange(len(data)), at + 1)])
+            data = data[:first] + rng.choice(TOKENS) + data[last:]
+        log = tmp_path / f"{number}" / "_delta_log" / f"{0:020}.json"
+        log.parent.mkdir(parents=True)
+        log.write_bytes(data)
+        try:
+            snapshot = delta(tmp_path / f"{number}").read_snapshot()
+            assert snapshot.find_statistics("s.b") is None
+            read += 1
+        except ParquetBloomError as error:
+            problem = str(error)
+            assert len(problem.splitlines()) == 1
+            refused += 1
+    assert read
+    assert refused
