@@ -19,7 +19,7 @@ from .history import find_version, parse_time
 from .log import LOG_FOLDER
 from .snapshot import DeltaSnapshot, make_snapshot
 
-_BACKTRACE = re.compile(r"\n\s*0: ")
+_BACKTRACE = re.compile(r"\n\s*(?:0: |stack backtrace:)")
 
 
 def delta(

@@ -530,7 +530,7 @@ def test_a_panic_in_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     write(tmp_path, 10)
     assert (first.version, table.read_snapshot().version) == (0, 1)  # read anew
     monkeypatch.setattr(deltalake.DeltaTable, "get_add_actions", fail)
-    with pytest.raises(StorageError, match="cannot read the Delta table: attempt to divide by zero stack backtrace:$"):
+    with pytest.raises(StorageError, match=r"cannot read the Delta table: attempt to divide by zero$"):
         delta(tmp_path).read_snapshot()
 
 
