@@ -9,10 +9,14 @@ Bounds are taken from deltalake's typed form of them. Not all writers write boun
 - Strings are cut, and a bound that was cut ends with a character that is meant to be above what was cut off. Delta Lake
   before 2.4 took U+FFFD for it, which is below U+10000 and the characters after it.
 - In a column whose type was changed, bounds may be of values of the old type.
+- Spark may store dates before the Gregorian calendar, and times before time zones, otherwise than as text.
 - Where rows were deleted, null counts may be of fewer rows than bounds: only "no nulls" and "all null" say anything.
+  Not every writer may count the nulls of a struct among those of its fields.
 """
 
 from __future__ import annotations
+
+from datetime import date
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +29,7 @@ from ...predicate.statistics import NO, UNKNOWN, PruningStatisticsArray, make_do
 from .schema import DeltaLeaf
 
 _PER_MILLISECOND = {"ms": 1, "us": 1_000, "ns": 1_000_000}
+_FIRST_SURE = {Kind.DATE: date(1582, 10, 15), Kind.TIMESTAMP: date(1900, 1, 1)}
 _CUT = b"\xef\xbf\xbd"  # U+FFFD
 _ABOVE_ALL = b"\xff"  # no UTF-8 text has this byte
 
@@ -45,6 +50,8 @@ def make_statistics(books: pa.Table, leaf: DeltaLeaf) -> PruningStatisticsArray 
     if nulls is None and low is None and high is None:
         return None
     has_values, has_nulls = _count_nulls(nulls, _find(books, "num_records", ()), books.num_rows)
+    if len(leaf.physical) > 1:
+        has_nulls[:] = UNKNOWN
     believed = not leaf.widened
     lows, low_known = _make_bounds(low if believed else None, leaf, column_type, books.num_rows, upper=False)
     highs, high_known = _make_bounds(high if believed else None, leaf, column_type, books.num_rows, upper=True)
@@ -98,10 +105,12 @@ def _make_bounds(
     if kind is Kind.DATE:
         bounds = bounds.cast(pa.int32())
     values = bounds.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    if kind in _FIRST_SURE:
+        days = (_FIRST_SURE[kind] - date(1970, 1, 1)).days
+        step = _PER_MILLISECOND.get(column_type.unit or "", 0)
+        known = known & (values >= days * (86_400_000 * step or 1))
     if kind is Kind.TIMESTAMP:
-        step = _PER_MILLISECOND[column_type.unit or "ns"]
-        limits = np.iinfo(np.int64)
-        known = known & (values <= limits.max - step) & (values >= limits.min + step)
+        known = known & (values <= np.iinfo(np.int64).max - step)
         # Before 1970 a writer may also cut towards zero, which is upwards.
         values = np.where(known, values + step if upper else np.where(values <= 0, values - step, values), 0)
     return values, known
