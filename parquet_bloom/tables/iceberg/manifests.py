@@ -198,13 +198,13 @@ def _read_manifest(
         if status not in (_EXISTING, _ADDED):
             raise ParquetBloomError(f"its manifest {path} has an entry of unknown status {status!r}", path=name)
         if of_file is None:
-            of_file = positions["data_file", "fields"]  # type: ignore[index]
+            of_file = positions["data_file", "fields"]
         live += 1
         if sequence_number is None:  # inherited, as is none of a table of version 1
             inherits = status == _ADDED or not manifest["sequence_number"]
             sequence_number = (manifest["sequence_number"] or 0) if inherits else UNKNOWN_SEQUENCE
         entry = _select(data_file, of_file)
-        order = positions["data_file", "partition"]  # type: ignore[index]
+        order = positions["data_file", "partition"]
         part = entry["partition"]
         values = tuple(part[order[each.field_id]] if each.field_id in order else None for each in spec.fields)
         _add_file(entry, (spec_id, tuple(map(_make_comparable, values))), values, sequence_number, result)
@@ -287,7 +287,7 @@ def _read_avro(
         data = stream.read()
     if length is not None and length != len(data):
         raise ParquetBloomError(f"its manifest {path} has {len(data)} bytes instead of {length}", path=name)
-    reader: Any = AvroFile(_Bytes(data))  # type: ignore[arg-type,var-annotated]
+    reader: Any = AvroFile(_Bytes(data))  # type: ignore[arg-type]
     with reader:
         if data[-16:] != reader.header.sync:
             raise ParquetBloomError(f"its file {path} is cut short", path=name)

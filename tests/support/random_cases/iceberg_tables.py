@@ -23,7 +23,7 @@ from support.writers.peers import VALUES
 
 @dataclass(frozen=True)
 class Column:
-    """A column, before and after the table's schema changed: its name, type and Arrow type; None while it is not there."""
+    """A column, before and after the table's schema changed: name, type and Arrow type; None while it is not there."""
 
     field_id: int
     kind: str
@@ -264,7 +264,9 @@ def _delete_positions(rng: random.Random, table: HandTable, files: Sequence[Data
         if sequence >= (file.entry.sequence or 0):
             file.deleted.update(positions)
     pairs.append((chosen[0].entry.path, 10_000))  # no row
-    entry = table.write_positions(pairs, spec=chosen[0].entry.spec, partition=chosen[0].entry.partition, sequence=sequence)
+    entry = table.write_positions(
+        pairs, spec=chosen[0].entry.spec, partition=chosen[0].entry.partition, sequence=sequence
+    )
     names = sorted({path for path, _ in pairs})
     if rng.random() < 0.5:
         entry.metrics = {"lower": {PATH_ID: names[0].encode()}, "upper": {PATH_ID: names[-1].encode()}}
@@ -273,9 +275,7 @@ def _delete_positions(rng: random.Random, table: HandTable, files: Sequence[Data
     return entry, any(sequence < (file.entry.sequence or 0) for file in chosen)
 
 
-def _delete_by_vectors(
-    rng: random.Random, table: HandTable, files: Sequence[DataFile], complete: bool
-) -> list[Entry]:
+def _delete_by_vectors(rng: random.Random, table: HandTable, files: Sequence[DataFile], complete: bool) -> list[Entry]:
     """Delete rows by vectors, which replace the files of positions; `complete` ones hold these positions too."""
     chosen = [file for file in files if rng.random() < 0.6]
     vectors, entries = {}, []
@@ -339,5 +339,7 @@ def read_columns(path: str, start: int, stop: int, names: Sequence[str], schema:
         field_id = field_id or next(each.field_id for each in COLUMNS if each.new and each.new[0] == name)
         there = by_id.get(str(field_id).encode())
         kind = schema.field(name).type
-        arrays[name] = pa.nulls(stop - start, kind) if there is None else file[there].slice(start, stop - start).cast(kind)
+        arrays[name] = (
+            pa.nulls(stop - start, kind) if there is None else file[there].slice(start, stop - start).cast(kind)
+        )
     return pa.table(arrays)

@@ -101,7 +101,8 @@ def check_statistics(rng: random.Random, table: RandomTable) -> int:
     for name in given:
         values = snapshot.partition_values[name].to_pylist()
         assert values == [
-            next(file.rows[0][16] for file in table.files if file.entry.path.endswith(each.path)) for each in snapshot.files
+            next(file.rows[0][16] for file in table.files if file.entry.path.endswith(each.path))
+            for each in snapshot.files
         ]
     return ruled_out
 
@@ -127,7 +128,9 @@ def test_random_tables(tmp_path: Path) -> None:
     assert ruled_out > 10 * SEEDS
 
 
-@pytest.mark.skipif(DUCKDB_PYTHON is None, reason="PARQUET_BLOOM_DUCKDB_ICEBERG names no Python with DuckDB's extension")
+@pytest.mark.skipif(
+    DUCKDB_PYTHON is None, reason="PARQUET_BLOOM_DUCKDB_ICEBERG names no Python with DuckDB's extension"
+)
 def test_duckdb_shows_the_same_rows(tmp_path: Path) -> None:
     """It ends on some equality deletes of several columns; the tables that it shows otherwise are left out."""
     assert DUCKDB_PYTHON is not None
