@@ -11,6 +11,8 @@ import pyarrow as pa
 from ..columns import Column, Path, map_names
 from ..snapshot import TableColumn
 
+_Kind = Literal["value", "struct", "list", "map"]
+
 
 @dataclass(frozen=True)
 class Field:
@@ -99,7 +101,7 @@ def make_columns(schema: Any, mapping: Any) -> tuple[TableColumn, ...]:
 def _make_column(column: Any, names: Mapping[int, tuple[str, ...]]) -> TableColumn:
     from pyiceberg.types import ListType, MapType, StructType
 
-    kinds: dict[Any, Literal["struct", "list", "map"]] = {StructType: "struct", ListType: "list", MapType: "map"}
+    kinds: dict[Any, _Kind] = {StructType: "struct", ListType: "list", MapType: "map"}
     below = tuple(_make_column(part, names) for part in _list_parts(column.field_type))
     number = column.field_id
     kind = kinds.get(type(column.field_type), "value")
