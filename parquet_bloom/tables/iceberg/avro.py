@@ -13,7 +13,7 @@ from typing import Any
 from ...errors import ParquetBloomError
 
 _SYNC = 16  # bytes that each block ends with
-_LONGEST_INT = 10  # bytes
+_LONGEST_INT = 70  # bits
 
 
 def read_avro(file_io: Any, path: str, name: str, length: int | None = None) -> tuple[Any, Iterator[Any]]:
@@ -70,27 +70,34 @@ def _open_reader(data: bytes) -> Any:
             self.read(n)
 
         def read_int(self) -> int:
-            at, source = self._at, self._data
-            if at >= len(source):
-                raise EOFError("a number is to be read at the end")
-            byte = source[at]
-            at += 1
-            if byte < 0x80:
-                self._at = at
+            at = self._at
+            if at < len(self._data) and (byte := self._data[at]) < 0x80:
+                self._at = at + 1
                 return (byte >> 1) ^ -(byte & 1)
-            number, shift = byte & 0x7F, 7
-            for byte in source[at : at + _LONGEST_INT - 1]:
-                number |= (byte & 0x7F) << shift
-                shift += 7
-                if byte < 0x80:
-                    self._at = at + shift // 7 - 1
-                    return (number >> 1) ^ -(number & 1)
-            raise EOFError("a number does not end")
+            return self.read_ints(1)[0]
 
         def read_ints(self, n: int) -> tuple[int, ...]:
-            if n > len(self._data) - self._at:
-                raise EOFError(f"{n} numbers are to be read of {len(self._data) - self._at} bytes")
-            return tuple([self.read_int() for _ in range(n)])
+            at, source = self._at, self._data
+            if n > len(source) - at:
+                raise EOFError(f"{n} numbers are to be read of {len(source) - at} bytes")
+            numbers = []
+            try:
+                for _ in range(n):
+                    byte = source[at]
+                    at += 1
+                    number, shift = byte & 0x7F, 7
+                    while byte >= 0x80:
+                        byte = source[at]
+                        at += 1
+                        number |= (byte & 0x7F) << shift
+                        shift += 7
+                        if shift > _LONGEST_INT:
+                            raise EOFError("a number does not end")
+                    numbers.append((number >> 1) ^ -(number & 1))
+            except IndexError:
+                raise EOFError("a number is to be read at the end") from None
+            self._at = at
+            return tuple(numbers)
 
         def read_int_bytes_dict(self, n: int, dest: dict[int, bytes]) -> None:
             if n > len(self._data) - self._at:
