@@ -161,11 +161,11 @@ def test_statistics_that_pyiceberg_writes(tmp_path: Path) -> None:
 def test_duckdb_shows_the_same_rows(tmp_path: Path) -> None:
     """It ends on some equality deletes of several columns; the tables that it shows otherwise are left out."""
     assert DUCKDB_PYTHON is not None
-    tables = [draw_table(random.Random(seed), tmp_path / str(seed)) for seed in seeds(SEEDS)]
+    tables = [draw_table(random.Random(seed), tmp_path / str(seed)) for seed in seeds(4 * SEEDS)]
     tables = [table for table in tables if not table.unusual and not (table.has_equality and table.has_nulls())]
     answers = ask_duckdb(DUCKDB_PYTHON, [table.metadata for table in tables])
     read = [(table, answer) for table, answer in zip(tables, answers, strict=True) if isinstance(answer, list)]
     for table, answer in read:
         assert answer == list_ids(table.metadata), table.metadata
-    assert len(read) > SEEDS // 6
+    assert len(read) > SEEDS // 2
     assert any(table.has_equality for table, _ in read)
