@@ -93,7 +93,7 @@ def test_what_an_update_may_change(tmp_path: Path) -> None:
         assert (mine.version, mine.files, mine.columns) == (anew.version, anew.files, anew.columns)
         assert mine.schema.equals(anew.schema, check_metadata=True)
         assert mine.deletes.keys() == anew.deletes.keys()
-        assert mine.actions.equals(anew.books)
+        assert mine.actions.equals(anew.actions)
         assert mine.leaves.keys() == anew.leaves.keys()
     assert mine.version == 5
 
