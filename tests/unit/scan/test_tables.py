@@ -14,6 +14,7 @@ import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, UnknownColumnError, UnreadableColumnError
 from parquet_bloom.hashing.column_type import from_arrow
 from parquet_bloom.predicate.statistics import PruningStatistics, PruningStatisticsArray
+from parquet_bloom.scan.html.details import read_details
 from parquet_bloom.tables.snapshot import Table, TableColumn, TableFile, TableSnapshot
 
 SCHEMA = pa.schema(
@@ -262,3 +263,17 @@ def test_deletes_that_cannot_be_read_show_no_rows(table):
         parquet_bloom.read_table(table, "id = 7")
     assert parquet_bloom.prune(table, "id = 7").selected
     assert parquet_bloom.read_table(table, "id = 170").num_rows == 1
+
+
+def test_page_indexes_and_the_page_use_the_names_of_the_table(table, tmp_path):
+    """In the file, `id` is a dropped column with other values, and the one that is meant is `c1`."""
+    path = tmp_path / "0.parquet"
+    rows = pa.table({"c1": pa.array(range(40_000), pa.int32()), "id": pa.array(range(100_000, 140_000))})
+    pages = {"data_page_size": 4000, "write_batch_size": 1000, "use_dictionary": False, "compression": "none"}
+    pq.write_table(rows, path, row_group_size=20_000, write_page_index=True, **pages)
+    parquet_bloom.embed(path, ["c1"])
+    assert parquet_bloom.dataset(table).scan("id = 7").row_ranges() == {str(path): {0: [(0, 1000)]}}
+    details = read_details(parquet_bloom.prune(table, "id = 7"), check=True)
+    assert not details.problems
+    assert details.num_filters == {"id": 6}  # two of this file, four of the other
+    assert [group.matches for group in details.files[str(path)]] == [1, None]
