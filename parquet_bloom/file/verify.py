@@ -12,6 +12,7 @@ from ..errors import ParquetBloomError
 from ..hashing.arrow import keys_of
 from ..redaction import shown_redacted
 from ..util.wording import count
+from .cache.memory import MetadataCache
 from .chunk_filter import ChunkFilter
 from .many import FileReports, Progress
 from .reader import BloomFile, open
@@ -96,9 +97,10 @@ def verify_parquet(
     *,
     storage_options: Mapping[str, Any] | None = None,
     variant: Variant | str | None = None,
+    footers: MetadataCache | None = None,
 ) -> VerifyReport:
-    """Check the filters of one Parquet file; the parameters are those of `scan.verify.verify`."""
-    with open(path, filesystem, storage_options=storage_options, variant=variant) as file:
+    """Check the filters of one Parquet file; the parameters are those of `scan.verify.verify_file`."""
+    with open(path, filesystem, storage_options=storage_options, variant=variant, cache=footers) as file:
         report = VerifyReport(file.path)
         names = None if columns is None else list(columns)
         total = sum(1 for _ in file.chunks(columns=names))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -13,6 +14,9 @@ from ..file.advise.survey import FileSurvey
 from ..file.reader import BloomFile
 from ..storage import list_files, open_source, resolve_filesystem
 from ..storage.listing import as_path_list
+from ..tables.footers import as_table_footers
+from ..tables.open import find_table
+from ..tables.snapshot import TableColumn
 from ..util.threads import in_order, processors
 from .model.file_format import open_any
 
@@ -23,10 +27,16 @@ def survey(
     columns: Collection[str] | None = None,
     filesystem: Any = None,
     storage_options: Mapping[str, Any] | None = None,
+    table_columns: tuple[TableColumn, ...] | None = None,
 ) -> FileSurvey:
-    """Survey one file of either format; see `file.advise.survey`."""
+    """Survey one file of either format; see `file.advise.survey`.
+
+    Parameters
+    ----------
+    table_columns : columns of the table that the file belongs to, by whose names it is surveyed; None for its own.
+    """
     with open_source(path, resolve_filesystem(filesystem, storage_options)) as source:
-        file = open_any(source, None)
+        file = open_any(source, as_table_footers(None, table_columns))
         if isinstance(file, BloomFile):
             return parquet.survey_file(file, sample, columns)
         from ..orc.survey import survey as survey_orc
@@ -54,6 +64,7 @@ def advise(
     Parameters
     ----------
     paths : file, folder, pattern or URL, or a list of them; as in `prune`. Parquet and ORC files, by their contents.
+        Or a Delta or Iceberg table, as in `prune`, for its live files and the names of its columns.
     columns : dotted paths; a group selects all columns in it. None for all columns.
     sample : number of row groups to read. 0 reads no values: distinct counts come from dictionary headers in a few
         files, min and max tell whether row groups are alike, and the report marks what is unknown.
@@ -76,17 +87,25 @@ def advise(
     UnknownColumnError
         No file has one of the columns.
     """
-    path_list = as_path_list(paths)
-    filesystem = resolve_filesystem(filesystem, storage_options)
-    files = list_files(path_list, filesystem)
-    task, options = make_survey_task(files, columns, sample, fpp, filesystem=filesystem, look=survey)
+    look: Callable[..., FileSurvey] = survey
+    table, arguments = find_table(paths, storage_options), None
+    if table is None:
+        path_list = as_path_list(paths)
+        filesystem = resolve_filesystem(filesystem, storage_options)
+        files = list_files(path_list, filesystem)
+    else:
+        snapshot, path_list = table.read_snapshot(), [table.name]
+        filesystem = resolve_filesystem(filesystem, storage_options or table.storage_options)
+        files, look = [file.path for file in snapshot.files], partial(survey, table_columns=snapshot.columns)
+        arguments = [os.fspath(paths)] if isinstance(paths, str | os.PathLike) else []
+    task, options = make_survey_task(files, columns, sample, fpp, filesystem=filesystem, look=look)
     surveys: list[tuple[str, FileSurvey | None, str | None]] = []
     with in_order(partial(_survey_file, task), files, threads or 4 * processors()) as results:
         for done, result in enumerate(results, 1):
             surveys.append(result)
             if progress:
                 progress(done, len(files))
-    return make_report(path_list, task, options.fpp, surveys)
+    return make_report(path_list, task, options.fpp, surveys, arguments)
 
 
 def _survey_file(task: SurveyTask, path: str) -> tuple[str, FileSurvey | None, str | None]:

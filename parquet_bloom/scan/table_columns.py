@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from ..errors import UnknownColumnError, UnreadableColumnError
+from ..errors import UnknownColumnError, UnreadableColumnError, UnsupportedTypeError
+from ..hashing.column_type import ColumnType, Kind, from_arrow
 from ..predicate import tree
 from ..predicate.tree import Node
 from ..tables.snapshot import TableColumn
@@ -30,6 +31,29 @@ def select_table_columns(
     tops = dict.fromkeys(path[0] for path in paths)
     fields = [_prune_field(schema.field(top), [path[1:] for path in paths if path[0] == top]) for top in tops]
     return names, pa.schema(fields, schema.metadata)
+
+
+def find_table_column_type(schema: pa.Schema, name: str, case_sensitive: bool = True) -> ColumnType:
+    """Return the type of a column of a table, a top-level one or a dotted field of structs.
+
+    Raises
+    ------
+    UnknownColumnError
+        The table has no such column.
+    UnsupportedTypeError
+        Its type is one whose values cannot be compared.
+    """
+    path = _find_path(schema, _spell(name, [*_list_names(schema)], not case_sensitive))
+    field = schema.field(path[0])
+    for part in path[1:]:
+        field = field.type.field(part)
+    try:
+        column_type = from_arrow(field.type)
+    except UnsupportedTypeError as error:
+        raise UnsupportedTypeError(error.problem, column=name) from None
+    if column_type.kind is Kind.UNKNOWN:
+        raise UnsupportedTypeError(f"values of the type {column_type} cannot be compared", column=name)
+    return column_type
 
 
 def spell_columns(node: Node | None, schema: pa.Schema, ignore_case: bool) -> Node | None:

@@ -7,10 +7,13 @@ from typing import Any
 
 from ..core.bloom.variants import Variant
 from ..errors import NotParquetError
+from ..file.cache.memory import MetadataCache
 from ..file.many import OnError, Progress, process_paths
 from ..file.reader import parse_variant
 from ..file.verify import VerifyReport, verify_parquet
 from ..storage import open_source, resolve_filesystem
+from ..tables.footers import as_table_footers
+from ..tables.open import find_table
 from .model.file_format import open_any
 
 
@@ -33,7 +36,8 @@ def verify(
 
     Parameters
     ----------
-    paths : a file, a folder, a pattern, or a list of them, as in `prune`. The format is recognised by the content.
+    paths : a file, a folder, a pattern, or a list of them, as in `prune`, whose format is recognised by the content; or
+        a Delta or Iceberg table, as in `prune`, for its live files, whose columns then have the table's names.
     data : also read the columns and probe every value: a filter must not deny one.
     columns : dotted paths; None for all.
     filesystem, storage_options : as in `prune`.
@@ -62,13 +66,21 @@ def verify(
     """
     parse_variant(variant)
     names = None if columns is None else [columns] if isinstance(columns, str) else [*columns]
+    table = find_table(paths, storage_options)
+    footers = None
+    if table is not None:
+        snapshot, storage_options = table.read_snapshot(), storage_options or table.storage_options
+        paths, footers = [file.path for file in snapshot.files], as_table_footers(None, snapshot.columns)
     filesystem = resolve_filesystem(filesystem, storage_options)
 
     def verify_one(path: Any, progress: Progress | None, threads: int) -> VerifyReport:
-        return verify_file(path, data, names, filesystem, progress, variant)
+        return verify_file(path, data, names, filesystem, progress, variant, footers)
 
     options: dict[str, Any] = {"filesystem": filesystem, "threads": threads, "progress": progress, "on_error": on_error}
-    return process_paths(paths, verify_one, VerifyReport.combine, **options, waits=True)
+    report = process_paths(paths, verify_one, VerifyReport.combine, **options, waits=True)
+    if table is not None:
+        report.path = table.name
+    return report
 
 
 def verify_file(
@@ -78,8 +90,13 @@ def verify_file(
     filesystem: Any,
     progress: Progress | None,
     variant: Variant | str | None = None,
+    footers: MetadataCache | None = None,
 ) -> VerifyReport:
     """Check the filters of one file of either format; Parquet files cost no additional request.
+
+    Parameters
+    ----------
+    footers : footers in which columns have the names that a table gives them; None for those of the file.
 
     Raises
     ------
@@ -87,7 +104,7 @@ def verify_file(
         The file has neither format, or cannot be read.
     """
     try:
-        return verify_parquet(path, data, columns, filesystem, progress, variant=variant)
+        return verify_parquet(path, data, columns, filesystem, progress, variant=variant, footers=footers)
     except NotParquetError:
         with open_source(path, filesystem) as source:
             open_any(source, None, parse_variant(variant))  # raises a better error unless it is an ORC file

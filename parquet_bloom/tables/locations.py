@@ -79,7 +79,7 @@ def require_inside(paths: Iterable[str], root: str) -> None:
         inside_by_folder: dict[str, bool] = {}
         problem = next((path for path in paths if not _is_inside(path, real, inside_by_folder)), None)
     if problem is not None:
-        text = f"its file {problem} is outside of the table's folder; outside=True takes such files, too"
+        text = f"its file {problem} is outside of the table's folder; outside=True (--outside) takes such files, too"
         raise ParquetBloomError(text, path=root)
 
 

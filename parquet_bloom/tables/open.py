@@ -12,7 +12,7 @@ from ..storage.managed_tables import find_table_at
 from ..storage.table_markers import ICEBERG
 from .snapshot import Table
 
-_DELTA_LOG = "_delta_log"
+DELTA_LOG = "_delta_log"
 
 
 def find_table(source: Any, storage_options: Mapping[str, Any] | None = None) -> Table | None:
@@ -42,7 +42,7 @@ def open_table_at(folder: str, storage_options: Mapping[str, Any] | None = None)
     """Return the table of which a local folder is the root; None if it is the root of none that can be read."""
     if not os.path.isdir(folder):
         return None
-    if os.path.isdir(os.path.join(folder, _DELTA_LOG)):
+    if os.path.isdir(os.path.join(folder, DELTA_LOG)):
         from .delta.open import delta
 
         return delta(folder, storage_options=storage_options)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import click
@@ -16,7 +18,8 @@ from ...scan.advise import survey
 from ...util.threads import processors
 from ...util.wording import count
 from ..options.common import column_option, command
-from ..options.paths import MatchedPaths, find_files
+from ..options.paths import MatchedPaths
+from ..options.tables import TABLES_HELP, TableRequest, find_inputs, table_options
 from ..output.output import Output, write_text
 from ..output.table import Column
 from ..run.parallel import run_over_files
@@ -76,7 +79,10 @@ COLUMNS = (
         "parquet-bloom advise lake/\nparquet-bloom advise lake/ --column user.id --column trace --sample 8 --fpp 0.001"
     ),
     exit_codes="0 advised, 2 error: a file could not be read; the advice is about the others.",
+    optional_paths=True,
+    about=TABLES_HELP,
 )
+@table_options
 @column_option("Consider this column only: a dotted path; a group means all columns in it. Repeatable.")
 @click.option(
     "--sample",
@@ -93,7 +99,9 @@ COLUMNS = (
     show_default=True,
     help="False-positive probability to compute sizes for; in ORC files that of a stripe.",
 )
-def advise(output: Output, paths: tuple[str, ...], columns: tuple[str, ...], sample: int, fpp: float) -> int:
+def advise(
+    output: Output, paths: tuple[str, ...], table: TableRequest, columns: tuple[str, ...], sample: int, fpp: float
+) -> int:
     r"""Recommend the columns that deserve filters, for queries of the form column = value, and say why.
 
     Without --sample only footers are read, and the headers of dictionaries in a few files; what these do not tell is
@@ -115,22 +123,28 @@ def advise(output: Output, paths: tuple[str, ...], columns: tuple[str, ...], sam
     asked by  which of DuckDB, DataFusion, ClickHouse and Spark use such a
               column's filters themselves
     """
-    files = find_files(paths, output)
-    question, options = make_survey_task(
-        [file.path for file in files], columns or None, sample, fpp, filesystem=output.filesystem, look=survey
-    )
+    inputs = find_inputs(paths, table, output)
+    look: Callable[..., FileSurvey] = survey
+    arguments: tuple[str, ...] | None = None
+    if inputs.table is not None:
+        look = partial(survey, table_columns=inputs.table.snapshot.columns)
+        arguments = table.arguments or paths
+    names = [file.path for file in inputs.files]
+    question, options = make_survey_task(names, columns or None, sample, fpp, filesystem=output.filesystem, look=look)
 
     def survey_one(file: MatchedPaths, progress: Progress) -> tuple[str, FileSurvey | None, str | None]:
         return file.path, question(file.path), None
 
     with output.rows("columns", COLUMNS) as rows:
-        with run_over_files(output, "look at files", files, survey_one, _FILES_AT_ONCE * processors()) as surveys:
-            report = make_report(paths, question, options.fpp, surveys)
+        with run_over_files(
+            output, "look at files", inputs.files, survey_one, _FILES_AT_ONCE * processors()
+        ) as surveys:
+            report = make_report(paths, question, options.fpp, surveys, arguments)
         for advice in sorted(report.columns, key=lambda advice: _ORDER.index(advice.verdict)):
             rows.add(_row(advice, report))
         rows.facts |= {"fpp": fpp, "totals": _totals(report)}
         rows.facts |= {"embed_command": report.command, "sample_command": report.open_question}
-        rows.facts |= {"orc_options": report.orc_options}
+        rows.facts |= {"orc_options": report.orc_options} | inputs.facts
     if output.format == "table":
         _say_commands(report)
     output.summary(_summary(report))

@@ -23,6 +23,7 @@ DROP = RewriteCommand(
         Column("freed", "freed"),
     ),
     make_row=asdict,
+    way_out="; the filters of a table's files go only when its own engine writes the files anew",
 )
 
 

@@ -5,17 +5,28 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any
 
 import click
+from click.core import ParameterSource
 
-from ...errors import ParquetBloomError
+from ...errors import ManagedTableError, ParquetBloomError
 from ...file.many import Progress
 from ...file.write.embed import EmbedReport, embed_file
 from ...file.write.options import FilterOptions, parse_columns
 from ...util.threads import processors
-from ..options.common import column_option, command, jobs_option, require_target, target_options
+from ..options.common import (
+    column_option,
+    command,
+    jobs_option,
+    make_missing_path,
+    require_target,
+    target_options,
+)
+from ..options.tables import TableRequest, catalog_options
 from ..output.output import Output
 from ..output.table import Column
+from ..run.commit import embed_into_table
 from ..run.rewrite import RewriteCommand
 
 EMBED = RewriteCommand(
@@ -31,6 +42,7 @@ EMBED = RewriteCommand(
         Column("fpp", "fpp", right=True),
     ),
     make_row=asdict,
+    way_out="; `parquet-bloom embed TABLE --commit` embeds filters into a Delta or Iceberg table",
 )
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -41,9 +53,17 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
     example=(
         "parquet-bloom embed lake/ --column user.id --column trace=0.001 --dry-run\n"
         "parquet-bloom embed lake/ --column user.id --column trace=0.001 -o filtered/\n"
-        "parquet-bloom embed a.parquet --column user.id --in-place"
+        "parquet-bloom embed a.parquet --column user.id --in-place\n"
+        "parquet-bloom embed events/ --commit --column user.id --where \"day >= DATE '2026-01-01'\" --max-files 100\n"
+        "parquet-bloom embed --iceberg-catalog prod --table db.events --commit --column user.id --set-property"
     ),
-    exit_codes="0 done, or there was nothing to add; 2 error in a file: the others were done.",
+    exit_codes=(
+        "0 done, or there was nothing to add; 2 error in a file: the others were done. With --commit: 0 committed, or "
+        "there was nothing to commit, and the rows say which files stay as they are; 2 error: nothing was committed, "
+        "unless the line says that this is unknown."
+    ),
+    optional_paths=True,
+    about="With --commit the only PATH is the folder of a Delta table, or options name an Iceberg table of a catalog.",
 )
 @column_option(
     "Add filters to this column, a dotted path; NAME=FPP sets the fpp of the column. Repeatable. "
@@ -69,10 +89,36 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
     is_flag=True,
     help="Size filters to the smallest multiple of 32 bytes instead of a power of two; not all readers accept that.",
 )
+@click.option(
+    "--commit",
+    is_flag=True,
+    help="Embed into a Delta or Iceberg table: write new files beside the old ones, and exchange them by one commit. "
+    "Its old version stays readable.",
+)
+@click.option(
+    "--where",
+    metavar="SQL",
+    help="With --commit: only in files that match by the values of their partition columns.",
+)
+@click.option("--max-files", metavar="N", type=click.IntRange(min=1), help="With --commit: in N files at most.")
+@click.option(
+    "--retries",
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="With --commit: how often to try again when other writers have committed meanwhile; 5 by default.",
+)
+@click.option(
+    "--set-property",
+    is_flag=True,
+    help="With --commit, for Iceberg: also set write.parquet.bloom-filter-enabled.column.NAME of the table, so that "
+    "Java writers give new files filters.",
+)
+@catalog_options
 @jobs_option
 def embed(
     output: Output,
     paths: tuple[str, ...],
+    table: TableRequest,
     columns: tuple[str, ...],
     fpp: float,
     target: str | None,
@@ -81,33 +127,66 @@ def embed(
     replace: bool,
     keep_footer: bool,
     exact_size: bool,
+    commit: bool,
+    where: str | None,
+    max_files: int | None,
+    retries: int | None,
+    set_property: bool,
     jobs: int,
 ) -> int:
     """Embed Bloom filters into Parquet files.
 
-    Filters are sized from the data; pages and all other metadata stay byte for byte. Either -o or --in-place is
-    required, except with --dry-run. Files are replaced atomically.
+    Filters are sized from the data; pages and all other metadata stay byte for byte. One of -o, --in-place and --commit
+    is required, except with --dry-run. Files are replaced atomically.
+
+    With --commit, filters are embedded into the files of a table that lack them: every filter is checked against its
+    values, and the rows of the table stay as they are. Files with deleted rows, and others that cannot be exchanged,
+    stay as they are, and rows say why. A second run commits nothing.
     """
-    require_target(target, in_place, dry_run)
+    of_tables = {"--where": where, "--max-files": max_files, "--retries": retries, "--set-property": set_property}
+    of_tables |= {"--iceberg-catalog": table.catalog, "--table": table.name}
+    of_files = {"-o": target, "--in-place": in_place, "--replace": replace, "--keep-footer": keep_footer}
     requested = parse_column_arguments(columns)
+    if commit:
+        _refuse(of_files | {"--exact-size": exact_size}, "--commit and {} exclude each other")
+        options: dict[str, Any] = {} if retries is None else {"retries": retries}
+        if click.get_current_context().get_parameter_source("jobs") is not ParameterSource.DEFAULT:
+            options["threads"] = jobs
+        options |= {"where": where, "max_files": max_files, "set_property": set_property}
+        return embed_into_table(output, paths, table, requested, fpp=fpp, dry_run=dry_run, **options)
+    _refuse(of_tables, "{} is for a table: add --commit")
+    if not paths:
+        raise make_missing_path()
+    require_target(target, in_place, dry_run)
     parse_columns(requested, FilterOptions(fpp, None, not exact_size))  # report invalid options once, not per file
 
     def embed_one(path: str, target: str | None, progress: Progress) -> EmbedReport:
-        return embed_file(
-            path,
-            requested,
-            fpp=fpp,
-            power_of_two=not exact_size,
-            output=target,
-            replace=replace,
-            keep_footer=keep_footer,
-            dry_run=dry_run,
-            filesystem=output.filesystem,
-            progress=progress,
-            threads=max(1, processors() // jobs),
-        )
+        try:
+            return embed_file(
+                path,
+                requested,
+                fpp=fpp,
+                power_of_two=not exact_size,
+                output=target,
+                replace=replace,
+                keep_footer=keep_footer,
+                dry_run=dry_run,
+                filesystem=output.filesystem,
+                progress=progress,
+                threads=max(1, processors() // jobs),
+            )
+        except ManagedTableError as error:
+            error.problem += EMBED.way_out
+            raise
 
     return EMBED.run(output, paths, target, dry_run, jobs, embed_one)
+
+
+def _refuse(options: Mapping[str, object], problem: str) -> None:
+    """Raise click.UsageError for the first option that is given."""
+    given = next((name for name, value in options.items() if value is not None and value is not False), None)
+    if given is not None:
+        raise click.UsageError(problem.format(given), click.get_current_context())
 
 
 def parse_column_arguments(arguments: tuple[str, ...]) -> Mapping[str, float | None]:

@@ -15,11 +15,12 @@ from ...predicate.tree import In, all_of
 from ...scan.model.named_columns import FoundType, find_column_type
 from ...scan.model.partitions import parse_partitions
 from ...scan.read.reader import RowReader
+from ...scan.table_columns import find_table_column_type, select_table_columns
 from ...storage import Rewrite, create
 from ...util.wording import count
 from ..options.common import column_option, command
 from ..options.keys import key_options, read_keys
-from ..options.paths import MatchedPaths, check_output
+from ..options.paths import check_output
 from ..options.predicate import (
     collect_totals,
     describe_plan,
@@ -28,6 +29,7 @@ from ..options.predicate import (
     resolve_files,
     where_options,
 )
+from ..options.tables import TABLES_HELP, Inputs, TableRequest, table_options
 from ..output.formats import RowWriter, Write, as_value
 from ..output.output import BAD, GOOD, Output
 from ..output.row_files import FORMATS, open_batch_writer, parse_format
@@ -46,12 +48,16 @@ _Take = Callable[[pa.RecordBatch], None]
         'parquet-bloom find lake/ --where "user.id = 42" --columns user,at,url\n'
         "parquet-bloom find lake/ --where \"trace = 'f00d'\" --format ndjson | jq .url\n"
         "parquet-bloom find 's3://bucket/events/*' --where \"id IN (1, 2)\" --limit 10 -o found.parquet\n"
-        "parquet-bloom find lake/ --ids-from ids.txt --id-column user.id --where \"day >= DATE '2026-01-01'\""
+        "parquet-bloom find lake/ --ids-from ids.txt --id-column user.id --where \"day >= DATE '2026-01-01'\"\n"
+        'parquet-bloom find events/ --as-of 2026-01-31 --where "user.id = 42"\n'
+        'parquet-bloom find --iceberg-catalog prod --table db.events --where "user.id = 42"'
     ),
     exit_codes="0 rows match, 1 no row matches, 2 error: a file could not be read, so rows may be missing.",
-    index=True,
+    optional_paths=True,
+    about=TABLES_HELP,
 )
 @where_options(required=False)
+@table_options
 @key_options
 @column_option(
     "Print this column only, a top-level one or a dotted leaf. Repeatable; columns are printed in the order given."
@@ -68,6 +74,7 @@ _Take = Callable[[pa.RecordBatch], None]
 def find(
     output: Output,
     paths: tuple[str, ...],
+    table: TableRequest,
     where: str | None,
     dialect: str | None,
     timezone: str,
@@ -98,27 +105,30 @@ def find(
     num_rows = 0
     with ExitStack() as stack:
         footers = stack.enter_context(open_footer_cache(cache))
-        with resolve_files(paths, index, output) as (files, lake_index):
+        with resolve_files(paths, table, index, output) as (inputs, lake_index):
             if target is not None:
-                check_output(files, target)
+                check_output(inputs.files, target)
             found = None
             if keys is not None:
                 with output.step("keys"):
-                    found = _find_type(keys.column, files, case_sensitive, output, footers) if files else None
+                    found = _find_type(keys.column, inputs, case_sensitive, output, footers)
                     nodes.append(In(keys.column, ()) if found is None else keys.match(found.column_type))
-            report = prune_files(output, files, all_of(nodes), timezone, case_sensitive, footers, lake_index, zones)
+            report = prune_files(output, inputs, all_of(nodes), timezone, case_sensitive, footers, lake_index, zones)
             if found is not None:
                 report.requests += found.requests
                 report.bytes_read += found.bytes_read
         bar = stack.enter_context(output.progress(report.selected_files))
         stack.enter_context(output.step("read"))
-        reader = RowReader(report, requested, cache=footers)
+        selected, of_table = requested, None
+        if report.table is not None:
+            selected, of_table = select_table_columns(report.table.schema, requested, case_sensitive)
+        reader = RowReader(report, selected, schema=of_table, cache=footers)
         schema, batches = reader.read_batches(
             _BATCH_ROWS, max_bytes=_MAX_BYTES, progress=bar.update, on_error=output.fail
         )
         names = _sort_columns(schema.names, requested, case_sensitive)
         schema = pa.schema([schema.field(name) for name in names], schema.metadata)
-        facts: dict[str, Any] = {"where": report.where, "totals": {"rows": 0} | collect_totals(report)}
+        facts: dict[str, Any] = {"where": report.where, "totals": {"rows": 0} | collect_totals(report)} | inputs.facts
         with _open_writer(output, target, kind, schema, facts) as take:
             with closing(batches):
                 for batch in _limit(batches, limit):
@@ -131,10 +141,14 @@ def find(
 
 
 def _find_type(
-    column: str, files: Sequence[MatchedPaths], case_sensitive: bool, output: Output, cache: MetadataCache
-) -> FoundType:
-    """Find the type that a column has in the files."""
-    paths = [file.path for file in files]
+    column: str, inputs: Inputs, case_sensitive: bool, output: Output, cache: MetadataCache
+) -> FoundType | None:
+    """Find the type that a column has in the files, or in their table; None if there are no files."""
+    if inputs.table is not None:
+        return FoundType(find_table_column_type(inputs.table.snapshot.schema, column, case_sensitive))
+    if not inputs.files:
+        return None
+    paths = [file.path for file in inputs.files]
     partitions = parse_partitions(paths, "hive", paths)
     options: dict[str, Any] = {"filesystem": output.filesystem, "cache": cache, "case_sensitive": case_sensitive}
     return find_column_type(column, paths, partitions, **options)

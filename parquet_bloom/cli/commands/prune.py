@@ -23,6 +23,7 @@ from ..options.predicate import (
     resolve_files,
     where_options,
 )
+from ..options.tables import TABLES_HELP, TableRequest, table_options
 from ..output.orc_rows import STRIPE
 from ..output.output import BAD, GOOD, Output
 from ..output.table import Column, text_or_blank
@@ -59,9 +60,11 @@ COLUMNS = (
         "parquet-bloom prune --index lake.index --where \"trace = 'f00d'\""
     ),
     exit_codes="0 rows may match, 1 no row can, 2 error: a file could not be read, so matches may be missing.",
-    index=True,
+    optional_paths=True,
+    about=TABLES_HELP,
 )
 @where_options()
+@table_options
 @click.option(
     "--html",
     metavar="FILE",
@@ -83,6 +86,7 @@ COLUMNS = (
 def prune(
     output: Output,
     paths: tuple[str, ...],
+    table: TableRequest,
     where: str,
     dialect: str | None,
     timezone: str,
@@ -96,8 +100,9 @@ def prune(
 ) -> int:
     """Show which files and row groups can hold a matching row, and what rules out the others.
 
-    The decision uses statistics and Bloom filters, partition folders such as day=2026-01-31, and an index of the lake.
-    Files ruled out by folders or the index are not opened, and take one row of output. Row ranges are those that page
+    The decision uses statistics and Bloom filters, partition folders such as day=2026-01-31, what a table's metadata
+    says of its files, and an index of the lake. Files ruled out by folders ("partition"), the table's metadata
+    ("table") or the index ("index") are not opened, and take one row of output. Row ranges are those that page
     indexes and zones do not rule out. Row groups of ORC files are numbered across stripes. When in doubt, a row group
     is read, and the doubt is reported.
     """
@@ -105,16 +110,16 @@ def prune(
         raise click.UsageError("--check and --asked-fpp are about the page of --html", click.get_current_context())
     node = parse(where, dialect)
     with ExitStack() as stack:
-        files, lake_index = stack.enter_context(resolve_files(paths, index, output))
+        inputs, lake_index = stack.enter_context(resolve_files(paths, table, index, output))
         if html is not None:
-            check_output(files, html)
+            check_output(inputs.files, html)
         rows = stack.enter_context(output.rows("row_groups", COLUMNS))
         footers = stack.enter_context(open_footer_cache(cache))
-        report = prune_files(output, files, node, timezone, case_sensitive, footers, lake_index, zones)
+        report = prune_files(output, inputs, node, timezone, case_sensitive, footers, lake_index, zones)
         with output.progress(report.selected_files) as bar, output.step("page indexes"):
             ranges = find_row_ranges(report, cache=footers, on_error=output.fail, progress=bar.update)
         if html is not None:
-            with output.progress(len(files)) as bar, output.step("picture"):
+            with output.progress(len(inputs.files)) as bar, output.step("picture"):
                 report.to_html(
                     html, check=check, asked_fpp=asked_fpp, filesystem=output.filesystem, progress=bar.update
                 )
@@ -124,7 +129,7 @@ def prune(
                 rows.add(_row(file.path, file_plan, None) | {"row_group": None, "num_rows": None})
             file_ranges = ranges.get(file.path, {})
             rows.add_all(_row(file.path, one, file_ranges.get(one.row_group)) for one in file.row_groups)
-        rows.facts |= {"where": report.where, "totals": collect_totals(report)}
+        rows.facts |= {"where": report.where, "totals": collect_totals(report)} | inputs.facts
     output.summary(describe_plan(report))
     return output.exit_code(GOOD if _can_match(report, ranges) else BAD)
 

@@ -15,7 +15,7 @@ from ...file.reader import BloomFile
 from ...metadata.filter_header import ALGORITHMS, COMPRESSIONS, HASHES, hash_name
 from ...util.wording import count
 from ..options.common import column_option, command, variant_option
-from ..options.paths import find_files
+from ..options.tables import TABLES_HELP, TableRequest, find_inputs, table_options
 from ..output import orc_rows
 from ..output.output import Output
 from ..output.table import PROBLEM, Column
@@ -62,7 +62,10 @@ COLUMNS = (
     "show",
     example="parquet-bloom show lake/ --column user.id\nparquet-bloom show a.parquet --row-group 0 --json",
     exit_codes="0 shown (the row of a broken filter says what is broken), 2 error.",
+    optional_paths=True,
+    about=TABLES_HELP,
 )
+@table_options
 @column_option("Show the filters of this column only: a dotted path; a group means all columns in it. Repeatable.")
 @click.option(
     "--row-group",
@@ -77,6 +80,7 @@ COLUMNS = (
 def show(
     output: Output,
     paths: tuple[str, ...],
+    table: TableRequest,
     columns: tuple[str, ...],
     row_groups: tuple[int, ...],
     variant: str | None,
@@ -85,18 +89,18 @@ def show(
 
     fpp and ndv (distinct values) are estimated from the bits that are set. The format of a file is detected from its
     content, not its name. Row groups of ORC files are numbered across stripes; filters that are useless because of
-    known writer bugs are marked.
+    known writer bugs are marked. Columns of a table have the names that it gives them.
     """
-    files = find_files(paths, output)
+    inputs = find_inputs(paths, table, output)
     missing = set(columns)
     highest = -1
     totals = {"files": 0, "filters": 0, "broken": 0, "doubtful": 0, "num_bytes": 0}
-    with output.rows("filters", COLUMNS) as rows, output.progress(len(files)) as bar:
-        for file in bar.track(files):
+    with output.rows("filters", COLUMNS) as rows, output.progress(len(inputs.files)) as bar:
+        for file in bar.track(inputs.files):
             with (
                 output.collect_errors(),
                 output.step("read filters"),
-                orc_rows.open_file(file.path, output.filesystem, variant) as opened,
+                orc_rows.open_file(file.path, output.filesystem, variant, inputs.footers) as opened,
             ):
                 totals["files"] += 1
                 highest = max(highest, len(opened.row_groups) - 1)
@@ -110,7 +114,7 @@ def show(
             _report_missing(
                 output, sorted(missing), [number for number in row_groups if number > highest], totals["files"]
             )
-        rows.facts["totals"] = totals
+        rows.facts |= {"totals": totals} | inputs.facts
     output.summary(
         f"{count(totals['filters'], 'filter')} in {count(totals['files'], 'file')}, {totals['num_bytes']:,} bytes"
         + (f", {totals['broken']:,} of them broken" if totals["broken"] else "")

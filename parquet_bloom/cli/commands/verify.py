@@ -9,7 +9,8 @@ from ...file.verify import ChunkVerdict, VerifyReport
 from ...scan.verify import verify_file
 from ...util.wording import count
 from ..options.common import column_option, command, jobs_option, variant_option
-from ..options.paths import MatchedPaths, find_files
+from ..options.paths import MatchedPaths
+from ..options.tables import TABLES_HELP, TableRequest, find_inputs, table_options
 from ..output.output import BAD, GOOD, Output
 from ..output.table import PROBLEM, Column
 from ..run.parallel import run_over_files
@@ -30,28 +31,37 @@ COLUMNS = (
     "verify",
     example="parquet-bloom verify lake/ --data",
     exit_codes="0 every filter is good, 1 a filter is bad, 2 error: a file or its footer cannot be read.",
+    optional_paths=True,
+    about=TABLES_HELP,
 )
+@table_options
 @click.option("--data", is_flag=True, help="Also read the columns and probe every value: a filter must not deny one.")
 @column_option("Check the filters of this column only, a dotted path. Repeatable.")
 @variant_option
 @jobs_option
 def verify(
-    output: Output, paths: tuple[str, ...], data: bool, columns: tuple[str, ...], variant: str | None, jobs: int
+    output: Output,
+    paths: tuple[str, ...],
+    table: TableRequest,
+    data: bool,
+    columns: tuple[str, ...],
+    variant: str | None,
+    jobs: int,
 ) -> int:
     """Check the filters of Parquet and ORC files: their offsets, headers, sizes, and with --data their answers.
 
     Filters of ORC files that readers must ignore because of known writer bugs are marked as such, and count as good.
     Row groups of ORC files are numbered across stripes.
     """
-    files = find_files(paths, output)
+    inputs = find_inputs(paths, table, output)
     totals = {"files": 0, "filters": 0, "bad": 0}
 
     def verify_one(file: MatchedPaths, progress: Progress) -> VerifyReport:
-        return verify_file(file.path, data, columns or None, output.filesystem, progress, variant)
+        return verify_file(file.path, data, columns or None, output.filesystem, progress, variant, inputs.footers)
 
     with output.rows("filters", COLUMNS) as rows:
-        rows.facts["totals"] = totals
-        with run_over_files(output, "verify", files, verify_one, jobs) as reports:
+        rows.facts |= {"totals": totals} | inputs.facts
+        with run_over_files(output, "verify", inputs.files, verify_one, jobs) as reports:
             for report in reports:
                 totals["files"] += 1
                 totals["filters"] += len(report.chunks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from itertools import chain
 
 import click
@@ -20,6 +21,12 @@ def complete_columns(context: click.Context, parameter: click.Parameter, incompl
     # click stops parsing at the option that lacks its value, so PATHs may be among the unparsed arguments.
     named = (context.params.get(name) or () for name in ("paths", "lakes"))
     for path in (*chain.from_iterable(named), *context.args):
+        if os.path.isdir(path):
+            from .table_completion import list_table_columns  # slow to import, as below
+
+            names_of_table = list_table_columns(os.fspath(path))
+            if names_of_table is not None:
+                return _complete(names_of_table, incomplete)
         file = _first_file(os.fspath(path))
         if file is not None:
             from ..output.orc_rows import open_file  # slow to import, and needed only to complete columns
@@ -29,8 +36,12 @@ def complete_columns(context: click.Context, parameter: click.Parameter, incompl
                     names = dict.fromkeys(file_.columns)
             except ParquetBloomError:
                 continue
-            return [name for name in names if name.startswith(incomplete) and _PLAIN.fullmatch(name)]
+            return _complete(names, incomplete)
     return []
+
+
+def _complete(names: Iterable[str], incomplete: str) -> list[str]:
+    return [name for name in names if name.startswith(incomplete) and _PLAIN.fullmatch(name)]
 
 
 def _first_file(path: str) -> str | None:

@@ -93,7 +93,7 @@ def command(
     example: str,
     exit_codes: str,
     paths: bool = True,
-    index: bool = False,
+    optional_paths: bool = False,
     about: str = "",
     cls: type[click.Command] = click.Command,
     **settings: Any,
@@ -106,7 +106,7 @@ def command(
     example : example lines for the end of its help.
     exit_codes : description of its exit codes, for the end of its help.
     paths : whether it takes PATHs.
-    index : whether `--index` can replace the PATHs; the function has to check that one of them is given.
+    optional_paths : whether an option can replace the PATHs; the function has to check that one of them is given.
     about : description of other arguments, for the end of its help.
     cls, settings : class of the command, and settings of its context.
     """
@@ -130,12 +130,20 @@ def command(
         if paths:
             # The type is for shell completion only; the command itself checks and reports paths.
             path = click.Path(readable=False, allow_dash=True)
-            wrapped = click.argument("paths", metavar="PATH...", nargs=-1, required=not index, type=path)(wrapped)
+            wrapped = click.argument("paths", metavar="PATH...", nargs=-1, required=not optional_paths, type=path)(
+                wrapped
+            )
         result = click.command(name.rpartition(" ")[2], cls=cls, epilog=epilog, context_settings=settings)(wrapped)
         result.params.sort(key=lambda parameter: parameter.name in _COMMON_NAMES)  # common options come last
         return result
 
     return decorate
+
+
+def make_missing_path() -> click.MissingParameter:
+    """Return the error for a command without PATHs, and without an option that replaces them."""
+    context = click.get_current_context()
+    return click.MissingParameter(ctx=context, param=next(p for p in context.command.params if p.name == "paths"))
 
 
 def column_option(help: str, required: bool = False) -> _Decorator:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from ...errors import ParquetBloomError, StorageError
+from ...errors import ManagedTableError, ParquetBloomError, StorageError
 from ...storage import Folder, is_url, list_files, same_place
 from ...storage.paths import resolve_local_path
 from ..output.output import Output
@@ -33,21 +33,34 @@ class MatchedPaths:
     of_folder: bool
 
 
-def find_files(paths: Sequence[str], output: Output) -> list[MatchedPaths]:
-    """Return the files matched by PATH arguments, each once; report paths without files."""
+def find_files(paths: Sequence[str], output: Output, *, way_out: str = "", raises: bool = False) -> list[MatchedPaths]:
+    """Return the files matched by PATH arguments, each once; report paths without files.
+
+    Parameters
+    ----------
+    way_out : what the error of a table's folder says besides.
+    raises : whether that error is raised in place of reported.
+    """
     matches: dict[str, MatchedPaths] = {}
     with output.step("find files"):
         expanded = [*expand_stdin(paths)]
         for path in expanded:
-            with output.collect_errors():
+            try:
                 files = list_files(path, output.filesystem, alone=len(expanded) == 1)
-                root, of_folder = _find_root(path, files)
-                for file in files:
-                    # As in list_files: `a/..` is not the parent of `a` if that is a symbolic link.
-                    key = os.path.abspath(file) if ".." not in file and not is_url(file) else file
-                    matches.setdefault(key, MatchedPaths(file, root, of_folder))
-                if not files:
-                    output.note(f"{os.fspath(path)}: no files in it")
+            except ParquetBloomError as error:
+                if isinstance(error, ManagedTableError):
+                    if raises:
+                        raise
+                    error.problem += way_out
+                output.fail(error)
+                continue
+            root, of_folder = _find_root(path, files)
+            for file in files:
+                # As in list_files: `a/..` is not the parent of `a` if that is a symbolic link.
+                key = os.path.abspath(file) if ".." not in file and not is_url(file) else file
+                matches.setdefault(key, MatchedPaths(file, root, of_folder))
+            if not files:
+                output.note(f"{os.fspath(path)}: no files in it")
     return list(matches.values())
 
 

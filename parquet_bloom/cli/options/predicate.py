@@ -17,7 +17,8 @@ from ...scan.report import PruneReport
 from ...util.wording import count, truncate_list
 from ..output.output import Output
 from .common import timezone_option
-from .paths import MatchedPaths, find_files
+from .paths import MatchedPaths
+from .tables import Inputs, TableRequest, find_inputs
 
 if TYPE_CHECKING:
     from ...lake.index import LakeIndex
@@ -73,27 +74,26 @@ def where_options(required: bool = True) -> Callable[[Callable[..., Any]], Calla
 
 @contextmanager
 def resolve_files(
-    paths: Sequence[str], index: str | None, output: Output
-) -> Iterator[tuple[list[MatchedPaths], str | LakeIndex | None]]:
+    paths: Sequence[str], table: TableRequest, index: str | None, output: Output
+) -> Iterator[tuple[Inputs, str | LakeIndex | None]]:
     """Resolve the files to prune, and the index, for `prune_files`; without PATHs the index is opened for its files."""
-    if paths:
-        yield find_files(paths, output), index
+    if paths or table.in_catalog or index is None:
+        yield find_inputs(paths, table, output), index
         return
-    if index is None:
-        context = click.get_current_context()
-        raise click.MissingParameter(ctx=context, param=next(p for p in context.command.params if p.name == "paths"))
+    table.require_valid(paths)
+    table.find(paths, output)  # refuses options that are for a table
     from ...lake.index import LakeIndex
 
     with ExitStack() as stack:
         with output.step("index"):
             lake_index = stack.enter_context(LakeIndex.open(index, filesystem=output.filesystem))
             files = [MatchedPaths(path, root, root is not None) for path, root in list_live_files(lake_index)]
-        yield files, lake_index
+        yield Inputs(files), lake_index
 
 
 def prune_files(
     output: Output,
-    files: Sequence[MatchedPaths],
+    inputs: Inputs,
     node: Node,
     timezone: str,
     case_sensitive: bool,
@@ -105,13 +105,15 @@ def prune_files(
 
     Parameters
     ----------
-    files, index : results of `resolve_files`. An index that cannot be read gives a note, not an error.
+    inputs, index : results of `resolve_files`. An index that cannot be read gives a note, not an error.
     cache : of footers; see `open_footer_cache`.
     zones : paths of zone indexes. One that cannot be used gives a note, not an error.
     """
-    with output.progress(len(files)) as bar, output.step("prune"):
+    of_index = index is not None and not isinstance(index, str)
+    source = inputs.table if inputs.table is not None else [file.path for file in inputs.files]
+    with output.progress(len(inputs.files)) as bar, output.step("prune"):
         report = prune(
-            [file.path for file in files] if index is None or isinstance(index, str) else None,
+            None if of_index else source,
             node,
             filesystem=output.filesystem,
             timezone=timezone,

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ...file.cache.memory import MetadataCache
 from ...file.columns import find_leaves
 from ...file.reader import BloomFile, parse_variant
 from ...scan.model.file_format import open_any
@@ -27,8 +28,14 @@ DOUBT = Column("doubt", "not asked, as", text=text_or_blank, rare=lambda row: ro
 
 
 @contextmanager
-def open_file(path: str, filesystem: object | None, variant: str | None = None) -> Iterator[BloomFile | OrcFile]:
+def open_file(
+    path: str, filesystem: object | None, variant: str | None = None, footers: MetadataCache | None = None
+) -> Iterator[BloomFile | OrcFile]:
     """Open a Parquet or an ORC file, detected by its content; `variant` is for Parquet files, as in `open`.
+
+    Parameters
+    ----------
+    footers : footers in which columns have the names that a table gives them; None for those of the file.
 
     Raises
     ------
@@ -36,7 +43,7 @@ def open_file(path: str, filesystem: object | None, variant: str | None = None) 
         The file is neither, or cannot be read.
     """
     with open_source(path, filesystem) as source:
-        yield open_any(source, None, parse_variant(variant))
+        yield open_any(source, footers, parse_variant(variant))
 
 
 def iter_filter_rows(

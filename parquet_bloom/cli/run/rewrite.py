@@ -32,6 +32,7 @@ class RewriteCommand:
     grows : whether files grow.
     columns : columns of a dry run, which has a row per filter, after the file and its output.
     make_row : makes such a row from a filter of a report.
+    way_out : what the error of a table's folder says besides.
     """
 
     name: str
@@ -40,6 +41,7 @@ class RewriteCommand:
     grows: bool
     columns: tuple[Column, ...]
     make_row: Callable[[Any], Mapping[str, Any]]
+    way_out: str = ""
 
     def run(
         self,
@@ -51,7 +53,7 @@ class RewriteCommand:
         work: Callable[[str, str | None, Progress], RewriteReport],
     ) -> int:
         """Call `work` with the path, output path and progress function of each file; return the exit code."""
-        files = find_files(paths, output)
+        files = find_files(paths, output, way_out=self.way_out)
         targets = plan_outputs(files, paths, target) if target is not None else {}
         totals: Counter[str] = Counter(dict.fromkeys(("files", "changed", "filters", "kept", self.bytes), 0))
         totals["dead_bytes"] = 0

@@ -41,6 +41,8 @@ class AdviceReport:
     failures : (path, error) of files that could not be read.
     orc_files : number of ORC files: filters cannot be embedded into these, only their writers can make them.
     orc_stride : rows per row group in most of the ORC files.
+    table : of a table's files the arguments by which the command line names it, empty if it is not known by which; None
+        for other files.
     """
 
     paths: tuple[str, ...]
@@ -54,6 +56,7 @@ class AdviceReport:
     failures: tuple[tuple[str, str], ...] = ()
     orc_files: int = 0
     orc_stride: int = 0
+    table: tuple[str, ...] | None = None
 
     def __getitem__(self, column: str) -> ColumnAdvice:
         """Return the advice on a column, given its dotted path."""
@@ -70,32 +73,40 @@ class AdviceReport:
     def command(self) -> str | None:
         """The command that embeds filters of the columns of "yes"; None if there are none, or only ORC files."""
         chosen = self.worth()
-        if not chosen or self.orc_files == self.files:
+        if not chosen or self.orc_files == self.files or self.table == ():
             return None
         # A name that itself looks like NAME=FPP needs an explicit FPP.
         names = (f"{name}={self.fpp}" if "=" in name else name for name in chosen)
         columns = (f"--column {shlex.quote(name)}" for name in names)
         fpp = () if self.fpp == FilterOptions.fpp else (f"--fpp {self.fpp}",)
-        return " ".join(["parquet-bloom embed", *map(shlex.quote, self.paths), *columns, *fpp, "--in-place"])
+        target = "--in-place" if self.table is None else "--commit"
+        return " ".join(["parquet-bloom embed", *self._arguments, *columns, *fpp, target])
 
     @property
     def open_question(self) -> str | None:
         """The command that samples the columns which metadata alone cannot decide; None if there are none."""
         undecided = [advice.column for advice in self.columns if advice.verdict == MAYBE and advice.holding is None]
-        if self.sampled > 1 or not undecided:
+        if self.sampled > 1 or not undecided or self.table == ():
             return None
         columns = (f"--column {shlex.quote(name)}" for name in undecided)
         fpp = () if self.fpp == FilterOptions.fpp else (f"--fpp {self.fpp}",)
-        return " ".join(["parquet-bloom advise", *map(shlex.quote, self.paths), *columns, *fpp, f"--sample {SAMPLE}"])
+        return " ".join(["parquet-bloom advise", *self._arguments, *columns, *fpp, f"--sample {SAMPLE}"])
+
+    @property
+    def _arguments(self) -> list[str]:
+        """The files as arguments of a command."""
+        return [shlex.quote(argument) for argument in self.table or self.paths]
 
     @property
     def call(self) -> str | None:
-        """The Python call that does the same as `command` on Spark; None where there is no command."""
+        """The Python call that does the same, on Spark unless it is a table; None if there is nothing to embed."""
         chosen = self.worth()
         if not chosen or self.orc_files == self.files:
             return None
         paths: str | list[str] = self.paths[0] if len(self.paths) == 1 else list(self.paths)
         fpp = "" if self.fpp == FilterOptions.fpp else f", fpp={self.fpp}"
+        if self.table is not None:
+            return f"parquet_bloom.embed_table(table, {chosen!r}{fpp})"
         return f"parquet_bloom.spark.embed(spark, {paths!r}, {chosen!r}{fpp})"
 
     @property
@@ -152,7 +163,7 @@ class AdviceReport:
             lines.append("  ".join(padded).rstrip())
         lines += [f"at fpp {self.fpp}; filters: share of the files' bytes; skips: row groups, for a value that occurs"]
         if self.command:
-            lines += [printable(self.command), printable(str(self.call))]
+            lines += [printable(text) for text in (self.command, self.call) if text]
         lines += map(printable, self.orc_calls)
         return "\n".join(lines)
 
@@ -233,8 +244,9 @@ def make_report(
     task: SurveyTask,
     fpp: float,
     results: Iterable[tuple[str, FileSurvey | None, str | None]],
+    table: Sequence[str] | None = None,
 ) -> AdviceReport:
-    """Make the report from (path, survey, error) of each file.
+    """Make the report from (path, survey, error) of each file; `table` is that of the report.
 
     Raises
     ------
@@ -264,4 +276,5 @@ def make_report(
         failures=tuple(failures),
         orc_files=advice.written,
         orc_stride=max(advice.strides, key=lambda one: (advice.strides[one], one), default=0),
+        table=None if table is None else tuple(table),
     )

@@ -16,6 +16,7 @@ from ...file.statistics import file_statistics
 from ...metadata.footer import Leaf
 from ...predicate import tree
 from ...predicate.tree import Contains, Equal, In
+from ...tables.footers import as_table_footers
 from ..model.plan import FilePlan, ScanPlan
 from ..read.open import open_file
 from ..read.parquet import ParquetData
@@ -110,11 +111,12 @@ def read_details(
     details = PlanDetails(checked=check)
     sample = _Sample(max(1, report.total_row_groups * max(1, len(filterable))))
     count = RowReader(report).count_matches if check else None
+    cache = as_table_footers(SHARED_CACHE, None if report.table is None else report.table.columns)
     for done, plan in enumerate(report.files):
         if not plan.unopened:
             try:
                 matches = _count_matches(count, plan, details)
-                with open_file(plan.path, report.filesystem, SHARED_CACHE) as data:
+                with open_file(plan.path, report.filesystem, cache) as data:
                     if plan.identity in (None, data.source.identity):
                         options = names, filterable, request.ignore_case, matches, sample, details
                         if isinstance(data, ParquetData):

@@ -6,7 +6,10 @@ from collections.abc import Callable
 
 from ...errors import ParquetBloomError
 from ...file.cache.memory import SHARED_CACHE, MetadataCache
+from ...predicate import tree
 from ...storage import Entry
+from ...tables.footers import as_table_footers
+from ..compatibility import DatasetCompatibility
 from ..evaluate.page_index import PageIndexEvaluator
 from ..model.columns import FileResidualEvaluator
 from ..model.file_scan import FileScan
@@ -38,9 +41,13 @@ def find_row_ranges(
     residuals = report.partitions.make_residuals(
         request.node, request.timezone, ignore_case=request.ignore_case, strict=False
     )
+    table, trust = report.table, None
+    if table is not None:
+        cache = as_table_footers(cache, table.columns)
+        trust = DatasetCompatibility.of(table.schema, [] if request.node is None else [*tree.columns(request.node)])
     evaluator = PageIndexEvaluator(
         lambda path: open_file(path, report.filesystem, cache),
-        FileResidualEvaluator(residuals, request.timezone, request.ignore_case),
+        FileResidualEvaluator(residuals, request.timezone, request.ignore_case, trust),
     )
     ranges: dict[str, RowRangesByGroup] = {}
     selected = [FileScan(Entry(plan.path), plan=plan) for plan in report.files if plan.selected]

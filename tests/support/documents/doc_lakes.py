@@ -86,3 +86,15 @@ def _events(first: int) -> pa.Table:
             "country": [("de", "fr", "it", "pl", "se")[number % 5] for number in ids],
         }
     )
+
+
+def table(folder: Path) -> None:
+    """`events/`: a Delta table of three versions: two days are appended, then a row is changed."""
+    import deltalake  # the pages that need it are few, and it takes a while to import
+
+    for number, day in enumerate(DAYS):
+        rows = pa.table(
+            {"user": range(1000 * number, 1000 * number + 1000), "day": [day] * 1000, "text": ["new"] * 1000}
+        )
+        deltalake.write_deltalake(folder / "events", rows, mode="append")
+    deltalake.DeltaTable(folder / "events").update({"text": "'changed'"}, predicate='"user" = 7')

@@ -1,5 +1,6 @@
 """Scans of a table: its names, its types, its statistics, its deleted rows."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -11,9 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
-from parquet_bloom.errors import ParquetBloomError, UnknownColumnError, UnreadableColumnError
+from parquet_bloom.errors import FilesFailedError, ParquetBloomError, UnknownColumnError, UnreadableColumnError
 from parquet_bloom.hashing.column_type import from_arrow
 from parquet_bloom.predicate.statistics import PruningStatistics, PruningStatisticsArray
+from parquet_bloom.scan.html.details import read_details
 from parquet_bloom.tables.snapshot import Table, TableColumn, TableFile, TableSnapshot
 
 SCHEMA = pa.schema(
@@ -262,3 +264,35 @@ def test_deletes_that_cannot_be_read_show_no_rows(table):
         parquet_bloom.read_table(table, "id = 7")
     assert parquet_bloom.prune(table, "id = 7").selected
     assert parquet_bloom.read_table(table, "id = 170").num_rows == 1
+
+
+def test_page_indexes_and_the_page_use_the_names_of_the_table(table, tmp_path):
+    """In the file, `id` is a dropped column with other values, and the one that is meant is `c1`."""
+    path = tmp_path / "0.parquet"
+    rows = pa.table({"c1": pa.array(range(40_000), pa.int32()), "id": pa.array(range(100_000, 140_000))})
+    pages = {"data_page_size": 4000, "write_batch_size": 1000, "use_dictionary": False, "compression": "none"}
+    pq.write_table(rows, path, row_group_size=20_000, write_page_index=True, **pages)
+    parquet_bloom.embed(path, ["c1"])
+    assert parquet_bloom.dataset(table).scan("id = 7").row_ranges() == {str(path): {0: [(0, 1000)]}}
+    details = read_details(parquet_bloom.prune(table, "id = 7"), check=True)
+    assert not details.problems
+    assert details.num_filters == {"id": 6}  # two of this file, four of the other
+    assert [group.matches for group in details.files[str(path)]] == [1, None]
+
+
+def test_verify_and_advise_are_about_live_files_by_the_names_of_the_table(table, tmp_path):
+    new_file(tmp_path / "2.parquet", 200)  # of no version
+    report = parquet_bloom.verify(table, data=True)
+    assert (report.path, len(report), report.ok) == ("hand-made", 2, True)
+    assert {chunk.column for chunk in report.chunks} == {"id"}
+    assert sum(chunk.num_values for chunk in report.chunks) == 200
+    with pytest.raises(FilesFailedError):
+        parquet_bloom.verify(table, columns=["c1"])
+    advice = parquet_bloom.advise(table, ["place", "ratio"], sample=4)
+    assert (advice.files, advice.rows, advice.paths) == (2, 200, ("hand-made",))
+    assert {column.column for column in advice.columns} == {"place.town", "place.zip", "ratio"}
+    assert advice.command is None  # nothing says how a command names such a table
+    chosen = replace(advice.columns[0], verdict="yes")
+    report = replace(advice, columns=(chosen,))
+    assert report.call == f"parquet_bloom.embed_table(table, ['{chosen.column}'])"
+    assert replace(report, table=("a b",)).command == f"parquet-bloom embed 'a b' --column {chosen.column} --commit"
