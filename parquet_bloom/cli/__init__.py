@@ -123,7 +123,8 @@ def main(args: Sequence[str] | None = None) -> int:
         code: int = tool.main(args, standalone_mode=False)
         return code
     finally:
-        _on_terminate(before)
+        if signal.getsignal(signal.SIGTERM) is _terminated:  # the service ignores further signals, to the very end
+            _on_terminate(before)
 
 
 def _terminated(number: int, frame: object) -> None:

@@ -225,6 +225,15 @@ def test_a_signal_stops_it_when_all_is_answered(lake, serve, number):
         assert index.check().ok
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_until_the_end_change_nothing(lake, serve, number):
+    service = serve(lake.index)
+    while service.process.poll() is None:
+        service.process.send_signal(number)
+    code, errors = service.stop()
+    assert (code, errors) == (0, "")
+
+
 @pytest.mark.crash
 def test_it_is_killed_in_the_middle_of_an_append_and_begins_again(lake, serve):
     service = serve(lake.index)
