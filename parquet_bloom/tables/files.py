@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
-from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -21,10 +19,8 @@ from ..file.columns import find_leaf
 from ..metadata.footer import Leaf
 from .columns import delta_columns, iceberg_names, iceberg_values, map_names
 from .iceberg_metadata import open_static_table
-from .locations import FILE_SCHEME, require_inside, require_metadata_inside, without_scheme
+from .locations import URL, require_inside, require_metadata_inside, resolve_delta_path, without_scheme
 
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^/?#]+)(/.*)?", re.DOTALL)
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _FIELD_ID = 9  # of a schema's element
 
 
@@ -140,8 +136,8 @@ def delta_files(
     except Exception as error:  # deltalake raises many kinds, none of them documented
         raise StorageError.wrap(error, "cannot read the Delta table", path) from error
     try:
-        root = _resolve_delta_path(uri.rstrip("/") or "/", None)
-        files = sorted(TableFile(_resolve_delta_path(name, root), int(size)) for name, size in entries)
+        root = resolve_delta_path(uri.rstrip("/") or "/", None)
+        files = sorted(TableFile(resolve_delta_path(name, root), int(size)) for name, size in entries)
         if not outside:
             require_inside((file.path for file in files), root)
         mode = metadata.configuration.get("delta.columnMapping.mode", "none")
@@ -261,26 +257,9 @@ def _format_setting(value: Any) -> str:
 # ---------------------------------------------------------------------------------------------------- locations
 
 
-def _resolve_delta_path(name: str, root: str | None) -> str:
-    """Resolve a file name of a Delta log. The log has quoted URIs; those without a scheme are relative to the root."""
-    local = FILE_SCHEME.match(name)
-    if local:
-        return unquote(name[local.end() :], errors="strict")
-    path = unquote(name, errors="strict")
-    url = _URL.fullmatch(name)
-    if url and "?" not in name and "#" not in name and not name.lower().startswith("file:"):
-        return url[1] + unquote(url[2] or "", errors="strict")
-    # An absolute path without a scheme does not say which store it belongs to.
-    has_root = root is not None and not (path.startswith("/") and _URL.fullmatch(root))
-    leads_on = any(part in ("", ".", "..") or "\0" in part for part in path.removeprefix("/").split("/"))
-    if not has_root or _SCHEME.match(name) or leads_on:
-        raise ParquetBloomError(f"it has a file {name!r}, whose location cannot be resolved")
-    return path if path.startswith("/") else f"{(root or '').rstrip('/')}/{path}"
-
-
 def _resolve_iceberg_path(name: str, table: str) -> str:
     """Resolve a file name of Iceberg metadata, which has unquoted paths and URLs."""
     path = without_scheme(name)
-    if not path.startswith("/") and not (_URL.fullmatch(path) and not path.lower().startswith("file:")):
+    if not path.startswith("/") and not (URL.fullmatch(path) and not path.lower().startswith("file:")):
         raise ParquetBloomError(f"it has a file {name!r}, whose location cannot be resolved", path=table)
     return path

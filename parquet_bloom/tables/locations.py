@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
+from urllib.parse import unquote
 
 from ..errors import ParquetBloomError
 from ..storage import is_url
@@ -15,11 +16,46 @@ from .iceberg_metadata import METADATA_SUFFIX
 FILE_SCHEME = re.compile(r"file:(?://(?:localhost)?)?(?=/(?!/))", re.IGNORECASE)
 """Prefix of a local file's path that is written as a URI."""
 
+URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^/?#]+)(/.*)?", re.DOTALL)
+"""A URL with a host or bucket; the groups are its beginning and its path."""
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+
 
 def without_scheme(name: str) -> str:
     """Return the path of a local file's URI; any other name unchanged."""
     local = FILE_SCHEME.match(name)
     return name[local.end() :] if local else name
+
+
+def resolve_delta_path(name: str, root: str | None) -> str:
+    """Resolve a file name of a Delta log. The log has quoted URIs; those without a scheme are relative to the root.
+
+    Parameters
+    ----------
+    name : as the log has it; or the table's own URI, without `root`.
+    root : the table's folder, or its URL.
+
+    Raises
+    ------
+    ParquetBloomError
+        The location cannot be resolved.
+    ValueError
+        The name is not quoted UTF-8.
+    """
+    local = FILE_SCHEME.match(name)
+    if local:
+        return unquote(name[local.end() :], errors="strict")
+    path = unquote(name, errors="strict")
+    url = URL.fullmatch(name)
+    if url and "?" not in name and "#" not in name and not name.lower().startswith("file:"):
+        return url[1] + unquote(url[2] or "", errors="strict")
+    # An absolute path without a scheme does not say which store it belongs to.
+    has_root = root is not None and not (path.startswith("/") and URL.fullmatch(root))
+    leads_on = any(part in ("", ".", "..") or "\0" in part for part in path.removeprefix("/").split("/"))
+    if not has_root or _SCHEME.match(name) or leads_on:
+        raise ParquetBloomError(f"it has a file {name!r}, whose location cannot be resolved")
+    return path if path.startswith("/") else f"{(root or '').rstrip('/')}/{path}"
 
 
 def require_inside(paths: Iterable[str], root: str) -> None:

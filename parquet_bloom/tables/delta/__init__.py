@@ -1,0 +1,1 @@
+"""Delta tables: `log` reads their logs."""
