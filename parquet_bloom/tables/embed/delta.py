@@ -1,0 +1,265 @@
+"""Exchange files of a Delta table: one commit of remove and add actions without a change of data, written by deltalake."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, unquote
+from uuid import uuid4
+
+import pyarrow as pa
+
+from ...errors import ParquetBloomError, StorageError
+from ...storage import Folder, is_url
+from ..delta.log import LOG_FOLDER, read_live_adds, require_same_files
+from ..locations import require_inside, resolve_delta_path
+from ..snapshot import TableColumn, make_missing_error
+from .target import CommitConflict, Exchange, LiveFile, TableState, Target
+
+WAY_OUT = "ask such a table by a lake index (`parquet-bloom index create`), which changes nothing in it"
+
+# Features of which neither the library that commits nor a file with the same rows needs to know more.
+_FEATURES = frozenset({
+    *("appendOnly", "changeDataFeed", "checkConstraints", "columnMapping", "deletionVectors", "generatedColumns"),
+    *("invariants", "timestampNtz", "v2Checkpoint", "variantType"),
+})  # fmt: skip
+_HIGHEST_WRITER, _IDENTITY_WRITER = 7, 6  # versions of the protocol
+
+# Members of an add action that deltalake writes, and those that may be there as they are empty or say nothing.
+_WRITTEN = frozenset({"path", "partitionValues", "size", "modificationTime", "dataChange", "stats"})
+
+# Characters that deltalake leaves as they are in the paths of a log, besides letters, digits and `_.-~`.
+_UNQUOTED = "/!$&'()+,:;=@"
+
+
+class DeltaTarget(Target):
+    """A Delta table in a local folder.
+
+    Parameters
+    ----------
+    path : its folder, or its URL as deltalake gives it.
+    storage_options : as deltalake takes them.
+    """
+
+    kind = "delta"
+
+    def __init__(self, path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None):
+        self.name = os.fspath(path)
+        self._options = dict(storage_options or {}) or None
+        try:
+            from deltalake.transaction import RemoveAction  # noqa: F401
+        except ImportError:
+            problem = "its files are exchanged by deltalake 1.6.6 or newer: pip install 'parquet-bloom[delta]'"
+            try:
+                import deltalake  # noqa: F401
+            except ImportError:
+                raise make_missing_error("Delta", "deltalake", self.name) from None
+            raise ParquetBloomError(problem, path=self.name) from None
+
+    def read_state(self) -> TableState:
+        from deltalake import DeltaTable
+
+        try:
+            table = DeltaTable(self.name, storage_options=self._options)
+            version, protocol, metadata = table.version(), table.protocol(), table.metadata()
+            schema = json.loads(table.schema().to_json())
+            root = resolve_delta_path(str(table.table_uri).rstrip("/") or "/", None)
+        except ParquetBloomError:
+            raise
+        except Exception as error:  # deltalake raises many kinds, none of them documented
+            raise StorageError.wrap(error, "cannot read the Delta table", self.name) from error
+        if is_url(root):
+            problem = "only the files of tables in local folders can be exchanged so far"
+            raise ParquetBloomError(f"{problem}; {WAY_OUT}", path=self.name)
+        self._require_known_features(protocol)
+        try:
+            actions = pa.table(table.get_add_actions())
+            names = [resolve_delta_path(name, root) for name in actions["path"].to_pylist()]
+            sizes = actions["size_bytes"].to_pylist()
+            counts = dict(zip(names, actions["num_records"].to_pylist(), strict=True))
+        except ParquetBloomError:
+            raise
+        except Exception as error:
+            raise StorageError.wrap(error, "cannot read the Delta table's files", self.name) from error
+        adds = require_same_files(read_live_adds(root, version), zip(names, sizes, strict=True), root)
+        paths = sorted(adds)
+        outside = _find_outside(paths, root)
+        files = tuple(
+            LiveFile(
+                path,
+                adds[path]["size"],
+                adds[path],
+                "it lies outside of the table's folder" if path in outside else _find_reason(adds[path], counts[path]),
+                path not in outside,
+            )
+            for path in paths
+        )
+        values = _take_partition_values(actions, names, paths)
+        mode = metadata.configuration.get("delta.columnMapping.mode", "none")
+        columns = _make_columns(schema["fields"], mode, frozenset(metadata.partition_columns))
+        return TableState(version, str(metadata.id), files, columns, values, metadata.configuration, table)
+
+    def name_new_file(self, old: LiveFile) -> str:
+        folder, name = os.path.split(old.path)
+        codec = name.split(".")[-2] if name.count(".") > 1 else ""
+        suffix = f".{codec}.parquet" if codec in ("snappy", "zstd", "gzip", "lz4", "brotli") else ".parquet"
+        return os.path.join(folder, f"part-00000-{uuid4()}.c000{suffix}")
+
+    def commit(
+        self, state: TableState, exchanges: Sequence[Exchange], columns: Sequence[str], properties: Mapping[str, str]
+    ) -> int | None:
+        from deltalake import CommitProperties, PostCommitHookProperties
+
+        table = state.handle
+        note = {"isBlindAppend": False, "parquetBloom": {"operation": "embed", "columns": list(columns)}}
+        try:
+            table.create_write_transaction(
+                list(_make_actions(exchanges)),
+                "append",
+                table.schema(),
+                partition_by=table.metadata().partition_columns,
+                # A commit after others, as deltalake would repeat it, does not look at what those have removed.
+                commit_properties=CommitProperties(custom_metadata=note, max_commit_retries=0),
+                # The table's own writers make its checkpoints, and delete old parts of its log.
+                post_commithook_properties=PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False),
+            )
+        except Exception as error:
+            version = self.find_commit(state, exchanges)
+            if version is not None:
+                return version
+            if self._list_commits(state):
+                raise CommitConflict from error
+            raise StorageError.wrap(error, "cannot commit to the Delta table", self.name) from error
+        assert state.version is not None
+        return state.version + 1
+
+    def find_commit(self, state: TableState, exchanges: Sequence[Exchange]) -> int | None:
+        assert state.version is not None
+        expected = {name for name, _ in map(_name_in_log, exchanges[:1])}  # a commit has all of them or none
+        for version in range(state.version + 1, max(self._list_commits(state), default=0) + 1):
+            for action in self._read_commit(state, version):
+                if isinstance(action.get("add"), dict) and action["add"].get("path") in expected:
+                    return version
+        return None
+
+    def _require_known_features(self, protocol: Any) -> None:
+        """Raise for a table with a feature that the commit would have to heed, before anything is written."""
+        features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+        unknown = sorted(features - _FEATURES)
+        if protocol.min_writer_version == _IDENTITY_WRITER:
+            unknown.append("identityColumns")
+        if protocol.min_writer_version > _HIGHEST_WRITER:
+            unknown.append(f"version {protocol.min_writer_version} of the protocol")
+        if unknown:
+            problem = f"it has the feature {', '.join(unknown)}, with which files cannot be exchanged"
+            raise ParquetBloomError(f"{problem}; {WAY_OUT}", path=self.name)
+
+    def _log(self, state: TableState) -> Folder:
+        root = resolve_delta_path(str(state.handle.table_uri).rstrip("/") or "/", None)
+        return Folder(f"{root}/{LOG_FOLDER}")
+
+    def _list_commits(self, state: TableState) -> list[int]:
+        """Return the versions after a state."""
+        assert state.version is not None
+        names = (name for name in self._log(state).names() if len(name) == 25 and name.endswith(".json"))
+        return sorted(int(name[:20]) for name in names if name[:20].isdigit() and int(name[:20]) > state.version)
+
+    def _read_commit(self, state: TableState, version: int) -> Iterator[dict[str, Any]]:
+        with self._log(state).open(f"{version:020d}.json") as source:
+            for line in source.read_at(0, source.size).splitlines():
+                yield json.loads(line)
+
+
+def _find_reason(add: Mapping[str, Any], num_records: int | None) -> str | None:
+    """Return why a file cannot be exchanged by its add action."""
+    if add.get("deletionVector"):
+        return "it has a deletion vector"
+    others = sorted(name for name, value in add.items() if name not in _WRITTEN and value not in (None, {}))
+    if others:
+        return f"its entry in the log has {', '.join(others)}, which a new entry cannot keep"
+    if "stats" not in add and num_records is not None:
+        return "its statistics are in a checkpoint as columns only, which a new entry cannot keep"
+    if quote(unquote(add["path"]), safe=_UNQUOTED) != add["path"]:
+        # A reader that compares paths as texts would not find the file that is to be removed.
+        return "its path is quoted in the log in another way than deltalake does it"
+    return None
+
+
+def _find_outside(paths: Sequence[str], root: str) -> set[str]:
+    """Return the files outside of the table's folder: anyone who can write the log chooses them."""
+    try:
+        require_inside(paths, root)
+        return set()
+    except ParquetBloomError:
+        pass
+    outside = set()
+    for path in paths:
+        try:
+            require_inside([path], root)
+        except ParquetBloomError:
+            outside.add(path)
+    return outside
+
+
+def _name_in_log(exchange: Exchange) -> tuple[str, str]:
+    """Return the path of a new file as the log has it, and as deltalake takes it."""
+    folder = exchange.old.entry["path"].rpartition("/")[0]
+    name = f"{folder}/{os.path.basename(exchange.path)}" if folder else os.path.basename(exchange.path)
+    return name, unquote(name)
+
+
+def _make_actions(exchanges: Sequence[Exchange]) -> Iterator[Any]:
+    from deltalake.transaction import AddAction, RemoveAction
+
+    now = time.time_ns() // 1_000_000
+    for exchange in exchanges:
+        add = exchange.old.entry
+        values = add.get("partitionValues", {})
+        # deltalake quotes paths, and takes them without quotes.
+        yield RemoveAction(unquote(add["path"]), False, now, add["size"], values)
+        yield AddAction(_name_in_log(exchange)[1], exchange.size, values, now, False, add.get("stats"))
+
+
+def _take_partition_values(actions: pa.Table, names: Sequence[str], paths: Sequence[str]) -> pa.Table:
+    """Return deltalake's typed partition values, in the order of the files."""
+    if "partition" not in actions.schema.names:
+        return pa.table({"": pa.nulls(len(paths))}).select([])
+    position = {name: number for number, name in enumerate(names)}
+    column = actions["partition"].combine_chunks()
+    chosen = column.take(pa.array([position[path] for path in paths], pa.int64()))
+    if isinstance(chosen, pa.ChunkedArray):
+        chosen = chosen.combine_chunks()
+    return pa.Table.from_arrays(chosen.flatten(), names=[field.name for field in column.type])
+
+
+def _make_columns(
+    fields: Sequence[Mapping[str, Any]], mode: str, without: frozenset[str] = frozenset()
+) -> tuple[TableColumn, ...]:
+    return tuple(_make_column(field, mode) for field in fields if field["name"] not in without)
+
+
+def _make_column(field: Mapping[str, Any], mode: str) -> TableColumn:
+    name, number = field["name"], None
+    if mode != "none":
+        name = field["metadata"]["delta.columnMapping.physicalName"]
+    if mode == "id":
+        number = int(field["metadata"]["delta.columnMapping.id"])
+    kind, parts = _make_parts(field["type"], mode)
+    return TableColumn(field["name"], kind, number, (name,), parts)
+
+
+def _make_parts(kind: Any, mode: str) -> tuple[Any, tuple[TableColumn, ...]]:
+    """Return the kind of a type, and the columns that it consists of."""
+    if not isinstance(kind, Mapping):
+        return "value", ()
+    if kind["type"] == "struct":
+        return "struct", _make_columns(kind["fields"], mode)
+    names = {"array": (("element", "elementType"),), "map": (("key", "keyType"), ("value", "valueType"))}
+    parts = []
+    for part, member in names[kind["type"]]:
+        below, columns = _make_parts(kind[member], mode)
+        parts.append(TableColumn(part, below, None, (part,), columns))
+    return "list" if kind["type"] == "array" else "map", tuple(parts)
