@@ -15,11 +15,10 @@ import pyarrow as pa
 from ...errors import ParquetBloomError, StorageError
 from ...storage import Folder, is_url
 from ..delta.log import LOG_FOLDER, read_live_adds, require_same_files
-from ..locations import require_inside, resolve_delta_path
+from ..locations import FILE_SCHEME, resolve_delta_path
 from ..snapshot import TableColumn, make_missing_error
+from .refusal import WAY_OUT, find_outside
 from .target import CommitConflict, Exchange, LiveFile, TableState, Target
-
-WAY_OUT = "ask such a table by a lake index (`parquet-bloom index create`), which changes nothing in it"
 
 # Features of which neither the library that commits nor a file with the same rows needs to know more.
 _FEATURES = frozenset({
@@ -47,7 +46,9 @@ class DeltaTarget(Target):
     kind = "delta"
 
     def __init__(self, path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None):
-        self.name = os.fspath(path)
+        self._uri = os.fspath(path)
+        # deltalake's own URIs are quoted, paths are not.
+        self.name = resolve_delta_path(self._uri, None).rstrip("/") if FILE_SCHEME.match(self._uri) else self._uri
         self._options = dict(storage_options or {}) or None
         try:
             from deltalake.transaction import RemoveAction  # noqa: F401
@@ -63,7 +64,7 @@ class DeltaTarget(Target):
         from deltalake import DeltaTable
 
         try:
-            table = DeltaTable(self.name, storage_options=self._options)
+            table = DeltaTable(self._uri, storage_options=self._options)
             version, protocol, metadata = table.version(), table.protocol(), table.metadata()
             schema = json.loads(table.schema().to_json())
             root = resolve_delta_path(str(table.table_uri).rstrip("/") or "/", None)
@@ -86,7 +87,7 @@ class DeltaTarget(Target):
             raise StorageError.wrap(error, "cannot read the Delta table's files", self.name) from error
         adds = require_same_files(read_live_adds(root, version), zip(names, sizes, strict=True), root)
         paths = sorted(adds)
-        outside = _find_outside(paths, root)
+        outside = find_outside(paths, root)
         files = tuple(
             LiveFile(
                 path,
@@ -186,22 +187,6 @@ def _find_reason(add: Mapping[str, Any], num_records: int | None) -> str | None:
         # A reader that compares paths as texts would not find the file that is to be removed.
         return "its path is quoted in the log in another way than deltalake does it"
     return None
-
-
-def _find_outside(paths: Sequence[str], root: str) -> set[str]:
-    """Return the files outside of the table's folder: anyone who can write the log chooses them."""
-    try:
-        require_inside(paths, root)
-        return set()
-    except ParquetBloomError:
-        pass
-    outside = set()
-    for path in paths:
-        try:
-            require_inside([path], root)
-        except ParquetBloomError:
-            outside.add(path)
-    return outside
 
 
 def _name_in_log(exchange: Exchange) -> tuple[str, str]:
