@@ -183,10 +183,15 @@ def _find_reason(add: Mapping[str, Any], num_records: int | None) -> str | None:
         return f"its entry in the log has {', '.join(others)}, which a new entry cannot keep"
     if "stats" not in add and num_records is not None:
         return "its statistics are in a checkpoint as columns only, which a new entry cannot keep"
-    if quote(unquote(add["path"]), safe=_UNQUOTED) != add["path"]:
+    if quote_path(unquote(add["path"])) != add["path"]:
         # A reader that compares paths as texts would not find the file that is to be removed.
         return "its path is quoted in the log in another way than deltalake does it"
     return None
+
+
+def quote_path(path: str) -> str:
+    """Return a path as deltalake writes it to a log."""
+    return quote(path, safe=_UNQUOTED)
 
 
 def _name_in_log(exchange: Exchange) -> tuple[str, str]:

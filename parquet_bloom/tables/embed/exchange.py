@@ -173,7 +173,7 @@ def commit_exchanges(
             done.new_version = version
             return done
         if done.attempts > retries:
-            problem = f"other writers have committed during each of {count(done.attempts, 'try')}; nothing was changed"
+            problem = f"other writers have committed during each of {count(done.attempts, 'attempt')}; nothing was changed"
             raise ConcurrentChangeError(f"{problem}. Run it again, or with more retries", path=target.name)
         time.sleep(random.uniform(0, min(_LONGEST_WAIT_SECONDS, _WAIT_SECONDS * 2**done.attempts)))
         state = target.read_state()
