@@ -100,7 +100,7 @@ class BloomFile:
         if cached is None:
             cached = CachedFooter(read_footer(source))
             if cache is not None:
-                cache.keep(source, cached)
+                cached = cache.keep(source, cached)
         if self.is_draft:  # what is derived from now on is valid for this variant only
             cached, cache = CachedFooter(cached.footer, cached.filter_headers), None
         self.cached = cached

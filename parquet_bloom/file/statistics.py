@@ -35,16 +35,18 @@ class ColumnStatistics:
     Attributes
     ----------
     leaf : the column.
+    stored_name : its name in the file, where a table gives it another one.
     evidence : the statistics of the footer, without filters.
     starts : int64, offset of the filter's bitset in the file.
     num_bytes : int64, size of the bitset; 0 for a filter that cannot be used, UNREAD before its header is read.
     problems : why the filter cannot be used, or None.
     """
 
-    __slots__ = ("_locations", "evidence", "leaf", "num_bytes", "problems", "starts")
+    __slots__ = ("_locations", "evidence", "leaf", "num_bytes", "problems", "starts", "stored_name")
 
     def __init__(self, file: BloomFile, leaf: Leaf):
         self.leaf = leaf
+        self.stored_name = file.footer.stored_leaf(leaf).name
         column_type = type_of(leaf)
         records = file.footer.column_chunks(leaf)
         self.evidence = PruningStatisticsArray.of(

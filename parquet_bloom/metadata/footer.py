@@ -249,9 +249,9 @@ class Footer:
         ends = [end for number, end in self._positions.items() if number != "num_rows" and end > start]
         return bytes(self.data[start : min(ends)])
 
-    @cached_property
-    def encoded_leaves(self) -> list[bytes]:
-        """The encoded schema element of each leaf."""
+    @property
+    def encoded_schema_elements(self) -> tuple[list[bytes], int]:
+        """The encoded elements of the schema, and the position behind the last one."""
         data, position = self.data, self._positions[2]
         count, position = data[position] >> 4, position + 1
         if count == 15:  # the length of a longer list follows
@@ -259,12 +259,22 @@ class Footer:
                 position += 1
             position += 1
         encoded = []
-        for number in range(len(self.schema)):
-            element, end = read_struct(data, position)
-            if number and 1 in element:
-                encoded.append(bytes(data[position:end]))
+        for _ in self.schema:
+            end = read_struct(data, position)[1]
+            encoded.append(bytes(data[position:end]))
             position = end
-        return encoded
+        return encoded, position
+
+    @cached_property
+    def encoded_leaves(self) -> list[bytes]:
+        """The encoded schema element of each leaf."""
+        elements = zip(self.schema, self.encoded_schema_elements[0], strict=True)
+        return [encoded for number, (element, encoded) in enumerate(elements) if number and 1 in element]
+
+    @property
+    def metadata_position(self) -> int | None:
+        """Position of the key-value metadata in `data`; None if there is none."""
+        return self._positions.get(5)
 
     @property
     def encrypted_leaves(self) -> list[Leaf]:
@@ -307,7 +317,8 @@ class Footer:
             raise MalformedFooterError("metadata: missing", **context)
         if record["path_start"] >= 0 and not self._has_path(int(record["path_start"]), leaf):
             path = read_value(self.data, int(record["path_start"]), LIST)
-            if [str(part, "utf-8", "replace") if isinstance(part, bytes) else part for part in path] != list(leaf.path):
+            stored = list(self.stored_leaf(leaf).path)
+            if [str(part, "utf-8", "replace") if isinstance(part, bytes) else part for part in path] != stored:
                 raise MalformedFooterError("metadata: the column chunk names another column", **context)
         if record["physical_type"] != PHYSICAL_TYPES.index(leaf.physical):
             raise MalformedFooterError("metadata: the column chunk has another type than the schema", **context)
@@ -315,7 +326,12 @@ class Footer:
 
     def _has_path(self, path_start: int, leaf: Leaf) -> bool:
         """Return whether the encoded path at a position equals the usual encoding of a leaf's path."""
-        return self.data[path_start : path_start + len(leaf.encoded_path)] == leaf.encoded_path
+        encoded = self.stored_leaf(leaf).encoded_path
+        return self.data[path_start : path_start + len(encoded)] == encoded
+
+    def stored_leaf(self, leaf: Leaf) -> Leaf:
+        """Return a leaf as the file itself names it."""
+        return leaf
 
     def column_chunks(self, leaf: Leaf) -> list[np.void | EncryptedFileError | MalformedFooterError]:
         """Return a column's records, one per row group; in place of a bad one, the error that `chunk` would raise."""

@@ -16,6 +16,7 @@ from .read.row_ranges import find_row_ranges
 from .report import PruneReport
 from .schema import has_column, select_columns
 from .source import ScanSource
+from .table_columns import select_table_columns
 
 if TYPE_CHECKING:
     import polars as pl
@@ -69,9 +70,11 @@ class Scan:
 
     @cached_property
     def _reader(self) -> RowReader:
-        columns, schema = self._columns, None
-        if self._schema is not None:
-            columns, schema = select_columns(self._schema, columns, self._case_sensitive)
+        columns, schema, table = self._columns, self._schema, self._report.table
+        if table is not None:
+            columns, schema = select_table_columns(schema or table.schema, columns, self._case_sensitive)
+        elif schema is not None:
+            columns, schema = select_columns(schema, columns, self._case_sensitive)
         return RowReader(self._report, columns, schema=schema, cache=self._source.cache)
 
     def _has_column(self, name: str) -> bool:

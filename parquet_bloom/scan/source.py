@@ -13,16 +13,21 @@ import pyarrow as pa
 
 from ..errors import ParquetBloomError, StorageError, UnreadableColumnError
 from ..file.cache.memory import SHARED_CACHE, MetadataCache
+from ..hashing.column_type import ColumnType
 from ..predicate import tree
 from ..predicate.tree import Node
 from ..redaction import shown_redacted
 from ..storage import Entry, RequestCount, as_path_list, entry_for_identity, list_entries, resolve_filesystem
+from ..tables.footers import as_table_footers
+from ..tables.open import find_table
+from ..tables.snapshot import Table, TableSnapshot
 from .compatibility import DatasetCompatibility
 from .evaluate.lake_index import IndexView, open_lake_index
 from .evaluate.planner import plan_scan
 from .evaluate.zones import open_zone_indexes
 from .model.partitions import Partitions, parse_partitions
 from .report import PruneReport
+from .table_columns import is_named_alike, require_same_columns, spell_columns
 
 if TYPE_CHECKING:
     from .evaluate.lake_index import Index
@@ -39,6 +44,7 @@ class Listing(NamedTuple):
     partitions : their partition columns.
     deletes : files of which their table may have deleted rows, which must not be read.
     requests : requests that the listing took.
+    table : the table whose files they are; None for files of no table.
     """
 
     entries: list[Entry]
@@ -46,6 +52,7 @@ class Listing(NamedTuple):
     partitions: Partitions
     deletes: frozenset[str]
     requests: int
+    table: TableSnapshot | None = None
 
 
 @shown_redacted
@@ -55,11 +62,13 @@ class ScanSource:
 
     Attributes
     ----------
-    paths : as in `prune`; None for the live files of `index`.
+    paths : as in `prune`; None for the live files of `index`, or of `table`.
+    table : a Delta or Iceberg table, whose files these are; None for others.
     filesystem : of the files, resolved.
     storage_options, index, zones, partitioning, cache : as in `prune`.
     partition_columns : the partition columns of a dataset, with its types; None to find them in the paths, for each
         scan. A file outside of their folders is an error: its rows would make the column disappear.
+    table_schema : the schema of a dataset over a table, which must not change; None for the table's schema.
     """
 
     paths: Any
@@ -70,6 +79,8 @@ class ScanSource:
     partitioning: Literal["hive"] | None = "hive"
     cache: MetadataCache | None = SHARED_CACHE
     partition_columns: pa.Schema | None = None
+    table: Table | None = None
+    table_schema: pa.Schema | None = None
 
     @classmethod
     def resolve(
@@ -81,12 +92,16 @@ class ScanSource:
         index: Index | None,
         **options: Any,
     ) -> ScanSource:
-        """Return the source of what a caller gives: paths, or of a LakeIndex: its live files."""
+        """Return the source of what a caller gives: paths, a table, or a LakeIndex for its live files."""
         if _is_index(source):
             if index is not None and index is not source:
                 raise ParquetBloomError("the source is a lake index already; leave out index=")
             source, index = None, source
-        if source is None and index is None:
+        table = None if source is None else find_table(source, storage_options)
+        if table is not None:
+            options |= {"table": table, "partitioning": None}
+            source, storage_options = None, storage_options or table.storage_options
+        elif source is None and index is None:
             raise StorageError("a path is a string or a path object, not NoneType; with index= it may be left out")
         if not isinstance(options.get("cache"), MetadataCache | None):
             kind = type(options["cache"]).__name__
@@ -95,6 +110,10 @@ class ScanSource:
         if not isinstance(source, str | os.PathLike | None):
             source = as_path_list(source)  # it is listed for each scan
         return cls(source, resolve_filesystem(filesystem, storage_options), storage_options, index, **options)
+
+    def with_table_schema(self, schema: pa.Schema) -> ScanSource:
+        """Return the source of a dataset over a table, whose columns must stay as they are in a schema."""
+        return replace(self, table_schema=schema)
 
     def with_partitions(self, names: Sequence[str], schema: pa.Schema) -> ScanSource:
         """Return the source of a dataset with a schema, which has these partition columns now."""
@@ -127,11 +146,18 @@ class ScanSource:
         """
         options: dict[str, Any] = {"timezone": timezone, "ignore_case": ignore_case, "progress": progress}
         options |= {"on_error": on_error, "threads": threads, "cache": self.cache, "trust": trust, "named": named}
+        of_table = None if self.table is None else self._list_table(self.table)
+        if of_table is not None and of_table.table is not None:
+            table = of_table.table
+            node = spell_columns(node, table.schema, ignore_case)
+            trust = trust or DatasetCompatibility.of(table.schema, _list_columns(node))
+            options |= {"ignore_case": False, "trust": trust, "named": lambda _: True, "table": table}
+            options["cache"] = as_table_footers(self.cache, table.columns)
         with (
-            self._open_index(set() if node is None else tree.columns(node), trust) as view,
+            self._open_index({*_list_columns(node)}, trust, of_table) as view,
             open_zone_indexes(self.zones, self.filesystem) as zone_view,
         ):
-            listing = self._list(view)
+            listing = self._list(view) if of_table is None else of_table
             entries = listing.entries
             if self.partitioning is None and named is None:
                 options["named"] = lambda name: any(f"{name}=" in entry.path for entry in entries)
@@ -141,18 +167,27 @@ class ScanSource:
             return PruneReport.of(plan)
 
     def _open_index(
-        self, columns: set[str], trust: DatasetCompatibility | None = None
+        self, columns: set[str], trust: DatasetCompatibility | None = None, listing: Listing | None = None
     ) -> AbstractContextManager[IndexView | None]:
+        """Open the index for a query of some columns; of a table's, only those that files name as the table does."""
+        table = None if listing is None else listing.table
+
+        def is_same(column: str, stored: ColumnType) -> bool:
+            assert trust is not None
+            return trust.is_same(column, stored) and (table is None or is_named_alike(table.columns, column))
+
         return open_lake_index(
             self.index,
             self.filesystem,
             self.storage_options,
-            of_lake=self.paths is None,
-            trusted=None if trust is None else trust.is_same,
+            of_lake=self.paths is None and self.table is None,
+            trusted=None if trust is None else is_same,
             columns=columns,
         )
 
     def _list(self, view: IndexView | None) -> Listing:
+        if self.table is not None:
+            return self._list_table(self.table)
         filesystem, paths, requests = self.filesystem, self.paths, RequestCount()
         if paths is None:
             assert view is not None
@@ -172,6 +207,14 @@ class ScanSource:
         deletes = frozenset() if view is None else view.deletes
         return Listing(entries, filesystem, partitions, deletes, requests.number)
 
+    def _list_table(self, table: Table) -> Listing:
+        snapshot = table.read_snapshot()
+        if self.table_schema is not None:
+            require_same_columns(snapshot.schema, self.table_schema, table.name)
+        paths = [file.path for file in snapshot.files]
+        partitions = Partitions.of_table(paths, snapshot.partition_values)
+        return Listing([Entry(path) for path in paths], self.filesystem, partitions, frozenset(), 0, snapshot)
+
     def _list_entries(self, requests: RequestCount) -> list[Entry]:
         is_cached = (
             self.cache is not None
@@ -180,6 +223,10 @@ class ScanSource:
         )
         # An object that was opened before is not a folder, so listing it would be a wasted request.
         return [Entry(self.paths)] if is_cached else list_entries(self.paths, self.filesystem, requests=requests)
+
+
+def _list_columns(node: Node | None) -> list[str]:
+    return [] if node is None else sorted(tree.columns(node))
 
 
 def _is_index(source: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -112,10 +112,12 @@ class Table(ABC):
     Attributes
     ----------
     name : the table's folder, URL, metadata file or name in its catalog.
+    storage_options : settings of the store that has its files, by obstore's names; None for the defaults.
     """
 
     kind: Literal["delta", "iceberg"]
     name: str
+    storage_options: Mapping[str, Any] | None = None
 
     @abstractmethod
     def read_snapshot(self) -> TableSnapshot:

@@ -6,9 +6,12 @@ import os
 import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
+from support.documents import doc_blocks, doc_lakes
 
 import parquet_bloom
 
@@ -48,3 +51,13 @@ def test_events_pipeline(tmp_path: Path) -> None:
         with parquet_bloom.open(file) as opened:
             assert {chunk.column for chunk in opened.chunks()} == {"request_id", "user_id"}
             assert all(chunk.fpp < 0.0011 for chunk in opened.chunks())
+
+
+def test_the_block_of_the_readme(spark: Any, tmp_path: Path, capsys: Any) -> None:
+    """It runs where the README's other engines do, in a session that exists already."""
+    doc_lakes.filtered(tmp_path)
+    blocks = [*doc_blocks.blocks((PROJECT / "README.md").read_text("utf-8"))]
+    ((code, shown),) = [pair for pair in pairwise(blocks) if pair[1].language == "spark"]
+    # Spark has the folder that it was started in.
+    exec(compile(code.text.replace('"lake/"', repr(f"{tmp_path}/lake/")), "README.md", "exec"), {})
+    assert capsys.readouterr().out.strip() == shown.text.strip()

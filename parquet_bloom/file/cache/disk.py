@@ -96,11 +96,12 @@ class DiskMetadataCache(MetadataCache, AbstractContextManager["DiskMetadataCache
                 entries[i] = source.identity, cached
         return entries
 
-    def keep(self, source: Source, cached: CachedFooter) -> None:
-        super().keep(source, cached)
+    def keep(self, source: Source, cached: CachedFooter) -> CachedFooter:
+        cached = super().keep(source, cached)
         key = _make_key(source)
         if key is not None and distinct(source.identity):
             self._add_pending(source.identity, key, cached, -1)
+        return cached
 
     def _add_pending(self, identity: Hashable, key: _RecordKey, cached: CachedFooter, on_disk: int) -> None:
         with self._lock:

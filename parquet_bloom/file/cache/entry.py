@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...metadata.filter_header import MAX_HEADER_BYTES
 from ...metadata.footer import Footer
 from ...metadata.page_index import CachedPageIndex
+from ...metadata.renamed_footer import RenamedFooter
 from ...storage import Extents
 
 # Estimates of memory.
@@ -29,6 +31,7 @@ class CachedFooter:
     pages : {(row group, leaf index): page index}; None where the page index cannot be used.
     derived : values that readers have computed from the footer, by the readers' keys, so as to compute them once.
     extents : other ranges that were read, kept for objects in a store, whose filters are probed again and again.
+    original : the entry that this one shows under other column names; None for the file's own.
     """
 
     footer: Footer
@@ -36,6 +39,12 @@ class CachedFooter:
     pages: dict[tuple[int, int], CachedPageIndex | None] = field(default_factory=dict)
     derived: dict[str, Any] = field(default_factory=dict)
     extents: Extents = field(default_factory=Extents)
+    original: CachedFooter | None = None
+
+    def rename(self, names: Sequence[bytes]) -> CachedFooter:
+        """Return an entry of the same file with other names in its schema; see `RenamedFooter`."""
+        footer = RenamedFooter(self.footer, names)
+        return CachedFooter(footer, self.filter_headers, self.pages, extents=self.extents, original=self)
 
     @property
     def num_bytes(self) -> int:

@@ -149,9 +149,10 @@ class MetadataCache:
         """Return the entry of an opened file; None if it is not cached."""
         return self.get(source.identity)
 
-    def keep(self, source: Source, cached: CachedFooter) -> None:
-        """Cache an opened file."""
+    def keep(self, source: Source, cached: CachedFooter) -> CachedFooter:
+        """Cache an opened file, and return the entry as `find` will."""
         self.put(source.identity, cached, source.name)
+        return cached
 
     def flush(self) -> None:
         """Write pending entries to disk, in caches that have one; called at the end of each query."""

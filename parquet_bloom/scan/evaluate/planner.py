@@ -12,6 +12,7 @@ from ...file.statistics import ColumnCompatibility
 from ...predicate import tree
 from ...predicate.tree import Node
 from ...storage import Entry
+from ...tables.snapshot import TableSnapshot
 from ..model.file_scan import FileScan
 from ..model.named_columns import make_unknown_column_error
 from ..model.partitions import Partitions
@@ -20,6 +21,7 @@ from ..model.residual import Residuals
 from .evaluator import Evaluator
 from .footers import FooterEvaluator
 from .partitions import PartitionEvaluator
+from .table import TableEvaluator
 
 
 def plan_scan(
@@ -38,6 +40,7 @@ def plan_scan(
     trust: ColumnCompatibility | None = None,
     residuals: Residuals | None = None,
     footers: Evaluator | None = None,
+    table: TableSnapshot | None = None,
     index: Evaluator | None = None,
     zones: Evaluator | None = None,
 ) -> ScanPlan:
@@ -51,16 +54,18 @@ def plan_scan(
     trust : which columns of a file are ignored, since an engine reads them as another type.
     residuals : the residuals of the predicate; None to compute them from `partitions`.
     footers : plans files by what is in them; None for `FooterEvaluator` in this process.
+    table : the table whose files they are, whose statistics are evaluated before files are opened; None for none.
     index : lake index that is queried before files are opened; None for none.
     zones : zone indexes that are queried for the rows of the remaining row groups; None for none.
     """
     request = ScanRequest(node, timezone, ignore_case)
-    plan = ScanPlan(request.where, filesystem=filesystem, partitions=partitions, asked=request)
+    plan = ScanPlan(request.where, filesystem=filesystem, partitions=partitions, asked=request, table=table)
     if residuals is None:
         residuals = partitions.make_residuals(node, timezone, ignore_case=ignore_case, strict=False)
     if footers is None:
         footers = FooterEvaluator(filesystem, ignore_case, cache, threads, trust, on_error is None, residuals.doubts)
-    chain = PartitionEvaluator(node, residuals, timezone), index, footers, None if node is None else zones
+    metadata = None if table is None else TableEvaluator(table)
+    chain = PartitionEvaluator(node, residuals, timezone), metadata, index, footers, None if node is None else zones
     missing = set() if node is None else tree.columns(node)
     files: Iterator[FileScan] = map(FileScan, entries)
     with ExitStack() as stack:

@@ -121,7 +121,7 @@ def _find_names(index: ZoneIndex, statistics: FileStatistics, predicate: Pruning
     """Return the names of an index's column in the parts of a predicate that zones can answer."""
     names = {leaf.column for leaf in tree.leaves(predicate.node) if isinstance(leaf, _PROBED_NODES)}
     columns = {name: statistics.columns[name] for name in names}
-    return {name for name, column in columns.items() if column is not None and column.leaf.name == index.column}
+    return {name for name, column in columns.items() if column is not None and column.stored_name == index.column}
 
 
 def _restrict_row_group(plan: RowGroupPlan, rows: RowSelection) -> RowGroupPlan:

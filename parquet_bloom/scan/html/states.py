@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..model.plan import INDEX, ZONES, FilePlan, RowGroupPlan
+from ..model.plan import INDEX, TABLE, ZONES, FilePlan, RowGroupPlan
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,13 @@ INDEXED_FILE = CellState(
     "index-file", "file ruled out by the index", False, ("#ffffff", "#6fb58c"), ("#15181c", "#3f9468"), _THIN
 )
 
+TABLE_FILE = CellState(
+    "table-file", "file ruled out by the table", False, ("#ffffff", "#7fb2dc"), ("#15181c", "#3f7eb3"), _THIN
+)
+
 STATES = (
     *(MATCHED, READ, VAIN, VAIN_UNFILTERED, UNFILTERED, DOUBTFUL),
-    *(FILTER, ZONED, INDEXED, RANGE, OTHER, INDEXED_FILE, PARTITION),
+    *(FILTER, ZONED, INDEXED, RANGE, OTHER, INDEXED_FILE, TABLE_FILE, PARTITION),
 )
 """All states, the most important first."""
 
@@ -84,7 +88,7 @@ def row_group_state(plan: RowGroupPlan, filtered: bool | None = None, matches: i
 
 def file_state(file: FilePlan) -> CellState:
     """Return the state of a file that was not opened."""
-    return INDEXED_FILE if file.unopened_by == INDEX else PARTITION
+    return {INDEX: INDEXED_FILE, TABLE: TABLE_FILE}.get(file.unopened_by, PARTITION)
 
 
 def _skipped_state(by: frozenset[str]) -> CellState:

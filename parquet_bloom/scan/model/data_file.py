@@ -108,7 +108,7 @@ class DataFile(Protocol):
     def read_matches(
         self, selections: RowGroupSelections, row_filter: RowFilter, projection: FileProjection
     ) -> Iterator[pa.Table]:
-        """Read the selected rows that match, a table for each row group that has any."""
+        """Read the selected rows that match, and no others: a table for each row group that has any, or several."""
 
     def split(self, selections: RowGroupSelections) -> Iterator[RowGroupSelections]:
         """Split row groups into those that are decoded together."""
@@ -127,8 +127,8 @@ class DataFile(Protocol):
         The bytes of a step, and whether `read_matches` takes several, each ending with the next table.
         """
 
-    def count_matches(self, row_groups: Sequence[int], row_filter: RowFilter) -> Iterator[tuple[int, int]]:
-        """Count the rows that match, as (row group, number of rows)."""
+    def count_matches(self, selections: RowGroupSelections, row_filter: RowFilter) -> Iterator[tuple[int, int]]:
+        """Count the selected rows that match, as (row group, number of rows)."""
 
     def select_rows(
         self, row_group: int, predicate: PruningPredicate | bool, selection: RowSelection | None = None

@@ -95,7 +95,7 @@ def make_unknown_column_error(
     names = [*partitions.schema.names, *_collect_names(paths[:_FILES_FOR_NAMES], filesystem, cache)]
     in_files = f" in any of {len(paths):,} files" if len(paths) > 1 else ""
     path = None if in_files or not paths else paths[0]
-    return UnknownColumnError(f"no such column{in_files}{_suggest(name, names)}", path=path, column=name)
+    return UnknownColumnError(f"no such column{in_files}{suggest_names(name, names)}", path=path, column=name)
 
 
 def _collect_names(paths: Iterable[str], filesystem: Any, cache: MetadataCache | None) -> Iterator[str]:
@@ -116,7 +116,7 @@ def _open(path: str, filesystem: Any, cache: MetadataCache | None) -> Source:
     return open_source(path, filesystem, known)
 
 
-def _suggest(name: str, names: Iterable[str]) -> str:
+def suggest_names(name: str, names: Iterable[str]) -> str:
     """Return an addition to a message that names columns like `name`; nothing if there are none."""
     unique = list(dict.fromkeys(islice(names, _MOST_NAMES)))
     folded = name.lower()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -51,6 +51,7 @@ class Partitions:
     """
 
     def __init__(self, files: Sequence[str], given: Any = (), columns: pa.Schema | None = None):
+        self._find_key: Callable[[str], str] = _parent_folder
         self._positions = {folder: i for i, folder in enumerate(dict.fromkeys(map(_parent_folder, files)))}
         roots = _find_roots(given) - {*files}
         pairs = [_parse_pairs(_path_below(folder, roots)) for folder in self._positions]
@@ -62,6 +63,22 @@ class Partitions:
             names = columns.names
         self._values = {name: self._folders[name].to_pylist() for name in names}
 
+    @classmethod
+    def of_table(cls, files: Sequence[str], values: pa.Table) -> Partitions:
+        """Return the columns whose values are in a table's metadata.
+
+        Parameters
+        ----------
+        files : paths.
+        values : a row for each file.
+        """
+        partitions = cls(())
+        partitions._find_key = str
+        partitions._positions = {path: i for i, path in enumerate(files)} if values.num_columns else {}
+        partitions._folders = values
+        partitions._values = {name: values[name].to_pylist() for name in values.column_names}
+        return partitions
+
     def __bool__(self) -> bool:
         return bool(self._values)
 
@@ -71,10 +88,10 @@ class Partitions:
         return self._folders.schema
 
     def values(self, path: str) -> dict[str, Any]:
-        """Return the partition values of a file by name: int, date, str or None."""
+        """Return the partition values of a file by name: int, date, str or None; of a table, of any type."""
         if not self._values:
             return {}
-        i = self._positions[_parent_folder(path)]
+        i = self._positions[self._find_key(path)]
         return {name: values[i] for name, values in self._values.items()}
 
     def keep_confirmed(self, files: Sequence[str], expected: Mapping[str, Mapping[str, Any]]) -> Partitions:
@@ -129,7 +146,7 @@ class Partitions:
                 truth = [True] * len(folders)
                 doubts.append(Reason(error.problem, column=leaf.column))
             truths[id(leaf)] = truth
-        return PartitionResiduals(node, self._positions, truths, folders, tuple(doubts))
+        return PartitionResiduals(node, self._positions, truths, folders, tuple(doubts), self._find_key)
 
     def _match_names(self, names: Iterable[str], ignore_case: bool) -> dict[str, str]:
         """Return {name: partition column} for the names in a predicate that mean one."""
@@ -185,12 +202,14 @@ class PartitionResiduals:
         truths: Mapping[int, list[bool]],
         folders: pa.Table,
         doubts: tuple[Reason, ...],
+        find_key: Callable[[str], str],
     ):
         self.doubts = doubts
         self._node = node
         self._positions = positions
         self._truths = truths
         self._folders = folders
+        self._find_key = find_key
         self._residuals: dict[tuple[bool, ...], Node | bool] = {}  # thousands of folders share a few
         self._descriptions: dict[int, str] = {}
 
@@ -205,7 +224,7 @@ class PartitionResiduals:
             return True
         if self.is_unchanged:
             return self._node
-        i = self._positions[_parent_folder(path)]
+        i = self._positions[self._find_key(path)]
         truths = {key: truth[i] for key, truth in self._truths.items()}
         state = tuple(truths.values())
         if state not in self._residuals:  # concurrent threads all continue with the same object
@@ -215,9 +234,11 @@ class PartitionResiduals:
 
     def describe(self, path: str) -> str:
         """Describe the partition values of a file, for the columns in the predicate."""
-        i = self._positions[_parent_folder(path)]
+        i = self._positions[self._find_key(path)]
         if i not in self._descriptions:
-            self._descriptions[i] = describe_values(self._folders.slice(i, 1).to_pylist()[0].items())
+            values = self._folders.slice(i, 1).to_pylist()[0]
+            source = "its folder" if self._find_key is _parent_folder else "its table"
+            self._descriptions[i] = describe_values(values.items(), source)
         return self._descriptions[i]
 
 

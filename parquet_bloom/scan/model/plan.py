@@ -11,11 +11,12 @@ from ...errors import ManagedTableError
 from ...predicate.reason import Reason
 from ...predicate.tree import Node
 from ...redaction import shown_redacted
+from ...tables.snapshot import TableSnapshot
 from .data_file import Identified
 from .partitions import Partitions
 from .row_selection import RowGroupSelections, RowSelection, count_rows
 
-PARTITION, INDEX = "partition", "index"
+PARTITION, TABLE, INDEX = "partition", "table", "index"
 """Evidence that rules out files before they are opened."""
 
 
@@ -68,9 +69,10 @@ class FilePlan:
     ----------
     path : as listed.
     row_groups : a plan each; none for a file that was not opened.
-    unopened : why the file was not opened: its partition values or a lake index rule it out. Empty if it was opened.
+    unopened : why the file was not opened: its partition values, its table's metadata or a lake index rule it out.
+        Empty if it was opened.
     identity : the version of the file that was planned (see `storage.Source`); None if unknown.
-    unopened_by : "partition" or "index", for a file that was not opened.
+    unopened_by : "partition", "table" or "index", for a file that was not opened.
     format : PARQUET or ORC. Row groups of ORC files are numbered through all stripes, in file order.
     """
 
@@ -162,6 +164,7 @@ class ScanPlan:
     index_doubts : why a lake index could not be used, or only in part, so that more is read than necessary.
     zone_doubts : the same for zones: indexes that cannot be read, and files that have changed since.
     deletes : files of an index's table that may hold rows which the table has deleted; their rows are not read.
+    table : the table whose files they are, which says what deleted rows they have; None for files of no table.
     """
 
     where: str
@@ -176,6 +179,7 @@ class ScanPlan:
     index_doubts: list[str] = field(default_factory=list, compare=False, repr=False)
     zone_doubts: list[str] = field(default_factory=list, compare=False, repr=False)
     deletes: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    table: TableSnapshot | None = field(default=None, compare=False, repr=False)
 
     @property
     def selected(self) -> Selection:
@@ -192,12 +196,12 @@ class ScanPlan:
 
     @property
     def unopened_files(self) -> int:
-        """Number of files that partition values or an index rule out; their row groups are unknown and not counted."""
+        """Number of files that are ruled out unopened; their row groups are unknown and not counted."""
         return sum(bool(file.unopened) for file in self.files)
 
     @property
     def unopened_by(self) -> dict[str, int]:
-        """Number of files ruled out by partition values ("partition") and by an index ("index")."""
+        """Number of files ruled out by partition values ("partition"), a table's metadata ("table"), an index."""
         return dict(Counter(file.unopened_by for file in self.files if file.unopened))
 
     @property

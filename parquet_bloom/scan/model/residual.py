@@ -23,7 +23,7 @@ class Residuals(Protocol):
     def describe(self, path: str) -> str: ...
 
 
-def describe_values(values: Iterable[tuple[str, Any]]) -> str:
-    """Describe the partition values that rule a file out, given as (column, value)."""
+def describe_values(values: Iterable[tuple[str, Any]], source: str = "its folder") -> str:
+    """Describe the partition values that rule a file out, given as (column, value), and where they are from."""
     described = (f"{name} is {'null' if value is None else value}" for name, value in values)
-    return f"its folder says {', '.join(described)}"
+    return f"{source} says {', '.join(described)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...util.wording import count, count_of, format_bytes
-from .plan import INDEX, PARTITION, ScanPlan
+from .plan import INDEX, PARTITION, TABLE, ScanPlan
 
 
 def summarize(plan: ScanPlan) -> str:
@@ -33,7 +33,11 @@ def describe_cost(plan: ScanPlan) -> list[str]:
 
 def describe_unopened(plan: ScanPlan) -> list[str]:
     """Return how many files were not opened, a phrase for each cause."""
-    causes = {PARTITION: "in other partitions", INDEX: "ruled out by the index"}
+    causes = {
+        PARTITION: "in other partitions",
+        TABLE: "ruled out by the table's metadata",
+        INDEX: "ruled out by the index",
+    }
     counts = plan.unopened_by
     return [f"{count(counts[cause], 'file')} {phrase}" for cause, phrase in causes.items() if cause in counts]
 

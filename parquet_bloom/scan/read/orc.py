@@ -106,8 +106,8 @@ class OrcData:
         stripes = {self.file.row_groups[row_group].stripe for row_group, _ in selections}
         return sum(self.file.stripes[stripe].data_length for stripe in stripes) * _DECODED_RATIO, False
 
-    def count_matches(self, row_groups: Sequence[int], row_filter: RowFilter) -> Iterator[tuple[int, int]]:
-        for stripe in self._stripes(row_groups):
+    def count_matches(self, selections: RowGroupSelections, row_filter: RowFilter) -> Iterator[tuple[int, int]]:
+        for stripe in self._stripes([row_group for row_group, _ in selections]):
             if isinstance(row_filter.predicate, bool):
                 for row_group in stripe.row_groups:
                     yield row_group, self.num_rows_of(row_group) if row_filter.predicate else 0

@@ -25,7 +25,7 @@ from ...storage import Source
 from ..model.data_file import FileProjection, RowFilter
 from ..model.limits import ReadLimits
 from ..model.plan import PARQUET
-from ..model.row_selection import RowGroupSelections, RowPositions, RowSelection, to_range_list
+from ..model.row_selection import RowGroupSelections, RowPositions, RowSelection, count_rows, to_range_list
 from ..model.schemas import arrow_schema, reading, select_schema
 from .row_group import RowGroupRows, select_rows
 from .row_group_reader import RowGroupReader
@@ -101,7 +101,7 @@ class ParquetData:
                     tables = self._stream_matches(row_group, row_filter, projection, selection, num_bytes)
                     yield from (table for table in tables if table.num_rows)
                     continue
-                if row_filter.predicate is True:
+                if row_filter.predicate is True and selection is None:
                     table = self._reader.read_row_group(row_group, projection.names)
                 else:
                     rows = self._select_rows(row_group, row_filter, selection)
@@ -121,7 +121,7 @@ class ParquetData:
     ) -> Iterator[pa.Table]:
         """Read the matching rows of a large row group a window of rows at a time."""
         window_rows = self.limits.window_rows(self.num_rows_of(row_group), num_bytes)
-        if row_filter.predicate is True:
+        if row_filter.predicate is True and selection is None:
             stream = self._reader.stream(row_group, projection.names)
             num_rows = self.num_rows_of(row_group)
             for start in range(0, num_rows, window_rows):
@@ -138,13 +138,18 @@ class ParquetData:
 
     def _read_selected(self, rows: RowGroupRows, row_filter: RowFilter, projection: FileProjection) -> pa.Table:
         """Read those of the selected rows of a row group that match."""
-        mask = None if self._keep_equal(rows, row_filter) else self._make_mask(rows, row_filter)
+        if row_filter.predicate is True or self._keep_equal(rows, row_filter):
+            mask = None
+        else:
+            mask = self._make_mask(rows, row_filter)
         return rows.read_matches(mask, projection.names, projection.schema)
 
     def _make_evaluator(
         self, selected: RowGroupRows, row_filter: RowFilter
     ) -> tuple[list[str], Callable[[pa.Table, RowPositions | None], pa.ChunkedArray]]:
         """Return the columns that a predicate needs, and what evaluates it on rows (None: all), given these columns."""
+        if row_filter.predicate is True:
+            return [], lambda table, _: pa.chunked_array([pa.repeat(True, table.num_rows)], pa.bool_())
         assert isinstance(row_filter.predicate, PruningPredicate)
         node = row_filter.predicate.node
         stored = self._read_stored(selected.row_group, row_filter)
@@ -155,22 +160,24 @@ class ParquetData:
             }
             return row_mask(table, node, timezone=row_filter.timezone, stored=taken, probes=row_filter.probes)
 
-        return [name for name in sorted(tree.columns(node)) if name not in stored], evaluate
+        names = [name for name in sorted(tree.columns(node)) if name not in stored and find_leaves(self.leaves, name)]
+        return names, evaluate
 
     def _make_mask(self, rows: RowGroupRows, row_filter: RowFilter) -> pa.ChunkedArray:
         """Evaluate the predicate on the selected rows of a row group."""
         names, evaluate = self._make_evaluator(rows, row_filter)
         return evaluate(rows.read(names), rows.selected)
 
-    def count_matches(self, row_groups: Sequence[int], row_filter: RowFilter) -> Iterator[tuple[int, int]]:
-        for row_group in row_groups:
+    def count_matches(self, selections: RowGroupSelections, row_filter: RowFilter) -> Iterator[tuple[int, int]]:
+        for row_group, selection in selections:
             if isinstance(row_filter.predicate, bool):
-                yield row_group, self.num_rows_of(row_group) if row_filter.predicate else 0
+                count = self.num_rows_of(row_group) if selection is None else count_rows(selection)
+                yield row_group, count if row_filter.predicate else 0
                 continue
             num_bytes = self._estimate_bytes(row_group, [], row_filter)
             with reading(self.file):
                 self.file.footer.require_value_per_row(row_group)
-                rows = self._select_rows(row_group, row_filter)
+                rows = self._select_rows(row_group, row_filter, selection)
                 if not rows.num_left:
                     count = 0
                 elif self.limits.needs_windows(num_bytes) and not rows.is_sparse:
@@ -211,9 +218,8 @@ class ParquetData:
     def _select_rows(
         self, row_group: int, row_filter: RowFilter, selection: RowSelection | None = None
     ) -> RowGroupRows:
-        assert isinstance(row_filter.predicate, PruningPredicate)
-        schema = arrow_schema(self.file)
-        return RowGroupRows(self.file, schema, self._reader, row_group, row_filter.predicate, selection)
+        predicate = row_filter.predicate if isinstance(row_filter.predicate, PruningPredicate) else None
+        return RowGroupRows(self.file, arrow_schema(self.file), self._reader, row_group, predicate, selection)
 
     def _keep_equal(self, rows: RowGroupRows, row_filter: RowFilter) -> bool:
         """Keep only the rows that match, if the predicate is one equality that stored bytes decide; return whether so.

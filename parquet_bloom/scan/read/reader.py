@@ -14,10 +14,12 @@ from ...file.cache.memory import SHARED_CACHE, MetadataCache
 from ...file.statistics import ColumnCompatibility
 from ...predicate.row_filter import Probes
 from ...storage import is_local
+from ...tables.footers import as_table_footers
 from ...util.read_ahead import Need, Piece, ReadAhead, Steps
 from ...util.threads import processors
 from ..model.columns import FileResidualEvaluator
 from ..model.data_file import DataFile, RowFilter
+from ..model.fit import fit_table
 from ..model.limits import MAX_BYTES, ReadLimits
 from ..model.plan import FilePlan, ScanPlan, refuse_deleted_rows
 from ..model.row_selection import RowGroupSelections
@@ -25,6 +27,7 @@ from ..model.schemas import map_in_threads, promote_table, unify_schemas
 from .open import open_file, open_version
 from .projection import Projection
 from .shared_file import CostMeter, SharedFile
+from .table_rows import TableRows
 
 R = TypeVar("R")
 
@@ -84,9 +87,17 @@ class RowReader:
         self._schema = schema
         self._projection = Projection(columns, plan.partitions, request.ignore_case)
         self._timezone = request.timezone
+        self._table: TableRows | None = None
+        if plan.table is not None:
+            cache = self._cache = as_table_footers(cache, plan.table.columns)
+            self._table = TableRows(plan.table, request.node, request.timezone, columns, plan.partitions)
+        # Rows whose values the table shows in other types are filtered here, or by the engine that gives `trust`.
+        self._filters_again = self._table is not None and trust is None
+        trust = self._table.trust if self._table is not None and trust is None else trust
         residuals = plan.partitions.make_residuals(request.node, request.timezone, ignore_case=request.ignore_case)
         self._evaluator = FileResidualEvaluator(residuals, request.timezone, request.ignore_case, trust)
         self._probes: Probes = {}
+        self._fit = promote_table if plan.table is None else fit_table
         self._meter = CostMeter(plan)
 
     @cached_property
@@ -125,7 +136,7 @@ class RowReader:
         schema = self._find_schema(None if on_error is None else fail)
 
         def convert(table: pa.Table) -> list[pa.RecordBatch]:
-            batches: list[pa.RecordBatch] = promote_table(table, schema).combine_chunks().to_batches(batch_size)
+            batches: list[pa.RecordBatch] = self._fit(table, schema).combine_chunks().to_batches(batch_size)
             return batches
 
         def read_batches() -> Generator[pa.RecordBatch, None, None]:
@@ -154,7 +165,7 @@ class RowReader:
             tables[""] = [one.empty_table() for one in self._find_elsewhere()]
             schemas = [table.schema for of_file in tables.values() for table in of_file]
             schema = unify_schemas(schemas) if schemas else pa.schema([])
-        parts = [promote_table(table, schema) for of_file in tables.values() for table in of_file]
+        parts = [self._fit(table, schema) for of_file in tables.values() for table in of_file]
         if not len(schema):  # tables without columns lose their number of rows when they are concatenated
             return pa.table({"": pa.nulls(sum(part.num_rows for part in parts))}).select([])
         return pa.concat_tables([schema.empty_table(), *parts])
@@ -175,12 +186,12 @@ class RowReader:
         for plan in plans:
             refuse_deleted_rows(plan.path, self._plan.deletes)
         assert self._plan.asked is not None
-        if self._plan.asked.node is None:
+        if self._plan.asked.node is None and not (self._plan.table and self._plan.table.deletes):
             return sum(group.num_rows for plan in plans for group in plan.row_groups if group.read)
 
         run = _Run(False, max_bytes, threads, progress, _make_handler(on_error))
         with closing(self._read(plans, self._count_part, run)) as results:
-            return sum(count for _, count in results)
+            return sum(sum(counts.values()) for _, counts in results)
 
     def count_matches(self, plan: FilePlan) -> dict[int, int]:
         """Count the matching rows of each selected row group of a file, reading the predicate's columns alone.
@@ -194,9 +205,13 @@ class RowReader:
         with open_version(plan.path, self._filesystem, self._cache, plan.identity) as file:
             if plan.identity is not None and file.source.identity != plan.identity:
                 raise ConcurrentChangeError("another writer changed it meanwhile", path=file.path)
-            row_filter = RowFilter(self._evaluator.predicate_for(file), self._timezone, self._probes)
+            selections = self._select_rows(file, plan, plan.selections_in(file))
+            counts = dict.fromkeys(plan.selected, 0)
             try:
-                return dict(file.count_matches(plan.selected, row_filter))
+                for step in self._read_parts(file, selections, self._count_part):
+                    for row_group, count in step.value.items() if isinstance(step, Piece) else ():
+                        counts[row_group] += count
+                return counts
             finally:
                 self._meter.note(file.source)
 
@@ -307,9 +322,17 @@ class RowReader:
         try:
             if not file.is_over:
                 with file.borrow() as data:
-                    yield from self._read_parts(data, file.select(data, row_groups, is_first), read_part)
+                    selections = self._select_rows(data, file.plan, file.select(data, row_groups, is_first))
+                    yield from self._read_parts(data, selections, read_part)
         finally:
             file.end_task()
+
+    def _select_rows(self, data: DataFile, plan: FilePlan, selections: RowGroupSelections) -> RowGroupSelections:
+        """Take the rows that are deleted out of a selection."""
+        if self._table is None or not selections:
+            return selections
+        self._table.require_defined(data)
+        return self._table.select_live(data, plan, selections)
 
     def _read_parts(
         self, data: DataFile, selections: RowGroupSelections, read_part: _ReadPart[R]
@@ -330,7 +353,8 @@ class RowReader:
                 with open_file(plan.path, self._filesystem, self._cache) as data:
                     data.limits = limits
                     try:
-                        for step in self._read_parts(data, plan.selections_in(data), read_part):
+                        selections = self._select_rows(data, plan, plan.selections_in(data))
+                        for step in self._read_parts(data, selections, read_part):
                             if isinstance(step, Piece):
                                 yield plan, step.value
                     finally:
@@ -351,12 +375,15 @@ class RowReader:
         row_filter: RowFilter,
     ) -> Iterator[Need | Piece[R]]:
         """Read the matching rows of row groups that are decoded together."""
-        projection = self._projection.project(data)
+        table = self._find_filter(data)
+        columns = self._projection if table is None else table.projection
+        projection = columns.project(data)
         step, has_more = data.estimate_step(selections, projection.names, row_filter)
         yield Need(step)
         tables: list[pa.Table] = []
-        for table in data.read_matches(selections, row_filter, projection):
-            tables.append(self._projection.add_partitions(self._projection.add_absent(table, projection), data.path))
+        for rows in data.read_matches(selections, row_filter, projection):
+            rows = columns.add_partitions(columns.add_absent(rows, projection), data.path)
+            tables.append(rows if table is None else table.filter(rows))
             if has_more:
                 yield Piece(convert(tables[0]), tables.pop().get_total_buffer_size())
                 yield Need(step)
@@ -365,14 +392,25 @@ class RowReader:
             value = convert(tables.pop(0))
             yield Piece(value, 0 if tables else num_bytes)
 
+    def _find_filter(self, data: DataFile) -> TableRows | None:
+        """Return what filters a file's rows once they have the types of the table; None if its own types do as well."""
+        return self._table if self._filters_again and self._table is not None and self._table.changes(data) else None
+
     def _count_part(
         self, data: DataFile, selections: RowGroupSelections, row_filter: RowFilter
-    ) -> Iterator[Need | Piece[int]]:
-        """Count the matching rows of row groups that are decoded together."""
+    ) -> Iterator[Need | Piece[dict[int, int]]]:
+        """Count the matching rows of row groups that are decoded together, each by itself."""
+        table = self._find_filter(data)
+        if table is not None:
+            for one in selections:
+                counted = self._read_rows(lambda rows: rows.num_rows, data, [one], row_filter)
+                yield from (
+                    step if isinstance(step, Need) else Piece({one[0]: step.value}, step.num_bytes) for step in counted
+                )
+            return
         if row_filter.predicate is not True:
             yield Need(data.estimate_step(selections, [], row_filter)[0])
-        counts = data.count_matches([row_group for row_group, _ in selections], row_filter)
-        yield Piece(sum(count for _, count in counts), 0)
+        yield Piece(dict(data.count_matches(selections, row_filter)), 0)
 
 
 def _make_handler(on_error: Callable[[ParquetBloomError], None] | None, failed: set[str] | None = None) -> _Fail:

@@ -106,7 +106,9 @@ class RowGroupRows:
 
     def read(self, names: Sequence[str]) -> pa.Table:
         """Read the selected rows of some columns (or dotted leaves, as in `pyarrow.parquet`), in any order."""
-        if self._rows is None:
+        if not names:  # a table without columns would not know its number of rows
+            table = pa.table({"": pa.nulls(self.num_left)})
+        elif self._rows is None:
             table = self._reader.read_row_group(self.row_group, names)
         else:
             columns = self._pages.read(names, self._rows)

@@ -1,0 +1,41 @@
+"""Evaluate what a table's metadata says of its files: bounds and null counts, before any file is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+
+import numpy as np
+
+from ...tables.snapshot import TableSnapshot
+from ..model.file_scan import FileScan
+from ..model.plan import TABLE, ScanPlan
+from .evaluator import group_by_predicate
+
+
+class TableEvaluator:
+    """Rules out files by the statistics in the metadata of their table.
+
+    Parameters
+    ----------
+    table : the table whose files are scanned.
+    """
+
+    def __init__(self, table: TableSnapshot):
+        self._table = table
+
+    def evaluate(self, files: Iterator[FileScan], plan: ScanPlan) -> Generator[FileScan, None, None]:
+        """See `Evaluator.evaluate`: all files are evaluated at once."""
+        scans = [*files]
+        positions = {file.path: i for i, file in enumerate(self._table.files)}
+        for predicate, members in group_by_predicate(scans):
+            if predicate is True:
+                continue
+            columns = {name: self._table.find_statistics(name) for name in predicate.columns}
+            if all(column is None for column in columns.values()):
+                continue
+            rows = np.array([positions[file.entry.path] for file in members], np.intp)
+            evidence = {name: None if column is None else column.at(rows) for name, column in columns.items()}
+            verdicts = predicate.decide_all(evidence, len(members))
+            for i in np.flatnonzero(~predicate.possible(verdicts)).tolist():
+                members[i].rule_out(f"its table says: {predicate.verdict(int(verdicts[i])).reason}", TABLE)
+        yield from scans

@@ -1,0 +1,136 @@
+"""What a table adds to the reading of its files: deleted rows are left out, and values have the table's types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from ...errors import ConcurrentChangeError, ParquetBloomError, UnreadableColumnError
+from ...file.columns import find_leaves
+from ...predicate import tree
+from ...predicate.row_filter import Probes, row_mask
+from ...predicate.tree import Node
+from ...tables.snapshot import TableSnapshot
+from ..compatibility import DatasetCompatibility
+from ..model.data_file import DataFile, RowFilter
+from ..model.fit import fit_table
+from ..model.partitions import Partitions
+from ..model.plan import ORC, FilePlan
+from ..model.row_selection import (
+    RowGroupSelections,
+    RowSelection,
+    find_runs,
+    intersect_ranges,
+    to_row_ranges,
+    to_row_selection,
+)
+from .projection import Projection
+
+
+class TableRows:
+    """The rows of a table in its files.
+
+    Parameters
+    ----------
+    table : the table.
+    node : the predicate; None for all rows.
+    timezone : zone of literals without one.
+    columns : top-level columns that are read; None for all.
+    partitions : the columns whose values the table's metadata has.
+
+    Attributes
+    ----------
+    trust : the columns of which a file may have other values than the table shows.
+    projection : the columns that are read and those of the predicate.
+    """
+
+    def __init__(
+        self,
+        table: TableSnapshot,
+        node: Node | None,
+        timezone: str,
+        columns: Sequence[str] | None,
+        partitions: Partitions,
+    ):
+        names = [] if node is None else sorted(tree.columns(node))
+        self.trust = DatasetCompatibility.of(table.schema, names)
+        self._table = table
+        self._node = node
+        self._timezone = timezone
+        self._probes: Probes = {}
+        self._partitions = partitions
+        tops = list(dict.fromkeys(name if name in table.schema.names else name.split(".")[0] for name in names))
+        self._filter_schema = pa.schema([table.schema.field(name) for name in tops])
+        self._used = [*(table.schema.names if columns is None else columns), *tops]
+        self.projection = Projection(None if columns is None else [*columns, *tops], partitions)
+
+    def changes(self, file: DataFile) -> bool:
+        """Return whether the table shows other values than a file stores, in columns of the predicate."""
+        return self._node is not None and bool(file.find_doubts(self.trust))
+
+    def filter(self, rows: pa.Table) -> pa.Table:
+        """Return the rows that match the predicate, as the table shows their values."""
+        assert self._node is not None
+        shown = fit_table(rows, self._filter_schema)
+        return rows.filter(row_mask(shown, self._node, timezone=self._timezone, probes=self._probes))
+
+    def require_defined(self, file: DataFile) -> None:
+        """Raise UnreadableColumnError if the file lacks a column that is read, and is not null in its rows."""
+        for name, problem in self._table.undefined.get(file.path, {}).items():
+            if name in self._used and not find_leaves(file.leaves, name):
+                raise UnreadableColumnError(problem, path=file.path, column=name)
+
+    def select_live(self, file: DataFile, plan: FilePlan, selections: RowGroupSelections) -> RowGroupSelections:
+        """Take the rows that the table has deleted out of a selection.
+
+        Raises
+        ------
+        ConcurrentChangeError
+            The file has been replaced since it was planned, so that its rows cannot be told apart.
+        ParquetBloomError
+            It cannot be determined which rows are deleted.
+        """
+        deleted = self._table.deletes.get(file.path)
+        if deleted is None:
+            return selections
+        if not plan.is_of(file):
+            raise ConcurrentChangeError("another writer changed it meanwhile", path=file.path)
+        if file.format == ORC:
+            raise ParquetBloomError("deleted rows of ORC files cannot be left out", path=file.path)
+        starts = np.cumsum([0, *(file.num_rows_of(row_group) for row_group in file.row_groups)]).tolist()
+        live: list[tuple[int, RowSelection | None]] = []
+        for row_group, selection in selections:
+            start, stop = starts[row_group], starts[row_group + 1]
+            try:
+                positions = deleted.find_positions(start, stop, partial(self._read, file, row_group))
+            except ParquetBloomError as error:
+                error.path = error.path or file.path
+                raise
+            if not len(positions):
+                live.append((row_group, selection))
+                continue
+            mask = np.ones(stop - start, np.bool_)
+            mask[positions - start] = False
+            ranges = intersect_ranges(find_runs(mask), None if selection is None else to_row_ranges(selection))
+            assert ranges is not None
+            if len(ranges):
+                live.append((row_group, to_row_selection(ranges)))
+        return live
+
+    def _read(self, file: DataFile, row_group: int, names: Sequence[str]) -> pa.Table:
+        """Read columns of all rows of a row group as the table shows them."""
+        projection = Projection(names, self._partitions)
+        of_file = projection.project(file)
+        schema = pa.schema([self._table.schema.field(name) for name in names])
+        tables = [
+            fit_table(projection.add_partitions(projection.add_absent(table, of_file), file.path), schema)
+            for table in file.read_matches([(row_group, None)], RowFilter(True, self._timezone, {}), of_file)
+        ]
+        rows = pa.concat_tables([schema.empty_table(), *tables])
+        if rows.num_rows != file.num_rows_of(row_group):
+            problem = f"{rows.num_rows} rows instead of {file.num_rows_of(row_group)}"
+            raise UnreadableColumnError(f"cannot be read: {problem}", path=file.path, row_group=row_group)
+        return rows

@@ -1,0 +1,103 @@
+"""Footers of a table's data files, in which columns have the names that the table gives them.
+
+Everything that reads a file begins with its footer, so nothing else has to know of the table's names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from ..errors import ParquetBloomError
+from ..file.cache.entry import CachedFooter
+from ..file.cache.memory import MetadataCache
+from ..storage import FileIdentity, Source
+from .column_names import find_names
+from .snapshot import TableColumn
+
+
+def as_table_footers(cache: MetadataCache | None, columns: tuple[TableColumn, ...] | None) -> MetadataCache | None:
+    """Return a cache as a table with some columns sees it; the cache itself if files name columns as the table does."""
+    if columns is None or isinstance(cache, TableFooters):
+        return cache
+    return TableFooters(cache, columns)
+
+
+class TableFooters(MetadataCache):
+    """A cache of footers as a table sees them; what it holds is in another cache, which it shares with others.
+
+    Parameters
+    ----------
+    cache : the cache; None for one that holds nothing.
+    columns : the table's columns.
+    """
+
+    def __init__(self, cache: MetadataCache | None, columns: tuple[TableColumn, ...]):
+        super().__init__(0)
+        self._cache = MetadataCache(0) if cache is None else cache
+        self._columns = columns
+
+    def __len__(self) -> int:
+        return len(self._cache)
+
+    def __repr__(self) -> str:
+        return f"<TableFooters over {self._cache!r}>"
+
+    @property
+    def num_bytes(self) -> int:
+        return self._cache.num_bytes
+
+    def get(self, identity: Hashable) -> CachedFooter | None:
+        cached = self._cache.get(identity)
+        return None if cached is None else self._rename(cached)
+
+    def find(self, source: Source) -> CachedFooter | None:
+        cached = self._cache.find(source)
+        return None if cached is None else self._rename_of(source, cached)
+
+    def find_by_paths(self, paths: Sequence[str]) -> list[tuple[FileIdentity, CachedFooter] | None]:
+        entries = self._cache.find_by_paths(paths)
+        for i, entry in enumerate(entries):
+            if entry is not None:
+                try:
+                    entries[i] = entry[0], self._rename(entry[1])
+                except ParquetBloomError:  # raised when the file is opened
+                    entries[i] = None
+        return entries
+
+    def last_identity(self, path: str) -> Hashable:
+        return self._cache.last_identity(path)
+
+    def put(self, identity: Hashable, cached: CachedFooter, path: str | None = None) -> None:
+        self._cache.put(identity, cached.original or cached, path)
+
+    def keep(self, source: Source, cached: CachedFooter) -> CachedFooter:
+        return self._rename_of(source, self._cache.keep(source, cached.original or cached))
+
+    def flush(self) -> None:
+        self._cache.flush()
+
+    def get_shared(self, key: Hashable) -> Any:
+        return self._cache.get_shared((self._columns, key))
+
+    def put_shared(self, key: Hashable, value: Any) -> None:
+        self._cache.put_shared((self._columns, key), value)
+
+    def clear(self) -> None:
+        self._cache.clear()
+
+    def _rename_of(self, source: Source, cached: CachedFooter) -> CachedFooter:
+        try:
+            return self._rename(cached)
+        except ParquetBloomError as error:
+            error.path = error.path or source.name
+            raise
+
+    def _rename(self, cached: CachedFooter) -> CachedFooter:
+        """Return an entry as the table sees it, made once."""
+        views: dict[tuple[TableColumn, ...], CachedFooter] = cached.derived.setdefault("table_footers", {})
+        view = views.get(self._columns)
+        if view is None:
+            names = find_names(cached.footer, self._columns)
+            view = views.setdefault(self._columns, cached if names is None else cached.rename(names))
+        return view

@@ -1,0 +1,59 @@
+"""Recognise what a caller gives as a Delta or Iceberg table."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from ..storage import is_url
+from ..storage.managed_tables import find_table_at
+from ..storage.table_markers import ICEBERG
+from .snapshot import Table
+
+_DELTA_LOG = "_delta_log"
+
+
+def find_table(source: Any, storage_options: Mapping[str, Any] | None = None) -> Table | None:
+    """Return the table that a caller gives; None for anything else.
+
+    Parameters
+    ----------
+    source : a `Table`; a table of deltalake or pyiceberg; or the local folder that is the root of one.
+    storage_options : settings of the store of a Delta table.
+    """
+    if isinstance(source, Table):
+        return source
+    if _is_instance(source, "deltalake.table", "DeltaTable"):
+        from .delta.open import delta
+
+        return delta(source, storage_options=storage_options)
+    if _is_instance(source, "pyiceberg.table", "Table"):
+        from .iceberg.open import iceberg
+
+        return iceberg(source)
+    if not isinstance(source, str | os.PathLike) or is_url(os.fspath(source)):
+        return None
+    return open_table_at(os.fspath(source), storage_options)
+
+
+def open_table_at(folder: str, storage_options: Mapping[str, Any] | None = None) -> Table | None:
+    """Return the table of which a local folder is the root; None if it is the root of none that can be read."""
+    if not os.path.isdir(folder):
+        return None
+    if os.path.isdir(os.path.join(folder, _DELTA_LOG)):
+        from .delta.open import delta
+
+        return delta(folder, storage_options=storage_options)
+    if os.path.isdir(os.path.join(folder, ICEBERG)) and find_table_at(folder, [ICEBERG]):
+        from .iceberg.open import iceberg
+
+        return iceberg(folder)
+    return None
+
+
+def _is_instance(source: Any, module: str, name: str) -> bool:
+    """Return whether an object is of a class of a library, which is not imported for it."""
+    imported = sys.modules.get(module)
+    return imported is not None and isinstance(source, getattr(imported, name))
