@@ -6,29 +6,21 @@ never listed, as it also holds files of other versions.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
-
-import pyarrow as pa
+from typing import Any
 
 from ..errors import ParquetBloomError, StorageError, UnknownColumnError
 from ..file.columns import find_leaf
 from ..metadata.footer import Leaf
 from .columns import delta_columns, iceberg_names, iceberg_values, map_names
+from .delta.open import DeltaSource
 from .iceberg_metadata import open_static_table
-from .locations import URL, require_inside, require_metadata_inside, resolve_delta_path, without_scheme
+from .locations import URL, require_inside, require_metadata_inside, without_scheme
+from .snapshot import TableFile
 
 _FIELD_ID = 9  # of a schema's element
-
-
-class TableFile(NamedTuple):
-    """A data file: its absolute path, or URL as `parquet_bloom.open` takes it, and its size by the table's metadata."""
-
-    path: str
-    size: int
 
 
 @dataclass(frozen=True)
@@ -49,9 +41,8 @@ class TableFiles:
     unnumbered : whether files without any field ids are read by the columns' names.
     partitions : names of columns that files may lack, as folder names or the table's metadata give their values.
     outside : whether files outside of the root were accepted.
-    deletes : paths of files of which rows may have been deleted. For Delta all files, where the table has the feature
-        of deletion vectors: to find out which files have one, deltalake would read the vectors, from wherever the log
-        says that they are. For Iceberg the files with delete files.
+    deletes : paths of files of which rows have been deleted: by deletion vectors in a Delta table, by delete files in
+        an Iceberg table.
     partition_values : {path: {column: value}}, the values of identity partition columns by an Iceberg table's metadata;
         folder names mean nothing there. None for Delta, whose folder names give the values.
     """
@@ -121,38 +112,21 @@ def delta_files(
     ParquetBloomError
         deltalake is missing, the table's log is not understood, or the table has a file outside of its folder.
     """
-    try:
-        from deltalake import DeltaTable
-    except ImportError:
-        raise _make_missing_error("Delta", "deltalake", "delta", path) from None
-    try:
-        options = {name: _format_setting(value) for name, value in (storage_options or {}).items()}
-        table = DeltaTable(os.fspath(path), version=version, storage_options=options or None)
-        adds = pa.table(table.get_add_actions())
-        entries = list(zip(adds["path"].to_pylist(), adds["size_bytes"].to_pylist(), strict=True))
-        metadata, schema = table.metadata(), json.loads(table.schema().to_json())
-        features = table.protocol().reader_features or ()
-        uri, number = str(table.table_uri), int(table.version())
-    except Exception as error:  # deltalake raises many kinds, none of them documented
-        raise StorageError.wrap(error, "cannot read the Delta table", path) from error
-    try:
-        root = resolve_delta_path(uri.rstrip("/") or "/", None)
-        files = sorted(TableFile(resolve_delta_path(name, root), int(size)) for name, size in entries)
-        if not outside:
-            require_inside((file.path for file in files), root)
-        mode = metadata.configuration.get("delta.columnMapping.mode", "none")
-        if mode not in ("none", "name", "id"):
-            raise ParquetBloomError(f"its column mapping is '{mode}', which is not supported")
-        columns, ids = map_names(delta_columns(schema, mode, (), ()), only_plain=mode == "id")
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ParquetBloomError(f"its log cannot be understood: {error!r}", path=path) from error
-    except ParquetBloomError as error:
-        error.path = error.path or os.fsdecode(path)
-        raise
-    partitions = tuple(metadata.partition_columns)
-    ids = ids if mode == "id" else {}
-    deletes = frozenset(file.path for file in files if "deletionVectors" in features)
-    return TableFiles("delta", str(metadata.id), number, root, files, columns, ids, False, partitions, outside, deletes)
+    snapshot = DeltaSource(path, version, storage_options=storage_options, outside=outside).read_snapshot()
+    mode = snapshot.mapping_mode
+    columns, ids = map_names(delta_columns(snapshot.delta_schema, mode, (), ()), only_plain=mode == "id")
+    return TableFiles(
+        "delta",
+        snapshot.table_id,
+        snapshot.version,
+        snapshot.root,
+        list(snapshot.files),
+        columns,
+        ids if mode == "id" else {},
+        partitions=tuple(snapshot.partition_values.column_names),
+        outside=outside,
+        deletes=frozenset(snapshot.deletes),
+    )
 
 
 def iceberg_files(
@@ -247,11 +221,6 @@ def _without_ids(leaves: Sequence[Leaf]) -> bool:
 def _make_missing_error(kind: str, package: str, extra: str, path: Any) -> ParquetBloomError:
     text = f"{kind} tables are read by {package}, which is not installed: pip install 'parquet-bloom[{extra}]'"
     return ParquetBloomError(text, path=path)
-
-
-def _format_setting(value: Any) -> str:
-    """Return a setting as deltalake takes it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 # ---------------------------------------------------------------------------------------------------- locations

@@ -1,8 +1,8 @@
 """Read the log of a Delta table: the add actions of a version as they were written.
 
-deltalake decides what a table consists of, but shows neither deletion vectors nor the other parts of an add action that a
-new action for the same rows has to repeat. This reader finds them, by the newest checkpoint and the commits after it; what
-it finds is compared with deltalake's files by `require_same_files`.
+deltalake decides what a table consists of, but shows neither deletion vectors nor the other parts of an add action that
+a new action for the same rows has to repeat. This reader finds them, by the newest checkpoint and the commits after it;
+`require_same_files` compares what it finds with deltalake's files.
 
 Source: the Delta transaction log protocol, sections "Action Reconciliation" and "Checkpoints".
 """
@@ -56,8 +56,8 @@ def read_live_adds(
     root : the table's folder, or its URL.
     version : the version, which exists.
     filesystem : what `storage.resolve_filesystem` returns.
-    fields : members of add actions to read from checkpoints, besides `path` and `deletionVector`, which saves time; None
-        for all but `stats_parsed` and `partitionValues_parsed`. Actions of commits have all their members.
+    fields : members of add actions to read from checkpoints, besides `path`, `size` and `deletionVector`; None for all
+        but `stats_parsed` and `partitionValues_parsed`. Actions of commits have all their members.
 
     Raises
     ------
@@ -106,6 +106,12 @@ def require_same_files(adds: Iterable[AddAction], files: Iterable[tuple[str, int
     if missing:
         raise ParquetBloomError(f"its file {min(missing)} is live by deltalake, but not by its log", path=root)
     return found
+
+
+def list_commits(folder: Folder) -> dict[int, tuple[str, int]]:
+    """Return {version: (name, modification time in ns)} of the commits in a log's folder, ascending."""
+    found = ((_COMMIT.fullmatch(name), name, modified) for name, (_, modified) in folder.names().items())
+    return dict(sorted((int(match[1]), (name, modified)) for match, name, modified in found if match))
 
 
 # -------------------------------------------------------------------------------------------------------- files

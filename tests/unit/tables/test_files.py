@@ -19,8 +19,8 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, StorageError, UnknownColumnError
-from parquet_bloom.tables import files as tables_files
 from parquet_bloom.tables.files import TableFiles, delta_files, iceberg_files
+from parquet_bloom.tables.locations import resolve_delta_path
 
 ODD = ["a b", "ä/ö", "x:y%41", "plain", "#1?", "it's"]
 
@@ -207,9 +207,9 @@ def test_paths_that_are_not_understood(tmp_path: Path, delta: Any, path: str) ->
 
 def test_absolute_paths_of_a_store_that_nothing_names() -> None:
     with pytest.raises(ParquetBloomError, match="location cannot be resolved"):
-        tables_files._resolve_delta_path("/a/b.parquet", "s3://bucket/t")
-    assert tables_files._resolve_delta_path("a/b%2B.parquet", "s3://bucket") == "s3://bucket/a/b+.parquet"
-    assert tables_files._resolve_delta_path("a.parquet", "/") == "/a.parquet"
+        resolve_delta_path("/a/b.parquet", "s3://bucket/t")
+    assert resolve_delta_path("a/b%2B.parquet", "s3://bucket") == "s3://bucket/a/b+.parquet"
+    assert resolve_delta_path("a.parquet", "/") == "/a.parquet"
 
 
 MAPPED = [
@@ -281,8 +281,11 @@ def test_delta_tables_that_cannot_be_read(tmp_path: Path, delta: Any) -> None:
         delta_files(tmp_path / "folder")
     assert not (tmp_path / "nothing").exists()
     delta.write_deltalake(tmp_path / "a", rows(0))
-    for version in (1, -1, "now"):
-        with pytest.raises(StorageError, match=r"a: cannot read the Delta table"):
+    with pytest.raises(StorageError, match=r"a: cannot read the Delta table"):
+        delta_files(tmp_path / "a", 1)
+    version: Any
+    for version in (-1, "now", True):
+        with pytest.raises(ParquetBloomError, match=r"a: version is .*, which is not a version"):
             delta_files(tmp_path / "a", version)
     log = tmp_path / "a" / "_delta_log" / f"{0:020}.json"
     log.write_text(log.read_text()[:200])

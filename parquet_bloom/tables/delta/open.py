@@ -1,0 +1,174 @@
+"""Open a Delta table, at its latest version or at an earlier one. deltalake is imported when it is first needed."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+from ...errors import ParquetBloomError, StorageError
+from ...storage import Folder, resolve_filesystem
+from ..locations import resolve_delta_path
+from ..snapshot import Table, make_missing_error
+from .history import find_version, parse_time
+from .log import LOG_FOLDER
+from .snapshot import DeltaSnapshot, make_snapshot
+
+_BACKTRACE = re.compile(r"\n\s*0: ")
+
+
+def delta(
+    table: Any,
+    *,
+    version: int | None = None,
+    as_of: datetime | str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    outside: bool = False,
+) -> DeltaSource:
+    """Open a Delta table for `dataset`, `read_table` and the other functions that take files.
+
+    Its log is read when it is needed: deleted files and rows are left out, and files are ruled out by the log's own
+    statistics before any is opened.
+
+    Parameters
+    ----------
+    table : the table's folder, or its URL; or a `deltalake.DeltaTable`, which is then read at its version.
+    version : the version; None for the latest, whichever that is when the table is read.
+    as_of : the last version at that time, a datetime or a text in ISO 8601; UTC if it has no zone.
+    storage_options : settings of the store, as named by obstore and deltalake.
+    outside : accept files outside of the table's folder, as in a shallow clone. A log may name any file, so anyone who
+        can write the log chooses which files are read.
+
+    Raises
+    ------
+    ParquetBloomError
+        The arguments contradict each other. Everything else is an error when the table is read.
+    """
+    return DeltaSource(table, version, as_of, storage_options, outside)
+
+
+class DeltaSource(Table):
+    """A Delta table, see `delta`. It may be pickled, and used by several threads at once."""
+
+    kind = "delta"
+
+    def __init__(
+        self,
+        table: Any,
+        version: int | None = None,
+        as_of: datetime | str | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        outside: bool = False,
+    ) -> None:
+        if hasattr(table, "table_uri") and hasattr(table, "get_add_actions"):
+            self.name = str(table.table_uri)
+            storage_options = storage_options or getattr(table, "_storage_options", None)
+            version = table.version() if version is None and as_of is None else version
+        else:
+            try:
+                self.name = os.fsdecode(table)
+            except TypeError:
+                problem = f"a Delta table is a path or a deltalake.DeltaTable, not {type(table).__name__}"
+                raise ParquetBloomError(problem) from None
+        if version is not None and (isinstance(version, bool) or not isinstance(version, int) or version < 0):
+            raise ParquetBloomError(f"version is {version!r}, which is not a version", path=self.name)
+        if as_of is not None:
+            parse_time(as_of)
+            if version is not None:
+                raise ParquetBloomError("version and as_of exclude each other", path=self.name)
+        self._version, self._as_of, self._outside = version, as_of, bool(outside)
+        self._options = dict(storage_options or {})
+        self._filesystem = resolve_filesystem(None, self._options)
+        self._lock = threading.Lock()
+        self._read: _Reading | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.name, self._version, self._as_of, self._options, self._outside)
+
+    def read_snapshot(self) -> DeltaSnapshot:
+        """Read the table's log; see `Table.read_snapshot`. A version that has not changed is not read again."""
+        with self._lock:
+            if self._read is None or not self._read.is_current(latest=self._version is None and self._as_of is None):
+                self._read = self._open()
+            return self._read.snapshot
+
+    def _open(self) -> _Reading:
+        try:
+            from deltalake import DeltaTable
+        except ImportError:
+            raise make_missing_error("Delta", "deltalake", self.name) from None
+        options = {name: _format_setting(value) for name, value in self._options.items()}
+        try:
+            table = DeltaTable(self.name, version=self._version, storage_options=options or None)
+            root = self._resolve_root(str(table.table_uri))
+            if self._as_of is not None:
+                configuration = table.metadata().configuration
+                table.load_as_version(find_version(root, self._as_of, self._filesystem, configuration))
+            return _Reading(table, root, self._filesystem, self._outside)
+        except ParquetBloomError as error:
+            error.path = error.path or self.name
+            raise
+        except (KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise ParquetBloomError(f"its log cannot be understood: {error!r}", path=self.name) from error
+        except Exception as error:  # deltalake raises many kinds, none of them documented
+            raise _wrap(error, self.name) from error
+
+    def _resolve_root(self, uri: str) -> str:
+        return resolve_delta_path(uri.rstrip("/") or "/", None)
+
+
+class _Reading:
+    """A table as it was read, to be brought up to date.
+
+    Attributes
+    ----------
+    snapshot : of the version that was read.
+    """
+
+    def __init__(self, table: Any, root: str, filesystem: object | None, outside: bool) -> None:
+        self._table, self._where = table, (root, filesystem, outside)
+        self._commit = self._identify_commit(table.version())
+        self.snapshot = make_snapshot(table, root, filesystem, outside)
+
+    def is_current(self, latest: bool) -> bool:
+        """Return whether `snapshot` can be used again, after bringing it up to date if it is to be the latest version.
+
+        A table that was deleted and made anew has other commits of the same versions.
+        """
+        commit = self._identify_commit(self.snapshot.version)
+        if commit is None or commit != self._commit:
+            return False
+        if not latest:
+            return True
+        try:
+            self._table.update_incremental()
+            if self._table.version() != self.snapshot.version:
+                self._commit = self._identify_commit(self._table.version())
+                self.snapshot = make_snapshot(self._table, *self._where)
+        except Exception:  # such as a log that was cleaned up: everything is read anew
+            return False
+        return True
+
+    def _identify_commit(self, version: int | None) -> object:
+        """Return what identifies the file of a commit, or of a checkpoint if that is gone; None if there is neither."""
+        root, filesystem, _ = self._where
+        folder = Folder(f"{root.rstrip('/')}/{LOG_FOLDER}", filesystem)
+        for suffix in ("json", "checkpoint.parquet"):
+            with suppress(StorageError), folder.open(f"{version:020}.{suffix}") as source:
+                return source.identity
+        return None
+
+
+def _wrap(error: Exception, path: str) -> StorageError:
+    """Return the error for an exception of deltalake, without its backtrace."""
+    reason = _BACKTRACE.split(str(error), maxsplit=1)[0].strip() or type(error).__name__
+    return StorageError(f"cannot read the Delta table: {reason}", path=path)
+
+
+def _format_setting(value: Any) -> str:
+    """Return a setting as deltalake takes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

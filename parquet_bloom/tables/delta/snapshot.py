@@ -1,0 +1,126 @@
+"""A Delta table at one version, as deltalake and the log describe it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from ...errors import ParquetBloomError
+from ...predicate.statistics import PruningStatisticsArray
+from ...redaction import shown_redacted
+from ..locations import require_inside, resolve_delta_path
+from ..snapshot import DeletedRows, TableFile, TableSnapshot
+from .log import read_live_adds, require_same_files
+from .schema import DeltaLeaf, find_leaves, find_mapping_mode, make_columns, require_understood
+from .statistics import make_statistics
+from .vectors import DeletionVector
+
+_BOOKS = ("num_records", "null_count", "min", "max")
+
+
+@shown_redacted
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class DeltaSnapshot(TableSnapshot):
+    """A Delta table at one version.
+
+    Attributes
+    ----------
+    mapping_mode : how data files name columns: "none" (as the table does), "name" or "id".
+    delta_schema : the schema in its JSON form.
+    books : what deltalake says of the values in each of `files`.
+    leaves : {dotted name: column} of the columns that may have statistics.
+    """
+
+    mapping_mode: str
+    delta_schema: Mapping[str, Any]
+    books: pa.Table
+    leaves: Mapping[str, DeltaLeaf]
+    _statistics: dict[str, PruningStatisticsArray | None] = field(default_factory=dict, init=False)
+
+    def find_statistics(self, column: str) -> PruningStatisticsArray | None:
+        """Return what the log says of a column's values; see `TableSnapshot.find_statistics`."""
+        if column not in self._statistics:
+            leaf = None if column in self.partition_values.column_names else self.leaves.get(column)
+            self._statistics[column] = None if leaf is None else make_statistics(self.books, leaf)
+        return self._statistics[column]
+
+    def __repr__(self) -> str:
+        return f"<Delta table {self.root!r} at version {self.version}, {len(self.files):,} files>"
+
+
+def make_snapshot(table: Any, root: str, filesystem: object | None, outside: bool) -> DeltaSnapshot:
+    """Return the snapshot of a table at the version that deltalake has loaded.
+
+    Parameters
+    ----------
+    table : a `deltalake.DeltaTable`.
+    root : its folder, or its URL.
+    filesystem : what `storage.resolve_filesystem` returns.
+    outside : accept files outside of the table's folder.
+
+    Raises
+    ------
+    StorageError
+        The log cannot be read.
+    ParquetBloomError
+        The log is not understood, or the table has a file outside of its folder.
+    Exception
+        Of many kinds, from deltalake.
+    """
+    version, protocol, metadata = int(table.version()), table.protocol(), table.metadata()
+    require_understood(protocol)
+    mode = find_mapping_mode(protocol, metadata.configuration)
+    schema, arrow = json.loads(table.schema().to_json()), pa.schema(table.schema().to_arrow())
+    adds = pa.table(table.get_add_actions())
+    files = _resolve_files(adds, root)
+    if not outside:
+        require_inside((file.path for file in files), root)
+    order = sorted(range(len(files)), key=files.__getitem__)
+    files, adds = [files[position] for position in order], adds.take(pa.array(order, pa.int64()))
+    deletes: dict[str, DeletedRows] = {}
+    if "deletionVectors" in (protocol.reader_features or ()):
+        actions = require_same_files(read_live_adds(root, version, filesystem, ()), files, root)
+        for path, action in actions.items():
+            if "deletionVector" in action:
+                deletes[path] = DeletionVector(action["deletionVector"], path, root, filesystem, outside)
+    return DeltaSnapshot(
+        "delta",
+        str(metadata.id),
+        version,
+        root,
+        arrow,
+        files,
+        make_columns(schema, mode),
+        _take_partitions(adds, metadata.partition_columns, arrow),
+        deletes,
+        mapping_mode=mode,
+        delta_schema=schema,
+        books=adds.select([name for name in _BOOKS if name in adds.column_names]),
+        leaves=find_leaves(schema, arrow, mode),
+    )
+
+
+def _resolve_files(adds: pa.Table, root: str) -> list[TableFile]:
+    """Return the files of add actions, in their order."""
+    names, sizes = adds["path"].to_pylist(), adds["size_bytes"].to_pylist()
+    files = [TableFile(resolve_delta_path(name, root), int(size)) for name, size in zip(names, sizes, strict=True)]
+    if len({file.path for file in files}) < len(files):
+        paths = [file.path for file in files]
+        twice = min(path for path in set(paths) if paths.count(path) > 1)
+        raise ParquetBloomError(f"its log lists the file {twice} twice")
+    return files
+
+
+def _take_partitions(adds: pa.Table, names: Sequence[str], schema: pa.Schema) -> pa.Table:
+    """Return the partition columns, a row for each add action."""
+    if not names:
+        return adds.select([])
+    fields = [schema.field(name) for name in names]
+    if not adds.num_rows:
+        return pa.schema(fields).empty_table()
+    values = adds["partition"].combine_chunks()
+    return pa.table([values.field(each.name).cast(each.type) for each in fields], pa.schema(fields))
