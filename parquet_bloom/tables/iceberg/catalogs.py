@@ -1,0 +1,69 @@
+"""Load an Iceberg table from its catalog, with the store's settings of the catalog only.
+
+pyiceberg's catalogs add the properties in a table's metadata to the settings of the store, which may name code to run
+(see `metadata`) or another endpoint for the caller's credentials. The settings that a REST catalog sends with a table
+are the catalog's own, and are kept.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class CatalogTable:
+    """A table by its name in a catalog. It can be pickled: the catalog is opened anew from its settings.
+
+    Attributes
+    ----------
+    identifier : the table's name.
+    catalog : pyiceberg's, or its name for `load_catalog`.
+    properties : for `load_catalog`.
+    """
+
+    identifier: Any
+    catalog: Any
+    properties: Mapping[str, Any]
+
+    def load(self) -> Any:
+        """Load the table, as it is now."""
+        from pyiceberg.catalog import load_catalog
+
+        catalog = load_catalog(self.catalog, **self.properties) if isinstance(self.catalog, str) else self.catalog
+        return _guard(catalog).load_table(self.identifier)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if isinstance(self.catalog, str):
+            return CatalogTable, (self.identifier, self.catalog, dict(self.properties))
+        settings = type(self.catalog), self.catalog.name, dict(self.catalog.properties)
+        return _reopen, (self.identifier, settings, dict(self.properties))
+
+
+def _reopen(identifier: Any, settings: tuple[Any, str, dict[str, Any]], properties: dict[str, Any]) -> CatalogTable:
+    catalog, name, of_catalog = settings
+    return CatalogTable(identifier, catalog(name, **of_catalog), properties)
+
+
+def _guard(catalog: Any) -> Any:
+    """Return a copy of a catalog that makes the FileIO of tables from its own settings."""
+    copied = copy.copy(catalog)
+    kind: Any = type(catalog)
+    sent: dict[str, Any] = {}  # by a REST catalog, with the table
+
+    def load_file_io(properties: Mapping[str, Any] | None = None, location: str | None = None) -> Any:
+        return kind._load_file_io(copied, dict(sent), location)
+
+    def make_table(identifier: Any, response: Any) -> Any:
+        credentials = copied._resolve_storage_credentials(response.storage_credentials, response.metadata_location)
+        sent.clear()
+        sent.update(response.config | credentials)
+        return kind._response_to_table(copied, identifier, response)
+
+    if hasattr(kind, "_load_file_io"):
+        copied._load_file_io = load_file_io
+    if hasattr(kind, "_response_to_table"):
+        copied._response_to_table = make_table
+    return copied
