@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from ..util.lazy import make_lazy
 
 if TYPE_CHECKING:
-    from .files import TableFile, TableFiles, delta_files, iceberg_files
+    from .files import TableFiles, delta_files
+    from .iceberg.files import iceberg_files
+    from .snapshot import TableFile
 
 __all__ = [
     "TableFile",
@@ -22,10 +24,10 @@ __all__ = [
 
 # The module of each public name, imported at its first use.
 _HOMES = {
-    "TableFile": ".files",
+    "TableFile": ".snapshot",
     "TableFiles": ".files",
     "delta_files": ".files",
-    "iceberg_files": ".files",
+    "iceberg_files": ".iceberg.files",
 }
 
 if not TYPE_CHECKING:  # to type checkers a module with __getattr__ has every name

@@ -14,10 +14,9 @@ from typing import Any
 from ..errors import ParquetBloomError, StorageError, UnknownColumnError
 from ..file.columns import find_leaf
 from ..metadata.footer import Leaf
-from .columns import delta_columns, iceberg_names, iceberg_values, map_names
+from .columns import delta_columns, map_names
 from .delta.open import DeltaSource
-from .iceberg_metadata import open_static_table
-from .locations import URL, require_inside, require_metadata_inside, without_scheme
+from .locations import require_inside
 from .snapshot import TableFile
 
 _FIELD_ID = 9  # of a schema's element
@@ -129,106 +128,5 @@ def delta_files(
     )
 
 
-def iceberg_files(
-    table: Any,
-    snapshot_id: int | None = None,
-    properties: Mapping[str, Any] | None = None,
-    *,
-    outside: bool = False,
-) -> TableFiles:
-    """Return the data files of an Iceberg table.
-
-    Parameters
-    ----------
-    table : a `pyiceberg.table.Table` from a catalog; or the path of one of its `*.metadata.json`, or of its folder if
-        a `version-hint.text` there names the latest.
-    snapshot_id : the snapshot, with columns by its schema; None for the current one, with the table's current schema.
-    properties : pyiceberg's settings of the store, for a path; the properties in the table's metadata are ignored.
-    outside : accept files outside of the table's location, such as files that were added in place. For a table given
-        by a path, also accept a location other than the folder of its metadata, and manifests that lie elsewhere.
-
-    Raises
-    ------
-    StorageError
-        There is no such table, or pyiceberg cannot read it.
-    ParquetBloomError
-        pyiceberg is missing, there is no such snapshot, the metadata is not understood, a file is outside of the
-        table's location, or the location is not the given folder.
-    """
-    given = name = os.fsdecode(table) if isinstance(table, str | os.PathLike) else None
-    try:
-        from pyiceberg.table import Table
-    except ImportError:
-        raise _make_missing_error("Iceberg", "pyiceberg", "iceberg", name) from None
-    if name is None and not isinstance(table, Table):
-        raise ParquetBloomError(f"an Iceberg table is a pyiceberg Table or a path, not {type(table).__name__}")
-    try:
-        if name is not None:
-            table = open_static_table(name.rstrip("/"), properties or {})
-        name = name or ".".join(table.name())
-        snapshot = table.current_snapshot() if snapshot_id is None else table.snapshot_by_id(snapshot_id)
-        schemas = table.schemas()
-        schema = table.schema()
-        if snapshot_id is not None and snapshot is not None and snapshot.schema_id is not None:
-            schema = schemas.get(snapshot.schema_id, schema)
-        mapping = table.name_mapping()
-        if given is not None and not outside:  # a catalog's tables are where the catalog says
-            require_metadata_inside(table, snapshot, given, lambda path: _resolve_iceberg_path(path, given))
-        tasks = [] if snapshot is None else list(table.scan(snapshot_id=snapshot.snapshot_id).plan_files())
-    except ParquetBloomError:
-        raise
-    except Exception as error:  # of many kinds: pyarrow's, pydantic's, pyiceberg's
-        raise StorageError.wrap(error, "cannot read the Iceberg table", name or "") from error
-    if snapshot_id is not None and snapshot is None:
-        raise ParquetBloomError(f"it has no snapshot {snapshot_id}", path=name)
-    files, partition_values, deletes = {}, {}, set()
-    for task in tasks:
-        data = task.file
-        if str(getattr(data.file_format, "value", data.file_format)).upper() != "PARQUET":
-            raise ParquetBloomError(f"its file {data.file_path} is not a Parquet file", path=name)
-        path = _resolve_iceberg_path(data.file_path, name)
-        files[path] = int(data.file_size_in_bytes)
-        partition_values[path] = iceberg_values(data, table.specs(), schema)
-        if task.delete_files:
-            deletes.add(path)
-    columns, ids = iceberg_names(schema, [*schemas.values(), schema], mapping)
-    root = _resolve_iceberg_path(table.location().rstrip("/") or "/", name)
-    version = None if snapshot is None else int(snapshot.snapshot_id)
-    table_files = sorted(TableFile(*item) for item in files.items())
-    if not outside:
-        require_inside(files, root)
-    number, unnumbered = str(table.metadata.table_uuid), mapping is not None
-    deleted_from = frozenset(deletes)
-    return TableFiles(
-        "iceberg",
-        number,
-        version,
-        root,
-        table_files,
-        columns,
-        ids,
-        unnumbered,
-        outside=outside,
-        deletes=deleted_from,
-        partition_values=partition_values,
-    )
-
-
 def _without_ids(leaves: Sequence[Leaf]) -> bool:
     return not any(_FIELD_ID in node for leaf in leaves for node in leaf.nodes)
-
-
-def _make_missing_error(kind: str, package: str, extra: str, path: Any) -> ParquetBloomError:
-    text = f"{kind} tables are read by {package}, which is not installed: pip install 'parquet-bloom[{extra}]'"
-    return ParquetBloomError(text, path=path)
-
-
-# ---------------------------------------------------------------------------------------------------- locations
-
-
-def _resolve_iceberg_path(name: str, table: str) -> str:
-    """Resolve a file name of Iceberg metadata, which has unquoted paths and URLs."""
-    path = without_scheme(name)
-    if not path.startswith("/") and not (URL.fullmatch(path) and not path.lower().startswith("file:")):
-        raise ParquetBloomError(f"it has a file {name!r}, whose location cannot be resolved", path=table)
-    return path

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 from urllib.parse import unquote
 
 from ..errors import ParquetBloomError
 from ..storage import is_url
 from ..storage.paths import name_of
-from .iceberg_metadata import METADATA_SUFFIX
 
 FILE_SCHEME = re.compile(r"file:(?://(?:localhost)?)?(?=/(?!/))", re.IGNORECASE)
 """Prefix of a local file's path that is written as a URI."""
-
 URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^/?#]+)(/.*)?", re.DOTALL)
 """A URL with a host or bucket; the groups are its beginning and its path."""
 
@@ -83,46 +80,8 @@ def require_inside(paths: Iterable[str], root: str) -> None:
         raise ParquetBloomError(text, path=root)
 
 
-def require_metadata_inside(table: Any, snapshot: Any, given: str, resolve: Callable[[str], str]) -> None:
-    """Raise unless an Iceberg table's location is the given folder and holds its manifests, before files are read.
-
-    The metadata names the location as well as the files: with a location such as `/` all files would be inside.
-
-    Parameters
-    ----------
-    table, snapshot : pyiceberg's; the snapshot may be None.
-    given : the path of the table's folder or of one of its metadata files, or its URL.
-    resolve : resolves a name in the metadata to a path or URL.
-
-    Raises
-    ------
-    ParquetBloomError
-        The location differs, or a manifest lies outside.
-    Exception
-        Of many kinds, from pyiceberg: a manifest cannot be read.
-    """
-    location = resolve(table.location().rstrip("/") or "/")
-    folder = _find_folder(given)
-    if _real(location) != _real(folder):
-        text = f"its metadata says that it is in {location}, which is another folder; outside=True takes that, too"
-        raise ParquetBloomError(text, path=given)
-    if snapshot is None:
-        return
-    if snapshot.manifest_list:
-        require_inside([resolve(snapshot.manifest_list)], location)
-    require_inside([resolve(manifest.manifest_path) for manifest in snapshot.manifests(table.io)], location)
-
-
-def _find_folder(given: str) -> str:
-    """Return a table's folder, given that or one of its metadata files, which lie in `metadata/` there."""
-    path = without_scheme(given).rstrip("/") or "/"
-    if not path.endswith(METADATA_SUFFIX):
-        return path
-    folder = os.path.dirname(path if is_url(path) else os.path.abspath(path))
-    return os.path.dirname(folder) if os.path.basename(folder) == "metadata" else folder
-
-
-def _real(path: str) -> str:
+def find_real(path: str) -> str:
+    """Return the path of a folder with links followed, or the one name of a URL."""
     return name_of(path) if is_url(path) else os.path.realpath(path)
 
 

@@ -245,7 +245,7 @@ def iceberg_metadata(folder: Path, properties: dict[str, str]) -> Path:
 def test_an_iceberg_table_names_no_code(tmp_path: Path, properties: dict[str, str]) -> None:
     """It imports and calls what a table's own properties name, where pyiceberg opens it by its metadata."""
     pytest.importorskip("pyiceberg")
-    from parquet_bloom.tables.files import iceberg_files
+    from parquet_bloom.tables.iceberg.files import iceberg_files
 
     mark = tmp_path / "mark"
     path = iceberg_metadata(tmp_path / "t", {key.format(mark): value for key, value in properties.items()})
@@ -261,7 +261,7 @@ def test_an_iceberg_table_names_no_code(tmp_path: Path, properties: dict[str, st
 @pytest.mark.parametrize("hint", ["../../other/v1", "/etc/passwd", "..", "a/b.metadata.json", "", "\0"])
 def test_an_iceberg_hint_leads_nowhere_else(tmp_path: Path, hint: str) -> None:
     pytest.importorskip("pyiceberg")
-    from parquet_bloom.tables.files import iceberg_files
+    from parquet_bloom.tables.iceberg.files import iceberg_files
 
     iceberg_metadata(tmp_path / "other", {})
     iceberg_metadata(tmp_path / "t", {})

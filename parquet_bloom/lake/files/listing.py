@@ -12,7 +12,8 @@ from ...errors import ParquetBloomError
 from ...storage import Entry, is_local, is_url, list_entries
 from ...storage.paths import name_of as name_of
 from ...storage.patterns import is_hidden
-from ...tables.files import TableFiles, delta_files, iceberg_files
+from ...tables.files import TableFiles, delta_files
+from ...tables.iceberg.files import iceberg_files
 from .hash_files import FindLeaf
 
 OUTSIDE = "outside"

@@ -7,19 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...errors import ParquetBloomError, PredicateError, UnsupportedTypeError
+from ...errors import ParquetBloomError, PredicateError
 from ...file.many import Progress
 from ...file.write.options import Columns, FilterOptions, parse_columns
 from ...predicate import columns as columns_of
 from ...predicate import parse
 from ...predicate.row_filter import row_mask
 from ...util.threads import processors
-from .columns import find_column
+from .columns import FilterColumns, require_column
 from .exchange import commit_exchanges, find_candidates, write_exchanges
-from .new_files import FilterColumns, NewFiles
+from .new_files import NewFiles
 from .open import open_target
 from .report import EmbedTableReport, ExchangedFile, SkippedFile
-from .target import LiveFile, TableState, Target
+from .target import Exchange, LiveFile, TableState
 
 _ICEBERG_PROPERTY = "write.parquet.bloom-filter-enabled.column."
 
@@ -54,13 +54,13 @@ def embed_table(
     where : a predicate on columns whose values the table's metadata has for each file, such as partition columns: only
         files that match get filters.
     max_files : number of files at most that get filters.
-    retries : how often to commit again when another writer has committed meanwhile. Files that it has removed or deleted
-        rows from are left out; nothing is embedded a second time.
+    retries : how often to commit again when another writer has committed meanwhile. Files that it has removed or
+        deleted rows from are left out; nothing is embedded a second time.
     set_property : for Iceberg, set `write.parquet.bloom-filter-enabled.column.X` by the same commit, so that writers in
         Java give new files filters.
     dry_run : write and commit nothing; the report has the sizes.
     catalog : a pyiceberg catalog, or the name of one in pyiceberg's configuration.
-    storage_options : settings of the store, as named by deltalake.
+    storage_options : settings of a Delta table's store, as named by deltalake.
     progress : called with (done, total) after each file.
     threads : files processed at a time; None for one per processor.
 
@@ -80,7 +80,9 @@ def embed_table(
         problem = "set_property= is for Iceberg: Delta has no table property that makes writers add Bloom filters"
         raise ParquetBloomError(problem, path=target.name)
     state = target.read_state()
-    chosen = _find_columns(state, requested, target)
+    for name in requested:
+        require_column(state, name, target.name)
+    chosen = FilterColumns(requested, state.columns)
     wanted = {f"{_ICEBERG_PROPERTY}{name}": "true" for name in requested} if set_property else {}
     properties = {name: value for name, value in wanted.items() if state.properties.get(name) != value}
     threads = threads or processors()
@@ -124,18 +126,6 @@ def _check_numbers(max_files: int | None, retries: int, threads: int | None) -> 
             raise ParquetBloomError(f"{name} must be an integer of at least {least}, got {number!r}")
 
 
-def _find_columns(state: TableState, requested: Mapping[str, FilterOptions], target: Target) -> FilterColumns:
-    """Find the columns of a table that get filters."""
-    found = {}
-    in_files = {column.name for column in state.columns}
-    for name, options in requested.items():
-        if name in state.partition_values.schema.names and name not in in_files:
-            problem = "a partition column: the table's metadata has its values, and its files do not"
-            raise UnsupportedTypeError(problem, path=target.name, column=name)
-        found[name] = find_column(state.columns, name, target.name), options
-    return FilterColumns(found)
-
-
 def _choose_files(state: TableState, where: Any, table: str) -> Sequence[LiveFile]:
     """Return the files whose values in the metadata match."""
     if where is None:
@@ -151,6 +141,6 @@ def _choose_files(state: TableState, where: Any, table: str) -> Sequence[LiveFil
     return [file for file, matches in zip(state.files, mask, strict=True) if matches]
 
 
-def _describe(exchange: Any) -> ExchangedFile:
+def _describe(exchange: Exchange) -> ExchangedFile:
     old = exchange.old
     return ExchangedFile(old.path, exchange.path, old.size, exchange.size, exchange.num_filters)

@@ -1,4 +1,4 @@
-"""Exchange files of a Delta table: one commit of remove and add actions without a change of data, written by deltalake."""
+"""Exchange files of a Delta table by one commit of remove and add actions, which changes no data."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from typing import Any
 from urllib.parse import quote, unquote
 from uuid import uuid4
 
-import pyarrow as pa
-
-from ...errors import ParquetBloomError, StorageError
+from ...errors import ParquetBloomError, StorageError, first_line
 from ...storage import Folder, is_url
 from ..delta.log import LOG_FOLDER, read_live_adds, require_same_files
+from ..delta.snapshot import make_snapshot
 from ..locations import FILE_SCHEME, resolve_delta_path
-from ..snapshot import TableColumn, make_missing_error
+from ..snapshot import make_missing_error
 from .refusal import WAY_OUT, find_outside
 from .target import CommitConflict, Exchange, LiveFile, TableState, Target
 
@@ -49,7 +48,9 @@ class DeltaTarget(Target):
         self._uri = os.fspath(path)
         # deltalake's own URIs are quoted, paths are not.
         self.name = resolve_delta_path(self._uri, None).rstrip("/") if FILE_SCHEME.match(self._uri) else self._uri
-        self._options = dict(storage_options or {}) or None
+        # deltalake takes texts only.
+        options = {name: _format_setting(value) for name, value in (storage_options or {}).items()}
+        self._options = options or None
         try:
             from deltalake.transaction import RemoveAction  # noqa: F401
         except ImportError:
@@ -65,43 +66,38 @@ class DeltaTarget(Target):
 
         try:
             table = DeltaTable(self._uri, storage_options=self._options)
-            version, protocol, metadata = table.version(), table.protocol(), table.metadata()
-            schema = json.loads(table.schema().to_json())
+            protocol, metadata = table.protocol(), table.metadata()
             root = resolve_delta_path(str(table.table_uri).rstrip("/") or "/", None)
-        except ParquetBloomError:
+            if is_url(root):
+                problem = "only the files of tables in local folders can be exchanged so far"
+                raise ParquetBloomError(f"{problem}; {WAY_OUT}")
+            _require_known_features(protocol)
+            snapshot = make_snapshot(table, root, None, outside=True)
+        except ParquetBloomError as error:
+            error.path = error.path or self.name
             raise
         except Exception as error:  # deltalake raises many kinds, none of them documented
-            raise StorageError.wrap(error, "cannot read the Delta table", self.name) from error
-        if is_url(root):
-            problem = "only the files of tables in local folders can be exchanged so far"
-            raise ParquetBloomError(f"{problem}; {WAY_OUT}", path=self.name)
-        self._require_known_features(protocol)
-        try:
-            actions = pa.table(table.get_add_actions())
-            names = [resolve_delta_path(name, root) for name in actions["path"].to_pylist()]
-            sizes = actions["size_bytes"].to_pylist()
-            counts = dict(zip(names, actions["num_records"].to_pylist(), strict=True))
-        except ParquetBloomError:
-            raise
-        except Exception as error:
-            raise StorageError.wrap(error, "cannot read the Delta table's files", self.name) from error
-        adds = require_same_files(read_live_adds(root, version), zip(names, sizes, strict=True), root)
-        paths = sorted(adds)
-        outside = find_outside(paths, root)
+            raise StorageError(f"cannot read the Delta table: {first_line(error)}", path=self.name) from error
+        paths = [file.path for file in snapshot.files]
+        adds = require_same_files(read_live_adds(root, table.version()), snapshot.files, root)
+        outside, counts = find_outside(paths, root), snapshot.books["num_records"].to_pylist()
         files = tuple(
-            LiveFile(
-                path,
-                adds[path]["size"],
-                adds[path],
-                "it lies outside of the table's folder" if path in outside else _find_reason(adds[path], counts[path]),
-                path not in outside,
-            )
-            for path in paths
+            LiveFile(path, adds[path]["size"], adds[path], "it lies outside of the table's folder", False)
+            if path in outside
+            else LiveFile(path, adds[path]["size"], adds[path], _find_reason(adds[path], num_records))
+            for path, num_records in zip(paths, counts, strict=True)
         )
-        values = _take_partition_values(actions, names, paths)
-        mode = metadata.configuration.get("delta.columnMapping.mode", "none")
-        columns = _make_columns(schema["fields"], mode, frozenset(metadata.partition_columns))
-        return TableState(version, str(metadata.id), files, columns, values, metadata.configuration, table)
+        return TableState(
+            snapshot.version,
+            snapshot.table_id,
+            files,
+            snapshot.schema,
+            snapshot.columns,
+            frozenset(metadata.partition_columns),
+            snapshot.partition_values,
+            metadata.configuration,
+            table,
+        )
 
     def name_new_file(self, old: LiveFile) -> str:
         folder, name = os.path.split(old.path)
@@ -125,7 +121,9 @@ class DeltaTarget(Target):
                 # A commit after others, as deltalake would repeat it, does not look at what those have removed.
                 commit_properties=CommitProperties(custom_metadata=note, max_commit_retries=0),
                 # The table's own writers make its checkpoints, and delete old parts of its log.
-                post_commithook_properties=PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False),
+                post_commithook_properties=PostCommitHookProperties(
+                    create_checkpoint=False, cleanup_expired_logs=False
+                ),
             )
         except Exception as error:
             version = self.find_commit(state, exchanges)
@@ -133,7 +131,7 @@ class DeltaTarget(Target):
                 return version
             if self._list_commits(state):
                 raise CommitConflict from error
-            raise StorageError.wrap(error, "cannot commit to the Delta table", self.name) from error
+            raise StorageError(f"cannot commit to the Delta table: {first_line(error)}", path=self.name) from error
         assert state.version is not None
         return state.version + 1
 
@@ -145,18 +143,6 @@ class DeltaTarget(Target):
                 if isinstance(action.get("add"), dict) and action["add"].get("path") in expected:
                     return version
         return None
-
-    def _require_known_features(self, protocol: Any) -> None:
-        """Raise for a table with a feature that the commit would have to heed, before anything is written."""
-        features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
-        unknown = sorted(features - _FEATURES)
-        if protocol.min_writer_version == _IDENTITY_WRITER:
-            unknown.append("identityColumns")
-        if protocol.min_writer_version > _HIGHEST_WRITER:
-            unknown.append(f"version {protocol.min_writer_version} of the protocol")
-        if unknown:
-            problem = f"it has the feature {', '.join(unknown)}, with which files cannot be exchanged"
-            raise ParquetBloomError(f"{problem}; {WAY_OUT}", path=self.name)
 
     def _log(self, state: TableState) -> Folder:
         root = resolve_delta_path(str(state.handle.table_uri).rstrip("/") or "/", None)
@@ -172,6 +158,19 @@ class DeltaTarget(Target):
         with self._log(state).open(f"{version:020d}.json") as source:
             for line in source.read_at(0, source.size).splitlines():
                 yield json.loads(line)
+
+
+def _require_known_features(protocol: Any) -> None:
+    """Raise for a table with a feature that the commit would have to heed, before anything is written."""
+    unknown = sorted({*(protocol.reader_features or ()), *(protocol.writer_features or ())} - _FEATURES)
+    if protocol.min_writer_version == _IDENTITY_WRITER:
+        unknown.append("identityColumns")
+    if protocol.min_writer_version > _HIGHEST_WRITER:
+        unknown.append(f"version {protocol.min_writer_version} of the protocol")
+    if unknown:
+        what = "the feature" if len(unknown) == 1 else "the features"
+        problem = f"it has {what} {', '.join(unknown)}, with which files cannot be exchanged"
+        raise ParquetBloomError(f"{problem}; {WAY_OUT}")
 
 
 def _find_reason(add: Mapping[str, Any], num_records: int | None) -> str | None:
@@ -213,43 +212,5 @@ def _make_actions(exchanges: Sequence[Exchange]) -> Iterator[Any]:
         yield AddAction(_name_in_log(exchange)[1], exchange.size, values, now, False, add.get("stats"))
 
 
-def _take_partition_values(actions: pa.Table, names: Sequence[str], paths: Sequence[str]) -> pa.Table:
-    """Return deltalake's typed partition values, in the order of the files."""
-    if "partition" not in actions.schema.names:
-        return pa.table({"": pa.nulls(len(paths))}).select([])
-    position = {name: number for number, name in enumerate(names)}
-    column = actions["partition"].combine_chunks()
-    chosen = column.take(pa.array([position[path] for path in paths], pa.int64()))
-    if isinstance(chosen, pa.ChunkedArray):
-        chosen = chosen.combine_chunks()
-    return pa.Table.from_arrays(chosen.flatten(), names=[field.name for field in column.type])
-
-
-def _make_columns(
-    fields: Sequence[Mapping[str, Any]], mode: str, without: frozenset[str] = frozenset()
-) -> tuple[TableColumn, ...]:
-    return tuple(_make_column(field, mode) for field in fields if field["name"] not in without)
-
-
-def _make_column(field: Mapping[str, Any], mode: str) -> TableColumn:
-    name, number = field["name"], None
-    if mode != "none":
-        name = field["metadata"]["delta.columnMapping.physicalName"]
-    if mode == "id":
-        number = int(field["metadata"]["delta.columnMapping.id"])
-    kind, parts = _make_parts(field["type"], mode)
-    return TableColumn(field["name"], kind, number, (name,), parts)
-
-
-def _make_parts(kind: Any, mode: str) -> tuple[Any, tuple[TableColumn, ...]]:
-    """Return the kind of a type, and the columns that it consists of."""
-    if not isinstance(kind, Mapping):
-        return "value", ()
-    if kind["type"] == "struct":
-        return "struct", _make_columns(kind["fields"], mode)
-    names = {"array": (("element", "elementType"),), "map": (("key", "keyType"), ("value", "valueType"))}
-    parts = []
-    for part, member in names[kind["type"]]:
-        below, columns = _make_parts(kind[member], mode)
-        parts.append(TableColumn(part, below, None, (part,), columns))
-    return "list" if kind["type"] == "array" else "map", tuple(parts)
+def _format_setting(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

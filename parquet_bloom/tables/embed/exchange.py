@@ -7,10 +7,18 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...errors import ConcurrentChangeError, ParquetBloomError, StorageError, UnsupportedTypeError, first_line
+from ...errors import (
+    ConcurrentChangeError,
+    ParquetBloomError,
+    StorageError,
+    UnknownColumnError,
+    UnsupportedTypeError,
+    first_line,
+)
 from ...file.many import Progress, process_files
 from ...util.wording import count
-from .new_files import FilterColumns, NewFiles, find_missing
+from .columns import FilterColumns
+from .new_files import NewFiles, find_missing
 from .report import SkippedFile
 from .target import CommitConflict, Exchange, LiveFile, TableState, Target
 
@@ -66,8 +74,8 @@ def find_candidates(files: Sequence[LiveFile], columns: FilterColumns, threads: 
 
     Raises
     ------
-    UnsupportedTypeError
-        A column's type cannot have filters.
+    UnsupportedTypeError, UnknownColumnError
+        A column's type cannot have filters, or its name is that of several.
     """
     found = Candidates()
 
@@ -76,7 +84,7 @@ def find_candidates(files: Sequence[LiveFile], columns: FilterColumns, threads: 
 
     with process_files(files, lacks, threads) as outcomes:
         for file, outcome in zip(files, outcomes, strict=True):
-            if isinstance(outcome, UnsupportedTypeError):
+            if isinstance(outcome, UnsupportedTypeError | UnknownColumnError):
                 raise outcome
             if isinstance(outcome, ParquetBloomError):
                 found.skipped.append(SkippedFile(file.path, file.reason or _explain(outcome)))
@@ -151,7 +159,9 @@ def commit_exchanges(
     done = Committed(list(exchanges), [], state.version, state.version, 0)
     table_id = state.table_id
     while True:
-        _drop(done, find_missing(done.exchanges), "another process, perhaps a vacuum, has deleted the new file", new_files)
+        _drop(
+            done, find_missing(done.exchanges), "another process, perhaps a vacuum, has deleted the new file", new_files
+        )
         done.old_version = done.new_version = state.version
         if not done.exchanges and not properties:
             return done
@@ -173,7 +183,9 @@ def commit_exchanges(
             done.new_version = version
             return done
         if done.attempts > retries:
-            problem = f"other writers have committed during each of {count(done.attempts, 'attempt')}; nothing was changed"
+            problem = (
+                f"other writers have committed during each of {count(done.attempts, 'attempt')}; nothing was changed"
+            )
             raise ConcurrentChangeError(f"{problem}. Run it again, or with more retries", path=target.name)
         time.sleep(random.uniform(0, min(_LONGEST_WAIT_SECONDS, _WAIT_SECONDS * 2**done.attempts)))
         state = target.read_state()
@@ -182,9 +194,7 @@ def commit_exchanges(
         done.exchanges = _renew(state, done, new_files)
 
 
-def _settle(
-    target: Target, state: TableState, exchanges: Sequence[Exchange], error: BaseException
-) -> int | None:
+def _settle(target: Target, state: TableState, exchanges: Sequence[Exchange], error: BaseException) -> int | None:
     """Return the version by which files were exchanged though the commit has raised an error; None if they were not."""
     try:
         return target.find_commit(state, exchanges)

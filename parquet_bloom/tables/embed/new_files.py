@@ -4,60 +4,20 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from ...errors import BrokenFilterError, ParquetBloomError, StorageError
+from ...errors import BrokenFilterError, StorageError
 from ...file.many import Progress
 from ...file.reader import BloomFile
 from ...file.verify import verify_parquet
-from ...file.write.embed import embed_in_table, lacks_filters
+from ...file.write.embed import embed_in_table
 from ...file.write.options import FilterOptions
 from ...storage import Folder, stat_files
-from .columns import Path, find_leaf_of
+from .columns import FilterColumns
 from .target import Exchange, LiveFile
-
-
-class FilterColumns:
-    """The columns of a table that get filters.
-
-    Parameters
-    ----------
-    columns : {name: (the column, its options)}.
-    """
-
-    def __init__(self, columns: Mapping[str, tuple[Path, FilterOptions]]):
-        self.columns = columns
-
-    def choose(self, file: BloomFile, size: int) -> dict[str, FilterOptions]:
-        """Return the columns that a file has, {dotted path in the file: options}.
-
-        Raises
-        ------
-        ParquetBloomError
-            It has another size than the table's metadata says.
-        """
-        if file.source.size != size:
-            problem = f"it has {file.source.size:,} bytes, and {size:,} by the table's metadata"
-            raise ParquetBloomError(problem, path=file.path)
-        chosen = {}
-        for path, options in self.columns.values():
-            leaf = find_leaf_of(path, file.leaves)
-            if leaf is not None:
-                chosen[leaf.name] = options
-        return chosen
-
-    def are_missing(self, file: LiveFile) -> bool:
-        """Return whether a file lacks filters of these columns.
-
-        Raises
-        ------
-        ParquetBloomError
-            The file cannot get filters.
-        """
-        return lacks_filters(file.path, lambda opened: self.choose(opened, file.size))
 
 
 class NewFiles:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...errors import ParquetBloomError
-from ...storage import is_url
-from ...storage.managed_tables import find_table_at
-from ...storage.paths import resolve_local_path
-from ..iceberg_metadata import METADATA_SUFFIX
-from ..locations import without_scheme
+from ..delta.open import DeltaSource, delta
+from ..iceberg.open import IcebergTable, iceberg
+from ..open import find_table
+from .delta import DeltaTarget
+from .iceberg import IcebergTarget
 from .target import Target
 
 
@@ -21,38 +21,36 @@ def open_target(table: Any, catalog: Any, storage_options: Mapping[str, Any] | N
     Raises
     ------
     ParquetBloomError
-        There is no table, it is of another kind, or it has no catalog to commit to.
+        There is no table, it is of another kind, or it names one version.
     """
     if catalog is not None:
-        from .iceberg import open_by_name
-
-        return open_by_name(catalog, table)
-    if isinstance(table, str | os.PathLike):
-        return _open_folder(table, storage_options)
-    module = type(table).__module__.partition(".")[0]
-    if module == "deltalake" and hasattr(table, "table_uri"):
-        from .delta import DeltaTarget
-
+        return _make_iceberg(iceberg(table, catalog=catalog))
+    if hasattr(table, "table_uri"):  # deltalake's: its latest version, and not the one that it has read
         return DeltaTarget(table.table_uri, storage_options or getattr(table, "_storage_options", None))
-    if hasattr(table, "catalog") and hasattr(table, "metadata"):
-        from .iceberg import IcebergTarget
-
-        return IcebergTarget(table)
+    found = find_table(table, storage_options)
+    if found is None and isinstance(table, str | os.PathLike):
+        name = os.fsdecode(table)
+        if name.endswith(".metadata.json"):
+            found = iceberg(name)
+        elif "://" in name or name.startswith("file:"):
+            found = delta(name, storage_options=storage_options)
+        else:
+            raise ParquetBloomError("there is no Delta or Iceberg table", path=name)
+    if isinstance(found, DeltaSource):
+        _require_latest((found._version, found._as_of), found.name)
+        return DeltaTarget(found.name, found._options)
+    if isinstance(found, IcebergTable):
+        _require_latest((found._request.snapshot_id, found._request.ref, found._request.as_of), found.name)
+        return _make_iceberg(found)
     problem = "a table is what parquet_bloom.delta or parquet_bloom.iceberg returns, a DeltaTable, a pyiceberg Table"
     raise ParquetBloomError(f"{problem} or the folder of a Delta table, not {type(table).__name__}")
 
 
-def _open_folder(table: str | os.PathLike[str], storage_options: Mapping[str, Any] | None) -> Target:
-    from .delta import DeltaTarget
+def _make_iceberg(table: IcebergTable) -> IcebergTarget:
+    return IcebergTarget(table.name, table._source.load)
 
-    path = without_scheme(os.fspath(table)) if isinstance(os.fspath(table), str) else os.fspath(table)
-    if is_url(path):
-        return DeltaTarget(path, storage_options)
-    folder = resolve_local_path(path)
-    reason = find_table_at(folder) or ""
-    if os.path.isdir(os.path.join(folder, "_delta_log")):
-        return DeltaTarget(folder, storage_options)
-    if "Iceberg" in reason or folder.endswith(METADATA_SUFFIX):
-        problem = "an Iceberg table given by its folder has no catalog to commit to; give a pyiceberg Table, or catalog="
-        raise ParquetBloomError(problem, path=folder)
-    raise ParquetBloomError(reason or "there is no Delta or Iceberg table", path=folder)
+
+def _require_latest(given: Iterable[Any], name: str) -> None:
+    if any(value is not None for value in given):
+        problem = "files are exchanged in the latest version of a table, and this names one: give the table without"
+        raise ParquetBloomError(problem, path=name)

@@ -101,7 +101,7 @@ class SnapshotWriter:
         for path in self.files:
             try:
                 self._table.io.delete(path)
-            except Exception:  # noqa: BLE001, S112  # of many kinds; it is not worth another error
+            except Exception:  # of many kinds; it is not worth another error
                 continue
 
     def _new_file(self, name: str) -> str:

@@ -98,7 +98,8 @@ class EmbedTableReport:
         return sum(file.new_size for file in self.files)
 
     def __str__(self) -> str:
-        lines = [f"skipped: {printable(shortened(one.path))}: {printable(one.reason)}" for one in self.skipped[:_SHOWN]]
+        shown = self.skipped[:_SHOWN]
+        lines = [f"skipped: {printable(shortened(one.path))}: {printable(one.reason)}" for one in shown]
         if len(self.skipped) > _SHOWN:
             lines.append(f"... and {len(self.skipped) - _SHOWN:,} more skipped")
         return "\n".join([*lines, f"{printable(self.table)}: {self._summarize()}"])

@@ -52,7 +52,9 @@ class TableState:
     version : Delta's version or Iceberg's snapshot id.
     table_id : the identifier, which does not change with the table's name or place.
     files : the live files, sorted by path.
-    columns : the columns that files have, and how files name them.
+    schema : of the table's rows.
+    columns : how files name the table's columns; None if as the table does.
+    not_in_files : the columns of which files have no values.
     partition_values : the columns that the metadata has the values of, with a row for each file.
     properties : the table's.
     handle : the library's table at this version; its meaning is the target's.
@@ -61,7 +63,9 @@ class TableState:
     version: int | None
     table_id: str
     files: tuple[LiveFile, ...]
-    columns: tuple[TableColumn, ...]
+    schema: pa.Schema
+    columns: tuple[TableColumn, ...] | None
+    not_in_files: frozenset[str]
     partition_values: pa.Table
     properties: Mapping[str, str]
     handle: Any

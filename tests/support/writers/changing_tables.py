@@ -22,11 +22,13 @@ class Operation(NamedTuple):
 
 def rows(start: int, count: int = ROWS, note: str = "v") -> pa.Table:
     numbers = range(start, start + count)
-    return pa.table({
-        "id": pa.array(numbers, pa.int64()),
-        "s": [f"{note}{number}" for number in numbers],
-        "p": pa.array([PARTITIONS[number % len(PARTITIONS)] for number in numbers], pa.string()),
-    })
+    return pa.table(
+        {
+            "id": pa.array(numbers, pa.int64()),
+            "s": [f"{note}{number}" for number in numbers],
+            "p": pa.array([PARTITIONS[number % len(PARTITIONS)] for number in numbers], pa.string()),
+        }
+    )
 
 
 def contents(table: pa.Table) -> Counter[Any]:
@@ -44,7 +46,9 @@ def kept(keeps: Callable[[Any], bool]) -> Callable[[Counter[Any]], Counter[Any]]
 
 def renamed(number: int) -> Callable[[Counter[Any]], Counter[Any]]:
     """Return what an update or merge makes of the row of an id."""
-    return lambda before: Counter({(row[0], "new" if row[0] == number else row[1], row[2]): n for row, n in before.items()})
+    return lambda before: Counter(
+        {(row[0], "new" if row[0] == number else row[1], row[2]): n for row, n in before.items()}
+    )
 
 
 def same(before: Counter[Any]) -> Counter[Any]:
@@ -59,7 +63,9 @@ def make_delta(root: Path, appends: int = 3, *, partitioned: bool = True, **opti
 
     for number in range(appends):
         by = ["p"] if partitioned else None
-        write_deltalake(str(root), rows(number * ROWS), mode="append", partition_by=by, **(options if not number else {}))
+        write_deltalake(
+            str(root), rows(number * ROWS), mode="append", partition_by=by, **(options if not number else {})
+        )
     return str(root)
 
 
@@ -108,9 +114,7 @@ DELTA_OPERATIONS = {
     "compact": Operation(lambda table: table.optimize.compact(), same),
     "z-order": Operation(lambda table: table.optimize.z_order(["id"]), same),
     "overwrite": Operation(_overwrite, lambda before: contents(rows(1, 10))),
-    "overwrite some": Operation(
-        lambda table: _overwrite(table, "id = 1", 1), lambda before: before
-    ),
+    "overwrite some": Operation(lambda table: _overwrite(table, "id = 1", 1), lambda before: before),
     "add a column": Operation(_add_column, same),
     "vacuum": Operation(_vacuum, same),
     "restore": Operation(lambda table: table.restore(0), kept(lambda row: row[0] < ROWS)),
@@ -134,9 +138,7 @@ def make_iceberg(folder: Path, appends: int = 3, version: int = 2, *, partitione
     """Return a new table `db.events` of pyiceberg."""
     from pyiceberg.transforms import IdentityTransform
 
-    table = make_catalog(folder).create_table(
-        "db.events", rows(0).schema, properties={"format-version": str(version)}
-    )
+    table = make_catalog(folder).create_table("db.events", rows(0).schema, properties={"format-version": str(version)})
     if partitioned:
         with table.update_spec() as update:
             update.add_field("p", IdentityTransform(), "p")

@@ -17,7 +17,8 @@ from parquet_bloom import cli
 from parquet_bloom.errors import ManagedTableError, ParquetBloomError
 from parquet_bloom.lake.index import LakeIndex
 from parquet_bloom.scan.read.reader import RowReader
-from parquet_bloom.tables.files import delta_files, iceberg_files
+from parquet_bloom.tables.files import delta_files
+from parquet_bloom.tables.iceberg.files import iceberg_files
 
 
 def names(answer: list) -> set[str]:

@@ -16,7 +16,13 @@ import pytest
 from support.writers import changing_tables as tables
 
 import parquet_bloom
-from parquet_bloom.errors import ParquetBloomError, PredicateError, StorageError, UnknownColumnError, UnsupportedTypeError
+from parquet_bloom.errors import (
+    ParquetBloomError,
+    PredicateError,
+    StorageError,
+    UnknownColumnError,
+    UnsupportedTypeError,
+)
 from parquet_bloom.tables.embed import delta as embed_delta
 from parquet_bloom.tables.embed import new_files
 from parquet_bloom.tables.embed.api import embed_table
@@ -43,8 +49,9 @@ def edit_log(root: str, change: Any) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-def files_of(root: str) -> list[str]:
-    return sorted(unquote(uri.removeprefix("file://")) for uri in deltalake.DeltaTable(root).file_uris())
+def files_of(root: str) -> set[str]:
+    names = pa.table(deltalake.DeltaTable(root).get_add_actions())["path"].to_pylist()
+    return {os.path.join(root, unquote(name)) for name in names}
 
 
 def data_files(root: str) -> list[str]:
@@ -57,7 +64,7 @@ def root(tmp_path: Path) -> str:
 
 
 def test_one_commit_and_the_same_rows(root: str) -> None:
-    before, old = tables.read_delta(root), set(files_of(root))
+    before, old = tables.read_delta(root), files_of(root)
     adds = {add["path"]: add for version in (0, 1) for add in actions(root, version, "add")}
     calls: list[tuple[int, int]] = []
     report = embed_table(root, ["id", "s"], progress=lambda done, total: calls.append((done, total)))
@@ -71,7 +78,7 @@ def test_one_commit_and_the_same_rows(root: str) -> None:
     assert [one["version"] for one in table.history()] == [2, 1, 0]
     assert tables.read_delta(root) == before
     assert {file.old for file in report.files} == old
-    assert {file.new for file in report.files} == set(files_of(root))
+    assert {file.new for file in report.files} == files_of(root)
     for file in report.files:
         assert os.path.dirname(file.new) == os.path.dirname(file.old)
         assert os.stat(file.new).st_mode == os.stat(file.old).st_mode
@@ -85,7 +92,10 @@ def test_one_commit_and_the_same_rows(root: str) -> None:
     for remove in removed:
         assert remove["dataChange"] is False
         assert remove["extendedFileMetadata"] is True
-        assert (remove["size"], remove["partitionValues"]) == (adds[remove["path"]]["size"], adds[remove["path"]]["partitionValues"])
+        assert (remove["size"], remove["partitionValues"]) == (
+            adds[remove["path"]]["size"],
+            adds[remove["path"]]["partitionValues"],
+        )
     by_path = {os.path.join(root, unquote(add["path"])): add for add in added}
     for file in report.files:
         add = by_path[file.new]
@@ -148,7 +158,9 @@ def test_other_readers_find_the_same_rows(tmp_path: Path) -> None:
     assert tables.contents(polars.scan_delta(root).collect().to_arrow()) == before
     for number in (0, 57, 199):
         assert pa.table(table.scan(predicate=f"id = {number}")).num_rows == 1
-        found = duckdb.connect().execute("select count(*) from read_parquet($1) where id = $2", [files_of(root), number])
+        found = duckdb.connect().execute(
+            "select count(*) from read_parquet($1) where id = $2", [sorted(files_of(root)), number]
+        )
         assert found.fetchone() == (1,)
     # deltalake asks filters before it deletes and updates.
     assert table.delete("id = 57")["num_deleted_rows"] == 1
@@ -174,7 +186,9 @@ def test_typed_partition_values(tmp_path: Path) -> None:
     from datetime import date
 
     root = str(tmp_path / "t")
-    data = pa.table({"id": [1, 2, 3], "d": [date(2024, 1, 1), date(2024, 2, 1), None], "n": pa.array([1, 20, 300], pa.int32())})
+    data = pa.table(
+        {"id": [1, 2, 3], "d": [date(2024, 1, 1), date(2024, 2, 1), None], "n": pa.array([1, 20, 300], pa.int32())}
+    )
     deltalake.write_deltalake(root, data, partition_by=["d", "n"])
     report = embed_table(root, ["id"], where="d >= date '2024-02-01' and n < 100")
     assert [file.old.split("/")[-3:-1] for file in report.files] == [["d=2024-02-01", "n=20"]]
@@ -196,24 +210,29 @@ def test_columns_that_cannot_get_filters(root: str, columns: Any, kind: type[Exc
     assert len(data_files(root)) == 10
 
 
-def test_nested_boolean_and_missing_columns(tmp_path: Path) -> None:
+def test_nested_and_missing_columns(tmp_path: Path) -> None:
     root = str(tmp_path / "t")
-    data = pa.table({
-        "user": [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}],
-        "tags": [["x", "y"], ["z"]],
-        "deep": [[{"k": "one"}], [{"k": "two"}]],
-        "flag": [True, False],
-        "map": pa.array([[("a", 1)], [("b", 2)]], pa.map_(pa.string(), pa.int64())),
-        "dotted.name": [1, 2],
-    })
+    data = pa.table(
+        {
+            "user": [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}],
+            "tags": [["x", "y"], ["z"]],
+            "deep": [[{"k": "one"}], [{"k": "two"}]],
+            "flag": [True, False],
+            "map": pa.array([[("a", 1)], [("b", 2)]], pa.map_(pa.string(), pa.int64())),
+            "dotted.name": [1, 2],
+        }
+    )
     deltalake.write_deltalake(root, data)
     deltalake.write_deltalake(root, data.append_column("late", pa.array([5, 6])), mode="append", schema_mode="merge")
-    columns = ["user.id", "tags", "deep.element.k", "map.key", "late", "dotted.name"]
+    columns = ["user.id", "tags", "deep.list.element.k", "map.key_value.key", "late", "dotted.name"]
     report = embed_table(root, columns)
     assert sorted(file.num_filters for file in report.files) == [5, 6]
     assert not embed_table(root, columns).changed
-    for name, text in (("user", "a struct; name one of its fields"), ("map", "a map"), ("deep", "a struct"), ("flag", "BOOLEAN")):
+    for name, text in (("user", "a struct: name one of its fields"), ("flag", "BOOLEAN")):
         with pytest.raises(UnsupportedTypeError, match=text):
+            embed_table(root, [name])
+    for name, text in (("map", "several columns match"), ("user.nope", "no such column; it has: user, tags")):
+        with pytest.raises(UnknownColumnError, match=text):
             embed_table(root, [name])
     with pytest.raises(ParquetBloomError, match="Delta has no table property"):
         embed_table(root, ["user.id"], set_property=True)
@@ -230,7 +249,12 @@ def test_features_that_are_refused(root: str, feature: str) -> None:
     def change(action: dict[str, Any]) -> None:
         if "protocol" in action:
             readers = ["typeWidening"] if feature == "typeWidening" else []
-            action["protocol"] = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": readers, "writerFeatures": [feature]}
+            action["protocol"] = {
+                "minReaderVersion": 3,
+                "minWriterVersion": 7,
+                "readerFeatures": readers,
+                "writerFeatures": [feature],
+            }
 
     edit_log(root, change)
     with pytest.raises(ParquetBloomError, match=f"feature {feature}, with which files cannot be .* a lake index"):
@@ -243,7 +267,12 @@ def test_features_that_are_taken(root: str, feature: str) -> None:
     def change(action: dict[str, Any]) -> None:
         if "protocol" in action:
             readers = [feature] if feature in ("deletionVectors", "timestampNtz", "v2Checkpoint") else []
-            action["protocol"] = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": readers, "writerFeatures": [feature]}
+            action["protocol"] = {
+                "minReaderVersion": 3,
+                "minWriterVersion": 7,
+                "readerFeatures": readers,
+                "writerFeatures": [feature],
+            }
         if "metaData" in action and feature == "appendOnly":
             action["metaData"]["configuration"] = {"delta.appendOnly": "true"}
 
@@ -254,7 +283,9 @@ def test_features_that_are_taken(root: str, feature: str) -> None:
 
 
 def test_an_old_protocol_with_identity_columns(root: str) -> None:
-    edit_log(root, lambda action: action.get("protocol", {}).update(minWriterVersion=6) if "protocol" in action else None)
+    edit_log(
+        root, lambda action: action.get("protocol", {}).update(minWriterVersion=6) if "protocol" in action else None
+    )
     with pytest.raises(ParquetBloomError, match="identityColumns"):
         embed_table(root, ["id"])
 
@@ -262,7 +293,12 @@ def test_an_old_protocol_with_identity_columns(root: str) -> None:
 def test_entries_that_cannot_be_kept(tmp_path: Path) -> None:
     root = tables.make_delta(tmp_path / "t", 1)
     adds = actions(root, 0, "add")
-    members: list[dict[str, Any]] = [{"tags": {"A": "b"}}, {"baseRowId": 7}, {"invented": [1]}, {"tags": {}, "stats": None}]
+    members: list[dict[str, Any]] = [
+        {"tags": {"A": "b"}},
+        {"baseRowId": 7},
+        {"invented": [1]},
+        {"tags": {}, "stats": None},
+    ]
 
     def change(action: dict[str, Any]) -> None:
         for add, more in zip(adds, members, strict=False):
@@ -293,7 +329,9 @@ def test_paths_that_are_quoted_in_another_way(tmp_path: Path) -> None:
     edit_log(root, change)
     before = tables.read_delta(root)
     report = embed_table(root, ["id"])
-    assert [one.reason for one in report.skipped] == ["its path is quoted in the log in another way than deltalake does it"]
+    assert [one.reason for one in report.skipped] == [
+        "its path is quoted in the log in another way than deltalake does it"
+    ]
     assert tables.read_delta(root) == before
 
 
@@ -374,7 +412,10 @@ def test_column_mapping(tmp_path: Path) -> None:
         root = str(tmp_path / mode)
         os.makedirs(f"{root}/_delta_log")
         ids = {b"PARQUET:field_id": b"1"}, {b"PARQUET:field_id": b"2"}
-        fields = [pa.field("col-a" if mode == "name" else "any", pa.int64(), metadata=ids[0]), pa.field("col-b", pa.string(), metadata=ids[1])]
+        fields = [
+            pa.field("col-a" if mode == "name" else "any", pa.int64(), metadata=ids[0]),
+            pa.field("col-b", pa.string(), metadata=ids[1]),
+        ]
         pq.write_table(pa.table([[1, 2, 3], ["x", "y", "z"]], schema=pa.schema(fields)), f"{root}/one.parquet")
 
         def column(name: str, physical: str, number: int, kind: str) -> dict[str, Any]:
@@ -382,8 +423,22 @@ def test_column_mapping(tmp_path: Path) -> None:
             return {"name": name, "type": kind, "nullable": True, "metadata": mapping}
 
         schema = {"type": "struct", "fields": [column("id", "col-a", 1, "long"), column("col-a", "col-b", 2, "string")]}
-        meta = {"id": "x", "format": {"provider": "parquet", "options": {}}, "schemaString": json.dumps(schema), "partitionColumns": [], "configuration": {"delta.columnMapping.mode": mode}, "createdTime": 1}
-        add = {"path": "one.parquet", "partitionValues": {}, "size": os.path.getsize(f"{root}/one.parquet"), "modificationTime": 1, "dataChange": True, "stats": '{"numRecords":3}'}
+        meta = {
+            "id": "x",
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": json.dumps(schema),
+            "partitionColumns": [],
+            "configuration": {"delta.columnMapping.mode": mode},
+            "createdTime": 1,
+        }
+        add = {
+            "path": "one.parquet",
+            "partitionValues": {},
+            "size": os.path.getsize(f"{root}/one.parquet"),
+            "modificationTime": 1,
+            "dataChange": True,
+            "stats": '{"numRecords":3}',
+        }
         lines = [{"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}}, {"metaData": meta}, {"add": add}]
         Path(f"{root}/_delta_log/{0:020}.json").write_text("\n".join(map(json.dumps, lines)))
         report = embed_table(root, ["id"])
@@ -416,14 +471,17 @@ def test_tables_of_other_writers(path: Path, tmp_path: Path) -> None:
         table = deltalake.DeltaTable(root)
         before = rows_of(root)
         names = {field.name: str(getattr(field.type, "type", "")) for field in table.schema().fields}
-    except Exception:  # noqa: BLE001
+    except Exception:  # deltalake's
         pytest.skip("deltalake does not read it, or files of it are not here")
-    columns = [name for name, kind in names.items() if kind in ("string", "long", "integer", "double", "date", "timestamp")]
+    columns = [
+        name for name, kind in names.items() if kind in ("string", "long", "integer", "double", "date", "timestamp")
+    ]
     columns = [name for name in columns if name not in table.metadata().partition_columns][:2]
     try:
         report = embed_table(root, columns)
     except ParquetBloomError as error:
-        assert "a lake index" in str(error) or not columns
+        if columns and "a lake index" not in str(error):
+            raise
         assert data_files(root) == sorted(str(Path(root, one.relative_to(path))) for one in path.rglob("*.parquet"))
         return
     assert rows_of(root) == before

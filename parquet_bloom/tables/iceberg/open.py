@@ -1,0 +1,146 @@
+"""`parquet_bloom.iceberg`: an Iceberg table, given in any way that pyiceberg knows."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import ParquetBloomError
+from ...redaction import redacted
+from ..snapshot import Table, make_missing_error
+from .catalogs import CatalogTable
+from .metadata import open_static_table
+from .snapshot import Contents, IcebergSnapshot, make_snapshot, read_contents
+from .versions import Request, make_request
+
+
+@dataclass(frozen=True)
+class StaticTable:
+    """A table by its folder or one of its metadata files, with pyiceberg's settings of the store."""
+
+    path: str
+    properties: Mapping[str, Any]
+
+    def load(self) -> Any:
+        """Load the table, as it is now."""
+        return open_static_table(self.path, self.properties)
+
+
+@dataclass(frozen=True)
+class LoadedTable:
+    """A table of pyiceberg that has no catalog to ask for a later version."""
+
+    table: Any
+
+    def load(self) -> Any:
+        """Return the table."""
+        return self.table
+
+
+Source = StaticTable | CatalogTable | LoadedTable
+
+
+class IcebergTable(Table):
+    """An Iceberg table; see `iceberg`.
+
+    Attributes
+    ----------
+    name : the table's folder, URL, metadata file or name in its catalog.
+    """
+
+    kind = "iceberg"
+
+    def __init__(self, name: str, source: Source, request: Request, outside: bool) -> None:
+        self.name = name
+        self._source = source
+        self._request = request
+        self._outside = outside
+
+    def read_snapshot(self) -> IcebergSnapshot:
+        """Read the table's metadata: at the snapshot that was requested, or else at the current one.
+
+        Raises
+        ------
+        StorageError
+            There is no such table or snapshot, or pyiceberg cannot read it.
+        ParquetBloomError
+            The table's metadata is not understood, or names files outside of the table's location.
+        """
+        return make_snapshot(self.read_contents(), self.name, self._outside)
+
+    def read_contents(self) -> Contents:
+        """Read the metadata as it is; raises as `read_snapshot`."""
+        given = self._source.path if isinstance(self._source, StaticTable) else None
+        return read_contents(self._source.load, self._request, self.name, given, self._outside)
+
+    def __repr__(self) -> str:
+        return redacted(super().__repr__())
+
+
+def iceberg(
+    table: Any,
+    *,
+    catalog: Any = None,
+    snapshot_id: int | None = None,
+    ref: str | None = None,
+    as_of: dt.datetime | str | None = None,
+    properties: Mapping[str, Any] | None = None,
+    outside: bool = False,
+) -> IcebergTable:
+    """Name an Iceberg table, to be read at one of its snapshots; nothing is read yet.
+
+    Parameters
+    ----------
+    table : a `pyiceberg.table.Table`; the path or URL of one of its `*.metadata.json`; that of its folder, where
+        `metadata/version-hint.text` or else the highest number names the latest metadata file; or, with `catalog`, its
+        name, such as "db.events".
+    catalog : a pyiceberg Catalog, or the name of one as pyiceberg's `load_catalog` knows it.
+    snapshot_id : the snapshot.
+    ref : a branch or tag.
+    as_of : the time of which the then current snapshot is read: a datetime, or text in ISO 8601; UTC unless it says.
+        Without any of these the current snapshot is read, each time anew where there is a catalog or a folder.
+    properties : pyiceberg's settings of the store, for a path; or of the catalog, for the name of one. The properties
+        in the table's metadata are ignored.
+    outside : accept files outside of the table's location, such as files that were added in place. For a table given
+        by a path, also accept a location other than the folder of its metadata, and manifests that lie elsewhere.
+
+    Raises
+    ------
+    ParquetBloomError
+        pyiceberg is missing, or what is given is not understood.
+    """
+    is_path = isinstance(table, str | os.PathLike)
+    try:
+        from pyiceberg.catalog import Catalog
+        from pyiceberg.catalog.noop import NoopCatalog
+        from pyiceberg.table import Table as PyicebergTable
+    except ImportError:
+        raise make_missing_error("Iceberg", "pyiceberg", os.fsdecode(table) if is_path else None) from None
+    request = make_request(snapshot_id, ref, as_of)
+    if catalog is not None:
+        identifier = table if isinstance(table, str | tuple) else None
+        if not identifier or not all(isinstance(part, str) for part in identifier):
+            raise ParquetBloomError(f"with a catalog a table is given by its name, not as {type(table).__name__}")
+        if not isinstance(catalog, str | Catalog):
+            raise ParquetBloomError(f"a catalog is pyiceberg's or the name of one, not {type(catalog).__name__}")
+        if properties and not isinstance(catalog, str):
+            raise ParquetBloomError("properties are for the name of a catalog: this one has been opened")
+        name = identifier if isinstance(identifier, str) else ".".join(identifier)
+        return IcebergTable(name, CatalogTable(identifier, catalog, dict(properties or {})), request, outside)
+    if is_path:
+        path = os.fsdecode(table)
+        return IcebergTable(path, StaticTable(_strip(path), dict(properties or {})), request, outside)
+    if not isinstance(table, PyicebergTable):
+        raise ParquetBloomError(f"an Iceberg table is a pyiceberg Table or a path, not {type(table).__name__}")
+    if properties:
+        raise ParquetBloomError("properties are for a path or the name of a catalog: this table has been opened")
+    fixed = isinstance(table.catalog, NoopCatalog)
+    source = LoadedTable(table) if fixed else CatalogTable(table.name(), table.catalog, {})
+    return IcebergTable(".".join(table.name()), source, request, outside)
+
+
+def _strip(path: str) -> str:
+    return path.rstrip("/") or "/"
