@@ -14,7 +14,7 @@ from ...predicate import columns as columns_of
 from ...predicate import parse
 from ...predicate.row_filter import row_mask
 from ...util.threads import processors
-from .columns import FilterColumns, require_column
+from .columns import FilterColumns
 from .exchange import commit_exchanges, find_candidates, write_exchanges
 from .new_files import NewFiles
 from .open import open_target
@@ -80,9 +80,7 @@ def embed_table(
         problem = "set_property= is for Iceberg: Delta has no table property that makes writers add Bloom filters"
         raise ParquetBloomError(problem, path=target.name)
     state = target.read_state()
-    for name in requested:
-        require_column(state, name, target.name)
-    chosen = FilterColumns(requested, state.columns)
+    chosen = FilterColumns(requested, state, target.name)
     wanted = {f"{_ICEBERG_PROPERTY}{name}": "true" for name in requested} if set_property else {}
     properties = {name: value for name, value in wanted.items() if state.properties.get(name) != value}
     threads = threads or processors()

@@ -14,7 +14,6 @@ from ...file.write.embed import lacks_filters
 from ...file.write.options import FilterOptions
 from ...metadata.renamed_footer import RenamedFooter
 from ..column_names import find_names
-from ..snapshot import TableColumn
 from .target import LiveFile, TableState
 
 
@@ -24,11 +23,18 @@ class FilterColumns:
     Parameters
     ----------
     requested : {dotted name in the table: options}.
-    columns : how files name the table's columns; None if as the table does.
+    state : the table.
+    table : its name, for errors.
+
+    Raises
+    ------
+    UnknownColumnError, UnsupportedTypeError
+        See `require_column`.
     """
 
-    def __init__(self, requested: Mapping[str, FilterOptions], columns: tuple[TableColumn, ...] | None):
-        self._requested, self._columns = requested, columns
+    def __init__(self, requested: Mapping[str, FilterOptions], state: TableState, table: str):
+        self._requested, self._columns = requested, state.columns
+        self._containers = {name: require_column(state, name, table) for name in requested}
 
     def choose(self, file: BloomFile, size: int) -> dict[str, FilterOptions]:
         """Return the columns that a file has, {dotted path in the file: options}.
@@ -50,6 +56,12 @@ class FilterColumns:
             if find_leaves(leaves, name):
                 leaf = file.leaves[find_leaf(leaves, name, file.path).index]
                 chosen[leaf.name] = options
+                continue
+            container = self._containers[name]
+            others = [] if container is None else find_leaves(leaves, container)
+            if others:  # not a column that was added later: writers name what is in lists and maps as they like
+                problem = f"it has no such column, but {others[0].name}"
+                raise ParquetBloomError(problem, path=file.path, column=name)
         return chosen
 
     def are_missing(self, file: LiveFile) -> bool:
@@ -63,20 +75,20 @@ class FilterColumns:
         return lacks_filters(file.path, lambda opened: self.choose(opened, file.size))
 
 
-def require_column(state: TableState, name: str, table: str) -> None:
-    """Raise unless a table has a column of a dotted name, and its files have values of it.
+def require_column(state: TableState, name: str, table: str) -> str | None:
+    """Return the name of the outermost list or map that a column is in, or is; None if it is in none.
 
     Raises
     ------
     UnknownColumnError
         There is no such column.
     UnsupportedTypeError
-        It is a struct, or only the table's metadata has its values.
+        It is a struct or BOOLEAN, or only the table's metadata has its values.
     """
     if name in state.not_in_files:
         problem = "a partition column: the table's metadata has its values, and its files do not"
         raise UnsupportedTypeError(problem, path=table, column=name)
-    found = _find_type(list(state.schema), name)
+    found, above = _find_type(list(state.schema), name)
     if found is None:
         names = [field.name for field in state.schema if field.name not in state.not_in_files]
         text = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
@@ -86,19 +98,18 @@ def require_column(state: TableState, name: str, table: str) -> None:
     if pa.types.is_boolean(found):
         problem = "BOOLEAN columns get no filter: there are two values to find"
         raise UnsupportedTypeError(problem, path=table, column=name)
+    return above if pa.types.is_nested(found) else None
 
 
-def _find_type(fields: Sequence[pa.Field], name: str) -> Any:
-    """Return the type of a column, or of the list or map around it; None if there is none."""
+def _find_type(fields: Sequence[pa.Field], name: str, above: str = "") -> tuple[Any, str]:
+    """Return type and name of a column, or of the outermost list or map around it; None if there is none."""
     for field in fields:
         if field.name == name:
-            return field.type
-        if name.startswith(f"{field.name}."):
+            return field.type, above + name
+        if name.startswith(f"{field.name}.") and pa.types.is_nested(field.type):
             if not pa.types.is_struct(field.type):
-                if pa.types.is_nested(field.type):
-                    return field.type
-                continue
-            found = _find_type(list(field.type), name[len(field.name) + 1 :])
-            if found is not None:
+                return field.type, above + field.name
+            found = _find_type(list(field.type), name[len(field.name) + 1 :], f"{above}{field.name}.")
+            if found[0] is not None:
                 return found
-    return None
+    return None, ""
