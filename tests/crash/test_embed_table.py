@@ -1,0 +1,184 @@
+"""`embed_table`, killed at each system call by which it changes the disk: no row is lost or there twice."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from faulty import AFTER, BEFORE, KILL, PROJECT, Commands, Outcome, Rule
+from scenarios import moments
+from support.writers import changing_tables as tables
+from table_embedder import open_table
+
+from parquet_bloom.file.write.sweep import sweep
+from parquet_bloom.tables.embed.api import embed_table
+
+pytestmark = pytest.mark.crash
+pytest.importorskip("deltalake")
+pytest.importorskip("pyiceberg")
+
+
+class State(NamedTuple):
+    """What a table's own library says of it."""
+
+    versions: int
+    rows: Counter[Any]
+
+
+class TableStage:
+    """A table on its stage: a copy of it for as many runs as are wanted, at one path, which its metadata has."""
+
+    def __init__(self, kind: str, commands: Commands, room: Path) -> None:
+        self.kind, self._commands, self._room = kind, commands, room
+        self.folder, self._template = room / "stage", room / "template"
+        (room / "scratch").mkdir()
+        self.folder.mkdir()
+        if kind == "delta":
+            tables.make_delta(self.folder / "table", 2, partitioned=False)
+        else:
+            tables.make_iceberg(self.folder, 2)
+        shutil.copytree(self.folder, self._template)
+        self.before = self.state()
+
+    def fresh(self) -> None:
+        shutil.rmtree(self.folder)
+        shutil.copytree(self._template, self.folder)
+
+    def run(self, *rules: Rule) -> Outcome:
+        under = [self.folder, self._room / "scratch"]
+        return self._commands.run([self.kind, str(self.folder)], under, rules, program="table_embedder")
+
+    def state(self) -> State:
+        if self.kind == "delta":
+            from deltalake import DeltaTable
+
+            root = str(self.folder / "table")
+            return State(DeltaTable(root).version() + 1, tables.read_delta(root))
+        table = open_table("iceberg", self.folder)
+        return State(len(table.snapshots()), tables.read_iceberg(table))
+
+    def check(self) -> bool:
+        """Assert that the table is as it was or as it should be; returns which."""
+        now = self.state()
+        assert now.rows == self.before.rows
+        done = now.versions - self.before.versions
+        assert done in (0, 1)
+        return bool(done)
+
+    def again(self) -> None:
+        """The next run does what is left to do, once; a sweep and a vacuum delete what a killed one has left."""
+        embed_table(open_table(self.kind, self.folder), ["id", "s"])
+        assert self.check()
+        assert not embed_table(open_table(self.kind, self.folder), ["id", "s"]).changed
+        for leftover in sweep(self.folder):
+            assert leftover.deleted
+        if self.kind == "delta":
+            from deltalake import DeltaTable
+
+            table = DeltaTable(str(self.folder / "table"))
+            table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
+            live = {uri.removeprefix("file://") for uri in table.file_uris()}
+            assert {str(path) for path in (self.folder / "table").glob("*.parquet")} == live
+            assert self.state().rows == self.before.rows
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def stage(request: pytest.FixtureRequest, commands: Commands, room: Path) -> TableStage:
+    return TableStage(request.param, commands, room)
+
+
+def undisturbed(stage: TableStage) -> Outcome:
+    outcome = stage.run()
+    assert outcome.code == 0, outcome.err
+    assert stage.check()
+    stage.again()
+    return outcome
+
+
+def kill(stage: TableStage, some: list[tuple[int, int]]) -> int:
+    """Kill a run at each of some moments; returns how often it had committed by then."""
+    done = 0
+    for number, when in some:
+        stage.fresh()
+        outcome = stage.run(Rule(number, number, "", when, KILL))
+        assert outcome.killed, (number, when, outcome)
+        done += stage.check()
+        stage.again()
+    return done
+
+
+@pytest.mark.smoke
+def test_killed_about_the_commit(stage: TableStage) -> None:
+    calls = undisturbed(stage).calls
+    last = len(calls)
+    some = [(number, when) for number in range(last - 3, last + 1) for when in (BEFORE, AFTER)]
+    assert 0 < kill(stage, [(last // 2, BEFORE), *some]) < len(some) + 1
+
+
+@pytest.mark.slow
+def test_killed_at_each_call(stage: TableStage, capsys: pytest.CaptureFixture[str]) -> None:
+    some = moments(undisturbed(stage).calls)
+    done = kill(stage, some)
+    assert 0 < done < len(some)
+    with capsys.disabled():
+        print(f"\nembed_table {stage.kind}: {len(some)} kills, committed {done} times")
+
+
+PROGRAM = """
+import os, sys
+sys.path.insert(0, sys.argv[3])
+import table_embedder
+import deltalake, pyarrow.dataset, pyiceberg.catalog.sql, pyiceberg.io.pyarrow
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        table_embedder.main([sys.argv[1], sys.argv[2]])
+        os._exit(0)
+    print(child, flush=True)
+    os.waitpid(child, 0)
+    print("dead", flush=True)
+"""
+
+
+@pytest.mark.parametrize("times", [pytest.param(12), pytest.param(150, marks=pytest.mark.slow)])
+def test_killed_at_any_moment(stage: TableStage, times: int) -> None:
+    chance = random.Random(times)
+    arguments = [sys.executable, "-c", PROGRAM, stage.kind, str(stage.folder), str(Path(__file__).parent)]
+    environment = os.environ | {"PYTHONPATH": str(PROJECT)}
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    done = 0
+    with subprocess.Popen(arguments, env=environment, **pipes) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+
+        def answer() -> str:
+            """Skip what the program reports."""
+            for line in program.stdout:
+                if line.strip().isdigit() or line == "dead\n":
+                    return line.strip()
+            raise AssertionError
+
+        longest = 0.0
+        for number in range(times + 1):
+            stage.fresh()
+            program.stdin.write("go\n")
+            program.stdin.flush()
+            child, started = int(answer()), time.monotonic()
+            if number:
+                time.sleep(chance.random() * longest)
+                os.kill(child, signal.SIGKILL)
+            assert answer() == "dead"
+            longest = longest or (time.monotonic() - started) * 1.1
+            done += stage.check()
+            stage.again()
+        program.stdin.close()
+    assert 0 < done <= times + 1
