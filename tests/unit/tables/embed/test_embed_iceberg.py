@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.writers import changing_tables as tables
-from support.writers.iceberg_tables import HandTable
+from support.writers.iceberg_tables import PATH_ID, HandTable
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, PredicateError, UnknownColumnError
@@ -134,9 +134,10 @@ def test_deleted_rows_stay_deleted(tmp_path: Path) -> None:
         return hand.write_file(rows, IDS, sequence=sequence)
 
     old, positions, late, same = data(0, 1), data(10, 1), data(0, 60), data(20, 50)
+    bound = {PATH_ID: positions.path.encode()}  # else it could be about any file
     deletes = [
         hand.write_equality(pa.table({"id": pa.array([3, 21], pa.int64())}), {"id": 1}, sequence=50),
-        hand.write_positions([(positions.path, 4)], sequence=2),
+        hand.write_positions([(positions.path, 4)], sequence=2, metrics={"lower": bound, "upper": bound}),
     ]
     hand.add_snapshot([old, positions, late, same, *deletes])
     table = registered(hand, tmp_path)
