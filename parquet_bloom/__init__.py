@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .scan.api import dataset, prune, read_table, semi_join
     from .scan.engines.polars import scan_polars
     from .scan.verify import verify
+    from .tables.embed.api import embed_table
 
 __version__ = "0.1.0"
 
@@ -38,6 +39,7 @@ __all__ = [
     "dataset",
     "drop",
     "embed",
+    "embed_table",
     "errors",
     "fpp_for",
     "open",
@@ -62,6 +64,7 @@ _HOMES = {
     "dataset": ".scan.api",
     "drop": ".file.write.drop",
     "embed": ".file.write.embed",
+    "embed_table": ".tables.embed.api",
     "fpp_for": ".core.bloom.sizing",
     "open": ".file.reader",
     "probe": ".file.probe",

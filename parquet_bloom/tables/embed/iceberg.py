@@ -84,15 +84,12 @@ class IcebergTarget(Target):
     ) -> int | None:
         from pyiceberg.exceptions import CommitFailedException, WaitingForLockException
         from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
-        from pyiceberg.table.update import (
-            AddSnapshotUpdate,
-            AssertRefSnapshotId,
-            AssertTableUUID,
-            SetPropertiesUpdate,
-            SetSnapshotRefUpdate,
-        )
+        from pyiceberg.table import update as changes
 
-        table, version, updates = state.handle, state.version, []
+        table, version = state.handle, state.version
+        updates: list[Any] = []
+        set_ref: Any = changes.SetSnapshotRefUpdate  # of these two mypy knows the names of the JSON only
+        require_ref: Any = changes.AssertRefSnapshotId
         self._sent = False
         try:
             if exchanges:
@@ -102,16 +99,16 @@ class IcebergTarget(Target):
                 version, branch = snapshot.snapshot_id, table.metadata.refs.get(MAIN_BRANCH)
                 kept = {} if branch is None else branch.model_dump(exclude={"snapshot_id", "snapshot_ref_type"})
                 updates += [
-                    AddSnapshotUpdate(snapshot=snapshot),
+                    changes.AddSnapshotUpdate(snapshot=snapshot),
                     SetSnapshotRefUpdate(
                         ref_name=MAIN_BRANCH, type=SnapshotRefType.BRANCH, snapshot_id=version, **kept
                     ),
                 ]
             if properties:
-                updates.append(SetPropertiesUpdate(updates=dict(properties)))
+                updates.append(changes.SetPropertiesUpdate(updates=dict(properties)))
             requirements = (
-                AssertTableUUID(uuid=table.metadata.table_uuid),
-                AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=state.version),
+                changes.AssertTableUUID(uuid=table.metadata.table_uuid),
+                require_ref(ref=MAIN_BRANCH, snapshot_id=state.version),
             )
             self._sent = True
             table.catalog.commit_table(table, requirements, tuple(updates))

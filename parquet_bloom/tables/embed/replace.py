@@ -85,7 +85,8 @@ class SnapshotWriter:
         version, ids = metadata.format_version, (self.snapshot_id, parent.snapshot_id)
         with write_manifest_list(version, table.io.new_output(path), *ids, sequence_number, _CODEC) as writer:
             writer.add_manifests(manifests)
-        return Snapshot(
+        make: Any = Snapshot  # mypy knows the names of the JSON only
+        return make(
             snapshot_id=self.snapshot_id,
             parent_snapshot_id=parent.snapshot_id,
             sequence_number=sequence_number if version > 1 else None,

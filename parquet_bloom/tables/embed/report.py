@@ -53,7 +53,7 @@ class EmbedTableReport:
     Attributes
     ----------
     table : the table's folder, or its name in a catalog.
-    old_version, new_version : Delta's version or Iceberg's snapshot id before the commit and by it; equal if nothing was
+    old_version, new_version : Delta's version or Iceberg's snapshot id, before the commit and by it; equal if nothing was
         committed. Another writer's commit may lie between the beginning and `old_version`.
     files : the files that were replaced.
     skipped : files that lack filters and stay as they are, with the reasons.
