@@ -83,8 +83,8 @@ class IcebergTarget(Target):
         self, state: TableState, exchanges: Sequence[Exchange], columns: Sequence[str], properties: Mapping[str, str]
     ) -> int | None:
         from pyiceberg.exceptions import CommitFailedException, WaitingForLockException
-        from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
         from pyiceberg.table import update as changes
+        from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 
         table, version = state.handle, state.version
         updates: list[Any] = []
@@ -100,9 +100,7 @@ class IcebergTarget(Target):
                 kept = {} if branch is None else branch.model_dump(exclude={"snapshot_id", "snapshot_ref_type"})
                 updates += [
                     changes.AddSnapshotUpdate(snapshot=snapshot),
-                    SetSnapshotRefUpdate(
-                        ref_name=MAIN_BRANCH, type=SnapshotRefType.BRANCH, snapshot_id=version, **kept
-                    ),
+                    set_ref(ref_name=MAIN_BRANCH, type=SnapshotRefType.BRANCH, snapshot_id=version, **kept),
                 ]
             if properties:
                 updates.append(changes.SetPropertiesUpdate(updates=dict(properties)))

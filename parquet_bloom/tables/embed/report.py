@@ -53,8 +53,8 @@ class EmbedTableReport:
     Attributes
     ----------
     table : the table's folder, or its name in a catalog.
-    old_version, new_version : Delta's version or Iceberg's snapshot id, before the commit and by it; equal if nothing was
-        committed. Another writer's commit may lie between the beginning and `old_version`.
+    old_version, new_version : Delta's version or Iceberg's snapshot id, before the commit and by it; equal if nothing
+        was committed. Another writer's commit may lie between the beginning and `old_version`.
     files : the files that were replaced.
     skipped : files that lack filters and stay as they are, with the reasons.
     num_complete : files that had all filters already, or have none of the columns.
