@@ -40,7 +40,7 @@ class IcebergTarget(Target):
         self.name = name
         self._load = load
         self._attempts: list[SnapshotWriter] = []
-        self._sent = False  # whether a commit may be on its way
+        self._sent = self._refused = False  # whether a commit went to the catalog, and whether that has refused it
 
     def read_state(self) -> TableState:
         from pyiceberg.catalog.noop import NoopCatalog
@@ -90,7 +90,7 @@ class IcebergTarget(Target):
         updates: list[Any] = []
         set_ref: Any = changes.SetSnapshotRefUpdate  # of these two mypy knows the names of the JSON only
         require_ref: Any = changes.AssertRefSnapshotId
-        self._sent = False
+        self._sent = self._refused = False
         try:
             if exchanges:
                 self._attempts.append(SnapshotWriter(table))
@@ -112,26 +112,28 @@ class IcebergTarget(Target):
             table.catalog.commit_table(table, requirements, tuple(updates))
             return version
         except (CommitFailedException, WaitingForLockException) as error:
-            self._sent = False
-            self._delete_attempts()
+            self._refused = True
+            # A request that was sent twice, as the first answer was lost, is refused for its own sake.
+            found = self.find_commit(state, exchanges)
+            if found is not None:
+                return found
             raise CommitConflict from error
         except ParquetBloomError:
             raise
         except Exception as error:
-            if type(error).__name__ in _REFUSALS:
-                self._sent = False
+            self._refused = type(error).__name__ in _REFUSALS
             raise StorageError.wrap(error, "cannot commit to the Iceberg table", self.name) from error
 
     def find_commit(self, state: TableState, exchanges: Sequence[Exchange]) -> int | None:
         """See `Target`. A snapshot that is on its way is refused once the branch has another one than it follows."""
-        attempted = {writer.snapshot_id for writer in self._attempts}
-        if self._sent:
-            metadata = self._load().metadata
-            found = attempted & {int(snapshot.snapshot_id) for snapshot in metadata.snapshots}
+        if self._sent and self._attempts:
+            table = self._load()
+            known = {int(snapshot.snapshot_id) for snapshot in table.metadata.snapshots}
+            found = known & {writer.snapshot_id for writer in self._attempts}
             if found:
                 return found.pop()
-            current = metadata.current_snapshot_id
-            if current == state.version and not _ends_with_call(state.handle.catalog):
+            is_over = self._refused or _ends_with_call(table.catalog)
+            if table.metadata.current_snapshot_id == state.version and not is_over:
                 raise ParquetBloomError("the catalog has not got it so far, but may get it yet", path=self.name)
         self._delete_attempts()
         return None

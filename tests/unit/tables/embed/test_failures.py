@@ -241,3 +241,23 @@ def test_a_catalog_that_may_have_got_it(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(StorageError, match="not allowed"):
         embed_table(table, ["s"])
     assert set(tmp_path.rglob("*.parquet")) | set(tmp_path.rglob("*.avro")) == old
+
+
+def test_a_commit_that_is_refused_for_its_own_sake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that did not get the answer sends a request again, and is told that the branch has moved."""
+    from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.exceptions import CommitFailedException
+
+    table = tables.make_iceberg(tmp_path, 2)
+    before, commit = tables.read_iceberg(table), SqlCatalog.commit_table
+
+    def twice(self: Any, *args: Any) -> None:
+        commit(self, *args)
+        raise CommitFailedException("the branch has moved")
+
+    monkeypatch.setattr(SqlCatalog, "commit_table", twice)
+    report = embed_table(table, ["id"])
+    assert len(report.files) == 2
+    assert report.attempts == 1
+    assert report.new_version == tables.reload(table).current_snapshot().snapshot_id
+    assert tables.read_iceberg(table) == before
