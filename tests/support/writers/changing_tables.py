@@ -124,12 +124,16 @@ DELTA_OPERATIONS = {
 # ------------------------------------------------------------------------------------------------------- Iceberg
 
 
-def make_catalog(folder: Path) -> Any:
+def open_catalog(folder: Path) -> Any:
     from pyiceberg.catalog.sql import SqlCatalog
 
-    (folder / "warehouse").mkdir(parents=True, exist_ok=True)
     uri, warehouse = f"sqlite:///{folder}/catalog.db", f"file://{folder}/warehouse"
-    catalog = SqlCatalog("catalog", uri=uri, warehouse=warehouse)
+    return SqlCatalog("catalog", uri=uri, warehouse=warehouse)
+
+
+def make_catalog(folder: Path) -> Any:
+    (folder / "warehouse").mkdir(parents=True, exist_ok=True)
+    catalog = open_catalog(folder)
     catalog.create_namespace_if_not_exists("db")
     return catalog
 
@@ -159,9 +163,11 @@ def _expire(table: Any) -> None:
     table.maintenance.expire_snapshots().by_ids([table.metadata.snapshots[0].snapshot_id]).commit()
 
 
-def _rename(table: Any) -> None:
+def _add_iceberg_column(table: Any) -> None:
+    from pyiceberg.types import LongType
+
     with table.update_schema() as update:
-        update.add_column("extra", __import__("pyiceberg.types", fromlist=["LongType"]).LongType())
+        update.add_column("extra", LongType())
 
 
 ICEBERG_OPERATIONS = {
@@ -176,5 +182,5 @@ ICEBERG_OPERATIONS = {
         renamed(5),
     ),
     "expire": Operation(_expire, same),
-    "add a column": Operation(_rename, same),
+    "add a column": Operation(_add_iceberg_column, same),
 }
