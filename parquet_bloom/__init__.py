@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from .scan.api import dataset, prune, read_table, semi_join
     from .scan.engines.polars import scan_polars
     from .scan.verify import verify
+    from .tables.delta.open import delta
     from .tables.embed.api import embed_table
+    from .tables.iceberg.open import iceberg
 
 __version__ = "0.1.0"
 
@@ -37,11 +39,13 @@ __all__ = [
     "SplitBlockBloomFilter",
     "advise",
     "dataset",
+    "delta",
     "drop",
     "embed",
     "embed_table",
     "errors",
     "fpp_for",
+    "iceberg",
     "open",
     "probe",
     "prune",
@@ -62,10 +66,12 @@ _HOMES = {
     "SplitBlockBloomFilter": ".filter",
     "advise": ".scan.advise",
     "dataset": ".scan.api",
+    "delta": ".tables.delta.open",
     "drop": ".file.write.drop",
     "embed": ".file.write.embed",
     "embed_table": ".tables.embed.api",
     "fpp_for": ".core.bloom.sizing",
+    "iceberg": ".tables.iceberg.open",
     "open": ".file.reader",
     "probe": ".file.probe",
     "prune": ".scan.api",

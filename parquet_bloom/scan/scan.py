@@ -183,4 +183,4 @@ class Scan:
 
     def __repr__(self) -> str:
         where = "all rows" if self._node is None else str(self._node)
-        return f"<Scan of {self._source.paths!r}: {where}>"
+        return f"<Scan of {self._source.table or self._source.paths!r}: {where}>"

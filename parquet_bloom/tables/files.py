@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import ParquetBloomError, StorageError, UnknownColumnError
+from ..errors import ParquetBloomError, UnknownColumnError
 from ..file.columns import find_leaf
 from ..metadata.footer import Leaf
 from .columns import delta_columns, map_names
 from .delta.open import DeltaSource
-from .locations import require_inside
 from .snapshot import TableFile
 
 _FIELD_ID = 9  # of a schema's element
@@ -130,3 +129,8 @@ def delta_files(
 
 def _without_ids(leaves: Sequence[Leaf]) -> bool:
     return not any(_FIELD_ID in node for leaf in leaves for node in leaf.nodes)
+
+
+def _make_missing_error(kind: str, package: str, extra: str, path: Any) -> ParquetBloomError:
+    text = f"{kind} tables are read by {package}, which is not installed: pip install 'parquet-bloom[{extra}]'"
+    return ParquetBloomError(text, path=path)

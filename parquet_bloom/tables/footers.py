@@ -16,11 +16,9 @@ from .column_names import find_names
 from .snapshot import TableColumn
 
 
-def as_table_footers(cache: MetadataCache | None, columns: tuple[TableColumn, ...] | None) -> MetadataCache | None:
-    """Return a cache as a table with some columns sees it; the cache itself if files name columns as the table does."""
-    if columns is None or isinstance(cache, TableFooters):
-        return cache
-    return TableFooters(cache, columns)
+def as_table_footers(cache: MetadataCache | None, columns: tuple[TableColumn, ...] | None) -> MetadataCache:
+    """Return a cache as a table with some columns sees it; `columns` is None if files name them as the table does."""
+    return cache if isinstance(cache, TableFooters) else TableFooters(cache, columns)
 
 
 class TableFooters(MetadataCache):
@@ -29,10 +27,10 @@ class TableFooters(MetadataCache):
     Parameters
     ----------
     cache : the cache; None for one that holds nothing.
-    columns : the table's columns.
+    columns : the table's columns; None if files name them as the table does.
     """
 
-    def __init__(self, cache: MetadataCache | None, columns: tuple[TableColumn, ...]):
+    def __init__(self, cache: MetadataCache | None, columns: tuple[TableColumn, ...] | None):
         super().__init__(0)
         self._cache = MetadataCache(0) if cache is None else cache
         self._columns = columns
@@ -95,9 +93,11 @@ class TableFooters(MetadataCache):
 
     def _rename(self, cached: CachedFooter) -> CachedFooter:
         """Return an entry as the table sees it, made once."""
-        views: dict[tuple[TableColumn, ...], CachedFooter] = cached.derived.setdefault("table_footers", {})
+        views: dict[tuple[TableColumn, ...] | None, CachedFooter] = cached.derived.setdefault("table_footers", {})
         view = views.get(self._columns)
         if view is None:
-            names = find_names(cached.footer, self._columns)
-            view = views.setdefault(self._columns, cached if names is None else cached.rename(names))
+            names = None if self._columns is None else find_names(cached.footer, self._columns)
+            has_int96 = any(leaf.physical == "INT96" for leaf in cached.footer.leaves)
+            is_same = names is None and not has_int96
+            view = views.setdefault(self._columns, cached if is_same else cached.show(names, "us"))
         return view

@@ -17,6 +17,7 @@ URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^/?#]+)(/.*)?", re.DOTALL)
 """A URL with a host or bucket; the groups are its beginning and its path."""
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_PLAIN = re.compile(r"[\w=-][\w=.-]*(?:/[\w=-][\w=.-]*)*", re.ASCII)  # nothing quoted, no scheme, and no part of dots
 
 
 def without_scheme(name: str) -> str:
@@ -40,6 +41,8 @@ def resolve_delta_path(name: str, root: str | None) -> str:
     ValueError
         The name is not quoted UTF-8.
     """
+    if root is not None and _PLAIN.fullmatch(name):
+        return f"{root.rstrip('/')}/{name}"
     local = FILE_SCHEME.match(name)
     if local:
         return unquote(name[local.end() :], errors="strict")

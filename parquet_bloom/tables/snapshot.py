@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..errors import ParquetBloomError
 from ..predicate.statistics import PruningStatisticsArray
-from ..redaction import shown_redacted
+from ..redaction import redacted, shown_redacted
 
 
 class TableFile(NamedTuple):
@@ -132,7 +132,7 @@ class Table(ABC):
         """
 
     def __repr__(self) -> str:
-        return f"<parquet_bloom {self.kind} table {self.name!r}>"
+        return redacted(f"<parquet_bloom {self.kind} table {self.name!r}>")
 
 
 def make_missing_error(kind: Literal["Delta", "Iceberg"], package: str, path: str | None) -> ParquetBloomError:

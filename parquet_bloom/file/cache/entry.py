@@ -31,7 +31,8 @@ class CachedFooter:
     pages : {(row group, leaf index): page index}; None where the page index cannot be used.
     derived : values that readers have computed from the footer, by the readers' keys, so as to compute them once.
     extents : other ranges that were read, kept for objects in a store, whose filters are probed again and again.
-    original : the entry that this one shows under other column names; None for the file's own.
+    original : the entry that this one shows in another way; None for the file's own.
+    int96_unit : unit of Arrow's timestamps for INT96 ones; None for nanoseconds, which only cover 1677 to 2262.
     """
 
     footer: Footer
@@ -40,11 +41,14 @@ class CachedFooter:
     derived: dict[str, Any] = field(default_factory=dict)
     extents: Extents = field(default_factory=Extents)
     original: CachedFooter | None = None
+    int96_unit: str | None = None
 
-    def rename(self, names: Sequence[bytes]) -> CachedFooter:
-        """Return an entry of the same file with other names in its schema; see `RenamedFooter`."""
-        footer = RenamedFooter(self.footer, names)
-        return CachedFooter(footer, self.filter_headers, self.pages, extents=self.extents, original=self)
+    def show(self, names: Sequence[bytes] | None, int96_unit: str | None) -> CachedFooter:
+        """Return an entry of the same file, with other names in its schema (see `RenamedFooter`) or another unit."""
+        footer = self.footer if names is None else RenamedFooter(self.footer, names)
+        shown = CachedFooter(footer, self.filter_headers, self.pages, extents=self.extents)
+        shown.original, shown.int96_unit = self, int96_unit
+        return shown
 
     @property
     def num_bytes(self) -> int:

@@ -73,7 +73,7 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         return _restore, (type(self), picklable, is_in_memory, self._arrow_schema, self._condition)
 
     def __repr__(self) -> str:
-        return f"<parquet_bloom.Dataset of {self._source.paths!r}>"
+        return f"<parquet_bloom.Dataset of {self._source.table or self._source.paths!r}>"
 
     @property
     def schema(self) -> pa.Schema:

@@ -64,7 +64,11 @@ def arrow_metadata(file: BloomFile) -> pq.FileMetaData:
 def open_parquet_file(file: BloomFile) -> pq.ParquetFile:
     """Open a file with pyarrow, without reading the footer again; of a local file, threads may read row groups."""
     # Reading ahead takes threads that Arrow has few of, and that its scanners wait in for the rows of this very file.
-    return pq.ParquetFile(file.source.arrow_file(), metadata=arrow_metadata(file), pre_buffer=False)
+    unit = file.cached.int96_unit
+    metadata = arrow_metadata(file)
+    return pq.ParquetFile(
+        file.source.arrow_file(), metadata=metadata, pre_buffer=False, coerce_int96_timestamp_unit=unit
+    )
 
 
 def arrow_schema(file: BloomFile) -> pa.Schema:
@@ -91,7 +95,8 @@ def _footer_reader(file: BloomFile) -> pq.ParquetFile:
     """Open the footer alone with pyarrow."""
     data = file.footer.data
     return pq.ParquetFile(
-        pa.BufferReader(b"".join((MAGIC, data, len(data).to_bytes(TAIL_BYTES - len(MAGIC), "little"), MAGIC)))
+        pa.BufferReader(b"".join((MAGIC, data, len(data).to_bytes(TAIL_BYTES - len(MAGIC), "little"), MAGIC))),
+        coerce_int96_timestamp_unit=file.cached.int96_unit,
     )
 
 

@@ -109,6 +109,7 @@ class RowGroupReader:
                 opened,
                 metadata=self.parquet_file.metadata,
                 pre_buffer=False,
+                coerce_int96_timestamp_unit=self._file.cached.int96_unit,
                 buffer_size=self._buffer_bytes(row_group, names),
             ) as file,
         ):

@@ -60,19 +60,18 @@ def find_version(root: str, as_of: datetime | str, filesystem: object | None, co
     folder = Folder(f"{root.rstrip('/')}/{LOG_FOLDER}", filesystem)
     commits = list_commits(folder)
     if configuration.get("delta.enableInCommitTimestamps") == "true":
-        enabled = configuration.get("delta.inCommitTimestampEnablementVersion") or 0
+        text = configuration.get("delta.inCommitTimestampEnablementVersion") or "0"
         try:
-            inside = [version for version in commits if version >= int(enabled)]
-        except (TypeError, ValueError):
-            raise ParquetBloomError(f"in-commit timestamps are enabled from {enabled!r} on", path=root) from None
-        found = _find_last(folder, commits, inside, time)
+            first = int(text)
+        except ValueError:
+            raise ParquetBloomError(f"in-commit timestamps are enabled from version {text!r} on", path=root) from None
+        found = _find_last(folder, commits, [version for version in commits if version >= first], time)
         if found is not None:
             return found
-        commits = {version: commit for version, commit in commits.items() if version not in set(inside)}
+        commits = {version: commit for version, commit in commits.items() if version < first}
     # The times of files may go back; those of versions do not.
-    times = accumulate(
-        (modified // 1_000_000 for _, modified in commits.values()), lambda before, t: max(before + 1, t)
-    )
+    modified = (nanoseconds // 1_000_000 for _, nanoseconds in commits.values())
+    times = accumulate(modified, lambda before, after: max(before + 1, after))
     found = max((version for version, at in zip(commits, times, strict=True) if at <= time), default=None)
     if found is None:
         raise ParquetBloomError(f"as_of is {as_of}, which is before the first commit in its log", path=root)

@@ -258,7 +258,7 @@ def _resolve_sidecars(sidecars: list[Any], below: Folder, root: str, path: str) 
         try:
             base = f"{root.rstrip('/')}/{LOG_FOLDER}/{_SIDECAR_FOLDER}"
             found = resolve_delta_path(name, base) if isinstance(name, str) else ""
-        except ValueError:
+        except (ValueError, ParquetBloomError):
             found = ""
         if found.rpartition("/")[0] != base:
             raise _make_error(path, f"it has a sidecar {name!r}, which is not in {_SIDECAR_FOLDER}/")

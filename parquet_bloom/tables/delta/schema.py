@@ -18,6 +18,7 @@ _FEATURES = frozenset(
     {
         "columnMapping",
         "deletionVectors",
+        "timestampNanos",
         "timestampNtz",
         "typeWidening",
         "typeWidening-preview",

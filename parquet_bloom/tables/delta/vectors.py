@@ -12,6 +12,7 @@ import uuid
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
@@ -26,6 +27,8 @@ from ..snapshot import ReadRows
 _MAGIC = 1681511377
 _FILE_VERSION = 1
 _LARGEST_BYTES = 1 << 30  # a bitmap of 2**32 rows takes half of it at most
+_MOST_ROWS = 1 << 30
+_LAST_ROW = (1 << 63) - 2  # positions, and ends of ranges of them, are signed
 _ID_LENGTH = 20  # characters of a UUID in Z85
 
 # Z85 in the alphabet of Python's base85, which encodes groups alike.
@@ -97,8 +100,13 @@ class DeletionVector:
 
     def find_positions(self, start: int, stop: int, read: ReadRows) -> NDArray[np.int64]:
         """Return the deleted rows from `start` to `stop`; see `DeletedRows.find_positions`."""
-        found = self._read() & BitMap64(range(start, stop))
-        return np.array(found.to_array(), np.int64)
+        bitmap = self._read()
+        count = bitmap.range_cardinality(start, stop)
+        if count > _MOST_ROWS:
+            problem = f"{count:,} of its rows {start:,} to {stop:,} are deleted, which is more than a row group has"
+            raise ParquetBloomError(problem, path=self._where[0])
+        # A bitmap of the range, to intersect with, would take memory for all of a range that a footer only claims.
+        return np.fromiter(islice(bitmap.iter_equal_or_larger(start), count), np.int64, count)
 
     def _read(self) -> BitMap64:
         with self._lock:
@@ -148,6 +156,8 @@ def read_vector(
         bitmap = BitMap64.deserialize(data[4:])
     except (struct.error, ValueError, IndexError) as error:
         raise ParquetBloomError(f"the bitmap is damaged: {error}", path=path) from None
+    if bitmap and bitmap.max() > _LAST_ROW:
+        raise ParquetBloomError(f"the bitmap has the row {bitmap.max():,}, which no file has", path=path)
     if len(bitmap) != descriptor.cardinality:
         problem = f"the bitmap has {len(bitmap):,} rows, and {descriptor.cardinality:,} by the log"
         raise ParquetBloomError(problem, path=path)

@@ -114,8 +114,13 @@ class HandTable:
             properties = {"referenced-data-file": target, "cardinality": str(len(set(positions)))}
             blobs.append(
                 {
-                    "type": "deletion-vector-v1", "fields": [], "snapshot-id": -1, "sequence-number": -1,
-                    "offset": len(data), "length": len(blob), "properties": properties,
+                    "type": "deletion-vector-v1",
+                    "fields": [],
+                    "snapshot-id": -1,
+                    "sequence-number": -1,
+                    "offset": len(data),
+                    "length": len(blob),
+                    "properties": properties,
                 }  # fmt: skip
             )
             rest = {"referenced": target, "offset": len(data), "length": len(blob), "file_format": "PUFFIN"} | entry
@@ -171,7 +176,9 @@ class HandTable:
         }  # fmt: skip
         with AvroOutputFile(PyArrowFileIO({}).new_output(path), schema, "manifest_entry", metadata=meta) as file:
             for start in range(0, len(entries), 1000):
-                file.write_block([self._make_record(each, struct_type, snapshot) for each in entries[start : start + 1000]])
+                file.write_block(
+                    [self._make_record(each, struct_type, snapshot) for each in entries[start : start + 1000]]
+                )
         return {
             "path": name, "length": os.path.getsize(path), "spec": spec, "content": int(deletes), "sequence": sequence,
             "added": sum(each.status == 1 for each in entries), "existing": sum(each.status == 0 for each in entries),

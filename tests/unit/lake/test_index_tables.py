@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pytest
+from support.writers.delta_log import add_vector, inline_vector
 from support.writers.iceberg_deletes import delete_positions
 
 import parquet_bloom
@@ -137,6 +138,8 @@ def test_rows_that_a_delta_table_may_have_deleted_are_not_shown(tmp_path: Path, 
         assert parquet_bloom.read_table(None, "id = 5", index=index).num_rows == 1
     vectors = deltalake.TableFeatures.DeletionVectors
     deltalake.DeltaTable(root).alter.add_feature(vectors, allow_protocol_versions_increase=True)
+    assert delta_files(root).deletes == frozenset()
+    add_vector(tmp_path / "t", inline_vector([7]))
     table_files = delta_files(root)
     assert table_files.deletes == {file.path for file in table_files.files}
     with LakeIndex.open(tmp_path / "index") as index:

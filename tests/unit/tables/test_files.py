@@ -19,7 +19,8 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, StorageError, UnknownColumnError
-from parquet_bloom.tables.files import TableFiles, delta_files, iceberg_files
+from parquet_bloom.tables.files import TableFiles, delta_files
+from parquet_bloom.tables.iceberg.files import iceberg_files
 from parquet_bloom.tables.locations import resolve_delta_path
 
 ODD = ["a b", "ä/ö", "x:y%41", "plain", "#1?", "it's"]

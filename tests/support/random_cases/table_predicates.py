@@ -1,0 +1,122 @@
+"""Random predicates over the rows of a table: for its columns, and the fields of its structs."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import random
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from parquet_bloom.errors import ParquetBloomError
+from parquet_bloom.hashing.column_type import from_arrow
+from parquet_bloom.predicate.tree import And, Compare, Equal, In, IsNotNull, IsNull, Node, NotEqual, NotIn, Or
+
+_OPERATORS = ("<", "<=", ">", ">=")
+
+
+def find_columns(rows: pa.Table) -> dict[str, pa.ChunkedArray]:
+    """Return {dotted name: values} of the columns that predicates can compare."""
+    columns = {}
+    for field, column in zip(rows.schema, rows.columns, strict=True):
+        for name, values in _find_below(field.name, column):
+            try:
+                from_arrow(values.type)
+            except ParquetBloomError:
+                continue
+            if not pa.types.is_nested(values.type) and not pa.types.is_null(values.type):
+                columns[name] = values
+    return columns
+
+
+def _find_below(name: str, column: pa.ChunkedArray) -> Iterator[tuple[str, pa.ChunkedArray]]:
+    if "." in name.rpartition(".")[2]:
+        return
+    if pa.types.is_struct(column.type):
+        for field in column.type:
+            if "." not in field.name:
+                yield from _find_below(f"{name}.{field.name}", pc.struct_field(column, field.name))
+    else:
+        yield name, column
+
+
+def draw_node(rng: random.Random, columns: dict[str, pa.ChunkedArray], depth: int = 2) -> Node:
+    """Return a predicate; most of its values occur in the rows, or are right beside one that does."""
+    if depth and rng.random() < 0.45:
+        parts = tuple(draw_node(rng, columns, depth - 1) for _ in range(rng.randint(2, 3)))
+        return And(parts) if rng.random() < 0.6 else Or(parts)
+    name = rng.choice([*columns])
+    column = columns[name]
+    draw = rng.random()
+    if draw < 0.1:
+        return IsNull(name) if rng.random() < 0.5 else IsNotNull(name)
+    if draw < 0.45:
+        return Equal(name, draw_value(rng, column))
+    if draw < 0.65:
+        return In(name, tuple(draw_value(rng, column) for _ in range(rng.randint(1, 5))))
+    if draw < 0.7:
+        return NotEqual(name, draw_value(rng, column))
+    if draw < 0.75:
+        return NotIn(name, tuple(draw_value(rng, column) for _ in range(rng.randint(1, 3))))
+    return Compare(name, rng.choice(_OPERATORS), draw_value(rng, column))
+
+
+def draw_value(rng: random.Random, column: pa.ChunkedArray) -> Any:
+    """Return a value of a column, or one beside it."""
+    value = None
+    for _ in range(4):
+        if len(column):
+            value = column[rng.randrange(len(column))].as_py()
+        if value is not None:
+            break
+    if value is None:
+        value = _make_default(column.type)
+    return value if rng.random() < 0.7 else _move(rng, value)
+
+
+def _make_default(arrow_type: pa.DataType) -> Any:
+    types = pa.types
+    if types.is_boolean(arrow_type):
+        return True
+    if types.is_integer(arrow_type):
+        return 1
+    if types.is_floating(arrow_type):
+        return 1.5
+    if types.is_decimal(arrow_type):
+        return Decimal(1)
+    if types.is_date(arrow_type):
+        return dt.date(2020, 1, 1)
+    if types.is_timestamp(arrow_type):
+        return dt.datetime(2020, 1, 1, tzinfo=dt.UTC if arrow_type.tz else None)
+    if types.is_binary(arrow_type) or types.is_large_binary(arrow_type):
+        return b"a"
+    return "a"
+
+
+def _move(rng: random.Random, value: Any) -> Any:
+    """Return a value right beside another one."""
+    sign = rng.choice((-1, 1))
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return max(-(2**63), min(2**63 - 1, value + sign))
+    if isinstance(value, float):
+        return math.nextafter(value, sign * math.inf) if math.isfinite(value) else value
+    if isinstance(value, Decimal):
+        return value + sign * Decimal(1).scaleb(value.as_tuple().exponent)  # type: ignore[arg-type]
+    try:
+        if isinstance(value, dt.datetime):
+            return value + sign * rng.choice((dt.timedelta(microseconds=1), dt.timedelta(milliseconds=1)))
+        if isinstance(value, dt.date):
+            return value + sign * dt.timedelta(days=1)
+    except OverflowError:
+        return value
+    if isinstance(value, bytes):
+        return value + b"\0" if sign > 0 else value[:-1]
+    if isinstance(value, str):
+        return value + "a" if sign > 0 else value[:-1]
+    return value
