@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from support.writers import changing_tables as tables
+from support.writers import delta_log
+from support.writers.iceberg_deletes import delete_positions
 
 from parquet_bloom.errors import ConcurrentChangeError
 from parquet_bloom.tables.embed.api import embed_table
@@ -109,6 +113,53 @@ def test_iceberg_with_another_writer_before_our_commit(name: str, version: int, 
     embed_table(table, ["id", "s"])
     assert not embed_table(table, ["id", "s"]).changed
     assert tables.read_iceberg(table) == after[0]
+
+
+def test_rows_of_a_delta_file_are_deleted_before_our_commit(tmp_path: Path) -> None:
+    """By a deletion vector, which an entry for a new file would lose."""
+    from deltalake import DeltaTable
+
+    root = tables.make_delta(tmp_path / "table", 2, partitioned=False)
+    lines = [
+        json.loads(line) for line in (tmp_path / "table" / "_delta_log" / f"{0:020}.json").read_text().splitlines()
+    ]
+    for line in lines:
+        if "protocol" in line:
+            both = ["deletionVectors"]
+            line["protocol"] = {
+                "minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": both, "writerFeatures": both,
+            }  # fmt: skip
+    delta_log.commit(tmp_path / "table", 0, lines)
+    add = next(line["add"] for line in lines if "add" in line)
+    vector = delta_log.inline_vector([3, 5])
+    actions = [delta_log.remove(add["path"]), {"add": add | {"deletionVector": vector}}]
+    act = once(lambda: delta_log.commit(tmp_path / "table", 2, actions))
+    before = tables.read_delta(root)
+    report = embed_table(root, ["id"], progress=act)
+    assert [one.reason for one in report.skipped] == ["another writer has deleted rows of it meanwhile"]
+    assert (len(report.files), report.old_version, report.new_version) == (1, 2, 3)
+    assert tables.read_delta(root) == tables.kept(lambda row: row[0] not in (3, 5))(before)
+    assert DeltaTable(root).version() == 3
+    assert not embed_table(root, ["id"]).changed
+
+
+def test_rows_of_an_iceberg_file_are_deleted_before_our_commit(tmp_path: Path) -> None:
+    """By their positions in the old file, which say nothing of the new one."""
+    table = tables.make_iceberg(tmp_path, 2)
+    before = tables.read_iceberg(table)
+    first = min(task.file.file_path for task in table.scan().plan_files())
+    gone: list[int] = []
+
+    def act() -> None:
+        gone.extend(pq.read_table(first.removeprefix("file://"))["id"].to_pylist()[3:6:2])
+        delete_positions(tables.reload(table), first, [3, 5])
+
+    report = embed_table(table, ["id"], progress=once(act))
+    assert [one.reason for one in report.skipped] == ["another writer has deleted rows of it meanwhile"]
+    assert len(report.files) == 1
+    assert tables.read_iceberg(table) == tables.kept(lambda row: row[0] not in gone)(before)
+    assert sum(before.values()) - 2 == sum(tables.read_iceberg(table).values())
+    assert not embed_table(table, ["id"]).changed
 
 
 def test_each_try_meets_another_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
