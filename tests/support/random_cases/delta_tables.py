@@ -269,9 +269,7 @@ def _measure(rng: random.Random, table: RandomDelta, stored: list[Field], rows: 
         numbers = [value for value in values if value == value and value not in (float("inf"), float("-inf"))]
         if not numbers or one.kind == "boolean" or len(numbers) < len(values):
             continue
-        low[name], high[name] = (
-            _shorten(bound, upper) for bound, upper in ((min(numbers), False), (max(numbers), True))
-        )
+        low[name], high[name] = _shorten(min(numbers), False), _shorten(max(numbers), True)
     return json.dumps({"numRecords": len(rows), "minValues": low, "maxValues": high, "nullCount": nulls})
 
 

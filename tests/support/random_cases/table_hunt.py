@@ -16,7 +16,7 @@ import parquet_bloom
 from parquet_bloom.errors import PredicateError, UnsupportedTypeError
 from parquet_bloom.predicate.row_filter import row_mask
 from support.random_cases.delta_tables import draw_delta
-from support.random_cases.table_predicates import draw_node, find_columns
+from support.random_cases.table_predicates import draw_node, find_columns, to_sql
 
 Ask = Callable[[str, str, str], Any]
 """Asks another reader (kind, path, where) for the number of rows; it returns a text where that fails."""
@@ -43,10 +43,8 @@ class TableTally:
     readers_wrong: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        share = f"{self.unopened:,} of {self.files:,} files ruled out by their tables"
-        return (
-            f"{self.tables:,} tables, {self.queries:,} queries; {share}; {len(self.wrong)} wrong; {dict(self.readers)}"
-        )
+        done = f"{self.tables:,} tables, {self.queries:,} queries, {self.unopened:,} of {self.files:,} files not opened"
+        return f"{done}; {len(self.wrong)} wrong; {dict(self.readers)}"
 
 
 def hunt_delta(seed: int, folder: Path, tally: TableTally, queries: int, ask: Ask | None = None) -> None:
@@ -89,7 +87,8 @@ def hunt_iceberg(seed: int, folder: Path, tally: TableTally, queries: int, ask: 
     if not table.has_equality and not table.unusual:
         same = _sort(StaticTable.from_metadata(table.metadata).scan().to_arrow()) == _sort(rows)
         tally.readers["pyiceberg same" if same else "pyiceberg differs"] += 1
-    _query(rng, source, rows, context, tally, queries, ask, table.metadata)
+    is_usual = not table.unusual and not (table.has_equality and table.has_nulls())  # DuckDB ends on others
+    _query(rng, source, rows, context, tally, queries, ask if is_usual else None, table.metadata)
 
 
 def _compare_rows(source: Any, expected: list[dict[str, Any]], context: str, tally: TableTally) -> pa.Table | None:
@@ -125,8 +124,9 @@ def _query(
         tally.unopened += scan.plan().unopened_files
         if _sort(found) != _sort(expected) or count != expected.num_rows:
             tally.wrong.append(f"{context}: {node}: {found.num_rows} rows, counted {count}, not {expected.num_rows}")
-        if ask is not None:
-            theirs = ask(source.kind, path, str(node))
+        where = None if ask is None else to_sql(node, columns)
+        if ask is not None and where is not None:
+            theirs = ask(source.kind, path, where)
             if isinstance(theirs, str):
                 tally.readers["DuckDB: an error"] += 1
             elif theirs == expected.num_rows:

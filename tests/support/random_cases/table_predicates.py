@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.hashing.column_type import from_arrow
-from parquet_bloom.predicate.tree import And, Compare, Equal, In, IsNotNull, IsNull, Node, NotEqual, NotIn, Or
+from parquet_bloom.predicate import tree
+from parquet_bloom.predicate.tree import And, Compare, Equal, In, IsNotNull, IsNull, Leaf, Node, NotEqual, NotIn, Or
 
 _OPERATORS = ("<", "<=", ">", ">=")
 
@@ -120,3 +121,40 @@ def _move(rng: random.Random, value: Any) -> Any:
     if isinstance(value, str):
         return value + "a" if sign > 0 else value[:-1]
     return value
+
+
+def to_sql(node: Node, columns: dict[str, pa.ChunkedArray]) -> str | None:
+    """Return a predicate as SQL for DuckDB; None if it compares bytes or floats, which DuckDB writes in other ways."""
+    types = pa.types
+    names = tree.columns(node)
+    others = types.is_floating, types.is_binary, types.is_large_binary, types.is_fixed_size_binary
+    if any(is_other(columns[name].type) for is_other in others for name in names):
+        return None
+    texts = [value for leaf in tree.leaves(node) for value in leaf.literals if isinstance(value, str)]
+    return None if any("\0" in text for text in texts) else _to_sql(node)
+
+
+def _to_sql(node: Node) -> str:
+    if isinstance(node, And | Or):
+        return "(" + (" AND " if isinstance(node, And) else " OR ").join(map(_to_sql, node.children)) + ")"
+    assert isinstance(node, Leaf)
+    name = ".".join('"' + part.replace('"', '""') + '"' for part in node.column.split("."))
+    if isinstance(node, IsNull | IsNotNull):
+        return f"{name} IS {'' if isinstance(node, IsNull) else 'NOT '}NULL"
+    literals = [_to_literal(value) for value in node.literals]
+    if isinstance(node, In | NotIn):
+        return f"{name} {'' if isinstance(node, In) else 'NOT '}IN ({', '.join(literals)})"
+    operator = node.operator if isinstance(node, Compare) else "=" if isinstance(node, Equal) else "<>"
+    return f"{name} {operator} {literals[0]}"
+
+
+def _to_literal(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, dt.datetime):
+        return f"{'TIMESTAMP' if value.tzinfo is None else 'TIMESTAMPTZ'} '{value.isoformat(' ')}'"
+    if isinstance(value, dt.date):
+        return f"DATE '{value.isoformat()}'"
+    if isinstance(value, Decimal):
+        return f"CAST('{value}' AS DECIMAL(38, {max(0, -int(value.as_tuple().exponent))}))"
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
