@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
 from ...errors import ParquetBloomError, StorageError
 from ...storage import is_url
 from ..iceberg.matching import AppliedDeletes
-from ..iceberg.snapshot import make_snapshot, read_contents
-from ..iceberg.versions import Request
+from ..iceberg.open import IcebergTable
+from ..iceberg.snapshot import make_snapshot
 from .refusal import WAY_OUT, find_outside
 from .replace import NewPath, SnapshotWriter
 from .target import CommitConflict, Exchange, LiveFile, TableState, Target
@@ -30,22 +30,21 @@ class IcebergTarget(Target):
 
     Parameters
     ----------
-    name : of the table.
-    load : loads pyiceberg's table, as it is now.
+    table : the table, at its current snapshot; files outside of its folder do not make it refuse.
     """
 
     kind = "iceberg"
 
-    def __init__(self, name: str, load: Callable[[], Any]):
-        self.name = name
-        self._load = load
+    def __init__(self, table: IcebergTable):
+        self.name = table.name
+        self._table = table
         self._attempts: list[SnapshotWriter] = []
         self._sent = self._refused = False  # whether a commit went to the catalog, and whether that has refused it
 
     def read_state(self) -> TableState:
         from pyiceberg.catalog.noop import NoopCatalog
 
-        contents = read_contents(self._load, Request(), self.name, None, outside=True)
+        contents = self._table.read_contents()
         table, manifests = contents.table, contents.manifests
         if isinstance(table.catalog, NoopCatalog):
             problem = "an Iceberg table given by its folder or metadata has no catalog to commit to"
@@ -127,7 +126,7 @@ class IcebergTarget(Target):
     def find_commit(self, state: TableState, exchanges: Sequence[Exchange]) -> int | None:
         """See `Target`. A snapshot that is on its way is refused once the branch has another one than it follows."""
         if self._sent and self._attempts:
-            table = self._load()
+            table = self._table.read_contents().table
             known = {int(snapshot.snapshot_id) for snapshot in table.metadata.snapshots}
             found = known & {writer.snapshot_id for writer in self._attempts}
             if found:

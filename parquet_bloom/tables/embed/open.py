@@ -9,6 +9,7 @@ from typing import Any
 from ...errors import ParquetBloomError
 from ..delta.open import DeltaSource, delta
 from ..iceberg.open import IcebergTable, iceberg
+from ..iceberg.versions import Request
 from ..open import find_table
 from .delta import DeltaTarget
 from .iceberg import IcebergTarget
@@ -47,7 +48,8 @@ def open_target(table: Any, catalog: Any, storage_options: Mapping[str, Any] | N
 
 
 def _make_iceberg(table: IcebergTable) -> IcebergTarget:
-    return IcebergTarget(table.name, table._source.load)
+    # Files outside of its folder are left as they are; they are no reason to refuse the others.
+    return IcebergTarget(IcebergTable(table.name, table._source, Request(), outside=True))
 
 
 def _require_latest(given: Iterable[Any], name: str) -> None:
