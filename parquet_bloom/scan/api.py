@@ -189,7 +189,7 @@ def read_table(
         A column of an ORC file has timestamps outside of 1677 to 2262, which pyarrow cannot count in nanoseconds.
     ManagedTableError
         As in `prune`; or the files are those of an index over a Delta or Iceberg table that may have deleted rows of
-        the selected files: Iceberg by delete files, Delta by deletion vectors, if that feature is on.
+        the selected files: Iceberg by delete files, Delta by deletion vectors.
     ParquetBloomError
         As in `prune`.
     """

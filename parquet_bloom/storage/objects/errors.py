@@ -53,7 +53,7 @@ def translate_errors(action: str, name: str, opened: bool = False) -> Iterator[N
 
 
 def is_panic(error: BaseException) -> bool:
-    """Return whether an error is a Rust panic in obstore, which is not a subclass of `Exception`."""
+    """Return whether an error is a Rust panic, in obstore for one, which is not a subclass of `Exception`."""
     return type(error).__name__ == "PanicException"
 
 

@@ -274,8 +274,7 @@ def _read_parquet(folder: Folder, name: str, fields: Collection[str] | None) -> 
             for batch in file.iter_batches(_BATCH_ROWS, columns=columns) if columns else ():
                 for action in batch.schema.names:
                     array = batch.column(action)
-                    for value in array.filter(array.is_valid()).to_pylist(maps_as_pydicts="strict"):
-                        yield {action: _drop_nulls(value)}
+                    yield from ({action: value} for value in _list_actions(array.filter(array.is_valid()), path))
     except (pa.ArrowException, OSError, ValueError, KeyError, OverflowError) as error:
         if isinstance(error, ParquetBloomError):
             raise
@@ -294,12 +293,24 @@ def _choose_columns(schema: pa.Schema, fields: Collection[str] | None) -> list[s
     return columns
 
 
-def _drop_nulls(value: dict[str, Any]) -> dict[str, Any]:
-    """Drop null members of an action and of its deletion vector; a map's values may be null."""
-    vector = value.get("deletionVector")
-    if isinstance(vector, dict):
-        value["deletionVector"] = {name: member for name, member in vector.items() if member is not None} or None
-    return {name: member for name, member in value.items() if member is not None}
+def _list_actions(array: pa.Array, path: str) -> Iterator[dict[str, Any]]:
+    """Yield the actions of an array without nulls; null members are dropped, but not null values of maps."""
+    if not pa.types.is_struct(array.type):
+        raise _make_error(path, "a column of actions is not a struct")
+    names = [member.name for member in array.type]
+    # Member by member, which takes half the time of whole actions.
+    members = [_list_members(name, member) for name, member in zip(names, array.flatten(), strict=True)]
+    for values in zip(*members, strict=True):
+        yield {name: value for name, value in zip(names, values, strict=True) if value is not None}
+
+
+def _list_members(name: str, member: pa.Array) -> list[Any]:
+    if member.null_count == len(member):
+        return [None] * len(member)
+    values = member.to_pylist(maps_as_pydicts="strict")
+    if name != "deletionVector":
+        return values
+    return [{key: one for key, one in value.items() if one is not None} if value else None for value in values]
 
 
 def _make_error(path: str, problem: str) -> ParquetBloomError:

@@ -12,13 +12,14 @@ from typing import Any
 
 from ...errors import ParquetBloomError, StorageError
 from ...storage import Folder, resolve_filesystem
+from ...storage.objects.errors import is_panic
 from ..locations import resolve_delta_path
 from ..snapshot import Table, make_missing_error
 from .history import find_version, parse_time
 from .log import LOG_FOLDER
 from .snapshot import DeltaSnapshot, make_snapshot
 
-_BACKTRACE = re.compile(r"\n\s*0: ")
+_BACKTRACE = re.compile(r"\n\s*(?:0: |stack backtrace:)")
 
 
 def delta(
@@ -114,7 +115,9 @@ class DeltaSource(Table):
             raise
         except (KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ParquetBloomError(f"its log cannot be understood: {error!r}", path=self.name) from error
-        except Exception as error:  # deltalake raises many kinds, none of them documented
+        except BaseException as error:  # deltalake raises many kinds, none of them documented
+            if not isinstance(error, Exception) and not is_panic(error):
+                raise
             raise _wrap(error, self.name) from error
 
     def _resolve_root(self, uri: str) -> str:
@@ -149,7 +152,9 @@ class _Reading:
             if self._table.version() != self.snapshot.version:
                 self._commit = self._identify_commit(self._table.version())
                 self.snapshot = make_snapshot(self._table, *self._where)
-        except Exception:  # such as a log that was cleaned up: everything is read anew
+        except BaseException as error:  # such as a log that was cleaned up: everything is read anew
+            if not isinstance(error, Exception) and not is_panic(error):
+                raise
             return False
         return True
 
@@ -163,7 +168,7 @@ class _Reading:
         return None
 
 
-def _wrap(error: Exception, path: str) -> StorageError:
+def _wrap(error: BaseException, path: str) -> StorageError:
     """Return the error for an exception of deltalake, without its backtrace."""
     reason = _BACKTRACE.split(str(error), maxsplit=1)[0].strip() or type(error).__name__
     return StorageError(f"cannot read the Delta table: {reason}", path=path)

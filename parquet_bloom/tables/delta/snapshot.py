@@ -19,7 +19,7 @@ from .schema import DeltaLeaf, find_leaves, find_mapping_mode, make_columns, req
 from .statistics import make_statistics
 from .vectors import DeletionVector
 
-_BOOKS = ("num_records", "null_count", "min", "max")
+_STATISTICS = ("num_records", "null_count", "min", "max")
 
 
 @shown_redacted
@@ -31,13 +31,13 @@ class DeltaSnapshot(TableSnapshot):
     ----------
     mapping_mode : how data files name columns: "none" (as the table does), "name" or "id".
     delta_schema : the schema in its JSON form.
-    books : what deltalake says of the values in each of `files`.
+    actions : what deltalake says of the values in each of `files`.
     leaves : {dotted name: column} of the columns that may have statistics.
     """
 
     mapping_mode: str
     delta_schema: Mapping[str, Any]
-    books: pa.Table
+    actions: pa.Table
     leaves: Mapping[str, DeltaLeaf]
     _statistics: dict[str, PruningStatisticsArray | None] = field(default_factory=dict, init=False)
 
@@ -45,7 +45,7 @@ class DeltaSnapshot(TableSnapshot):
         """Return what the log says of a column's values; see `TableSnapshot.find_statistics`."""
         if column not in self._statistics:
             leaf = None if column in self.partition_values.column_names else self.leaves.get(column)
-            self._statistics[column] = None if leaf is None else make_statistics(self.books, leaf)
+            self._statistics[column] = None if leaf is None else make_statistics(self.actions, leaf)
         return self._statistics[column]
 
     def __repr__(self) -> str:
@@ -99,7 +99,7 @@ def make_snapshot(table: Any, root: str, filesystem: object | None, outside: boo
         deletes,
         mapping_mode=mode,
         delta_schema=schema,
-        books=adds.select([name for name in _BOOKS if name in adds.column_names]),
+        actions=adds.select([name for name in _STATISTICS if name in adds.column_names]),
         leaves=find_leaves(schema, arrow, mode),
     )
 

@@ -2,17 +2,22 @@
 
 Bounds are taken from deltalake's typed form of them. Not all writers write bounds of every value:
 
-- Timestamps are cut to milliseconds, so that the largest value may lie above its bound.
+- Timestamps are cut to milliseconds, so that the largest value may lie above its bound. A writer that gives some files
+  one bound alone has taken the bounds of others from the wrong rows (delta-rs#1374).
 - Floats: NaN is in the bounds of some writers only (`PruningPredicate` leaves comparisons with it alone), and not every
   JSON parser rounds right, which two units in the last place make up for.
 - Decimals go through doubles in some writers, and lose digits there: their bounds are not used.
 - Strings are cut, and a bound that was cut ends with a character that is meant to be above what was cut off. Delta Lake
   before 2.4 took U+FFFD for it, which is below U+10000 and the characters after it.
 - In a column whose type was changed, bounds may be of values of the old type.
+- Spark may store dates before the Gregorian calendar, and times before time zones, otherwise than as text.
 - Where rows were deleted, null counts may be of fewer rows than bounds: only "no nulls" and "all null" say anything.
+  Not every writer may count the nulls of a struct among those of its fields.
 """
 
 from __future__ import annotations
+
+from datetime import date
 
 import numpy as np
 import pyarrow as pa
@@ -25,38 +30,48 @@ from ...predicate.statistics import NO, UNKNOWN, PruningStatisticsArray, make_do
 from .schema import DeltaLeaf
 
 _PER_MILLISECOND = {"ms": 1, "us": 1_000, "ns": 1_000_000}
+_FIRST_SURE = {Kind.DATE: date(1582, 10, 15), Kind.TIMESTAMP: date(1900, 1, 1)}
 _CUT = b"\xef\xbf\xbd"  # U+FFFD
 _ABOVE_ALL = b"\xff"  # no UTF-8 text has this byte
 
 
-def make_statistics(books: pa.Table, leaf: DeltaLeaf) -> PruningStatisticsArray | None:
+def make_statistics(actions: pa.Table, leaf: DeltaLeaf) -> PruningStatisticsArray | None:
     """Return the statistics of a column in all files; None if the log says nothing of it.
 
     Parameters
     ----------
-    books : deltalake's add actions, a row for each file: of its columns `num_records`, `null_count`, `min`, `max`.
+    actions : deltalake's add actions, a row for each file: of its columns `num_records`, `null_count`, `min`, `max`.
     leaf : the column.
     """
     try:
         column_type = from_arrow(leaf.arrow_type)
     except UnsupportedTypeError:
         return None
-    nulls, low, high = (_find(books, name, leaf.physical) for name in ("null_count", "min", "max"))
+    nulls, low, high = (_find(actions, name, leaf.physical) for name in ("null_count", "min", "max"))
     if nulls is None and low is None and high is None:
         return None
-    has_values, has_nulls = _count_nulls(nulls, _find(books, "num_records", ()), books.num_rows)
-    believed = not leaf.widened
-    lows, low_known = _make_bounds(low if believed else None, leaf, column_type, books.num_rows, upper=False)
-    highs, high_known = _make_bounds(high if believed else None, leaf, column_type, books.num_rows, upper=True)
-    no_filter = np.zeros(books.num_rows, np.bool_)
+    has_values, has_nulls = _count_nulls(nulls, _find(actions, "num_records", ()), actions.num_rows)
+    if len(leaf.physical) > 1:
+        has_nulls[:] = UNKNOWN
+    believed = not leaf.widened and not _is_one_sided(low, high, column_type)
+    lows, low_known = _make_bounds(low if believed else None, leaf, column_type, actions.num_rows, upper=False)
+    highs, high_known = _make_bounds(high if believed else None, leaf, column_type, actions.num_rows, upper=True)
+    no_filter = np.zeros(actions.num_rows, np.bool_)
     return PruningStatisticsArray(column_type, has_values, has_nulls, lows, low_known, highs, high_known, no_filter)
 
 
-def _find(books: pa.Table, name: str, path: tuple[str, ...]) -> pa.Array | None:
-    """Return a column of the books, or a field of it; None if there is none."""
-    if name not in books.column_names:
+def _is_one_sided(low: pa.Array | None, high: pa.Array | None, column_type: ColumnType) -> bool:
+    """Return whether some file has one bound of a timestamp column alone: its writer took others from single values."""
+    if column_type.kind is not Kind.TIMESTAMP or low is None or high is None:
+        return False
+    return bool(pc.any(pc.not_equal(low.is_null(), high.is_null())).as_py())
+
+
+def _find(actions: pa.Table, name: str, path: tuple[str, ...]) -> pa.Array | None:
+    """Return a column of the actions, or a field of it; None if there is none."""
+    if name not in actions.column_names:
         return None
-    array = books[name].combine_chunks()
+    array = actions[name].combine_chunks()
     for part in path:
         if not pa.types.is_struct(array.type) or array.type.get_field_index(part) < 0:
             return None
@@ -98,10 +113,12 @@ def _make_bounds(
     if kind is Kind.DATE:
         bounds = bounds.cast(pa.int32())
     values = bounds.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    if kind in _FIRST_SURE:
+        days = (_FIRST_SURE[kind] - date(1970, 1, 1)).days
+        step = _PER_MILLISECOND.get(column_type.unit or "", 0)
+        known = known & (values >= days * (86_400_000 * step or 1))
     if kind is Kind.TIMESTAMP:
-        step = _PER_MILLISECOND[column_type.unit or "ns"]
-        limits = np.iinfo(np.int64)
-        known = known & (values <= limits.max - step) & (values >= limits.min + step)
+        known = known & (values <= np.iinfo(np.int64).max - step)
         # Before 1970 a writer may also cut towards zero, which is upwards.
         values = np.where(known, values + step if upper else np.where(values <= 0, values - step, values), 0)
     return values, known

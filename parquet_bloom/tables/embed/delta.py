@@ -10,8 +10,11 @@ from typing import Any
 from urllib.parse import quote, unquote
 from uuid import uuid4
 
+import pyarrow as pa
+
 from ...errors import ParquetBloomError, StorageError, first_line
 from ...storage import Folder, is_url
+from ...storage.objects.errors import is_panic
 from ..delta.log import LOG_FOLDER, read_live_adds, require_same_files
 from ..delta.snapshot import make_snapshot
 from ..locations import FILE_SCHEME, resolve_delta_path
@@ -73,19 +76,23 @@ class DeltaTarget(Target):
                 raise ParquetBloomError(f"{problem}; {WAY_OUT}")
             _require_known_features(protocol)
             snapshot = make_snapshot(table, root, None, outside=True)
+            paths = [file.path for file in snapshot.files]
+            adds = require_same_files(read_live_adds(root, table.version()), snapshot.files, root)
+            # Of files of whose statistics the log has no text: they may be there in another form.
+            counts = _count_records(table, root) if any("stats" not in add for add in adds.values()) else {}
         except ParquetBloomError as error:
             error.path = error.path or self.name
             raise
-        except Exception as error:  # deltalake raises many kinds, none of them documented
+        except BaseException as error:  # deltalake raises many kinds, none of them documented
+            if not isinstance(error, Exception) and not is_panic(error):
+                raise
             raise StorageError(f"cannot read the Delta table: {first_line(error)}", path=self.name) from error
-        paths = [file.path for file in snapshot.files]
-        adds = require_same_files(read_live_adds(root, table.version()), snapshot.files, root)
-        outside, counts = find_outside(paths, root), snapshot.books["num_records"].to_pylist()
+        outside = find_outside(paths, root)
         files = tuple(
             LiveFile(path, adds[path]["size"], adds[path], "it lies outside of the table's folder", False)
             if path in outside
-            else LiveFile(path, adds[path]["size"], adds[path], _find_reason(adds[path], num_records))
-            for path, num_records in zip(paths, counts, strict=True)
+            else LiveFile(path, adds[path]["size"], adds[path], _find_reason(adds[path], counts.get(path)))
+            for path in paths
         )
         return TableState(
             snapshot.version,
@@ -125,7 +132,9 @@ class DeltaTarget(Target):
                     create_checkpoint=False, cleanup_expired_logs=False
                 ),
             )
-        except Exception as error:
+        except BaseException as error:
+            if not isinstance(error, Exception) and not is_panic(error):
+                raise
             version = self.find_commit(state, exchanges)
             if version is not None:
                 return version
@@ -158,6 +167,15 @@ class DeltaTarget(Target):
         with self._log(state).open(f"{version:020d}.json") as source:
             for line in source.read_at(0, source.size).splitlines():
                 yield json.loads(line)
+
+
+def _count_records(table: Any, root: str) -> dict[str, int | None]:
+    """Return the number of rows of each file by deltalake, which knows statistics in any form."""
+    actions = pa.table(table.get_add_actions())
+    if "num_records" not in actions.column_names:
+        return {}
+    names = (resolve_delta_path(name, root) for name in actions["path"].to_pylist())
+    return dict(zip(names, actions["num_records"].to_pylist(), strict=True))
 
 
 def _require_known_features(protocol: Any) -> None:

@@ -28,7 +28,7 @@ class CatalogTable:
     catalog: Any
     properties: Mapping[str, Any]
 
-    def load(self) -> Any:
+    def open(self) -> Any:
         """Load the table, as it is now."""
         from pyiceberg.catalog import load_catalog
 

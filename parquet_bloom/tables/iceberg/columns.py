@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
-from ..columns import Path, map_names
+from ..columns import Column, Path, map_names
 from ..snapshot import TableColumn
+
+_Kind = Literal["value", "struct", "list", "map"]
 
 
 @dataclass(frozen=True)
@@ -99,10 +101,11 @@ def make_columns(schema: Any, mapping: Any) -> tuple[TableColumn, ...]:
 def _make_column(column: Any, names: Mapping[int, tuple[str, ...]]) -> TableColumn:
     from pyiceberg.types import ListType, MapType, StructType
 
-    word = {StructType: "struct", ListType: "list", MapType: "map"}.get(type(column.field_type), "value")
+    kinds: dict[Any, _Kind] = {StructType: "struct", ListType: "list", MapType: "map"}
     below = tuple(_make_column(part, names) for part in _list_parts(column.field_type))
     number = column.field_id
-    return TableColumn(column.name, word, number, names.get(number, ()), below)  # type: ignore[arg-type]
+    kind = kinds.get(type(column.field_type), "value")
+    return TableColumn(column.name, kind, number, names.get(number, ()), below)
 
 
 def iceberg_names(schema: Any, schemas: Sequence[Any], mapping: Any) -> tuple[dict[str, str], dict[str, int]]:

@@ -43,7 +43,7 @@ def iceberg_files(
     """
     given = iceberg(table, snapshot_id=snapshot_id, properties=properties, outside=outside)
     contents = given.read_contents()
-    opened, manifests, schema = contents.table, contents.manifests, contents.schema
+    opened, schema = contents.table, contents.schema
     try:
         mapping = opened.name_mapping()
         columns, ids = iceberg_names(schema, [*opened.schemas().values(), schema], mapping)

@@ -1,12 +1,10 @@
 """Read the manifests of a snapshot: its data files and delete files, and what is known of the data files' columns.
 
 pyiceberg's own planning is not used: it refuses tables with equality deletes, and evaluates predicates by other rules.
-Its Avro reader is, which ends silently where a file is cut short; here that is an error, as rows would be missing.
 """
 
 from __future__ import annotations
 
-import io
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...errors import ParquetBloomError
+from .avro import read_avro
 from .locations import require_all_inside
 
 UNKNOWN_SEQUENCE = -1
@@ -34,6 +33,9 @@ _FILE = {
     "value_counts": 109, "null_counts": 110, "lower": 125, "upper": 128, "key_metadata": 131, "equality_ids": 135,
     "referenced": 143, "offset": 144, "length": 145,
 }  # fmt: skip
+_REQUIRED_OF_MANIFEST = {"manifest_path", "spec_id"}
+_REQUIRED_OF_ENTRY = {"status", "data_file"}
+_REQUIRED_OF_FILE = {"file_path", "file_format", "partition", "record_count", "size"}
 _PATH_COLUMN = 2147483546  # the field id of position delete files' column of paths
 _BATCH = 4096  # entries whose counts and bounds are Python objects at a time
 
@@ -166,7 +168,7 @@ def read_manifests(table: Any, snapshot: Any, location: str | None, name: str) -
         require_all_inside([snapshot.manifest_list], location, name)
     manifests = [
         _select(record, positions)
-        for positions, records in [_read_avro(table.io, snapshot.manifest_list, _MANIFEST, name)]
+        for positions, records in [_read_records(table.io, snapshot.manifest_list, _MANIFEST, name)]
         for record in records
     ]
     if location is not None:
@@ -188,7 +190,7 @@ def _read_manifest(
     if manifest["spec_id"] not in specs:
         raise ParquetBloomError(f"its manifest {path} names a partition spec that the metadata lacks", path=name)
     spec_id, spec = manifest["spec_id"], specs[manifest["spec_id"]]
-    positions, records = _read_avro(file_io, path, _ENTRY, name, manifest["manifest_length"])
+    positions, records = _read_records(file_io, path, _ENTRY, name, manifest["manifest_length"])
     live = 0
     of_file: dict[str, int] | None = None
     for record in records:
@@ -198,13 +200,13 @@ def _read_manifest(
         if status not in (_EXISTING, _ADDED):
             raise ParquetBloomError(f"its manifest {path} has an entry of unknown status {status!r}", path=name)
         if of_file is None:
-            of_file = positions["data_file", "fields"]  # type: ignore[index]
+            of_file = positions["data_file", "fields"]
         live += 1
         if sequence_number is None:  # inherited, as is none of a table of version 1
             inherits = status == _ADDED or not manifest["sequence_number"]
             sequence_number = (manifest["sequence_number"] or 0) if inherits else UNKNOWN_SEQUENCE
         entry = _select(data_file, of_file)
-        order = positions["data_file", "partition"]  # type: ignore[index]
+        order = positions["data_file", "partition"]
         part = entry["partition"]
         values = tuple(part[order[each.field_id]] if each.field_id in order else None for each in spec.fields)
         _add_file(entry, (spec_id, tuple(map(_make_comparable, values))), values, sequence_number, result)
@@ -263,17 +265,7 @@ def _select(record: Any, positions: Mapping[str, int]) -> dict[str, Any]:
     return {name: record[positions[name]] if name in positions else None for name in names}
 
 
-class _Bytes:
-    """A file in memory, as pyiceberg's Avro reader opens it."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    def open(self) -> io.BytesIO:
-        return io.BytesIO(self._data)
-
-
-def _read_avro(
+def _read_records(
     file_io: Any, path: str, fields: Mapping[str, int], name: str, length: int | None = None
 ) -> tuple[dict[Any, Any], Iterator[Any]]:
     """Return where the fields are in a file's records, and the records.
@@ -281,28 +273,18 @@ def _read_avro(
     Of entries of a manifest, the result also has ("data_file", "fields"), the positions in the record of the file, and
     ("data_file", "partition"), those in the record of partition values, by field id.
     """
-    from pyiceberg.avro.file import AvroFile
-
-    with file_io.new_input(path).open() as stream:
-        data = stream.read()
-    if length is not None and length != len(data):
-        raise ParquetBloomError(f"its manifest {path} has {len(data)} bytes instead of {length}", path=name)
-    reader: Any = AvroFile(_Bytes(data))  # type: ignore[arg-type,var-annotated]
-    with reader:
-        if data[-16:] != reader.header.sync:
-            raise ParquetBloomError(f"its file {path} is cut short", path=name)
-        positions: dict[Any, Any] = _find_positions(reader.schema.fields, fields)
-        if "data_file" in positions:
-            of_file = reader.schema.fields[positions["data_file"]].field_type.fields
-            positions["data_file", "fields"] = inner = _find_positions(of_file, _FILE)
-            order = {each.field_id: i for i, each in enumerate(of_file[inner["partition"]].field_type.fields)}
-            positions["data_file", "partition"] = order
-            missing = {"file_path", "file_format", "record_count", "size"} - inner.keys()
-        else:
-            missing = {"manifest_path", "spec_id"} - positions.keys()
-        if missing or (fields is _ENTRY and not {"status", "data_file"} <= positions.keys()):
-            raise ParquetBloomError(f"its file {path} lacks fields of a manifest", path=name)
-    return positions, reader
+    schema, records = read_avro(file_io, path, name, length)
+    positions: dict[Any, Any] = _find_positions(schema.fields, fields)
+    missing = (_REQUIRED_OF_ENTRY if fields is _ENTRY else _REQUIRED_OF_MANIFEST) - positions.keys()
+    if not missing and fields is _ENTRY:
+        of_file = schema.fields[positions["data_file"]].field_type.fields
+        positions["data_file", "fields"] = inner = _find_positions(of_file, _FILE)
+        missing = _REQUIRED_OF_FILE - inner.keys()
+        partition = of_file[inner["partition"]].field_type.fields if "partition" in inner else ()
+        positions["data_file", "partition"] = {each.field_id: i for i, each in enumerate(partition)}
+    if missing:
+        raise ParquetBloomError(f"its file {path} lacks fields of a manifest: {', '.join(sorted(missing))}", path=name)
+    return positions, records
 
 
 def _find_positions(fields: Sequence[Any], ids: Mapping[str, int]) -> dict[str, int]:

@@ -24,7 +24,7 @@ class StaticTable:
     path: str
     properties: Mapping[str, Any]
 
-    def load(self) -> Any:
+    def open(self) -> Any:
         """Load the table, as it is now."""
         return open_static_table(self.path, self.properties)
 
@@ -35,7 +35,7 @@ class LoadedTable:
 
     table: Any
 
-    def load(self) -> Any:
+    def open(self) -> Any:
         """Return the table."""
         return self.table
 
@@ -74,7 +74,7 @@ class IcebergTable(Table):
     def read_contents(self) -> Contents:
         """Read the metadata as it is; raises as `read_snapshot`."""
         given = self._source.path if isinstance(self._source, StaticTable) else None
-        return read_contents(self._source.load, self._request, self.name, given, self._outside)
+        return read_contents(self._source.open, self._request, self.name, given, self._outside)
 
     def __repr__(self) -> str:
         return redacted(super().__repr__())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -52,12 +53,12 @@ class Contents:
     deletes: Mapping[int, AppliedDeletes]
 
 
-def read_contents(load: Any, request: Request, name: str, given: str | None, outside: bool) -> Contents:
+def read_contents(open_table: Any, request: Request, name: str, given: str | None, outside: bool) -> Contents:
     """Read the metadata of a table.
 
     Parameters
     ----------
-    load : returns the table, pyiceberg's.
+    open_table : returns the table, pyiceberg's.
     request : which snapshot.
     name : of the table, for errors.
     given : the path of the table's folder or of a metadata file; None for a table of a catalog, which may lie anywhere.
@@ -71,7 +72,7 @@ def read_contents(load: Any, request: Request, name: str, given: str | None, out
         The metadata is not understood, or names files outside.
     """
     try:
-        table = load()
+        table = open_table()
         snapshot, schema = choose_snapshot(table, request, name)
         root = resolve_path(table.location().rstrip("/") or "/", name)
         if given is not None and not outside:
@@ -89,7 +90,7 @@ def read_contents(load: Any, request: Request, name: str, given: str | None, out
     for row, file_format in enumerate(manifests.formats):
         if str(file_format).upper() != "PARQUET":
             raise ParquetBloomError(f"its file {manifests.paths[row]} is not a Parquet file", path=name)
-    twice = next((one.path for one, two in zip(files, files[1:], strict=False) if one.path == two.path), None)
+    twice = next((one.path for one, two in pairwise(files) if one.path == two.path), None)
     if twice is not None:
         raise ParquetBloomError(f"its file {twice} is listed twice: its rows would be counted twice", path=name)
     if not outside:

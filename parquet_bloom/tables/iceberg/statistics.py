@@ -34,13 +34,13 @@ class FieldStatistics:
     places: NDArray[np.intp]
 
     def find(self, column: Field, partition: pa.Array | None) -> PruningStatisticsArray | None:
-        """Return the statistics of a column; None if its type has none.
+        """Return the statistics of a column; None if nothing is known of it.
 
         Parameters
         ----------
         column : of the table.
-        partition : serialized values of the column by identity partitions, empty for null; null where unknown. It has
-            two fields, whether it is known and the value.
+        partition : whether its value is known by an identity partition, and the value, serialized; see
+            `partitions.serialize_values`. None if it is the source of no partition.
         """
         try:
             column_type = from_arrow(column.arrow_type)
@@ -59,7 +59,9 @@ class FieldStatistics:
             null = in_metadata & values.is_null().to_numpy(zero_copy_only=False)
             has_values[in_metadata], has_nulls[in_metadata] = YES, NO
             has_values[null], has_nulls[null] = NO, YES
-        return _make_statistics(column_type, lower, upper, has_values, has_nulls)
+        result = _make_statistics(column_type, lower, upper, has_values, has_nulls)
+        counts_known = (has_values != UNKNOWN).any() or (has_nulls != UNKNOWN).any()
+        return result if counts_known or result.low_known.any() or result.high_known.any() else None
 
     def _spread(self, entries: FieldMap, field_id: int, value_type: pa.DataType) -> pa.Array:
         """Return what a map has for a field, an entry for each file of the snapshot."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 from dataclasses import dataclass
 from typing import Any
@@ -51,10 +52,8 @@ def make_request(snapshot_id: Any, ref: Any, as_of: Any) -> Request:
 def _to_millis(as_of: Any) -> int:
     moment = as_of
     if isinstance(as_of, str):
-        try:
+        with contextlib.suppress(ValueError):
             moment = dt.datetime.fromisoformat(as_of.strip())
-        except ValueError:
-            pass
     if not isinstance(moment, dt.datetime):
         raise ParquetBloomError(f"a time is a datetime or text such as 2026-01-31T12:00:00Z, not {as_of!r}")
     moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)

@@ -23,7 +23,7 @@ from support.writers.peers import VALUES
 
 @dataclass(frozen=True)
 class Column:
-    """A column, before and after the table's schema changed: its name, type and Arrow type; None while it is not there."""
+    """A column, before and after the table's schema changed: name, type and Arrow type; None while it is not there."""
 
     field_id: int
     kind: str
@@ -343,3 +343,27 @@ def read_columns(path: str, start: int, stop: int, names: Sequence[str], schema:
             pa.nulls(stop - start, kind) if there is None else file[there].slice(start, stop - start).cast(kind)
         )
     return pa.table(arrays)
+
+
+def draw_rows(rng: random.Random, files: int, most: int) -> list[pa.Table]:
+    """Return rows of the new schema for some files; the ids of each begin at its thousand."""
+    here = [column for column in COLUMNS if column.new is not None and column.within is None]
+    parts = []
+    for number in range(files):
+        constant = {column.field_id: _draw_value(rng, column.kind) for column in here if rng.random() < 0.5}
+        rows = []
+        for i in range(rng.randint(1, most)):
+            row = {each.field_id: constant.get(each.field_id, _draw_value(rng, each.kind)) for each in here}
+            rows.append(row | {1: 1000 * number + i})
+        parts.append(_make_table(rows, 1, [each.field_id for each in here])[0])
+    return parts
+
+
+def rank_rows(parts: Sequence[pa.Table]) -> list[Ranked]:
+    """Return the columns of `draw_rows` for random predicates."""
+    rows = pa.concat_tables(parts)
+    kinds = {column.new[0]: column for column in COLUMNS if column.new is not None and column.field_id != 1}
+    names = [name for name in rows.column_names if name in kinds]
+    return [
+        Ranked(name, kinds[name].kind, rows[name].type, rows[name].to_pylist(), np.arange(len(rows))) for name in names
+    ]

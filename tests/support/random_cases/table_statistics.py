@@ -49,6 +49,11 @@ def find_impossible(snapshot: TableSnapshot, column: str, node: Node) -> set[str
     return {file.path for file, kept in zip(snapshot.files, possible.tolist(), strict=True) if not kept}
 
 
+def _plain(value: Any) -> Any:
+    """Return a value as predicates take it; pyarrow gives nanoseconds as a type of pandas."""
+    return value.to_pydatetime() if hasattr(value, "to_pydatetime") else value
+
+
 def check_column(
     snapshot: TableSnapshot, column: str, values: dict[str, pa.ChunkedArray], rng: random.Random, count: int = 60
 ) -> int:
@@ -58,7 +63,7 @@ def check_column(
     ----------
     values : the column in each file, in the table's type.
     """
-    listed = [value for array in values.values() for value in array.to_pylist()]
+    listed = [_plain(value) for array in values.values() for value in array.to_pylist()]
     ruled_out = 0
     for node in draw_predicates(rng, listed, count):
         impossible = find_impossible(snapshot, column, node)

@@ -121,7 +121,7 @@ class HandTable:
                     "offset": len(data),
                     "length": len(blob),
                     "properties": properties,
-                }  # fmt: skip
+                }
             )
             rest = {"referenced": target, "offset": len(data), "length": len(blob), "file_format": "PUFFIN"} | entry
             entries.append(Entry(name, len(set(positions)), 0, POSITIONS, **rest))
@@ -141,10 +141,11 @@ class HandTable:
             groups.setdefault((entry.spec, entry.content != DATA), []).append(entry)
         manifests = [self._write_manifest(*key, group, sequence, number) for key, group in groups.items()]
         name = self._write_list(manifests, number)
+        schema = self.metadata["current-schema-id"] if schema is None else schema
         moment = 1_600_000_000_000 + number * 60_000
         snapshot = {
             "snapshot-id": number, "timestamp-ms": moment, "sequence-number": sequence, "manifest-list": name,
-            "summary": {"operation": "append"}, "schema-id": self.metadata["current-schema-id"] if schema is None else schema,
+            "summary": {"operation": "append"}, "schema-id": schema,
         }  # fmt: skip
         if self.version == 3:
             snapshot |= {"first-row-id": 0, "added-rows": 0}
@@ -192,10 +193,7 @@ class HandTable:
         from pyiceberg.types import IntegerType, LongType, NestedField, StructType
 
         metadata = TableMetadataUtil.parse_obj(self.metadata)
-        fields = [
-            each
-            for each in metadata.specs()[spec].partition_type(metadata.schema()).fields
-        ]  # fmt: skip
+        fields = metadata.specs()[spec].partition_type(metadata.schema()).fields
         of_file = [
             NestedField(102, "partition", StructType(*fields), required=True) if each.field_id == 102 else each
             for each in DATA_FILE_TYPE[3].fields

@@ -1,4 +1,4 @@
-"""The files of Delta and Iceberg tables that their own libraries write, and columns that have other names in them."""
+"""The files of Delta tables that its own library writes, and columns that have other names in them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from urllib.parse import unquote
 
@@ -20,7 +17,6 @@ import pytest
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, StorageError, UnknownColumnError
 from parquet_bloom.tables.files import TableFiles, delta_files
-from parquet_bloom.tables.iceberg.files import iceberg_files
 from parquet_bloom.tables.locations import resolve_delta_path
 
 ODD = ["a b", "ä/ö", "x:y%41", "plain", "#1?", "it's"]
@@ -306,172 +302,10 @@ def test_delta_tables_that_are_not_understood(tmp_path: Path, delta: Any) -> Non
         delta_files(root)
 
 
-# ------------------------------------------------------------------------------------------------------------
-# Iceberg
-# ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Any]:
-    pytest.importorskip("sqlalchemy")
-    sql = pytest.importorskip("pyiceberg.catalog.sql")
-    home = tmp_path / "ware house %41"
-    home.mkdir()
-    created = sql.SqlCatalog("lake", uri="sqlite:///:memory:", warehouse=f"file://{home}")
-    created.create_namespace("n")
-    yield created
-    created.close()
-
-
-def partitioned(catalog: Any) -> Any:
-    table = catalog.create_table("n.t", schema=rows(0).schema)
-    with table.update_spec() as update:
-        update.add_identity("p")
-    return catalog.load_table("n.t")
-
-
-def test_every_snapshot_of_an_iceberg_table(catalog: Any, tmp_path: Path) -> None:
-    table = partitioned(catalog)
-    assert iceberg_files(table).files == []
-    assert iceberg_files(table).version is None
-    snapshots = []
-    table.append(rows(0))
-    snapshots.append((table.current_snapshot().snapshot_id, [*range(12)]))
-    table.append(rows(12))
-    snapshots.append((table.current_snapshot().snapshot_id, [*range(24)]))
-    table.delete("id >= 4 and id < 20")
-    snapshots.append((table.current_snapshot().snapshot_id, [*range(4), *range(20, 24)]))
-    path = table.metadata_location.removeprefix("file://")
-    for given in (table, table.metadata_location, path, Path(path)):
-        for snapshot, ids in snapshots:
-            table_files = iceberg_files(given, snapshot)
-            assert (table_files.kind, table_files.version) == ("iceberg", snapshot)
-            assert table_files.root == str(tmp_path / "ware house %41" / "n" / "t")
-            assert table_files.table_id == str(table.metadata.table_uuid)
-            assert table_files.columns == {"id": "id", "p": "p"}
-            assert ids_in(table_files) == ids
-            for file, _ in table_files.files:
-                assert set(leaves(table_files, file).values()) == {"id", "p"}
-        assert iceberg_files(given) == iceberg_files(given, snapshots[-1][0])
-    with pytest.raises(ParquetBloomError, match="no snapshot 5"):
-        iceberg_files(table, 5)
-
-
-def test_a_folder_of_a_table_needs_a_hint(catalog: Any) -> None:
-    table = partitioned(catalog)
-    table.append(rows(0))
-    root = Path(iceberg_files(table).root)
-    with pytest.raises(StorageError, match="version-hint"):
-        iceberg_files(root)
-    (root / "metadata" / "version-hint.text").write_text(os.path.basename(table.metadata_location))
-    assert iceberg_files(root) == iceberg_files(f"{root}/") == iceberg_files(table)
-
-
-def test_columns_that_changed(catalog: Any) -> None:
-    """Old files have a column under its old name, or another one under its new name: neither may be taken for it."""
-    full_table = pa.table(
-        {name: pa.array([1], pa.int64()) for name in ("kept", "old", "swap", "other", "again", "my-col", "dot.ted")}
-        | {"s": [{"x": 1, "y": 2}], "l": [["t"]]}
-    )
-    table = catalog.create_table("n.t", schema=full_table.schema)
-    table.append(full_table)
-    (first,) = iceberg_files(table).files
-    before = iceberg_files(table)
-    assert leaves(before, first.path) == {
-        **{name: name for name in ("kept", "old", "swap", "other", "again", "s.x", "s.y")},
-        "s": "several columns match the name: s.x, s.y",
-        "my-col": "my_x2Dcol",
-        "l": "l.list.element",
-    }
-    with table.update_schema() as update:
-        update.rename_column("old", "new")
-        update.rename_column("swap", "swap2")
-        update.rename_column("other", "swap")
-        update.rename_column("s.x", "z")
-        update.delete_column("again")
-    with table.update_schema() as update:
-        from pyiceberg.types import LongType
-
-        update.add_column("again", LongType())
-        update.add_column("added", LongType())
-        update.add_column("old", LongType())
-    table_files = iceberg_files(table)
-    assert set(table_files.columns) == {"kept", "s", "s.y", "l", "my-col", "again", "added", "old"}
-    now = leaves(table_files, first.path)
-    assert {name for name, leaf in now.items() if leaf == table_files.columns[name]} == {"kept", "my-col", "s.y"}
-    assert now["l"] == "l.list.element"
-    assert "field id" in now["again"]
-    assert "field id" in now["old"]
-    assert "no such column" in now["added"]
-    # By the schema of its time.
-    assert set(iceberg_files(table, before.version).columns) >= {"kept", "my-col", "again"}
-
-
-def test_files_that_were_not_written_for_iceberg(catalog: Any, tmp_path: Path) -> None:
-    table = catalog.create_table("n.t", schema=rows(0).schema)
-    pq.write_table(rows(0), tmp_path / "x y%20.parquet")
-    table.add_files([f"file://{tmp_path}/x y%20.parquet"])
-    with pytest.raises(ParquetBloomError, match=r"x y%20\.parquet is outside of the table's folder"):
-        iceberg_files(table)
-    table_files = iceberg_files(table, outside=True)
-    assert [path for path, _ in table_files.files] == [f"{tmp_path}/x y%20.parquet"]
-    assert ids_in(table_files) == [*range(12)]
-    assert leaves(table_files, table_files.files[0].path) == {"id": "id", "p": "p"}
-    without = replace(table_files, unnumbered=False)  # no table's mapping says what its columns are
-    assert all("field id None" in text for text in leaves(without, table_files.files[0].path).values())
-    mixed = pa.schema([pa.field("id", pa.int64()), pa.field("p", pa.string(), metadata={"PARQUET:field_id": "2"})])
-    pq.write_table(rows(0).cast(mixed), tmp_path / "mixed.parquet")
-    assert "field id None" in leaves(table_files, tmp_path / "mixed.parquet")["id"]
-    with table.transaction() as change:
-        mapping = '[{"field-id": 1, "names": ["id", "key"]}, {"field-id": 2, "names": ["p"]}]'
-        change.set_properties({"schema.name-mapping.default": mapping})
-    assert iceberg_files(table, outside=True).columns == {"p": "p"}
-
-
-def test_files_that_are_not_parquet(catalog: Any, monkeypatch: Any) -> None:
-    table = partitioned(catalog)
-    table.append(rows(0, 1))
-    scan = type(table.scan())
-
-    def plan(location: str, kind: str) -> None:
-        file = SimpleNamespace(file_path=location, file_format=kind, file_size_in_bytes=5)
-        monkeypatch.setattr(scan, "plan_files", lambda self: [SimpleNamespace(file=file, delete_files=set())])
-
-    plan("s3://b/k y%20.parquet", "parquet")
-    assert iceberg_files(table, outside=True).files == [("s3://b/k y%20.parquet", 5)]
-    plan("file:/one/x%20.parquet", "PARQUET")
-    assert iceberg_files(table, outside=True).files == [("/one/x%20.parquet", 5)]
-    for location, kind in (("/a.orc", "ORC"), ("a.parquet", "PARQUET"), ("file://host/a", "PARQUET"), ("", "PARQUET")):
-        plan(location, kind)
-        with pytest.raises(ParquetBloomError, match=r"n\.t: it has a file|n\.t: its file"):
-            iceberg_files(table)
-
-
-def test_iceberg_tables_that_cannot_be_read(catalog: Any, tmp_path: Path) -> None:
-    for path in (tmp_path / "nothing", tmp_path / "nothing.metadata.json", str(tmp_path)):
-        with pytest.raises(StorageError, match="cannot read the Iceberg table"):
-            iceberg_files(path)
-    (tmp_path / "a.metadata.json").write_text('{"format-version": 2, "location": "x"}')
-    with pytest.raises(StorageError, match=r"a\.metadata\.json: cannot read the Iceberg table"):
-        iceberg_files(tmp_path / "a.metadata.json")
-    for odd in (5, None, {"a": 1}):
-        with pytest.raises(ParquetBloomError, match="is a pyiceberg Table or a path"):
-            iceberg_files(odd)
-    table = partitioned(catalog)
-    table.append(rows(0))
-    for manifest in Path(iceberg_files(table).root).glob("metadata/*.avro"):
-        manifest.write_bytes(b"nothing")
-    with pytest.raises(StorageError):
-        iceberg_files(table.metadata_location)
-
-
-@pytest.mark.parametrize(
-    ("function", "package", "extra"), [(delta_files, "deltalake", "delta"), (iceberg_files, "pyiceberg", "iceberg")]
-)
-def test_a_library_that_is_not_there(monkeypatch: Any, function: Any, package: str, extra: str) -> None:
-    for name in [package, *(module for module in sys.modules if module.startswith(f"{package}."))]:
+def test_deltalake_that_is_not_there(monkeypatch: Any) -> None:
+    for name in ["deltalake", *(module for module in sys.modules if module.startswith("deltalake."))]:
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ParquetBloomError) as caught:
-        function("/t")
-    needed = f"read by {package}, which is not installed: pip install 'parquet-bloom[{extra}]'"
+        delta_files("/t")
+    needed = "read by deltalake, which is not installed: pip install 'parquet-bloom[delta]'"
     assert str(caught.value).endswith(needed)

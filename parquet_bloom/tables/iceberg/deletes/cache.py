@@ -35,12 +35,12 @@ class DeleteCache:
         with self._lock:
             if key in self._entries:
                 self._entries.move_to_end(key)
-                return self._entries[key][0]  # type: ignore[no-any-return]
+                return self._entries[key][0]
             waiting = self._reading.setdefault(key, threading.Lock())
         with waiting:
             with self._lock:
                 if key in self._entries:
-                    return self._entries[key][0]  # type: ignore[no-any-return]
+                    return self._entries[key][0]
             try:
                 value, size = read()
             finally:

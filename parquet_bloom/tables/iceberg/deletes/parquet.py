@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,13 +18,12 @@ ColumnPath = tuple[str, ...]
 
 
 @contextmanager
-def open_delete_file(file_io: Any, file: DeleteFile, dictionaries: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
+def open_delete_file(file_io: Any, file: DeleteFile) -> Iterator[pq.ParquetFile]:
     """Open a Parquet delete file.
 
     Parameters
     ----------
-    file_io : pyiceberg's FileIO: it has the settings and the passing credentials that a catalog gives.
-    dictionaries : columns to read as dictionaries.
+    file_io : pyiceberg's FileIO: it has the settings of the store, and the credentials that a catalog gave.
 
     Raises
     ------
@@ -37,7 +36,7 @@ def open_delete_file(file_io: Any, file: DeleteFile, dictionaries: Sequence[str]
         raise ParquetBloomError(f"its delete file {file.path} is encrypted, which is not supported")
     with (
         file_io.new_input(file.path).open() as stream,
-        pq.ParquetFile(stream, read_dictionary=list(dictionaries)) as parquet,
+        pq.ParquetFile(stream) as parquet,
     ):
         yield parquet
 

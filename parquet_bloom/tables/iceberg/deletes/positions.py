@@ -32,7 +32,7 @@ def read_positions(file_io: Any, file: DeleteFile) -> tuple[dict[str, Any], int]
     from pyroaring import BitMap64
 
     result: dict[str, Any] = {}
-    with open_delete_file(file_io, file, ["file_path"]) as parquet:
+    with open_delete_file(file_io, file) as parquet:
         schema = parquet.schema_arrow
         columns = [
             (find_by_id(schema, number) or ((name,) if name in schema.names else None))

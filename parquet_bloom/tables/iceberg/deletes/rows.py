@@ -69,7 +69,8 @@ class FileDeletes:
         found = [*self._list_bitmaps(), *self._find_by_values(start, stop, read)]
         if not found:
             return np.empty(0, np.int64)
-        return np.unique(np.concatenate([_to_positions(each, start, stop) for each in found]))
+        positions = [_to_positions(each, start, stop) for each in found]
+        return positions[0] if len(positions) == 1 else np.unique(np.concatenate(positions))
 
     def _list_bitmaps(self) -> list[Any]:
         context, applied = self.context, self.applied
@@ -154,4 +155,4 @@ def _to_positions(found: Any, start: int, stop: int) -> NDArray[np.int64]:
     from pyroaring import BitMap64
 
     part = found & BitMap64(range(start, stop))
-    return np.array(part.to_array(), np.uint64).astype(np.int64)
+    return np.frombuffer(part.to_array(), np.uint64).astype(np.int64)

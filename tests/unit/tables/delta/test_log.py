@@ -214,6 +214,9 @@ def test_sidecars_of_sidecars(tmp_path: Path) -> None:
     write_actions(first, [{"sidecar": {"path": first.name}}], {"sidecar": pa.struct([("path", pa.string())])})
     with pytest.raises(ParquetBloomError, match="a sidecar names other sidecars"):
         read_live_adds(str(tmp_path), 0)
+    write_actions(first, [{"sidecar": "x"}], {"sidecar": pa.string()})
+    with pytest.raises(ParquetBloomError, match="a column of actions is not a struct"):
+        read_live_adds(str(tmp_path), 0)
     first.unlink()
     with pytest.raises(StorageError):
         read_live_adds(str(tmp_path), 0)

@@ -6,6 +6,8 @@ import datetime as dt
 import json
 import os
 import pickle
+import random
+import re
 import shutil
 import threading
 from decimal import Decimal
@@ -15,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.tiers import by_tier
 from support.writers.delta_log import (
     TABLE_ID,
     add,
@@ -33,6 +36,7 @@ from parquet_bloom.tables.snapshot import TableColumn, TableSnapshot
 
 deltalake = pytest.importorskip("deltalake")
 UTC = dt.UTC
+MAPPED = {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "1"}
 PLAIN = beginning([column("id", "long")])
 
 
@@ -63,6 +67,35 @@ def test_the_latest_version_each_time(tmp_path: Path) -> None:
     assert len(delta(tmp_path / "t", version=1).read_snapshot().files) == 2
     assert second.find_statistics("id") is not None
     assert len(second.find_statistics("id") or ()) == 2  # of that version still
+
+
+def test_what_an_update_may_change(tmp_path: Path) -> None:
+    """A table that is brought up to date is as one that is opened: schema, features, partitions, deleted rows."""
+    root = tmp_path / "t"
+    table = delta(root)
+    write(root, 0)
+    first = pa.table({"id": [7], "more": ["x"], "s": [{"a": 1}]})
+    vector = inline_vector([0])
+    steps: list[Any] = [
+        lambda: deltalake.write_deltalake(root, first, mode="append", schema_mode="merge"),
+        lambda: deltalake.DeltaTable(root).alter.add_feature(
+            deltalake.TableFeatures.DeletionVectors, allow_protocol_versions_increase=True
+        ),
+        lambda: commit(root, 3, [remove("later"), add("new.parquet", 5, {"numRecords": 1}, deletionVector=vector)]),
+        lambda: deltalake.DeltaTable(root).create_checkpoint(),
+        lambda: deltalake.write_deltalake(root, pa.table({"other": [1.5]}), mode="overwrite", schema_mode="overwrite"),
+        lambda: commit(root, 5, beginning([column("id", "long", 1)], (), MAPPED, ["columnMapping"])[1:]),
+    ]
+    for step in steps:
+        table.read_snapshot()
+        step()
+        mine, anew = table.read_snapshot(), delta(root).read_snapshot()
+        assert (mine.version, mine.files, mine.columns) == (anew.version, anew.files, anew.columns)
+        assert mine.schema.equals(anew.schema, check_metadata=True)
+        assert mine.deletes.keys() == anew.deletes.keys()
+        assert mine.actions.equals(anew.books)
+        assert mine.leaves.keys() == anew.leaves.keys()
+    assert mine.version == 5
 
 
 def test_versions_that_are_pinned(tmp_path: Path) -> None:
@@ -481,3 +514,59 @@ def test_a_table_in_an_object_store(s3: Any) -> None:
     assert delta(deltalake.DeltaTable(url, storage_options=texts, version=0)).read_snapshot().files == snapshot.files
     assert delta(url, storage_options=options, as_of="2999-01-01").read_snapshot().version == 1
     assert snapshot.table_id != TABLE_ID
+
+
+def test_a_panic_in_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rust panics are not Exceptions; damaged checkpoints make the library panic now and then."""
+    panic = type("PanicException", (BaseException,), {})
+
+    def fail(*arguments: Any, **options: Any) -> None:
+        raise panic("attempt to divide by zero\nstack backtrace:\n   0: <unknown>")
+
+    write(tmp_path, 0)
+    table = delta(tmp_path)
+    first = table.read_snapshot()
+    monkeypatch.setattr(deltalake.DeltaTable, "update_incremental", fail)
+    write(tmp_path, 10)
+    assert (first.version, table.read_snapshot().version) == (0, 1)  # read anew
+    monkeypatch.setattr(deltalake.DeltaTable, "get_add_actions", fail)
+    with pytest.raises(StorageError, match=r"cannot read the Delta table: attempt to divide by zero$"):
+        delta(tmp_path).read_snapshot()
+
+
+LOG = [
+    *beginning(
+        [column("id", "long", 1), column("s", struct_of(column("a", "string", 3)), 2)], (), MAPPED, ["columnMapping"]
+    ),
+    add(
+        "x%20y.parquet",
+        stats={"numRecords": 2, "minValues": {"c-1": 1}, "maxValues": {"c-1": 2}, "nullCount": {"c-1": 0}},
+    ),
+]
+TOKENS = [b"null", b"-1", b'""', b"[]", b"{}", b"1e999", b"99999999999999999999", b"true", b'"x"', b'"../x"', b'"%FF"']
+
+
+def test_changed_logs(tmp_path: Path) -> None:
+    """Values replaced by others, and bytes by chance: a snapshot, or an error on one line."""
+    rng = random.Random(8)
+    text = "\n".join(map(json.dumps, LOG)).encode()
+    read = refused = 0
+    for number in range(by_tier(60, 300, 10_000)):
+        data = text
+        for _ in range(rng.randrange(1, 3)):
+            spots = [match.span() for match in re.finditer(rb'(?<=: )("(?:[^"\\]|\\.)*"|\d+|true|\{\}|\[\])', data)]
+            first, last = rng.choice([*spots, (at := rng.randrange(len(data)), at + 1)])
+            data = data[:first] + rng.choice(TOKENS) + data[last:]
+        log = tmp_path / f"{number}" / "_delta_log" / f"{0:020}.json"
+        log.parent.mkdir(parents=True)
+        log.write_bytes(data)
+        try:
+            snapshot = delta(tmp_path / f"{number}").read_snapshot()
+            assert snapshot.find_statistics("s.b") is None
+            read += 1
+        except ParquetBloomError as error:
+            problem = str(error)
+            assert len(problem.splitlines()) == 1
+            refused += 1
+    assert read
+    assert refused

@@ -1,0 +1,226 @@
+"""The files of Iceberg tables as the lake index takes them, and columns that have other names in them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.writers.iceberg_tables import Entry, HandTable
+
+import parquet_bloom
+from parquet_bloom.errors import ParquetBloomError, StorageError, UnknownColumnError
+from parquet_bloom.tables.files import TableFiles
+from parquet_bloom.tables.iceberg.files import iceberg_files
+
+ODD = ["a b", "ä/ö", "x:y%41", "plain", "#1?", "it's"]
+
+
+def rows(start: int, count: int = 12) -> pa.Table:
+    numbers = range(start, start + count)
+    return pa.table({"id": pa.array(numbers, pa.int64()), "p": [ODD[number % len(ODD)] for number in numbers]})
+
+
+def ids_in(table_files: TableFiles) -> list[int]:
+    """The ids in all files, each opened by the path that is given, which has the size that is given."""
+    read: list[int] = []
+    for path, size in table_files.files:
+        assert os.path.getsize(path) == size
+        with parquet_bloom.open(path) as file:
+            assert file.source.size == size
+        read += pq.ParquetFile(path).read(["id"])["id"].to_pylist()
+    assert table_files.files == sorted(set(table_files.files))
+    return sorted(read)
+
+
+def leaves(table_files: TableFiles, path: Path | str) -> dict[str, str]:
+    """{column of the table: leaf of a file}, or what is wrong with it."""
+    result = {}
+    with parquet_bloom.open(path) as file:
+        for name in table_files.columns:
+            try:
+                result[name] = table_files.leaf_of(name, file.leaves, str(path)).name
+            except UnknownColumnError as error:
+                result[name] = error.problem if error.path == str(path) else str(error)
+    return result
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Any]:
+    pytest.importorskip("sqlalchemy")
+    sql = pytest.importorskip("pyiceberg.catalog.sql")
+    home = tmp_path / "ware house %41"
+    home.mkdir()
+    created = sql.SqlCatalog("lake", uri="sqlite:///:memory:", warehouse=f"file://{home}")
+    created.create_namespace("n")
+    yield created
+    created.close()
+
+
+def partitioned(catalog: Any) -> Any:
+    table = catalog.create_table("n.t", schema=rows(0).schema)
+    with table.update_spec() as update:
+        update.add_identity("p")
+    return catalog.load_table("n.t")
+
+
+def test_every_snapshot_of_an_iceberg_table(catalog: Any, tmp_path: Path) -> None:
+    table = partitioned(catalog)
+    assert iceberg_files(table).files == []
+    assert iceberg_files(table).version is None
+    snapshots = []
+    table.append(rows(0))
+    snapshots.append((table.current_snapshot().snapshot_id, [*range(12)]))
+    table.append(rows(12))
+    snapshots.append((table.current_snapshot().snapshot_id, [*range(24)]))
+    table.delete("id >= 4 and id < 20")
+    snapshots.append((table.current_snapshot().snapshot_id, [*range(4), *range(20, 24)]))
+    path = table.metadata_location.removeprefix("file://")
+    for given in (table, table.metadata_location, path, Path(path)):
+        for snapshot, ids in snapshots:
+            table_files = iceberg_files(given, snapshot)
+            assert (table_files.kind, table_files.version) == ("iceberg", snapshot)
+            assert table_files.root == str(tmp_path / "ware house %41" / "n" / "t")
+            assert table_files.table_id == str(table.metadata.table_uuid)
+            assert table_files.columns == {"id": "id", "p": "p"}
+            assert ids_in(table_files) == ids
+            for file, _ in table_files.files:
+                assert set(leaves(table_files, file).values()) == {"id", "p"}
+        assert iceberg_files(given) == iceberg_files(given, snapshots[-1][0])
+    with pytest.raises(ParquetBloomError, match="no snapshot 5"):
+        iceberg_files(table, 5)
+
+
+def test_a_folder_of_a_table(catalog: Any) -> None:
+    """Without a hint the numbers of the metadata files say which is the latest, if they do."""
+    table = partitioned(catalog)
+    table.append(rows(0))
+    root = Path(iceberg_files(table).root)
+    assert iceberg_files(root) == iceberg_files(f"{root}/") == iceberg_files(table)
+    first = sorted((root / "metadata").glob("*.metadata.json"))[0]
+    hint = root / "metadata" / "version-hint.text"
+    hint.write_text(first.name)
+    assert iceberg_files(root).files == []
+    hint.unlink()
+    latest = os.path.basename(table.metadata_location)
+    (root / "metadata" / f"{latest[:6]}other.metadata.json").write_text("{}")
+    with pytest.raises(
+        ParquetBloomError, match=r"latest, .* or .*: give the path of one, or the catalog and the table"
+    ):
+        iceberg_files(root)
+
+
+def test_columns_that_changed(catalog: Any) -> None:
+    """Old files have a column under its old name, or another one under its new name: neither may be taken for it."""
+    full_table = pa.table(
+        {name: pa.array([1], pa.int64()) for name in ("kept", "old", "swap", "other", "again", "my-col", "dot.ted")}
+        | {"s": [{"x": 1, "y": 2}], "l": [["t"]]}
+    )
+    table = catalog.create_table("n.t", schema=full_table.schema)
+    table.append(full_table)
+    (first,) = iceberg_files(table).files
+    before = iceberg_files(table)
+    assert leaves(before, first.path) == {
+        **{name: name for name in ("kept", "old", "swap", "other", "again", "s.x", "s.y")},
+        "s": "several columns match the name: s.x, s.y",
+        "my-col": "my_x2Dcol",
+        "l": "l.list.element",
+    }
+    with table.update_schema() as update:
+        update.rename_column("old", "new")
+        update.rename_column("swap", "swap2")
+        update.rename_column("other", "swap")
+        update.rename_column("s.x", "z")
+        update.delete_column("again")
+    with table.update_schema() as update:
+        from pyiceberg.types import LongType
+
+        update.add_column("again", LongType())
+        update.add_column("added", LongType())
+        update.add_column("old", LongType())
+    table_files = iceberg_files(table)
+    assert set(table_files.columns) == {"kept", "s", "s.y", "l", "my-col", "again", "added", "old"}
+    now = leaves(table_files, first.path)
+    assert {name for name, leaf in now.items() if leaf == table_files.columns[name]} == {"kept", "my-col", "s.y"}
+    assert now["l"] == "l.list.element"
+    assert "field id" in now["again"]
+    assert "field id" in now["old"]
+    assert "no such column" in now["added"]
+    # By the schema of its time.
+    assert set(iceberg_files(table, before.version).columns) >= {"kept", "my-col", "again"}
+
+
+def test_files_that_were_not_written_for_iceberg(catalog: Any, tmp_path: Path) -> None:
+    table = catalog.create_table("n.t", schema=rows(0).schema)
+    pq.write_table(rows(0), tmp_path / "x y%20.parquet")
+    table.add_files([f"file://{tmp_path}/x y%20.parquet"])
+    with pytest.raises(ParquetBloomError, match=r"x y%20\.parquet is outside of the table's folder"):
+        iceberg_files(table)
+    table_files = iceberg_files(table, outside=True)
+    assert [path for path, _ in table_files.files] == [f"{tmp_path}/x y%20.parquet"]
+    assert ids_in(table_files) == [*range(12)]
+    assert leaves(table_files, table_files.files[0].path) == {"id": "id", "p": "p"}
+    without = replace(table_files, unnumbered=False)  # no table's mapping says what its columns are
+    assert all("field id None" in text for text in leaves(without, table_files.files[0].path).values())
+    mixed = pa.schema([pa.field("id", pa.int64()), pa.field("p", pa.string(), metadata={"PARQUET:field_id": "2"})])
+    pq.write_table(rows(0).cast(mixed), tmp_path / "mixed.parquet")
+    assert "field id None" in leaves(table_files, tmp_path / "mixed.parquet")["id"]
+    with table.transaction() as change:
+        mapping = '[{"field-id": 1, "names": ["id", "key"]}, {"field-id": 2, "names": ["p"]}]'
+        change.set_properties({"schema.name-mapping.default": mapping})
+    assert iceberg_files(table, outside=True).columns == {"p": "p"}
+
+
+def plan(root: Path, location: str, file_format: str) -> str:
+    """A table with one file, which nobody has to look at."""
+    fields = [{"id": 1, "name": "id", "required": False, "type": "long"}]
+    table = HandTable(root, [fields])
+    table.add_snapshot([Entry(location, 1, 5, file_format=file_format)])
+    return table.write_metadata()
+
+
+def test_files_that_are_not_parquet(tmp_path: Path) -> None:
+    pytest.importorskip("pyiceberg")
+    path = plan(tmp_path / "1", "s3://b/k y%20.parquet", "parquet")
+    assert iceberg_files(path, outside=True).files == [("s3://b/k y%20.parquet", 5)]
+    path = plan(tmp_path / "2", "file:/one/x%20.parquet", "PARQUET")
+    assert iceberg_files(path, outside=True).files == [("/one/x%20.parquet", 5)]
+    odd = (("/a.orc", "ORC"), ("a.parquet", "PARQUET"), ("file://host/a", "PARQUET"), ("", "PARQUET"))
+    for number, (location, kind) in enumerate(odd):
+        with pytest.raises(
+            ParquetBloomError, match=r"v1\.metadata\.json: it has a file|its file /a\.orc is not a Parquet"
+        ):
+            iceberg_files(plan(tmp_path / f"odd{number}", location, kind))
+
+
+def test_iceberg_tables_that_cannot_be_read(catalog: Any, tmp_path: Path) -> None:
+    for path in (tmp_path / "nothing", tmp_path / "nothing.metadata.json", str(tmp_path)):
+        with pytest.raises(StorageError, match="cannot read the Iceberg table"):
+            iceberg_files(path)
+    (tmp_path / "a.metadata.json").write_text('{"format-version": 2, "location": "x"}')
+    with pytest.raises(StorageError, match=r"a\.metadata\.json: cannot read the Iceberg table"):
+        iceberg_files(tmp_path / "a.metadata.json")
+    for odd in (5, None, {"a": 1}):
+        with pytest.raises(ParquetBloomError, match="is a pyiceberg Table or a path"):
+            iceberg_files(odd)
+    table = partitioned(catalog)
+    table.append(rows(0))
+    for manifest in Path(iceberg_files(table).root).glob("metadata/*.avro"):
+        manifest.write_bytes(b"nothing")
+    with pytest.raises(StorageError):
+        iceberg_files(table.metadata_location)
+
+
+def test_pyiceberg_that_is_not_there(monkeypatch: Any) -> None:
+    for name in ["pyiceberg", *(module for module in sys.modules if module.startswith("pyiceberg."))]:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ParquetBloomError) as caught:
+        iceberg_files("/t")
+    needed = "read by pyiceberg, which is not installed: pip install 'parquet-bloom[iceberg]'"
+    assert str(caught.value).endswith(needed)
