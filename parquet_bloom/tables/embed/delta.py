@@ -51,6 +51,9 @@ class DeltaTarget(Target):
         self._uri = os.fspath(path)
         # deltalake's own URIs are quoted, paths are not.
         self.name = resolve_delta_path(self._uri, None).rstrip("/") if FILE_SCHEME.match(self._uri) else self._uri
+        if is_url(self.name):
+            problem = "only the files of tables in local folders can be exchanged so far"
+            raise ParquetBloomError(f"{problem}; {WAY_OUT}", path=self.name)
         # deltalake takes texts only.
         options = {name: _format_setting(value) for name, value in (storage_options or {}).items()}
         self._options = options or None
@@ -71,9 +74,6 @@ class DeltaTarget(Target):
             table = DeltaTable(self._uri, storage_options=self._options)
             protocol, metadata = table.protocol(), table.metadata()
             root = resolve_delta_path(str(table.table_uri).rstrip("/") or "/", None)
-            if is_url(root):
-                problem = "only the files of tables in local folders can be exchanged so far"
-                raise ParquetBloomError(f"{problem}; {WAY_OUT}")
             _require_known_features(protocol)
             snapshot = make_snapshot(table, root, None, outside=True)
             paths = [file.path for file in snapshot.files]

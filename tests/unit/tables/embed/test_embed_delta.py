@@ -456,6 +456,21 @@ def test_column_mapping(tmp_path: Path) -> None:
         assert deltalake.DeltaTable(root).version() == 2
 
 
+def test_a_table_by_its_url(root: str) -> None:
+    """As deltalake gives it, quoted."""
+    uri = deltalake.DeltaTable(root).table_uri
+    assert uri.startswith("file:///")
+    assert "%20" in uri
+    report = embed_table(uri, ["id"])
+    assert report.table == root
+    assert len(report.files) == 10
+    assert embed_table(parquet_bloom.delta(root), ["id"]).num_complete == 10
+    with pytest.raises(ParquetBloomError, match="latest version of a table, and this names one"):
+        embed_table(parquet_bloom.delta(root, version=1), ["id"])
+    with pytest.raises(ParquetBloomError, match=r"in local folders can be exchanged so far; ask .* a lake index"):
+        embed_table("s3://bucket/table", ["id"])
+
+
 def test_what_is_not_a_table(tmp_path: Path) -> None:
     with pytest.raises(ParquetBloomError, match="there is no Delta or Iceberg table"):
         embed_table(tmp_path, ["id"])
