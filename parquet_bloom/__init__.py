@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .scan.engines.polars import scan_polars
     from .scan.verify import verify
     from .tables.delta.open import delta
+    from .tables.embed.api import embed_table
     from .tables.iceberg.open import iceberg
 
 __version__ = "0.1.0"
@@ -41,6 +42,7 @@ __all__ = [
     "delta",
     "drop",
     "embed",
+    "embed_table",
     "errors",
     "fpp_for",
     "iceberg",
@@ -67,6 +69,7 @@ _HOMES = {
     "delta": ".tables.delta.open",
     "drop": ".file.write.drop",
     "embed": ".file.write.embed",
+    "embed_table": ".tables.embed.api",
     "fpp_for": ".core.bloom.sizing",
     "iceberg": ".tables.iceberg.open",
     "open": ".file.reader",

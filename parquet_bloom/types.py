@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .scan.model.plan import FilePlan, RowGroupPlan
     from .scan.report import PruneReport
     from .scan.scan import Scan
+    from .tables.embed.report import EmbedTableReport, ExchangedFile, SkippedFile
     from .tables.files import TableFiles
     from .zones.index import ZoneIndex
     from .zones.reports import ZoneBuildReport
@@ -43,7 +44,9 @@ __all__ = [
     "DropReport",
     "DroppedFilter",
     "EmbedReport",
+    "EmbedTableReport",
     "EmbeddedFilter",
+    "ExchangedFile",
     "FilePlan",
     "Fragment",
     "IndexSnapshot",
@@ -55,6 +58,7 @@ __all__ = [
     "Reason",
     "RowGroupPlan",
     "Scan",
+    "SkippedFile",
     "TableFiles",
     "Variant",
     "VerifyReport",
@@ -78,7 +82,9 @@ _HOMES = {
     "DropReport": ".file.write.drop",
     "DroppedFilter": ".file.write.drop",
     "EmbedReport": ".file.write.embed",
+    "EmbedTableReport": ".tables.embed.report",
     "EmbeddedFilter": ".file.write.embed",
+    "ExchangedFile": ".tables.embed.report",
     "FilePlan": ".scan.model.plan",
     "Fragment": ".scan.engines.dataset",
     "IndexSnapshot": ".lake.reports",
@@ -90,6 +96,7 @@ _HOMES = {
     "Reason": ".predicate.reason",
     "RowGroupPlan": ".scan.model.plan",
     "Scan": ".scan.scan",
+    "SkippedFile": ".tables.embed.report",
     "TableFiles": ".tables.files",
     "Variant": ".core.bloom.variants",
     "VerifyReport": ".file.verify",

@@ -11,22 +11,32 @@ from typing import TYPE_CHECKING
 from ..util.lazy import make_lazy
 
 if TYPE_CHECKING:
+    from .embed.api import embed_table
+    from .embed.report import EmbedTableReport, ExchangedFile, SkippedFile
     from .files import TableFiles, delta_files
     from .iceberg.files import iceberg_files
     from .snapshot import TableFile
 
 __all__ = [
+    "EmbedTableReport",
+    "ExchangedFile",
+    "SkippedFile",
     "TableFile",
     "TableFiles",
     "delta_files",
+    "embed_table",
     "iceberg_files",
 ]
 
 # The module of each public name, imported at its first use.
 _HOMES = {
+    "EmbedTableReport": ".embed.report",
+    "ExchangedFile": ".embed.report",
+    "SkippedFile": ".embed.report",
     "TableFile": ".snapshot",
     "TableFiles": ".files",
     "delta_files": ".files",
+    "embed_table": ".embed.api",
     "iceberg_files": ".iceberg.files",
 }
 

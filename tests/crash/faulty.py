@@ -103,9 +103,14 @@ class Commands:
         under: Sequence[Path],
         rules: Sequence[Rule] = (),
         on_asked: Callable[[], None] | None = None,
+        program: str = "parquet_bloom.cli",
     ) -> Outcome:
-        """Run a command while calls below folders are counted, and rules hold; temporary files go to the last one."""
+        """Run a command while calls below folders are counted, and rules hold; temporary files go to the last one.
+
+        `program` is the module whose `main` takes the arguments.
+        """
         job = {"arguments": arguments, "under": ":".join(map(str, under)), "rules": rules, "log": str(self._log)}
+        job["program"] = program
         job["scratch"] = str(under[-1])
         self._say(json.dumps(job))
         answer = self._heard()
@@ -138,8 +143,7 @@ class Commands:
 
 def work(job: dict[str, Any], log: int, pipes: tuple[int, int], out: Any, err: Any, modules: Any) -> int:
     """Run the command in this process, and note what it has imported; returns its exit code."""
-    from parquet_bloom.cli import main
-
+    main = import_module(job["program"]).main
     os.dup2(out.fileno(), 1)
     os.dup2(err.fileno(), 2)
     tempfile.tempdir = job["scratch"]

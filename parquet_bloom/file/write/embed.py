@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -201,6 +201,43 @@ def embed_file(
             )
     report.seconds = time.perf_counter() - started
     return report
+
+
+def embed_in_table(
+    path: str,
+    output: str,
+    choose: Callable[[BloomFile], Mapping[str, FilterOptions]],
+    *,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+    threads: int | None = None,
+) -> EmbedReport:
+    """Write a table's file with filters to another path, which the caller then commits to the table.
+
+    Nothing is written if there is nothing to add.
+
+    Parameters
+    ----------
+    choose : returns the columns that get filters, {dotted path in the file: options}; none for a file that has none.
+    path, output, dry_run, progress, threads : as in `embed`.
+    """
+    started = time.perf_counter()
+    with open_for_edit(path, output, None, in_table=True) as (file, target):
+        job = _EmbedJob(file, plan_columns(file.leaves, choose(file), file.path), False, False)
+        report = EmbedReport(file.path, output, old_size=file.source.size, new_size=file.source.size, kept=job.kept)
+        if job.todo:
+            workers = threads or processors()
+            report.changed = rewrite_file(
+                file, target, None, dry_run, lambda new: job.write(new, report, progress, workers), copies=False
+            )
+    report.seconds = time.perf_counter() - started
+    return report
+
+
+def lacks_filters(path: str, choose: Callable[[BloomFile], Mapping[str, FilterOptions]]) -> bool:
+    """Return whether `embed_in_table` has anything to add, as far as can be told without reading values."""
+    with open_for_edit(path, None, None, in_table=True) as (file, _):
+        return bool(_EmbedJob(file, plan_columns(file.leaves, choose(file), file.path), False, False).todo)
 
 
 def _refuse_duckdb_intervals(file: BloomFile, leaves: Iterable[Leaf]) -> None:

@@ -122,8 +122,14 @@ class RewriteReport(FileReports):
 
 
 @contextmanager
-def open_for_edit(path: Any, output: Any, filesystem: Any) -> Iterator[tuple[BloomFile, Any]]:
+def open_for_edit(
+    path: Any, output: Any, filesystem: Any, *, in_table: bool = False
+) -> Iterator[tuple[BloomFile, Any]]:
     """Open a file in order to change its filters; also return the output, None for replacing the file itself.
+
+    Parameters
+    ----------
+    in_table : the caller commits the output to the table that tracks the file, so that is no reason to refuse it.
 
     Raises
     ------
@@ -131,7 +137,7 @@ def open_for_edit(path: Any, output: Any, filesystem: Any) -> Iterator[tuple[Blo
         A table tracks the file in its metadata, or it is not a Parquet file. Errors inside the `with` statement get its
         path.
     """
-    for one in (path, output):
+    for one in () if in_table else (path, output):
         refuse_managed(one, filesystem)
     with open_source(path, filesystem) as source:
         file = _open_parquet(source)
@@ -144,13 +150,24 @@ def open_for_edit(path: Any, output: Any, filesystem: Any) -> Iterator[tuple[Blo
             raise
 
 
-def rewrite_file(file: BloomFile, target: Any, filesystem: Any, dry_run: bool, write: Callable[[Sink], bool]) -> bool:
-    """Let `write` make the new file, and commit it if it differs from the old one; return whether it was committed."""
+def rewrite_file(
+    file: BloomFile,
+    target: Any,
+    filesystem: Any,
+    dry_run: bool,
+    write: Callable[[Sink], bool],
+    *,
+    copies: bool = True,
+) -> bool:
+    """Let `write` make the new file, and commit it if it differs from the old one; return whether it was committed.
+
+    Without `copies`, a target that would not differ is not written either.
+    """
     if dry_run:
         write(_ByteCounter())
         return False
     with rewrite(file.source, target, filesystem) as new:
-        if not write(new) and target is None:
+        if not write(new) and (target is None or not copies):
             return False
         new.commit()
         return True

@@ -1,0 +1,214 @@
+"""`embed_table`, killed at each system call by which it changes the disk: no row is lost or there twice."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from errno import EIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from faulty import AFTER, BEFORE, KILL, PROJECT, Commands, Outcome, Rule
+from scenarios import moments
+from support.writers import changing_tables as tables
+from table_embedder import open_table
+
+from parquet_bloom.file.write.sweep import sweep
+from parquet_bloom.tables.embed.api import embed_table
+
+pytestmark = pytest.mark.crash
+pytest.importorskip("deltalake")
+pytest.importorskip("pyiceberg")
+
+
+class State(NamedTuple):
+    """What a table's own library says of it."""
+
+    versions: int
+    rows: Counter[Any]
+
+
+class TableStage:
+    """A table on its stage: a copy of it for as many runs as are wanted, at one path, which its metadata has."""
+
+    def __init__(self, kind: str, commands: Commands, room: Path) -> None:
+        self.kind, self._commands, self._room = kind, commands, room
+        self.folder, self._template = room / "stage", room / "template"
+        (room / "scratch").mkdir()
+        self.folder.mkdir()
+        if kind == "delta":
+            tables.make_delta(self.folder / "table", 2, partitioned=False)
+        else:
+            tables.make_iceberg(self.folder, 2)
+        shutil.copytree(self.folder, self._template)
+        self.before = self.state()
+
+    def fresh(self) -> None:
+        shutil.rmtree(self.folder)
+        shutil.copytree(self._template, self.folder)
+
+    def run(self, *rules: Rule) -> Outcome:
+        under = [self.folder, self._room / "scratch"]
+        return self._commands.run([self.kind, str(self.folder)], under, rules, program="table_embedder")
+
+    def state(self) -> State:
+        if self.kind == "delta":
+            from deltalake import DeltaTable
+
+            root = str(self.folder / "table")
+            return State(DeltaTable(root).version() + 1, tables.read_delta(root))
+        table = open_table("iceberg", self.folder)
+        return State(len(table.snapshots()), tables.read_iceberg(table))
+
+    def data_files(self) -> set[Path]:
+        return {path for path in self.folder.rglob("*.parquet") if "_delta_log" not in path.parts}
+
+    def check(self) -> bool:
+        """Assert that the table is as it was or as it should be; returns which."""
+        now = self.state()
+        assert now.rows == self.before.rows
+        done = now.versions - self.before.versions
+        assert done in (0, 1)
+        return bool(done)
+
+    def again(self) -> None:
+        """The next run does what is left to do, once; a sweep and a vacuum delete what a killed one has left."""
+        embed_table(open_table(self.kind, self.folder), ["id", "s"])
+        assert self.check()
+        assert not embed_table(open_table(self.kind, self.folder), ["id", "s"]).changed
+        for leftover in sweep(self.folder):
+            assert leftover.deleted
+        if self.kind == "delta":
+            from deltalake import DeltaTable
+
+            table = DeltaTable(str(self.folder / "table"))
+            table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
+            live = {uri.removeprefix("file://") for uri in table.file_uris()}
+            assert {str(path) for path in (self.folder / "table").glob("*.parquet")} == live
+            assert self.state().rows == self.before.rows
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def stage(request: pytest.FixtureRequest, commands: Commands, room: Path) -> TableStage:
+    return TableStage(request.param, commands, room)
+
+
+def undisturbed(stage: TableStage) -> Outcome:
+    outcome = stage.run()
+    assert outcome.code == 0, outcome.err
+    assert stage.check()
+    stage.again()
+    return outcome
+
+
+def kill(stage: TableStage, some: list[tuple[int, int]]) -> int:
+    """Kill a run at each of some moments; returns how often it had committed by then."""
+    done = 0
+    for number, when in some:
+        stage.fresh()
+        outcome = stage.run(Rule(number, number, "", when, KILL))
+        assert outcome.killed, (number, when, outcome)
+        done += stage.check()
+        stage.again()
+    return done
+
+
+@pytest.mark.smoke
+def test_killed_about_the_commit(stage: TableStage) -> None:
+    calls = undisturbed(stage).calls
+    last = len(calls)
+    some = [(number, when) for number in (last - 1, last) for when in (BEFORE, AFTER)]
+    assert 0 < kill(stage, some) < len(some)
+
+
+@pytest.mark.slow
+def test_killed_at_each_call(stage: TableStage, capsys: pytest.CaptureFixture[str]) -> None:
+    some = moments(undisturbed(stage).calls)
+    done = kill(stage, some)
+    assert 0 < done < len(some)
+    with capsys.disabled():
+        print(f"\nembed_table {stage.kind}: {len(some)} kills, committed {done} times")
+
+
+PROGRAM = """
+import os, signal, sys, time
+sys.path.insert(0, sys.argv[3])
+import table_embedder
+import deltalake, pyarrow.dataset, pyiceberg.catalog.sql, pyiceberg.io.pyarrow
+for line in sys.stdin:
+    child, started = os.fork(), time.monotonic()
+    if not child:
+        os.dup2(2, 1)
+        os._exit(table_embedder.main([sys.argv[1], sys.argv[2]]))
+    if float(line) >= 0:
+        time.sleep(float(line))
+        os.kill(child, signal.SIGKILL)  # it may have ended, but its number is not another's yet
+    os.waitpid(child, 0)
+    print(time.monotonic() - started, flush=True)
+"""
+
+
+def fail(stage: TableStage, numbers: Iterable[int]) -> Counter[str]:
+    """Let a call fail, one in each run; returns what the runs came to."""
+    ends: Counter[str] = Counter()
+    for number in numbers:
+        stage.fresh()
+        old = stage.data_files()
+        outcome = stage.run(Rule(number, number, "", BEFORE, EIO))
+        done = stage.check()
+        assert not outcome.killed
+        assert done or outcome.code, (number, outcome.out)
+        assert "Traceback" not in outcome.err, (number, outcome.err)
+        # The new files are there if they are the table's; a file that could not be deleted may be there as well.
+        kept = 2 if done or "it is not known" in outcome.err else 0
+        left = len(stage.data_files() - old) - kept
+        assert left == 0 or (left == 1 and any(c.name == "unlink" and c.errno for c in outcome.calls)), (
+            number,
+            outcome,
+        )
+        ends["done" if done else "failed"] += 1
+        stage.again()
+    return ends
+
+
+@pytest.mark.smoke
+def test_a_call_fails_about_the_commit(stage: TableStage) -> None:
+    last = len(undisturbed(stage).calls)
+    assert fail(stage, (last // 3, last - 2, last - 1))
+
+
+@pytest.mark.slow
+def test_each_call_fails(stage: TableStage, capsys: pytest.CaptureFixture[str]) -> None:
+    ends = fail(stage, range(1, len(undisturbed(stage).calls) + 1))
+    assert ends["failed"]
+    with capsys.disabled():
+        print(f"\nembed_table {stage.kind}: {dict(ends)}")
+
+
+@pytest.mark.parametrize("times", [pytest.param(12), pytest.param(150, marks=pytest.mark.slow)])
+def test_killed_at_any_moment(stage: TableStage, times: int) -> None:
+    chance = random.Random(times)
+    arguments = [sys.executable, "-c", PROGRAM, stage.kind, str(stage.folder), str(Path(__file__).parent)]
+    environment = os.environ | {"PYTHONPATH": str(PROJECT)}
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    done, longest = [], 0.0
+    with subprocess.Popen(arguments, env=environment, text=True, **pipes) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        for number in range(times + 1):
+            stage.fresh()
+            program.stdin.write(f"{chance.random() * longest if number else -1}\n")
+            program.stdin.flush()
+            seconds = float(program.stdout.readline())
+            longest = longest or seconds * 1.1
+            done.append(stage.check())
+            stage.again()
+        program.stdin.close()
+    assert done[0]
+    assert not all(done)

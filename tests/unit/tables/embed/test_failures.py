@@ -1,0 +1,263 @@
+"""Commits that fail, are interrupted or end in doubt: nothing is left over, and no committed file is deleted."""
+
+from __future__ import annotations
+
+import errno
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from support.writers import changing_tables as tables
+
+from parquet_bloom.errors import ParquetBloomError, StorageError
+from parquet_bloom.storage.local import rewrite as local_rewrite
+from parquet_bloom.tables.embed import delta as embed_delta
+from parquet_bloom.tables.embed import iceberg as embed_iceberg
+from parquet_bloom.tables.embed.api import embed_table
+
+pytest.importorskip("deltalake")
+pytest.importorskip("pyiceberg")
+
+
+class Kind(NamedTuple):
+    """A table of either format, and where its commit can be disturbed."""
+
+    table: Any
+    folder: Path
+    count: Callable[[], int]
+    rows: Callable[[], Any]
+    target: Any
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def kind(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kind]:
+    from deltalake import DeltaTable
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Parquet writer option")
+        if request.param == "delta":
+            root = tables.make_delta(tmp_path / "table", 2, partitioned=False)
+            rows = lambda: tables.read_delta(root)  # noqa: E731
+            yield Kind(root, tmp_path, lambda: DeltaTable(root).version(), rows, embed_delta.DeltaTarget)
+        else:
+            table = tables.make_iceberg(tmp_path, 2)
+            count, rows = lambda: len(tables.reload(table).snapshots()), lambda: tables.read_iceberg(table)
+            yield Kind(table, tmp_path, count, rows, embed_iceberg.IcebergTarget)
+
+
+def files_in(folder: Path) -> set[str]:
+    """Return the files, but for metadata of catalogs' tries, which every pyiceberg leaves."""
+    return {
+        str(path) for path in folder.rglob("*") if path.is_file() and not path.name.endswith((".db", ".db-journal"))
+    }
+
+
+@pytest.fixture
+def library_commit(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], None]:
+    """Replace the library's commit by a function that gets it and its arguments."""
+
+    def replace(function: Callable[..., Any]) -> None:
+        if isinstance(kind.table, str):
+            from deltalake import DeltaTable
+
+            genuine = DeltaTable.create_write_transaction
+            monkeypatch.setattr(
+                DeltaTable,
+                "create_write_transaction",
+                lambda self, *args, **more: function(genuine, self, *args, **more),
+            )
+        else:
+            from pyiceberg.catalog.sql import SqlCatalog
+
+            commit = SqlCatalog.commit_table
+            monkeypatch.setattr(SqlCatalog, "commit_table", lambda self, *args: function(commit, self, *args))
+
+    return replace
+
+
+@pytest.mark.parametrize("error", [RuntimeError("it is refused"), KeyboardInterrupt()], ids=["error", "interrupt"])
+def test_a_commit_that_fails_leaves_nothing(kind: Kind, library_commit: Any, error: BaseException) -> None:
+    before, count, files = kind.rows(), kind.count(), files_in(kind.folder)
+
+    def fail(*args: Any, **more: Any) -> None:
+        raise error
+
+    library_commit(fail)
+    expected = StorageError if isinstance(error, Exception) else KeyboardInterrupt
+    with pytest.raises(expected) as caught:
+        embed_table(kind.table, ["id"])
+    if isinstance(error, Exception):
+        assert "cannot commit to the" in str(caught.value)
+        assert "it is refused" in str(caught.value)
+    assert files_in(kind.folder) == files
+    assert (kind.rows(), kind.count()) == (before, count)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("lost"), KeyboardInterrupt()], ids=["error", "interrupt"])
+def test_a_commit_that_succeeds_all_the_same_is_kept(kind: Kind, library_commit: Any, error: BaseException) -> None:
+    before, count = kind.rows(), kind.count()
+
+    def commit(genuine: Any, *args: Any, **more: Any) -> None:
+        genuine(*args, **more)
+        raise error
+
+    library_commit(commit)
+    if isinstance(error, Exception):
+        report = embed_table(kind.table, ["id"])
+        assert len(report.files) == 2
+        assert report.changed
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            embed_table(kind.table, ["id"])
+    assert (kind.rows(), kind.count()) == (before, count + 1)
+    assert not embed_table(kind.table, ["id"]).changed
+
+
+@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize("error", [RuntimeError("lost"), KeyboardInterrupt()], ids=["error", "interrupt"])
+def test_while_it_is_unknown_no_file_is_deleted(
+    kind: Kind, library_commit: Any, monkeypatch: pytest.MonkeyPatch, error: BaseException, committed: bool
+) -> None:
+    before, count, old = kind.rows(), kind.count(), set(map(str, kind.folder.rglob("*.parquet")))
+
+    def commit(genuine: Any, *args: Any, **more: Any) -> None:
+        if committed:
+            genuine(*args, **more)
+        raise error
+
+    def unknown(self: Any, *args: Any) -> None:
+        raise OSError("the network is down")
+
+    library_commit(commit)
+    with monkeypatch.context() as patch:
+        patch.setattr(kind.target, "find_commit", unknown)
+        with pytest.raises(ParquetBloomError if isinstance(error, Exception) else KeyboardInterrupt) as caught:
+            embed_table(kind.table, ["id"])
+    text = str(caught.value) + "".join(getattr(caught.value, "__notes__", ()))
+    assert "it is not known whether the commit succeeded" in text
+    assert "the network is down" in text
+    assert "2 new files were kept" in text
+    new = set(map(str, kind.folder.rglob("*.parquet"))) - old
+    assert len(new) == 2
+    assert any(path in text for path in new)
+    assert (kind.rows(), kind.count()) == (before, count + committed)
+    # The next run does it, if it is not done.
+    monkeypatch.undo()
+    assert embed_table(kind.table, ["id"]).changed is not committed
+    assert (kind.rows(), kind.count()) == (before, count + 1)
+
+
+def test_an_interrupt_while_files_are_written(kind: Kind) -> None:
+    files, count = files_in(kind.folder), kind.count()
+
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        embed_table(kind.table, ["id", "s"], progress=interrupt)
+    assert files_in(kind.folder) == files
+    assert kind.count() == count
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk(kind: Kind, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, calls, write_at = files_in(kind.folder), [], local_rewrite.copy.write_at
+
+    def full(*args: Any) -> None:
+        calls.append(args)
+        if len(calls) > 4:
+            raise OSError(code, os.strerror(code))
+        write_at(*args)
+
+    monkeypatch.setattr(local_rewrite.copy, "write_at", full)
+    with pytest.raises(StorageError) as caught:
+        embed_table(kind.table, ["id", "s"], threads=1)
+    assert caught.value.errno == code
+    assert files_in(kind.folder) == files
+
+
+def test_new_files_that_a_vacuum_has_deleted(kind: Kind) -> None:
+    """What `vacuum(full=True, retention_hours=0)` does to files that are not committed yet."""
+    before, old = kind.rows(), set(kind.folder.rglob("*.parquet"))
+    gone: list[Path] = []
+
+    def vacuum(done: int, total: int) -> None:
+        if done == total:
+            gone.append(min(set(kind.folder.rglob("*.parquet")) - old))
+            gone[0].unlink()
+
+    report = embed_table(kind.table, ["id"], progress=vacuum)
+    assert len(report.files) == 1
+    assert [one.reason for one in report.skipped] == ["another process, perhaps a vacuum, has deleted the new file"]
+    assert kind.rows() == before
+    assert len(embed_table(kind.table, ["id"]).files) == 1
+
+
+def test_a_catalog_that_may_have_got_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that did not answer may commit later, as long as the branch is where it was."""
+    from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.exceptions import CommitStateUnknownException, ForbiddenError
+
+    table = tables.make_iceberg(tmp_path, 2)
+    before, old = tables.read_iceberg(table), set(tmp_path.rglob("*"))
+    monkeypatch.setattr(embed_iceberg, "_ends_with_call", lambda catalog: False)
+    commit, sent = SqlCatalog.commit_table, []
+
+    def lose(self: Any, *args: Any) -> None:
+        sent.append(args)
+        raise CommitStateUnknownException("no answer")
+
+    monkeypatch.setattr(SqlCatalog, "commit_table", lose)
+    with pytest.raises(ParquetBloomError, match=r"not known whether the commit succeeded.*may get it yet"):
+        embed_table(table, ["id"])
+    monkeypatch.setattr(SqlCatalog, "commit_table", commit)
+    table.catalog.commit_table(*sent[0])  # it arrives
+    assert tables.read_iceberg(table) == before
+    assert not embed_table(table, ["id"]).changed
+    assert len(tables.reload(table).snapshots()) == 3
+    # If another writer has committed, it cannot arrive any more.
+    old = set(tmp_path.rglob("*.parquet")) | set(tmp_path.rglob("*.avro"))
+
+    def overtake(self: Any, *args: Any) -> None:
+        monkeypatch.setattr(SqlCatalog, "commit_table", commit)
+        tables.reload(table).append(tables.rows(7_000, 5))
+        raise CommitStateUnknownException("no answer")
+
+    monkeypatch.setattr(SqlCatalog, "commit_table", overtake)
+    with pytest.raises(StorageError, match="cannot commit to the Iceberg table: no answer"):
+        embed_table(table, ["s"])
+    new = (set(tmp_path.rglob("*.parquet")) | set(tmp_path.rglob("*.avro"))) - old
+    assert len(new) == 3  # the other writer's file, its manifest and the list of manifests
+    # What a server refuses is not in doubt.
+    old |= new
+
+    def forbid(self: Any, *args: Any) -> None:
+        raise ForbiddenError("not allowed")
+
+    monkeypatch.setattr(SqlCatalog, "commit_table", forbid)
+    with pytest.raises(StorageError, match="not allowed"):
+        embed_table(table, ["s"])
+    assert set(tmp_path.rglob("*.parquet")) | set(tmp_path.rglob("*.avro")) == old
+
+
+def test_a_commit_that_is_refused_for_its_own_sake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that did not get the answer sends a request again, and is told that the branch has moved."""
+    from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.exceptions import CommitFailedException
+
+    table = tables.make_iceberg(tmp_path, 2)
+    before, commit = tables.read_iceberg(table), SqlCatalog.commit_table
+
+    def twice(self: Any, *args: Any) -> None:
+        commit(self, *args)
+        raise CommitFailedException("the branch has moved")
+
+    monkeypatch.setattr(SqlCatalog, "commit_table", twice)
+    report = embed_table(table, ["id"])
+    assert len(report.files) == 2
+    assert report.attempts == 1
+    assert report.new_version == tables.reload(table).current_snapshot().snapshot_id
+    assert tables.read_iceberg(table) == before
