@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from itertools import islice
 from typing import TypeVar
 
@@ -102,11 +103,11 @@ def in_order(function: Callable[[T], R], items: Iterable[T], threads: int) -> It
         def results() -> Iterator[R]:
             while running:
                 done = wait_for_result(running.popleft())
-                running.extend(pool.submit(function, item) for item in islice(waiting, 1))
+                running.extend(pool.submit(copy_context().run, function, item) for item in islice(waiting, 1))
                 yield done
 
         try:
-            running.extend(pool.submit(function, item) for item in islice(waiting, AHEAD * threads))
+            running.extend(pool.submit(copy_context().run, function, item) for item in islice(waiting, AHEAD * threads))
             yield results()
         finally:
             stop.set()

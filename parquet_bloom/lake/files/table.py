@@ -17,6 +17,7 @@ from ...core.hash.xxh64 import hash_keys, hash_one
 from ...errors import BrokenIndexError, StorageError, first_line
 from ...hashing.arrow import keys_of
 from ...storage import Folder, ObjectSource
+from ...util.arrow_pool import can_use_arrow_threads
 from . import table_pages as file_pages
 from .table_pages import FilePages
 
@@ -159,7 +160,7 @@ class FileTable:
         if hash_one(body).to_bytes(8, "little") != data[-8:]:
             raise BrokenIndexError("it does not fit its checksum", path=folder.path_of(name))
         try:
-            options = pa.ipc.IpcReadOptions(use_threads=len(body) > _WORTH_THREADS)
+            options = pa.ipc.IpcReadOptions(use_threads=len(body) > _WORTH_THREADS and can_use_arrow_threads())
             with pa.ipc.open_file(pa.BufferReader(body), options=options) as reader:
                 table = reader.read_all()
             table.validate(full=True)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ...core.hash.xxh64 import hash_one
 from ...errors import BrokenIndexError, first_line
 from ...storage import Rewrite, Source
+from ...util.arrow_pool import can_use_arrow_threads
 from ..parts import json_checks as strict
 
 MAGIC = b"PBFILES2"
@@ -135,7 +136,7 @@ class FilePages:
     def _table(self, page: _Page, data: memoryview) -> pa.Table:
         if hash_one(data) != page.checksum:
             raise BrokenIndexError("a page does not fit its checksum", path=self.source.name)
-        options = pa.ipc.IpcReadOptions(use_threads=len(data) > _WORTH_THREADS)
+        options = pa.ipc.IpcReadOptions(use_threads=len(data) > _WORTH_THREADS and can_use_arrow_threads())
         try:
             with pa.ipc.open_file(pa.BufferReader(pa.py_buffer(data)), options=options) as reader:
                 table = reader.read_all()

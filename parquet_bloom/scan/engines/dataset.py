@@ -8,6 +8,7 @@ finds the part of the filter that prunes; Arrow's own scanner evaluates the whol
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ from ...errors import ParquetBloomError, UnreadableColumnError
 from ...file.cache.memory import SHARED_CACHE, MetadataCache
 from ...predicate import parse, tree
 from ...predicate.parse.necessary import FilterParts, read_filter
+from ...util.arrow_pool import inside_arrow
 from ..compatibility import DatasetCompatibility
 from ..model.plan import ScanPlan
 from ..read.reader import RowReader
@@ -321,8 +323,16 @@ class _Query:
         schema = pa.schema([self.schema.field(name) for name in names], self.schema.metadata)
 
         def read_batches() -> Generator[pa.RecordBatch, None, None]:
-            reader = RowReader(plan(), names, schema=schema, cache=self.source.cache, trust=self.trust)
-            yield from reader.read_batches(batch_size)[1]
+            with inside_arrow():
+                reader = RowReader(plan(), names, schema=schema, cache=self.source.cache, trust=self.trust)
+                batches = reader.read_batches(batch_size)[1]
+            with closing(batches):
+                while True:
+                    with inside_arrow():
+                        batch = next(batches, None)
+                    if batch is None:
+                        return
+                    yield batch
 
         stream = pa.RecordBatchReader.from_batches(schema, stop_at_exit(read_batches()))
         options |= {"columns": columns, "filter": self.filter, "batch_size": batch_size}

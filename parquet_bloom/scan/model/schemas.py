@@ -88,7 +88,7 @@ def select_schema(file: BloomFile, columns: Sequence[str] | None) -> pa.Schema:
     for name in columns:
         if name not in schema.names and name.split(".")[0] not in schema.names:
             raise UnknownColumnError("no such column", path=file.path, column=name)
-    return _footer_reader(file).read_row_groups([], list(columns)).schema
+    return _footer_reader(file).read_row_groups([], list(columns), use_threads=False).schema
 
 
 def _footer_reader(file: BloomFile) -> pq.ParquetFile:

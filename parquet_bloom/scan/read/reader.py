@@ -15,6 +15,7 @@ from ...file.statistics import ColumnCompatibility
 from ...predicate.row_filter import Probes
 from ...storage import is_local
 from ...tables.footers import as_table_footers
+from ...util.arrow_pool import can_use_arrow_threads
 from ...util.read_ahead import Need, Piece, ReadAhead, Steps
 from ...util.threads import processors
 from ..model.columns import FileResidualEvaluator
@@ -283,7 +284,7 @@ class RowReader:
         limits = ReadLimits(
             MAX_BYTES if run.max_bytes is None else run.max_bytes,
             # Row groups side by side are faster than columns side by side.
-            use_threads=threads > 1 and sum(map(len, parts)) < threads,
+            use_threads=threads > 1 and sum(map(len, parts)) < threads and can_use_arrow_threads(),
         )
         owners: list[SharedFile] = []
         tasks: list[Callable[[], Steps[R]]] = []

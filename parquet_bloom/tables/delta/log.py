@@ -271,7 +271,7 @@ def _read_parquet(folder: Folder, name: str, fields: Collection[str] | None) -> 
     try:
         with folder.open(name) as source, source.arrow_file() as stream, pq.ParquetFile(stream) as file:
             columns = _choose_columns(file.schema_arrow, fields)
-            for batch in file.iter_batches(_BATCH_ROWS, columns=columns) if columns else ():
+            for batch in file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False) if columns else ():
                 for action in batch.schema.names:
                     array = batch.column(action)
                     yield from ({action: value} for value in _list_actions(array.filter(array.is_valid()), path))

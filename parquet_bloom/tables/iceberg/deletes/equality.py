@@ -40,7 +40,7 @@ def read_equality(file_io: Any, file: DeleteFile, columns: Sequence[Field]) -> t
             missing = columns[paths.index(None)]
             problem = f"has no column of field id {missing.field_id}, of '{missing.name}'"
             raise ParquetBloomError(f"its delete file {file.path} {problem}")
-        table = parquet.read(columns=[".".join(path) for path in paths if path])
+        table = parquet.read(columns=[".".join(path) for path in paths if path], use_threads=False)
     found: list[pa.ChunkedArray] = []
     for path, column in zip(paths, columns, strict=True):
         values = select_field(table, path or ())

@@ -41,7 +41,7 @@ def read_positions(file_io: Any, file: DeleteFile) -> tuple[dict[str, Any], int]
         if None in columns or any(len(column) != 1 for column in columns if column):
             raise ParquetBloomError(f"its delete file {file.path} has no columns file_path and pos")
         (path_column,), (position_column,) = columns  # type: ignore[misc]
-        for batch in parquet.iter_batches(_BATCH, columns=[path_column, position_column]):
+        for batch in parquet.iter_batches(_BATCH, columns=[path_column, position_column], use_threads=False):
             paths, positions = batch.column(path_column), batch.column(position_column)
             if paths.null_count or positions.null_count or not pa.types.is_integer(positions.type):
                 raise ParquetBloomError(f"its delete file {file.path} has a row without a path or position")
