@@ -1,7 +1,7 @@
 """The package's functions on Spark: embed on the executors, and read only the files and row groups that can match.
 
-`session` comes first, then `condition`, `partitions` and `jobs`, then `scan`, `arrow`, `plan` and `source`, then `tables`;
-the public functions, one module each, build on these.
+`session` comes first, then `condition`, `partitions` and `jobs`, then `scan`, `arrow`, `plan` and `source`, then
+`tables`; the public functions, one module each, build on these.
 """
 
 from .advise import advise

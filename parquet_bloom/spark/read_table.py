@@ -52,8 +52,8 @@ def read_table(
     where : SQL text as in `DataFrame.where`, a `Column`, or pyarrow's `filters=` lists; None reads everything. Literals
         without a zone are in the session's.
     columns : names of the columns to return; None for all. Files that tasks read cost less with few columns.
-    storage_options : settings of the files' store, as for `parquet_bloom.prune`; they are sent to the executors. Spark's
-        own scan uses the session's.
+    storage_options : settings of the files' store, as for `parquet_bloom.prune`; they are sent to the executors.
+        Spark's own scan uses the session's.
     cache : cache of footers, to which those read now are added; None for the one that the process shares.
     index : an index of the table: its folder, or an open one. Files that it excludes are not opened.
 
@@ -139,7 +139,8 @@ def _read_files(
             frames.append(scan_natively(spark, snapshot, paths, schema, trusted=is_sure and not scan.untrusted))
         except CannotPush as error:
             log.warning("all files are read by Python tasks: %s", error)
+            scan.require_tasks(error)
             others = [*scan.native, *others]
     if others:
         frames.append(read_in_tasks(spark, snapshot, others, schema, predicate.rows, storage_options))
-    return reduce(DataFrame.unionAll, frames) if frames else None
+    return reduce(lambda one, other: one.unionAll(other), frames) if frames else None

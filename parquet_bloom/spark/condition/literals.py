@@ -339,7 +339,7 @@ def find_equal_values(values: Values, data_type: DataType) -> Values | None:
 
 
 def _find_equal_value(value: Any, data_type: DataType) -> Any:
-    if isinstance(data_type, _FLOATS):
-        if type(value) is decimal.Decimal or (type(value) is int and abs(value) <= _EXACT_FLOATS):
-            return float(value)  # as Spark casts the literal
+    is_cast_alike = type(value) is decimal.Decimal or (type(value) is int and abs(value) <= _EXACT_FLOATS)
+    if isinstance(data_type, _FLOATS) and is_cast_alike:
+        return float(value)
     return value if type(value) in _EQUATED.get(type(data_type), ()) else None

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from pyspark.sql.types import (
     ArrayType,
-    DataType,
     StructType,
     TimestampNTZType,
 )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.types import DataType, DateType, StructField, StructType, TimestampType
 
-from ...errors import ParquetBloomError, UnreadableColumnError
+from ...errors import UnreadableColumnError
 from ...file.cache.memory import MetadataCache
 from ...file.columns import find_leaves
 from ...file.reader import BloomFile
@@ -51,25 +51,66 @@ class OpenedTable(Table):
 
 
 @dataclass(frozen=True)
+class FileVerdict:
+    """Which ways of reading a file show it as its table does.
+
+    Attributes
+    ----------
+    plan : of the file.
+    not_native : why Spark's own scan does not; None if it does.
+    not_in_tasks : why this package in tasks does not; None if it does.
+    column : the column that this is about.
+    """
+
+    plan: FilePlan
+    not_native: str | None
+    not_in_tasks: str | None
+    column: str | None
+
+    def require_tasks(self, problem: object) -> None:
+        """Raise UnreadableColumnError if tasks cannot read the file.
+
+        Parameters
+        ----------
+        problem : why Spark's own scan does not.
+        """
+        if self.not_in_tasks is not None:
+            text = f"{self.not_in_tasks}, and that cannot: {problem}; leave the column out by columns="
+            raise UnreadableColumnError(text, path=self.plan.path, column=self.column)
+
+
+@dataclass(frozen=True)
 class TableScan:
     """The files of a table that can have a matching row.
 
     Attributes
     ----------
     report : the plan.
-    native : files that Spark's own scan shows as the table does.
-    reasons : {file: why it does not} of the others.
+    verdicts : how each of the files can be read.
     """
 
     report: PruneReport
-    native: list[FilePlan] = field(default_factory=list)
-    others: list[FilePlan] = field(default_factory=list)
-    reasons: Mapping[str, str] = field(default_factory=dict)
+    verdicts: Sequence[FileVerdict]
+
+    @property
+    def native(self) -> list[FilePlan]:
+        """Files that Spark's own scan shows as the table does."""
+        return [verdict.plan for verdict in self.verdicts if verdict.not_native is None]
+
+    @property
+    def others(self) -> list[FilePlan]:
+        """Files that tasks read."""
+        return [verdict.plan for verdict in self.verdicts if verdict.not_native is not None]
 
     @property
     def untrusted(self) -> bool:
         """Return whether filters among the selected row groups may mislead Spark's own tasks."""
         return any(doubt.kind != MISSING for _, _, doubt in self.report.doubts)
+
+    def require_tasks(self, problem: object) -> None:
+        """Raise UnreadableColumnError if tasks cannot read all of the files; see `FileVerdict.require_tasks`."""
+        for verdict in self.verdicts:
+            verdict.require_tasks(problem)
 
 
 def to_spark_schema(schema: pa.Schema) -> StructType:
@@ -118,21 +159,16 @@ def plan_table(
     files = [file for file in report.files if file.selected]
     check = _FileCheck(table.read_snapshot(), names, rules, report.filesystem, cache)
     is_remote = not is_local(report.filesystem, [file.path for file in files])
-    problems = map_in_threads(check.find_problem, files, remote=is_remote)
-    scan = TableScan(
-        report,
-        [file for file, problem in zip(files, problems, strict=True) if problem is None],
-        [file for file, problem in zip(files, problems, strict=True) if problem is not None],
-        {file.path: problem for file, problem in zip(files, problems, strict=True) if problem is not None},
-    )
+    scan = TableScan(report, map_in_threads(check.judge, files, remote=is_remote))
     log.info("%s: %s", predicate.node or "all rows", report)
-    if scan.others:
-        log.info("%d of %d files are read by Python tasks, such as %s: %s", len(scan.others), len(files), *_first(scan))
+    of_tasks = [verdict for verdict in scan.verdicts if verdict.not_native is not None]
+    for verdict in of_tasks:
+        verdict.require_tasks(verdict.not_native)
+    if of_tasks:
+        first = of_tasks[0]
+        shown = len(of_tasks), len(files), first.plan.path, first.not_native
+        log.info("%d of %d files are read by Python tasks, such as %s: %s", *shown)
     return scan
-
-
-def _first(scan: TableScan) -> tuple[str, str]:
-    return next(iter(scan.reasons.items()))
 
 
 @dataclass(frozen=True)
@@ -153,25 +189,23 @@ class _FileCheck:
     filesystem: Any
     cache: MetadataCache | None
 
-    def find_problem(self, plan: FilePlan) -> str | None:
-        """Return why Spark's own scan does not show a file as the table does; None if it does.
+    def judge(self, plan: FilePlan) -> FileVerdict:
+        """Find out which ways of reading a file show it as the table does.
 
         Raises
         ------
         ParquetBloomError
-            No way to read it shows it as the table does.
+            None of them does.
         """
         cache = as_table_footers(self.cache, self.snapshot.columns)
         with open_version(plan.path, self.filesystem, cache, plan.identity) as data:
             if not isinstance(data, ParquetData):
-                return "it is not a Parquet file"
+                return FileVerdict(plan, "it is not a Parquet file", None, None)
             file = data.file
             self._require_defined(file)
             with reading(file):
                 problem = "rows of it are deleted" if plan.path in self.snapshot.deletes else self._find_mismatch(file)
-            if problem is not None:
-                self._require_same_days(file, problem)
-            return problem
+            return FileVerdict(plan, problem, *self._find_days(file))
 
     def _require_defined(self, file: BloomFile) -> None:
         for name, problem in self.snapshot.undefined.get(file.path, {}).items():
@@ -179,15 +213,15 @@ class _FileCheck:
             if is_read and not find_leaves(file.leaves, name):
                 raise UnreadableColumnError(problem, path=file.path, column=name)
 
-    def _require_same_days(self, file: BloomFile, problem: str) -> None:
-        """Raise if only Spark itself reads days and times of a file right, and it has to be read by tasks."""
+    def _find_days(self, file: BloomFile) -> tuple[str, str] | tuple[None, None]:
+        """Return why only Spark itself reads days and times of a file right, and the first such column."""
         calendar = self.rules.legacy_calendar(file)
         for name in self.names if calendar is not None else ():
             data_type = spark_type(self.snapshot.schema.field(name).type)
             is_stored = name not in self.snapshot.partition_values.column_names
             if is_stored and _has_days(data_type):
-                text = f"{calendar}, whose days only Spark's own scan reads, and that cannot: {problem}"
-                raise UnreadableColumnError(f"{text}; leave it out by columns=", path=file.path, column=name)
+                return f"{calendar}, so that only Spark's own scan reads its days", name
+        return None, None
 
     def _find_mismatch(self, file: BloomFile) -> str | None:
         """Return the first column that Spark finds under another name or as another type."""
