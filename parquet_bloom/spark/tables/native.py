@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -31,7 +32,7 @@ OPTIONS = {
 }
 
 _METADATA = "_metadata"
-_FILE = "file of the table"
+_FILE, _PATH = "file of the table", "path of the file"
 
 
 def scan_natively(
@@ -55,8 +56,9 @@ def scan_natively(
     in_metadata = [field for field in schema.fields if field.name in given]
     if not in_files:
         raise CannotPush("no column of the files is read")
-    if in_metadata and any(name.lower() == _METADATA for name in schema.names):
-        raise CannotPush(f"a column is called {_METADATA}")
+    taken = {name.lower() for name in schema.names}.intersection((_METADATA, _FILE, _PATH))
+    if in_metadata and taken:
+        raise CannotPush(f"a column is called {min(taken)}")
     reader = spark.read.schema(StructType(in_files)).options(**OPTIONS, **({} if trusted else NO_FILTERS))
     try:
         with listed_by_driver(spark, len(paths)):
@@ -74,7 +76,7 @@ def scan_natively(
     files = frame.select(
         *(F.col(quote(field.name)) for field in in_files), F.col(f"{_METADATA}.file_path").alias(_PATH)
     )
-    joined = files.join(F.broadcast(known), files[_PATH] == known[quote(_FILE)], "left")
+    joined = files.join(F.broadcast(known), F.col(quote(_PATH)) == F.col(quote(_FILE)), "left")
 
     def column(name: str) -> Column:
         if name not in given:
@@ -86,14 +88,21 @@ def scan_natively(
     return joined.select(*map(column, schema.names))
 
 
-_PATH = "path of the file"
-
-
 def _find_values(
     snapshot: TableSnapshot, uris: Sequence[str], paths: Sequence[str], fields: Sequence[StructField]
 ) -> pa.Table:
-    """Return the partition values of files as Spark takes them, with their URIs in the first column."""
+    """Return the partition values of files as Spark takes them, with their URIs in the first column.
+
+    Spark writes a URI of a local file in two ways, one in its lists of files and another in their metadata: both are
+    there. A file whose URI is not there is an error of the query.
+    """
     positions = {file.path: i for i, file in enumerate(snapshot.files)}
+    spellings = [(uri, path) for given, path in zip(uris, paths, strict=True) for uri in {given, _shorten(given)}]
     schema = pa.schema([arrow_field(field) for field in fields])
-    values = fit_table(snapshot.partition_values.take(pa.array([positions[path] for path in paths])), schema)
-    return values.add_column(0, pa.field(_FILE, pa.string()), pa.array(uris, pa.string()))
+    rows = pa.array([positions[path] for _, path in spellings], pa.int64())
+    values = fit_table(snapshot.partition_values.take(rows), schema)
+    return values.add_column(0, pa.field(_FILE, pa.string()), pa.array([uri for uri, _ in spellings], pa.string()))
+
+
+def _shorten(uri: str) -> str:
+    return re.sub("^file:/+", "file:/", uri)
