@@ -325,6 +325,11 @@ def is_ordered_alike(values: Values, data_type: DataType) -> bool:
     return all(type(value) in _ORDERED.get(type(data_type), ()) for value in values)
 
 
+def is_atomic(data_type: DataType) -> bool:
+    """Return whether a column of a type has single values that literals are compared with."""
+    return type(data_type) in _EQUATED
+
+
 def find_equal_values(values: Values, data_type: DataType) -> Values | None:
     """Return converted literals as values of a column's type; None if Spark may round one of them, or the column.
 

@@ -13,7 +13,7 @@ from ...predicate import tree
 from ...predicate.tree import And, Compare, Connective, Equal, In, IsNotNull, IsNull, Leaf, Node
 from ...scan.compatibility import DatasetCompatibility
 from ..condition.condition import Condition
-from ..condition.literals import find_equal_values
+from ..condition.literals import find_equal_values, is_atomic
 from ..scan.parquet_columns import NO_COLUMN, is_stored_as
 from ..scan.trust import SparkCompatibility
 from ..session.fallback import log
@@ -73,6 +73,8 @@ class TablePredicate:
 
 def _find_exact(item: Leaf, column: Field) -> Leaf | None:
     """Return a comparison with values of the column's type, or None if Spark may find other rows equal."""
+    if not is_atomic(column.type):
+        return None
     if isinstance(item, IsNull | IsNotNull | Compare):  # orders are of the column's type
         return item
     if not isinstance(item, Equal | In):

@@ -45,7 +45,11 @@ _NARROW: dict[str, list[pa.DataType]] = {
     "d38": [pa.decimal128(18, 10)],
     "ts": [pa.timestamp("ms", "UTC")],
 }
-_FOLDERS: list[list[str | None]] = [[], ["02", "2", None], ["a b", "x/y", "100%", "é=ü", None, "{}[]*?,\\", "2020-01-01"]]
+_FOLDERS: list[list[str | None]] = [
+    [],
+    ["02", "2", None],
+    ["a b", "x/y", "100%", "é=ü", None, "{}[]*?,\\", "2020-01-01"],
+]
 
 
 @dataclass
