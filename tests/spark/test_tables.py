@@ -170,7 +170,7 @@ PARTITIONS = pa.table(
 
 def test_partitions_of_every_type(spark: Any, tmp_path: Path, ask: Any, log: Any) -> None:
     names = PARTITIONS.column_names[1:]
-    path = tmp_path / "a %20b {x}"
+    path = tmp_path / "a b {x}"
     deltalake.write_deltalake(path, PARTITIONS, partition_by=names)
     theirs = pa.table(deltalake.DeltaTable(path).to_pyarrow_table())
     log()
@@ -246,6 +246,7 @@ def test_a_table_of_a_catalog(spark: Any, tmp_path: Path, ask: Any, log: Any) ->
     assert "Python tasks" not in log()
     with table.update_schema() as update:
         update.rename_column("name", "called")
+    with table.update_schema() as update:
         update.add_column("name", LongType())
     table = catalog.load_table("db.t")
     table.append(pa.table({"id": [6, 7], "called": ["n6", "n5"], "part": ["a b", None], "name": [1, 5]}))
