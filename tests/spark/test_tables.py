@@ -363,6 +363,32 @@ def test_what_is_no_table(spark: Any, tmp_path: Path) -> None:
         parquet_bloom.spark.read_table(spark, 5)
 
 
+# ------------------------------------------------------------------------------------------------------------
+# Indexes of tables
+# ------------------------------------------------------------------------------------------------------------
+
+
+def test_index_of_a_table(spark: Any, tmp_path: Path, log: Any) -> None:
+    rng = random.Random(3)
+    ids = rng.sample(range(10_000), 300)
+    for start in (0, 100, 200):
+        rows = pa.table({"id": ids[start : start + 100]})
+        deltalake.write_deltalake(tmp_path / "t", rows, mode="append")
+    report = parquet_bloom.spark.build_index(spark, tmp_path / "t", "id", tmp_path / "i")
+    assert report.added == 3
+    log()
+    frame = parquet_bloom.spark.read_table(spark, tmp_path / "t", f"id = {ids[150]}", index=tmp_path / "i")
+    assert frame.count() == 1
+    assert "ruled out by the index" in log()
+    table = draw_table(random.Random(2), tmp_path / "iceberg")
+    source = parquet_bloom.iceberg(table.metadata)
+    report = parquet_bloom.spark.build_index(spark, source, "id", tmp_path / "j")
+    assert report.added == len(table.files)
+    wanted = table.list_ids()[0]
+    frame = parquet_bloom.spark.read_table(spark, source, f"id = {wanted}", columns=["id"], index=tmp_path / "j")
+    assert [row.id for row in frame.collect()] == [wanted]
+
+
 def test_connect(connect: Any, tmp_path: Path) -> None:
     deltalake.write_deltalake(tmp_path / "plain", PARTITIONS, partition_by=["text", "number"])
     vector = {"f": {"deletionVector": inline_vector([1])}}
