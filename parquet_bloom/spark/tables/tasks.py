@@ -36,10 +36,9 @@ class TablePart(TableSnapshot):
     """Some files of a table, with all that their reading needs; instances are sent to executors."""
 
     @classmethod
-    def of(cls, table: TableSnapshot, paths: Sequence[str]) -> TablePart:
-        """Return a part of a table."""
-        positions = {file.path: i for i, file in enumerate(table.files)}
-        rows = [positions[path] for path in paths]
+    def of(cls, table: TableSnapshot, rows: Sequence[int]) -> TablePart:
+        """Return a part of a table; `rows` are the positions of its files in the table."""
+        paths = [table.files[row].path for row in rows]
         return cls(
             table.kind,
             table.table_id,
@@ -86,15 +85,15 @@ def read_in_tasks(
     node : which rows are read at least; None for all.
     storage_options : of the files' store; they are sent to the executors.
     """
-    sizes = {file.path: file.size for file in snapshot.files}
-    pieces = [piece for plan in plans for piece in _split(plan, sizes[plan.path])]
+    positions = {file.path: i for i, file in enumerate(snapshot.files)}
+    pieces = [piece for plan in plans for piece in _split(plan, snapshot.files[positions[plan.path]].size)]
     numbers = assign_tasks([piece.num_bytes for piece in pieces], count_cores(spark))
     tasks: list[list[_Piece]] = [[] for _ in range(max(numbers) + 1)]
     for piece, number in zip(pieces, numbers, strict=True):
         tasks[number].append(piece)
+    rows_of_tasks = [list(dict.fromkeys(positions[piece.plan.path] for piece in task)) for task in tasks]
     payloads = [
-        pickle.dumps((TablePart.of(snapshot, list(dict.fromkeys(piece.plan.path for piece in task))), task))
-        for task in tasks
+        pickle.dumps((TablePart.of(snapshot, rows), task)) for rows, task in zip(rows_of_tasks, tasks, strict=True)
     ]
     reader = _TaskReader(payloads, schema, node, dict(storage_options or {}))
     return spark.range(0, len(payloads), 1, len(payloads)).mapInArrow(reader, schema)
