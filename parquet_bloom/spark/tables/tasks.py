@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -91,12 +90,9 @@ def read_in_tasks(
     tasks: list[list[_Piece]] = [[] for _ in range(max(numbers) + 1)]
     for piece, number in zip(pieces, numbers, strict=True):
         tasks[number].append(piece)
-    rows_of_tasks = [list(dict.fromkeys(positions[piece.plan.path] for piece in task)) for task in tasks]
-    payloads = [
-        pickle.dumps((TablePart.of(snapshot, rows), task)) for rows, task in zip(rows_of_tasks, tasks, strict=True)
-    ]
-    reader = _TaskReader(payloads, schema, node, dict(storage_options or {}))
-    return spark.range(0, len(payloads), 1, len(payloads)).mapInArrow(reader, schema)
+    part = TablePart.of(snapshot, [positions[plan.path] for plan in plans])
+    reader = _TaskReader(part, tasks, schema, node, dict(storage_options or {}))
+    return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(reader, schema)
 
 
 def _split(plan: FilePlan, size: int) -> Iterator[_Piece]:
@@ -123,17 +119,19 @@ def _split(plan: FilePlan, size: int) -> Iterator[_Piece]:
 
 @dataclass
 class _TaskReader:
-    """The function of a task: it gets positions in `payloads` and returns the rows of those pieces.
+    """The function of a task: it gets positions in `tasks` and returns the rows of those pieces.
 
     Attributes
     ----------
-    payloads : pickled parts of the table, each with its pieces.
+    part : the files, of all tasks.
+    tasks : pieces of them.
     schema : of the rows.
     node : which rows are read at least; None for all.
     storage_options : of the files' store.
     """
 
-    payloads: list[bytes]
+    part: TablePart
+    tasks: list[list[_Piece]]
     schema: StructType
     node: Node | None
     storage_options: Mapping[str, Any] = field(repr=False)
@@ -141,11 +139,10 @@ class _TaskReader:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for i in batch.column(0).to_pylist():
-                part, pieces = pickle.loads(self.payloads[i])
-                yield from self._read(part, pieces)
+                yield from self._read(self.tasks[i])
 
-    def _read(self, part: TablePart, pieces: Sequence[_Piece]) -> Iterator[pa.RecordBatch]:
-        filesystem = resolve_filesystem(None, self.storage_options)
+    def _read(self, pieces: Sequence[_Piece]) -> Iterator[pa.RecordBatch]:
+        part, filesystem = self.part, resolve_filesystem(None, self.storage_options)
         for piece in pieces:
             _require_state(piece, filesystem)
         partitions = Partitions.of_table([file.path for file in part.files], part.partition_values)
