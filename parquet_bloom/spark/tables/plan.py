@@ -152,7 +152,7 @@ def plan_table(
     options: dict[str, Any] = {"filesystem": None, "storage_options": storage_options, "zones": None}
     source = ScanSource.resolve(table, index=index, partitioning=None, cache=cache, **options)
     by_table = DatasetCompatibility.of(table.read_snapshot().schema, sorted(predicate.fields))
-    trust = TableCompatibility(SparkCompatibility.of(predicate.fields, rules), by_table)
+    trust = TableCompatibility(by_table.columns, SparkCompatibility.of(predicate.fields, rules))
     report = source.plan(predicate.node, trust=trust)
     for doubt in report.index_doubts:
         log.warning("the index is doubtful: %s", doubt)
@@ -241,10 +241,9 @@ class _FileCheck:
         present = {leaf.path[0] for leaf in file.leaves}
         types = dict(infer_columns(file, arrow_schema(file), sorted(names & present)))
         for name in sorted(names & present):
-            shown = spark_type(self.snapshot.schema.field(name).type)
-            if types[name] != shown:
-                stored_type = "of another type" if types[name] is None else types[name].simpleString()
-                return f"'{name}' is {stored_type} in it, not {shown.simpleString() if shown else 'known to Spark'}"
+            stored_type, shown = types[name], spark_type(self.snapshot.schema.field(name).type)
+            if stored_type is None or stored_type != shown:
+                return f"'{name}' is {stored_type.simpleString() if stored_type else 'of an unknown type'} in it"
         return None
 
 

@@ -86,23 +86,22 @@ def _find_exact(item: Leaf, column: Field) -> Leaf | None:
 
 
 @dataclass(frozen=True)
-class TableCompatibility:
+class TableCompatibility(DatasetCompatibility):
     """`file.statistics.ColumnCompatibility` of a table that Spark reads, by its own scan or in tasks.
 
     Attributes
     ----------
-    by_spark, by_table : where Spark, or the table, shows other values than are stored.
+    by_spark : where Spark shows other values than are stored.
     """
 
     by_spark: SparkCompatibility
-    by_table: DatasetCompatibility
 
     def doubts(self, file: BloomFile) -> dict[str, str]:
         by_spark = {name: doubt for name, doubt in self.by_spark.doubts(file).items() if doubt is not NO_COLUMN}
-        return {**by_spark, **self.by_table.doubts(file)}
+        return {**by_spark, **super().doubts(file)}
 
     def is_same(self, column: str, stored: ColumnType) -> bool:
         """Return whether an index knows the values that Spark shows; of days it does not know by which calendar."""
         data_type = dict(self.by_spark.fields)[column].type
         is_dated = isinstance(data_type, DateType | TimestampType)
-        return not is_dated and is_stored_as(data_type, stored) and self.by_table.is_same(column, stored)
+        return not is_dated and is_stored_as(data_type, stored) and super().is_same(column, stored)

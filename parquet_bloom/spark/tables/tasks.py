@@ -17,7 +17,7 @@ from ...predicate.statistics import PruningStatisticsArray
 from ...predicate.tree import Node
 from ...redaction import shown_redacted
 from ...scan.model.partitions import Partitions
-from ...scan.model.plan import FilePlan, ScanPlan, ScanRequest
+from ...scan.model.plan import FilePlan, RowGroupPlan, ScanPlan, ScanRequest
 from ...scan.read.reader import RowReader
 from ...scan.table_columns import select_table_columns
 from ...storage import FileIdentity, RemoteIdentity, open_source, resolve_filesystem
@@ -106,7 +106,8 @@ def _split(plan: FilePlan, size: int) -> Iterator[_Piece]:
     if isinstance(plan.identity, FileIdentity | RemoteIdentity):  # what executors can compare
         state = plan.identity.size, find_version(plan.identity)
     num_rows = sum(group.num_rows for group in plan.row_groups) or 1
-    members, num_bytes = [], 0
+    members: list[RowGroupPlan] = []
+    num_bytes = 0
     for group in (group for group in plan.row_groups if group.read):
         share = size * group.num_rows // num_rows
         if members and num_bytes + share > MAX_TASK_BYTES:
