@@ -8,20 +8,21 @@ from functools import reduce
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DoubleType, FloatType, StructType
 
 from ..errors import ParquetBloomError
 from ..file.cache.memory import SHARED_CACHE, MetadataCache
 from ..tables.open import find_table
 from ..tables.snapshot import Table
 from .condition.condition import Condition, read_condition
+from .plan.classic import NO_FILTERS
 from .plan.open import resolve_names
 from .scan.lake_index import Index
 from .scan.parquet_columns import Rules
 from .session.fallback import CannotPush, log
-from .session.fields import select_columns
+from .session.fields import iter_types, select_columns
 from .session.paths import local_path
-from .tables.native import OPTIONS, scan_natively
+from .tables.native import NO_BOUNDS, OPTIONS, scan_natively
 from .tables.plan import OpenedTable, TableScan, plan_table, require_spark_type, to_spark_schema
 from .tables.predicate import TablePredicate
 from .tables.tasks import read_in_tasks
@@ -132,11 +133,15 @@ def _read_files(
 ) -> DataFrame | None:
     """Return a DataFrame over the files of a scan; None if there are none."""
     snapshot, frames, others = table.read_snapshot(), [], scan.others
-    is_sure = condition is None or not (predicate.node is None or condition.unknown or condition.meets_zero_or_nan)
+    is_known = condition is None or not (predicate.node is None or condition.unknown or condition.meets_zero_or_nan)
+    options = {} if is_known and not scan.untrusted else dict(NO_FILTERS)
+    has_floats = any(isinstance(part, FloatType | DoubleType) for part in iter_types(schema))
+    if condition is not None and has_floats and not predicate.follows_bounds:
+        options |= NO_BOUNDS
     if scan.native:
         try:
             paths = [plan.path for plan in scan.native]
-            frames.append(scan_natively(spark, snapshot, paths, schema, trusted=is_sure and not scan.untrusted))
+            frames.append(scan_natively(spark, snapshot, paths, schema, options))
         except CannotPush as error:
             log.warning("all files are read by Python tasks: %s", error)
             scan.require_tasks(error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -15,7 +15,6 @@ from ...errors import first_line
 from ...scan.model.fit import fit_table
 from ...tables.snapshot import TableSnapshot
 from ..arrow.convert import arrow_field
-from ..plan.classic import NO_FILTERS
 from ..plan.reread import listed_by_driver
 from ..session.fallback import CannotPush
 from ..session.fields import quote
@@ -31,12 +30,15 @@ OPTIONS = {
     "mergeSchema": "false",
 }
 
+# Bounds of floats leave out NaN, which Spark orders above all numbers, but asks the bounds for all the same.
+NO_BOUNDS = {"parquet.filter.stats.enabled": "false", "parquet.filter.columnindex.enabled": "false"}
+
 _METADATA = "_metadata"
 _FILE, _PATH = "file of the table", "path of the file"
 
 
 def scan_natively(
-    spark: SparkSession, snapshot: TableSnapshot, paths: Sequence[str], schema: StructType, *, trusted: bool
+    spark: SparkSession, snapshot: TableSnapshot, paths: Sequence[str], schema: StructType, options: Mapping[str, str]
 ) -> DataFrame:
     """Return Spark's own scan of some files.
 
@@ -44,7 +46,7 @@ def scan_natively(
     ----------
     paths : the files; at least one.
     schema : the columns that are read.
-    trusted : whether Spark may ask the files' filters.
+    options : further options of Spark's reader.
 
     Raises
     ------
@@ -59,7 +61,7 @@ def scan_natively(
     taken = {name.lower() for name in schema.names}.intersection((_METADATA, _FILE, _PATH))
     if in_metadata and taken:
         raise CannotPush(f"a column is called {min(taken)}")
-    reader = spark.read.schema(StructType(in_files)).options(**OPTIONS, **({} if trusted else NO_FILTERS))
+    reader = spark.read.schema(StructType(in_files)).options(**OPTIONS, **options)
     try:
         with listed_by_driver(spark, len(paths)):
             frame = reader.format("parquet").load(list(map(file_uri, paths)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from pyspark.sql.types import DateType, TimestampType
+from pyspark.sql.types import DateType, DoubleType, FloatType, TimestampType
 
 from ...file.reader import BloomFile
 from ...hashing.column_type import ColumnType
@@ -29,11 +29,13 @@ class TablePredicate:
     node : for planning; None if nothing is known.
     rows : for each row, with comparisons that Spark decides by equal values alone; None for all rows.
     fields : the column of each name, as the table spells it.
+    follows_bounds : whether Spark may skip rows by the bounds of columns: not if NaN may match, which they leave out.
     """
 
     node: Node | None = None
     rows: Node | None = None
     fields: Mapping[str, Field] = field(default_factory=dict)
+    follows_bounds: bool = False
 
     @classmethod
     def of(cls, condition: Condition | None, partition_columns: Collection[str]) -> TablePredicate:
@@ -68,7 +70,16 @@ class TablePredicate:
 
         planned = tree.find_residual(node, plan)
         assert isinstance(planned, Node)
-        return cls(planned, tree.fold(node, lambda item: _find_exact(item, fields[item.column]), join), fields)
+        rows = tree.fold(node, lambda item: _find_exact(item, fields[item.column]), join)
+        meets_nan = any(_may_match_nan(item, fields[item.column]) for item in tree.leaves(node))
+        return cls(planned, rows, fields, not condition.unknown and not meets_nan)
+
+
+def _may_match_nan(item: Leaf, column: Field) -> bool:
+    """Return whether NaN may meet a comparison; of orders and inequalities of floats only IS NOT NULL is known."""
+    if not isinstance(column.type, FloatType | DoubleType) or isinstance(item, IsNull):
+        return False
+    return not isinstance(item, Equal | In) or any(value is not None and value != value for value in item.literals)
 
 
 def _find_exact(item: Leaf, column: Field) -> Leaf | None:
