@@ -344,10 +344,12 @@ def test_columns(spark: Any, tmp_path: Path, log: Any) -> None:
     """A condition that only Spark understands may be on columns that the result does not have."""
     rows = pa.table({"id": [0, 1, 2], "s": ["a", "bb", "ccc"], "n": [5, 6, 7]})
     vector = {"f": {"deletionVector": inline_vector([2])}}
-    fields = [column("id", "long"), column("s", "string"), column("n", "long")]
+    fields = [column("id", "long"), column("s", "string"), column("n", "long"), column("later", "long")]
     path = write_delta(tmp_path / "t", fields, {"f": rows}, "deletionVectors", **vector)
     read = functools.partial(parquet_bloom.spark.read_table, spark, path)
     assert [tuple(row) for row in read("length(s) > 1", columns=["id"]).collect()] == [(1,)]
+    assert read("later = 5 OR later IS NULL").count() == 2  # no file has it yet
+    assert read("later = 5").count() == 0
     assert [tuple(row) for row in read("n = 5 AND s <> 'x'", columns=["s", "id"]).collect()] == [("a", 0)]
     assert read("n = 7").count() == 0
     assert read(columns=[]).count() == 2

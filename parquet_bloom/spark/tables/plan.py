@@ -153,7 +153,7 @@ def plan_table(
     source = ScanSource.resolve(table, index=index, partitioning=None, cache=cache, **options)
     by_table = DatasetCompatibility.of(table.read_snapshot().schema, sorted(predicate.fields))
     trust = TableCompatibility(by_table.columns, SparkCompatibility.of(predicate.fields, rules))
-    report = source.plan(predicate.node, trust=trust)
+    report = source.plan(predicate.node, trust=trust, named=lambda _: True)  # Spark has resolved the names
     for doubt in report.index_doubts:
         log.warning("the index is doubtful: %s", doubt)
     files = [file for file in report.files if file.selected]

@@ -147,11 +147,21 @@ def _draw_file(
             made["s"] = pa.array(["dropped"] * count)
         if rng.random() < 0.5:
             made = dict(rng.sample(list(made.items()), len(made)))
-    fields = [(name, array.type) for name, array in made.items()]
     if numbers is None:
-        return pa.table(made, pa.schema(fields)), pa.table(shown)
-    ids = [pa.field(n, t, metadata=_number(n)) for n, t in fields]
-    return pa.Table.from_arrays(list(made.values()), schema=pa.schema(ids)), pa.table(shown)
+        return pa.table(made), pa.table(shown)
+    fields = [pa.field(n, _add_ids(array.type, n), metadata=_number(n)) for n, array in made.items()]
+    return pa.Table.from_arrays(list(made.values()), schema=pa.schema(fields)), pa.table(shown)
+
+
+def _add_ids(arrow: pa.DataType, name: str) -> pa.DataType:
+    """Return the type of a column with the field ids of `_delta_type` in a struct."""
+    if not pa.types.is_struct(arrow):
+        return arrow
+    first = 100 * int(name[2:])
+    c = pa.field("c", pa.string(), metadata={b"PARQUET:field_id": str(first + 1).encode()})
+    inner = [field.with_type(pa.struct([c])) if field.name == "b" else field for field in arrow]
+    numbers = [{b"PARQUET:field_id": str(number).encode()} for number in range(first + 2, first + 2 + len(inner))]
+    return pa.struct([field.with_metadata(one) for field, one in zip(inner, numbers, strict=True)])
 
 
 def _number(name: str) -> dict[bytes, bytes]:
