@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.random_cases.hunting import seeds
 from support.random_cases.spark_conditions import Drawing
-from support.random_cases.spark_lakes import Column, Lake
+from support.random_cases.spark_lakes import KINDS, Column, Lake
 from support.tiers import by_tier
 
 import parquet_bloom.spark
@@ -135,8 +135,9 @@ def test_random_iceberg_tables(spark: Any, tmp_path: Path, ask: Any) -> None:
         rng = random.Random(seed)
         table = draw_table(rng, tmp_path / f"t {seed}")
         rows = _show_rows(table)
-        columns = [Column(name, kind, rows[name].to_pylist() or [None]) for name, kind in _KINDS.items()]
-        drawing = Drawing(rng, Lake(tmp_path, [one for one in columns if any(one.pool)], [], []), "UTC")
+        pools = {name: [*rows[name].to_pylist(), *KINDS[kind].always] for name, kind in _KINDS.items()}
+        columns = [Column(name, kind, pools[name]) for name, kind in _KINDS.items()]
+        drawing = Drawing(rng, Lake(tmp_path, columns, [], []), "UTC")
         drawn = [drawing.condition() for _ in range(by_tier(8, 14, 30))]
         questions = [(one.text.replace("s new", "`s new`").replace("``", "`"), None) for one in drawn]
         try:
