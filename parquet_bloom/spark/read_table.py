@@ -136,7 +136,7 @@ def _read_files(
     is_known = condition is None or not (predicate.node is None or condition.unknown or condition.meets_zero_or_nan)
     options = {} if is_known and not scan.untrusted else dict(NO_FILTERS)
     has_floats = any(isinstance(part, FloatType | DoubleType) for part in iter_types(schema))
-    if condition is not None and has_floats and not predicate.follows_bounds:
+    if condition is not None and has_floats and (condition.meets_zero_or_nan or not predicate.follows_bounds):
         options |= NO_BOUNDS
     if scan.native:
         try:

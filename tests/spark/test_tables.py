@@ -284,13 +284,14 @@ def test_years_of_int96(spark: Any, tmp_path: Path, log: Any) -> None:
     assert "Python tasks" not in log()
 
 
-def test_bounds_leave_out_nan(spark: Any, tmp_path: Path, ask: Any, log: Any) -> None:
-    """Spark orders NaN above all numbers, and its scan alone loses such rows: writers' bounds are of numbers only."""
-    rows = pa.table({"id": [0, 1, 2, 3], "x": [1.0, float("nan"), 2.0, None]})
+def test_bounds_and_dictionaries_of_floats(spark: Any, tmp_path: Path, ask: Any, log: Any) -> None:
+    """Spark's scan alone loses NaN, above all numbers but not in bounds, and one zero where a dictionary has the other."""
+    rows = pa.table({"id": [0, 1, 2, 3, 4], "x": [1.0, float("nan"), 2.0, None, -0.0]})
     path = write_delta(tmp_path / "t", [column("id", "long"), column("x", "double")], {"f": rows})
     log()
     questions = ["x > 5", "x >= 5 AND id < 9", "x = double('NaN')", "NOT (x <= 7)", "x <> 1", "x = 2", "x + 1 > 9"]
-    assert ask(path, rows, questions, "id") == [1, 1, 1, 1, 2, 1, 1]
+    questions += ["x = 0.0", "x IN (0, 9)"]
+    assert ask(path, rows, questions, "id") == [1, 1, 1, 1, 3, 1, 1, 1, 1]
     assert "Python tasks" not in log()
 
 
