@@ -285,7 +285,7 @@ def test_years_of_int96(spark: Any, tmp_path: Path, log: Any) -> None:
 
 
 def test_bounds_and_dictionaries_of_floats(spark: Any, tmp_path: Path, ask: Any, log: Any) -> None:
-    """Spark's scan alone loses NaN, above all numbers but not in bounds, and one zero where a dictionary has the other."""
+    """Spark alone loses NaN, which bounds leave out, and one zero where a dictionary has the other."""
     rows = pa.table({"id": [0, 1, 2, 3, 4], "x": [1.0, float("nan"), 2.0, None, -0.0]})
     path = write_delta(tmp_path / "t", [column("id", "long"), column("x", "double")], {"f": rows})
     log()
