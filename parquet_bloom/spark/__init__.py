@@ -1,7 +1,7 @@
 """The package's functions on Spark: embed on the executors, and read only the files and row groups that can match.
 
-`session` comes first, then `condition`, `partitions` and `jobs`, then `scan`, `arrow`, `plan` and `source`; the public
-functions, one module each, build on these.
+`session` comes first, then `condition`, `partitions` and `jobs`, then `scan`, `arrow`, `plan` and `source`, then
+`tables`; the public functions, one module each, build on these.
 """
 
 from .advise import advise
@@ -10,6 +10,7 @@ from .embed import embed
 from .install import install
 from .read import explain_prune, pruned, read_parquet
 from .read_orc import read_orc
+from .read_table import read_table
 from .report import EmbedJobReport, FileResult, FileVerdict, VerifyJobReport
 from .semi_join import semi_join_prune
 from .source.datasource import register
@@ -29,6 +30,7 @@ __all__ = [
     "pruned",
     "read_orc",
     "read_parquet",
+    "read_table",
     "register",
     "semi_join_prune",
     "verify",

@@ -19,7 +19,10 @@ from ..lake.parts import layouts
 from ..lake.reports import AppendReport
 from ..lake.snapshot import open_segments
 from ..storage import Folder, is_url, resolve_filesystem
-from ..tables.files import TableFiles
+from ..tables.files import TableFiles, delta_files
+from ..tables.locations import require_inside
+from ..tables.open import find_table
+from ..tables.snapshot import Table
 from .jobs.index_job import SegmentJobs
 from .jobs.run import resolve_paths
 
@@ -53,7 +56,7 @@ def build_index(
     ----------
     spark : the session, classic or Connect.
     paths : a file, folder or pattern that driver and executors both see, a URL on an object store, or a list of them; a
-        table's file list; None for the lake of an existing index.
+        Delta or Iceberg table, as `read_table` takes it, or its file list; None for the lake of an existing index.
     columns : dotted names of the columns to index, as the files spell them. They must match those of an existing
         index.
     output : the folder of the index, which driver and executors both see and may write to, or a URL.
@@ -78,7 +81,7 @@ def build_index(
     StorageError
         The path does not exist, or the index cannot be written.
     ManagedTableError
-        A folder belongs to a table: give its file list.
+        A folder belongs to a table, and is not its root.
     UnknownColumnError
         A column is in none of the files.
     IndexInUseError
@@ -102,7 +105,10 @@ def build_index(
     lake_files = resolve_filesystem(None, storage_options)
     requested = _RequestedIndex(names, granularity, remainder_bits, expected_values)
     settings = layouts.make_settings(layout, remainder_bits, None, expected_values)
-    if not (paths is None or isinstance(paths, (Mapping, TableFiles))):
+    table = None if paths is None or isinstance(paths, Mapping | TableFiles) else find_table(paths, storage_options)
+    if table is not None:
+        paths = _list_table(table)
+    elif not (paths is None or isinstance(paths, (Mapping, TableFiles))):
         paths = resolve_paths(paths)
     roots = sources.resolve_roots(lake, lake_files, storage_options)
     folder.make()
@@ -135,6 +141,27 @@ def build_index(
         finally:
             for segment in segments:
                 segment.close()
+
+
+def _list_table(table: Table) -> TableFiles:
+    """Return the file list of a table, at the version that it names."""
+    snapshot = table.read_snapshot()
+    try:
+        require_inside([file.path for file in snapshot.files], snapshot.root)
+        outside = False
+    except ParquetBloomError:  # the table was given so
+        outside = True
+    if snapshot.kind == "delta":
+        return delta_files(table.name, snapshot.version, table.storage_options, outside=outside)
+    # Not at the top: it imports pyiceberg.
+    from ..tables.iceberg.files import iceberg_files
+    from ..tables.iceberg.open import IcebergTable
+
+    assert isinstance(table, IcebergTable)
+    opened = table.read_contents().table
+    current = opened.current_snapshot()
+    is_current = current is None or current.snapshot_id == snapshot.version
+    return iceberg_files(opened, None if is_current else snapshot.version, outside=outside)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,6 @@ import parquet_bloom
 import parquet_bloom.spark
 from parquet_bloom.errors import (
     IndexInUseError,
-    ManagedTableError,
     ParquetBloomError,
     StorageError,
     UnknownColumnError,
@@ -216,7 +215,7 @@ def test_refused_input(spark: Any, lake: Path, tmp_path: Path) -> None:
         refused(IndexInUseError, "another writer is at work", lake, ["id", "name"], index)
     (lake / "_delta_log").mkdir()
     (lake / "_delta_log" / "00000000000000000000.json").write_text("{}")
-    refused(ManagedTableError, "Delta", lake, ["id", "name"], index)
+    refused(StorageError, "cannot read the Delta table", lake, ["id", "name"], index)
     assert LakeIndex.create(tmp_path / "other", "id", layout="postings", remainder_bits=4).stats().files == 0
     build_index(spark, sorted(map(str, lake.glob("part 0*"))), "id", tmp_path / "other", remainder_bits=4)
     with LakeIndex.open(tmp_path / "other") as other:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import parquet_bloom
@@ -64,3 +66,14 @@ def test_an_index_of_the_lake(spark: Any, small: Path, tmp_path: Path, ask_spark
 
 def test_verify(spark: Any, small: Path) -> None:
     assert parquet_bloom.spark.verify(spark, small).ok
+
+
+def test_a_table(spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    for start in (0, 100):
+        rows = pa.table({"id": range(start, start + 100), "part": [str(start)] * 100})
+        deltalake.write_deltalake(tmp_path / "t", rows, mode="append", partition_by=["part"])
+    with caplog.at_level(logging.INFO, "parquet_bloom.spark"):
+        frame = parquet_bloom.spark.read_table(spark, tmp_path / "t", "id = 77")
+    assert "read 1 of 2 files" in caplog.text
+    assert [tuple(row) for row in frame.collect()] == [(77, "0")]

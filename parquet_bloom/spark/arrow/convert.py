@@ -85,6 +85,35 @@ def arrow_type(data_type: DataType) -> pa.DataType:
     return _PLAIN[type(data_type)]
 
 
+def spark_type(arrow: pa.DataType) -> DataType | None:
+    """Return the Spark type that has the values of an Arrow type, with nulls at every level; None if there is none."""
+    types = pa.types
+    if types.is_struct(arrow):
+        fields = [(field.name, spark_type(field.type)) for field in arrow]
+        known = [StructField(name, data_type) for name, data_type in fields if data_type is not None]
+        return StructType(known) if len(known) == len(fields) else None
+    if types.is_map(arrow):
+        key, value = spark_type(arrow.key_type), spark_type(arrow.item_type)
+        return None if key is None or value is None else MapType(key, value)
+    if types.is_list(arrow) or types.is_large_list(arrow) or types.is_fixed_size_list(arrow):
+        element = spark_type(arrow.value_type)
+        return None if element is None else ArrayType(element)
+    if types.is_dictionary(arrow):
+        return spark_type(arrow.value_type)
+    if types.is_decimal(arrow):
+        return DecimalType(arrow.precision, arrow.scale) if 0 <= arrow.scale <= arrow.precision <= 38 else None
+    if types.is_timestamp(arrow):
+        return None if arrow.unit == "ns" else TimestampType() if arrow.tz is not None else TimestampNTZType()
+    if types.is_large_string(arrow) or types.is_string_view(arrow):
+        return StringType()
+    if types.is_large_binary(arrow) or types.is_binary_view(arrow) or types.is_fixed_size_binary(arrow):
+        return BinaryType()
+    exact = (
+        kind() for kind, plain in _PLAIN.items() if plain.equals(arrow) and kind not in (NullType, DayTimeIntervalType)
+    )
+    return next(exact, None)
+
+
 def arrow_field(field: StructField) -> pa.Field:
     """Convert a Spark field to an Arrow field."""
     return pa.field(field.name, arrow_type(field.dataType), field.nullable)

@@ -34,7 +34,7 @@ from ..session.fallback import CannotPush, log
 from ..session.fields import Field, find_field, iter_types
 from ..session.settings import ignores_case, is_set
 from .comparison import Comparison, evaluate_literals
-from .literals import Zone, convert_typed_values, convert_values
+from .literals import Zone, convert_typed_values, convert_values, is_ordered_alike
 from .terms import (
     Fragment,
     Reading,
@@ -381,7 +381,7 @@ def _make_exact(node: Node, fields: Mapping[str, Field], coerce: Coerce) -> Call
 def _coerce_literals(node: Node, fields: Mapping[str, Field], coerce: Coerce) -> Node:
     """Return the predicate for pruning: with the values that Spark compares the columns with.
 
-    How Spark orders values of two types is not modelled: of order comparisons only IS NOT NULL remains.
+    How Spark orders values of two types is not modelled: of such order comparisons only IS NOT NULL remains.
     """
 
     def leaf(item: Leaf) -> Node:
@@ -389,7 +389,9 @@ def _coerce_literals(node: Node, fields: Mapping[str, Field], coerce: Coerce) ->
             return item
         if isinstance(item, IsNull | IsNotNull) or (isinstance(item, NotIn) and not item.values):
             return item
-        if isinstance(item, Compare | NotEqual | NotIn):
+        if isinstance(item, Compare):
+            return _coerce_order(item, fields[item.column].type, coerce)
+        if isinstance(item, NotEqual | NotIn):
             return IsNotNull(item.column)
         if not isinstance(item, Equal | In | Contains):  # a new kind of leaf must not be taken for an equality
             raise CannotPush(f"{item} is not supported")
@@ -408,3 +410,13 @@ def _coerce_literals(node: Node, fields: Mapping[str, Field], coerce: Coerce) ->
         return type(item)(tuple(nodes))
 
     return tree.fold(node, leaf, combine)
+
+
+def _coerce_order(item: Compare, data_type: DataType, coerce: Coerce) -> Node:
+    """Return a comparison by order with the value that Spark compares with, or IS NOT NULL."""
+    try:
+        values = () if item.value is None else coerce(item.literals, data_type, False)
+    except CannotPush:
+        values = ()
+    is_exact = len(values) == 1 and is_ordered_alike(values, data_type)
+    return Compare(item.column, item.operator, values[0]) if is_exact else IsNotNull(item.column)

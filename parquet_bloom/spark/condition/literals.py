@@ -42,6 +42,7 @@ _INTEGER_DIGITS: dict[type[DataType], int] = {
     IntegerType: 10,
     LongType: 20,
 }  # as Spark turns them into decimals
+_EXACT_FLOATS = 1 << 53  # integers up to here are floats without rounding
 _UTC = frozenset({"UTC", "GMT", "Z", "Etc/UTC", "Etc/GMT", "+00:00", "UTC+00:00", "GMT+00:00"})
 
 Values = Sequence[Any]
@@ -296,3 +297,54 @@ def _fits_types(types: Sequence[DataType], data_type: DataType) -> bool:
         else:
             return False
     return max(part[0] for part in parts) + max(part[1] for part in parts) <= _MAX_PRECISION
+
+
+# Literals that Spark orders against columns of a type without rounding either.
+_ORDERED: dict[type[DataType], tuple[type, ...]] = {
+    ByteType: (int,),
+    ShortType: (int,),
+    IntegerType: (int,),
+    LongType: (int,),
+    StringType: (str,),
+    BinaryType: (bytes,),
+    DateType: (dt.date,),
+    TimestampType: (dt.datetime,),
+    TimestampNTZType: (dt.datetime,),
+}
+_EQUATED: dict[type[DataType], tuple[type, ...]] = {
+    **_ORDERED,
+    BooleanType: (bool,),
+    FloatType: (float,),
+    DoubleType: (float,),
+    DecimalType: (decimal.Decimal, int),
+}
+
+
+def is_ordered_alike(values: Values, data_type: DataType) -> bool:
+    """Return whether Spark orders a column of a type and converted literals as these values are ordered."""
+    return all(type(value) in _ORDERED.get(type(data_type), ()) for value in values)
+
+
+def is_atomic(data_type: DataType) -> bool:
+    """Return whether a column of a type has single values that literals are compared with."""
+    return type(data_type) in _EQUATED
+
+
+def find_equal_values(values: Values, data_type: DataType) -> Values | None:
+    """Return converted literals as values of a column's type; None if Spark may round one of them, or the column.
+
+    Rows can be told apart by such values alone; statistics and filters can use other literals as well.
+    """
+    exact = [_find_equal_value(value, data_type) for value in values]
+    return (
+        None
+        if any(after is None and before is not None for before, after in zip(values, exact, strict=True))
+        else exact
+    )
+
+
+def _find_equal_value(value: Any, data_type: DataType) -> Any:
+    is_cast_alike = type(value) is decimal.Decimal or (type(value) is int and abs(value) <= _EXACT_FLOATS)
+    if isinstance(data_type, _FLOATS) and is_cast_alike:
+        return float(value)
+    return value if type(value) in _EQUATED.get(type(data_type), ()) else None

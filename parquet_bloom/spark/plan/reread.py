@@ -138,7 +138,7 @@ class Reread:
         reader = self.spark.read.schema(self.schema).options(**self.options).options(**options)
         if layout.base_path is not None and not any(name.lower() == "basepath" for name in self.options):
             reader = reader.option("basePath", layout.base_path)
-        with _listed_by_driver(self.spark, len(files)):
+        with listed_by_driver(self.spark, len(files)):
             frame = reader.format(kind).load(list(map(file_uri, files)))
             frame = select_columns(frame, self.schema.names)
             is_same = frame.schema == self.schema
@@ -162,7 +162,7 @@ class Reread:
 
 
 @contextmanager
-def _listed_by_driver(spark: SparkSession, num_paths: int) -> Iterator[None]:
+def listed_by_driver(spark: SparkSession, num_paths: int) -> Iterator[None]:
     """Keep Spark from starting a job to list known files, by a setting that is restored afterwards."""
     with _listing_lock:
         previous = spark.conf.get(_LISTING, None)

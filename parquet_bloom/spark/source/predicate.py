@@ -8,17 +8,8 @@ from dataclasses import dataclass
 
 from pyspark.sql.types import (
     ArrayType,
-    BinaryType,
-    ByteType,
-    DataType,
-    DateType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
     StructType,
     TimestampNTZType,
-    TimestampType,
 )
 
 from ...errors import ParquetBloomError, PredicateError, UnknownColumnError
@@ -38,23 +29,11 @@ from ...predicate.tree import (
     NotEqual,
     NotIn,
 )
-from ..condition.literals import Values, Zone, convert_values
+from ..condition.literals import Values, Zone, convert_values, is_ordered_alike
 from ..partitions.values import find_zone
 from ..session.fallback import CannotPush
 from ..session.fields import Field, find_field
 
-# Literals that Spark orders against columns of a type without rounding either.
-_ORDERED: dict[type[DataType], tuple[type, ...]] = {
-    ByteType: (int,),
-    ShortType: (int,),
-    IntegerType: (int,),
-    LongType: (int,),
-    StringType: (str,),
-    BinaryType: (bytes,),
-    DateType: (dt.date,),
-    TimestampType: (dt.datetime,),
-    TimestampNTZType: (dt.datetime,),
-}
 _FIRST_YEAR, _LAST_YEAR = 1970, 2037  # within them all time zone databases agree
 
 
@@ -133,7 +112,7 @@ def _make_exact(item: Leaf, field: Field, zone: _NamedZone) -> Node:
     stamp = "TIMESTAMP_NTZ" if isinstance(data_type, TimestampNTZType) else "TIMESTAMP_LTZ"
     values = convert_values(item.literals, data_type, zone, stamp=stamp, is_list=isinstance(item, In))
     if isinstance(item, Compare):
-        is_exact = len(values) == 1 and type(values[0]) in _ORDERED.get(type(data_type), ())
+        is_exact = len(values) == 1 and is_ordered_alike(values, data_type)
         return Compare(item.column, item.operator, values[0]) if is_exact else IsNotNull(item.column)
     if isinstance(item, Contains):
         return tree.any_of([Contains(item.column, value) for value in values])

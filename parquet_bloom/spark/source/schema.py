@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,6 +74,23 @@ def infer_schema(file: BloomFile, inference: Inference) -> StructType:
     with reading(file):
         leaves = iter(file.leaves)
         return StructType([_infer_field(field, leaves, inference) for field in arrow_schema(file)])
+
+
+def infer_columns(file: BloomFile, schema: pa.Schema, names: Sequence[str]) -> Iterator[tuple[str, DataType | None]]:
+    """Yield some top-level columns of a file with the types that Spark infers from those in the file alone.
+
+    Parameters
+    ----------
+    schema : of the file.
+    names : the columns. One that Spark has no type for, or that the file has twice, is yielded with None.
+    """
+    for name in names:
+        leaves = iter([leaf for leaf in file.leaves if leaf.path[0] == name])
+        try:
+            fields = [field for field in schema if field.name == name]
+            yield name, _infer_type(fields[0].type, leaves, Inference()) if len(fields) == 1 else None
+        except UnreadableColumnError:
+            yield name, None
 
 
 def make_nullable(data_type: Any) -> Any:
