@@ -159,7 +159,7 @@ class ScanSource:
         ):
             listing = self._list(view) if of_table is None else of_table
             entries = listing.entries
-            if self.partitioning is None and named is None:
+            if self.partitioning is None and named is None and of_table is None:
                 options["named"] = lambda name: any(f"{name}=" in entry.path for entry in entries)
             options |= {"filesystem": listing.filesystem, "index": view, "zones": zone_view}
             plan = plan_scan(entries, node, listing.partitions, **options)

@@ -42,7 +42,7 @@ def open_table_at(folder: str, storage_options: Mapping[str, Any] | None = None)
     """Return the table of which a local folder is the root; None if it is the root of none that can be read."""
     if not os.path.isdir(folder):
         return None
-    if os.path.isdir(os.path.join(folder, DELTA_LOG)):
+    if _has_commits(os.path.join(folder, DELTA_LOG)):
         from .delta.open import delta
 
         return delta(folder, storage_options=storage_options)
@@ -51,6 +51,16 @@ def open_table_at(folder: str, storage_options: Mapping[str, Any] | None = None)
 
         return iceberg(folder)
     return None
+
+
+def _has_commits(log: str) -> bool:
+    """Return whether a folder is a Delta log with a commit or a checkpoint in it."""
+    try:
+        return any(name.endswith((".json", ".parquet")) for name in os.listdir(log))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:  # reading the table says why
+        return True
 
 
 def _is_instance(source: Any, module: str, name: str) -> bool:

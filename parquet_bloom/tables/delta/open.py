@@ -83,6 +83,7 @@ class DeltaSource(Table):
                 raise ParquetBloomError("version and as_of exclude each other", path=self.name)
         self._version, self._as_of, self._outside = version, as_of, bool(outside)
         self._options = dict(storage_options or {})
+        self.storage_options = self._options or None
         self._filesystem = resolve_filesystem(None, self._options)
         self._lock = threading.Lock()
         self._read: _Reading | None = None
