@@ -1,7 +1,8 @@
-"""Delta and Iceberg tables: the files that a version of a table consists of.
+"""Delta and Iceberg tables: what a table consists of at a version, and filters for its files.
 
-`snapshot` is the interface of a table at one version, which `delta` implements. `iceberg_metadata` reads metadata
-files, `locations` builds on it and checks where files may be, `columns` maps columns, and `files` is the public entry.
+`snapshot` is the interface, which `delta` and `iceberg` implement; `locations` checks where files may be. `column_names`
+and `footers` give the columns of files the table's names, `open` recognises a table, `embed` writes filters into one, and
+`columns` and `files` list a table's files for the lake index.
 """
 
 from __future__ import annotations
