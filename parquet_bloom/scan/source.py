@@ -17,7 +17,7 @@ from ..hashing.column_type import ColumnType
 from ..predicate import tree
 from ..predicate.tree import Node
 from ..redaction import shown_redacted
-from ..storage import Entry, RequestCount, as_path_list, entry_for_identity, list_entries, resolve_filesystem
+from ..storage import Entry, RequestCount, as_path_list, entry_for_identity, is_url, list_entries, resolve_filesystem
 from ..tables.footers import as_table_footers
 from ..tables.open import find_table
 from ..tables.snapshot import Table, TableSnapshot
@@ -213,7 +213,10 @@ class ScanSource:
             require_same_columns(snapshot.schema, self.table_schema, table.name)
         paths = [file.path for file in snapshot.files]
         partitions = Partitions.of_table(paths, snapshot.partition_values)
-        return Listing([Entry(path) for path in paths], self.filesystem, partitions, frozenset(), 0, snapshot)
+        filesystem = self.filesystem
+        if snapshot.storage_options and not self.storage_options and any(map(is_url, paths)):
+            filesystem = resolve_filesystem(None, snapshot.storage_options)
+        return Listing([Entry(path) for path in paths], filesystem, partitions, frozenset(), 0, snapshot)
 
     def _list_entries(self, requests: RequestCount) -> list[Entry]:
         is_cached = (

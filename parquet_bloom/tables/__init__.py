@@ -1,8 +1,8 @@
 """Delta and Iceberg tables: what a table consists of at a version, and filters for its files.
 
-`snapshot` is the interface, which `delta` and `iceberg` implement; `locations` checks where files may be. `column_names`
-and `footers` give the columns of files the table's names, `open` recognises a table, `embed` writes filters into one, and
-`columns` and `files` list a table's files for the lake index.
+`snapshot` is the interface, which `delta` and `iceberg` implement; `locations` checks where files may be.
+`column_names` and `footers` give the columns of files the table's names, `open` recognises a table, `embed` writes
+filters into one, and `columns` and `files` list a table's files for the lake index.
 """
 
 from __future__ import annotations

@@ -83,6 +83,7 @@ class TableSnapshot(ABC):
         types of `schema`.
     deletes : {path: rows of the file that are deleted}, of files with deleted rows only.
     undefined : {path: {column: why it cannot be null}} for columns that a file may lack without being null in its rows.
+    storage_options : settings of the store that has the files, where the metadata's library knows them.
     """
 
     kind: Literal["delta", "iceberg"]
@@ -95,6 +96,7 @@ class TableSnapshot(ABC):
     partition_values: pa.Table
     deletes: Mapping[str, DeletedRows] = field(default_factory=dict, repr=False)
     undefined: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
+    storage_options: Mapping[str, Any] | None = field(default=None, repr=False, kw_only=True)
 
     @abstractmethod
     def find_statistics(self, column: str) -> PruningStatisticsArray | None:

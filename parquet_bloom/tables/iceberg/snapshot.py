@@ -24,6 +24,7 @@ from .manifests import Manifests, read_manifests
 from .matching import AppliedDeletes, match_deletes
 from .partitions import find_identities, make_values, serialize_values
 from .statistics import FieldStatistics
+from .store_settings import translate_settings
 from .versions import Request, choose_snapshot
 
 _IN_METADATA = "its value in files without the column is in the table's metadata"
@@ -179,6 +180,7 @@ def make_snapshot(contents: Contents, name: str, outside: bool) -> IcebergSnapsh
         _by_name(fields),
         identities,
         FieldStatistics(manifests, order, places),
+        storage_options=translate_settings(table.io.properties),
     )
 
 
