@@ -41,5 +41,6 @@ def format_reason(what: str, folder: str, marker: str) -> str:
 def refuse_managed_table(reason: str | None, path: str) -> None:
     """Raise ManagedTableError if `reason` says that a path belongs to a table."""
     if reason:
-        problem = f"{reason}: a listing would find removed files too; pass the list of the table's live files"
+        way_out = "give the table itself (parquet_bloom.delta, parquet_bloom.iceberg) or the list of its live files"
+        problem = f"{reason}: a listing would find removed files too; {way_out}"
         raise ManagedTableError(problem, path=path)

@@ -258,7 +258,7 @@ def test_managed_tables(s3: Any, names: Callable[[str], list[str]], sign: str, r
         f"{root}*/a.parquet",
         f"{root}day=1/more",
     ]:
-        with pytest.raises(ManagedTableError, match="pass the list of the table's live files") as caught:
+        with pytest.raises(ManagedTableError, match="give the table itself") as caught:
             names(path)
         assert f"{sign.split('/')[0]}/" in str(caught.value)
     assert names(f"{root}day=1/a.parquet") == [f"{root}day=1/a.parquet"]
