@@ -100,7 +100,8 @@ class ScanSource:
         table = None if source is None else find_table(source, storage_options)
         if table is not None:
             options |= {"table": table, "partitioning": None}
-            source, storage_options = None, storage_options or table.storage_options
+            source = None
+            storage_options = storage_options or (table.storage_options if filesystem is None else None)
         elif source is None and index is None:
             raise StorageError("a path is a string or a path object, not NoneType; with index= it may be left out")
         if not isinstance(options.get("cache"), MetadataCache | None):

@@ -479,6 +479,7 @@ def test_what_is_not_a_table(tmp_path: Path) -> None:
     with pytest.raises(ParquetBloomError, match="max_files must be an integer of at least 1"):
         embed_table(tmp_path, ["id"], max_files=0)
     (tmp_path / "_delta_log").mkdir()
+    (tmp_path / "_delta_log" / "00000000000000000000.json").write_text("{}")
     with pytest.raises(StorageError, match="cannot read the Delta table"):
         embed_table(tmp_path, ["id"])
 
