@@ -7,27 +7,28 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pyarrow as pa
 
-from ..errors import ParquetBloomError, StorageError, UnreadableColumnError
+from ..errors import ParquetBloomError, StorageError
 from ..file.cache.memory import SHARED_CACHE, MetadataCache
-from ..hashing.column_type import ColumnType
 from ..predicate import tree
 from ..predicate.tree import Node
 from ..redaction import shown_redacted
 from ..storage import Entry, RequestCount, as_path_list, entry_for_identity, list_entries, resolve_filesystem
+from ..tables.column_identity import is_same_column
 from ..tables.footers import as_table_footers
 from ..tables.open import find_table
 from ..tables.snapshot import Table, TableSnapshot
 from .compatibility import DatasetCompatibility
-from .evaluate.lake_index import IndexView, open_lake_index
+from .evaluate.lake_index import IndexView, find_index_table, open_lake_index
 from .evaluate.planner import plan_scan
 from .evaluate.zones import open_zone_indexes
 from .model.partitions import Partitions, parse_partitions
 from .report import PruneReport
-from .table_columns import is_named_alike, require_same_columns, spell_columns
+from .table_columns import require_same_columns, spell_columns
 
 if TYPE_CHECKING:
     from .evaluate.lake_index import Index
@@ -42,7 +43,6 @@ class Listing(NamedTuple):
     entries : the files, in order.
     filesystem : of the files.
     partitions : their partition columns.
-    deletes : files of which their table may have deleted rows, which must not be read.
     requests : requests that the listing took.
     table : the table whose files they are; None for files of no table.
     """
@@ -50,7 +50,6 @@ class Listing(NamedTuple):
     entries: list[Entry]
     filesystem: Any
     partitions: Partitions
-    deletes: frozenset[str]
     requests: int
     table: TableSnapshot | None = None
 
@@ -97,7 +96,13 @@ class ScanSource:
             if index is not None and index is not source:
                 raise ParquetBloomError("the source is a lake index already; leave out index=")
             source, index = None, source
-        table = None if source is None else find_table(source, storage_options)
+        if source is None and index is not None:
+            files = resolve_filesystem(filesystem, storage_options)
+            table = find_index_table(index, files, storage_options)
+            if table is not None and filesystem is None and storage_options is None:
+                filesystem = getattr(index, "lake_filesystem", None)
+        else:
+            table = None if source is None else find_table(source, storage_options)
         if table is not None:
             options |= {"table": table, "partitioning": None}
             source, storage_options = None, storage_options or table.storage_options
@@ -169,19 +174,15 @@ class ScanSource:
     def _open_index(
         self, columns: set[str], trust: DatasetCompatibility | None = None, listing: Listing | None = None
     ) -> AbstractContextManager[IndexView | None]:
-        """Open the index for a query of some columns; of a table's, only those that files name as the table does."""
+        """Open the index for a query of some columns."""
         table = None if listing is None else listing.table
-
-        def is_same(column: str, stored: ColumnType) -> bool:
-            assert trust is not None
-            return trust.is_same(column, stored) and (table is None or is_named_alike(table.columns, column))
-
         return open_lake_index(
             self.index,
             self.filesystem,
             self.storage_options,
             of_lake=self.paths is None and self.table is None,
-            trusted=None if trust is None else is_same,
+            trusted=None if trust is None else trust.is_same,
+            means=None if table is None else partial(is_same_column, table.columns),
             columns=columns,
         )
 
@@ -196,16 +197,7 @@ class ScanSource:
             entries = self._list_entries(requests)
         columns = self.partition_columns
         partitions = parse_partitions([entry.path for entry in entries], self.partitioning, paths, columns)
-        if self.paths is None:
-            assert view is not None
-            partitions = view.keep_confirmed(partitions, entries)
-            if columns is not None and partitions.schema.names != columns.names:
-                raise UnreadableColumnError(
-                    "its table's metadata does not have the folders' values of this partition column any more",
-                    column=min({*columns.names} - {*partitions.schema.names}),
-                )
-        deletes = frozenset() if view is None else view.deletes
-        return Listing(entries, filesystem, partitions, deletes, requests.number)
+        return Listing(entries, filesystem, partitions, requests.number)
 
     def _list_table(self, table: Table) -> Listing:
         snapshot = table.read_snapshot()
@@ -213,7 +205,7 @@ class ScanSource:
             require_same_columns(snapshot.schema, self.table_schema, table.name)
         paths = [file.path for file in snapshot.files]
         partitions = Partitions.of_table(paths, snapshot.partition_values)
-        return Listing([Entry(path) for path in paths], self.filesystem, partitions, frozenset(), 0, snapshot)
+        return Listing([Entry(path) for path in paths], self.filesystem, partitions, 0, snapshot)
 
     def _list_entries(self, requests: RequestCount) -> list[Entry]:
         is_cached = (

@@ -113,11 +113,13 @@ class Table(ABC):
     ----------
     name : the table's folder, URL, metadata file or name in its catalog.
     storage_options : settings of the store that has its files, by obstore's names; None for the defaults.
+    outside : whether files outside of the table's folder are accepted.
     """
 
     kind: Literal["delta", "iceberg"]
     name: str
     storage_options: Mapping[str, Any] | None = None
+    outside: bool = False
 
     @abstractmethod
     def read_snapshot(self) -> TableSnapshot:
@@ -130,6 +132,19 @@ class Table(ABC):
         ParquetBloomError
             The library is missing, or the table's metadata is not understood.
         """
+
+    def describe(self, snapshot: TableSnapshot) -> dict[str, Any]:
+        """Return what opens the table again, at its latest version, in JSON's types: without credentials or settings.
+
+        Parameters
+        ----------
+        snapshot : of this table.
+        """
+        return {self.kind: snapshot.root} | ({"outside": True} if self.outside else {})
+
+    def latest(self) -> Table:
+        """Return the same table at its latest version, whichever version this one is read at."""
+        return self
 
     def __repr__(self) -> str:
         return redacted(f"<parquet_bloom {self.kind} table {self.name!r}>")

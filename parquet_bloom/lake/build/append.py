@@ -63,7 +63,7 @@ def append(
     """See `LakeIndex.append`; for `tables` see `open_segments`."""
     with open_for_writing(folder, tables) as (manifest, segments):
         listing = sources.list_lake(manifest.lake if files is None else files, lake_filesystem, lake_options)
-        roots = sources.merge_roots(manifest.lake, listing.roots)
+        roots = sources.merge_roots(manifest.lake, listing.roots, is_table_of(manifest, listing))
         sources.require_outside(folder.path, roots)
         live = liveness.check(segments, listing)
         entries = list(listing.entries)
@@ -82,6 +82,12 @@ def append(
             folder, manifest, segments, live, new_segments, names, roots, listing.snapshot, memory_limit, report
         )
         return AppendResult(report, listing.roots, current, appending.tables)
+
+
+def is_table_of(manifest: Manifest, listing: sources.Listing) -> bool:
+    """Return whether files were listed in the table that an index is of."""
+    snapshot, indexed = listing.snapshot, manifest.snapshot
+    return bool(snapshot) and all(snapshot[name] == indexed.get(name) for name in ("kind", "table_id"))
 
 
 def select_unindexed(entries: Sequence[Entry], live: LakeState) -> list[Entry]:
@@ -168,8 +174,8 @@ class _Appending:
         """Read all files; raise the first error unless `on_error` is given."""
         failed: ParquetBloomError | None = None
         done = 0
-        columns, find = self._manifest.columns, self._listing.find
-        reading = hash_files(entries, columns, filesystem, threads, find, max(1, self._memory_limit // 4))
+        columns, table_columns = self._manifest.columns, self._listing.table_columns
+        reading = hash_files(entries, columns, filesystem, threads, table_columns, max(1, self._memory_limit // 4))
         with closing(reading) as results:
             for result in results:
                 opened_file = result.opened
@@ -232,9 +238,10 @@ class _Appending:
         )
         self._begun = False
 
-    def _key(self, column: str, opened_file: OpenedFile) -> Key:
+    @staticmethod
+    def _key(column: str, opened_file: OpenedFile) -> Key:
         covered = opened_file.columns[column]
-        return column, covered.column_type, covered.holds, self._listing.meaning(column)
+        return column, covered.column_type, covered.holds, covered.meaning
 
     def _abandon(self, opened_file: OpenedFile | None, entry: Entry) -> None:
         if self._begun and opened_file is not None:

@@ -81,14 +81,20 @@ class DeltaSource(Table):
             parse_time(as_of)
             if version is not None:
                 raise ParquetBloomError("version and as_of exclude each other", path=self.name)
-        self._version, self._as_of, self._outside = version, as_of, bool(outside)
+        self._version, self._as_of, self.outside = version, as_of, bool(outside)
         self._options = dict(storage_options or {})
+        self.storage_options = self._options or None
         self._filesystem = resolve_filesystem(None, self._options)
         self._lock = threading.Lock()
         self._read: _Reading | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.name, self._version, self._as_of, self._options, self._outside)
+        return type(self), (self.name, self._version, self._as_of, self._options, self.outside)
+
+    def latest(self) -> DeltaSource:
+        if self._version is None and self._as_of is None:
+            return self
+        return DeltaSource(self.name, storage_options=self._options, outside=self.outside)
 
     def read_snapshot(self) -> DeltaSnapshot:
         """Read the table's log; see `Table.read_snapshot`. A version that has not changed is not read again."""
@@ -109,7 +115,7 @@ class DeltaSource(Table):
             if self._as_of is not None:
                 configuration = table.metadata().configuration
                 table.load_as_version(find_version(root, self._as_of, self._filesystem, configuration))
-            return _Reading(table, root, self._filesystem, self._outside)
+            return _Reading(table, root, self._filesystem, self.outside)
         except ParquetBloomError as error:
             error.path = error.path or self.name
             raise
