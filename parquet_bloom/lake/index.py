@@ -57,7 +57,7 @@ class LakeIndex:
         lake_filesystem: object | None,
         lake_storage_options: Mapping[str, Any] | None,
         lake: Any,
-        live: bool,
+        live: bool | Literal["no table"],
         progress: Progress | None = None,
         ahead: Collection[str] | None = (),
     ):
@@ -66,14 +66,15 @@ class LakeIndex:
         self._lake_options = lake_storage_options
         self._lake = sources.find_lake_table(lake, lake_storage_options) or lake
         self._own_table: tuple[Mapping[str, Any], Table | None] = ({}, None)  # as the manifest describes it
-        self._checks_liveness = live
+        self._checks_liveness = live is not False
+        self._lists_tables = live is True
         self._listed_paths: list[str] = []  # the paths that the lake was listed from
         self._changing = threading.Lock()
         self._remote = not is_local(folder.filesystem, [folder.path])
         manifest, segments, listing = self._open_current(ahead=ahead)
         self._liveness = LivenessCheck(manifest.columns, lake_filesystem)
         self._state = IndexSnapshotReader(manifest, segments, assume_live(segments))
-        if live:
+        if self._checks_liveness:
             self._update_liveness(manifest, segments, listing, progress)
 
     # ----------------------------------------------------------------------------------------------- create and open
@@ -155,7 +156,7 @@ class LakeIndex:
         cls,
         path: str | os.PathLike[str],
         *,
-        live: bool = True,
+        live: bool | Literal["no table"] = True,
         lake: Any = None,
         filesystem: Any = None,
         storage_options: Mapping[str, Any] | None = None,
@@ -171,7 +172,9 @@ class LakeIndex:
         live : list the lake, and check which files have changed since they were indexed. If a file's times or etag are
             new, its indexed columns are read to find out whether its values have changed: embedding filters changes
             none. With False, lookups return results as of the last change of the index, without files added since.
-        lake : the lake's files, as for `create`; None for the lake stored in the index.
+            "no table" is False for an index over a table, which scans of the table list by themselves, else True.
+        lake : the lake's files, as for `create`, of a table at the version that it names; None for the lake stored in
+            the index.
         filesystem, storage_options, lake_filesystem, lake_storage_options : as for `create`.
         progress : called with (done, total) while files are read.
 
@@ -306,7 +309,11 @@ class LakeIndex:
 
     def _list_lake(self, manifest: Manifest) -> sources.Listing | None:
         """List the lake's files; None if there is no lake to list."""
-        lake = self._find_table(manifest) or (self._lake if self._lake is not None else manifest.lake)
+        table = self._find_table(manifest)
+        if table is not None and not self._lists_tables:
+            self._checks_liveness = False
+            return None
+        lake = table or (self._lake if self._lake is not None else manifest.lake)
         if not lake:
             return None
         listing = sources.list_lake(lake, self._lake_filesystem, self._lake_options)

@@ -23,7 +23,7 @@ from ..tables.footers import as_table_footers
 from ..tables.open import find_table
 from ..tables.snapshot import Table, TableSnapshot
 from .compatibility import DatasetCompatibility
-from .evaluate.lake_index import IndexView, find_index_table, open_lake_index
+from .evaluate.lake_index import IndexView, open_lake_index
 from .evaluate.planner import plan_scan
 from .evaluate.zones import open_zone_indexes
 from .model.partitions import Partitions, parse_partitions
@@ -96,16 +96,12 @@ class ScanSource:
             if index is not None and index is not source:
                 raise ParquetBloomError("the source is a lake index already; leave out index=")
             source, index = None, source
-        if source is None and index is not None:
-            files = resolve_filesystem(filesystem, storage_options)
-            table = find_index_table(index, files, storage_options)
-            if table is not None and filesystem is None and storage_options is None:
-                filesystem = getattr(index, "lake_filesystem", None)
-        else:
-            table = None if source is None else find_table(source, storage_options)
+        table = None if source is None else find_table(source, storage_options)
         if table is not None:
             options |= {"table": table, "partitioning": None}
-            source, storage_options = None, storage_options or table.storage_options
+            source = None
+            if filesystem is None:
+                storage_options = storage_options or table.storage_options
         elif source is None and index is None:
             raise StorageError("a path is a string or a path object, not NoneType; with index= it may be left out")
         if not isinstance(options.get("cache"), MetadataCache | None):
@@ -128,7 +124,7 @@ class ScanSource:
     def list_files(self) -> Listing:
         """List the files now."""
         with self._open_index(set()) as view:
-            return self._list(view)
+            return self._list(view) if view is None or view.of_table is None else self._of_table(view).list_files()
 
     def plan(
         self,
@@ -149,8 +145,9 @@ class ScanSource:
         node : the predicate; None for all rows.
         trust, named : as in `plan_scan`.
         """
-        options: dict[str, Any] = {"timezone": timezone, "ignore_case": ignore_case, "progress": progress}
-        options |= {"on_error": on_error, "threads": threads, "cache": self.cache, "trust": trust, "named": named}
+        arguments: dict[str, Any] = {"timezone": timezone, "ignore_case": ignore_case, "progress": progress}
+        arguments |= {"on_error": on_error, "threads": threads, "trust": trust, "named": named}
+        options = arguments | {"cache": self.cache}
         of_table = None if self.table is None else self._list_table(self.table)
         if of_table is not None and of_table.table is not None:
             table = of_table.table
@@ -162,6 +159,11 @@ class ScanSource:
             self._open_index({*_list_columns(node)}, trust, of_table) as view,
             open_zone_indexes(self.zones, self.filesystem) as zone_view,
         ):
+            if view is not None and view.of_table is not None:
+                report = self._of_table(view).plan(node, **arguments)
+                report.requests += view.requests
+                report.bytes_read += view.bytes_read
+                return report
             listing = self._list(view) if of_table is None else of_table
             entries = listing.entries
             if self.partitioning is None and named is None:
@@ -185,6 +187,13 @@ class ScanSource:
             means=None if table is None else partial(is_same_column, table.columns),
             columns=columns,
         )
+
+    def _of_table(self, view: IndexView) -> ScanSource:
+        """Return the same source as one of the table that the index is over, whose own files these are."""
+        assert view.of_table is not None
+        index, table = view.of_table
+        filesystem = index.lake_filesystem if self.filesystem is None else self.filesystem
+        return replace(self, index=index, table=table, filesystem=filesystem, partitioning=None)
 
     def _list(self, view: IndexView | None) -> Listing:
         if self.table is not None:

@@ -46,6 +46,7 @@ class IndexView:
     ----------
     doubts : why the index could not be used, or only in part, each doubt once.
     requests, bytes_read : what was read of the index.
+    of_table : the opened index, and the table that it is over, if the files are to be the index's own; None for others.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class IndexView:
     ):
         self.doubts: dict[str, None] = {}
         self.requests = self.bytes_read = 0
+        self.of_table: tuple[LakeIndex, Table] | None = None
         self._state = state
         self._of_lake = of_lake
         self._roots = roots
@@ -149,6 +151,8 @@ def open_lake_index(
 ) -> Iterator[IndexView | None]:
     """Open a lake index for one query; an index that is given open stays open.
 
+    With `of_lake` the files of an index over a table are not looked at: the view says which table it is.
+
     Parameters
     ----------
     index : its folder, or an open one; None for none.
@@ -172,14 +176,16 @@ def open_lake_index(
     from ...lake.index import LakeIndex
 
     if isinstance(index, LakeIndex):
-        if of_lake and not index.live:
+        if of_lake and not index.live and index.table is None:
             problem = "the index was opened with live=False, and does not know which files there are"
             raise ParquetBloomError(problem, path=index.path)
         yield _make_view(index, of_lake, trusted, means)
         return
     folder = _CountingFolder(index, filesystem)
     try:
-        opened = LakeIndex(folder, filesystem, storage_options, None, live=of_lake, ahead=columns)
+        opened = LakeIndex(
+            folder, filesystem, storage_options, None, live="no table" if of_lake else False, ahead=columns
+        )
     except ParquetBloomError as error:
         if of_lake or _has_no_index(folder):
             raise
@@ -194,34 +200,14 @@ def open_lake_index(
         yield view
 
 
-def find_index_table(
-    index: Index, filesystem: Any = None, storage_options: Mapping[str, Any] | None = None
-) -> Table | None:
-    """Return the table that an index is over; None for other files. Of a folder only the manifest is read.
-
-    Raises
-    ------
-    StorageError
-        There is no index.
-    ParquetBloomError
-        The index does not know how to open its table again, or cannot be read.
-    """
-    from ...lake import manifest
-    from ...lake.files.listing import find_lake_table
-    from ...lake.index import LakeIndex
-
-    if isinstance(index, LakeIndex):
-        return index.table
-    return find_lake_table(manifest.newest(Folder(index, filesystem)).lake, storage_options)
-
-
 def _make_view(
     index: LakeIndex, of_lake: bool, trusted: Trusted | None = None, means: Means | None = None
 ) -> IndexView:
-    if of_lake and index.table is not None:  # since the query began
-        raise ParquetBloomError("it is the index of a table now: open it again", path=index.path)
     roots, filesystem = index.state.manifest.lake.get("paths", ()), index.lake_filesystem
-    return IndexView(index.state, of_lake=of_lake, roots=roots, filesystem=filesystem, trusted=trusted, means=means)
+    view = IndexView(index.state, of_lake=of_lake, roots=roots, filesystem=filesystem, trusted=trusted, means=means)
+    if of_lake and index.table is not None:
+        view.of_table = index, index.table
+    return view
 
 
 class _CountingFolder(Folder):
