@@ -18,6 +18,7 @@ from ..predicate import tree
 from ..predicate.tree import Node
 from ..redaction import shown_redacted
 from ..storage import Entry, RequestCount, as_path_list, entry_for_identity, list_entries, resolve_filesystem
+from ..storage.paths import resolve_given_path
 from ..tables.column_identity import is_same_column
 from ..tables.footers import as_table_footers
 from ..tables.open import find_table
@@ -109,7 +110,8 @@ class ScanSource:
             problem = f"cache must be a MetadataCache or None, got {kind}; DiskMetadataCache opens one in a folder"
             raise ParquetBloomError(problem)
         if not isinstance(source, str | os.PathLike | None):
-            source = as_path_list(source)  # it is listed for each scan
+            source = [resolve_given_path(path, filesystem) for path in as_path_list(source)]  # listed for each scan
+        source = resolve_given_path(source, filesystem)
         return cls(source, resolve_filesystem(filesystem, storage_options), storage_options, index, **options)
 
     def with_table_schema(self, schema: pa.Schema) -> ScanSource:

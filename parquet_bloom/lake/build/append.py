@@ -288,7 +288,7 @@ class _Appending:
         paths: list[str] = []
         parts: dict[str, int] = {}
         for name, arrays in batches:
-            path = os.fsdecode(name)
+            path = sources.resolve_given_path(os.fsdecode(name))
             unknown_columns = set(arrays) - set(self._manifest.columns)
             if unknown_columns:
                 raise UnknownColumnError("the index has no such column", path=path, column=min(unknown_columns))

@@ -11,6 +11,7 @@ from typing import Any
 from ...errors import ParquetBloomError
 from ...storage import Entry, is_local, is_url, list_entries
 from ...storage.paths import name_of as name_of
+from ...storage.paths import resolve_given_path as resolve_given_path
 from ...storage.patterns import is_hidden
 from ...tables.column_identity import is_same_column
 from ...tables.files import TableFiles
@@ -82,7 +83,7 @@ def list_lake(lake: Any, filesystem: object | None, storage_options: Mapping[str
             raise ParquetBloomError("a lake is paths, a table, {'delta': table} or {'iceberg': table}")
         return list_lake(lake.get("paths", []), filesystem)
     alone = isinstance(lake, (str, bytes, os.PathLike)) or not isinstance(lake, Iterable)
-    paths = [lake] if alone else list(lake)
+    paths = [resolve_given_path(path, filesystem) for path in ([lake] if alone else lake)]
     entries = list_entries(paths, filesystem)
     files = {entry.path for entry in entries}
     texts = [os.fsdecode(path) for path in paths]
