@@ -316,7 +316,12 @@ class LakeIndex:
         lake = table or (self._lake if self._lake is not None else manifest.lake)
         if not lake:
             return None
-        listing = sources.list_lake(lake, self._lake_filesystem, self._lake_options)
+        try:
+            listing = sources.list_lake(lake, self._lake_filesystem, self._lake_options)
+        except ParquetBloomError as error:
+            if self._lake is None and sources.CATALOG in manifest.lake:  # the caller's configuration may not know it
+                error.problem += "; if nothing names its catalog, give the table to LakeIndex.open, as lake="
+            raise
         self._listed_paths = [*listing.named, *listing.roots.get("paths", ())]
         return listing
 

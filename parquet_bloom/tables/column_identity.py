@@ -71,6 +71,11 @@ def is_same_column(columns: Sequence[TableColumn] | None, name: str, identity: s
     return len(parts) == len(steps) and all(part in map(_quote, step.names) for part, step in pairs)
 
 
+def has_column(columns: Sequence[TableColumn] | None, name: str) -> bool:
+    """Return whether a table has a column of a name; True if its columns are not known."""
+    return columns is None or bool(_find_all(columns, name))
+
+
 def _find_steps(columns: Sequence[TableColumn], name: str) -> tuple[TableColumn, ...] | None:
     """Return the columns that lead to the one of a name, itself included; None if there is not just one.
 

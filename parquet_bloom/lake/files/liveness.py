@@ -17,6 +17,7 @@ from ...file.reader import BloomFile
 from ...hashing.arrow import keys_of
 from ...metadata.footer import Leaf
 from ...storage import Entry
+from ...tables.column_identity import has_column
 from ...tables.footers import show_as_table
 from ...util.threads import in_order
 from ..segment import Segment
@@ -89,7 +90,7 @@ class LakeState:
     listed : False where the lake was not listed, so that files that are not indexed are unknown.
     restamped : {file: (size, stamp)} of files with a new version token but unchanged values.
     foreign : for each segment, numbers of parts that are not what the table calls by their column's name now.
-    renamed : paths of live files with such a part, as listed.
+    renamed : paths of live files with such a part of a column that the table has, as listed.
     table_columns : of the table that the files belong to; None for files with the names of the index's columns.
     """
 
@@ -248,10 +249,14 @@ class LivenessCheck:
     def _note_renamed(
         segment: Segment, entries: Sequence[Entry], numbers: NDArray[np.int64], live: LakeState, i: int
     ) -> None:
-        """Record files with a column that the table has renamed since it was indexed."""
+        """Record files that have to be indexed again, as another of their columns has a name in the table now.
+
+        What is known of a column whose name the table does not have any more stays: it may get it back.
+        """
         if not live.foreign[i]:
             return
         columns = {segment.parts[number].info.column for number in live.foreign[i]}
+        columns = {column for column in columns if has_column(live.table_columns, column)}
         foreign = np.zeros(len(entries), np.bool_)
         for column in columns:
             foreign |= np.isin(segment.files.parts(column)[numbers], list(live.foreign[i]))
