@@ -70,11 +70,10 @@ class DeltaTable:
 class IcebergTable:
     """An Iceberg table of a catalog."""
 
-    def __init__(self, root: Path):
-        catalogs = pytest.importorskip("pyiceberg.catalog")
-        catalog = catalogs.load_catalog("c", type="in-memory", warehouse=str(root))
+    def __init__(self, root: Path, name: str = "c"):
+        memory = pytest.importorskip("pyiceberg.catalog.memory")
+        catalog = memory.InMemoryCatalog(name, warehouse=str(root))
         catalog.create_namespace("n")
-        self.catalog = catalog
         self.table = catalog.create_table("n.t", rows(0, ("low", "high")).schema)
         for number in range(FILES):
             self.table.append(rows(number, ("low", "high")))
@@ -254,12 +253,14 @@ def test_a_table_of_a_catalog_that_nothing_names(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
     with LakeIndex.open(tmp_path / "index", live=False) as index:
         assert index.append(table.table).unchanged == FILES
-    table.catalog.name = ""
-    with LakeIndex.open(tmp_path / "index", live=False) as index:
-        index.append(table.table)
+    nameless = IcebergTable(tmp_path / "u", "")
+    with LakeIndex.create(tmp_path / "other", "low", lake=nameless.table) as index:
+        assert index.append().added == FILES
         assert index.state.manifest.lake == {"iceberg": "n.t", "catalog": ""}
     with pytest.raises(ParquetBloomError, match=r"n\.t: its catalog has no name"):
-        LakeIndex.open(tmp_path / "index")
+        LakeIndex.open(tmp_path / "other")
+    with LakeIndex.open(tmp_path / "other", lake=nameless.table) as index:
+        assert index.append().unchanged == FILES
 
 
 def test_a_table_of_a_catalog_by_its_folder(tmp_path: Path) -> None:
