@@ -409,13 +409,14 @@ class LakeIndex:
                 self._folder,
                 self._lake_filesystem,
                 self._lake_options,
-                files if files is not None or self._lake is None else self._find_table(self._state.manifest),
+                files,
                 self._liveness,
                 memory_limit=memory_limit,
                 threads=threads or processors(),
                 progress=progress,
                 on_error=on_error,
                 tables=self._tables,
+                table=self._find_table(self._state.manifest) if files is None else None,
             )
         table = None if files is None else sources.find_lake_table(files, self._lake_options)
         self._lake = self._extend_lake(done.roots) if table is None else _follow(files, table)

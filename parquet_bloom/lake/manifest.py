@@ -136,6 +136,7 @@ class Manifest:
         empty where only the indexed files themselves are checked.
     snapshot : table snapshot that was indexed last; empty for plain files.
     segments : segments of the index.
+    num_live : number of files of that snapshot, if every one of them was indexed then; None if that is not known.
     """
 
     number: int
@@ -146,6 +147,7 @@ class Manifest:
     lake: Mapping[str, Any] = field(default_factory=dict)
     snapshot: Mapping[str, Any] = field(default_factory=dict)
     segments: tuple[SegmentInfo, ...] = ()
+    num_live: int | None = None
 
     @property
     def names(self) -> set[str]:
@@ -232,6 +234,7 @@ def read(folder: Folder, number: int) -> Manifest:
             _parse_lake(strict.fields(fields["lake"])),
             strict.fields(fields["snapshot"]),
             tuple(_parse_segment(segment, columns) for segment in strict.items(fields["segments"])),
+            None if fields.get("num_live") is None else strict.number(fields["num_live"]),
         )
     except ParquetBloomError as error:
         error.path = error.path or folder.path_of(name)
@@ -262,6 +265,7 @@ def write(folder: Folder, manifest: Manifest) -> None:
             "snapshot": dict(manifest.snapshot),
             "segments": [_segment_to_json(segment) for segment in manifest.segments],
         }
+        | ({} if manifest.num_live is None else {"num_live": manifest.num_live})
     ).encode()
     try:
         with folder.create(manifest_name(manifest.number), new=True) as new:

@@ -56,7 +56,9 @@ def remove(folder: Folder, lake_filesystem: object | None, files: Iterable[str |
                 raise StorageError("the index has no such file", path=path, errno=2)
         count = sum(int((mask & segment.present).sum()) for mask, segment in zip(gone, segments, strict=True))
         kept = tuple(info for info in _remove_marked(manifest, gone) if info.kept_files)
-        following = manifest.next(segments=kept, lake=_without_roots(manifest.lake, given, lake_filesystem))
+        following = manifest.next(
+            segments=kept, lake=_without_roots(manifest.lake, given, lake_filesystem), num_live=None
+        )
         manifests.write(folder, following)
         sweep(folder, following)
         return count

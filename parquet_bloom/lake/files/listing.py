@@ -16,7 +16,7 @@ from ...storage.patterns import is_hidden
 from ...tables.column_identity import is_same_column
 from ...tables.files import TableFiles
 from ...tables.open import find_table
-from ...tables.snapshot import Table, TableSnapshot
+from ...tables.snapshot import Table, TableChanges, TableSnapshot
 from .hash_files import TableColumns
 
 OUTSIDE, CATALOG = "outside", "catalog"
@@ -32,13 +32,13 @@ class Listing:
     entries : the files.
     roots : the folders, patterns or table that were listed, as stored in a manifest.
     named : paths of files that were given by name; the others were listed in `roots`.
-    table : the table whose files they are, at one version; None for plain files.
+    table : the table whose files they are, at one version, or what has changed in it; None for plain files.
     """
 
     entries: Sequence[Entry]
     roots: Mapping[str, Any] = field(default_factory=dict)
     named: frozenset[str] = frozenset()
-    table: TableSnapshot | None = None
+    table: TableSnapshot | TableChanges | None = None
 
     @property
     def snapshot(self) -> dict[str, Any]:

@@ -57,7 +57,10 @@ def hunt_index(kind: str, seed: int, folder: Path, tally: IndexTally, queries: i
 def _draw_delta(rng: random.Random, folder: Path) -> list[Any]:
     table = draw_delta(rng, folder / "table")
     versions = sorted(table.rows)
-    return [*(parquet_bloom.delta(table.root, version=version) for version in versions), parquet_bloom.delta(table.root)]
+    return [
+        *(parquet_bloom.delta(table.root, version=version) for version in versions),
+        parquet_bloom.delta(table.root),
+    ]
 
 
 def _draw_iceberg(rng: random.Random, folder: Path) -> list[Any]:

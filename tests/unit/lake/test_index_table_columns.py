@@ -307,3 +307,80 @@ def test_versions_that_are_given(tmp_path: Path) -> None:
         assert [len(found) for found in index.lookup("id", [5, 15])] == [1, 0]
         rows = parquet_bloom.read_table(None, "id IN (5, 15)", index=index)
         assert rows["id"].to_pylist() == [5]
+
+
+def test_an_append_reads_the_commits_since_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    from parquet_bloom.tables.delta.open import DeltaSource
+
+    root = str(tmp_path / "t")
+
+    def add_rows(first: int) -> None:
+        deltalake.write_deltalake(root, pa.table({"id": range(first, first + 10)}), mode="append")
+
+    def append(**expected: int) -> None:
+        """Append without a list of the table, and compare with what such a list says."""
+        with LakeIndex.open(tmp_path / "index", live=False) as index, monkeypatch.context() as patch:
+            patch.setattr(DeltaSource, "read_snapshot", no_list)
+            report = index.append()
+            assert {name: getattr(report, name) for name in expected} == expected
+        snapshot = parquet_bloom.delta(root).read_snapshot()
+        with LakeIndex.open(tmp_path / "index") as index:
+            assert index.snapshot().table["version"] == snapshot.version
+            assert index.unindexed == []
+            assert index.state.manifest.num_live == len(snapshot.files)
+
+    def no_list(source: Any) -> Any:
+        raise AssertionError("the whole table was listed")
+
+    for first in (0, 10, 20):
+        add_rows(first)
+    with LakeIndex.create(tmp_path / "index", "id", lake=root) as index:
+        assert index.append().added == 3
+    append(added=0, unchanged=3)
+    add_rows(30)
+    append(added=1, unchanged=3)
+    table = deltalake.DeltaTable(root)
+    table.delete("id = 5")  # a file is rewritten
+    table.optimize.compact()  # all are, and the one before is of no version that is left
+    append(added=1, unchanged=0)
+    add_rows(40)
+    deltalake.DeltaTable(root).create_checkpoint()
+    append(added=1, unchanged=1)
+    # Where the commits do not tell everything, the list does.
+    for change in (
+        lambda: deltalake.DeltaTable(root).restore(2),
+        lambda: deltalake.DeltaTable(root).alter.add_columns(
+            [deltalake.Field("n", deltalake.schema.PrimitiveType("long"))]
+        ),
+        lambda: deltalake.write_deltalake(root, pa.table({"id": [7]}), mode="overwrite", schema_mode="overwrite"),
+        lambda: [path.unlink() for path in sorted((tmp_path / "t" / "_delta_log").glob("*0.json"))],
+    ):
+        change()
+        with LakeIndex.open(tmp_path / "index", live=False) as index:
+            try:
+                index.append()
+            except ParquetBloomError:  # a log without a commit cannot be read at all
+                break
+        with LakeIndex.open(tmp_path / "index") as index:
+            assert index.unindexed == []
+            assert index.state.manifest.num_live == len(parquet_bloom.delta(root).read_snapshot().files)
+    # Nor after files were taken out of the index.
+    with LakeIndex.open(tmp_path / "index", live=False) as index:
+        index.remove(index.state.segments[-1].files.paths()[-1])
+        assert index.state.manifest.num_live is None
+
+
+def test_a_file_that_failed_is_tried_again(tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    root = tmp_path / "t"
+    for number in range(2):
+        deltalake.write_deltalake(root, pa.table({"id": [number]}), mode="append")
+    path = parquet_bloom.delta(root).read_snapshot().files[0].path
+    data = Path(path).read_bytes()
+    Path(path).write_bytes(b"nothing")
+    with LakeIndex.create(tmp_path / "index", "id", lake=root) as index:
+        assert list(index.append(on_error=lambda error: None).failed) == [path]
+        Path(path).write_bytes(data)
+        assert index.append().added == 1
+        assert index.append().unchanged == 2
