@@ -1,8 +1,8 @@
 """Delta and Iceberg tables: the files that a version of a table consists of.
 
 `snapshot` is the interface of a table at one version, which `delta` and `iceberg` implement; `open` recognises what
-callers give. `locations` checks where files may be, `column_names` and `footers` show data files with the table's names,
-and `column_identity` says which stored column that is. `files` is for callers that want the list alone.
+callers give. `locations` checks where files may be, `column_names` and `footers` show data files as the table names
+their columns, `column_identity` says which stored columns these are. `files` is for callers that want the list alone.
 """
 
 from __future__ import annotations
