@@ -91,7 +91,7 @@ def _find_steps(columns: Sequence[TableColumn], name: str) -> tuple[TableColumn,
 
 
 def _find_all(columns: Sequence[TableColumn], name: str) -> list[tuple[TableColumn, ...]]:
-    found = []
+    found: list[tuple[TableColumn, ...]] = []
     for column in columns:
         if column.name == name:
             found.append((column,))
