@@ -56,7 +56,7 @@ def _check_file(
     """Read a file again, and look up all of its values."""
     path = segment.files.path(number)
     foreign = state.live.foreign[state.segments.index(segment)]
-    opened = open_to_index(Entry(path), state.manifest.columns, filesystem, state.live.find)
+    opened = open_to_index(Entry(path), state.manifest.columns, filesystem, state.live.table_columns)
     with opened.file.source:
         if segment.files.fingerprints(number) != (opened.footer, opened.data_fingerprint()):
             report.problems.append(f"{path}: it is not what was indexed any more")

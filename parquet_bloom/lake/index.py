@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -17,6 +17,7 @@ from ..errors import IndexInUseError, ParquetBloomError, StorageError
 from ..redaction import redacted
 from ..storage import Folder, is_local, is_url, resolve_filesystem
 from ..tables.files import TableFiles
+from ..tables.snapshot import Table
 from ..util.threads import in_order, processors
 from . import manifest as manifests
 from .files import listing as sources
@@ -56,22 +57,24 @@ class LakeIndex:
         lake_filesystem: object | None,
         lake_storage_options: Mapping[str, Any] | None,
         lake: Any,
-        live: bool,
+        live: bool | Literal["no table"],
         progress: Progress | None = None,
         ahead: Collection[str] | None = (),
     ):
         self._folder = folder
         self._lake_filesystem = lake_filesystem
         self._lake_options = lake_storage_options
-        self._lake = lake
-        self._checks_liveness = live
+        self._lake = sources.find_lake_table(lake, lake_storage_options) or lake
+        self._own_table: tuple[Mapping[str, Any], Table | None] = ({}, None)  # as the manifest describes it
+        self._checks_liveness = live is not False
+        self._lists_tables = live is True
         self._listed_paths: list[str] = []  # the paths that the lake was listed from
         self._changing = threading.Lock()
         self._remote = not is_local(folder.filesystem, [folder.path])
         manifest, segments, listing = self._open_current(ahead=ahead)
         self._liveness = LivenessCheck(manifest.columns, lake_filesystem)
         self._state = IndexSnapshotReader(manifest, segments, assume_live(segments))
-        if live:
+        if self._checks_liveness:
             self._update_liveness(manifest, segments, listing, progress)
 
     # ----------------------------------------------------------------------------------------------- create and open
@@ -102,8 +105,10 @@ class LakeIndex:
         columns : dotted names of the columns to index.
         layout : "postings" has the fewest false candidates and reads least; "cuckoo" uses aligned cuckoo filters.
         granularity : whether lookups return files only, or also the row groups in them.
-        lake : the folders and patterns whose files are indexed, or a table's file list; None for the files given to
-            `append`. Opening the index lists them again, and new files are candidates.
+        lake : the folders and patterns whose files are indexed; or a Delta or Iceberg table: its folder, one of
+            `parquet_bloom.delta` and `iceberg`, one of deltalake or pyiceberg, {"delta": path} or {"iceberg": path};
+            None for the files given to `append`. Opening the index lists them again, and new files are candidates. Of
+            a table the latest version counts; what opens it again is stored: its path, or its name and its catalog's.
         remainder_bits : for the layout "postings": bits of a hash stored beyond its bucket, 8 by default. With 8 a
             lookup returns 0.05 false candidates in an index of `expected_values`; each further bit halves that.
         fingerprint_bits : for the layout "cuckoo": 8, 12, 16 (the default) or 24.
@@ -124,8 +129,12 @@ class LakeIndex:
         layouts.require_granularity(granularity)
         settings = layouts.make_settings(layout, remainder_bits, fingerprint_bits, expected_values, num_buckets)
         folder = Folder(path, resolve_filesystem(filesystem, storage_options))
+        table = sources.find_lake_table(lake, lake_storage_options)
+        followed = None
+        if table is not None:
+            followed, lake_storage_options = _follow(lake, table), lake_storage_options or table.storage_options
         lake_files = _lake_files(folder, lake_filesystem, lake_storage_options)
-        roots = sources.resolve_roots(lake, lake_files, lake_storage_options)
+        roots = sources.resolve_roots(followed or lake, lake_files, lake_storage_options)
         sources.require_outside(folder.path, roots)
         folder.make()
         with folder.lock():
@@ -135,14 +144,19 @@ class LakeIndex:
             manifests.write(folder, manifest)
             if not is_local(folder.filesystem, [folder.path]):
                 _require_no_overwriting(folder, manifest)
-        return cls(folder, lake_files, lake_storage_options, _listed_by_caller(lake), live=True)
+        try:
+            return cls(folder, lake_files, lake_storage_options, followed, live=True)
+        except BaseException:
+            with suppress(ParquetBloomError):
+                folder.delete([manifests.manifest_name(manifest.number)])
+            raise
 
     @classmethod
     def open(
         cls,
         path: str | os.PathLike[str],
         *,
-        live: bool = True,
+        live: bool | Literal["no table"] = True,
         lake: Any = None,
         filesystem: Any = None,
         storage_options: Mapping[str, Any] | None = None,
@@ -158,7 +172,9 @@ class LakeIndex:
         live : list the lake, and check which files have changed since they were indexed. If a file's times or etag are
             new, its indexed columns are read to find out whether its values have changed: embedding filters changes
             none. With False, lookups return results as of the last change of the index, without files added since.
-        lake : the lake's files, as for `create`; None for the lake stored in the index.
+            "no table" is False for an index over a table, which scans of the table list by themselves, else True.
+        lake : the lake's files, as for `create`, of a table at the version that it names; None for the lake stored in
+            the index.
         filesystem, storage_options, lake_filesystem, lake_storage_options : as for `create`.
         progress : called with (done, total) while files are read.
 
@@ -170,6 +186,9 @@ class LakeIndex:
             The index is damaged.
         """
         folder = Folder(path, resolve_filesystem(filesystem, storage_options))
+        table = sources.find_lake_table(lake, lake_storage_options)
+        if table is not None:
+            lake, lake_storage_options = table, lake_storage_options or table.storage_options
         lake_files = _lake_files(folder, lake_filesystem, lake_storage_options)
         return cls(folder, lake_files, lake_storage_options, lake, live, progress, ahead=None)
 
@@ -190,6 +209,17 @@ class LakeIndex:
     def lake_filesystem(self) -> Any:
         """File system of the lake, as given or derived from the index's; None for local paths and URLs."""
         return self._lake_filesystem
+
+    @property
+    def table(self) -> Table | None:
+        """The Delta or Iceberg table that the index is over; None for other files.
+
+        Raises
+        ------
+        ParquetBloomError
+            The index does not know how to open the table again: it has to be given to `open` or `append`.
+        """
+        return self._find_table(self._state.manifest)
 
     @property
     def remote(self) -> bool:
@@ -273,18 +303,34 @@ class LakeIndex:
 
     def _extend_lake(self, roots: Mapping[str, Any]) -> Any:
         """Return the lake that the caller gave instead of the index's, extended by what was appended."""
-        if self._lake is None or isinstance(self._lake, TableFiles) or "paths" not in roots:
+        if self._lake is None or isinstance(self._lake, Table) or "paths" not in roots:
             return self._lake
         return {"paths": [*self._listed_paths, *roots["paths"]]}
 
     def _list_lake(self, manifest: Manifest) -> sources.Listing | None:
         """List the lake's files; None if there is no lake to list."""
-        lake = self._lake if self._lake is not None else manifest.lake
+        table = self._find_table(manifest)
+        if table is not None and not self._lists_tables:
+            self._checks_liveness = False
+            return None
+        lake = table or (self._lake if self._lake is not None else manifest.lake)
         if not lake:
             return None
-        listing = sources.list_lake(lake, self._lake_filesystem, self._lake_options)
+        try:
+            listing = sources.list_lake(lake, self._lake_filesystem, self._lake_options)
+        except ParquetBloomError as error:
+            if self._lake is None and sources.CATALOG in manifest.lake:  # the caller's configuration may not know it
+                error.problem += "; if nothing names its catalog, give the table to LakeIndex.open, as lake="
+            raise
         self._listed_paths = [*listing.named, *listing.roots.get("paths", ())]
         return listing
+
+    def _find_table(self, manifest: Manifest) -> Table | None:
+        if self._lake is not None:
+            return self._lake if isinstance(self._lake, Table) else None
+        if self._own_table[0] != manifest.lake or self._own_table[1] is None:
+            self._own_table = manifest.lake, sources.find_lake_table(manifest.lake, self._lake_options)
+        return self._own_table[1]
 
     def _set_state(self, state: IndexSnapshotReader) -> None:
         """Set a new state; running lookups go on with the old segments, which close when they are last dereferenced."""
@@ -337,9 +383,9 @@ class LakeIndex:
 
         Parameters
         ----------
-        files : a file, a folder, a pattern, or a list of them; a table's file list; None for the current files of the
-            index's lake. Folders, patterns and tables are stored, and listed again when the index is opened. Only the
-            catalog knows the current snapshot of an Iceberg table, so pass its file list to `open`.
+        files : a file, a folder, a pattern, or a list of them; a Delta or Iceberg table, as for `create`, at the
+            version that it names; None for the current files of the index's lake. Folders, patterns and tables are
+            stored, and listed again when the index is opened.
         memory_limit : approximate bytes for values that are being sorted; the rest goes to a temporary file.
         threads : number of reading threads; None for the number of processors.
         progress : called with (done, total) after each file.
@@ -370,8 +416,10 @@ class LakeIndex:
                 progress=progress,
                 on_error=on_error,
                 tables=self._tables,
+                table=self._find_table(self._state.manifest) if files is None else None,
             )
-        self._lake = _listed_by_caller(files) or self._extend_lake(done.roots)
+        table = None if files is None else sources.find_lake_table(files, self._lake_options)
+        self._lake = self._extend_lake(done.roots) if table is None else _follow(files, table)
         self._refresh(manifest=done.manifest, tables=done.tables)
         return done.report
 
@@ -524,9 +572,14 @@ def _lake_files(folder: Folder, filesystem: Any, options: Mapping[str, Any] | No
     return None if is_local(folder.filesystem) and not is_url(folder.path) else folder.filesystem
 
 
-def _listed_by_caller(lake: Any) -> TableFiles | None:
-    """Return the file list of an Iceberg table, which only the caller can make: the catalog knows its snapshot."""
-    return lake if isinstance(lake, TableFiles) and lake.kind == "iceberg" else None
+def _follow(lake: Any, table: Table) -> Table | None:
+    """Return the table that an index follows once it has been given: at its latest version, where that is known.
+
+    None if that is what the manifest describes.
+    """
+    if isinstance(lake, TableFiles) and lake.kind == "delta":
+        return None
+    return table.latest()
 
 
 def _require_no_overwriting(folder: Folder, manifest: Manifest) -> None:

@@ -25,7 +25,7 @@ from ..hashing.column_type import ColumnType
 from ..hashing.column_type_json import type_from_json, type_to_json
 from ..predicate.statistics import ColumnShape
 from ..storage import Folder
-from .files.listing import OUTSIDE
+from .files.listing import CATALOG, OUTSIDE
 from .parts import json_checks as strict
 from .parts.part import PartInfo
 
@@ -52,7 +52,8 @@ class ColumnPart:
     column : name of the indexed column.
     column_type : stored type of the values.
     holds : whether they are the column's values, elements of its list, or parts of a nested value.
-    meaning : name and field id of a table's column in its files, where they differ; see `listing.Listing.meaning`.
+    meaning : which stored column of a table's files it is, see `tables.column_identity`; empty for the one that files
+        name so, if nothing else is known of them.
     slices : the files that hold them, each for a range of hashes.
     """
 
@@ -131,10 +132,11 @@ class Manifest:
     layout : "postings" or "cuckoo".
     granularity : "file" or "row_group": what a unit is.
     settings : settings of the layout.
-    lake : how the live files are listed: {"paths": [...]}, {"delta": path}, {"iceberg": path}; empty where only the
-        indexed files themselves are checked.
+    lake : how the live files are listed: {"paths": [...]}, {"delta": path}, {"iceberg": path, or name in a "catalog"};
+        empty where only the indexed files themselves are checked.
     snapshot : table snapshot that was indexed last; empty for plain files.
     segments : segments of the index.
+    num_live : number of files of that snapshot, if every one of them was indexed then; None if that is not known.
     """
 
     number: int
@@ -145,6 +147,7 @@ class Manifest:
     lake: Mapping[str, Any] = field(default_factory=dict)
     snapshot: Mapping[str, Any] = field(default_factory=dict)
     segments: tuple[SegmentInfo, ...] = ()
+    num_live: int | None = None
 
     @property
     def names(self) -> set[str]:
@@ -231,6 +234,7 @@ def read(folder: Folder, number: int) -> Manifest:
             _parse_lake(strict.fields(fields["lake"])),
             strict.fields(fields["snapshot"]),
             tuple(_parse_segment(segment, columns) for segment in strict.items(fields["segments"])),
+            None if fields.get("num_live") is None else strict.number(fields["num_live"]),
         )
     except ParquetBloomError as error:
         error.path = error.path or folder.path_of(name)
@@ -261,6 +265,7 @@ def write(folder: Folder, manifest: Manifest) -> None:
             "snapshot": dict(manifest.snapshot),
             "segments": [_segment_to_json(segment) for segment in manifest.segments],
         }
+        | ({} if manifest.num_live is None else {"num_live": manifest.num_live})
     ).encode()
     try:
         with folder.create(manifest_name(manifest.number), new=True) as new:
@@ -298,14 +303,18 @@ def _segment_to_json(segment: SegmentInfo) -> dict[str, Any]:
 
 def _parse_lake(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return how the live files are listed, as `listing.list_lake` takes it."""
-    locations = {kind: where for kind, where in fields.items() if kind != OUTSIDE}
+    locations = {kind: where for kind, where in fields.items() if kind not in (OUTSIDE, CATALOG)}
     if len(locations) > 1 or fields.get(OUTSIDE, True) is not True:
         raise ValueError("a lake is one of paths, delta and iceberg")
     for kind, where in locations.items():
-        for location in (
-            strict.items(where) if strict.one_of(kind, ("paths", "delta", "iceberg")) == "paths" else [where]
-        ):
+        several = strict.one_of(kind, ("paths", "delta", "iceberg")) == "paths" or isinstance(where, list)
+        for location in strict.items(where) if several else [where]:
             strict.text(location)
+    if CATALOG in fields:
+        strict.text(fields[CATALOG])
+        strict.one_of(next(iter(locations), ""), ("iceberg",))
+    elif isinstance(locations.get("iceberg"), list) or isinstance(locations.get("delta"), list):
+        raise ValueError("a table is at one path")
     return fields
 
 

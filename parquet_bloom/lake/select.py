@@ -25,6 +25,7 @@ from .snapshot import IndexSnapshotReader
 _SEGMENTS_AT_A_TIME = 16
 
 Trusted = Callable[[str, ColumnType], bool]
+Means = Callable[[str, str], bool]
 
 
 class FileSelection(NamedTuple):
@@ -60,6 +61,8 @@ class IndexPruner:
     node, timezone, ignore_case : the predicate and its options, as in `prune`.
     filesystem : file system of the lake.
     trusted : returns whether an engine reads a column of some stored type unchanged; None if it always does.
+    means : returns whether a column of the predicate is the stored column of some meaning (see `ColumnPart`); None if
+        columns are those that files name so.
 
     Attributes
     ----------
@@ -75,6 +78,7 @@ class IndexPruner:
         ignore_case: bool = False,
         filesystem: object | None = None,
         trusted: Trusted | None = None,
+        means: Means | None = None,
     ):
         self.doubts: dict[str, None] = {}
         self.requests = self.bytes_read = 0
@@ -82,6 +86,7 @@ class IndexPruner:
         self._state = state
         self._filesystem = filesystem
         self._trusted = trusted
+        self._means = means
         self._predicate = PruningPredicate(node, timezone)
         self._indexed_names = _match_columns(self._predicate.columns, state.manifest.columns, ignore_case)
         self._verdicts: dict[int, NDArray[np.int32]] = {}
@@ -213,7 +218,8 @@ class IndexPruner:
             if number == NOT_COVERED:
                 continue
             part = segment.parts[number]
-            if not part.info.by_name:
+            same = part.info.by_name if self._means is None else self._means(indexed_name, part.info.meaning)
+            if not same:
                 continue
             if self._trusted is None or self._trusted(indexed_name, part.info.column_type):
                 parts[name] = part

@@ -7,17 +7,19 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pyarrow as pa
 
-from ..errors import ParquetBloomError, StorageError, UnreadableColumnError
+from ..errors import ParquetBloomError, StorageError
 from ..file.cache.memory import SHARED_CACHE, MetadataCache
-from ..hashing.column_type import ColumnType
 from ..predicate import tree
 from ..predicate.tree import Node
 from ..redaction import shown_redacted
 from ..storage import Entry, RequestCount, as_path_list, entry_for_identity, is_url, list_entries, resolve_filesystem
+from ..storage.paths import resolve_given_path
+from ..tables.column_identity import is_same_column
 from ..tables.footers import as_table_footers
 from ..tables.open import find_table
 from ..tables.snapshot import Table, TableSnapshot
@@ -27,7 +29,7 @@ from .evaluate.planner import plan_scan
 from .evaluate.zones import open_zone_indexes
 from .model.partitions import Partitions, parse_partitions
 from .report import PruneReport
-from .table_columns import is_named_alike, require_same_columns, spell_columns
+from .table_columns import require_same_columns, spell_columns
 
 if TYPE_CHECKING:
     from .evaluate.lake_index import Index
@@ -42,7 +44,6 @@ class Listing(NamedTuple):
     entries : the files, in order.
     filesystem : of the files.
     partitions : their partition columns.
-    deletes : files of which their table may have deleted rows, which must not be read.
     requests : requests that the listing took.
     table : the table whose files they are; None for files of no table.
     """
@@ -50,7 +51,6 @@ class Listing(NamedTuple):
     entries: list[Entry]
     filesystem: Any
     partitions: Partitions
-    deletes: frozenset[str]
     requests: int
     table: TableSnapshot | None = None
 
@@ -101,7 +101,8 @@ class ScanSource:
         if table is not None:
             options |= {"table": table, "partitioning": None}
             source = None
-            storage_options = storage_options or (table.storage_options if filesystem is None else None)
+            if filesystem is None:
+                storage_options = storage_options or table.storage_options
         elif source is None and index is None:
             raise StorageError("a path is a string or a path object, not NoneType; with index= it may be left out")
         if not isinstance(options.get("cache"), MetadataCache | None):
@@ -109,7 +110,8 @@ class ScanSource:
             problem = f"cache must be a MetadataCache or None, got {kind}; DiskMetadataCache opens one in a folder"
             raise ParquetBloomError(problem)
         if not isinstance(source, str | os.PathLike | None):
-            source = as_path_list(source)  # it is listed for each scan
+            source = [resolve_given_path(path, filesystem) for path in as_path_list(source)]  # listed for each scan
+        source = resolve_given_path(source, filesystem)
         return cls(source, resolve_filesystem(filesystem, storage_options), storage_options, index, **options)
 
     def with_table_schema(self, schema: pa.Schema) -> ScanSource:
@@ -124,7 +126,7 @@ class ScanSource:
     def list_files(self) -> Listing:
         """List the files now."""
         with self._open_index(set()) as view:
-            return self._list(view)
+            return self._list(view) if view is None or view.of_table is None else self._of_table(view).list_files()
 
     def plan(
         self,
@@ -145,8 +147,9 @@ class ScanSource:
         node : the predicate; None for all rows.
         trust, named : as in `plan_scan`.
         """
-        options: dict[str, Any] = {"timezone": timezone, "ignore_case": ignore_case, "progress": progress}
-        options |= {"on_error": on_error, "threads": threads, "cache": self.cache, "trust": trust, "named": named}
+        arguments: dict[str, Any] = {"timezone": timezone, "ignore_case": ignore_case, "progress": progress}
+        arguments |= {"on_error": on_error, "threads": threads, "trust": trust, "named": named}
+        options = arguments | {"cache": self.cache}
         of_table = None if self.table is None else self._list_table(self.table)
         if of_table is not None and of_table.table is not None:
             table = of_table.table
@@ -158,6 +161,11 @@ class ScanSource:
             self._open_index({*_list_columns(node)}, trust, of_table) as view,
             open_zone_indexes(self.zones, self.filesystem) as zone_view,
         ):
+            if view is not None and view.of_table is not None:
+                report = self._of_table(view).plan(node, **arguments)
+                report.requests += view.requests
+                report.bytes_read += view.bytes_read
+                return report
             listing = self._list(view) if of_table is None else of_table
             entries = listing.entries
             if self.partitioning is None and named is None and of_table is None:
@@ -170,21 +178,24 @@ class ScanSource:
     def _open_index(
         self, columns: set[str], trust: DatasetCompatibility | None = None, listing: Listing | None = None
     ) -> AbstractContextManager[IndexView | None]:
-        """Open the index for a query of some columns; of a table's, only those that files name as the table does."""
+        """Open the index for a query of some columns."""
         table = None if listing is None else listing.table
-
-        def is_same(column: str, stored: ColumnType) -> bool:
-            assert trust is not None
-            return trust.is_same(column, stored) and (table is None or is_named_alike(table.columns, column))
-
         return open_lake_index(
             self.index,
             self.filesystem,
             self.storage_options,
             of_lake=self.paths is None and self.table is None,
-            trusted=None if trust is None else is_same,
+            trusted=None if trust is None else trust.is_same,
+            means=None if table is None else partial(is_same_column, table.columns),
             columns=columns,
         )
+
+    def _of_table(self, view: IndexView) -> ScanSource:
+        """Return the same source as one of the table that the index is over, whose own files these are."""
+        assert view.of_table is not None
+        index, table = view.of_table
+        filesystem = index.lake_filesystem if self.filesystem is None else self.filesystem
+        return replace(self, index=index, table=table, filesystem=filesystem, partitioning=None)
 
     def _list(self, view: IndexView | None) -> Listing:
         if self.table is not None:
@@ -197,16 +208,7 @@ class ScanSource:
             entries = self._list_entries(requests)
         columns = self.partition_columns
         partitions = parse_partitions([entry.path for entry in entries], self.partitioning, paths, columns)
-        if self.paths is None:
-            assert view is not None
-            partitions = view.keep_confirmed(partitions, entries)
-            if columns is not None and partitions.schema.names != columns.names:
-                raise UnreadableColumnError(
-                    "its table's metadata does not have the folders' values of this partition column any more",
-                    column=min({*columns.names} - {*partitions.schema.names}),
-                )
-        deletes = frozenset() if view is None else view.deletes
-        return Listing(entries, filesystem, partitions, deletes, requests.number)
+        return Listing(entries, filesystem, partitions, requests.number)
 
     def _list_table(self, table: Table) -> Listing:
         snapshot = table.read_snapshot()
@@ -217,7 +219,7 @@ class ScanSource:
         filesystem = self.filesystem
         if snapshot.storage_options and not self.storage_options and any(map(is_url, paths)):
             filesystem = resolve_filesystem(None, snapshot.storage_options)
-        return Listing([Entry(path) for path in paths], filesystem, partitions, frozenset(), 0, snapshot)
+        return Listing([Entry(path) for path in paths], filesystem, partitions, 0, snapshot)
 
     def _list_entries(self, requests: RequestCount) -> list[Entry]:
         is_cached = (

@@ -10,7 +10,6 @@ from ..errors import UnknownColumnError, UnreadableColumnError, UnsupportedTypeE
 from ..hashing.column_type import ColumnType, Kind, from_arrow
 from ..predicate import tree
 from ..predicate.tree import Node
-from ..tables.snapshot import TableColumn
 from .model.named_columns import suggest_names
 
 
@@ -68,19 +67,6 @@ def spell_columns(node: Node | None, schema: pa.Schema, ignore_case: bool) -> No
         return None
     names = [*_list_names(schema)]
     return tree.rename_columns(node, {name: _spell(name, names, ignore_case) for name in sorted(tree.columns(node))})
-
-
-def is_named_alike(columns: Sequence[TableColumn] | None, name: str) -> bool:
-    """Return whether every data file of a table has a column under the name that the table gives it, and no other."""
-    if columns is None:
-        return True
-    for column in columns:
-        if column.field_id is None and column.names == (column.name,):
-            if column.name == name:
-                return True
-            if name.startswith(f"{column.name}.") and column.kind == "struct":
-                return is_named_alike(column.parts, name[len(column.name) + 1 :])
-    return False
 
 
 def require_same_columns(schema: pa.Schema, expected: pa.Schema, table: str) -> None:

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from ..errors import ParquetBloomError
 from ..lake import manifest as manifests
-from ..lake.build.append import commit, select_unindexed
+from ..lake.build.append import commit, is_table_of, select_unindexed
 from ..lake.files import listing as sources
 from ..lake.files.liveness import LivenessCheck
 from ..lake.manifest import Manifest
@@ -124,13 +124,23 @@ def build_index(
                     "there is no index yet, so its lake is not known: give a path", path=folder.path
                 )
             listing = sources.list_lake(manifest.lake if paths is None else paths, lake_files, storage_options)
-            roots = sources.merge_roots(sources.merge_roots(manifest.lake, roots), listing.roots)
+            roots = sources.merge_roots(manifest.lake, roots)
+            roots = sources.merge_roots(roots, listing.roots, is_table_of(manifest, listing))
             sources.require_outside(folder.path, roots)
             live = LivenessCheck(names, lake_files).check(segments, listing, verify=False)
             todo = select_unindexed(listing.entries, live)
             report = AppendReport(unchanged=len(listing.entries) - len(todo))
             jobs = SegmentJobs(
-                spark, folder, manifest, listing.named, storage_options, index_options, memory_limit, slices, report
+                spark,
+                folder,
+                manifest,
+                listing.named,
+                storage_options,
+                index_options,
+                memory_limit,
+                slices,
+                report,
+                listing.table_columns,
             )
             new_segments = jobs.build_segments(todo)
             indexed = [sources.name_of(entry.path, lake_files) for entry in todo if entry.path not in report.failed]

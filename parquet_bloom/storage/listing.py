@@ -22,7 +22,7 @@ from .managed_tables import find_table_at, managed_table
 from .objects.client import RequestCount
 from .objects.listing import list_objects, needs_requests
 from .objects.location import ListedObject, ObjectLocation, resolve_stores
-from .paths import as_arrow_filesystem, normalize_path, path_text, resolve_local_path
+from .paths import as_arrow_filesystem, find_local_path, normalize_path, path_text
 from .patterns import Pattern, is_hidden
 from .table_markers import describe_table, find_tables, refuse_managed_table
 
@@ -112,7 +112,7 @@ def _list_each(
             if remote is not None:
                 files = _list_remote(path_text(path), remote, isinstance(path, str))
             else:
-                files = _list_local(resolve_local_path(path), isinstance(path, str))
+                files = _list_local(find_local_path(path), isinstance(path, str))
             yield map(Entry, files)
         return
 
@@ -128,7 +128,7 @@ def _list_each(
     with listings or nullcontext(map(entries, to_list)) as listed:
         for path, location in zip(paths, locations, strict=True):
             if location is None:
-                yield map(Entry, _list_local(resolve_local_path(path), isinstance(path, str)))
+                yield map(Entry, _list_local(find_local_path(path), isinstance(path, str)))
             else:
                 yield next(listed) if needs_requests(location) else entries(location)
 

@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import sys
+from typing import Any
 from urllib.parse import unquote
 
 from pyarrow.fs import FileSystem, FSSpecHandler, LocalFileSystem, PyFileSystem
@@ -74,6 +75,39 @@ def resolve_local_path(path: str | os.PathLike[str]) -> str:
     if _URL.match(text):
         raise StorageError("a URL needs a file system: pass filesystem=", path=text, errno=errno.ENOENT)
     return text
+
+
+def find_local_path(path: str | os.PathLike[str]) -> str:
+    """Return the path of a local file or folder as libraries name it: a path or a `file:` URI, quoted or not.
+
+    Some quote the path of a table but not what is in it, others nothing although they write a URI. So each part of the
+    path may be quoted, but a plain path that exists is taken as it is, and in a URI a quoted name before one that is
+    called like it literally. What does not exist is resolved as by `resolve_local_path`: this is for what is read.
+    """
+    text = path_text(path)
+    if "%" not in text or os.path.lexists(text):
+        return resolve_local_path(path)
+    uri = _FILE_URI.match(text)
+    if uri is None and (_URL.match(text) or not text.startswith("/")):
+        return resolve_local_path(path)
+    found = "/"
+    for part in text[uri.end() if uri else 0 :].split("/"):
+        names = [part, unquote(part)] if uri is None else [unquote(part), part]
+        paths = (os.path.join(found, name) for name in names if "/" not in name and "\0" not in name)
+        existing = next(filter(os.path.lexists, paths), None)
+        if existing is None:
+            return resolve_local_path(path)
+        found = existing
+    return path_text(found)
+
+
+def resolve_given_path(path: Any, filesystem: object | None = None) -> Any:
+    """Return a path that a caller gives, with a local one that is written as libraries do resolved."""
+    if not isinstance(path, str) or not (path[:5] == "file:" or "%" in path):
+        return path
+    if is_url(path) or is_store(filesystem) or as_arrow_filesystem(filesystem) is not None:
+        return path
+    return find_local_path(path)
 
 
 _SCHEMES = {"s3a": "s3", "gcs": "gs", "azure": "az"}

@@ -1,8 +1,9 @@
 """Delta and Iceberg tables: what a table consists of at a version, and filters for its files.
 
-`snapshot` is the interface, which `delta` and `iceberg` implement; `locations` checks where files may be.
-`column_names` and `footers` give the columns of files the table's names, `open` recognises a table, `embed` writes
-filters into one, and `columns` and `files` list a table's files for the lake index.
+`snapshot` is the interface of a table at one version, which `delta` and `iceberg` implement; `open` recognises what
+callers give. `locations` checks where files may be, `column_names` and `footers` show data files as the table names
+their columns, `column_identity` says which stored columns these are. `embed` writes
+filters into a table, `files` is for callers that want the list alone.
 """
 
 from __future__ import annotations

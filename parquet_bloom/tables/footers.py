@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import ParquetBloomError
 from ..file.cache.entry import CachedFooter
 from ..file.cache.memory import MetadataCache
+from ..file.reader import BloomFile
 from ..storage import FileIdentity, Source
 from .column_names import find_names
 from .snapshot import TableColumn
@@ -19,6 +20,17 @@ from .snapshot import TableColumn
 def as_table_footers(cache: MetadataCache | None, columns: tuple[TableColumn, ...] | None) -> MetadataCache:
     """Return a cache as a table with some columns sees it; `columns` is None if files name them as the table does."""
     return cache if isinstance(cache, TableFooters) else TableFooters(cache, columns)
+
+
+def show_as_table(file: BloomFile, columns: tuple[TableColumn, ...]) -> BloomFile:
+    """Return an opened file as a table with some columns sees it; the two share their source.
+
+    Raises
+    ------
+    ParquetBloomError
+        The table's columns cannot be identified in the file.
+    """
+    return BloomFile(file.source, None, TableFooters(None, columns).keep(file.source, file.cached))
 
 
 class TableFooters(MetadataCache):

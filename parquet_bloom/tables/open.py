@@ -9,6 +9,7 @@ from typing import Any
 
 from ..storage import is_url
 from ..storage.managed_tables import find_table_at
+from ..storage.paths import resolve_given_path
 from ..storage.table_markers import ICEBERG
 from .snapshot import Table
 
@@ -35,7 +36,7 @@ def find_table(source: Any, storage_options: Mapping[str, Any] | None = None) ->
         return iceberg(source)
     if not isinstance(source, str | os.PathLike) or is_url(os.fspath(source)):
         return None
-    return open_table_at(os.fspath(source), storage_options)
+    return open_table_at(resolve_given_path(os.fspath(source)), storage_options)
 
 
 def open_table_at(folder: str, storage_options: Mapping[str, Any] | None = None) -> Table | None:

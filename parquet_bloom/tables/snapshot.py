@@ -108,6 +108,31 @@ class TableSnapshot(ABC):
         """
 
 
+class FileChange(NamedTuple):
+    """What several commits did to a file: whether the first removed it, and whether it is live after the last."""
+
+    was_removed: bool
+    is_live: bool
+
+
+@dataclass(frozen=True)
+class TableChanges:
+    """The files that have changed from one version of a table to its latest; its columns have not.
+
+    Attributes
+    ----------
+    kind, table_id, version, root, columns : as of `TableSnapshot`, at the latest version.
+    files : {path: what happened to the file}.
+    """
+
+    kind: Literal["delta", "iceberg"]
+    table_id: str
+    version: int | None
+    root: str
+    columns: tuple[TableColumn, ...] | None
+    files: Mapping[str, FileChange]
+
+
 class Table(ABC):
     """A Delta or Iceberg table, as `parquet_bloom.delta` and `parquet_bloom.iceberg` return it.
 
@@ -115,11 +140,13 @@ class Table(ABC):
     ----------
     name : the table's folder, URL, metadata file or name in its catalog.
     storage_options : settings of the store that has its files, by obstore's names; None for the defaults.
+    outside : whether files outside of the table's folder are accepted.
     """
 
     kind: Literal["delta", "iceberg"]
     name: str
     storage_options: Mapping[str, Any] | None = None
+    outside: bool = False
 
     @abstractmethod
     def read_snapshot(self) -> TableSnapshot:
@@ -132,6 +159,33 @@ class Table(ABC):
         ParquetBloomError
             The library is missing, or the table's metadata is not understood.
         """
+
+    def read_changes(self, table_id: str, version: int) -> TableChanges | None:
+        """Read what has changed since a version; None if that cannot be told, or if more than files has changed.
+
+        Parameters
+        ----------
+        table_id : the table that the version is of.
+
+        Raises
+        ------
+        StorageError, ParquetBloomError
+            As `read_snapshot`.
+        """
+        return None
+
+    def describe(self, snapshot: TableSnapshot) -> dict[str, Any]:
+        """Return what opens the table again, at its latest version, in JSON's types: without credentials or settings.
+
+        Parameters
+        ----------
+        snapshot : of this table.
+        """
+        return {self.kind: snapshot.root} | ({"outside": True} if self.outside else {})
+
+    def latest(self) -> Table:
+        """Return the same table at its latest version, whichever version this one is read at."""
+        return self
 
     def __repr__(self) -> str:
         return redacted(f"<parquet_bloom {self.kind} table {self.name!r}>")

@@ -18,7 +18,7 @@ from ...util.wording import count, truncate_list
 from ..output.output import Output
 from .common import timezone_option
 from .paths import MatchedPaths
-from .tables import Inputs, TableRequest, find_inputs
+from .tables import Inputs, TableRequest, find_inputs, read_inputs
 
 if TYPE_CHECKING:
     from ...lake.index import LakeIndex
@@ -86,9 +86,10 @@ def resolve_files(
 
     with ExitStack() as stack:
         with output.step("index"):
-            lake_index = stack.enter_context(LakeIndex.open(index, filesystem=output.filesystem))
-            files = [MatchedPaths(path, root, root is not None) for path, root in list_live_files(lake_index)]
-        yield Inputs(files), lake_index
+            lake_index = stack.enter_context(LakeIndex.open(index, live="no table", filesystem=output.filesystem))
+            if lake_index.table is None:
+                files = [MatchedPaths(path, root, root is not None) for path, root in list_live_files(lake_index)]
+        yield Inputs(files) if lake_index.table is None else read_inputs(lake_index.table, output), lake_index
 
 
 def prune_files(
@@ -113,7 +114,7 @@ def prune_files(
     source = inputs.table if inputs.table is not None else [file.path for file in inputs.files]
     with output.progress(len(inputs.files)) as bar, output.step("prune"):
         report = prune(
-            None if of_index else source,
+            None if of_index and inputs.table is None else source,
             node,
             filesystem=output.filesystem,
             timezone=timezone,

@@ -293,6 +293,11 @@ def find_inputs(paths: Sequence[str], request: TableRequest, output: Output) -> 
                 error.problem += WAY_OUT
                 output.fail(error)
                 return Inputs([])
+    return read_inputs(table, output)
+
+
+def read_inputs(table: Table, output: Output) -> Inputs:
+    """Return the files of a table, and say which version of it; raises as `Table.read_snapshot`."""
     with output.step("table"):
         snapshot = table.read_snapshot()
     if table.storage_options and output.filesystem is None:

@@ -15,6 +15,7 @@ from ...errors import ParquetBloomError, UnknownColumnError
 from ...file.column_hashes import hash_distinct
 from ...predicate.statistics import ColumnShape
 from ...storage import Entry, Folder
+from ...tables.snapshot import Table
 from .. import manifest as manifests
 from ..files import listing as sources
 from ..files.hash_files import OpenedFile, RowGroupResult, hash_files
@@ -59,29 +60,83 @@ def append(
     progress: Progress | None = None,
     on_error: Callable[[ParquetBloomError], None] | None = None,
     tables: Mapping[str, FileTable] = {},
+    table: Table | None = None,
 ) -> AppendResult:
-    """See `LakeIndex.append`; for `tables` see `open_segments`."""
+    """See `LakeIndex.append`; for `tables` see `open_segments`.
+
+    Parameters
+    ----------
+    table : what the index is over, if that is a table; for files that are not given.
+    """
     with open_for_writing(folder, tables) as (manifest, segments):
-        listing = sources.list_lake(manifest.lake if files is None else files, lake_filesystem, lake_options)
-        roots = sources.merge_roots(manifest.lake, listing.roots)
+        recent = None if table is None or files is not None else _list_changes(manifest, segments, table)
+        if recent is None:
+            lake = files if files is not None else table or manifest.lake
+            listing = sources.list_lake(lake, lake_filesystem, lake_options)
+            live, num_live = liveness.check(segments, listing), len(listing.entries)
+        else:
+            listing, num_live = recent
+            live = LakeState.make_unchecked(segments, listing)
+            live.unindexed = [entry.path for entry in listing.entries]
+        roots = sources.merge_roots(manifest.lake, listing.roots, is_table_of(manifest, listing))
         sources.require_outside(folder.path, roots)
-        live = liveness.check(segments, listing)
         entries = list(listing.entries)
-        if files is None:  # also changed files that were given by name
+        if files is None and recent is None:  # also changed files that were given by name
             listed = {entry.path for entry in entries}
             more = [path for path in live.unindexed if path not in listed]
             listing = replace(listing, named=listing.named.union(more))
             entries += map(Entry, more)
         todo = select_unindexed(entries, live)
-        report = AppendReport(unchanged=len(entries) - len(todo))
+        report = AppendReport(unchanged=(len(entries) if recent is None else num_live) - len(todo))
         with closing(_Appending(folder, manifest, listing, memory_limit, report)) as appending:
             appending.read(todo, lake_filesystem, threads, progress, on_error)
             new_segments = appending.finish()
         names = [sources.name_of(entry.path, lake_filesystem) for entry in todo if entry.path not in report.failed]
         current = commit(
-            folder, manifest, segments, live, new_segments, names, roots, listing.snapshot, memory_limit, report
+            folder,
+            manifest,
+            segments,
+            live,
+            new_segments,
+            names,
+            roots,
+            listing.snapshot,
+            memory_limit,
+            report,
+            num_live,
         )
         return AppendResult(report, listing.roots, current, appending.tables)
+
+
+def _list_changes(manifest: Manifest, segments: Sequence[Segment], table: Table) -> tuple[sources.Listing, int] | None:
+    """List the files that a table got since its files were all indexed, and say how many it has.
+
+    None if only a list of all files says what to do: where the log does not tell, or the index has files that it does
+    not expect.
+    """
+    snapshot, by_name = manifest.snapshot, any((one.present & ~one.files.listed).any() for one in segments)
+    version, table_id = snapshot.get("version"), snapshot.get("table_id")
+    if manifest.num_live is None or by_name or type(version) is not int or not isinstance(table_id, str):
+        return None
+    changes = table.read_changes(table_id, version)
+    if changes is None or manifest.lake.get(changes.kind) != changes.root:
+        return None
+    indexed = PathTable(segments).find([sources.name_of(path) for path in changes.files])[0] >= 0
+    num_live, entries = manifest.num_live, []
+    for (path, change), is_indexed in zip(changes.files.items(), indexed.tolist(), strict=True):
+        if change.was_removed != is_indexed:  # as after a table was restored
+            return None
+        num_live += change.is_live - is_indexed
+        if change.is_live and not is_indexed:
+            entries.append(Entry(path))
+    entries.sort()
+    return sources.Listing(entries, manifest.lake, table=changes), num_live
+
+
+def is_table_of(manifest: Manifest, listing: sources.Listing) -> bool:
+    """Return whether files were listed in the table that an index is of."""
+    snapshot, indexed = listing.snapshot, manifest.snapshot
+    return bool(snapshot) and all(snapshot[name] == indexed.get(name) for name in ("kind", "table_id"))
 
 
 def select_unindexed(entries: Sequence[Entry], live: LakeState) -> list[Entry]:
@@ -101,6 +156,7 @@ def commit(
     snapshot: Mapping[str, Any],
     memory_limit: int,
     report: AppendReport,
+    num_live: int | None = None,
 ) -> Manifest:
     """Commit new segments to an index, and remove older records of their files.
 
@@ -112,11 +168,15 @@ def commit(
     new_segments, names : the new segments, and the files in them, by their names in the index.
     roots, snapshot : new description of the lake, and its table's snapshot.
     report : receives the numbers of files added and replaced, and of segments merged.
+    num_live : number of files of the snapshot; None if they are not all indexed, or it is not known.
     """
     before = _remove_replaced(segments, manifest, names, report)
     before = restamp(folder, segments, before, live)
     following = manifest.next(
-        segments=(*before, *new_segments), lake=roots, snapshot=dict(snapshot) or manifest.snapshot
+        segments=(*before, *new_segments),
+        lake=roots,
+        snapshot=dict(snapshot) or manifest.snapshot,
+        num_live=num_live if snapshot and not report.failed else None,
     )
     if not new_segments and replace(following, number=manifest.number) == manifest:
         return manifest  # nothing has changed
@@ -168,8 +228,8 @@ class _Appending:
         """Read all files; raise the first error unless `on_error` is given."""
         failed: ParquetBloomError | None = None
         done = 0
-        columns, find = self._manifest.columns, self._listing.find
-        reading = hash_files(entries, columns, filesystem, threads, find, max(1, self._memory_limit // 4))
+        columns, table_columns = self._manifest.columns, self._listing.table_columns
+        reading = hash_files(entries, columns, filesystem, threads, table_columns, max(1, self._memory_limit // 4))
         with closing(reading) as results:
             for result in results:
                 opened_file = result.opened
@@ -232,9 +292,10 @@ class _Appending:
         )
         self._begun = False
 
-    def _key(self, column: str, opened_file: OpenedFile) -> Key:
+    @staticmethod
+    def _key(column: str, opened_file: OpenedFile) -> Key:
         covered = opened_file.columns[column]
-        return column, covered.column_type, covered.holds, self._listing.meaning(column)
+        return column, covered.column_type, covered.holds, covered.meaning
 
     def _abandon(self, opened_file: OpenedFile | None, entry: Entry) -> None:
         if self._begun and opened_file is not None:
@@ -281,7 +342,7 @@ class _Appending:
         paths: list[str] = []
         parts: dict[str, int] = {}
         for name, arrays in batches:
-            path = os.fsdecode(name)
+            path = sources.resolve_given_path(os.fsdecode(name))
             unknown_columns = set(arrays) - set(self._manifest.columns)
             if unknown_columns:
                 raise UnknownColumnError("the index has no such column", path=path, column=min(unknown_columns))

@@ -49,16 +49,24 @@ def remove(folder: Folder, lake_filesystem: object | None, files: Iterable[str |
     with open_for_writing(folder) as (manifest, segments):
         table = PathTable(segments)
         gone = [np.zeros(len(segment.files), np.bool_) for segment in segments]
-        for path in map(os.fsdecode, given):
+        given = [_as_indexed(os.fsdecode(path), table, lake_filesystem) for path in given]
+        for path in given:
             is_root = _without_roots(manifest.lake, [path], lake_filesystem) != manifest.lake
             if not _mark(path, table, segments, gone, lake_filesystem) and not is_root:
                 raise StorageError("the index has no such file", path=path, errno=2)
         count = sum(int((mask & segment.present).sum()) for mask, segment in zip(gone, segments, strict=True))
         kept = tuple(info for info in _remove_marked(manifest, gone) if info.kept_files)
-        following = manifest.next(segments=kept, lake=_without_roots(manifest.lake, given, lake_filesystem))
+        following = manifest.next(
+            segments=kept, lake=_without_roots(manifest.lake, given, lake_filesystem), num_live=None
+        )
         manifests.write(folder, following)
         sweep(folder, following)
         return count
+
+
+def _as_indexed(path: str, table: PathTable, filesystem: object | None) -> str:
+    """Return a path as it was indexed, if it is written as some library does."""
+    return path if table.find([path])[0][0] >= 0 else sources.resolve_given_path(path, filesystem)
 
 
 def _remove_marked(manifest: Manifest, gone: Sequence[NDArray[np.bool_]]) -> list[SegmentInfo]:

@@ -6,7 +6,7 @@ fingerprinted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
@@ -23,10 +23,14 @@ from ...hashing.column_type import ColumnType
 from ...metadata.footer import Leaf
 from ...predicate.statistics import ColumnShape
 from ...storage import Entry, Source, is_local, open_source
+from ...tables.column_identity import identify_column
+from ...tables.footers import show_as_table
+from ...tables.snapshot import TableColumn
 from ...util.threads import in_order
 from .fetching import FetchedChunks, Fetching, fetch_ahead
 
-FindLeaf = Callable[[str, Sequence[Leaf], str | None], Leaf]
+TableColumns = tuple[TableColumn, ...] | None
+"""The columns of the table that files belong to; None for files that have the names of the columns that are indexed."""
 
 _FILES_AHEAD = 4  # opened concurrently, so that decoding does not wait for them
 _REMOTE_FILES_AHEAD = 32  # the same for remote files, where each takes a request
@@ -42,12 +46,14 @@ class Covered:
     leaf : the column.
     column_type, holds : stored type of its values, and their shape.
     hashes : reader of its hashes.
+    meaning : which stored column it is, as in `ColumnPart`.
     """
 
     leaf: Leaf
     column_type: ColumnType
     holds: ColumnShape
     hashes: ColumnHashes
+    meaning: str = ""
 
 
 @dataclass
@@ -110,13 +116,13 @@ class RowGroupResult:
 
 
 def open_to_index(
-    entry: Entry, columns: Sequence[str], filesystem: object | None, find: FindLeaf | None = None
+    entry: Entry, columns: Sequence[str], filesystem: object | None, table_columns: TableColumns = None
 ) -> OpenedFile:
     """Open a file, and determine which of the columns can be indexed.
 
     Parameters
     ----------
-    find : finds the leaf of a column; None to find it by its name.
+    table_columns : of the table that the file belongs to, which names the columns then.
 
     Raises
     ------
@@ -127,17 +133,19 @@ def open_to_index(
     try:
         stamp = wait_until_settled(source)
         file = _open_with_tail(source)
+        footer = footer_fingerprint(file.footer)
+        file = file if table_columns is None else show_as_table(file, table_columns)
         covered: dict[str, Covered] = {}
         doubts: dict[str, str] = {}
         missing = []
         for column in columns:
             try:
-                covered[column] = cover_column(file, column, find)
+                covered[column] = cover_column(file, column, table_columns)
             except ParquetBloomError as error:
                 doubts[column] = error.problem
                 if isinstance(error, UnknownColumnError):
                     missing.append(column)
-        return OpenedFile(entry, file, stamp, footer_fingerprint(file.footer), covered, doubts, frozenset(missing))
+        return OpenedFile(entry, file, stamp, footer, covered, doubts, frozenset(missing))
     except BaseException:
         source.close()
         raise
@@ -155,7 +163,7 @@ def _open_with_tail(source: Source) -> BloomFile:
     return file
 
 
-def find_column_leaf(file: BloomFile, column: str, find: FindLeaf | None = None) -> Leaf:
+def find_column_leaf(file: BloomFile, column: str) -> Leaf:
     """Return the leaf of a file for a column.
 
     Raises
@@ -163,8 +171,6 @@ def find_column_leaf(file: BloomFile, column: str, find: FindLeaf | None = None)
     UnknownColumnError
         There is none, or more than one.
     """
-    if find is not None:
-        return find(column, file.leaves, file.path)
     leaves = find_leaves(file.leaves, column)
     if len(leaves) != 1:
         problem = "no such column" if not leaves else f"the name matches {len(leaves)} columns"
@@ -176,15 +182,21 @@ def find_column_leaf(file: BloomFile, column: str, find: FindLeaf | None = None)
     return leaf
 
 
-def cover_column(file: BloomFile, column: str, find: FindLeaf | None = None) -> Covered:
-    """Return how a column is indexed; raise ParquetBloomError with the reason if it cannot be."""
-    leaf = find_column_leaf(file, column, find)
+def cover_column(file: BloomFile, column: str, table_columns: TableColumns = None) -> Covered:
+    """Return how a column is indexed; raise ParquetBloomError with the reason if it cannot be.
+
+    Parameters
+    ----------
+    file : as the table shows it, if `table_columns` are given.
+    """
+    leaf = find_column_leaf(file, column)
+    meaning = "" if table_columns is None else identify_column(file.footer, leaf, column, table_columns)
     hashes = ColumnHashes(file, leaf)
-    if not leaf.repeated and (find is not None or leaf.name == column):
+    if not leaf.repeated and leaf.name == column:
         holds = ColumnShape.VALUES
     else:
-        holds = ColumnShape.ELEMENTS if find is None and holds_elements(leaf, column) else ColumnShape.PARTS
-    return Covered(leaf, hashes.column_type, holds, hashes)
+        holds = ColumnShape.ELEMENTS if holds_elements(leaf, column) else ColumnShape.PARTS
+    return Covered(leaf, hashes.column_type, holds, hashes, meaning)
 
 
 def hash_files(
@@ -192,7 +204,7 @@ def hash_files(
     columns: Sequence[str],
     filesystem: object | None,
     threads: int,
-    find: FindLeaf | None = None,
+    table_columns: TableColumns = None,
     memory_limit: int = _FETCHED_BYTES,
 ) -> Generator[RowGroupResult, None, None]:
     """Read and hash files, in their order; close the iterator to cancel.
@@ -200,13 +212,13 @@ def hash_files(
     Parameters
     ----------
     threads : number of threads that decode and hash.
-    find : see `open_to_index`.
+    table_columns : see `open_to_index`.
     memory_limit : approximate bytes that wait to be decoded.
     """
 
     def open_entry(entry: Entry) -> RowGroupResult:
         try:
-            return RowGroupResult(entry, open_to_index(entry, columns, filesystem, find))
+            return RowGroupResult(entry, open_to_index(entry, columns, filesystem, table_columns))
         except ParquetBloomError as error:
             return RowGroupResult(entry, None, error=error)
 

@@ -11,13 +11,16 @@ from typing import Any
 from ...errors import ParquetBloomError
 from ...storage import Entry, is_local, is_url, list_entries
 from ...storage.paths import name_of as name_of
+from ...storage.paths import resolve_given_path as resolve_given_path
 from ...storage.patterns import is_hidden
-from ...tables.files import TableFiles, delta_files
-from ...tables.iceberg.files import iceberg_files
-from .hash_files import FindLeaf
+from ...tables.column_identity import is_same_column
+from ...tables.files import TableFiles
+from ...tables.open import find_table
+from ...tables.snapshot import Table, TableChanges, TableSnapshot
+from .hash_files import TableColumns
 
-OUTSIDE = "outside"
-"""Key in a table's lake description: its files may lie outside of its folder."""
+OUTSIDE, CATALOG = "outside", "catalog"
+"""Keys in a table's lake description: its files may lie outside of its folder; its Iceberg catalog."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +32,13 @@ class Listing:
     entries : the files.
     roots : the folders, patterns or table that were listed, as stored in a manifest.
     named : paths of files that were given by name; the others were listed in `roots`.
-    table : the table whose files they are; None for plain files.
+    table : the table whose files they are, at one version, or what has changed in it; None for plain files.
     """
 
     entries: Sequence[Entry]
     roots: Mapping[str, Any] = field(default_factory=dict)
     named: frozenset[str] = frozenset()
-    table: TableFiles | None = None
+    table: TableSnapshot | TableChanges | None = None
 
     @property
     def snapshot(self) -> dict[str, Any]:
@@ -45,16 +48,13 @@ class Listing:
         return {"kind": self.table.kind, "table_id": self.table.table_id, "version": self.table.version}
 
     @property
-    def find(self) -> FindLeaf | None:
-        """Function that finds the leaf of a table's column; None for plain files, where names decide."""
-        return None if self.table is None else self.table.leaf_of
+    def table_columns(self) -> TableColumns:
+        """How the files name the table's columns; None for plain files and others that name them alike."""
+        return None if self.table is None else self.table.columns
 
-    def meaning(self, column: str) -> str:
-        """Return "name#field id" of a column in the files; empty where it is just the column's name."""
-        if self.table is None:
-            return ""
-        name, number = self.table.columns.get(column, ""), self.table.ids.get(column)
-        return "" if name == column and number is None else f"{name}#{'' if number is None else number}"
+    def means(self, column: str, meaning: str) -> bool:
+        """Return whether a column of the files is the stored column of some meaning; see `ColumnPart`."""
+        return not meaning if self.table is None else is_same_column(self.table.columns, column, meaning)
 
 
 def list_lake(lake: Any, filesystem: object | None, storage_options: Mapping[str, Any] | None = None) -> Listing:
@@ -62,8 +62,8 @@ def list_lake(lake: Any, filesystem: object | None, storage_options: Mapping[str
 
     Parameters
     ----------
-    lake : what `storage.list_files` takes; a `TableFiles`; or, as manifests have it, {"paths": [...]},
-        {"delta": path} or {"iceberg": path}, with "outside": True where the table's files may lie elsewhere.
+    lake : what `storage.list_files` takes; a table, as `find_lake_table` takes it; or, as manifests have it,
+        {"paths": [...]}.
 
     Raises
     ------
@@ -74,25 +74,57 @@ def list_lake(lake: Any, filesystem: object | None, storage_options: Mapping[str
     ParquetBloomError
         The table cannot be read, or the library that reads it is not installed.
     """
+    table = find_lake_table(lake, storage_options)
+    if table is not None:
+        snapshot = table.read_snapshot()
+        return Listing([Entry(file.path) for file in snapshot.files], table.describe(snapshot), table=snapshot)
     if isinstance(lake, Mapping):
-        if "delta" in lake:
-            lake = delta_files(lake["delta"], storage_options=storage_options, outside=lake.get(OUTSIDE) is True)
-        elif "iceberg" in lake:
-            lake = iceberg_files(lake["iceberg"], outside=lake.get(OUTSIDE) is True)
-        elif not lake.keys() <= {"paths"}:
-            raise ParquetBloomError("a lake is paths, a table's file list, {'delta': path} or {'iceberg': path}")
-        else:
-            return list_lake(lake.get("paths", []), filesystem)
-    if isinstance(lake, TableFiles):
-        roots: dict[str, Any] = {lake.kind: lake.root} | ({OUTSIDE: True} if lake.outside else {})
-        return Listing([Entry(file.path) for file in lake.files], roots, table=lake)
+        if not lake.keys() <= {"paths"}:
+            raise ParquetBloomError("a lake is paths, a table, {'delta': table} or {'iceberg': table}")
+        return list_lake(lake.get("paths", []), filesystem)
     alone = isinstance(lake, (str, bytes, os.PathLike)) or not isinstance(lake, Iterable)
-    paths = [lake] if alone else list(lake)
+    paths = [resolve_given_path(path, filesystem) for path in ([lake] if alone else lake)]
     entries = list_entries(paths, filesystem)
     files = {entry.path for entry in entries}
     texts = [os.fsdecode(path) for path in paths]
     folders = [_root(text, filesystem) for text in texts if text not in files]
     return Listing(entries, {"paths": folders} if folders else {}, frozenset(files.intersection(texts)))
+
+
+def find_lake_table(lake: Any, storage_options: Mapping[str, Any] | None = None) -> Table | None:
+    """Return the table that a caller's description of the lake, or a manifest's, names; None for plain files.
+
+    Parameters
+    ----------
+    lake : what `tables.open.find_table` takes; a `TableFiles`; or {"delta": path} or {"iceberg": path}, with
+        "outside": True where the table's files may lie elsewhere, and "catalog" for an Iceberg table's name in one.
+
+    Raises
+    ------
+    ParquetBloomError
+        The manifest cannot say where the table is, or the library that reads it is not installed.
+    """
+    if isinstance(lake, TableFiles):
+        return lake.as_table()
+    if not isinstance(lake, Mapping):
+        return find_table(lake, storage_options)
+    options: dict[str, Any] = {OUTSIDE: lake.get(OUTSIDE) is True}
+    if "delta" in lake:
+        from ...tables.delta.open import delta
+
+        given = lake["delta"]
+        return given if isinstance(given, Table) else delta(given, storage_options=storage_options, **options)
+    if "iceberg" in lake:
+        from ...tables.iceberg.open import iceberg
+
+        given, catalog = lake["iceberg"], lake.get(CATALOG)
+        if isinstance(given, Table):
+            return given
+        if catalog == "":
+            problem = "its catalog has no name to open it by: give the table, as lake= or to append"
+            raise ParquetBloomError(problem, path=given if isinstance(given, str) else ".".join(given))
+        return iceberg(tuple(given) if isinstance(given, list) else given, catalog=catalog, **options)
+    return None
 
 
 def resolve_roots(lake: Any, filesystem: object | None, storage_options: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -119,8 +151,12 @@ def _root(path: str, filesystem: object | None) -> str:
     return glob.escape(name) if is_folder else name
 
 
-def merge_roots(roots: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+def merge_roots(roots: Mapping[str, Any], more: Mapping[str, Any], same_table: bool = False) -> dict[str, Any]:
     """Merge new roots into a manifest's description of the lake.
+
+    Parameters
+    ----------
+    same_table : whether both are known to be one table, which may be given in several ways.
 
     Raises
     ------
@@ -129,6 +165,8 @@ def merge_roots(roots: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, 
     """
     if not roots or not more or dict(roots) == dict(more):
         return dict(roots or more)
+    if same_table:
+        return dict(more)
     if set(roots) != {"paths"} or set(more) != {"paths"}:
         raise ParquetBloomError("an index is of one table, or of files that are in none: make another one")
     paths = list(roots["paths"])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +13,16 @@ from numpy.typing import NDArray
 
 from ...core.hash.xxh64 import hash_keys
 from ...file.identity import NO_TOKEN, UNREADABLE, compare_contents, read_version_tokens
+from ...file.reader import BloomFile
 from ...hashing.arrow import keys_of
+from ...metadata.footer import Leaf
 from ...storage import Entry
+from ...tables.column_identity import has_column
+from ...tables.footers import show_as_table
 from ...util.threads import in_order
 from ..segment import Segment
 from . import listing as sources
-from .hash_files import FindLeaf, find_column_leaf
+from .hash_files import TableColumns, find_column_leaf
 from .table import NOT_COVERED, encode_paths
 
 _OPENED_AT_A_TIME = 16
@@ -85,11 +89,9 @@ class LakeState:
     gone_at : for each segment, bool for each of its files: no longer in the lake.
     listed : False where the lake was not listed, so that files that are not indexed are unknown.
     restamped : {file: (size, stamp)} of files with a new version token but unchanged values.
-    foreign : for each segment, numbers of parts whose column has another name in the table now.
-    renamed : paths of live files with such a part, as listed.
-    find : finds the leaf of a table's column; None for plain files.
-    partition_values : partition values by a table's metadata; None where folder names give them. See `TableFiles`.
-    deletes : paths of files of which the table may have deleted rows.
+    foreign : for each segment, numbers of parts that are not what the table calls by their column's name now.
+    renamed : paths of live files with such a part of a column that the table has, as listed.
+    table_columns : of the table that the files belong to; None for files with the names of the index's columns.
     """
 
     alive: list[NDArray[np.bool_]]
@@ -100,9 +102,7 @@ class LakeState:
     restamped: dict[FileRef, tuple[int, bytes]] = field(default_factory=dict)
     foreign: list[frozenset[int]] = field(default_factory=list)
     renamed: list[str] = field(default_factory=list)
-    find: FindLeaf | None = None
-    partition_values: Mapping[str, Mapping[str, Any]] | None = None
-    deletes: frozenset[str] = frozenset()
+    table_columns: TableColumns = None
 
     @property
     def gone(self) -> int:
@@ -116,15 +116,13 @@ class LakeState:
             frozenset(
                 number
                 for number, part in enumerate(segment.parts)
-                if listing is not None and part.info.meaning != listing.meaning(part.info.column)
+                if listing is not None and not listing.means(part.info.column, part.info.meaning)
             )
             for segment in segments
         ]
         live = cls([one.copy() for one in never], gone_at=never, listed=listing is not None, foreign=foreign)
         if listing is not None:
-            live.find = listing.find
-            if listing.table is not None:
-                live.partition_values, live.deletes = listing.table.partition_values, listing.table.deletes
+            live.table_columns = listing.table_columns
         return live
 
 
@@ -181,7 +179,6 @@ class LivenessCheck:
         table = PathTable(segments)
         owners, numbers = table.find(names)
         live = LakeState.make_unchecked(segments, listing)
-        live.deletes |= {sources.name_of(path, self._filesystem) for path in live.deletes}
         for i, segment in enumerate(segments):
             of_segment = owners == i
             seen = np.zeros(len(segment.files), np.bool_)
@@ -232,7 +229,7 @@ class LivenessCheck:
                 entry, (size, stamp) = entries[int(positions[j])], current[j]
                 doubtful.append((entry, FileRef(number, int(at[j])), size, stamp))
         checks = in_order(
-            lambda one: verify and self._check_contents(segments, *one, live.find),
+            lambda one: verify and self._check_contents(segments, *one, live.table_columns),
             doubtful,
             max(1, min(_OPENED_AT_A_TIME, len(doubtful))),
         )
@@ -252,10 +249,14 @@ class LivenessCheck:
     def _note_renamed(
         segment: Segment, entries: Sequence[Entry], numbers: NDArray[np.int64], live: LakeState, i: int
     ) -> None:
-        """Record files with a column that the table has renamed since it was indexed."""
+        """Record files that have to be indexed again, as another of their columns has a name in the table now.
+
+        What is known of a column whose name the table does not have any more stays: it may get it back.
+        """
         if not live.foreign[i]:
             return
         columns = {segment.parts[number].info.column for number in live.foreign[i]}
+        columns = {column for column in columns if has_column(live.table_columns, column)}
         foreign = np.zeros(len(entries), np.bool_)
         for column in columns:
             foreign |= np.isin(segment.files.parts(column)[numbers], list(live.foreign[i]))
@@ -268,7 +269,7 @@ class LivenessCheck:
         ref: FileRef,
         size: int,
         stamp: bytes,
-        find: FindLeaf | None,
+        table_columns: TableColumns,
     ) -> bytes | bool:
         """Return a file's new version token if its contents are those that were indexed, else False."""
         table = segments[ref.segment].files
@@ -277,13 +278,12 @@ class LivenessCheck:
         key = (entry.path, size, stamp, footer, data)
         if stamp != NO_TOKEN and key in self._cache:
             return self._cache[key] and stamp
-        same, token = compare_contents(
-            entry,
-            self._filesystem,
-            footer,
-            data,
-            lambda file: [find_column_leaf(file, column, find) for column in columns],
-        )
+
+        def find_leaves(file: BloomFile) -> list[Leaf]:
+            shown = file if table_columns is None else show_as_table(file, table_columns)
+            return [find_column_leaf(shown, column) for column in columns]
+
+        same, token = compare_contents(entry, self._filesystem, footer, data, find_leaves)
         if token != NO_TOKEN and token == stamp:
             self._cache[key] = same
         return same and token

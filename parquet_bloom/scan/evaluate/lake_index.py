@@ -15,14 +15,14 @@ from ...file.identity import NO_TOKEN, version_token
 from ...predicate.pruning import PruningPredicate
 from ...storage import Entry, Folder, Source
 from ..model.file_scan import FileScan
-from ..model.partitions import Partitions
 from ..model.plan import INDEX, FilePlan, RowGroupPlan, ScanPlan
 from .evaluator import group_by_predicate
 
 if TYPE_CHECKING:
     from ...lake.index import LakeIndex
-    from ...lake.select import FileSelection, Trusted
+    from ...lake.select import FileSelection, Means, Trusted
     from ...lake.snapshot import IndexSnapshotReader
+    from ...tables.snapshot import Table
 
     Index = str | os.PathLike[str] | LakeIndex
 
@@ -37,6 +37,8 @@ class IndexView:
     roots : the folders, patterns or tables that its files were listed from.
     filesystem : of the lake, as the index was opened with.
     trusted : returns whether an engine reads a column of some stored type as what is stored; None if it always does.
+    means : returns whether a column of the scan is the stored column of some meaning (see `ColumnPart`); None for
+        columns as files name them.
     locate : returns files as the index knows them, on `filesystem`, by their paths in the scan; None if they are the
         same. It raises ParquetBloomError if the index cannot be used for them.
 
@@ -44,6 +46,7 @@ class IndexView:
     ----------
     doubts : why the index could not be used, or only in part, each doubt once.
     requests, bytes_read : what was read of the index.
+    of_table : the opened index, and the table that it is over, if the files are to be the index's own; None for others.
     """
 
     def __init__(
@@ -54,15 +57,18 @@ class IndexView:
         roots: Sequence[str] = (),
         filesystem: Any = None,
         trusted: Trusted | None = None,
+        means: Means | None = None,
         locate: Callable[[Sequence[str]], list[Entry]] | None = None,
     ):
         self.doubts: dict[str, None] = {}
         self.requests = self.bytes_read = 0
+        self.of_table: tuple[LakeIndex, Table] | None = None
         self._state = state
         self._of_lake = of_lake
         self._roots = roots
         self._filesystem = filesystem
         self._trusted = trusted
+        self._means = means
         self._locate = locate
 
     def list_files(self, filesystem: Any = None) -> tuple[Any, Sequence[str], list[Entry]]:
@@ -75,20 +81,8 @@ class IndexView:
         entries = [Entry(path) for path in sorted(paths)]
         return self._filesystem if filesystem is None else filesystem, self._roots, entries
 
-    def keep_confirmed(self, partitions: Partitions, entries: Sequence[Entry]) -> Partitions:
-        """Return the partition columns whose path values agree with the table's metadata, if there is any."""
-        assert self._state is not None
-        values = self._state.live.partition_values
-        return partitions if values is None else partitions.keep_confirmed([entry.path for entry in entries], values)
-
-    @property
-    def deletes(self) -> frozenset[str]:
-        """Files of the index of which their table may have deleted rows."""
-        return self._state.live.deletes if self._of_lake and self._state is not None else frozenset()
-
     def evaluate(self, files: Iterator[FileScan], plan: ScanPlan) -> Generator[FileScan, None, None]:
         """See `Evaluator.evaluate`: the index is asked about all files at once."""
-        plan.deletes = self.deletes
         if plan.asked is None or plan.asked.node is None:
             yield from files
             return
@@ -119,7 +113,7 @@ class IndexView:
         assert plan.asked is not None
         _, timezone, ignore_case = plan.asked
         filesystem = plan.filesystem if self._locate is None else self._filesystem
-        pruner = IndexPruner(self._state, predicate.node, timezone, ignore_case, filesystem, self._trusted)
+        pruner = IndexPruner(self._state, predicate.node, timezone, ignore_case, filesystem, self._trusted, self._means)
         if not pruner.useful:
             return []
         try:
@@ -152,16 +146,19 @@ def open_lake_index(
     *,
     of_lake: bool = False,
     trusted: Trusted | None = None,
+    means: Means | None = None,
     columns: Collection[str] = (),
 ) -> Iterator[IndexView | None]:
     """Open a lake index for one query; an index that is given open stays open.
+
+    With `of_lake` the files of an index over a table are not looked at: the view says which table it is.
 
     Parameters
     ----------
     index : its folder, or an open one; None for none.
     filesystem, storage_options : of a folder, and of the lake.
     of_lake : whether the files to scan are those of the index.
-    trusted : see `IndexView`.
+    trusted, means : see `IndexView`.
     columns : of the predicate, if they are known, to read their part of the index ahead.
 
     Raises
@@ -179,14 +176,16 @@ def open_lake_index(
     from ...lake.index import LakeIndex
 
     if isinstance(index, LakeIndex):
-        if of_lake and not index.live:
+        if of_lake and not index.live and index.table is None:
             problem = "the index was opened with live=False, and does not know which files there are"
             raise ParquetBloomError(problem, path=index.path)
-        yield _make_view(index, of_lake, trusted)
+        yield _make_view(index, of_lake, trusted, means)
         return
     folder = _CountingFolder(index, filesystem)
     try:
-        opened = LakeIndex(folder, filesystem, storage_options, None, live=of_lake, ahead=columns)
+        opened = LakeIndex(
+            folder, filesystem, storage_options, None, live="no table" if of_lake else False, ahead=columns
+        )
     except ParquetBloomError as error:
         if of_lake or _has_no_index(folder):
             raise
@@ -196,16 +195,19 @@ def open_lake_index(
         yield view
         return
     with closing(opened):
-        view = _make_view(opened, of_lake, trusted)
+        view = _make_view(opened, of_lake, trusted, means)
         folder.add_counts(view)
         yield view
 
 
-def _make_view(index: LakeIndex, of_lake: bool, trusted: Trusted | None) -> IndexView:
-    lake = index.state.manifest.lake
-    roots = lake.get("paths", [path for path in lake.values() if isinstance(path, str)])
-    filesystem = index.lake_filesystem
-    return IndexView(index.state, of_lake=of_lake, roots=roots, filesystem=filesystem, trusted=trusted)
+def _make_view(
+    index: LakeIndex, of_lake: bool, trusted: Trusted | None = None, means: Means | None = None
+) -> IndexView:
+    roots, filesystem = index.state.manifest.lake.get("paths", ()), index.lake_filesystem
+    view = IndexView(index.state, of_lake=of_lake, roots=roots, filesystem=filesystem, trusted=trusted, means=means)
+    if of_lake and index.table is not None:
+        view.of_table = index, index.table
+    return view
 
 
 class _CountingFolder(Folder):
@@ -253,7 +255,7 @@ def _remove_row_groups(plan: FilePlan, selection: FileSelection) -> FilePlan:
 
 def list_live_files(index: LakeIndex) -> list[tuple[str, str | None]]:
     """Return the live files of an open index, each with the root folder that it is in; None if it is in none."""
-    _, roots, entries = _make_view(index, True, None).list_files()
+    _, roots, entries = _make_view(index, True).list_files()
     folders = [root.rstrip("/") + "/" for root in roots]
     return [
         (entry.path, next((folder for folder in folders if entry.path.startswith(folder)), None)) for entry in entries

@@ -94,26 +94,6 @@ class Partitions:
         i = self._positions[self._find_key(path)]
         return {name: values[i] for name, values in self._values.items()}
 
-    def keep_confirmed(self, files: Sequence[str], expected: Mapping[str, Mapping[str, Any]]) -> Partitions:
-        """Return the partition columns whose path values equal the table metadata for every file, in value and type.
-
-        Parameters
-        ----------
-        files : paths.
-        expected : {path: {column: value}} in the table's metadata.
-        """
-
-        def is_confirmed(name: str, path: str) -> bool:
-            value, other = self.values(path)[name], expected.get(path, {}).get(name, ...)
-            return type(value) is type(other) and value == other
-
-        confirmed = Partitions(())
-        confirmed._positions = self._positions
-        names = [name for name in self._values if all(is_confirmed(name, path) for path in files)]
-        confirmed._folders = self._folders.select(names)
-        confirmed._values = {name: self._values[name] for name in confirmed._folders.column_names}
-        return confirmed
-
     def make_residuals(
         self, node: Node | None, timezone: str = "UTC", *, ignore_case: bool = False, strict: bool = True
     ) -> PartitionResiduals:

@@ -7,7 +7,6 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ...errors import ManagedTableError
 from ...predicate.reason import Reason
 from ...predicate.tree import Node
 from ...redaction import shown_redacted
@@ -137,13 +136,6 @@ class Selection(dict[str, list[int]]):
         return []
 
 
-def refuse_deleted_rows(path: str, deletes: frozenset[str]) -> None:
-    """Raise ManagedTableError for a file that may still hold rows which its table has deleted."""
-    if path in deletes:
-        problem = "its table may have deleted rows of it, which would be shown: read the table with its own library"
-        raise ManagedTableError(problem, path=path)
-
-
 @shown_redacted
 @dataclass
 class ScanPlan:
@@ -163,7 +155,6 @@ class ScanPlan:
     asked : the predicate and its settings; None for reports that `prune` did not make.
     index_doubts : why a lake index could not be used, or only in part, so that more is read than necessary.
     zone_doubts : the same for zones: indexes that cannot be read, and files that have changed since.
-    deletes : files of an index's table that may hold rows which the table has deleted; their rows are not read.
     table : the table whose files they are, which says what deleted rows they have; None for files of no table.
     """
 
@@ -178,7 +169,6 @@ class ScanPlan:
     asked: ScanRequest | None = field(default=None, compare=False, repr=False)
     index_doubts: list[str] = field(default_factory=list, compare=False, repr=False)
     zone_doubts: list[str] = field(default_factory=list, compare=False, repr=False)
-    deletes: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
     table: TableSnapshot | None = field(default=None, compare=False, repr=False)
 
     @property

@@ -22,7 +22,7 @@ from ..model.columns import FileResidualEvaluator
 from ..model.data_file import DataFile, RowFilter
 from ..model.fit import fit_table
 from ..model.limits import MAX_BYTES, ReadLimits
-from ..model.plan import FilePlan, ScanPlan, refuse_deleted_rows
+from ..model.plan import FilePlan, ScanPlan
 from ..model.row_selection import RowGroupSelections
 from ..model.schemas import map_in_threads, promote_table, unify_schemas
 from .open import open_file, open_version
@@ -184,8 +184,6 @@ class RowReader:
         For the parameters see `read_batches`.
         """
         plans = [plan for plan in self._plan.files if plan.selected]
-        for plan in plans:
-            refuse_deleted_rows(plan.path, self._plan.deletes)
         assert self._plan.asked is not None
         if self._plan.asked.node is None and not (self._plan.table and self._plan.table.deletes):
             return sum(group.num_rows for plan in plans for group in plan.row_groups if group.read)
@@ -202,7 +200,6 @@ class RowReader:
         ConcurrentChangeError
             The file has changed since it was planned.
         """
-        refuse_deleted_rows(plan.path, self._plan.deletes)
         with open_version(plan.path, self._filesystem, self._cache, plan.identity) as file:
             if plan.identity is not None and file.source.identity != plan.identity:
                 raise ConcurrentChangeError("another writer changed it meanwhile", path=file.path)
@@ -219,8 +216,6 @@ class RowReader:
     def _files_to_open(self) -> list[FilePlan]:
         """Return the files with a row group to read; if there are none, the first file, for its schema alone."""
         selected = [plan for plan in self._plan.files if plan.selected]
-        for plan in selected:
-            refuse_deleted_rows(plan.path, self._plan.deletes)
         return selected if selected or self._schema is not None else self._plan.files[:1]
 
     def _find_schema(self, fail: _Fail | None) -> pa.Schema:

@@ -15,6 +15,7 @@ from ...errors import ParquetBloomError, StorageError, UnknownColumnError
 from ...file.reader import open
 from ...lake.build.segment_builder import SegmentBuilder, part_name
 from ...lake.files import listing as sources
+from ...lake.files.hash_files import TableColumns
 from ...lake.files.table import FileRecord
 from ...lake.manifest import ColumnPart, Manifest, SegmentInfo
 from ...lake.parts import layouts
@@ -65,6 +66,7 @@ class SegmentJobs:
     storage_options, memory_limit, slices : as for `build_index`.
     index_options : of the index's store.
     report : receives the results of the files.
+    table_columns : of the table that the files belong to; see `hash_files`.
     """
 
     spark: SparkSession
@@ -76,6 +78,7 @@ class SegmentJobs:
     memory_limit: int
     slices: int | None
     report: AppendReport
+    table_columns: TableColumns = field(default=None, repr=False)
     _missing: set[str] = field(default_factory=set)
 
     def build_segments(self, entries: Sequence[Entry]) -> list[SegmentInfo]:
@@ -182,7 +185,15 @@ class SegmentJobs:
             num_units += max(1, row_groups)
         secrets = find_secrets(self.storage_options)
         targets = tuple(slices.targets())
-        hashing = HashTask(self.manifest.columns, slices, targets, self._by_row_group, self.storage_options, secrets)
+        hashing = HashTask(
+            self.manifest.columns,
+            slices,
+            targets,
+            self._by_row_group,
+            self.storage_options,
+            secrets,
+            self.table_columns,
+        )
         options, columns = self.index_options, len(self.manifest.columns)
         writing = WriteTask(self.folder.path, segment, slices, num_units, self.memory_limit, columns, options)
 
@@ -227,9 +238,7 @@ class SegmentJobs:
         parts = []
         for name, number in numbers.items():
             slices_of_part = {item.number: item.parts[name] for item in written if name in item.parts}
-            parts.append(
-                ColumnPart(*decode_part_name(name), "", self._fill_gaps(builder, number, slices_of_part, slices))
-            )
+            parts.append(ColumnPart(*decode_part_name(name), self._fill_gaps(builder, number, slices_of_part, slices)))
         return builder.with_parts(parts)
 
     def _record_file(self, entry: Entry, file: HashedFile, builder: SegmentBuilder, numbers: Mapping[str, int]) -> None:

@@ -23,7 +23,8 @@ from ...core.index.postings import squeeze
 from ...errors import ConcurrentChangeError, ParquetBloomError
 from ...hashing.column_type import ColumnType, Kind
 from ...lake.build.segment_builder import part_name
-from ...lake.files.hash_files import OpenedFile, RowGroupResult, hash_files
+from ...lake.files.hash_files import OpenedFile, RowGroupResult, TableColumns, hash_files
+from ...lake.manifest import Key
 from ...lake.parts.layouts import POSTINGS
 from ...lake.parts.part import PartInfo
 from ...lake.parts.postings.writer import write_sorted
@@ -42,21 +43,22 @@ _RESULT = -1  # slice number of rows that hold the results of files instead of k
 _MASK = 2**64 - 1
 
 
-def encode_part_name(column: str, column_type: ColumnType, holds: ColumnShape) -> str:
+def encode_part_name(column: str, column_type: ColumnType, holds: ColumnShape, meaning: str = "") -> str:
     """Return a text that identifies a part until it has a number, and is the same on every executor."""
     description = {
         "column": column,
         "type": {**asdict(column_type), "kind": column_type.kind.value},
         "holds": holds.value,
+        "meaning": meaning,
     }
     return json.dumps(description, sort_keys=True)
 
 
-def decode_part_name(name: str) -> tuple[str, ColumnType, ColumnShape]:
+def decode_part_name(name: str) -> Key:
     """Return the part that a name identifies."""
     description = json.loads(name)
     column_type = ColumnType(**{**description["type"], "kind": Kind(description["type"]["kind"])})
-    return description["column"], column_type, ColumnShape(description["holds"])
+    return description["column"], column_type, ColumnShape(description["holds"]), description["meaning"]
 
 
 @dataclass
@@ -116,6 +118,7 @@ class HashTask:
     by_row_group : whether each row group is a unit, numbered from the file's first unit.
     storage_options : options of the lake's store.
     hidden : texts that errors must not contain.
+    table_columns : of the table that the files belong to, see `hash_files`.
     """
 
     columns: tuple[str, ...]
@@ -124,6 +127,7 @@ class HashTask:
     by_row_group: bool
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
     hidden: Sequence[str] = field(default=(), repr=False)
+    table_columns: TableColumns = field(default=None, repr=False)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         files = [row for batch in batches for row in batch.to_pylist()]
@@ -135,7 +139,8 @@ class HashTask:
         entries = [Entry(decode_path(file["path"])) for file in files]
         results = [HashedFile(file["number"], row_groups=max(1, file["row_groups"])) for file in files]
         i = 0
-        for piece in hash_files(entries, self.columns, resolve_filesystem(None, self.storage_options), 1):
+        filesystem = resolve_filesystem(None, self.storage_options)
+        for piece in hash_files(entries, self.columns, filesystem, 1, self.table_columns):
             yield from self._add_row_group(piece, files[i], results[i], sender)
             if piece.last:
                 if piece.opened is not None:
@@ -166,7 +171,7 @@ class HashTask:
             self._finish_file(opened, result)
             return
         column = opened.columns[piece.column]
-        part = encode_part_name(piece.column, column.column_type, column.holds)
+        part = encode_part_name(piece.column, column.column_type, column.holds, column.meaning)
         unit = row["unit"] + (piece.row_group if self.by_row_group else 0)
         result.entries += len(piece.hashes)
         yield from sender.add(part, unit, piece.hashes)
@@ -176,7 +181,8 @@ class HashTask:
         result.footer, result.data = opened.footer, opened.data
         result.row_groups = opened.file.num_row_groups
         result.parts = {
-            name: encode_part_name(name, column.column_type, column.holds) for name, column in opened.columns.items()
+            name: encode_part_name(name, column.column_type, column.holds, column.meaning)
+            for name, column in opened.columns.items()
         }
         result.doubts, result.missing = opened.doubts, opened.missing
 

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from ...errors import ParquetBloomError, StorageError
 from ...storage import Folder, Source
 from ..locations import resolve_delta_path
+from ..snapshot import FileChange
 
 LOG_FOLDER = "_delta_log"
 _SIDECAR_FOLDER = "_sidecars"
@@ -76,6 +77,42 @@ def read_live_adds(
         for action in _read_lines(folder, name):
             _apply(action, live, folder.path_of(name))
     return [live[key] for key in sorted(live, key=lambda key: (key[0], key[1] or ""))]
+
+
+def read_file_changes(
+    root: str, after: int, version: int, filesystem: object | None = None
+) -> dict[str, FileChange] | None:
+    """Return {path: change} of the files in the commits after one version and up to another, with paths resolved.
+
+    None if a commit is missing, or changes more than files: the table's columns, or its protocol.
+
+    Raises
+    ------
+    StorageError
+        The log cannot be read.
+    ParquetBloomError
+        The log is not understood.
+    """
+    folder = Folder(f"{root.rstrip('/')}/{LOG_FOLDER}", filesystem)
+    commits = list_commits(folder)
+    changes: dict[str, FileChange] = {}
+    for number in range(after + 1, version + 1):
+        if number not in commits:
+            return None
+        path = folder.path_of(commits[number][0])
+        added: dict[_Key, AddAction] = {}
+        removed = set()
+        for action in _read_lines(folder, commits[number][0]):
+            if action.get("metaData") is not None or action.get("protocol") is not None:
+                return None
+            if isinstance(action.get("remove"), dict):
+                removed.add(resolve_delta_path(str(action["remove"].get("path")), root))
+            _apply(action, added, path)
+        live = {resolve_delta_path(add["path"], root) for add in added.values()}
+        for name in removed | live:
+            first = changes.get(name, FileChange(name in removed, True))
+            changes[name] = first._replace(is_live=name in live)
+    return changes
 
 
 def require_same_files(adds: Iterable[AddAction], files: Iterable[tuple[str, int]], root: str) -> dict[str, AddAction]:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import threading
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any
 
 from ...errors import ParquetBloomError, StorageError
 from ...storage import Folder, resolve_filesystem
 from ...storage.objects.errors import is_panic
-from ..locations import resolve_delta_path
-from ..snapshot import Table, make_missing_error
+from ..locations import require_inside, resolve_delta_path
+from ..snapshot import Table, TableChanges, make_missing_error
 from .history import find_version, parse_time
-from .log import LOG_FOLDER
+from .log import LOG_FOLDER, read_file_changes
+from .schema import find_mapping_mode, make_columns, require_understood
 from .snapshot import DeltaSnapshot, make_snapshot
 
 _BACKTRACE = re.compile(r"\n\s*(?:0: |stack backtrace:)")
@@ -81,7 +83,7 @@ class DeltaSource(Table):
             parse_time(as_of)
             if version is not None:
                 raise ParquetBloomError("version and as_of exclude each other", path=self.name)
-        self._version, self._as_of, self._outside = version, as_of, bool(outside)
+        self._version, self._as_of, self.outside = version, as_of, bool(outside)
         self._options = dict(storage_options or {})
         self.storage_options = self._options or None
         self._filesystem = resolve_filesystem(None, self._options)
@@ -89,7 +91,12 @@ class DeltaSource(Table):
         self._read: _Reading | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.name, self._version, self._as_of, self._options, self._outside)
+        return type(self), (self.name, self._version, self._as_of, self._options, self.outside)
+
+    def latest(self) -> DeltaSource:
+        if self._version is None and self._as_of is None:
+            return self
+        return DeltaSource(self.name, storage_options=self._options, outside=self.outside)
 
     def read_snapshot(self) -> DeltaSnapshot:
         """Read the table's log; see `Table.read_snapshot`. A version that has not changed is not read again."""
@@ -98,19 +105,47 @@ class DeltaSource(Table):
                 self._read = self._open()
             return self._read.snapshot
 
+    def read_changes(self, table_id: str, version: int) -> TableChanges | None:
+        if self._version is not None or self._as_of is not None:
+            return None
+        with self._named_errors():
+            table = self._load()
+            latest, metadata, protocol = int(table.version()), table.metadata(), table.protocol()
+            if str(metadata.id) != table_id or latest < version:
+                return None
+            require_understood(protocol)
+            root = self._resolve_root(str(table.table_uri))
+            files = read_file_changes(root, version, latest, self._filesystem)
+            if files is None:
+                return None
+            if not self.outside:
+                require_inside((path for path, change in files.items() if change.is_live), root)
+            mode = find_mapping_mode(protocol, metadata.configuration)
+            columns = make_columns(json.loads(table.schema().to_json()), mode)
+            return TableChanges("delta", table_id, latest, root, columns, files)
+
     def _open(self) -> _Reading:
+        with self._named_errors():
+            table = self._load()
+            root = self._resolve_root(str(table.table_uri))
+            if self._as_of is not None:
+                configuration = table.metadata().configuration
+                table.load_as_version(find_version(root, self._as_of, self._filesystem, configuration))
+            return _Reading(table, root, self._filesystem, self.outside)
+
+    def _load(self) -> Any:
         try:
             from deltalake import DeltaTable
         except ImportError:
             raise make_missing_error("Delta", "deltalake", self.name) from None
         options = {name: _format_setting(value) for name, value in self._options.items()}
+        return DeltaTable(self.name, version=self._version, storage_options=options or None)
+
+    @contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        """Raise whatever deltalake raises as an error that names the table."""
         try:
-            table = DeltaTable(self.name, version=self._version, storage_options=options or None)
-            root = self._resolve_root(str(table.table_uri))
-            if self._as_of is not None:
-                configuration = table.metadata().configuration
-                table.load_as_version(find_version(root, self._as_of, self._filesystem, configuration))
-            return _Reading(table, root, self._filesystem, self._outside)
+            yield
         except ParquetBloomError as error:
             error.path = error.path or self.name
             raise

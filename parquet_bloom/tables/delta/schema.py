@@ -11,8 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 from ...errors import ParquetBloomError
-from ..columns import Path
 from ..snapshot import TableColumn
+
+Path = tuple[str, ...]
 
 _FEATURES = frozenset(
     {

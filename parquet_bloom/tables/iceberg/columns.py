@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from ..columns import Column, Path, map_names
 from ..snapshot import TableColumn
 
 _Kind = Literal["value", "struct", "list", "map"]
+Path = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -106,35 +106,3 @@ def _make_column(column: Any, names: Mapping[int, tuple[str, ...]]) -> TableColu
     number = column.field_id
     kind = kinds.get(type(column.field_type), "value")
     return TableColumn(column.name, kind, number, names.get(number, ()), below)
-
-
-def iceberg_names(schema: Any, schemas: Sequence[Any], mapping: Any) -> tuple[dict[str, str], dict[str, int]]:
-    """Return the names (see `map_names`) of the columns with the same name in all schemas and in the name mapping."""
-    ever: dict[int | None, set[Path]] = {}
-    for each in schemas:
-        for _, physical, number in _iceberg_columns(each.fields, (), ()):
-            ever.setdefault(number, set()).add(physical)
-    for number, path in _list_mapped_names(mapping or (), [()]):
-        ever.setdefault(number, set()).add(path)
-    columns = _iceberg_columns(schema.fields, (), ())
-    return map_names((column for column in columns if len(ever[column[2]]) == 1), only_plain=True)
-
-
-def _iceberg_columns(fields: Any, above: Path, above_in_files: Path) -> Iterator[Column]:
-    """Yield an Iceberg schema's columns and the fields of structs, but not the contents of lists and maps."""
-    from pyiceberg.schema import make_compatible_name
-    from pyiceberg.types import StructType
-
-    for column in fields:
-        path, in_files = (*above, column.name), (*above_in_files, make_compatible_name(column.name))
-        yield path, in_files, column.field_id
-        if isinstance(column.field_type, StructType):
-            yield from _iceberg_columns(column.field_type.fields, path, in_files)
-
-
-def _list_mapped_names(fields: Any, above: Sequence[Path]) -> Iterator[tuple[int | None, Path]]:
-    """Yield (field id, path) of each name in a table's name mapping, which applies to files without field ids."""
-    for each in fields:
-        paths = [(*path, name) for path in above for name in each.names]
-        yield from ((each.field_id, path) for path in paths)
-        yield from _list_mapped_names(each.fields, paths)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...errors import ParquetBloomError
 from ...redaction import redacted
-from ..snapshot import Table, make_missing_error
+from ..snapshot import Table, TableSnapshot, make_missing_error
 from .catalogs import CatalogTable
 from .metadata import open_static_table
 from .snapshot import Contents, IcebergSnapshot, make_snapshot, read_contents
@@ -57,7 +57,7 @@ class IcebergTable(Table):
         self.name = name
         self._source = source
         self._request = request
-        self._outside = outside
+        self.outside = outside
 
     def read_snapshot(self) -> IcebergSnapshot:
         """Read the table's metadata: at the snapshot that was requested, or else at the current one.
@@ -69,12 +69,24 @@ class IcebergTable(Table):
         ParquetBloomError
             The table's metadata is not understood, or names files outside of the table's location.
         """
-        return make_snapshot(self.read_contents(), self.name, self._outside)
+        return make_snapshot(self.read_contents(), self.name, self.outside)
 
     def read_contents(self) -> Contents:
         """Read the metadata as it is; raises as `read_snapshot`."""
         given = self._source.path if isinstance(self._source, StaticTable) else None
-        return read_contents(self._source.open, self._request, self.name, given, self._outside)
+        return read_contents(self._source.open, self._request, self.name, given, self.outside)
+
+    def describe(self, snapshot: TableSnapshot) -> dict[str, Any]:
+        if not isinstance(self._source, CatalogTable):
+            return super().describe(snapshot)
+        catalog, name = self._source.catalog, self._source.identifier
+        if not isinstance(name, str):
+            name = [*name] if any("." in part for part in name) else ".".join(name)
+        where = {"iceberg": name, "catalog": catalog if isinstance(catalog, str) else str(catalog.name or "")}
+        return where | ({"outside": True} if self.outside else {})
+
+    def latest(self) -> IcebergTable:
+        return IcebergTable(self.name, self._source, make_request(None, None, None), self.outside)
 
     def __repr__(self) -> str:
         return redacted(super().__repr__())

@@ -423,8 +423,11 @@ def test_tables_are_not_globbed(tmp_path: Path) -> None:
     write(tmp_path / "table" / "a.parquet", [1])
     (tmp_path / "table" / "_delta_log").mkdir()
     (tmp_path / "table" / "_delta_log" / "00000000000000000000.json").write_text("{}")
-    with make(tmp_path / "index") as index, pytest.raises(ManagedTableError):
-        index.append(tmp_path / "table")
+    with make(tmp_path / "index") as index:
+        with pytest.raises(ManagedTableError):
+            index.append([tmp_path / "table"])
+        with pytest.raises(ParquetBloomError, match=r"table: (cannot read the Delta table|Delta tables are read by)"):
+            index.append(tmp_path / "table")
 
 
 def test_a_second_writer_is_refused(tmp_path: Path) -> None:

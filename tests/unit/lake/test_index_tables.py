@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,8 @@ from support.writers.iceberg_deletes import delete_positions
 
 import parquet_bloom
 from parquet_bloom import cli
-from parquet_bloom.errors import ManagedTableError, ParquetBloomError
+from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.lake.index import LakeIndex
-from parquet_bloom.scan.read.reader import RowReader
 from parquet_bloom.tables.files import delta_files
 from parquet_bloom.tables.iceberg.files import iceberg_files
 
@@ -92,20 +90,14 @@ def test_iceberg(tmp_path: Path) -> None:
         assert index.stats().gone == 1
 
 
-def refused(index: Any, where: str, path: str) -> None:
-    """Nothing that shows rows reads a file of which some may be deleted; what says where they can be names it."""
-    report = parquet_bloom.prune(None, where, index=index)
-    assert list(report.selected) == [path]
-    named = rf"^{re.escape(path)}: its table may have deleted rows of it, which would be shown"
-    with pytest.raises(ManagedTableError, match=named):
-        parquet_bloom.read_table(None, where, index=index)
-    with pytest.raises(ManagedTableError, match=named):
-        parquet_bloom.dataset(None, index=index).scan(where).to_reader()
-    with pytest.raises(ManagedTableError, match=named):
-        RowReader(report).count_matches(next(decision for decision in report.files if decision.path == path))
-    lazy = parquet_bloom.scan_polars(None, index=index)
-    with pytest.raises(ManagedTableError, match=named):
-        lazy.sql(f"SELECT * FROM self WHERE {where}").collect()
+def shows(index: Any, where: str, path: str, ids: list[int]) -> None:
+    """What says where matching rows can be names the file; what shows rows shows those that are not deleted."""
+    assert list(parquet_bloom.prune(None, where, index=index).selected) == [path]
+    assert parquet_bloom.read_table(None, where, index=index)["id"].to_pylist() == ids
+    scan = parquet_bloom.dataset(None, index=index).scan(where)
+    assert (scan.to_reader().read_all()["id"].to_pylist(), scan.count_rows()) == (ids, len(ids))
+    frame = parquet_bloom.scan_polars(None, index=index).sql(f"SELECT * FROM self WHERE {where}").collect()
+    assert frame["id"].to_list() == ids
     assert parquet_bloom.read_table(path, where).num_rows == 1  # naming the file selects all of it
 
 
@@ -122,14 +114,14 @@ def test_rows_that_an_iceberg_table_has_deleted_are_not_shown(tmp_path: Path) ->
     table_files = iceberg_files(table)
     assert table_files.deletes == {path}
     with LakeIndex.open(tmp_path / "index", lake=table_files) as index:
-        refused(index, "id = 5", path)
-        refused(index, "id = 6", path)
+        shows(index, "id = 5", path, [])
+        shows(index, "id = 6", path, [6])
         assert parquet_bloom.read_table(None, "id = 105", index=index)["id"].to_pylist() == [105]
         assert parquet_bloom.scan_polars(None, index=index).filter(pl.col("id") == 105).collect().height == 1
         assert parquet_bloom.read_table(None, "id = 205", index=index).num_rows == 0
 
 
-def test_rows_that_a_delta_table_may_have_deleted_are_not_shown(tmp_path: Path, capsys: Any) -> None:
+def test_rows_that_a_delta_table_has_deleted_are_not_shown(tmp_path: Path, capsys: Any) -> None:
     deltalake = pytest.importorskip("deltalake")
     root = str(tmp_path / "t")
     deltalake.write_deltalake(root, pa.table({"id": range(100)}))
@@ -139,14 +131,15 @@ def test_rows_that_a_delta_table_may_have_deleted_are_not_shown(tmp_path: Path, 
     vectors = deltalake.TableFeatures.DeletionVectors
     deltalake.DeltaTable(root).alter.add_feature(vectors, allow_protocol_versions_increase=True)
     assert delta_files(root).deletes == frozenset()
-    add_vector(tmp_path / "t", inline_vector([7]))
+    add_vector(tmp_path / "t", inline_vector([5]))
     table_files = delta_files(root)
     assert table_files.deletes == {file.path for file in table_files.files}
     with LakeIndex.open(tmp_path / "index") as index:
-        refused(index, "id = 5", table_files.files[0].path)
+        shows(index, "id = 5", table_files.files[0].path, [])
+        shows(index, "id = 7", table_files.files[0].path, [7])
         assert parquet_bloom.read_table(None, "id = 500", index=index).num_rows == 0
-    assert cli.main(["find", "--where", "id = 5", "--index", str(tmp_path / "index")]) != 0
-    captured = capsys.readouterr()
-    assert "its table may have deleted rows of it" in captured.err
-    assert len(captured.err.splitlines()) == 1
-    assert captured.out == ""
+    for path in (str(tmp_path / "index"), tmp_path / "index"):
+        shows(path, "id = 7", table_files.files[0].path, [7])
+    for where, rows in (("id = 5", ""), ("id = 7", '{"id": 7}\n')):
+        assert cli.main(["find", "--where", where, "--index", str(tmp_path / "index"), "--format=ndjson"]) == (not rows)
+        assert capsys.readouterr().out.startswith(rows)

@@ -13,9 +13,11 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.table_identities import find_identities
 
 import parquet_bloom
-from parquet_bloom.errors import ParquetBloomError, StorageError, UnknownColumnError
+from parquet_bloom.errors import ParquetBloomError, StorageError
+from parquet_bloom.tables.column_identity import is_same_column
 from parquet_bloom.tables.files import TableFiles, delta_files
 from parquet_bloom.tables.locations import resolve_delta_path
 
@@ -82,8 +84,9 @@ def test_every_version_of_a_delta_table(tmp_path: Path, delta: Any, name: str) -
         assert (table_files.kind, table_files.version, table_files.root) == ("delta", version, str(root))
         assert set(table_files.files) == replayed(root, version)
         assert ids_in(table_files) == ids
-        assert table_files.columns == {"id": "id", "p": "p"}
-        assert table_files.partitions == ("p",)
+        assert table_files.snapshot is not None
+        assert table_files.snapshot.columns is None
+        assert table_files.snapshot.partition_values.column_names == ["p"]
     assert delta_files(str(root)) == delta_files(root, 5) == delta_files(root.as_uri())
     assert {delta_files(root, version).table_id for version in range(6)} == {str(table.metadata().id)}
 
@@ -233,41 +236,38 @@ def written(path: Path, ids: dict[str, int] | None) -> Path:
     return path
 
 
-def leaves(table_files: TableFiles, path: Path | str) -> dict[str, str]:
-    """{column of the table: leaf of a file}, or what is wrong with it."""
-    result = {}
-    with parquet_bloom.open(path) as file:
-        for name in table_files.columns:
-            try:
-                result[name] = table_files.leaf_of(name, file.leaves, str(path)).name
-            except UnknownColumnError as error:
-                result[name] = error.problem if error.path == str(path) else str(error)
-    return result
-
-
 NUMBERS = {"c-1": 1, "c-2": 2, "c-3": 3, "c-4": 4}
+NAMES = ("id", "s", "s.x y", "l")
 
 
 def test_columns_that_are_mapped_by_name(tmp_path: Path, delta: Any) -> None:
-    table_files = delta_files(by_hand(tmp_path / "a", MAPPED, []))
-    assert table_files.columns == {"id": "c-1", "s": "c-2", "s.x y": "c-2.c-3", "l": "c-4"}
+    snapshot = delta_files(by_hand(tmp_path / "a", MAPPED, [])).snapshot
+    assert snapshot is not None
     for number, ids in enumerate((None, NUMBERS, NUMBERS | {"c-1": 9})):
-        expected = {"id": "c-1", "s": "c-2.c-3", "s.x y": "c-2.c-3", "l": "c-4.list.element"}
-        assert leaves(table_files, written(tmp_path / f"{number}.parquet", ids)) == expected
-    with pytest.raises(UnknownColumnError, match="column 'c-1': the table has no such column"):
-        table_files.leaf_of("c-1", [])
+        of_file = {name: "" if ids is None else str(ids[name]) for name in NUMBERS}
+        expected = {"id": f"c-1#{of_file['c-1']}", "l": f"c-4#{of_file['c-4']}"}
+        expected |= dict.fromkeys(("s", "s.x y"), f"c-2.c-3#{of_file['c-3']}")
+        found = find_identities(snapshot, written(tmp_path / f"{number}.parquet", ids), *NAMES)
+        assert found == expected
+        assert all(is_same_column(snapshot.columns, name, found[name]) for name in NAMES)
+        assert [name for name in NAMES if is_same_column(snapshot.columns, name, found["id"])] == ["id"]
+    assert "no such column" in find_identities(snapshot, tmp_path / "0.parquet", "c-1")["c-1"]
 
 
 def test_columns_that_are_mapped_by_id(tmp_path: Path, delta: Any) -> None:
-    table_files = delta_files(by_hand(tmp_path / "a", MAPPED, [], "id"))
-    assert table_files.ids == {"id": 1, "s": 2, "s.x y": 3, "l": 4}
-    good = leaves(table_files, written(tmp_path / "0.parquet", NUMBERS))
-    assert good == {"id": "c-1", "s": "c-2.c-3", "s.x y": "c-2.c-3", "l": "c-4.list.element"}
-    bad = leaves(table_files, written(tmp_path / "1.parquet", NUMBERS | {"c-1": 7, "c-3": 8}))
-    assert bad["id"] == "the file's column of that name has field id 7, the table's 1"
-    assert "field id 8" in bad["s.x y"]
-    assert bad["l"] == "c-4.list.element"
-    assert all("field id None" in text for text in leaves(table_files, written(tmp_path / "2.parquet", None)).values())
+    snapshot = delta_files(by_hand(tmp_path / "a", MAPPED, [], "id")).snapshot
+    good = find_identities(snapshot, written(tmp_path / "0.parquet", NUMBERS), *NAMES)
+    assert good == {"id": "c-1#1", "s": "c-2.c-3#3", "s.x y": "c-2.c-3#3", "l": "c-4#4"}
+    bad = find_identities(snapshot, written(tmp_path / "1.parquet", NUMBERS | {"c-1": 7, "c-3": 8}), *NAMES)
+    assert "no such column" in bad["id"]
+    assert "no such column" in bad["s.x y"]
+    assert bad["l"] == "c-4#4"
+    assert find_identities(snapshot, written(tmp_path / "2.parquet", None), *NAMES) == {
+        "id": "c-1#",
+        "s": "c-2.c-3#",
+        "s.x y": "c-2.c-3#",
+        "l": "c-4#",
+    }
 
 
 def test_delta_tables_that_cannot_be_read(tmp_path: Path, delta: Any) -> None:

@@ -7,6 +7,7 @@ import click
 from ....util.wording import count
 from ...options.common import command
 from ...options.paths import expand_stdin
+from ...options.tables import TableRequest
 from ...output.output import Output
 from ...output.table import Column
 from .common import INDEX_HELP, index_argument, memory_option, open_index, resolve_lake, table_options
@@ -51,6 +52,7 @@ def append(
     paths: tuple[str, ...],
     delta: str | None,
     iceberg: str | None,
+    table: TableRequest,
     memory_limit: int,
     jobs: int | None,
 ) -> int:
@@ -60,7 +62,7 @@ def append(
     whenever the index is opened. A file that cannot be read is reported and not indexed; lookups then list it for every
     value. The index is updated atomically.
     """
-    lake = resolve_lake(list(expand_stdin(paths)), delta, iceberg, "a PATH")
+    lake = resolve_lake(list(expand_stdin(paths)), delta, iceberg, table, output, "a PATH")
     with open_index(output, path, live=False) as index:
         if lake is None and not paths and not index.state.manifest.lake:
             text = "the index has no recorded lake: give the files to index by PATHs, --delta or --iceberg"

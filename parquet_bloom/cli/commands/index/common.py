@@ -15,6 +15,8 @@ from ....lake import manifest
 from ....lake.index import LakeIndex
 from ....storage import Folder, is_url
 from ....storage.paths import resolve_local_path
+from ....tables.open import find_table
+from ...options.tables import TableRequest, catalog_options
 from ...output.output import Output
 
 INDEX_HELP = "INDEX is the index's folder: a path, or a URL of an object store (s3://, gs://, az://, abfss://)."
@@ -63,7 +65,8 @@ def memory_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def table_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--delta PATH` and `--iceberg PATH` to a command; see `resolve_lake`."""
+    """Add the options of tables to a command: `--delta PATH`, `--iceberg PATH`, or a name in a catalog."""
+    function = catalog_options(function)
     text = "The files of this Iceberg table: its folder, or its metadata file. Requires the extra 'iceberg'."
     function = click.option("--iceberg", metavar="PATH", help=text)(function)
     return click.option("--delta", metavar="PATH", help="The files of this Delta table. Requires the extra 'delta'.")(
@@ -71,16 +74,25 @@ def table_options(function: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
-def resolve_lake(paths: list[Any], delta: str | None, iceberg: str | None, what: str) -> Any:
+def resolve_lake(
+    paths: list[Any], delta: str | None, iceberg: str | None, table: TableRequest, output: Output, what: str
+) -> Any:
     """Return the lake to index, as `LakeIndex` takes it: paths or a table; None if neither is given.
 
     Parameters
     ----------
+    table : the table in a catalog, if any.
     what : name of the argument that takes paths, for error messages.
     """
-    given = [name for name, value in ((what, paths), ("--delta", delta), ("--iceberg", iceberg)) if value]
+    table.require_valid([])
+    options = ((what, paths), ("--delta", delta), ("--iceberg", iceberg), ("--table", table.in_catalog))
+    given = [name for name, value in options if value]
     if len(given) > 1:
         raise click.UsageError(f"{' and '.join(given)} exclude each other", click.get_current_context())
+    if table.in_catalog:
+        return table.find([], output)
+    if len(paths) == 1 and isinstance(paths[0], str) and find_table(paths[0], output.storage_options) is not None:
+        return paths[0]  # a folder that holds a table is one
     if delta is not None:
         return {"delta": _absolute_path(delta)}
     return {"iceberg": _absolute_path(iceberg)} if iceberg is not None else paths or None

@@ -10,6 +10,7 @@ import click
 from ....lake.index import LakeIndex
 from ...options.column_completion import complete_columns
 from ...options.common import command, parse_whole_number
+from ...options.tables import TableRequest
 from ...output.output import Output
 from ...output.table import Column
 from .common import INDEX_HELP, index_argument, resolve_lake, storage_arguments, table_options
@@ -28,7 +29,8 @@ COLUMNS = (
     "index create",
     example=(
         "parquet-bloom index create ids.index user.id trace --lake lake/\n"
-        "parquet-bloom index create s3://bucket/ids.index id --delta s3://bucket/events --granularity row_group"
+        "parquet-bloom index create s3://bucket/ids.index id --delta s3://bucket/events --granularity row_group\n"
+        "parquet-bloom index create ids.index id --iceberg-catalog prod --table db.events"
     ),
     exit_codes="0 created, 2 error: nothing was created.",
     paths=False,
@@ -42,7 +44,8 @@ COLUMNS = (
     metavar="PATH",
     multiple=True,
     help="A folder or a quoted pattern whose files are to be indexed; it is listed for new files whenever the index is "
-    "opened. Repeatable. Paths given to append are added to it.",
+    "opened. Repeatable. Paths given to append are added to it. A folder that holds a Delta or Iceberg table is taken "
+    "as one.",
 )
 @table_options
 @click.option(
@@ -92,6 +95,7 @@ def create(
     lakes: tuple[str, ...],
     delta: str | None,
     iceberg: str | None,
+    table: TableRequest,
     granularity: str,
     layout: str,
     expected_values: int | None,
@@ -103,7 +107,7 @@ def create(
 
     `index append` fills it. An index of several columns answers lookups in each of them.
     """
-    lake = resolve_lake(list(lakes), delta, iceberg, "--lake")
+    lake = resolve_lake(list(lakes), delta, iceberg, table, output, "--lake")
     with (
         output.step("create"),
         LakeIndex.create(
@@ -129,4 +133,7 @@ def create(
 
 def _roots(lake: Mapping[str, Any]) -> list[str]:
     """Format the paths or table that the manifest records as the lake."""
-    return [*lake.get("paths", ()), *(f"{kind} {path}" for kind, path in lake.items() if kind != "paths")]
+    catalog = f" in catalog {lake['catalog']}" if "catalog" in lake else ""
+    tables = {kind: lake[kind] for kind in ("delta", "iceberg") if kind in lake}
+    names = {kind: name if isinstance(name, str) else ".".join(name) for kind, name in tables.items()}
+    return [*lake.get("paths", ()), *(f"{kind} {name}{catalog}" for kind, name in names.items())]

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.table_identities import find_identities
 from support.writers.iceberg_tables import Entry, HandTable
 
 import parquet_bloom
-from parquet_bloom.errors import ParquetBloomError, StorageError, UnknownColumnError
+from parquet_bloom.errors import ParquetBloomError, StorageError
+from parquet_bloom.tables.column_identity import is_same_column
 from parquet_bloom.tables.files import TableFiles
 from parquet_bloom.tables.iceberg.files import iceberg_files
 
@@ -37,18 +38,6 @@ def ids_in(table_files: TableFiles) -> list[int]:
         read += pq.ParquetFile(path).read(["id"])["id"].to_pylist()
     assert table_files.files == sorted(set(table_files.files))
     return sorted(read)
-
-
-def leaves(table_files: TableFiles, path: Path | str) -> dict[str, str]:
-    """{column of the table: leaf of a file}, or what is wrong with it."""
-    result = {}
-    with parquet_bloom.open(path) as file:
-        for name in table_files.columns:
-            try:
-                result[name] = table_files.leaf_of(name, file.leaves, str(path)).name
-            except UnknownColumnError as error:
-                result[name] = error.problem if error.path == str(path) else str(error)
-    return result
 
 
 @pytest.fixture
@@ -88,10 +77,9 @@ def test_every_snapshot_of_an_iceberg_table(catalog: Any, tmp_path: Path) -> Non
             assert (table_files.kind, table_files.version) == ("iceberg", snapshot)
             assert table_files.root == str(tmp_path / "ware house %41" / "n" / "t")
             assert table_files.table_id == str(table.metadata.table_uuid)
-            assert table_files.columns == {"id": "id", "p": "p"}
             assert ids_in(table_files) == ids
             for file, _ in table_files.files:
-                assert set(leaves(table_files, file).values()) == {"id", "p"}
+                assert find_identities(table_files.snapshot, file, "id", "p") == {"id": "id#1", "p": "p#2"}
         assert iceberg_files(given) == iceberg_files(given, snapshots[-1][0])
     with pytest.raises(ParquetBloomError, match="no snapshot 5"):
         iceberg_files(table, 5)
@@ -126,11 +114,14 @@ def test_columns_that_changed(catalog: Any) -> None:
     table.append(full_table)
     (first,) = iceberg_files(table).files
     before = iceberg_files(table)
-    assert leaves(before, first.path) == {
-        **{name: name for name in ("kept", "old", "swap", "other", "again", "s.x", "s.y")},
-        "s": "several columns match the name: s.x, s.y",
-        "my-col": "my_x2Dcol",
-        "l": "l.list.element",
+    names = ("kept", "old", "swap", "other", "again", "s.x", "s.y", "my-col", "dot.ted", "l")
+    assert find_identities(before.snapshot, first.path, *names) == {
+        **{name: f"{name}#{number}" for number, name in enumerate(names[:5], 1)},
+        "s.x": "s.x#10",
+        "s.y": "s.y#11",
+        "my-col": "my_x2Dcol#6",
+        "dot.ted": "dot_x2Eted#7",
+        "l": "l#9",
     }
     with table.update_schema() as update:
         update.rename_column("old", "new")
@@ -144,16 +135,21 @@ def test_columns_that_changed(catalog: Any) -> None:
         update.add_column("again", LongType())
         update.add_column("added", LongType())
         update.add_column("old", LongType())
-    table_files = iceberg_files(table)
-    assert set(table_files.columns) == {"kept", "s", "s.y", "l", "my-col", "again", "added", "old"}
-    now = leaves(table_files, first.path)
-    assert {name for name, leaf in now.items() if leaf == table_files.columns[name]} == {"kept", "my-col", "s.y"}
-    assert now["l"] == "l.list.element"
-    assert "field id" in now["again"]
-    assert "field id" in now["old"]
-    assert "no such column" in now["added"]
+    now = iceberg_files(table).snapshot
+    found = find_identities(now, first.path, "kept", "new", "swap", "swap2", "s.z", "s.y", "again", "added", "old")
+    assert found["kept"] == "kept#1"
+    assert (found["new"], found["swap"], found["swap2"]) == ("old#2", "other#4", "swap#3")
+    assert (found["s.z"], found["s.y"]) == ("s.x#10", "s.y#11")
+    assert all("no such column" in found[name] for name in ("again", "added", "old"))
     # By the schema of its time.
-    assert set(iceberg_files(table, before.version).columns) >= {"kept", "my-col", "again"}
+    earlier = iceberg_files(table, before.version).snapshot
+    assert find_identities(earlier, first.path, "again", "swap") == {"again": "again#5", "swap": "swap#3"}
+    # What was known of a column by its old name is not believed of another that has the name now.
+    assert now is not None
+    assert not is_same_column(now.columns, "swap", "swap#3")
+    assert not is_same_column(now.columns, "again", "again#5")
+    assert is_same_column(now.columns, "swap2", "swap#3")
+    assert not is_same_column(now.columns, "kept", "")
 
 
 def test_files_that_were_not_written_for_iceberg(catalog: Any, tmp_path: Path) -> None:
@@ -165,16 +161,22 @@ def test_files_that_were_not_written_for_iceberg(catalog: Any, tmp_path: Path) -
     table_files = iceberg_files(table, outside=True)
     assert [path for path, _ in table_files.files] == [f"{tmp_path}/x y%20.parquet"]
     assert ids_in(table_files) == [*range(12)]
-    assert leaves(table_files, table_files.files[0].path) == {"id": "id", "p": "p"}
-    without = replace(table_files, unnumbered=False)  # no table's mapping says what its columns are
-    assert all("field id None" in text for text in leaves(without, table_files.files[0].path).values())
+    path = table_files.files[0].path
+    assert find_identities(table_files.snapshot, path, "id", "p") == {"id": "id#", "p": "p#"}
     mixed = pa.schema([pa.field("id", pa.int64()), pa.field("p", pa.string(), metadata={"PARQUET:field_id": "2"})])
     pq.write_table(rows(0).cast(mixed), tmp_path / "mixed.parquet")
-    assert "field id None" in leaves(table_files, tmp_path / "mixed.parquet")["id"]
+    found = find_identities(table_files.snapshot, tmp_path / "mixed.parquet", "id", "p")
+    assert found == {"id": found["id"], "p": "p#2"}
+    assert "no such column" in found["id"]
     with table.transaction() as change:
         mapping = '[{"field-id": 1, "names": ["id", "key"]}, {"field-id": 2, "names": ["p"]}]'
         change.set_properties({"schema.name-mapping.default": mapping})
-    assert iceberg_files(table, outside=True).columns == {"p": "p"}
+    mapped = iceberg_files(table, outside=True).snapshot
+    assert mapped is not None
+    assert find_identities(mapped, path, "id") == {"id": "id#"}
+    assert is_same_column(mapped.columns, "id", "key#")
+    assert not is_same_column(mapped.columns, "p", "key#")
+    assert not is_same_column(mapped.columns, "id", "")
 
 
 def plan(root: Path, location: str, file_format: str) -> str:

@@ -1,0 +1,94 @@
+"""Local paths as libraries give them: `file:` URIs, quoted as a whole, in part, or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import parquet_bloom
+from parquet_bloom import LakeIndex
+from parquet_bloom.errors import StorageError
+from parquet_bloom.storage.paths import find_local_path, resolve_given_path
+
+NAMES = ["plain", "a b", "ü", "100%", "x#y", "a%20b", "q?r", "50%25"]
+
+
+def spellings(path: Path) -> dict[str, str]:
+    """A file's path in every way in which libraries write it."""
+    text, folder, name = str(path), quote(str(path.parent)), path.name
+    return {
+        "path": text,
+        "quoted": quote(text),
+        "folder quoted": f"{folder}/{name}",
+        "quoted URI": f"file://{quote(text)}",
+        "URI of Spark": f"file:{quote(text)}",
+        "URI that is not quoted": f"file://{text}",
+        "URI with a host": f"file://localhost{quote(text)}",
+        "URI, the folder quoted": f"file://{folder}/{name}",
+    }
+
+
+@pytest.fixture(params=NAMES)
+def file(request: Any, tmp_path: Path) -> Path:
+    path = tmp_path / "la ke ü#%" / f"{request.param}.parquet"
+    path.parent.mkdir()
+    pq.write_table(pa.table({"id": [1, 2]}), path)
+    return path
+
+
+def test_every_spelling_is_found(file: Path) -> None:
+    for way, text in spellings(file).items():
+        assert find_local_path(text) == str(file), way
+        assert resolve_given_path(text) == str(file) or way == "path", way
+        assert parquet_bloom.read_table(text, "id = 1").num_rows == 1, way
+        assert parquet_bloom.dataset([text]).count_rows() == 2, way
+        assert list(parquet_bloom.prune(text, "id = 1").selected) == [str(file)], way
+
+
+def test_an_index_takes_every_spelling(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", 0)
+    with LakeIndex.create(tmp_path / "index", "id") as index:
+        for number, text in enumerate(spellings(file).values()):
+            assert index.append(text).added == (number == 0)
+        assert [found.path for found in index.lookup("id", [1])[0]] == [str(file)]
+        for text in spellings(file).values():
+            assert index.remove(text) == 1
+            assert index.append([text]).added == 1
+            assert parquet_bloom.prune(text, "id = 9", index=index).unopened_by == {"index": 1}
+            index.remove(text)
+            assert index.append_batches([(text, {"id": pa.array([5])})]).added == 1
+            assert [found.path for found in index.lookup("id", [5])[0]] == [str(file)]
+
+
+def test_folders_and_their_partitions(tmp_path: Path) -> None:
+    folder = tmp_path / "year=2026" / "la ke%"
+    (folder / "day=a%20b").mkdir(parents=True)
+    pq.write_table(pa.table({"id": [1]}), folder / "day=a%20b" / "x.parquet")
+    for text in (str(folder), quote(str(folder)), folder.as_uri(), f"file://{folder}/"):
+        rows = parquet_bloom.read_table(text, "day = 'a b'")
+        assert rows.to_pylist() == [{"id": 1, "day": "a b"}]
+    with LakeIndex.create(tmp_path / "index", "id", lake=folder.as_uri()) as index:
+        assert index.state.manifest.lake == {"paths": [str(folder)]}
+        assert index.append().added == 1
+        assert index.remove(f"{folder.as_uri()}/") == 1
+        assert index.state.manifest.lake == {}
+
+
+def test_what_exists_comes_first(tmp_path: Path) -> None:
+    for number, name in enumerate(("a b.parquet", "a%20b.parquet")):
+        pq.write_table(pa.table({"id": [number]}), tmp_path / name)
+    plain, quoted = f"{tmp_path}/a%20b.parquet", f"file://{tmp_path}/a%20b.parquet"
+    assert parquet_bloom.read_table(plain, "id >= 0")["id"].to_pylist() == [1]
+    assert parquet_bloom.read_table(quoted, "id >= 0")["id"].to_pylist() == [0]
+    with pytest.raises(StorageError, match=r"x%20y\.parquet"):
+        parquet_bloom.read_table(f"{tmp_path}/x%20y.parquet", "id = 1")
+    with pytest.raises(StorageError):
+        parquet_bloom.read_table(f"file://{tmp_path}/x%00y.parquet", "id = 1")
+    assert find_local_path(f"{tmp_path}/%2e%2e%2Fetc") == f"{tmp_path}/%2e%2e%2Fetc"
+    assert not os.path.lexists(tmp_path / "x y.parquet")
