@@ -31,8 +31,7 @@ def fix_schema(source: ScanSource, schema: pa.Schema | None = None) -> tuple[Sca
     listing = source.list_files()
     entries = listing.entries
     if listing.table is not None:
-        schema = listing.table.schema if schema is None else schema
-        return source.with_table_schema(schema), schema
+        return source.with_table_schema(listing.table.schema), listing.table.schema if schema is None else schema
     if schema is not None:
         return source.with_partitions(listing.partitions.schema.names, schema) if entries else source, schema
     if not entries:

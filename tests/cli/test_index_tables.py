@@ -16,6 +16,7 @@ def iceberg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     pyiceberg = pytest.importorskip("pyiceberg.catalog")
     config = pytest.importorskip("pyiceberg.utils.config")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)  # files are known by their times at once
     monkeypatch.setenv("PYICEBERG_CATALOG__PROD__URI", f"sqlite:///{tmp_path}/catalog.db")
     monkeypatch.setenv("PYICEBERG_CATALOG__PROD__WAREHOUSE", f"file://{tmp_path}/warehouse")
     monkeypatch.setattr(pyiceberg, "_ENV_CONFIG", config.Config())

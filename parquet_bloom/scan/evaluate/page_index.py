@@ -10,6 +10,7 @@ from ..model.columns import FileResidualEvaluator
 from ..model.data_file import DataFile
 from ..model.file_scan import FileScan
 from ..model.plan import FilePlan, RowGroupPlan, ScanPlan
+from ..model.row_selection import RowGroupSelections, RowSelection
 
 
 @dataclass(frozen=True)
@@ -20,10 +21,12 @@ class PageIndexEvaluator:
     ----------
     open_file : opens the file of a path.
     predicates : the predicate of each open file.
+    select_live : takes the rows that a table has deleted out of a selection; None for files of no table.
     """
 
     open_file: Callable[[str], DataFile]
     predicates: FileResidualEvaluator
+    select_live: Callable[[DataFile, FilePlan, RowGroupSelections], RowGroupSelections] | None = None
 
     def evaluate(self, files: Iterator[FileScan], plan: ScanPlan) -> Generator[FileScan, None, None]:
         """See `Evaluator.evaluate`; a file that can no longer be read has an error in place of its plan."""
@@ -39,10 +42,12 @@ class PageIndexEvaluator:
         with self.open_file(plan.path) as opened:
             source, predicate = opened.source, self.predicates.predicate_for(opened)
             requests, bytes_read = source.requests, source.bytes_read
-            rows = {
-                row_group: tuple(opened.select_rows(row_group, predicate, selection))
-                for row_group, selection in plan.selections_in(opened)
-            }
+            selections = plan.selections_in(opened)
+            rows: dict[int, RowSelection] = {row_group: () for row_group, _ in selections}
+            for row_group, selection in (
+                selections if self.select_live is None else self.select_live(opened, plan, selections)
+            ):
+                rows[row_group] = tuple(opened.select_rows(row_group, predicate, selection))
             file.requests += source.requests - requests
             file.bytes_read += source.bytes_read - bytes_read
             if plan.identity is None or source.identity == plan.identity:

@@ -16,6 +16,7 @@ from ..model.file_scan import FileScan
 from ..model.plan import ScanPlan
 from ..model.row_selection import RowRangesByGroup
 from .open import open_file
+from .table_rows import TableRows
 
 
 def find_row_ranges(
@@ -41,13 +42,16 @@ def find_row_ranges(
     residuals = report.partitions.make_residuals(
         request.node, request.timezone, ignore_case=request.ignore_case, strict=False
     )
-    table, trust = report.table, None
+    table, trust, select_live = report.table, None, None
     if table is not None:
+        rows = TableRows(table, request.node, request.timezone, None, report.partitions)
+        select_live = rows.select_live
         cache = as_table_footers(cache, table.columns)
         trust = DatasetCompatibility.of(table.schema, [] if request.node is None else [*tree.columns(request.node)])
     evaluator = PageIndexEvaluator(
         lambda path: open_file(path, report.filesystem, cache),
         FileResidualEvaluator(residuals, request.timezone, request.ignore_case, trust),
+        select_live,
     )
     ranges: dict[str, RowRangesByGroup] = {}
     selected = [FileScan(Entry(plan.path), plan=plan) for plan in report.files if plan.selected]

@@ -347,8 +347,12 @@ def test_an_append_reads_the_commits_since_the_last(tmp_path: Path, monkeypatch:
     add_rows(40)
     deltalake.DeltaTable(root).create_checkpoint()
     append(added=1, unchanged=1)
+    old = parquet_bloom.delta(root, version=2).read_snapshot().files[0]
+    latest = parquet_bloom.delta(root).read_snapshot().version
+    assert latest is not None
     # Where the commits do not tell everything, the list does.
     for change in (
+        lambda: commit(tmp_path / "t", latest + 1, [add(Path(old.path).name, old.size)]),
         lambda: deltalake.DeltaTable(root).restore(2),
         lambda: deltalake.DeltaTable(root).alter.add_columns(
             [deltalake.Field("n", deltalake.schema.PrimitiveType("long"))]
