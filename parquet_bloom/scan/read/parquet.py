@@ -25,7 +25,14 @@ from ...storage import Source
 from ..model.data_file import FileProjection, RowFilter
 from ..model.limits import ReadLimits
 from ..model.plan import PARQUET
-from ..model.row_selection import RowGroupSelections, RowPositions, RowSelection, count_rows, to_range_list
+from ..model.row_selection import (
+    RowGroupSelections,
+    RowPositions,
+    RowSelection,
+    count_rows,
+    to_range_list,
+    to_row_ranges,
+)
 from ..model.schemas import arrow_schema, reading, select_schema
 from .row_group import RowGroupRows, select_rows
 from .row_group_reader import RowGroupReader
@@ -206,7 +213,7 @@ class ParquetData:
     def select_rows(
         self, row_group: int, predicate: PruningPredicate | bool, selection: RowSelection | None = None
     ) -> list[tuple[int, int]]:
-        ranges = None
+        ranges = None if selection is None else to_row_ranges(selection)
         with reading(self.file):
             if isinstance(predicate, PruningPredicate):
                 self.file.footer.require_value_per_row(row_group)

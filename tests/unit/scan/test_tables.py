@@ -196,6 +196,12 @@ def test_engines(table):
     assert parquet_bloom.scan_polars(table).select(pl.len()).collect().item() == 165
 
 
+def test_row_ranges_of_all_rows_leave_out_deleted_ones(table):
+    ranges = parquet_bloom.dataset(table).scan().row_ranges()
+    groups = [of_group for of_file in ranges.values() for of_group in of_file.values()]
+    assert sum(stop - start for group in groups for start, stop in group) == len(expected_rows())
+
+
 def test_large_row_groups_are_read_in_windows(table):
     scan = parquet_bloom.dataset(table).scan()
     assert [row for batch in scan.to_batches(max_bytes=600) for row in batch.to_pylist()] == expected_rows()
