@@ -103,7 +103,7 @@ def find_local_path(path: str | os.PathLike[str]) -> str:
 
 def resolve_given_path(path: Any, filesystem: object | None = None) -> Any:
     """Return a path that a caller gives, with a local one that is written as libraries do resolved."""
-    if not isinstance(path, str) or not (path[:5] == "file:" or "%" in path):
+    if not isinstance(path, str) or not (path[:5] == "file:" or ("%" in path and "://" not in path)):
         return path
     if is_url(path) or is_store(filesystem) or as_arrow_filesystem(filesystem) is not None:
         return path

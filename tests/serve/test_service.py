@@ -230,6 +230,7 @@ def test_signals_until_the_end_change_nothing(lake, serve, number):
     service = serve(lake.index)
     while service.process.poll() is None:
         service.process.send_signal(number)
+        time.sleep(0.01)  # more at once would only interrupt each other
     code, errors = service.stop()
     assert (code, errors) == (0, "")
 
