@@ -109,6 +109,8 @@ def _open_reader(data: bytes) -> Any:
     class Reader(AvroFile[Any]):
         """Opens a file in memory, with that decoder for each of its blocks."""
 
+        block: Any
+
         def __enter__(self) -> Any:
             self.decoder = Decoder(data)
             self.header = self._read_header()
@@ -133,7 +135,7 @@ def _open_reader(data: bytes) -> Any:
             self.block = Block(reader=self.reader, block_records=count, block_decoder=Decoder(content))
             return count
 
-    with Reader(io.BytesIO()) as opened:  # type: ignore[arg-type]
+    with Reader(io.BytesIO()) as opened:
         return opened
 
 
