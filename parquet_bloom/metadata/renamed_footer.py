@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..errors import MalformedFooterError
 from .footer import Footer, Leaf
-from .thrift_compact import BINARY, I32, read_struct
+from .thrift_compact import BINARY, I32, read_struct, write_struct
 
 _ARROW_SCHEMA = b"ARROW:schema"
 _NOT_ARROW_SCHEMA = b"arrow.schema"  # as long, so that no length changes
@@ -68,16 +68,8 @@ def _rename_element(element: bytes, name: bytes) -> bytes:
         position += 1
         if number == _NAME_FIELD and kind == BINARY:
             end = position + len(read_struct(element)[0][_NAME_FIELD])
-            return b"".join((element[:value], _encode_varint(len(name)), name, element[end:]))
+            encoded = write_struct([(1, BINARY, name)])[1:-1]  # without the field's header and the end of the struct
+            return b"".join((element[:value], encoded, element[end:]))
         if kind != I32:
             break
     raise MalformedFooterError("metadata: a schema element has its fields in an unusual order, and cannot be renamed")
-
-
-def _encode_varint(number: int) -> bytes:
-    encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)

@@ -13,7 +13,7 @@ from pyspark.sql.types import DoubleType, FloatType, StructType
 from ..errors import ParquetBloomError
 from ..file.cache.memory import SHARED_CACHE, MetadataCache
 from ..tables.open import find_table
-from ..tables.snapshot import Table
+from ..tables.snapshot import ReadTable, Table
 from .condition.condition import Condition, read_condition
 from .plan.classic import NO_FILTERS
 from .plan.open import resolve_names
@@ -23,7 +23,7 @@ from .session.fallback import CannotPush, log
 from .session.fields import iter_types, select_columns
 from .session.paths import local_path
 from .tables.native import NO_BOUNDS, OPTIONS, scan_natively
-from .tables.plan import OpenedTable, TableScan, plan_table, require_spark_type, to_spark_schema
+from .tables.plan import TableScan, plan_table, require_spark_type, to_spark_schema
 from .tables.predicate import TablePredicate
 from .tables.tasks import read_in_tasks
 
@@ -76,8 +76,9 @@ def read_table(
     ParquetBloomError
         It is no table, its metadata is not understood, or a file cannot be read.
     """
-    opened = OpenedTable(_find_table(table, storage_options))
-    snapshot = opened.read_snapshot()
+    given = _find_table(table, storage_options)
+    snapshot = given.read_snapshot()
+    opened = ReadTable(snapshot, given)
     schema = to_spark_schema(snapshot.schema)
     for name in snapshot.schema.names if columns is None else columns:
         if name in snapshot.schema.names:
@@ -124,7 +125,7 @@ def _list_read_columns(
 
 def _read_files(
     spark: SparkSession,
-    table: OpenedTable,
+    table: ReadTable,
     scan: TableScan,
     schema: StructType,
     condition: Condition | None,

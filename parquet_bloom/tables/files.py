@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .delta.open import DeltaSource
-from .snapshot import Table, TableFile, TableSnapshot
+from .snapshot import ReadTable, Table, TableFile, TableSnapshot
 
 
 @dataclass(frozen=True)
@@ -52,18 +52,7 @@ class TableFiles:
     def as_table(self) -> Table:
         """Return the table at this version."""
         assert self.snapshot is not None
-        return _ListedTable(self.snapshot, self.outside)
-
-
-class _ListedTable(Table):
-    """A table that was read already."""
-
-    def __init__(self, snapshot: TableSnapshot, outside: bool):
-        self.kind, self.name, self.outside = snapshot.kind, snapshot.root, outside
-        self._snapshot = snapshot
-
-    def read_snapshot(self) -> TableSnapshot:
-        return self._snapshot
+        return ReadTable(self.snapshot, outside=self.outside)
 
 
 def delta_files(

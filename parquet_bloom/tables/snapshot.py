@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..errors import ParquetBloomError
+from ..errors import ParquetBloomError, UnreadableColumnError
+from ..file.columns import Named, find_leaves
 from ..predicate.statistics import PruningStatisticsArray
 from ..redaction import redacted, shown_redacted
 
@@ -107,6 +108,19 @@ class TableSnapshot(ABC):
         column : a top-level column that is not in `partition_values`, or a dotted field of structs.
         """
 
+    def require_defined(self, path: str, leaves: Sequence[Named], names: Sequence[str]) -> None:
+        """Raise UnreadableColumnError if a file lacks a column that is read, and is not null in its rows.
+
+        Parameters
+        ----------
+        path, leaves : the file, and its columns as the table names them.
+        names : the columns that are read, dotted for fields of structs.
+        """
+        for column, problem in self.undefined.get(path, {}).items():
+            is_read = any(f"{column}.".startswith(f"{name}.") or name.startswith(f"{column}.") for name in names)
+            if is_read and not find_leaves(leaves, column):
+                raise UnreadableColumnError(problem, path=path, column=column)
+
 
 class FileChange(NamedTuple):
     """What several commits did to a file: whether the first removed it, and whether it is live after the last."""
@@ -189,6 +203,32 @@ class Table(ABC):
 
     def __repr__(self) -> str:
         return redacted(f"<parquet_bloom {self.kind} table {self.name!r}>")
+
+
+class ReadTable(Table):
+    """A table that has been read, and is not read again.
+
+    Parameters
+    ----------
+    snapshot : what it consists of.
+    table : the table that it was read of; None for one that is known by its root.
+    outside : as of `Table`, if there is no `table`.
+    """
+
+    def __init__(self, snapshot: TableSnapshot, table: Table | None = None, outside: bool = False):
+        self.kind, self.snapshot = snapshot.kind, snapshot
+        self.name = snapshot.root if table is None else table.name
+        self.outside = outside if table is None else table.outside
+        self.storage_options = None if table is None else table.storage_options
+
+    def read_snapshot(self) -> TableSnapshot:
+        """Return the snapshot that was read."""
+        return self.snapshot
+
+    def __str__(self) -> str:
+        kind = "Delta" if self.kind == "delta" else "Iceberg"
+        version = f"at {'version' if self.kind == 'delta' else 'snapshot'} {self.snapshot.version}"
+        return f"{kind} table {self.name} {'without a snapshot' if self.snapshot.version is None else version}"
 
 
 def make_missing_error(kind: Literal["Delta", "Iceberg"], package: str, path: str | None) -> ParquetBloomError:

@@ -17,7 +17,7 @@ from ...storage.paths import resolve_local_path
 from ...storage.table_markers import ICEBERG, ICEBERG_FILES, describe_table
 from ...tables.footers import as_table_footers
 from ...tables.open import DELTA_LOG, find_table
-from ...tables.snapshot import Table, TableSnapshot
+from ...tables.snapshot import ReadTable, Table
 from ..output.output import Output
 from .common import make_missing_path
 from .paths import STDIN, MatchedPaths, find_files
@@ -225,30 +225,6 @@ def _add_options(function: Callable[..., int], options: Sequence[Any]) -> Callab
     return wrapped
 
 
-class ReadTable(Table):
-    """A table at one version, which was read once for all steps of a command.
-
-    Parameters
-    ----------
-    table : the table.
-    snapshot : what it consists of.
-    """
-
-    def __init__(self, table: Table, snapshot: TableSnapshot):
-        self.kind = table.kind
-        self.name = table.name
-        self.storage_options = table.storage_options
-        self.snapshot = snapshot
-
-    def read_snapshot(self) -> TableSnapshot:
-        return self.snapshot
-
-    def __str__(self) -> str:
-        kind = "Delta" if self.kind == "delta" else "Iceberg"
-        version = f"at {'version' if self.kind == 'delta' else 'snapshot'} {self.snapshot.version}"
-        return f"{kind} table {self.name} {'without a snapshot' if self.snapshot.version is None else version}"
-
-
 @dataclass(frozen=True)
 class Inputs:
     """The files that a command works on.
@@ -302,7 +278,7 @@ def read_inputs(table: Table, output: Output) -> Inputs:
         snapshot = table.read_snapshot()
     if table.storage_options and output.filesystem is None:
         output.filesystem = resolve_filesystem(None, table.storage_options)
-    read = ReadTable(table, snapshot)
+    read = ReadTable(snapshot, table)
     output.summary(str(read))
     files = [MatchedPaths(file.path, snapshot.root, True) for file in snapshot.files]
     facts = {"kind": read.kind, "name": read.name, "version": snapshot.version, "id": snapshot.table_id}

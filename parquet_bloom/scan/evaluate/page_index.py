@@ -44,9 +44,8 @@ class PageIndexEvaluator:
             requests, bytes_read = source.requests, source.bytes_read
             selections = plan.selections_in(opened)
             rows: dict[int, RowSelection] = {row_group: () for row_group, _ in selections}
-            for row_group, selection in (
-                selections if self.select_live is None else self.select_live(opened, plan, selections)
-            ):
+            live = selections if self.select_live is None else self.select_live(opened, plan, selections)
+            for row_group, selection in live:
                 rows[row_group] = tuple(opened.select_rows(row_group, predicate, selection))
             file.requests += source.requests - requests
             file.bytes_read += source.bytes_read - bytes_read

@@ -26,13 +26,14 @@ class TableEvaluator:
     def evaluate(self, files: Iterator[FileScan], plan: ScanPlan) -> Generator[FileScan, None, None]:
         """See `Evaluator.evaluate`: all files are evaluated at once."""
         scans = [*files]
-        positions = {file.path: i for i, file in enumerate(self._table.files)}
+        positions: dict[str, int] = {}
         for predicate, members in group_by_predicate(scans):
             if predicate is True:
                 continue
             columns = {name: self._table.find_statistics(name) for name in predicate.columns}
             if all(column is None for column in columns.values()):
                 continue
+            positions = positions or {file.path: i for i, file in enumerate(self._table.files)}
             rows = np.array([positions[file.entry.path] for file in members], np.intp)
             evidence = {name: None if column is None else column.at(rows) for name, column in columns.items()}
             verdicts = predicate.decide_all(evidence, len(members))

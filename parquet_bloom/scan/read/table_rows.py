@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import ConcurrentChangeError, ParquetBloomError, UnreadableColumnError
-from ...file.columns import find_leaves
 from ...predicate import tree
 from ...predicate.row_filter import Probes, row_mask
 from ...predicate.tree import Node
@@ -79,13 +78,7 @@ class TableRows:
 
     def require_defined(self, file: DataFile) -> None:
         """Raise UnreadableColumnError if the file lacks a column that is read, and is not null in its rows."""
-        self._require_defined(file, self._used)
-
-    def _require_defined(self, file: DataFile, names: Sequence[str]) -> None:
-        for column, problem in self._table.undefined.get(file.path, {}).items():
-            is_read = any(f"{column}.".startswith(f"{name}.") or name.startswith(f"{column}.") for name in names)
-            if is_read and not find_leaves(file.leaves, column):
-                raise UnreadableColumnError(problem, path=file.path, column=column)
+        self._table.require_defined(file.path, file.leaves, self._used)
 
     def select_live(self, file: DataFile, plan: FilePlan, selections: RowGroupSelections) -> RowGroupSelections:
         """Take the rows that the table has deleted out of a selection.
@@ -126,7 +119,7 @@ class TableRows:
 
     def _read(self, file: DataFile, row_group: int, names: Sequence[str]) -> pa.Table:
         """Read columns of all rows of a row group as the table shows them."""
-        self._require_defined(file, names)
+        self._table.require_defined(file.path, file.leaves, names)
         projection = Projection(names, self._partitions)
         of_file = projection.project(file)
         schema = pa.schema([self._table.schema.field(name) for name in names])

@@ -11,7 +11,6 @@ from pyspark.sql.types import DataType, DateType, StructField, StructType, Times
 
 from ...errors import UnreadableColumnError
 from ...file.cache.memory import MetadataCache
-from ...file.columns import find_leaves
 from ...file.reader import BloomFile
 from ...predicate.reason import MISSING
 from ...scan.compatibility import DatasetCompatibility
@@ -23,7 +22,7 @@ from ...scan.report import PruneReport
 from ...scan.source import ScanSource
 from ...storage import is_local
 from ...tables.footers import as_table_footers
-from ...tables.snapshot import Table, TableSnapshot
+from ...tables.snapshot import ReadTable, TableSnapshot
 from ..arrow.convert import spark_type
 from ..scan.parquet_columns import Rules
 from ..scan.trust import SparkCompatibility
@@ -31,23 +30,6 @@ from ..session.fallback import log
 from ..session.fields import iter_types
 from ..source.schema import infer_columns
 from .predicate import TableCompatibility, TablePredicate
-
-
-class OpenedTable(Table):
-    """A table whose metadata has been read, and is not read again.
-
-    Parameters
-    ----------
-    table : the table.
-    """
-
-    def __init__(self, table: Table):
-        self.kind, self.name, self.storage_options = table.kind, table.name, table.storage_options
-        self._snapshot = table.read_snapshot()
-
-    def read_snapshot(self) -> TableSnapshot:
-        """Return the snapshot that was read."""
-        return self._snapshot
 
 
 @dataclass(frozen=True)
@@ -127,7 +109,7 @@ def require_spark_type(schema: pa.Schema, name: str, table: str) -> None:
 
 
 def plan_table(
-    table: OpenedTable,
+    table: ReadTable,
     predicate: TablePredicate,
     names: Sequence[str],
     rules: Rules,
@@ -202,16 +184,10 @@ class _FileCheck:
             if not isinstance(data, ParquetData):
                 return FileVerdict(plan, "it is not a Parquet file", None, None)
             file = data.file
-            self._require_defined(file)
+            self.snapshot.require_defined(file.path, file.leaves, self.names)
             with reading(file):
                 problem = "rows of it are deleted" if plan.path in self.snapshot.deletes else self._find_mismatch(file)
             return FileVerdict(plan, problem, *self._find_days(file))
-
-    def _require_defined(self, file: BloomFile) -> None:
-        for name, problem in self.snapshot.undefined.get(file.path, {}).items():
-            is_read = name in self.names or name.split(".")[0] in self.names
-            if is_read and not find_leaves(file.leaves, name):
-                raise UnreadableColumnError(problem, path=file.path, column=name)
 
     def _find_days(self, file: BloomFile) -> tuple[str, str] | tuple[None, None]:
         """Return why only Spark itself reads days and times of a file right, and the first such column."""

@@ -13,10 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 import parquet_bloom
-from parquet_bloom.errors import PredicateError, UnsupportedTypeError
-from parquet_bloom.predicate.row_filter import row_mask
 from support.random_cases.delta_tables import draw_delta
-from support.random_cases.table_predicates import draw_node, find_columns, to_sql
+from support.random_cases.table_predicates import find_columns, iter_queries, sort_rows, to_sql
 
 Ask = Callable[[str, str, str], Any]
 """Asks another reader (kind, path, where) for the number of rows; it returns a text where that fails."""
@@ -62,7 +60,7 @@ def hunt_delta(seed: int, folder: Path, tally: TableTally, queries: int, ask: As
             continue
         try:
             theirs = pa.table(DeltaTable(table.root, version=version).scan())
-            same = _sort(theirs.select(rows.schema.names)) == _sort(rows)
+            same = sort_rows(theirs.select(rows.schema.names)) == sort_rows(rows)
         except Exception as error:
             tally.readers[f"deltalake: {type(error).__name__}"] += 1
         else:
@@ -85,7 +83,7 @@ def hunt_iceberg(seed: int, folder: Path, tally: TableTally, queries: int, ask: 
         tally.wrong.append(f"{context}: other rows")
         return
     if not table.has_equality and not table.unusual:
-        same = _sort(StaticTable.from_metadata(table.metadata).scan().to_arrow()) == _sort(rows)
+        same = sort_rows(StaticTable.from_metadata(table.metadata).scan().to_arrow()) == sort_rows(rows)
         tally.readers["pyiceberg same" if same else "pyiceberg differs"] += 1
     is_usual = not table.unusual and not (table.has_equality and table.has_nulls())  # DuckDB ends on others
     _query(rng, source, rows, context, tally, queries, ask if is_usual else None, table.metadata)
@@ -110,19 +108,13 @@ def _query(
     ask: Ask | None,
     path: str,
 ) -> None:
-    dataset = parquet_bloom.dataset(source)
-    columns = find_columns(rows)
-    for node in (draw_node(rng, columns) for _ in range(queries)):
-        try:
-            expected = rows.filter(row_mask(rows, node))
-        except (PredicateError, UnsupportedTypeError):  # a literal that fits no type
-            continue
-        scan = dataset.scan(node)
-        count, found = scan.count_rows(), scan.to_arrow()
+    dataset, columns = parquet_bloom.dataset(source), find_columns(rows)
+    for node, scan, found, expected in iter_queries(rng, dataset, rows, queries):
+        count = scan.count_rows()
         tally.queries += 1
         tally.files += scan.plan().total_files
         tally.unopened += scan.plan().unopened_files
-        if _sort(found) != _sort(expected) or count != expected.num_rows:
+        if sort_rows(found) != sort_rows(expected) or count != expected.num_rows:
             tally.wrong.append(f"{context}: {node}: {found.num_rows} rows, counted {count}, not {expected.num_rows}")
         where = None if ask is None else to_sql(node, columns)
         if ask is not None and where is not None:
@@ -134,10 +126,6 @@ def _query(
             else:
                 tally.readers["DuckDB differs"] += 1
                 tally.readers_wrong.append(f"{context}: {node}: DuckDB {theirs} rows, not {expected.num_rows}")
-
-
-def _sort(rows: pa.Table) -> list[str]:
-    return sorted(map(str, rows.to_pylist()))
 
 
 def _as_texts(rows: list[dict[str, Any]]) -> list[str]:

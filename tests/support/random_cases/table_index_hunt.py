@@ -16,10 +16,9 @@ import pyarrow as pa
 
 import parquet_bloom
 from parquet_bloom import LakeIndex
-from parquet_bloom.errors import ParquetBloomError, PredicateError, UnknownColumnError, UnsupportedTypeError
-from parquet_bloom.predicate.row_filter import row_mask
+from parquet_bloom.errors import ParquetBloomError, UnknownColumnError
 from support.random_cases.delta_tables import draw_delta
-from support.random_cases.table_predicates import draw_node, find_columns
+from support.random_cases.table_predicates import iter_queries, sort_rows
 
 
 @dataclass
@@ -109,16 +108,9 @@ def _list_names(schema: pa.Schema) -> list[str]:
 
 
 def _query(rng: random.Random, dataset: Any, rows: pa.Table, context: str, tally: IndexTally, queries: int) -> None:
-    columns = find_columns(rows)
-    for node in (draw_node(rng, columns) for _ in range(queries)):
-        try:
-            expected = rows.filter(row_mask(rows, node))
-        except (PredicateError, UnsupportedTypeError):  # a literal that fits no type
-            continue
-        scan = dataset.scan(node)
-        found = scan.to_arrow()
+    for node, scan, found, expected in iter_queries(rng, dataset, rows, queries):
         tally.queries += 1
         tally.files += scan.plan().total_files
         tally.ruled_out += scan.plan().unopened_by.get("index", 0)
-        if sorted(map(str, found.to_pylist())) != sorted(map(str, expected.to_pylist())):
+        if sort_rows(found) != sort_rows(expected):
             tally.wrong.append(f"{context}: {node}: {found.num_rows} rows, not {expected.num_rows}")

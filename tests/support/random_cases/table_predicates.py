@@ -12,9 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from parquet_bloom.errors import ParquetBloomError
+from parquet_bloom.errors import ParquetBloomError, PredicateError, UnsupportedTypeError
 from parquet_bloom.hashing.column_type import from_arrow
 from parquet_bloom.predicate import tree
+from parquet_bloom.predicate.row_filter import row_mask
 from parquet_bloom.predicate.tree import And, Compare, Equal, In, IsNotNull, IsNull, Leaf, Node, NotEqual, NotIn, Or
 
 _OPERATORS = ("<", "<=", ">", ">=")
@@ -158,3 +159,28 @@ def _to_literal(value: Any) -> str:
     if isinstance(value, Decimal):
         return f"CAST('{value}' AS DECIMAL(38, {max(0, -int(value.as_tuple().exponent))}))"
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
+
+
+def iter_queries(
+    rng: random.Random, dataset: Any, rows: pa.Table, count: int
+) -> Iterator[tuple[Node, Any, pa.Table, pa.Table]]:
+    """Yield random queries of a dataset: the predicate, its scan, the rows that it reads, and those of all that match.
+
+    Parameters
+    ----------
+    rows : all rows of the dataset.
+    count : of predicates; those of which a literal fits no type are passed over.
+    """
+    columns = find_columns(rows)
+    for node in (draw_node(rng, columns) for _ in range(count)):
+        try:
+            expected = rows.filter(row_mask(rows, node))
+        except (PredicateError, UnsupportedTypeError):
+            continue
+        scan = dataset.scan(node)
+        yield node, scan, scan.to_arrow(), expected
+
+
+def sort_rows(rows: pa.Table) -> list[str]:
+    """Return rows as texts that can be compared, in whichever order they came."""
+    return sorted(map(str, rows.to_pylist()))
