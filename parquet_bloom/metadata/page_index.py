@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..errors import MalformedFooterError
 from .footer import Statistics
-from .thrift_compact import pages_agree, read_page_header_fields, read_page_locations, read_struct
+from .thrift_compact import pages_agree, read_page_header_fields, read_page_locations, read_struct, walk_page_headers
 
 MAX_INDEX_BYTES = 1 << 20
 """Longer indexes are not read. They would have so many pages, or such long bounds, that they cost more than they save.
@@ -225,13 +225,28 @@ def read_page_header(data: bytes | memoryview) -> PageHeader:
         There is no header, it does not end within `data`, or its page is neither a data page nor a dictionary page.
     """
     fields = read_page_header_fields(data)
-    kind, size, encoding = fields["kind"], fields["size"], fields["encoding"]
-    if size < 0 or fields["num_values"] < 0:
+    if fields["size"] < 0 or fields["num_values"] < 0:
         raise MalformedFooterError("page index: there is no page where it says")
+    return _make_header(fields)
+
+
+def read_pages(data: bytes | memoryview) -> list[tuple[int, PageHeader]]:
+    """Decode the headers of the pages of a column chunk, which fill `data`: the offset of each page, and its header.
+
+    Raises
+    ------
+    MalformedFooterError
+        Something else is there, the last page does not end with `data`, or there are more than `MAX_PAGES`.
+    """
+    return [(offset, _make_header(fields)) for offset, fields in walk_page_headers(data, MAX_PAGES)]
+
+
+def _make_header(fields: dict[str, int]) -> PageHeader:
+    kind, encoding = fields["kind"], fields["encoding"]
     return PageHeader(
         is_dictionary=kind == _DICTIONARY_PAGE,
         num_values=fields["num_values"],
-        num_bytes=fields["header_bytes"] + size,
+        num_bytes=fields["header_bytes"] + fields["size"],
         needs_dictionary=encoding in (PLAIN_DICTIONARY, RLE_DICTIONARY),
         version=2 if kind == _DATA_PAGE_V2 else 1,
         header_bytes=fields["header_bytes"],

@@ -755,6 +755,38 @@ def read_page_header_fields(const uint8_t[::1] data not None):
     return page
 
 
+def walk_page_headers(const uint8_t[::1] data not None, Py_ssize_t max_pages):
+    """Read the headers of pages that follow one another and fill `data`.
+
+    Parameters
+    ----------
+    max_pages : more are not read.
+
+    Returns
+    -------
+    [(offset of the page in `data`, its header as `read_page_header_fields` returns it), ...]
+
+    Raises
+    ------
+    MalformedFooterError
+        Something else than pages is there, a page does not end within `data`, or there are too many.
+    """
+    cdef Cursor cursor = Cursor(data)
+    cdef Py_ssize_t start
+    cdef Page page
+    cdef list pages = []
+    while cursor.pos < cursor.end:
+        start = cursor.pos
+        _read_page(cursor, &page)
+        if page.size < 0 or page.size > cursor.end - cursor.pos or page.num_values < 0:
+            cursor.fail("a page does not end within its column chunk")
+        if len(pages) == max_pages:
+            cursor.fail(f"there are more than {max_pages} pages")
+        cursor.pos += page.size
+        pages.append((start, page))
+    return pages
+
+
 def pages_agree(
     const uint8_t[::1] heads not None, const int64_t[::1] lengths not None, const int64_t[::1] sizes not None,
     const int64_t[::1] counts not None

@@ -21,12 +21,14 @@ from ...errors import MalformedFooterError
 from ...metadata.footer import Leaf
 from ...metadata.footer_rewrite import ColumnPages, make_columns_file
 from ...metadata.page_index import CachedPageIndex
+from ...metadata.page_match import Targets
 from ..reader import BloomFile
 from . import lookup as page_lookup
 from .lookup import PageLookup
 from .plain import arrow_array, has_arrow_layout, make_array
 from .plan import FetchedPages, FlatColumn, PagePlan, RowPositions
 from .rows import Page, Unsupported, extract_rows, find_equal_rows
+from .search import search_chunk
 
 SPARSE_FACTOR = 16
 """If at most one in so many of the pages' rows is requested, these rows are extracted before anything is decoded."""
@@ -37,6 +39,9 @@ as Parquet does."""
 
 SMALL_DICTIONARY = 64 * 1024
 """Dictionary pages up to this size are fetched with the data pages, larger ones only if these use them."""
+
+MAX_CHUNK_BYTES = 64 << 20
+"""Larger column chunks are not searched at once."""
 
 _RUN_FACTOR = 8  # so many times more rows may be extracted if they are adjacent, as those of a zone are
 _MAX_SCHEMAS = 8  # selections of columns that are cached with a footer
@@ -145,17 +150,57 @@ class RowGroupPages:
             return rows[positions], pa.chunked_array([make_array(column.arrow, values)])
         return None
 
+    def search(self, name: str, targets: Targets) -> tuple[RowPositions, pa.ChunkedArray] | None:
+        """Find the rows of the row group whose value is one of some targets, and these values, without a page index.
+
+        Parameters
+        ----------
+        name : a column of a local file whose equal values have equal bytes.
+
+        Returns
+        -------
+        None where the column has to be decoded to find them.
+
+        Raises
+        ------
+        StorageError, TruncatedFileError
+        """
+        column = self._flat.get(name)
+        if column is None or not column.same or self._file.source.path is None:
+            return None
+        span = self._lookup.chunk_span(column.leaf)
+        if span is None or span[1] > MAX_CHUNK_BYTES:
+            return None
+        codec = self._file.footer.codec(self._file.record(self._row_group, column.leaf))
+        data = memoryview(self._file.source.read_at(*span))
+        try:
+            matches = search_chunk(
+                column.leaf, codec, data, span[0], self._file.footer.num_rows_of(self._row_group), targets
+            )
+        except Unsupported:
+            return None
+        if matches.index is not None:
+            self._lookup.keep_walked(column.leaf, matches.index)
+        values = [targets.values[number] for number in matches.targets.tolist()]
+        return matches.rows, pa.chunked_array([make_array(column.arrow, values)])
+
     def _plans(self, columns: Sequence[FlatColumn], rows: RowPositions) -> list[PagePlan]:
-        """Plan the pages to read of those columns that have a page index, where that is worthwhile."""
-        indexes = self._lookup.find([column.leaf for column in columns])
+        """Plan the pages to read of those columns whose pages are known, where that is worthwhile."""
+        leaves = [column.leaf for column in columns]
+        if len(rows) * SPARSE_FACTOR <= self._file.footer.num_rows_of(self._row_group):
+            self._lookup.walk(leaves)
+        indexes = self._lookup.find(leaves)
+        is_local = self._file.source.path is not None
         plans = []
         for column in columns:
             if column.leaf.index in indexes:
                 plan = PagePlan.of(column, indexes[column.leaf.index], rows)
                 total = plan.dictionary[1] + plan.cached.index.num_bytes
                 # Requests cost if the file is remote; in a local file the headers take next to nothing.
-                headers = plan.cached.header_spans(plan.unread()) if self._file.source.path is None else ()
-                if self._lookup.price([plan.dictionary, *plan.spans(), *headers]) <= page_lookup.WORTHWHILE * total:
+                headers = () if is_local else plan.cached.header_spans(plan.unread())
+                price = self._lookup.price([plan.dictionary, *plan.spans(), *headers])
+                # To take few rows out of all pages of a local file is still faster than to decode them.
+                if price <= page_lookup.WORTHWHILE * total or (is_local and _prefers_rows(plan, rows)):
                     plans.append(plan)
         return plans
 

@@ -18,6 +18,7 @@ from ...hashing.coerce import stored_forms
 from ...hashing.coerce_many import coerce_all
 from ...hashing.column_type import Kind
 from ...metadata.footer import Leaf
+from ...metadata.page_match import Targets
 from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import StoredColumn, row_mask
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 
-_MAX_LITERALS = 8  # that stored values are compared with
+_MAX_LITERALS = 100_000  # that stored values are compared with
 _STORED_ALIKE = (Kind.INTEGER, Kind.DATE, Kind.STRING, Kind.BYTES, Kind.UUID)  # equal values have the same bytes
 
 
@@ -145,10 +146,8 @@ class ParquetData:
 
     def _read_selected(self, rows: RowGroupRows, row_filter: RowFilter, projection: FileProjection) -> pa.Table:
         """Read those of the selected rows of a row group that match."""
-        if row_filter.predicate is True or self._keep_equal(rows, row_filter):
-            mask = None
-        else:
-            mask = self._make_mask(rows, row_filter)
+        is_decided = row_filter.predicate is True or self._keep_equal(rows, row_filter)
+        mask = None if is_decided or not rows.num_left else self._make_mask(rows, row_filter)
         return rows.read_matches(mask, projection.names, projection.schema)
 
     def _make_evaluator(
@@ -191,6 +190,8 @@ class ParquetData:
                     names, evaluate = self._make_evaluator(rows, row_filter)
                     window_rows = self.limits.window_rows(self.num_rows_of(row_group), num_bytes)
                     count = rows.count_matches(names, evaluate, window_rows)
+                elif self._keep_equal(rows, row_filter) or not rows.num_left:
+                    count = rows.num_left
                 else:
                     count = pc.sum(self._make_mask(rows, row_filter), min_count=0).as_py()
             yield row_group, count
@@ -229,20 +230,37 @@ class ParquetData:
         return RowGroupRows(self.file, arrow_schema(self.file), self._reader, row_group, predicate, selection)
 
     def _keep_equal(self, rows: RowGroupRows, row_filter: RowFilter) -> bool:
-        """Keep only the rows that match, if the predicate is one equality that stored bytes decide; return whether so.
+        """Keep only the rows that one equality of the predicate leaves, by their stored bytes, if that is possible.
 
-        Otherwise the rows are unchanged.
+        Returns
+        -------
+        Whether all remaining rows match; otherwise the predicate is to be evaluated on them.
         """
         assert isinstance(row_filter.predicate, PruningPredicate)
         node = row_filter.predicate.node
-        if not isinstance(node, tree.Equal | tree.In) or len(node.literals) > _MAX_LITERALS or None in node.literals:
-            return False
-        leaves = find_leaves(self.leaves, node.column)
+        leaves = node.children if isinstance(node, tree.And) else (node,)
+        equalities = [leaf for leaf in leaves if isinstance(leaf, tree.Equal | tree.In)]
+        for leaf in sorted(equalities, key=lambda leaf: len(leaf.literals)):
+            targets = self._make_targets(leaf, row_filter)
+            if targets is not None and rows.keep_equal(leaf.column, targets):
+                return leaf is node
+        return False
+
+    def _make_targets(self, leaf: tree.Leaf, row_filter: RowFilter) -> Targets | None:
+        """Return the stored values that decide an equality; None if there are no such values."""
+        leaves = find_leaves(self.leaves, leaf.column)
         column_type = type_of(leaves[0]) if len(leaves) == 1 else None
         if column_type is None or column_type.kind not in _STORED_ALIKE:
-            return False
-        values, unknown = coerce_all(list(node.literals), column_type, row_filter.timezone)
-        return unknown is None and rows.keep_equal(node.column, stored_forms(values, column_type))
+            return None
+        key = id(leaf), column_type
+        if key not in row_filter.targets:
+            targets = None
+            if None not in leaf.literals and len(leaf.literals) <= _MAX_LITERALS:
+                values, unknown = coerce_all(list(leaf.literals), column_type, row_filter.timezone)
+                if unknown is None:
+                    targets = Targets([*dict.fromkeys(stored_forms(values, column_type))])
+            row_filter.targets.setdefault(key, targets)
+        return row_filter.targets[key]
 
     def _read_stored(self, row_group: int, row_filter: RowFilter) -> dict[str, StoredColumn]:
         """Read the columns of a predicate that pyarrow would change, as they are stored."""

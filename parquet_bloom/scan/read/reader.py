@@ -12,6 +12,8 @@ import pyarrow as pa
 from ...errors import ConcurrentChangeError, ParquetBloomError
 from ...file.cache.memory import SHARED_CACHE, MetadataCache
 from ...file.statistics import ColumnCompatibility
+from ...hashing.column_type import ColumnType
+from ...metadata.page_match import Targets
 from ...predicate.row_filter import Probes
 from ...storage import is_local
 from ...tables.footers import as_table_footers
@@ -98,6 +100,7 @@ class RowReader:
         residuals = plan.partitions.make_residuals(request.node, request.timezone, ignore_case=request.ignore_case)
         self._evaluator = FileResidualEvaluator(residuals, request.timezone, request.ignore_case, trust)
         self._probes: Probes = {}
+        self._targets: dict[tuple[int, ColumnType], Targets | None] = {}
         self._fit = promote_table if plan.table is None else fit_table
         self._meter = CostMeter(plan)
 
@@ -335,7 +338,7 @@ class RowReader:
     ) -> Iterator[Need | Piece[R]]:
         predicate = self._evaluator.predicate_for(data) if selections else False
         if predicate is not False:
-            row_filter = RowFilter(predicate, self._timezone, self._probes)
+            row_filter = RowFilter(predicate, self._timezone, self._probes, self._targets)
             for part in data.split(selections):
                 yield from read_part(data, part, row_filter)
 
