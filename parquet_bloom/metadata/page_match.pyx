@@ -1,43 +1,29 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Search of whole data pages for the values that are equal to one of some targets, without the interpreter lock.
 
-Nothing here trusts the bytes: truncated pages end in MalformedFooterError.
+Nothing here trusts the bytes: what is not a page of its kind ends in MalformedFooterError.
 
 Source: Encodings.md of the format: "RLE / bit-packing hybrid", "PLAIN".
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy
 
 import numpy as np
 
 from ..errors import MalformedFooterError
 
+from .page_decode cimport (
+    DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, ENCODING, FIELDS, KIND, MOST_BYTES, MOST_VALUES, NO_MEMORY, NOT_IN_DICTIONARY,
+    NUM_VALUES, PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY, SIZE, START, HEADER_BYTES, UNSUPPORTED, VALUE_CUT_OFF,
+    VALUES_MISSING, PageBody, close_page, describe_page_problem, open_page
+)
 from .runs cimport Runs, count_set, describe_problem, next_run, packed_number, start_runs
 
 cdef enum:
-    MOST_VALUES = 1 << 24  # of a page: runs of a few bytes could claim any amount of memory
     SIEVE_BITS = 16        # of a hash: its table of 8 KiB stays in the cache
     NO_TARGET = -1
-
-cdef enum Problem:
-    VALUES_MISSING = -10
-    VALUE_CUT_OFF = -11
-    NOT_IN_DICTIONARY = -12
-
-
-cdef int fail(str problem) except -1:
-    raise MalformedFooterError(f"page: {problem}")
-
-
-cdef str describe(Py_ssize_t problem, int width):
-    if problem == VALUES_MISSING:
-        return "it has fewer values than its header says"
-    if problem == VALUE_CUT_OFF:
-        return "a value is cut off"
-    if problem == NOT_IN_DICTIONARY:
-        return "a number is not in the dictionary"
-    return describe_problem(<int>problem, width)
 
 
 cdef inline uint64_t mix(const uint8_t* value, Py_ssize_t length) noexcept nogil:
@@ -186,46 +172,6 @@ cdef Py_ssize_t match_byte_arrays(
     return matches
 
 
-def match_plain(const uint8_t[::1] data not None, Py_ssize_t width, Py_ssize_t count, Targets targets not None):
-    """Search the plain-encoded values of a page.
-
-    Parameters
-    ----------
-    width : bytes per value; 0 for length-prefixed byte arrays.
-    count : number of values, all of which are searched.
-
-    Returns
-    -------
-    (positions, target_numbers) : of the values that are equal to a target: their positions, int64 and ascending; and the
-        number of the target of each, int32.
-
-    Raises
-    ------
-    MalformedFooterError
-        There are fewer values.
-    """
-    cdef const uint8_t* start = &data[0] if data.shape[0] else NULL
-    cdef Py_ssize_t size = data.shape[0], matches
-    cdef int64_t[::1] positions
-    cdef int32_t[::1] which
-    if not 0 <= count <= MOST_VALUES or width < 0:
-        fail(f"{count} values of {width} bytes")
-    if width and size // width < count:
-        fail(describe(VALUES_MISSING, 0))
-    all_positions, all_targets = np.empty(max(1, count), np.int64), np.empty(max(1, count), np.int32)
-    positions, which = all_positions, all_targets
-    if targets.count == 0 or (width and not targets.shortest <= width <= targets.longest):
-        return all_positions[:0], all_targets[:0]
-    with nogil:
-        if width:
-            matches = match_fixed(targets, start, width, count, &positions[0], &which[0])
-        else:
-            matches = match_byte_arrays(targets, start, size, count, &positions[0], &which[0])
-    if matches < 0:
-        fail(describe(matches, 0))
-    return all_positions[:matches].copy(), all_targets[:matches].copy()
-
-
 cdef Py_ssize_t match_runs(
     Runs* runs, Py_ssize_t count, const int32_t* targets, Py_ssize_t num_entries, int64_t* positions, int32_t* which
 ) noexcept nogil:
@@ -266,122 +212,212 @@ cdef Py_ssize_t match_runs(
     return matches
 
 
-def match_numbers(
-    const uint8_t[::1] data not None, int width, Py_ssize_t count, const int32_t[::1] target_by_entry not None
-):
-    """Search the numbers of dictionary entries of a page, stored in runs of `width` bits, for entries with a target.
-
-    Parameters
-    ----------
-    count : of the numbers, all of which are searched.
-    target_by_entry : number of the target that each entry of the dictionary is; -1 if it is none.
-
-    Returns
-    -------
-    (positions, target_numbers) : as `match_plain` does.
-
-    Raises
-    ------
-    MalformedFooterError
-        There are fewer numbers, one is not in the dictionary, or `width` is invalid.
-    """
-    cdef Runs runs
-    cdef Py_ssize_t matches, num_entries = target_by_entry.shape[0]
-    cdef int64_t[::1] positions
-    cdef int32_t[::1] which
-    if not 0 <= count <= MOST_VALUES or not 0 <= width <= 32:
-        fail(f"{count} numbers of {width} bits")
-    if count and not num_entries:
-        fail(describe(NOT_IN_DICTIONARY, width))
-    if width == 0:  # a dictionary of one entry has numbers of no bits
-        matches = count if count and target_by_entry[0] != NO_TARGET else 0
-        return np.arange(matches), np.full(matches, target_by_entry[0] if count else 0, np.int32)
-    all_positions, all_targets = np.empty(max(1, count), np.int64), np.empty(max(1, count), np.int32)
-    positions, which = all_positions, all_targets
-    start_runs(&runs, &data[0] if data.shape[0] else NULL, data.shape[0], width)
-    with nogil:
-        matches = match_runs(&runs, count, &target_by_entry[0] if count else NULL, num_entries, &positions[0], &which[0])
-    if matches < 0:
-        fail(describe(matches, width))
-    return all_positions[:matches].copy(), all_targets[:matches].copy()
-
-
-def count_values(const uint8_t[::1] levels not None, Py_ssize_t count):
-    """Count the rows of a page that have a value, by definition levels of one bit in runs.
-
-    Parameters
-    ----------
-    count : rows of the page.
-
-    Raises
-    ------
-    MalformedFooterError
-        There are too few levels.
-    """
-    cdef Runs runs
+cdef Py_ssize_t count_levels(Runs* runs, Py_ssize_t count) noexcept nogil:
+    """Count the rows that have a value by levels of one bit; return it, or a `RunError`."""
     cdef Py_ssize_t total = 0, done = 0, end
-    cdef int problem = 0
-    start_runs(&runs, &levels[0] if levels.shape[0] else NULL, levels.shape[0], 1)
-    with nogil:
-        while done < count:
-            problem = next_run(&runs)
-            if problem:
-                break
-            end = min(runs.length, count - done)
-            total += count_set(&runs, 0, end)
-            done += end
-    if problem:
-        fail(describe(problem, 1))
+    cdef int problem
+    while done < count:
+        problem = next_run(runs)
+        if problem:
+            return problem
+        end = min(runs.length, count - done)
+        total += count_set(runs, 0, end)
+        done += end
     return total
 
 
-def find_rows(const uint8_t[::1] levels not None, Py_ssize_t count, const int64_t[::1] values not None):
-    """Find the rows of some values of a page, by definition levels of one bit in runs.
+cdef Py_ssize_t find_rows(Runs* runs, int64_t* values, Py_ssize_t count) noexcept nogil:
+    """Replace numbers of values, which ascend, by the rows that have them; return 0, or a `RunError`."""
+    cdef Py_ssize_t before = 0, value = 0, i = 0, row, inside
+    cdef int problem
+    while i < count:
+        problem = next_run(runs)
+        if problem:
+            return problem
+        inside = count_set(runs, 0, runs.length)
+        if not runs.packed:
+            while i < count and values[i] < value + inside:
+                values[i] += before - value
+                i += 1
+        elif values[i] < value + inside:
+            inside = 0
+            for row in range(runs.length):
+                if packed_number(runs, row):
+                    if i < count and values[i] == value + inside:
+                        values[i] = before + row
+                        i += 1
+                    inside += 1
+        value += inside
+        before += runs.length
+    return 0
+
+
+cdef Py_ssize_t search_page(
+    const uint8_t* data, const int64_t* page, Py_ssize_t width, int codec, bint required, Targets targets,
+    const int32_t* by_entry, Py_ssize_t num_entries, int64_t* positions, int32_t* which, PageBody* body
+) noexcept nogil:
+    """Search a data page; return the number of matching rows, or a problem. `close_page` must be called for `body`."""
+    cdef Runs runs
+    cdef Py_ssize_t count = page[NUM_VALUES], matches
+    cdef int problem = open_page(data, page, codec, required, MOST_BYTES, body)
+    if problem:
+        return problem
+    if not required:
+        start_runs(&runs, body.levels, body.level_bytes, 1)
+        count = count_levels(&runs, count)
+        if count <= 0:
+            return count
+    if page[ENCODING] == PLAIN:
+        if width:
+            if body.value_bytes // width < count:
+                return VALUES_MISSING
+            matches = match_fixed(targets, body.values, width, count, positions, which)
+        else:
+            matches = match_byte_arrays(targets, body.values, body.value_bytes, count, positions, which)
+    elif num_entries == 0 or body.value_bytes == 0 or body.values[0] > 32:
+        return UNSUPPORTED
+    elif body.values[0] == 0:  # a dictionary of one entry has numbers of no bits
+        matches = 0
+        if by_entry[0] != NO_TARGET:
+            for matches in range(count):
+                positions[matches], which[matches] = matches, by_entry[0]
+            matches = count
+    else:
+        start_runs(&runs, body.values + 1, body.value_bytes - 1, body.values[0])
+        matches = match_runs(&runs, count, by_entry, num_entries, positions, which)
+    if matches > 0 and count < page[NUM_VALUES]:
+        start_runs(&runs, body.levels, body.level_bytes, 1)
+        problem = <int>find_rows(&runs, positions, matches)
+        if problem:
+            return problem
+    return matches
+
+
+cdef Py_ssize_t search_dictionary(
+    const uint8_t* data, const int64_t* page, Py_ssize_t width, int codec, Targets targets, int32_t* by_entry
+) noexcept nogil:
+    """Find the target that each entry of a dictionary is; return how many are one, or a problem."""
+    cdef PageBody body
+    cdef Py_ssize_t count = page[NUM_VALUES], matches, i
+    cdef int64_t* positions = NULL
+    cdef int32_t* which = NULL
+    cdef int problem = open_page(data, page, codec, True, MOST_BYTES, &body)
+    for i in range(count):
+        by_entry[i] = NO_TARGET
+    matches = problem
+    if not problem:
+        positions = <int64_t*>malloc(max(1, count) * sizeof(int64_t))
+        which = <int32_t*>malloc(max(1, count) * sizeof(int32_t))
+        if positions == NULL or which == NULL:
+            matches = NO_MEMORY
+        elif width == 0:
+            matches = match_byte_arrays(targets, body.values, body.value_bytes, count, positions, which)
+        elif body.value_bytes // width < count:
+            matches = VALUES_MISSING
+        else:
+            matches = match_fixed(targets, body.values, width, count, positions, which)
+        for i in range(matches):
+            by_entry[positions[i]] = which[i]
+    free(positions)
+    free(which)
+    close_page(&body)
+    return matches
+
+
+cdef inline bint needs_dictionary(const int64_t* page) noexcept nogil:
+    return page[ENCODING] == PLAIN_DICTIONARY or page[ENCODING] == RLE_DICTIONARY
+
+
+cdef Py_ssize_t search_all(
+    const uint8_t* data, const int64_t[:, ::1] pages, Py_ssize_t width, int codec, bint required, Targets targets,
+    int64_t* positions, int32_t* which
+) noexcept nogil:
+    """Search the pages of a chunk; return the number of matching rows, or a problem."""
+    cdef PageBody body
+    cdef Py_ssize_t i, j, first = 0, num_entries = 0, in_dictionary = 0, matches = 0, in_page, before = 0
+    cdef int32_t* by_entry = NULL
+    if pages.shape[0] and pages[0, KIND] == DICTIONARY_PAGE:
+        first, num_entries = 1, pages[0, NUM_VALUES]
+        if num_entries > MOST_VALUES:
+            return UNSUPPORTED
+        by_entry = <int32_t*>malloc(max(1, num_entries) * sizeof(int32_t))
+        if by_entry == NULL:
+            return NO_MEMORY
+        in_dictionary = search_dictionary(data, &pages[0, 0], width, codec, targets, by_entry)
+        matches = min(in_dictionary, 0)
+    for i in range(first, pages.shape[0]):
+        if matches < 0:
+            break
+        if pages[i, KIND] != DATA_PAGE and pages[i, KIND] != DATA_PAGE_V2:
+            matches = UNSUPPORTED
+        elif not needs_dictionary(&pages[i, 0]) and pages[i, ENCODING] != PLAIN:
+            matches = UNSUPPORTED
+        elif not needs_dictionary(&pages[i, 0]) or in_dictionary:
+            in_page = search_page(
+                data, &pages[i, 0], width, codec, required, targets, by_entry, num_entries, positions + matches,
+                which + matches, &body
+            )
+            close_page(&body)
+            if in_page < 0:
+                matches = in_page
+                break
+            for j in range(matches, matches + in_page):
+                positions[j] += before
+            matches += in_page
+        before += pages[i, NUM_VALUES]
+    free(by_entry)
+    return matches
+
+
+def search_pages(
+    const uint8_t[::1] data not None, const int64_t[:, ::1] pages not None, Py_ssize_t width, int codec,
+    bint required, Py_ssize_t num_rows, Targets targets not None
+):
+    """Search all pages of a column chunk with one value a row, or none, for some targets.
 
     Parameters
     ----------
-    count : rows of the page.
-    values : positions among the values of the page, ascending.
+    data : the bytes of the pages.
+    pages : their headers, as `thrift_compact.index_pages` gives them for the same bytes.
+    width : bytes per value; 0 for length-prefixed byte arrays.
+    codec : number of the codec that compresses the pages.
+    required : whether each row has a value.
+    num_rows : of all data pages.
 
     Returns
     -------
-    The row of each value, counted from the first row of the page; int64.
+    (rows, target_numbers) : of the rows whose value is equal to a target: their numbers, int64 and ascending; and the
+        number of the target of each, int32.
 
     Raises
     ------
     MalformedFooterError
-        There are too few levels, or too few of them are of a value.
+        The pages have other numbers of rows or values, or are of a kind that is not supported.
     """
-    cdef Runs runs
-    cdef Py_ssize_t before = 0, value = 0, i = 0, row, end, inside
-    cdef int problem = 0
-    cdef int64_t[::1] out
-    result = np.empty(values.shape[0], np.int64)
-    out = result
-    start_runs(&runs, &levels[0] if levels.shape[0] else NULL, levels.shape[0], 1)
-    with nogil:
-        while i < values.shape[0] and before < count:
-            problem = next_run(&runs)
-            if problem:
-                break
-            end = min(runs.length, count - before)
-            inside = count_set(&runs, 0, end)
-            if not runs.packed:
-                while inside and i < values.shape[0] and values[i] < value + inside:
-                    out[i] = before + values[i] - value
-                    i += 1
-            elif i < values.shape[0] and values[i] < value + inside:
-                inside = 0
-                for row in range(end):
-                    if packed_number(&runs, row):
-                        while i < values.shape[0] and values[i] == value + inside:
-                            out[i] = before + row
-                            i += 1
-                        inside += 1
-            value += inside
-            before += end
-    if problem:
-        fail(describe(problem, 1))
-    if i < values.shape[0]:
-        fail(f"it has {value} values, not {values[i] + 1}")
-    return result
+    cdef Py_ssize_t matches = 0, i, before = 0
+    cdef int64_t[::1] positions
+    cdef int32_t[::1] which
+    if pages.shape[0] and pages.shape[1] != FIELDS:
+        raise ValueError("pages must be as index_pages returns them")
+    for i in range(pages.shape[0]):
+        if not (
+            0 <= pages[i, START] and 0 <= pages[i, HEADER_BYTES] and 0 <= pages[i, SIZE] and 0 <= pages[i, NUM_VALUES]
+            and pages[i, SIZE] <= data.shape[0] - pages[i, START] - pages[i, HEADER_BYTES]
+        ):
+            raise ValueError("the pages are not in the data")
+        if pages[i, KIND] != DICTIONARY_PAGE:
+            before += pages[i, NUM_VALUES]
+        elif i:
+            raise MalformedFooterError("page: a dictionary page follows data pages")
+    if before != num_rows or not 0 <= num_rows <= MOST_VALUES or width < 0:
+        raise MalformedFooterError(f"page: pages of {before} rows in a row group of {num_rows}")
+    all_positions, all_targets = np.empty(max(1, num_rows), np.int64), np.empty(max(1, num_rows), np.int32)
+    if targets.count and (not width or targets.shortest <= width <= targets.longest):
+        positions, which = all_positions, all_targets
+        with nogil:
+            matches = search_all(&data[0], pages, width, codec, required, targets, &positions[0], &which[0])
+    if matches < 0:
+        raise MalformedFooterError("page: " + (
+            describe_page_problem(matches) if matches <= UNSUPPORTED else describe_problem(<int>matches, 32)
+        ))
+    return all_positions[:matches].copy(), all_targets[:matches].copy()

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import MalformedFooterError
 
-from .runs cimport Runs, count_set, describe_problem, next_run, packed_number, start_runs
+from .runs cimport Runs, describe_problem, locate_values, start_runs, take_numbers
 
 cdef enum:
     MOST_VALUES = 1 << 24  # of a page: runs of a few bytes could claim any amount of memory
@@ -22,14 +22,6 @@ cdef enum:
 
 cdef int fail(str problem) except -1:
     raise MalformedFooterError(f"page: {problem}")
-
-
-cdef int advance(Runs* runs) except -1:
-    """Go to the next run of numbers."""
-    cdef int problem = next_run(runs)
-    if problem:
-        fail(describe_problem(problem, runs.width))
-    return 0
 
 
 cdef Runs open_runs(const uint8_t[::1] data, int width) except *:
@@ -61,19 +53,17 @@ def take_hybrid(const uint8_t[::1] data not None, int width, const int64_t[::1] 
         A position is past the end, or `width` is invalid.
     """
     cdef Runs runs
-    cdef Py_ssize_t i, before = 0  # numbers in front of the run
     cdef int64_t[::1] out
+    cdef int problem
     result = np.zeros(numbers.shape[0], np.int64)
     if width == 0 or numbers.shape[0] == 0:  # a dictionary of one entry has numbers of no bits
         return result
     out = result
     require_ascending(numbers, MOST_VALUES)
     runs = open_runs(data, width)
-    for i in range(numbers.shape[0]):
-        while numbers[i] >= before + runs.length:
-            before += runs.length
-            advance(&runs)
-        out[i] = packed_number(&runs, numbers[i] - before) if runs.packed else runs.value
+    problem = take_numbers(&runs, &numbers[0], numbers.shape[0], &out[0])
+    if problem:
+        fail(describe_problem(problem, width))
     return result
 
 
@@ -97,29 +87,16 @@ def find_values(const uint8_t[::1] levels not None, Py_ssize_t count, const int6
         There are too few levels.
     """
     cdef Runs runs = open_runs(levels, 1)
-    cdef Py_ssize_t i, row, seen = 0, value_index = 0  # rows processed, and the number of values among them
-    cdef Py_ssize_t before = 0  # rows in front of the run
     cdef uint8_t[::1] out
     cdef int64_t[::1] number_view
-    cdef bint here
+    cdef Py_ssize_t num_values = 0
     require_ascending(rows, count)
     has_value, numbers = np.zeros(rows.shape[0], np.uint8), np.empty(rows.shape[0], np.int64)
-    out, number_view = has_value, numbers
-    cdef Py_ssize_t num_values = 0
-    for i in range(rows.shape[0]):
-        while rows[i] >= before + runs.length:
-            value_index += count_set(&runs, seen - before, runs.length)
-            before += runs.length
-            seen = before
-            advance(&runs)
-        row = rows[i]
-        value_index += count_set(&runs, seen - before, row - before)
-        seen = row
-        here = packed_number(&runs, row - before) if runs.packed else runs.value
-        if here:
-            out[i] = 1
-            number_view[num_values] = value_index
-            num_values += 1
+    if rows.shape[0]:
+        out, number_view = has_value, numbers
+        num_values = locate_values(&runs, &rows[0], rows.shape[0], &out[0], &number_view[0])
+    if num_values < 0:
+        fail(describe_problem(<int>num_values, 1))
     return has_value.view(np.bool_), numbers[:num_values]
 
 

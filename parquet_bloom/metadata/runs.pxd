@@ -3,7 +3,7 @@
 Source: Encodings.md of the format, "RLE / bit-packing hybrid". Nothing here trusts the bytes.
 """
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 cdef enum RunError:
     ENDS_EARLY = -1
@@ -94,6 +94,57 @@ cdef inline Py_ssize_t count_set(const Runs* runs, Py_ssize_t first, Py_ssize_t 
     for i in range(first, end):
         total += (runs.data[runs.start + i // 8] >> (i % 8)) & 1
     return total
+
+
+cdef inline Py_ssize_t locate_values(
+    Runs* runs, const int64_t* rows, Py_ssize_t num_rows, uint8_t* has_value, int64_t* numbers
+) noexcept nogil:
+    """Find the values of some rows by levels of one bit: whether each row has one, and its number among all values.
+
+    Parameters
+    ----------
+    rows : ascending.
+    has_value, numbers : take a flag for each row, and the numbers of those that have a value.
+
+    Returns
+    -------
+    How many have a value, or a `RunError`.
+    """
+    cdef Py_ssize_t i, row, seen = 0, value = 0  # rows processed, and the number of values among them
+    cdef Py_ssize_t before = 0, count = 0  # rows in front of the run
+    cdef int problem
+    for i in range(num_rows):
+        while rows[i] >= before + runs.length:
+            value += count_set(runs, seen - before, runs.length)
+            before += runs.length
+            seen = before
+            problem = next_run(runs)
+            if problem:
+                return problem
+        row = rows[i]
+        value += count_set(runs, seen - before, row - before)
+        seen = row
+        has_value[i] = (packed_number(runs, row - before) if runs.packed else runs.value) != 0
+        if has_value[i]:
+            numbers[count] = value
+            count += 1
+    return count
+
+
+cdef inline int take_numbers(Runs* runs, const int64_t* positions, Py_ssize_t count, int64_t* out) noexcept nogil:
+    """Decode the numbers at some positions, which ascend; return 0, or a `RunError`. `out` may be `positions`."""
+    cdef Py_ssize_t i, before = 0  # numbers in front of the run
+    cdef int64_t position
+    cdef int problem
+    for i in range(count):
+        position = positions[i]
+        while position >= before + runs.length:
+            before += runs.length
+            problem = next_run(runs)
+            if problem:
+                return problem
+        out[i] = packed_number(runs, position - before) if runs.packed else runs.value
+    return 0
 
 
 cdef inline str describe_problem(int problem, int width):

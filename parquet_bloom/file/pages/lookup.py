@@ -20,10 +20,11 @@ from ...metadata.page_index import (
     PAGE_HEADER_BYTES,
     CachedPageIndex,
     OffsetIndex,
+    PageHeader,
+    PageTable,
     read_column_index,
     read_offset_index,
     read_page_header,
-    read_pages,
 )
 from ...storage.coalesce import coalesce
 from ...util.logs import logger
@@ -127,6 +128,15 @@ class PageLookup:
                 self.give_up(leaf)
         return {leaf: cached for leaf, cached in indexes.items() if cached.is_confirmed}
 
+    def find_confirmed(self, leaves: Sequence[Leaf]) -> dict[int, CachedPageIndex]:
+        """Return where the pages of those leaves of a local file are of which that is certain, by leaf index."""
+        cached, row_group = self._file.cached.pages, self._row_group
+        known = {leaf.index: pages for leaf in leaves if (pages := cached.get((row_group, leaf.index))) is not None}
+        if len(known) < len(leaves):
+            self.walk(leaves)
+            known = self.find(leaves)
+        return self.confirm(known)
+
     def gather(self, parts: Sequence[Sequence[tuple[int, int]]]) -> list[memoryview]:
         """Read lists of ranges (offset, length) all at once; return the concatenated bytes of each list."""
         if not any(parts):
@@ -223,7 +233,7 @@ class PageLookup:
             self._file.remember()
 
     def walk(self, leaves: Iterable[Leaf]) -> None:
-        """Find the pages of a local file's chunks by the pages' headers: of small chunks, and of those without an index.
+        """Find the pages of a local file's chunks by their headers: of small chunks, and of those without an index.
 
         Nothing is kept of chunks with very many pages.
         """
@@ -296,35 +306,41 @@ class _Walk:
         self._offsets: list[int] = []
         self._sizes: list[int] = []
         self._counts: list[int] = []
+        self._index: OffsetIndex | None = None
 
     def next_span(self) -> tuple[int, int]:
         """Return (offset, length) of what `take` needs next: the next header, or all of a small chunk."""
         length = self.end - self.position
-        return self.position, length if length < SMALL_BYTES else min(PAGE_HEADER_BYTES, length)
+        return self.position, length if self.end - self.start < SMALL_BYTES else min(PAGE_HEADER_BYTES, length)
 
     def take(self, data: memoryview) -> None:
-        """Take the headers of one or more pages, beginning with that at `position`."""
+        """Take the header of the page at `position`, or those of all pages."""
         try:
-            pages = read_pages(data) if len(data) == self.end - self.position else [(0, read_page_header(data))]
+            if len(data) == self.end - self.start:
+                self._index = PageTable.of(data).make_index(self.start)
+                self.is_over = True
+            else:
+                self._take_header(read_page_header(data))
         except MalformedFooterError:  # or its statistics are long
             self.is_over = True
+
+    def _take_header(self, header: PageHeader) -> None:
+        if not header.is_dictionary:
+            self._offsets.append(self.position)
+            self._sizes.append(header.num_bytes)
+            self._counts.append(header.num_values)
+        elif self.position != self.start:
+            self.is_over = True
             return
-        for _, header in pages:
-            if not header.is_dictionary:
-                self._offsets.append(self.position)
-                self._sizes.append(header.num_bytes)
-                self._counts.append(header.num_values)
-            elif self.position != self.start:
-                self.is_over = True
-                return
-            self.position += header.num_bytes
+        self.position += header.num_bytes
         count = len(self._offsets)
         too_small = count > _FREE_PAGES and self.position - self.start < count * _LEAST_PAGE_BYTES
-        self.is_over = self.position >= self.end or count >= MAX_PAGES or too_small
+        self.is_over = self.position >= self.end or count == MAX_PAGES or too_small
 
     def make_index(self, num_rows: int) -> OffsetIndex | None:
         """Return where the pages are; None unless they fill the chunk, and have all rows."""
-        if self.position != self.end or sum(self._counts) != num_rows or not all(self._counts):
-            return None
-        offsets, sizes = np.array(self._offsets, np.int64), np.array(self._sizes, np.int64)
-        return OffsetIndex(offsets, sizes, np.cumsum([0, *self._counts], dtype=np.int64))
+        index = self._index
+        if index is None and self.position == self.end and self._offsets and all(self._counts):
+            offsets, sizes = np.array(self._offsets, np.int64), np.array(self._sizes, np.int64)
+            index = OffsetIndex(offsets, sizes, np.cumsum([0, *self._counts], dtype=np.int64))
+        return index if index is not None and index.rows[-1] == num_rows else None

@@ -21,14 +21,13 @@ from ...errors import MalformedFooterError
 from ...metadata.footer import Leaf
 from ...metadata.footer_rewrite import ColumnPages, make_columns_file
 from ...metadata.page_index import CachedPageIndex
-from ...metadata.page_match import Targets
 from ..reader import BloomFile
 from . import lookup as page_lookup
 from .lookup import PageLookup
 from .plain import arrow_array, has_arrow_layout, make_array
 from .plan import FetchedPages, FlatColumn, PagePlan, RowPositions
 from .rows import Page, Unsupported, extract_rows, find_equal_rows
-from .search import search_chunk
+from .sparse import SMALL_DICTIONARY
 
 SPARSE_FACTOR = 16
 """If at most one in so many of the pages' rows is requested, these rows are extracted before anything is decoded."""
@@ -36,12 +35,6 @@ SPARSE_FACTOR = 16
 SHORT = 1 << 15
 """Pages with up to so many rows may be extracted row by row even if all rows are requested, for types that Arrow stores
 as Parquet does."""
-
-SMALL_DICTIONARY = 64 * 1024
-"""Dictionary pages up to this size are fetched with the data pages, larger ones only if these use them."""
-
-MAX_CHUNK_BYTES = 64 << 20
-"""Larger column chunks are not searched at once."""
 
 _RUN_FACTOR = 8  # so many times more rows may be extracted if they are adjacent, as those of a zone are
 _MAX_SCHEMAS = 8  # selections of columns that are cached with a footer
@@ -74,19 +67,7 @@ class RowGroupPages:
 
     @property
     def _flat(self) -> dict[str, FlatColumn]:
-        """The flat columns by name; computed once per file and schema."""
-        entry: tuple[pa.Schema, dict[str, FlatColumn]] | None = self._file.cached.derived.get("flat_columns")
-        if entry is None or entry[0] is not self._schema:
-            names = Counter(self._schema.names)
-            tops = Counter(leaf.path[0] for leaf in self._file.leaves)
-            columns = {}
-            for leaf in self._file.leaves:
-                name = leaf.path[0]
-                if len(leaf.path) == 1 and not leaf.repeated and names[name] == 1 == tops[name]:
-                    arrow = self._schema.field(name).type
-                    columns[name] = FlatColumn(leaf, arrow, has_arrow_layout(leaf, arrow))
-            entry = self._file.cached.derived["flat_columns"] = self._schema, columns
-        return entry[1]
+        return find_flat_columns(self._file, self._schema)
 
     def is_flat(self, name: str) -> bool:
         """Return whether the schema allows reading a column by pages."""
@@ -149,40 +130,6 @@ class RowGroupPages:
                 return None
             return rows[positions], pa.chunked_array([make_array(column.arrow, values)])
         return None
-
-    def search(self, name: str, targets: Targets) -> tuple[RowPositions, pa.ChunkedArray] | None:
-        """Find the rows of the row group whose value is one of some targets, and these values, without a page index.
-
-        Parameters
-        ----------
-        name : a column of a local file whose equal values have equal bytes.
-
-        Returns
-        -------
-        None where the column has to be decoded to find them.
-
-        Raises
-        ------
-        StorageError, TruncatedFileError
-        """
-        column = self._flat.get(name)
-        if column is None or not column.same or self._file.source.path is None:
-            return None
-        span = self._lookup.chunk_span(column.leaf)
-        if span is None or span[1] > MAX_CHUNK_BYTES:
-            return None
-        codec = self._file.footer.codec(self._file.record(self._row_group, column.leaf))
-        data = memoryview(self._file.source.read_at(*span))
-        try:
-            matches = search_chunk(
-                column.leaf, codec, data, span[0], self._file.footer.num_rows_of(self._row_group), targets
-            )
-        except Unsupported:
-            return None
-        if matches.index is not None:
-            self._lookup.keep_walked(column.leaf, matches.index)
-        values = [targets.values[number] for number in matches.targets.tolist()]
-        return matches.rows, pa.chunked_array([make_array(column.arrow, values)])
 
     def _plans(self, columns: Sequence[FlatColumn], rows: RowPositions) -> list[PagePlan]:
         """Plan the pages to read of those columns whose pages are known, where that is worthwhile."""
@@ -288,6 +235,22 @@ class RowGroupPages:
                 cached.clear()
             cached[tuple(names)] = encoded
         return encoded
+
+
+def find_flat_columns(file: BloomFile, schema: pa.Schema) -> dict[str, FlatColumn]:
+    """Return the flat columns of a file by name; computed once per file and schema."""
+    entry: tuple[pa.Schema, dict[str, FlatColumn]] | None = file.cached.derived.get("flat_columns")
+    if entry is None or entry[0] is not schema:
+        names = Counter(schema.names)
+        tops = Counter(leaf.path[0] for leaf in file.leaves)
+        columns = {}
+        for leaf in file.leaves:
+            name = leaf.path[0]
+            if len(leaf.path) == 1 and not leaf.repeated and names[name] == 1 == tops[name]:
+                arrow = schema.field(name).type
+                columns[name] = FlatColumn(leaf, arrow, has_arrow_layout(leaf, arrow))
+        entry = file.cached.derived["flat_columns"] = schema, columns
+    return entry[1]
 
 
 def _prefers_rows(plan: PagePlan, rows: RowPositions) -> bool:

@@ -278,6 +278,42 @@ def decompress(data: memoryview, codec: int | None, size: int, share: float = 1)
     raise Unsupported(f"codec {codec}")
 
 
+def unpack_pages(
+    data: memoryview, pages: NDArray[np.int64], codec: int | None
+) -> tuple[memoryview, NDArray[np.int64], int]:
+    """Decompress pages with a codec that compiled code does not know.
+
+    Parameters
+    ----------
+    data, pages : the bytes of pages, and the table that `index_pages` made of them.
+
+    Returns
+    -------
+    (data, pages, codec) : the same pages, with the codec that they are compressed with now.
+
+    Raises
+    ------
+    Unsupported
+    """
+    if codec in (_UNCOMPRESSED, _SNAPPY):
+        return data, pages, codec
+    bodies, table, position = [], pages.copy(), 0
+    for row in table.tolist():
+        page = data[row[0] : row[0] + row[1] + row[2]]
+        header = read_page_header(page)
+        body = page[header.header_bytes :]
+        if header.version == 1:
+            body = decompress(body, codec, header.unpacked_bytes)
+        elif header.compressed and 0 <= header.level_bytes <= len(body):
+            values = decompress(body[header.level_bytes :], codec, header.unpacked_bytes - header.level_bytes)
+            body = memoryview(b"".join((body[: header.level_bytes], values)))
+        bodies.append(body)
+    for number, body in enumerate(bodies):
+        table[number, :3] = position, 0, len(body)
+        position += len(body)
+    return memoryview(b"".join(bodies)), table, _UNCOMPRESSED
+
+
 def value_width(leaf: Leaf) -> int:
     """Return the bytes per value; 0 for byte arrays."""
     width = _WIDTHS.get(leaf.physical, leaf.length or 0)

@@ -115,7 +115,7 @@ class DataFile(Protocol):
     ) -> Iterator[pa.Table]:
         """Read the selected rows that match, and no others: a table for each row group that has any, or several."""
 
-    def split(self, selections: RowGroupSelections) -> Iterator[RowGroupSelections]:
+    def split(self, selections: RowGroupSelections, row_filter: RowFilter) -> Iterator[RowGroupSelections]:
         """Split row groups into those that are decoded together."""
 
     def estimate_step(

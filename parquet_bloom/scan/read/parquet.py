@@ -9,16 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import UnreadableColumnError
-from ...file.columns import find_leaves, type_of
+from ...file.columns import find_leaves
 from ...file.pages.reader import RowGroupPages
 from ...file.reader import BloomFile
 from ...file.statistics import ColumnCompatibility
 from ...file.values import ColumnReader, fit_nanoseconds
-from ...hashing.coerce import stored_forms
-from ...hashing.coerce_many import coerce_all
-from ...hashing.column_type import Kind
 from ...metadata.footer import Leaf
-from ...metadata.page_match import Targets
 from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import StoredColumn, row_mask
@@ -37,13 +33,13 @@ from ..model.row_selection import (
 from ..model.schemas import arrow_schema, reading, select_schema
 from .row_group import RowGroupRows, select_rows
 from .row_group_reader import RowGroupReader
+from .sparse import SparseReader, find_equalities
 
 if TYPE_CHECKING:
     from typing import Self
 
 
-_MAX_LITERALS = 100_000  # that stored values are compared with
-_STORED_ALIKE = (Kind.INTEGER, Kind.DATE, Kind.STRING, Kind.BYTES, Kind.UUID)  # equal values have the same bytes
+_SEARCHED_ROWS = 1 << 17  # of row groups that are searched together
 
 
 class ParquetData:
@@ -101,6 +97,11 @@ class ParquetData:
     def read_matches(
         self, selections: RowGroupSelections, row_filter: RowFilter, projection: FileProjection
     ) -> Iterator[pa.Table]:
+        table = self._read_sparse(selections, row_filter, projection)
+        if table is not None:
+            if table.num_rows:
+                yield table
+            return
         for row_group, selection in selections:
             num_bytes = self._estimate_bytes(row_group, projection.names, row_filter)
             with reading(self.file):
@@ -118,6 +119,28 @@ class ParquetData:
                     table = self._read_selected(rows, row_filter, projection)
             if table.num_rows:
                 yield table
+
+    def _read_sparse(
+        self, selections: RowGroupSelections, row_filter: RowFilter, projection: FileProjection
+    ) -> pa.Table | None:
+        """Read the rows that match by searching for the values of an equality; None if that is not possible."""
+        with reading(self.file):
+            reader = self._make_sparse_reader(selections, row_filter)
+            candidates = None if reader is None else reader.find_rows(selections)
+            matches = None if reader is None or candidates is None else reader.find_matches(candidates)
+            if reader is None or matches is None:
+                return None
+            rows, known = matches
+            if not any(map(len, rows.values())):
+                return projection.schema.empty_table()
+            return reader.read(rows, known, projection.schema)
+
+    def _make_sparse_reader(self, selections: RowGroupSelections, row_filter: RowFilter) -> SparseReader | None:
+        if self.source.path is None or not isinstance(row_filter.predicate, PruningPredicate):
+            return None
+        for row_group, _ in selections:
+            self.file.footer.require_value_per_row(row_group)
+        return SparseReader(self.file, row_filter)
 
     def _stream_matches(
         self,
@@ -175,6 +198,13 @@ class ParquetData:
         return evaluate(rows.read(names), rows.selected)
 
     def count_matches(self, selections: RowGroupSelections, row_filter: RowFilter) -> Iterator[tuple[int, int]]:
+        with reading(self.file):
+            reader = self._make_sparse_reader(selections, row_filter)
+            candidates = None if reader is None else reader.find_rows(selections)
+            matches = None if reader is None or candidates is None else reader.find_matches(candidates)
+        if matches is not None:
+            yield from ((row_group, len(matches[0][row_group])) for row_group, _ in selections)
+            return
         for row_group, selection in selections:
             if isinstance(row_filter.predicate, bool):
                 count = self.num_rows_of(row_group) if selection is None else count_rows(selection)
@@ -196,8 +226,21 @@ class ParquetData:
                     count = pc.sum(self._make_mask(rows, row_filter), min_count=0).as_py()
             yield row_group, count
 
-    def split(self, selections: RowGroupSelections) -> Iterator[RowGroupSelections]:
-        return ([one] for one in selections)
+    def split(self, selections: RowGroupSelections, row_filter: RowFilter) -> Iterator[RowGroupSelections]:
+        if self.source.path is None or not isinstance(row_filter.predicate, PruningPredicate):
+            yield from ([one] for one in selections)
+            return
+        part: list[tuple[int, RowSelection | None]] = []
+        num_rows = 0
+        for one in selections:
+            count = self.num_rows_of(one[0])
+            if part and num_rows + count > _SEARCHED_ROWS:
+                yield part
+                part, num_rows = [], 0
+            part.append(one)
+            num_rows += count
+        if part:
+            yield part
 
     def estimate_step(
         self, selections: RowGroupSelections, names: Sequence[str] | None, row_filter: RowFilter
@@ -230,37 +273,17 @@ class ParquetData:
         return RowGroupRows(self.file, arrow_schema(self.file), self._reader, row_group, predicate, selection)
 
     def _keep_equal(self, rows: RowGroupRows, row_filter: RowFilter) -> bool:
-        """Keep only the rows that one equality of the predicate leaves, by their stored bytes, if that is possible.
+        """Keep only the rows that one equality of the predicate leaves, by their stored bytes, if there are few rows.
 
         Returns
         -------
         Whether all remaining rows match; otherwise the predicate is to be evaluated on them.
         """
         assert isinstance(row_filter.predicate, PruningPredicate)
-        node = row_filter.predicate.node
-        leaves = node.children if isinstance(node, tree.And) else (node,)
-        equalities = [leaf for leaf in leaves if isinstance(leaf, tree.Equal | tree.In)]
-        for leaf in sorted(equalities, key=lambda leaf: len(leaf.literals)):
-            targets = self._make_targets(leaf, row_filter)
-            if targets is not None and rows.keep_equal(leaf.column, targets):
-                return leaf is node
+        for leaf, targets in find_equalities(self.file, row_filter):
+            if rows.keep_equal(leaf.column, targets):
+                return leaf is row_filter.predicate.node
         return False
-
-    def _make_targets(self, leaf: tree.Leaf, row_filter: RowFilter) -> Targets | None:
-        """Return the stored values that decide an equality; None if there are no such values."""
-        leaves = find_leaves(self.leaves, leaf.column)
-        column_type = type_of(leaves[0]) if len(leaves) == 1 else None
-        if column_type is None or column_type.kind not in _STORED_ALIKE:
-            return None
-        key = id(leaf), column_type
-        if key not in row_filter.targets:
-            targets = None
-            if None not in leaf.literals and len(leaf.literals) <= _MAX_LITERALS:
-                values, unknown = coerce_all(list(leaf.literals), column_type, row_filter.timezone)
-                if unknown is None:
-                    targets = Targets([*dict.fromkeys(stored_forms(values, column_type))])
-            row_filter.targets.setdefault(key, targets)
-        return row_filter.targets[key]
 
     def _read_stored(self, row_group: int, row_filter: RowFilter) -> dict[str, StoredColumn]:
         """Read the columns of a predicate that pyarrow would change, as they are stored."""

@@ -77,7 +77,7 @@ class RowGroupRows:
         return self._rows is not None and len(self._rows) * SPARSE_FACTOR <= self._num_rows
 
     def keep_equal(self, name: str, targets: Targets) -> bool:
-        """Keep only the selected rows with one of some values, if stored bytes decide.
+        """Keep only the selected rows with one of some values, if there are few rows and stored bytes decide.
 
         Parameters
         ----------
@@ -88,19 +88,12 @@ class RowGroupRows:
         -------
         Whether that was done; otherwise the selected rows are unchanged.
         """
-        if self._rows is not None and len(targets) <= _FEW_TARGETS:
-            matches = self._pages.read_equal(name, self._rows, targets.values)
-            if matches is not None:
-                self._rows, self._columns[name] = matches
-                return True
-        matches = self._pages.search(name, targets)
+        if self._rows is None or len(targets) > _FEW_TARGETS:
+            return False
+        matches = self._pages.read_equal(name, self._rows, targets.values)
         if matches is None:
             return False
-        rows, column = matches
-        if self._rows is not None:
-            kept = np.flatnonzero(np.isin(rows, self._rows, assume_unique=True))
-            rows, column = rows[kept], take_rows(column, kept)
-        self._rows, self._columns[name] = rows, column
+        self._rows, self._columns[name] = matches
         return True
 
     @property

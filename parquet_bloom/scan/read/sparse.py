@@ -1,0 +1,176 @@
+"""Read few matching rows of many row groups of a local Parquet file, searched by one equality of the predicate.
+
+Stored values are compared in the pages, and only the rows that are equal are taken out of the pages of other columns.
+What cannot be read so is left to the general way, in which pyarrow decodes whole columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from ...file.columns import find_leaves, type_of
+from ...file.pages.reader import SPARSE_FACTOR, find_flat_columns
+from ...file.pages.sparse import SparseRows
+from ...file.reader import BloomFile
+from ...hashing.coerce import stored_forms
+from ...hashing.coerce_many import coerce_all
+from ...hashing.column_type import Kind
+from ...metadata.page_match import Targets
+from ...predicate import tree
+from ...predicate.pruning import PruningPredicate
+from ...predicate.row_filter import row_mask
+from ..model.data_file import RowFilter
+from ..model.row_selection import RowGroupSelections, RowPositions, mask_to_positions, to_row_ranges
+from ..model.schemas import arrow_schema
+
+MAX_LITERALS = 100_000
+"""Lists of more literals are not searched for."""
+
+_STORED_ALIKE = (Kind.INTEGER, Kind.DATE, Kind.STRING, Kind.BYTES, Kind.UUID)  # equal values have the same bytes
+
+RowsByGroup = dict[int, RowPositions]
+"""{row group: its rows, ascending}."""
+
+
+class Candidates(NamedTuple):
+    """The rows that an equality leaves.
+
+    Attributes
+    ----------
+    rows : of each row group.
+    are_matches : whether the equality is the whole predicate.
+    """
+
+    rows: RowsByGroup
+    are_matches: bool
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.rows.values()))
+
+
+class SparseReader:
+    """Reads few rows of one local file.
+
+    Parameters
+    ----------
+    file : the file.
+    row_filter : a predicate over its columns.
+    """
+
+    def __init__(self, file: BloomFile, row_filter: RowFilter):
+        assert isinstance(row_filter.predicate, PruningPredicate)
+        self._file = file
+        self._row_filter = row_filter
+        self._node = row_filter.predicate.node
+        self._rows = SparseRows(file, find_flat_columns(file, arrow_schema(file)))
+
+    def find_rows(self, selections: RowGroupSelections) -> Candidates | None:
+        """Return the rows that the first equality leaves which stored values decide; None if there is none, or many."""
+        row_groups = [row_group for row_group, _ in selections]
+        for leaf, targets in find_equalities(self._file, self._row_filter):
+            if not self._rows.supports([leaf.column]):
+                continue
+            rows = self._rows.search(leaf.column, row_groups, targets)
+            if rows is None:
+                continue
+            for row_group, selection in selections:
+                if selection is not None:
+                    rows[row_group] = _intersect(rows[row_group], selection)
+            candidates = Candidates(rows, leaf is self._node)
+            total = sum(map(self._file.footer.num_rows_of, row_groups))
+            return candidates if candidates.count * SPARSE_FACTOR <= total else None
+        return None
+
+    def find_matches(self, candidates: Candidates) -> tuple[RowsByGroup, dict[str, pa.Array]] | None:
+        """Return the candidates that match, and the columns of the predicate in them as far as they were read.
+
+        Returns
+        -------
+        None where columns of the predicate cannot be read row by row.
+        """
+        rows = candidates.rows
+        if candidates.are_matches or not candidates.count:
+            return rows, {}
+        names = sorted(tree.columns(self._node))
+        columns = self._rows.read(names, rows) if self._rows.supports(names) else None
+        if columns is None:
+            return None
+        mask = row_mask(
+            pa.table(columns), self._node, timezone=self._row_filter.timezone, probes=self._row_filter.probes
+        )
+        positions = mask_to_positions(mask)
+        taken = pa.array(positions)
+        return _take_rows(rows, positions), {name: column.take(taken) for name, column in columns.items()}
+
+    def read(self, rows: RowsByGroup, known: Mapping[str, pa.Array], schema: pa.Schema) -> pa.Table | None:
+        """Read the columns of a schema in some rows.
+
+        Parameters
+        ----------
+        known : columns that were read already.
+
+        Returns
+        -------
+        None where they cannot be read row by row.
+        """
+        names = [name for name in schema.names if name not in known]
+        if not self._rows.supports(names):
+            return None
+        columns = self._rows.read(names, rows)
+        if columns is None:
+            return None
+        columns |= known
+        return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+def find_equalities(file: BloomFile, row_filter: RowFilter) -> list[tuple[tree.Leaf, Targets]]:
+    """Return the equalities that every matching row meets, and that stored values decide; those of few values first."""
+    assert isinstance(row_filter.predicate, PruningPredicate)
+    node = row_filter.predicate.node
+    leaves = node.children if isinstance(node, tree.And) else (node,)
+    equalities = [leaf for leaf in leaves if isinstance(leaf, tree.Equal | tree.In)]
+    pairs = [(leaf, _make_targets(file, leaf, row_filter)) for leaf in sorted(equalities, key=_count_literals)]
+    return [(leaf, targets) for leaf, targets in pairs if targets is not None]
+
+
+def _count_literals(leaf: tree.Leaf) -> int:
+    return len(leaf.literals)
+
+
+def _make_targets(file: BloomFile, leaf: tree.Leaf, row_filter: RowFilter) -> Targets | None:
+    """Return the stored values that decide an equality; None if there are no such values."""
+    leaves = find_leaves(file.leaves, leaf.column)
+    column_type = type_of(leaves[0]) if len(leaves) == 1 else None
+    if column_type is None or column_type.kind not in _STORED_ALIKE:
+        return None
+    key = id(leaf), column_type
+    if key not in row_filter.targets:
+        targets = None
+        if None not in leaf.literals and len(leaf.literals) <= MAX_LITERALS:
+            values, unknown = coerce_all(list(leaf.literals), column_type, row_filter.timezone)
+            if unknown is None:
+                targets = Targets([*dict.fromkeys(stored_forms(values, column_type))])
+        row_filter.targets.setdefault(key, targets)
+    return row_filter.targets[key]
+
+
+def _intersect(rows: RowPositions, selection: Sequence[tuple[int, int]]) -> RowPositions:
+    """Return those of some rows that are in a selection."""
+    ranges = to_row_ranges(selection)
+    inside = np.searchsorted(ranges[:, 0], rows, "right") > np.searchsorted(ranges[:, 1], rows, "right")
+    return rows[inside]
+
+
+def _take_rows(rows: RowsByGroup, positions: RowPositions) -> RowsByGroup:
+    """Return some rows, given by their positions among those of all row groups."""
+    taken, before = {}, 0
+    for row_group, of_group in rows.items():
+        first, last = np.searchsorted(positions, (before, before + len(of_group)))
+        taken[row_group] = of_group[positions[first:last] - before]
+        before += len(of_group)
+    return taken
