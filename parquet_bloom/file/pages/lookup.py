@@ -181,6 +181,10 @@ class PageLookup:
         start, length = _find_start(record), int(record["compressed_size"])
         return (start, length) if start > 0 < length <= file.footer.start - start else None
 
+    def has_index(self, leaf: Leaf) -> bool:
+        """Return whether a column chunk has a page index that is worth reading."""
+        return self._chunk_bytes(leaf) > 0
+
     def _chunk_bytes(self, leaf: Leaf) -> int:
         """Return the size of a column chunk with a page index that is worth reading; 0 for others."""
         span = self.chunk_span(leaf)

@@ -147,7 +147,8 @@ class RowGroupPages:
                 headers = () if is_local else plan.cached.header_spans(plan.unread())
                 price = self._lookup.price([plan.dictionary, *plan.spans(), *headers])
                 # To take few rows out of all pages of a local file is still faster than to decode them.
-                if price <= page_lookup.WORTHWHILE * total or (is_local and _prefers_rows(plan, rows)):
+                is_sparse = is_local and len(rows) * SPARSE_FACTOR <= plan.num_rows
+                if is_sparse or price <= page_lookup.WORTHWHILE * total:
                     plans.append(plan)
         return plans
 

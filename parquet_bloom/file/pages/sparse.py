@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ...errors import MalformedFooterError
 from ...metadata.page_index import PageTable
@@ -13,10 +14,12 @@ from ...metadata.page_match import Targets
 from ...metadata.page_rows import RowTaker
 from ..reader import BloomFile
 from .lookup import PageLookup
-from .plain import make_array_of_buffers
+from .plain import make_array, make_array_of_buffers
 from .plan import FlatColumn, PagePlan, RowPositions
 from .rows import Unsupported, unpack_pages, value_width
 from .search import search_chunk
+
+TargetNumbers = NDArray[np.int32]
 
 MAX_CHUNK_BYTES = 64 << 20
 """Larger column chunks are not searched at once."""
@@ -45,7 +48,13 @@ class SparseRows:
         """Return whether the types of some columns allow to read them."""
         return all(name in self._columns and self._columns[name].same for name in names)
 
-    def search(self, name: str, row_groups: Sequence[int], targets: Targets) -> dict[int, RowPositions] | None:
+    def has_index(self, name: str, row_group: int) -> bool:
+        """Return whether a chunk of a column is large and has a page index."""
+        return self._lookup(row_group).has_index(self._columns[name].leaf)
+
+    def search(
+        self, name: str, row_groups: Sequence[int], targets: Targets
+    ) -> tuple[dict[int, RowPositions], dict[int, TargetNumbers]] | None:
         """Find the rows of row groups with one of some values.
 
         Parameters
@@ -54,7 +63,8 @@ class SparseRows:
 
         Returns
         -------
-        {row group: its rows, ascending}; None where a chunk has to be decoded to find them.
+        {row group: its rows, ascending}, and {row group: the number of the target that each of these has}; None where a
+        chunk has to be decoded to find them.
 
         Raises
         ------
@@ -62,7 +72,7 @@ class SparseRows:
         """
         leaf = self._columns[name].leaf
         spans = [self._lookup(row_group).chunk_span(leaf) for row_group in row_groups]
-        matches = {}
+        rows, numbers = {}, {}
         for begin, end in _split([0 if span is None else span[1] for span in spans]):
             of_batch = [span for span in spans[begin:end] if span is not None and span[1] <= MAX_CHUNK_BYTES]
             if len(of_batch) < end - begin:
@@ -76,10 +86,16 @@ class SparseRows:
                     in_chunk = search_chunk(leaf, codec, data, start, num_rows, targets)
                 except Unsupported:
                     return None
-                matches[row_group] = in_chunk.rows
+                rows[row_group], numbers[row_group] = in_chunk.rows, in_chunk.targets
                 if in_chunk.index is not None:
                     self._lookup(row_group).keep_walked(leaf, in_chunk.index)
-        return matches
+        return rows, numbers
+
+    def make_array(self, name: str, targets: Targets, numbers: Mapping[int, TargetNumbers]) -> pa.Array:
+        """Return the values of a column in the rows of all row groups that `search` returned, by their targets."""
+        column = self._columns[name]
+        every = make_array(column.arrow, targets.values)
+        return every.take(pa.array(np.concatenate([np.empty(0, np.int32), *numbers.values()])))
 
     def read(self, names: Sequence[str], rows: Mapping[int, RowPositions]) -> dict[str, pa.Array] | None:
         """Read some rows of row groups.

@@ -6,14 +6,15 @@ What cannot be read so is left to the general way, in which pyarrow decodes whol
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ...file.columns import find_leaves, type_of
-from ...file.pages.reader import SPARSE_FACTOR, find_flat_columns
+from ...file.pages.reader import SPARSE_FACTOR, RowGroupPages, find_flat_columns
 from ...file.pages.sparse import SparseRows
 from ...file.reader import BloomFile
 from ...hashing.coerce import stored_forms
@@ -26,6 +27,7 @@ from ...predicate.row_filter import row_mask
 from ..model.data_file import RowFilter
 from ..model.row_selection import RowGroupSelections, RowPositions, mask_to_positions, to_row_ranges
 from ..model.schemas import arrow_schema
+from .page_selection import select_rows_by_pages
 
 MAX_LITERALS = 100_000
 """Lists of more literals are not searched for."""
@@ -42,15 +44,13 @@ class Candidates(NamedTuple):
     Attributes
     ----------
     rows : of each row group.
+    columns : what is known of their values: the column of the equality.
     are_matches : whether the equality is the whole predicate.
     """
 
     rows: RowsByGroup
+    columns: dict[str, pa.Array]
     are_matches: bool
-
-    @property
-    def count(self) -> int:
-        return sum(map(len, self.rows.values()))
 
 
 class SparseReader:
@@ -75,16 +75,35 @@ class SparseReader:
         for leaf, targets in find_equalities(self._file, self._row_filter):
             if not self._rows.supports([leaf.column]):
                 continue
-            rows = self._rows.search(leaf.column, row_groups, targets)
-            if rows is None:
+            if self._has_page_bounds(leaf.column, row_groups):
+                return None
+            result = self._rows.search(leaf.column, row_groups, targets)
+            if result is None:
                 continue
+            rows, numbers = result
             for row_group, selection in selections:
                 if selection is not None:
-                    rows[row_group] = _intersect(rows[row_group], selection)
-            candidates = Candidates(rows, leaf is self._node)
+                    inside = _find_selected(rows[row_group], selection)
+                    rows[row_group], numbers[row_group] = rows[row_group][inside], numbers[row_group][inside]
             total = sum(map(self._file.footer.num_rows_of, row_groups))
-            return candidates if candidates.count * SPARSE_FACTOR <= total else None
+            if sum(map(len, rows.values())) * SPARSE_FACTOR > total:
+                return None
+            columns = {leaf.column: self._rows.make_array(leaf.column, targets, numbers)}
+            return Candidates(rows, columns, leaf is self._node)
         return None
+
+    def _has_page_bounds(self, name: str, row_groups: Sequence[int]) -> bool:
+        """Return whether statistics of pages rule out rows, so that large chunks of a column need not be read whole."""
+        assert isinstance(self._row_filter.predicate, PruningPredicate)
+        schema = arrow_schema(self._file)
+        return any(
+            select_rows_by_pages(
+                self._file, row_group, RowGroupPages(self._file, schema, row_group), self._row_filter.predicate
+            )
+            is not None
+            for row_group in row_groups
+            if self._rows.has_index(name, row_group)
+        )
 
     def find_matches(self, candidates: Candidates) -> tuple[RowsByGroup, dict[str, pa.Array]] | None:
         """Return the candidates that match, and the columns of the predicate in them as far as they were read.
@@ -93,13 +112,15 @@ class SparseReader:
         -------
         None where columns of the predicate cannot be read row by row.
         """
-        rows = candidates.rows
-        if candidates.are_matches or not candidates.count:
-            return rows, {}
+        rows, columns = candidates.rows, candidates.columns
+        if candidates.are_matches or not any(map(len, rows.values())):
+            return rows, columns
         names = sorted(tree.columns(self._node))
-        columns = self._rows.read(names, rows) if self._rows.supports(names) else None
-        if columns is None:
+        others = [name for name in names if name not in columns]
+        read = self._rows.read(others, rows) if self._rows.supports(others) else None
+        if read is None:
             return None
+        columns = columns | read
         mask = row_mask(
             pa.table(columns), self._node, timezone=self._row_filter.timezone, probes=self._row_filter.probes
         )
@@ -107,7 +128,7 @@ class SparseReader:
         taken = pa.array(positions)
         return _take_rows(rows, positions), {name: column.take(taken) for name, column in columns.items()}
 
-    def read(self, rows: RowsByGroup, known: Mapping[str, pa.Array], schema: pa.Schema) -> pa.Table | None:
+    def read(self, rows: RowsByGroup, known: dict[str, pa.Array], schema: pa.Schema) -> pa.Table | None:
         """Read the columns of a schema in some rows.
 
         Parameters
@@ -121,10 +142,10 @@ class SparseReader:
         names = [name for name in schema.names if name not in known]
         if not self._rows.supports(names):
             return None
-        columns = self._rows.read(names, rows)
-        if columns is None:
+        read = self._rows.read(names, rows)
+        if read is None:
             return None
-        columns |= known
+        columns = known | read
         return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
@@ -159,11 +180,10 @@ def _make_targets(file: BloomFile, leaf: tree.Leaf, row_filter: RowFilter) -> Ta
     return row_filter.targets[key]
 
 
-def _intersect(rows: RowPositions, selection: Sequence[tuple[int, int]]) -> RowPositions:
-    """Return those of some rows that are in a selection."""
+def _find_selected(rows: RowPositions, selection: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
+    """Return which of some rows are in a selection."""
     ranges = to_row_ranges(selection)
-    inside = np.searchsorted(ranges[:, 0], rows, "right") > np.searchsorted(ranges[:, 1], rows, "right")
-    return rows[inside]
+    return np.searchsorted(ranges[:, 0], rows, "right") > np.searchsorted(ranges[:, 1], rows, "right")
 
 
 def _take_rows(rows: RowsByGroup, positions: RowPositions) -> RowsByGroup:
