@@ -105,13 +105,17 @@ class EmbedTableReport:
         return "\n".join([*lines, f"{printable(self.table)}: {self._summarize()}"])
 
     def _summarize(self) -> str:
-        if not self.files:
+        if not self.files and self.properties:
+            text = f"{count(len(self.properties), 'property', 'properties')} set, no filters to add"
+            text += f", {count(self.num_complete, 'file')} complete"
+        elif not self.files:
             text = f"nothing to add, {count(self.num_complete, 'file')} complete"
         else:
             text = "would get " if self.dry_run else ""
             text += f"{count(self.num_filters, 'filter')} in {count(len(self.files), 'file')}"
             text += f", {self.bytes_added:+,} bytes"
-        if self.changed:
+            text += f", {count(len(self.properties), 'property', 'properties')} set" if self.properties else ""
+        if self.old_version != self.new_version:
             text += f", version {self.old_version} -> {self.new_version}"
         text += f"; {count(len(self.skipped), 'file')} skipped" if self.skipped else ""
         text += f"; {count(self.num_left, 'file')} left" if self.num_left else ""

@@ -85,7 +85,7 @@ def build(
         lance_num_bytes(rows_per_zone, fpp)
     except ValueError as error:
         raise ParquetBloomError(str(error)) from error
-    matched = find_files(paths, output)
+    matched = find_files(paths, output, way_out="; zones build takes only such a list, on standard input with the PATH -")
     require_outside(
         target, [file.root for file in matched if file.root is not None and file.of_folder], output.filesystem
     )
