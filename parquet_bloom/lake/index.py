@@ -269,7 +269,8 @@ class LakeIndex:
         # A copy opens the index anew, by its path, as it is then.
         path, filesystem = self._folder.path, self._folder.filesystem
         path = os.path.abspath(path) if is_local(filesystem, [path]) else path
-        return _reopen, (type(self), path, filesystem, self._lake_filesystem, self._lake_options, self._lake, self._live)
+        of_lake = self._lake_filesystem, self._lake_options, self._lake
+        return _reopen, (type(self), path, filesystem, *of_lake, self._live)
 
     def __repr__(self) -> str:
         manifest = self._state.manifest

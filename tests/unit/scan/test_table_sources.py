@@ -1,4 +1,4 @@
-"""What is taken as a table, and what is refused: URLs of tables' folders, metadata files, names that mean two columns."""
+"""What is taken as a table, and what is refused: folders at URLs, metadata files, names that mean two columns."""
 
 import pickle
 from pathlib import Path
@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 import parquet_bloom
+import parquet_bloom.zones
 from parquet_bloom.errors import ManagedTableError, ParquetBloomError, PredicateError, StorageError
 from parquet_bloom.lake import LakeIndex
 
@@ -89,7 +90,7 @@ def test_a_name_with_a_dot_that_is_also_a_field(tmp_path):
     deltalake.write_deltalake(tmp_path / "t", rows)
     dataset = parquet_bloom.dataset(tmp_path / "t")
     for where in ('"x"."y" = 3', '"x.y" = 3', "x.y = 103", "z = 3 AND x.y = 3"):
-        with pytest.raises(PredicateError, match="column 'x.y': the table has a column of this name, with the dot, and"):
+        with pytest.raises(PredicateError, match=r"column 'x\.y': the table has a column of this name, with the"):
             parquet_bloom.read_table(tmp_path / "t", where)
         with pytest.raises(PredicateError, match="a field of a struct"):
             dataset.scan(where).to_arrow()
@@ -104,7 +105,7 @@ def test_zones_of_a_table_are_those_of_its_live_files(tmp_path):
         deltalake.write_deltalake(tmp_path / "t", pa.table({"id": rows}), mode="overwrite")
     given = (tmp_path / "t", parquet_bloom.delta(tmp_path / "t"), deltalake.DeltaTable(tmp_path / "t"), tmp_path)
     for table in given:
-        with pytest.raises(ManagedTableError, match=r"give the list of its live files, parquet_bloom\.dataset\(table\)"):
+        with pytest.raises(ManagedTableError, match=r"give the list of its live files, parquet_bloom\.dataset"):
             parquet_bloom.zones.build(table, "id", tmp_path / "z.parquet")
     files = parquet_bloom.dataset(tmp_path / "t").files
     assert parquet_bloom.zones.build(files, "id", tmp_path.parent / "z.parquet").files == 1
