@@ -18,7 +18,6 @@ from ..storage.paths import name_of
 from ..storage.patterns import is_hidden
 from ..storage.spill import SpillFile, SpillRun
 from ..storage.table_markers import TABLE_WAY_OUT
-from ..tables.open import find_table
 from ..util.threads import processors
 from . import packed
 from .collect import RowGroupResult, ZoneMaker
@@ -31,6 +30,7 @@ from .write import write_index, zones_per_batch
 _CONTAINERS = {".parquet": "parquet", ".parq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}
 
 
+_OF_TABLES = ("read_snapshot", "table_uri", "metadata_location")  # attributes of ours, deltalake's and pyiceberg's
 _WAY_OUT = "give the list of its live files, parquet_bloom.dataset(table).files"
 
 
@@ -77,9 +77,8 @@ def build(
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
         raise ValueError(f"threads must be at least 1, got {threads!r}")
     filesystem = resolve_filesystem(filesystem, storage_options)
-    if find_table(paths) is not None:
-        name = paths if isinstance(paths, str | os.PathLike) else None
-        raise ManagedTableError(f"zones are of files, and this is a table: {_WAY_OUT}", path=name)
+    if any(hasattr(paths, name) for name in _OF_TABLES):
+        raise ManagedTableError(f"zones are of files, and this is a table: {_WAY_OUT}")
     path_list = as_path_list(paths)
     try:
         entries = list_entries(path_list, filesystem)
