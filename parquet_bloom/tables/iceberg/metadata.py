@@ -40,6 +40,9 @@ def open_static_table(path: str, properties: Mapping[str, Any]) -> Any:
     from pyiceberg.serializers import FromInputFile
     from pyiceberg.table import StaticTable
 
+    if path.endswith(f"{METADATA_SUFFIX}.gz"):
+        problem = f"compressed metadata is read if its name ends in .gz{METADATA_SUFFIX}, as pyiceberg knows it by that"
+        raise ParquetBloomError(f"{problem}: give the table by its catalog, or another metadata file", path=path)
     if not path.endswith(METADATA_SUFFIX):
         path = _find_latest(path, properties)
     io = load_file_io(dict(properties), location=path)

@@ -113,7 +113,8 @@ def iceberg(
     snapshot_id : the snapshot.
     ref : a branch or tag.
     as_of : the time of which the then current snapshot is read: a datetime, or text in ISO 8601; UTC unless it says.
-        Without any of these the current snapshot is read, each time anew where there is a catalog or a folder.
+        Without any of these, and until a time in the future has come, the current snapshot is read, each time anew
+        where there is a catalog or a folder.
     properties : pyiceberg's settings of the store, for a path; or of the catalog, for the name of one. The properties
         in the table's metadata are ignored.
     outside : accept files outside of the table's location, such as files that were added in place. For a table given
@@ -132,6 +133,8 @@ def iceberg(
     except ImportError:
         raise make_missing_error("Iceberg", "pyiceberg", os.fsdecode(table) if is_path else None) from None
     request = make_request(snapshot_id, ref, as_of)
+    if not isinstance(properties, Mapping | None):
+        raise ParquetBloomError(f"properties must be a mapping, not {type(properties).__name__}")
     if catalog is not None:
         identifier = table if isinstance(table, str | tuple) else None
         if not identifier or not all(isinstance(part, str) for part in identifier):
