@@ -42,7 +42,7 @@ class ParquetBloom:
 
 
 class DuckDB:
-    """It takes the least time where rows are fetched as Python's, and where it is not told to cache the files' bytes."""
+    """With its cache of footers; it takes least time where rows are fetched as Python's, and file contents not cached."""
 
     def __init__(self) -> None:
         import duckdb

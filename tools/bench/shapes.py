@@ -144,14 +144,17 @@ class Race:
 def _run_process(engine: str, command: list[str], parse: Callable[[str], list[dict[str, Any]]]) -> Answer:
     """Run a process that prints rows; return its time from start to exit."""
     environment = {**os.environ, **_ENVIRONMENT}
-    with tempfile.TemporaryFile("w+") as output:
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         started = time.perf_counter()
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, cwd=PROJECT, env=environment)
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, cwd=PROJECT, env=environment
+        )
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - started
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
-            raise SystemExit(f"{engine}: the process ended with {process.returncode}: {' '.join(command)[:500]}")
+            errors.seek(0)
+            raise SystemExit(f"{engine}: a process ended with {process.returncode}: {errors.read()}")
         output.seek(0)
         rows = parse(output.read())
     return {"seconds": seconds, "cpu": usage.ru_utime + usage.ru_stime, "rows": describe(rows)}
