@@ -109,7 +109,7 @@ class Lake:
         with tempfile.TemporaryDirectory(dir=home, prefix=f".{self.name}-") as folder:
             made = Path(folder, "lake")
             (made / "data").mkdir(parents=True)
-            with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
+            with ProcessPoolExecutor(min(os.cpu_count() or 1, self.files), get_context("spawn")) as pool:
                 parts = list(pool.map(partial(_make_file, self, made), range(self.files), chunksize=4))
             state = {"sizes": [size for size, _ in parts], "samples": [row for _, rows in parts for row in rows]}
             (made / "complete.json").write_text(json.dumps(state))

@@ -42,7 +42,7 @@ class ParquetBloom:
 
 
 class DuckDB:
-    """With its cache of footers; it takes least time where rows are fetched as Python's, and file contents not cached."""
+    """It takes least time where rows are fetched as Python's, footers are cached, and contents of files are not."""
 
     def __init__(self) -> None:
         import duckdb

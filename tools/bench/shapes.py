@@ -9,8 +9,9 @@ each run looks up other values, the same for all. Files are in the page cache. T
 first    the first query of a process that has imported the engine, from before the dataset or connection is made
 warm     one process for each engine, with its dataset or connection kept from query to query
 process  a Python process with that query alone, from its start to its exit; "find" is `parquet-bloom find`
-bytes    read by system calls in `first` and `warm`: files that an engine maps into memory are not counted
+bytes    read by system calls in `first`, with those of modules that it imports then, and in `warm`
 
+Of lakes of lists and of dictionaries, elements and texts take the place of ids and UUIDs.
 Engines take turns. A peer that is more than 3 times slower than the best one is run only twice.
 """
 
