@@ -212,7 +212,7 @@ def test_engines_agree_on_a_lake_of_each_shape(bench, tmp_path, content):
     answers: dict[str, dict[str, object]] = {}
     for name, (_, make) in peers.ENGINES.items():
         engine = make()
-        opened = engine.open(folder)
+        opened = engine.open(folder, is_kept=True)
         for query in (queries.make_query(lake, samples, kind, run) for kind in queries.QUERIES for run in range(2)):
             answer = rows.describe(engine.to_rows(engine.query(opened, query.terms, query.columns)))
             assert query.rows in (None, answer["count"]), (name, query)

@@ -29,10 +29,10 @@ def answer(engine: Engine, lakes: dict[str, Any], job: dict[str, Any]) -> dict[s
     """Run one job; its seconds of wall clock and of all threads, and its bytes, with a description of the rows."""
     folder = job["folder"]
     if not job["first"] and folder not in lakes:
-        lakes[folder] = engine.open(Path(folder))
+        lakes[folder] = engine.open(Path(folder), is_kept=True)
     bytes_before = _read_bytes()
     cpu, started = time.process_time(), time.perf_counter()
-    lake = engine.open(Path(folder)) if job["first"] else lakes[folder]
+    lake = engine.open(Path(folder), is_kept=False) if job["first"] else lakes[folder]
     rows = engine.query(lake, [tuple(term) for term in job["terms"]], job["columns"])
     seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
     read = _read_bytes() - bytes_before

@@ -16,8 +16,8 @@ OURS = "parquet_bloom"
 class Engine(Protocol):
     """An engine: made after its imports, which its constructor does."""
 
-    def open(self, folder: Path) -> Any:
-        """Return what queries a lake: a dataset, a connection."""
+    def open(self, folder: Path, is_kept: bool) -> Any:
+        """Return what queries a lake, a dataset or a connection, for one query or to be kept for many."""
 
     def query(self, lake: Any, terms: Sequence[Term], columns: list[str] | None) -> Any:
         """Return the rows of a query, as the engine's users get them."""
@@ -32,7 +32,10 @@ class ParquetBloom:
 
         from parquet_bloom import dataset
 
-        self.open = dataset
+        self._dataset = dataset
+
+    def open(self, folder: Path, is_kept: bool) -> Any:
+        return self._dataset(folder)
 
     def query(self, lake: Any, terms: Sequence[Term], columns: list[str] | None) -> Any:
         return lake.scan(our_sql(terms), columns).to_arrow()
@@ -49,7 +52,7 @@ class DuckDB:
 
         self._module = duckdb
 
-    def open(self, folder: Path) -> Any:
+    def open(self, folder: Path, is_kept: bool) -> Any:
         connection = self._module.connect()
         connection.execute("SET parquet_metadata_cache = true")
         return connection, folder
@@ -70,14 +73,15 @@ class DataFusion:
 
         self._module = datafusion
 
-    def open(self, folder: Path) -> Any:
+    def open(self, folder: Path, is_kept: bool) -> Any:
         config = self._module.SessionConfig()
         for name in _DATAFUSION:
             config = config.set(f"datafusion.execution.parquet.{name}", "true")
         # By default it would read the last 512 KiB of each file.
         config = config.set("datafusion.execution.parquet.metadata_size_hint", str(16 * 1024))
         context = self._module.SessionContext(config)
-        for name in ("metadata_cache_limit", "list_files_cache_limit", "file_statistics_cache_limit"):
+        # The default caches hold what one query needs, and setting others takes more than 10 ms.
+        for name in _CACHES if is_kept else ():
             context.sql(f"SET datafusion.runtime.{name} = '1G'")
         context.register_parquet("lake", str(folder))
         return context
@@ -89,6 +93,7 @@ class DataFusion:
         return [row for batch in result for row in batch.to_pylist()]
 
 
+_CACHES = ("metadata_cache_limit", "list_files_cache_limit", "file_statistics_cache_limit")
 _DATAFUSION = ("pruning", "bloom_filter_on_read", "enable_page_index", "pushdown_filters", "reorder_filters")
 
 
@@ -98,7 +103,7 @@ class Polars:
 
         self._module = polars
 
-    def open(self, folder: Path) -> Any:
+    def open(self, folder: Path, is_kept: bool) -> Any:
         return self._module.scan_parquet(folder / "*.parquet")
 
     def query(self, lake: Any, terms: Sequence[Term], columns: list[str] | None) -> Any:
@@ -129,7 +134,7 @@ class PyarrowDataset:
 
         self._pa, self._pc, self._ds = pa, pc, ds
 
-    def open(self, folder: Path) -> Any:
+    def open(self, folder: Path, is_kept: bool) -> Any:
         return self._ds.dataset(folder)
 
     def query(self, lake: Any, terms: Sequence[Term], columns: list[str] | None) -> Any:
