@@ -88,7 +88,7 @@ def _read_records(data: bytes, wanted: Wanted) -> Column:
     codec_name = meta.get("avro.codec", b"null").decode()
     if codec_name not in KNOWN_CODECS:
         raise ValueError(f"it is compressed by {codec_name!r}, which is not known")
-    codec = KNOWN_CODECS[codec_name]  # type: ignore[index]
+    codec = KNOWN_CODECS[codec_name]
     nodes = compile_schema(json.loads(meta.get("avro.schema", b"")), wanted)
     decoder = RecordDecoder([node.to_tuple() for node in nodes])
     while at < len(data):

@@ -158,22 +158,19 @@ class _Reading:
             if self._files[each].array.filter(pa.array(is_live)).null_count:
                 raise ValueError(f"has a file without {each}")
         values = self._list_partitions(chosen)
-        maps = [
-            make_part(self._files.get(each), chosen, of)
-            for each, of in [
-                ("value_counts", pa.int64()),
-                ("null_counts", pa.int64()),
-                ("lower", pa.binary()),
-                ("upper", pa.binary()),
-            ]
-        ]
         return ManifestFiles(
-            *(self._list(each, chosen) for each in ("file_path", "file_format", "size", "record_count")),
+            self._list("file_path", chosen),
+            self._list("file_format", chosen),
+            self._list("size", chosen),
+            self._list("record_count", chosen),
             self._numbers[is_data].tolist(),
             self._make_partitions(values),
             values,
             self._list_deletes(is_live & (contents != DATA), contents),
-            *maps,
+            make_part(self._files.get("value_counts"), chosen, pa.int64()),
+            make_part(self._files.get("null_counts"), chosen, pa.int64()),
+            make_part(self._files.get("lower"), chosen, pa.binary()),
+            make_part(self._files.get("upper"), chosen, pa.binary()),
         )
 
     def _number_files(self) -> None:

