@@ -88,6 +88,15 @@ def select_schema(file: BloomFile, columns: Sequence[str] | None) -> pa.Schema:
     for name in columns:
         if name not in schema.names and name.split(".")[0] not in schema.names:
             raise UnknownColumnError("no such column", path=file.path, column=name)
+    names = schema.names
+    if (
+        names
+        and set(names).issuperset(columns)
+        and len({*names}) == len(names)
+        and not any("." in name for name in names)
+    ):
+        # Whole columns, and no name that pyarrow could take for a path: its reader would cost more than reading a row.
+        return pa.schema([schema.field(name) for name in dict.fromkeys(columns)], schema.metadata)
     return _footer_reader(file).read_row_groups([], list(columns), use_threads=False).schema
 
 
