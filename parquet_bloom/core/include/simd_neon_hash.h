@@ -1,8 +1,10 @@
 /* Four lanes of 64 bits in two NEON vectors: the lower halves in one, the upper halves in the other, as multiplications
- * have operands of 32 bits. */
+ * have operands of 32 bits. Byte strings of different lengths are left to the scalar loop: masking lanes takes more than twice
+ * its instructions here. */
 
 #define PB_LANES 4
 #define PB_GROUPS 2
+#define PB_SAME_LENGTHS_ONLY
 /* By less than 32 bits. */
 #define PB_ROTATE(a, bits)                                                                                             \
     pb_pair(vsriq_n_u32(vshlq_n_u32((a).low, bits), (a).high, 32 - (bits)),                                            \
@@ -18,7 +20,6 @@ typedef struct {
     uint32x4_t low, high;
 } pb_vec;
 typedef pb_vec pb_row;
-typedef uint32x4_t pb_lanes;
 
 static inline pb_vec pb_pair(uint32x4_t low, uint32x4_t high) {
     const pb_vec a = {low, high};
@@ -94,22 +95,6 @@ static inline pb_vec pb_right(pb_vec a, uint64_t bits) {
     return pb_pair(vorrq_u32(vshlq_u32(a.low, right), vshlq_u32(a.high, left)), vshlq_u32(a.high, right));
 }
 
-static inline pb_lanes pb_at_least(pb_vec a, uint64_t least) { /* `least` has 32 bits */
-    return vorrq_u32(vcgeq_u32(a.low, vdupq_n_u32((uint32_t)least)), vtstq_u32(a.high, a.high));
-}
-
-static inline pb_lanes pb_has_bit(pb_vec a, uint64_t bit) { /* one of the lower 32 */
-    return vtstq_u32(a.low, vdupq_n_u32((uint32_t)bit));
-}
-
-static inline int pb_any(pb_lanes chosen) {
-    return vmaxvq_u32(chosen) != 0;
-}
-
-static inline pb_vec pb_select(pb_lanes chosen, pb_vec yes, pb_vec no) {
-    return pb_pair(vbslq_u32(chosen, yes.low, no.low), vbslq_u32(chosen, yes.high, no.high));
-}
-
 static inline pb_row pb_load_row(const uint8_t *bytes) {
     return pb_load(bytes);
 }
@@ -144,5 +129,11 @@ static inline void pb_columns(const pb_row rows[4], pb_vec columns[4]) {
     for (int k = 0; k < 4; k++) columns[k] = pb_pair(low[k], high[k]);
 }
 
-#include "simd_lanes4.h"
+static inline pb_vec pb_words(const uint8_t *const *starts, uint64_t offset) {
+    uint8x8_t words[4];
+    for (int k = 0; k < 4; k++) words[k] = vld1_u8(starts[k] + offset);
+    return pb_split(vreinterpretq_u64_u8(vcombine_u8(words[0], words[1])),
+                    vreinterpretq_u64_u8(vcombine_u8(words[2], words[3])));
+}
+
 #include "simd_xxh64.h"
