@@ -25,9 +25,9 @@ PACKAGE = "parquet_bloom"
 SHARED = f"{PACKAGE}.core._cython"
 INCLUDE = Path(PACKAGE, "core", "include")
 
-# Flags of the modules for instruction sets, in addition to common ones, by the processor that is built for. Each set has its
-# own module, imported only if the processor supports it, so no other module may be compiled with its flags. The flags are
-# those of gcc and clang.
+# Flags of the modules for instruction sets, in addition to common ones, by the processor that is built for. Each set
+# has its own module, imported only if the processor supports it, so no other module may be compiled with its flags. The
+# flags are those of gcc and clang.
 KERNELS = {
     "x86_64": {
         "sse41": ["-msse4.1", "-DPB_SIMD=PB_SSE41"],
