@@ -22,6 +22,7 @@ from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import StoredColumn, row_mask
 from ...storage import Source
+from ...util.arrow_values import make_scalar
 from ..model.data_file import FileProjection, RowFilter
 from ..model.limits import ReadLimits
 from ..model.plan import PARQUET
@@ -156,7 +157,8 @@ class ParquetData:
     ) -> tuple[list[str], Callable[[pa.Table, RowPositions | None], pa.ChunkedArray]]:
         """Return the columns that a predicate needs, and what evaluates it on rows (None: all), given these columns."""
         if row_filter.predicate is True:
-            return [], lambda table, _: pa.chunked_array([pa.repeat(True, table.num_rows)], pa.bool_())
+            true = make_scalar(True, pa.bool_())
+            return [], lambda table, _: pa.chunked_array([pa.repeat(true, table.num_rows)], pa.bool_())
         assert isinstance(row_filter.predicate, PruningPredicate)
         node = row_filter.predicate.node
         stored = self._read_stored(selected.row_group, row_filter)
