@@ -28,6 +28,7 @@ from ..hashing.column_type import (
 from ..metadata.footer import Footer, Leaf
 from ..metadata.footer_rewrite import make_physical_view
 from ..storage import Source
+from ..util.arrow_values import from_numpy, to_numpy
 from .columns import type_of
 from .fingerprint import StreamedChunk
 from .page_checks import CheckedPages, PageClaimError, require_pages
@@ -174,12 +175,12 @@ class ColumnReader:
         path = self._metadata.schema.column(0).path
         for array in self._decode(row_group, DICTIONARY_ROWS, [path], chunk):
             values = leaf_values(array)
-            indices = values.indices.drop_null().to_numpy()
+            indices = to_numpy(values.indices.drop_null())
             if len(indices) and not 0 <= indices.min() <= indices.max() < len(values.dictionary):
                 raise self._unreadable_error("a value's number is not in the dictionary", row_group)
             # Only the used part of the dictionary: values that no row has must not be in the filter.
             used = np.bincount(indices, minlength=len(values.dictionary)) > 0
-            yield values.dictionary.filter(pa.array(used))
+            yield values.dictionary.filter(from_numpy(used))
 
 
 def _omits_dictionary_header(created_by: str | None) -> bool:

@@ -7,6 +7,7 @@ functions do the same by buffers; whatever they do not know is left to pyarrow.
 
 from __future__ import annotations
 
+import datetime as dt
 from array import array
 from collections.abc import Sequence
 from itertools import accumulate
@@ -36,6 +37,7 @@ _VARIABLE: dict[pa.DataType, tuple[str, type]] = {
     pa.binary(): ("i", bytes),
     pa.large_binary(): ("q", bytes),
 }
+_EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 _NUMPY: dict[pa.DataType, np.dtype[Any]] = {kind: np.dtype(code) for kind, (code, _) in _FIXED.items()}
 _ARROW = {dtype: kind for kind, dtype in _NUMPY.items()}
 
@@ -101,6 +103,9 @@ def empty_table(schema: pa.Schema) -> pa.Table:
 def _make_plain(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array | None:
     """Make an array of values that are all of the type's Python type, or None; None for others."""
     number = len(values)
+    if arrow_type == pa.date32() and set(map(type, values)) <= {dt.date, type(None)}:
+        days = make_array([None if day is None else day.toordinal() - _EPOCH_DAY for day in values], pa.int32())
+        return days.view(arrow_type)
     width = arrow_type.byte_width if pa.types.is_fixed_size_binary(arrow_type) else 0
     code, kind = _FIXED.get(arrow_type) or _VARIABLE.get(arrow_type) or ("", bytes if width else bool)
     if not code and not width and arrow_type != pa.bool_():
