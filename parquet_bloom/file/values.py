@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..errors import UnreadableColumnError
@@ -29,10 +29,16 @@ from ..metadata.footer import Footer, Leaf
 from ..metadata.footer_rewrite import make_physical_view
 from ..storage import Source
 from ..util.arrow_values import from_numpy, to_numpy
+from ..util.lazy import late_module
 from .columns import type_of
 from .fingerprint import StreamedChunk
 from .page_checks import CheckedPages, PageClaimError, require_pages
 from .pages.buffered_chunk import BufferedChunk, BufferedChunkFile
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = late_module("pyarrow.compute")
 
 BATCH_ROWS = 1 << 13  # decoded at once: few enough to stay in the processor's caches until they are hashed
 DICTIONARY_ROWS = 1 << 16  # decoded at once where only dictionary indices are

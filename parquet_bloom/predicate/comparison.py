@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..errors import PredicateError, UnsupportedTypeError
 from ..hashing.bounds import make_bounds
 from ..hashing.column_type import JULIAN_EPOCH_DAY, NANOS_PER_DAY, ColumnType, Domain, from_arrow
 from ..util.arrow_values import from_numpy, make_scalar, to_numpy
+from ..util.lazy import late_module
 from .expected import make_mismatch_error
 from .tree import Compare
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = late_module("pyarrow.compute")
 
 _DAY_MILLIS = 86_400_000
 

@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..errors import PredicateError, UnsupportedTypeError
@@ -25,6 +24,7 @@ from ..hashing.coerce import coerce, stored_forms
 from ..hashing.coerce_many import coerce_all
 from ..hashing.column_type import ColumnType, from_arrow
 from ..util.arrow_values import from_numpy, make_array, make_scalar, to_numpy
+from ..util.lazy import late_module
 from . import comparison as ordered
 from .expected import make_mismatch_error
 from .tree import (
@@ -44,6 +44,11 @@ from .tree import (
     fold,
     negation,
 )
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = late_module("pyarrow.compute")
 
 _DAY_MILLIS = 86_400_000
 

@@ -11,13 +11,18 @@ from __future__ import annotations
 import math
 import uuid
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...util.arrow_values import make_scalar, to_numpy
+from ...util.lazy import late_module
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = late_module("pyarrow.compute")
 
 _Plain = Callable[[pa.Array], list[Any]]
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...errors import UnreadableColumnError
 from ...file.columns import find_leaves, type_of
@@ -23,6 +22,7 @@ from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import StoredColumn, row_mask
 from ...storage import Source
 from ...util.arrow_values import make_scalar
+from ...util.lazy import late_module
 from ..model.data_file import FileProjection, RowFilter
 from ..model.limits import ReadLimits
 from ..model.plan import PARQUET
@@ -41,6 +41,9 @@ from .row_group_reader import RowGroupReader
 if TYPE_CHECKING:
     from typing import Self
 
+    import pyarrow.compute as pc
+else:
+    pc = late_module("pyarrow.compute")
 
 _MAX_LITERALS = 8  # that stored values are compared with
 _STORED_ALIKE = (Kind.INTEGER, Kind.DATE, Kind.STRING, Kind.BYTES, Kind.UUID)  # equal values have the same bytes
