@@ -65,7 +65,6 @@ def test_arrays_and_scalars_are_those_of_pyarrow(kind, values):
         (pa.uint64(), 1 << 64),
         (pa.int64(), 1 << 63),
         (pa.int64(), "1"),
-        (pa.int64(), 1.5),
         (pa.binary(3), b"ab"),
         (pa.string(), 1),
         (pa.string(), "\ud800"),
