@@ -83,7 +83,7 @@ def to_numpy(values: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
     is_bool = pa.types.is_boolean(values.type)
     dtype = _NUMPY.get(values.type)
     if (dtype is None and not is_bool) or values.null_count:
-        return values.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+        return values.to_numpy(zero_copy_only=False)
     data, offset, length = values.buffers()[1], values.offset, len(values)
     if dtype is not None:
         return np.empty(0, dtype) if not length else np.frombuffer(data, dtype, length, offset * dtype.itemsize)

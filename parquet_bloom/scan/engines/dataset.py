@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,7 +31,10 @@ from ..schema import fix_schema
 from ..source import ScanSource
 from .streams import stop_at_exit
 
-ds = import_dataset()
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+else:
+    ds = import_dataset()
 
 _BATCH_ROWS = 131_072  # pyarrow's own default
 
