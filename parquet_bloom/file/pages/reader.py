@@ -21,6 +21,7 @@ from ...errors import MalformedFooterError
 from ...metadata.footer import Leaf
 from ...metadata.footer_rewrite import ColumnPages, make_columns_file
 from ...metadata.page_index import CachedPageIndex
+from ...util.arrow_values import from_numpy
 from ..reader import BloomFile
 from . import lookup as page_lookup
 from .lookup import PageLookup
@@ -285,10 +286,10 @@ def take_rows(data: pa.Table | pa.ChunkedArray, rows: RowPositions) -> pa.Table 
 def _take_from_chunk(chunk: pa.Array, rows: RowPositions) -> pa.Array:
     try:
         if len(rows) * SPARSE_FACTOR <= len(chunk):
-            return chunk.take(pa.array(rows))
+            return chunk.take(from_numpy(rows))
         mask = np.zeros(len(chunk), bool)
         mask[rows] = True
-        return chunk.filter(pa.array(mask))
+        return chunk.filter(from_numpy(mask))
     except pa.ArrowNotImplementedError:  # pyarrow does not support some types here, such as string views
         runs = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
         return pa.concat_arrays([chunk.slice(int(run[0]), len(run)) for run in runs])

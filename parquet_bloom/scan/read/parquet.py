@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...errors import UnreadableColumnError
 from ...file.columns import find_leaves, type_of
@@ -22,6 +21,8 @@ from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import StoredColumn, row_mask
 from ...storage import Source
+from ...util.arrow_values import make_scalar
+from ...util.lazy import late_module
 from ..model.data_file import FileProjection, RowFilter
 from ..model.limits import ReadLimits
 from ..model.plan import PARQUET
@@ -40,6 +41,9 @@ from .row_group_reader import RowGroupReader
 if TYPE_CHECKING:
     from typing import Self
 
+    import pyarrow.compute as pc
+else:
+    pc = late_module("pyarrow.compute")
 
 _MAX_LITERALS = 8  # that stored values are compared with
 _STORED_ALIKE = (Kind.INTEGER, Kind.DATE, Kind.STRING, Kind.BYTES, Kind.UUID)  # equal values have the same bytes
@@ -156,7 +160,8 @@ class ParquetData:
     ) -> tuple[list[str], Callable[[pa.Table, RowPositions | None], pa.ChunkedArray]]:
         """Return the columns that a predicate needs, and what evaluates it on rows (None: all), given these columns."""
         if row_filter.predicate is True:
-            return [], lambda table, _: pa.chunked_array([pa.repeat(True, table.num_rows)], pa.bool_())
+            true = make_scalar(True, pa.bool_())
+            return [], lambda table, _: pa.chunked_array([pa.repeat(true, table.num_rows)], pa.bool_())
         assert isinstance(row_filter.predicate, PruningPredicate)
         node = row_filter.predicate.node
         stored = self._read_stored(selected.row_group, row_filter)
