@@ -1,4 +1,4 @@
-.PHONY: help demo test lint bench fuzz mutants
+.PHONY: help demo test lint bench fuzz mutants qemu
 
 help:   ; @sed -n 's/^\([a-z]*\): .* [#] /make \1\t/p' Makefile
 demo:   ; @bash tools/demo.sh           # the main job on a small lake that Spark writes
@@ -7,3 +7,4 @@ lint:   ; @bash tools/lint.sh           # style, types, stubs, shell scripts
 bench:  ; @bash tools/bench.sh          # benchmarks against peers
 fuzz:   ; @bash tools/fuzz.sh           # every fuzz target for a minute, under sanitizers
 mutants: ; @bash tools/mutants.sh       # faults planted in the product, each of which the tests must notice
+qemu:   ; @bash tools/qemu.sh           # the kernels' tests for aarch64, emulated

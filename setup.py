@@ -25,21 +25,29 @@ PACKAGE = "parquet_bloom"
 SHARED = f"{PACKAGE}.core._cython"
 INCLUDE = Path(PACKAGE, "core", "include")
 
-# Flags of single modules, in addition to common ones: {"parquet_bloom.core.name": ["-mflag"]}. Each instruction set has
-# its own module, imported only if the processor supports it, so no other module may be compiled with its flags.
-MODULE_FLAGS: dict[str, list[str]] = {
-    f"{PACKAGE}.core.kernels.sse41": ["-msse4.1", "-DPB_SIMD=PB_SSE41"],
-    f"{PACKAGE}.core.kernels.avx2": ["-mavx2", "-DPB_SIMD=PB_AVX2"],
-    f"{PACKAGE}.core.kernels.avx512": [
-        *("-mavx512f", "-mavx512dq", "-mavx512vl", "-mavx512bw", "-mbmi2"),
-        "-DPB_SIMD=PB_AVX512",
-    ],
+# Flags of the modules for instruction sets, in addition to common ones, by the processor that is built for. Each set
+# has its own module, imported only if the processor supports it, so no other module may be compiled with its flags. The
+# flags are those of gcc and clang.
+KERNELS = {
+    "x86_64": {
+        "sse41": ["-msse4.1", "-DPB_SIMD=PB_SSE41"],
+        "avx2": ["-mavx2", "-DPB_SIMD=PB_AVX2"],
+        "avx512": ["-mavx512f", "-mavx512dq", "-mavx512vl", "-mavx512bw", "-mbmi2", "-DPB_SIMD=PB_AVX512"],
+    },
+    "aarch64": {"neon": ["-DPB_SIMD=PB_NEON"], "neon_hash": ["-DPB_SIMD=PB_NEON_HASH"]},
 }
-# These are instruction sets of x86-64, with flags of gcc and clang. Other processors get only the base module; so do
-# builds for two architectures (macOS universal2), 32-bit Python, and Windows, where core/cpu.pyx cannot detect the
-# processor's features.
+KERNELS |= {"amd64": KERNELS["x86_64"], "arm64": KERNELS["aarch64"]}
 WINDOWS = sys.platform == "win32"
-SIMD = sysconfig.get_platform().endswith(("x86_64", "amd64")) and sys.maxsize > 2**32 and not WINDOWS
+
+
+def kernel_flags() -> dict[str, list[str]]:
+    """Return the kernel modules for the processor that is built for, here or by a cross-compiler, and their flags.
+
+    Only the base module is built for others, for two at once (macOS universal2), for 32-bit Python, and on Windows,
+    where core/cpu.pyx cannot detect the processor's features.
+    """
+    processor = sysconfig.get_platform().rpartition("-")[2]
+    return {} if WINDOWS or sys.maxsize < 2**32 else KERNELS.get(processor, {})
 
 
 def switch(name: str) -> bool:
@@ -82,16 +90,18 @@ def extensions() -> list[Extension]:
     if not sources:
         raise SystemExit(f"no .pyx below {PACKAGE}/: run setup.py in the project's folder, on complete sources")
     names = [".".join(source.with_suffix("").parts) for source in sources]
-    if unknown := MODULE_FLAGS.keys() - set(names):
-        raise SystemExit(f"MODULE_FLAGS names modules that do not exist: {', '.join(sorted(unknown))}")
-    left_out = set() if SIMD else MODULE_FLAGS.keys()
+    all_kernels = {f"{PACKAGE}.core.kernels.{name}" for flags in KERNELS.values() for name in flags}
+    if unknown := all_kernels - set(names):
+        raise SystemExit(f"KERNELS names modules that do not exist: {', '.join(sorted(unknown))}")
+    module_flags = {f"{PACKAGE}.core.kernels.{name}": flags for name, flags in kernel_flags().items()}
+    left_out = all_kernels - module_flags.keys()
     # The shared module comes first: it takes longest to compile, in parallel with the others.
     modules = {SHARED: Path(*SHARED.split(".")).with_suffix(".c"), **dict(zip(names, sources, strict=True))}
     return [
         Extension(
             name,
             [source.as_posix()],
-            extra_compile_args=compile_flags + MODULE_FLAGS.get(name, []),
+            extra_compile_args=compile_flags + module_flags.get(name, []),
             extra_link_args=link_flags,
             define_macros=macros,
             include_dirs=[INCLUDE.as_posix()],

@@ -16,6 +16,7 @@ from .hashing.arrow import chunks_of, coerce_values, hash_values, keys_of, to_fl
 from .hashing.coerce import coerce, stored_forms
 from .hashing.column_type import ColumnType, Kind, integer_range
 from .metadata.filter_header import read_header, write_header
+from .util.arrow_values import make_array, to_numpy
 from .util.threads import in_order, processors
 
 __all__ = ["SplitBlockBloomFilter", "hash_values"]
@@ -334,7 +335,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         if len(answers) == len(storage):
             return answers
         with_nulls = np.ones(len(storage), np.bool_)  # a draft's keys are without nulls
-        with_nulls[storage.is_valid().to_numpy(zero_copy_only=False)] = answers
+        with_nulls[to_numpy(storage.is_valid())] = answers
         return with_nulls
 
     def _check_slowly(self, array: pa.Array, column_type: ColumnType) -> np.ndarray:
@@ -374,7 +375,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
     def _contains_any(self, keys: Iterable[bytes]) -> bool:
         if self._variant.is_native:
             return super()._contains_any(keys)
-        forms = pa.array(keys, pa.large_binary())
+        forms = make_array(list(keys), pa.large_binary())
         return bool(self._check_storage(forms).any())
 
     def _writable(self) -> np.ndarray:

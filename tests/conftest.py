@@ -102,6 +102,7 @@ def is_in_tier(item: pytest.Item) -> bool:
     return folder not in CI_FOLDERS and item.get_closest_marker("ci") is None
 
 
+@pytest.hookimpl(optionalhook=True)  # without xdist, as when wheels are tested, tests run one after the other
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Keep the tests of a file together, since they share what it makes, and all of Spark's, which share one JVM."""
     from xdist.scheduler import LoadScopeScheduling

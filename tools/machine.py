@@ -1,6 +1,6 @@
 """Find what this machine lacks to build and run the project; called by tools/setup.sh.
 
-    machine.py lacks [java] [jdk] [c++] [clang]
+    machine.py lacks [java] [jdk] [c++] [clang] [qemu]
                                           print missing parts, one per line: the Debian package, then its purpose
     machine.py java-home [jdk]            print the home of a Java that Spark can use, if any; jdk: one with a compiler
 
@@ -110,6 +110,11 @@ def lacks(wants):
         yield "clang", "a C compiler with libFuzzer"
     if "clang" in wants and not compiles(["clang", "-fsanitize=address,undefined"], ".c", "#include <stdlib.h>\n"):
         yield "libclang-rt-dev", "that compiler's sanitizers"
+    if "qemu" in wants and not compiles(["aarch64-linux-gnu-gcc"], ".c", "#include <stdlib.h>\n"):
+        yield "gcc-aarch64-linux-gnu", "a C compiler for aarch64"
+        yield "libc6-dev-arm64-cross", "the C library's headers for aarch64"
+    if "qemu" in wants and not (shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")):
+        yield "qemu-user-static", "an emulator of aarch64"
 
 
 def main(arguments):

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by the scripts beside it. `prepare EXTRA [java] [jdk] [c++] [clang]` brings up to date what they stand on: the machine's
+# Sourced by the scripts beside it. `prepare EXTRA [java] [jdk] [c++] [clang] [qemu]` brings up to date what they stand on: the machine's
 # packages, the project's own .venv with what pyproject.toml asks for under EXTRA, and the compiled modules, built from the sources
 # as they are now. Afterwards $python is the environment's interpreter, and the current folder the project's.
 
@@ -63,7 +63,7 @@ java_release() {
 purposes() { cut -d' ' -f2- <<<"$1" | paste -sd, | sed 's/,/, /g'; }
 packages() { cut -d' ' -f1 <<<"$1" | paste -sd' '; }
 
-prepare_machine() { # [java] [jdk] [c++] [clang]
+prepare_machine() { # [java] [jdk] [c++] [clang] [qemu]
     local missing install
     missing=$("$base" tools/machine.py lacks "$@") || exit 1
     [ -n "$missing" ] || return 0
@@ -135,7 +135,7 @@ prepare_build() {
     build_key >"$venv/built"
 }
 
-prepare() { # EXTRA [java] [jdk] [c++] [clang]
+prepare() { # EXTRA [java] [jdk] [c++] [clang] [qemu]
     local extra=$1 lock
     shift
     base=$(command -v "${PYTHON:-python3}") || fail "Please install Python 3.11 or newer (on Debian: apt-get install python3)"

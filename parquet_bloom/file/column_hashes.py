@@ -142,7 +142,7 @@ def hash_distinct(values: Any) -> tuple[ColumnType, NDArray[np.uint64]]:
 def _find_types(arrow_type: pa.DataType) -> tuple[pa.DataType, ColumnType]:
     """Return the Arrow type of the values of one column, and the type as which they would be stored."""
     leaf_type = _find_leaf_type(arrow_type)
-    return leaf_type, arrays.type_of(pa.array([], leaf_type))
+    return leaf_type, arrays.type_of(pa.nulls(0, leaf_type))
 
 
 def _find_leaf_type(arrow_type: pa.DataType) -> pa.DataType:

@@ -18,6 +18,7 @@ from ..hashing import coerce as literals
 from ..hashing.arrow import keys_of
 from ..hashing.column_type import ColumnType
 from ..predicate.literal import from_python
+from ..util.arrow_values import make_array
 from .chunk_filter import ChunkFilter
 
 BLOCK_BYTES = sbbf.BLOCK_BYTES
@@ -122,7 +123,7 @@ class _ProbeKeys:
             if variant.hash == FINAL.hash:
                 hashes.append(literals.hashes(usable, column_type))
             else:
-                forms = pa.array(literals.stored_forms(usable, column_type), pa.large_binary())
+                forms = make_array(literals.stored_forms(usable, column_type), pa.large_binary())
                 hashes.append(variant.hash_keys(keys_of(forms)))
         first = np.cumsum([0, *map(len, hashes)]).tolist()
         return cls(np.concatenate([np.empty(0, np.uint64), *hashes]), first, always, doubt)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..errors import UnreadableColumnError
@@ -28,10 +28,17 @@ from ..hashing.column_type import (
 from ..metadata.footer import Footer, Leaf
 from ..metadata.footer_rewrite import make_physical_view
 from ..storage import Source
+from ..util.arrow_values import from_numpy, to_numpy
+from ..util.lazy import late_module
 from .columns import type_of
 from .fingerprint import StreamedChunk
 from .page_checks import CheckedPages, PageClaimError, require_pages
 from .pages.buffered_chunk import BufferedChunk, BufferedChunkFile
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = late_module("pyarrow.compute")
 
 BATCH_ROWS = 1 << 13  # decoded at once: few enough to stay in the processor's caches until they are hashed
 DICTIONARY_ROWS = 1 << 16  # decoded at once where only dictionary indices are
@@ -174,12 +181,12 @@ class ColumnReader:
         path = self._metadata.schema.column(0).path
         for array in self._decode(row_group, DICTIONARY_ROWS, [path], chunk):
             values = leaf_values(array)
-            indices = values.indices.drop_null().to_numpy()
+            indices = to_numpy(values.indices.drop_null())
             if len(indices) and not 0 <= indices.min() <= indices.max() < len(values.dictionary):
                 raise self._unreadable_error("a value's number is not in the dictionary", row_group)
             # Only the used part of the dictionary: values that no row has must not be in the filter.
             used = np.bincount(indices, minlength=len(values.dictionary)) > 0
-            yield values.dictionary.filter(pa.array(used))
+            yield values.dictionary.filter(from_numpy(used))
 
 
 def _omits_dictionary_header(created_by: str | None) -> bool:

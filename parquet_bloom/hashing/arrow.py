@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ..core.hash.xxh64 import Keys, hash_keys
 from ..errors import FilterTypeError, ParquetBloomError, UnsupportedTypeError, first_line
+from ..util.arrow_values import from_numpy, make_array, to_numpy
 from .coerce import Coerced, coerce
 from .column_type import JULIAN_EPOCH_DAY, ColumnType, Kind, encode, from_arrow
 
@@ -114,8 +115,8 @@ def _long(array: pa.Array) -> pa.Array:
 
 def _run_of_each(array: pa.RunEndEncodedArray) -> pa.Array:
     """Return the run number of each position of a run-end encoded array, which may be a slice."""
-    ends = array.run_ends.to_numpy()
-    return pa.array(np.searchsorted(ends, np.arange(array.offset, array.offset + len(array)), side="right"))
+    ends = to_numpy(array.run_ends)
+    return from_numpy(np.searchsorted(ends, np.arange(array.offset, array.offset + len(array)), side="right"))
 
 
 def to_storage(array: pa.Array, column_type: ColumnType) -> pa.Array:
@@ -230,12 +231,12 @@ def _decimal(array: pa.Array, target: ColumnType) -> pa.Array:
     rows = rows_of(array, width)
     if target.physical in ("INT32", "INT64"):
         words = rows.view(np.int64)[:, 0]
-        stored = pa.array(words.astype(np.int32 if target.physical == "INT32" else np.int64))
+        stored = from_numpy(words.astype(np.int32 if target.physical == "INT32" else np.int64))
         return pa.Array.from_buffers(stored.type, len(array), [_validity(array), stored.buffers()[1]])
     if target.physical == "BYTE_ARRAY":
         unscaled = (int.from_bytes(row.tobytes(), "little", signed=True) for row in rows)
         valid = array.is_valid().to_pylist()
-        return pa.array(
+        return make_array(
             [encode(value, target)[0] if ok else None for value, ok in zip(unscaled, valid, strict=True)], pa.binary()
         )
     length = target.length or 0
@@ -249,7 +250,7 @@ def _decimal(array: pa.Array, target: ColumnType) -> pa.Array:
 
 def _all_valid(rows: np.ndarray, array: pa.Array) -> bool:
     """Return whether all rows of non-null values are true."""
-    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    valid = to_numpy(array.is_valid())
     return bool(rows.all() or rows[valid].all())
 
 
@@ -265,9 +266,7 @@ def _float(array: pa.Array, target: ColumnType) -> pa.Array:
 
 
 def _equal_floats(left: pa.Array, right: pa.Array) -> bool:
-    return bool(
-        np.array_equal(left.to_numpy(zero_copy_only=False), right.to_numpy(zero_copy_only=False), equal_nan=True)
-    )
+    return bool(np.array_equal(to_numpy(left), to_numpy(right), equal_nan=True))
 
 
 def _int96(array: pa.Array) -> pa.Array:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..core.hash.xxh64 import Keys, hash_keys
+from ..util.arrow_values import make_array
 from .arrow import keys_of
 from .coerce import coerce
 from .column_type import ColumnType, Domain, Kind, encode, integer_range
@@ -108,4 +109,4 @@ def _hash_variable(forms: Sequence[Domain]) -> np.ndarray:
         (form,) = forms
         assert isinstance(form, bytes)
         return hash_keys(Keys.fixed(np.frombuffer(form, np.uint8), len(form), 1))
-    return hash_keys(keys_of(pa.array(forms, pa.large_binary())))
+    return hash_keys(keys_of(make_array(forms, pa.large_binary())))

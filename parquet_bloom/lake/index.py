@@ -38,6 +38,8 @@ Progress = Callable[[int, int], None]
 class LakeIndex:
     """An index over many Parquet files, made by `create` or `open`. Lookups are thread-safe.
 
+    It can be pickled, and a dataset that has it: a copy opens the index anew, by its path, as it is then.
+
     A lookup returns the files (and row groups) that may hold a value: the index's matches among the live files, and
     every live file that is not indexed or has changed since. Which files are live is determined when the index is
     opened, and by `refresh`; lookups read nothing but the index.
@@ -66,6 +68,7 @@ class LakeIndex:
         self._lake_options = lake_storage_options
         self._lake = sources.find_lake_table(lake, lake_storage_options) or lake
         self._own_table: tuple[Mapping[str, Any], Table | None] = ({}, None)  # as the manifest describes it
+        self._live = live
         self._checks_liveness = live is not False
         self._lists_tables = live is True
         self._listed_paths: list[str] = []  # the paths that the lake was listed from
@@ -261,6 +264,13 @@ class LakeIndex:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy opens the index anew, by its path, as it is then.
+        path, filesystem = self._folder.path, self._folder.filesystem
+        path = os.path.abspath(path) if is_local(filesystem, [path]) else path
+        of_lake = self._lake_filesystem, self._lake_options, self._lake
+        return _reopen, (type(self), path, filesystem, *of_lake, self._live)
 
     def __repr__(self) -> str:
         manifest = self._state.manifest
@@ -570,6 +580,19 @@ def _lake_files(folder: Folder, filesystem: Any, options: Mapping[str, Any] | No
     if filesystem is not None or options:
         return resolve_filesystem(filesystem, options)
     return None if is_local(folder.filesystem) and not is_url(folder.path) else folder.filesystem
+
+
+def _reopen(
+    kind: type[LakeIndex],
+    path: str,
+    filesystem: object | None,
+    lake_filesystem: object | None,
+    lake_storage_options: Mapping[str, Any] | None,
+    lake: Any,
+    live: bool | Literal["no table"],
+) -> LakeIndex:
+    """Open an index that was pickled."""
+    return kind(Folder(path, filesystem), lake_filesystem, lake_storage_options, lake, live, ahead=None)
 
 
 def _follow(lake: Any, table: Table) -> Table | None:

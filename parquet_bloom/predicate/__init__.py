@@ -6,15 +6,19 @@ table, and `pruning` decides from `statistics` which row groups can match.
 
 from __future__ import annotations
 
-from typing import Any
-
-import pyarrow.compute as pc
+from typing import TYPE_CHECKING, Any
 
 from ..errors import PredicateError
+from ..util.lazy import late_module
 from .parse.arrow import parse_expression
 from .parse.dnf import parse_dnf
 from .parse.sql.parser import parse_sql
 from .tree import And, Equal, In, Node, Or, columns
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = late_module("pyarrow.compute")
 
 __all__ = ["And", "Equal", "In", "Node", "Or", "columns", "parse", "parse_dnf", "parse_expression", "parse_sql"]
 

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..errors import PredicateError, UnsupportedTypeError
 from ..hashing.bounds import make_bounds
 from ..hashing.column_type import JULIAN_EPOCH_DAY, NANOS_PER_DAY, ColumnType, Domain, from_arrow
+from ..util.arrow_values import from_numpy, make_scalar, to_numpy
+from ..util.lazy import late_module
 from .expected import make_mismatch_error
 from .tree import Compare
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = late_module("pyarrow.compute")
 
 _DAY_MILLIS = 86_400_000
 
@@ -45,8 +51,8 @@ def compare(chunks: list[pa.Array], arrow_type: pa.DataType, leaf: Compare, time
         return _to_chunked(_compare_with_nan(chunk, leaf.operator) for chunk in chunks)
     limit = _find_limit(leaf, column_type, timezone)
     if limit is None:
-        result = pa.scalar(holds_for_all(leaf.operator))
-        return _to_chunked(pc.if_else(pc.is_valid(chunk), result, pa.scalar(None, pa.bool_())) for chunk in chunks)
+        result, null = make_scalar(holds_for_all(leaf.operator), pa.bool_()), make_scalar(None, pa.bool_())
+        return _to_chunked(pc.if_else(pc.is_valid(chunk), result, null) for chunk in chunks)
     if pa.types.is_date64(arrow_type):
         assert isinstance(limit, int)
         limit *= _DAY_MILLIS
@@ -93,7 +99,7 @@ def _make_scalar(limit: Domain, stored: pa.DataType) -> pa.Scalar:
         width = stored.bit_width // 8
         raw = limit.to_bytes(width, "little", signed=True)
         return pa.Array.from_buffers(stored, 1, [None, pa.py_buffer(raw)])[0]
-    return pa.scalar(limit, stored)
+    return make_scalar(limit, stored)
 
 
 def _compare_with_nan(chunk: pa.Array, operator: str) -> pa.Array:
@@ -103,7 +109,8 @@ def _compare_with_nan(chunk: pa.Array, operator: str) -> pa.Array:
         return pc.invert(is_nan)
     if operator == ">=":
         return is_nan
-    return pc.if_else(pc.is_valid(chunk), pa.scalar(operator == "<="), pa.scalar(None, pa.bool_()))
+    result, null = make_scalar(operator == "<=", pa.bool_()), make_scalar(None, pa.bool_())
+    return pc.if_else(pc.is_valid(chunk), result, null)
 
 
 def _compare_int96(chunk: pa.Array, operator: str, limit: Domain | None) -> pa.Array:
@@ -118,4 +125,4 @@ def _compare_int96(chunk: pa.Array, operator: str, limit: Domain | None) -> pa.A
         below = (days < day) | ((days == day) & (nanos < nanos_of_day))
         equal = (days == day) & (nanos == nanos_of_day)
         result = {"<": below, "<=": below | equal, ">": ~(below | equal), ">=": ~below}[operator]
-    return pa.array(result, mask=chunk.is_null().to_numpy(zero_copy_only=False))
+    return from_numpy(result, to_numpy(chunk.is_null()))

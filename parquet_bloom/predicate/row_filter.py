@@ -13,17 +13,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..errors import PredicateError, UnsupportedTypeError
 from ..hashing.coerce import coerce, stored_forms
 from ..hashing.coerce_many import coerce_all
 from ..hashing.column_type import ColumnType, from_arrow
+from ..util.arrow_values import from_numpy, make_array, make_scalar, to_numpy
+from ..util.lazy import late_module
 from . import comparison as ordered
 from .expected import make_mismatch_error
 from .tree import (
@@ -43,6 +44,11 @@ from .tree import (
     fold,
     negation,
 )
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = late_module("pyarrow.compute")
 
 _DAY_MILLIS = 86_400_000
 
@@ -134,7 +140,7 @@ def _evaluate_stored_leaf(column: StoredColumn, leaf: Leaf, timezone: str) -> pa
         if coerced.unknown is not None:
             raise make_mismatch_error(coerced.unknown, column.column_type, leaf.column)
         forms.extend(stored_forms(coerced.values, column.column_type))
-    probes = pa.array(forms, column.values.type)
+    probes = make_array(forms, column.values.type)
     return _apply_null_literal(leaf, [_equals_any(chunk, probes, False) for chunk in column.values.chunks])
 
 
@@ -194,13 +200,13 @@ def _evaluate_contains(column: pa.ChunkedArray | None, leaf: Contains, num_rows:
 def _apply_null_literal(leaf: Leaf, chunks: list[pa.Array]) -> pa.ChunkedArray:
     """Apply SQL's rule for x IN (1, NULL): a row that is not 1 is null, not false."""
     if None in leaf.literals:
-        true = pa.scalar(True)
-        chunks = [pc.if_else(pc.fill_null(chunk, False), true, pa.scalar(None, pa.bool_())) for chunk in chunks]
+        true, false, null = (make_scalar(value, pa.bool_()) for value in (True, False, None))
+        chunks = [pc.if_else(pc.fill_null(chunk, false), true, null) for chunk in chunks]
     return pa.chunked_array(chunks, pa.bool_())
 
 
 def _make_constant(length: int, value: bool | None) -> pa.ChunkedArray:
-    return pa.chunked_array([pa.repeat(pa.scalar(value, pa.bool_()), length)], pa.bool_())
+    return pa.chunked_array([pa.repeat(make_scalar(value, pa.bool_()), length)], pa.bool_())
 
 
 # ------------------------------------------------------------------------------------------------------- the column
@@ -272,10 +278,10 @@ def any_element(lists: pa.Array, matches: Callable[[pa.Array], pa.Array]) -> pa.
     while isinstance(lists, pa.ExtensionArray):
         lists = lists.storage
     starts, stops, elements = _list_layout(lists)
-    is_null = lists.is_null().to_numpy(zero_copy_only=False)
-    matched = pc.fill_null(matches(elements), False).to_numpy(zero_copy_only=False)
+    is_null = to_numpy(lists.is_null())
+    matched = to_numpy(pc.fill_null(matches(elements), make_scalar(False, pa.bool_())))
     before = np.concatenate([[0], np.cumsum(matched)])
-    return pa.array(before[stops] > before[starts], pa.bool_(), mask=is_null)
+    return from_numpy(before[stops] > before[starts], is_null)
 
 
 def _list_layout(lists: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], pa.Array]:
@@ -284,9 +290,9 @@ def _list_layout(lists: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64],
     if types.is_fixed_size_list(arrow_type):
         starts = (np.arange(len(lists)) + lists.offset) * arrow_type.list_size
         return starts, starts + arrow_type.list_size, lists.values
-    offsets = lists.offsets.to_numpy().astype(np.int64)
+    offsets = to_numpy(lists.offsets).astype(np.int64)
     if types.is_list_view(arrow_type) or types.is_large_list_view(arrow_type):
-        return offsets, offsets + lists.sizes.to_numpy(), lists.values
+        return offsets, offsets + to_numpy(lists.sizes), lists.values
     return offsets[:-1], offsets[1:], lists.values
 
 
@@ -317,7 +323,7 @@ def _make_probes(values: list[Any], arrow_type: pa.DataType, unit: str | None) -
     types = pa.types
     if types.is_floating(arrow_type):
         zeros = [0.0, -0.0] if 0.0 in values else []  # is_in distinguishes them, `=` does not
-        return pa.array([*values, *zeros], pa.float64() if arrow_type.bit_width == 64 else pa.float32())
+        return make_array([*values, *zeros], pa.float64() if arrow_type.bit_width == 64 else pa.float32())
     if types.is_decimal(arrow_type):
         width = 32 if arrow_type.bit_width == 256 else 16
         limit = 1 << (8 * width - 1)
@@ -330,13 +336,13 @@ def _make_probes(values: list[Any], arrow_type: pa.DataType, unit: str | None) -
             values = [value // 1_000 for value in values if value % 1_000 == 0]
         stored = pa.int32() if arrow_type.bit_width == 32 else pa.int64()
         limit = 1 << (arrow_type.bit_width - 1)
-        return pa.array([value for value in values if -limit <= value < limit], stored)
+        return make_array([value for value in values if -limit <= value < limit], stored)
     if types.is_fixed_size_binary(arrow_type) or isinstance(arrow_type, pa.UuidType):
         stored = pa.binary(16) if isinstance(arrow_type, pa.UuidType) else arrow_type
-        return pa.array([value for value in values if len(value) == stored.byte_width], stored)
+        return make_array([value for value in values if len(value) == stored.byte_width], stored)
     if types.is_integer(arrow_type) or types.is_boolean(arrow_type):
-        return pa.array(values, arrow_type)
-    return pa.array(values, _binary_type(arrow_type))
+        return make_array(values, arrow_type)
+    return make_array(values, _binary_type(arrow_type))
 
 
 def _widen_decimal(arrow_type: pa.DataType) -> pa.DataType:
@@ -365,7 +371,7 @@ def _equals_any(chunk: pa.Array, probes: pa.Array, with_nan: bool) -> pa.Array:
     else:
         mask = pc.is_in(stored, value_set=probes)
         if stored.null_count:
-            mask = pc.if_else(pc.is_valid(stored), mask, pa.scalar(None, pa.bool_()))
+            mask = pc.if_else(pc.is_valid(stored), mask, make_scalar(None, pa.bool_()))
     # is_in finds only one bit pattern of NaN, and equal finds none.
     return pc.or_(mask, pc.is_nan(stored)) if with_nan else mask
 

@@ -188,10 +188,9 @@ def read_table(
     UnreadableColumnError
         A column of an ORC file has timestamps outside of 1677 to 2262, which pyarrow cannot count in nanoseconds.
     ManagedTableError
-        As in `prune`; or the files are those of an index over a Delta or Iceberg table that may have deleted rows of
-        the selected files: Iceberg by delete files, Delta by deletion vectors.
-    ParquetBloomError
         As in `prune`.
+    ParquetBloomError
+        As in `prune`; or it cannot be determined which rows of a file a Delta or Iceberg table has deleted.
     """
     options: dict[str, Any] = {"filesystem": filesystem, "storage_options": storage_options, "cache": cache}
     source = ScanSource.resolve(paths, index=index, zones=zones, partitioning=partitioning, **options)

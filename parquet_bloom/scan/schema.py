@@ -9,6 +9,7 @@ import pyarrow as pa
 from ..errors import ParquetBloomError
 from ..file.reader import BloomFile
 from ..storage import Entry, is_local
+from ..util.arrow_values import empty_table
 from .evaluate.local_batch import cache_footers
 from .evaluate.object_batch import read_footers
 from .model.schemas import arrow_schema, map_in_threads, unify_schemas
@@ -52,7 +53,7 @@ def fix_schema(source: ScanSource, schema: pa.Schema | None = None) -> tuple[Sca
     unread = [entry for entry, file in zip(entries, footers, strict=True) if file is None]
     schemas = map_in_threads(read_schema, unread, remote=remote)
     schemas += [arrow_schema(file) for file in footers if file is not None]
-    schema = listing.partitions.add_columns(unify_schemas(schemas).empty_table()).schema
+    schema = listing.partitions.add_columns(empty_table(unify_schemas(schemas))).schema
     return source.with_partitions(listing.partitions.schema.names, schema), schema
 
 

@@ -153,7 +153,7 @@ class ScanSource:
         of_table = None if self.table is None else self._list_table(self.table)
         if of_table is not None and of_table.table is not None:
             table = of_table.table
-            node = spell_columns(node, table.schema, ignore_case)
+            node = spell_columns(node, table.schema, ignore_case, resolved=trust is not None)
             trust = trust or DatasetCompatibility.of(table.schema, _list_columns(node))
             options |= {"ignore_case": False, "trust": trust, "named": lambda _: True, "table": table}
             options["cache"] = as_table_footers(self.cache, table.columns)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from ..errors import UnknownColumnError, UnreadableColumnError, UnsupportedTypeError
+from ..errors import PredicateError, UnknownColumnError, UnreadableColumnError, UnsupportedTypeError
 from ..hashing.column_type import ColumnType, Kind, from_arrow
 from ..predicate import tree
 from ..predicate.tree import Node
@@ -55,18 +55,31 @@ def find_table_column_type(schema: pa.Schema, name: str, case_sensitive: bool = 
     return column_type
 
 
-def spell_columns(node: Node | None, schema: pa.Schema, ignore_case: bool) -> Node | None:
+def spell_columns(node: Node | None, schema: pa.Schema, ignore_case: bool, resolved: bool = False) -> Node | None:
     """Return a predicate with its columns spelled as a table spells them.
+
+    Parameters
+    ----------
+    resolved : whether an engine has resolved the names, and evaluates the predicate itself; it may get more rows.
 
     Raises
     ------
     UnknownColumnError
         The table has no such column, or several that differ in case alone.
+    PredicateError
+        A name means both a column and a field of a struct.
     """
     if node is None:
         return None
     names = [*_list_names(schema)]
-    return tree.rename_columns(node, {name: _spell(name, names, ignore_case) for name in sorted(tree.columns(node))})
+    spelled = {name: _spell(name, names, ignore_case) for name in sorted(tree.columns(node))}
+    twice = [name for name in spelled.values() if names.count(name) > 1]
+    if twice and resolved:
+        return None  # which of the two is meant, the name does not say: all rows are read
+    if twice:
+        problem = "the table has a column of this name, with the dot, and a field of a struct that is called so"
+        raise PredicateError(f"{problem}: rename one, or filter the rows that are read", column=twice[0])
+    return tree.rename_columns(node, spelled)
 
 
 def require_same_columns(schema: pa.Schema, expected: pa.Schema, table: str) -> None:

@@ -19,7 +19,7 @@ from ..lake.parts import layouts
 from ..lake.reports import AppendReport
 from ..lake.snapshot import open_segments
 from ..storage import Folder, is_url, resolve_filesystem
-from ..tables.files import TableFiles, delta_files
+from ..tables.files import TableFiles
 from ..tables.locations import require_inside
 from ..tables.open import find_table
 from ..tables.snapshot import Table
@@ -161,17 +161,7 @@ def _list_table(table: Table) -> TableFiles:
         outside = False
     except ParquetBloomError:  # the table was given so
         outside = True
-    if snapshot.kind == "delta":
-        return delta_files(table.name, snapshot.version, table.storage_options, outside=outside)
-    # Not at the top: it imports pyiceberg.
-    from ..tables.iceberg.files import iceberg_files
-    from ..tables.iceberg.open import IcebergTable
-
-    assert isinstance(table, IcebergTable)
-    opened = table.read_contents().table
-    current = opened.current_snapshot()
-    is_current = current is None or current.snapshot_id == snapshot.version
-    return iceberg_files(opened, None if is_current else snapshot.version, outside=outside)
+    return TableFiles.of(snapshot, outside)
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,6 @@ from .objects.arrow_filesystem import make_filesystem
 from .objects.batch import ClosedObject, listed_objects, read_tails
 from .objects.client import RequestCount
 from .objects.location import ListedObject, is_store, is_url, object_location, resolve_filesystem
-from .objects.rewrite import ObjectRewrite
-from .objects.s3.rewrite import rewrite_elsewhere, rewrite_in_place
 from .objects.source import ObjectSource
 from .open import create, open_source
 from .paths import as_arrow_filesystem, normalize_path, path_text, resolve_local_path
@@ -127,6 +125,9 @@ def rewrite(
         return _in_place(source)
     location = object_location(target, filesystem)
     if location is not None:
+        from .objects.rewrite import ObjectRewrite
+        from .objects.s3.rewrite import rewrite_elsewhere
+
         same = isinstance(source, ObjectSource) and location.same(source.location)
         return _in_place(source) if same else rewrite_elsewhere(source, location) or ObjectRewrite(source, location)
     if remote is None:
@@ -143,6 +144,8 @@ def _in_place(source: Source) -> Rewrite:
     if isinstance(source, LocalSource):
         return LocalRewrite(source, None)
     if isinstance(source, ObjectSource):
+        from .objects.s3.rewrite import rewrite_in_place
+
         return rewrite_in_place(source)
     raise _not_in_place(source)
 

@@ -12,7 +12,6 @@ from .listing import Entry
 from .local.rewrite import LocalRewrite
 from .local.source import LocalSource
 from .objects.location import object_location
-from .objects.rewrite import ObjectRewrite
 from .objects.source import ObjectSource
 from .paths import as_arrow_filesystem, path_text, resolve_local_path
 from .rewrite import Rewrite
@@ -65,6 +64,8 @@ def create(path: str | os.PathLike[str], filesystem: object | None = None, new: 
     """
     location = object_location(path, filesystem)
     if location is not None:
+        from .objects.rewrite import ObjectRewrite
+
         return ObjectRewrite(None, location, new)
     remote = as_arrow_filesystem(filesystem)
     if remote is None:

@@ -14,6 +14,9 @@ LOGS = {
 ICEBERG = "metadata"
 ICEBERG_FILES = (".metadata.json", ".metadata.json.gz")
 
+TABLE_WAY_OUT = "give the table itself (parquet_bloom.delta, parquet_bloom.iceberg) or the list of its live files"
+"""How the error of a path that belongs to a table ends."""
+
 
 def find_tables(files: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield (table folder, marker) for each path that has a marker of a table in it; parts are separated by `/`."""
@@ -41,6 +44,5 @@ def format_reason(what: str, folder: str, marker: str) -> str:
 def refuse_managed_table(reason: str | None, path: str) -> None:
     """Raise ManagedTableError if `reason` says that a path belongs to a table."""
     if reason:
-        way_out = "give the table itself (parquet_bloom.delta, parquet_bloom.iceberg) or the list of its live files"
-        problem = f"{reason}: a listing would find removed files too; {way_out}"
+        problem = f"{reason}: a listing would find removed files too; {TABLE_WAY_OUT}"
         raise ManagedTableError(problem, path=path)

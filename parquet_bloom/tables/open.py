@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import sys
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from typing import Any
 from ..storage import is_url
 from ..storage.managed_tables import find_table_at
 from ..storage.paths import resolve_given_path
-from ..storage.table_markers import ICEBERG
+from ..storage.table_markers import ICEBERG, ICEBERG_FILES
 from .snapshot import Table
 
 DELTA_LOG = "_delta_log"
@@ -21,7 +22,8 @@ def find_table(source: Any, storage_options: Mapping[str, Any] | None = None) ->
 
     Parameters
     ----------
-    source : a `Table`; a table of deltalake or pyiceberg; or the local folder that is the root of one.
+    source : a `Table`; a table of deltalake or pyiceberg; the local folder that is the root of one; or the path or URL
+        of an Iceberg table's metadata file.
     storage_options : settings of the store of a Delta table.
     """
     if isinstance(source, Table):
@@ -34,9 +36,15 @@ def find_table(source: Any, storage_options: Mapping[str, Any] | None = None) ->
         from .iceberg.open import iceberg
 
         return iceberg(source)
-    if not isinstance(source, str | os.PathLike) or is_url(os.fspath(source)):
+    if not isinstance(source, str | os.PathLike):
         return None
-    return open_table_at(resolve_given_path(os.fspath(source)), storage_options)
+    path = os.fsdecode(source)
+    path = path if is_url(path) else resolve_given_path(path)
+    if path.endswith(ICEBERG_FILES) and (os.path.isfile(path) or (is_url(path) and not glob.has_magic(path))):
+        from .iceberg.open import iceberg
+
+        return iceberg(path)
+    return None if is_url(path) else open_table_at(path, storage_options)
 
 
 def open_table_at(folder: str, storage_options: Mapping[str, Any] | None = None) -> Table | None:

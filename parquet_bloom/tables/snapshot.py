@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -229,6 +230,16 @@ class ReadTable(Table):
         kind = "Delta" if self.kind == "delta" else "Iceberg"
         version = f"at {'version' if self.kind == 'delta' else 'snapshot'} {self.snapshot.version}"
         return f"{kind} table {self.name} {'without a snapshot' if self.snapshot.version is None else version}"
+
+
+def as_integer(value: Any) -> int | None:
+    """Return an integer of any library as Python's; None for anything else, also for a boolean."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
 
 
 def make_missing_error(kind: Literal["Delta", "Iceberg"], package: str, path: str | None) -> ParquetBloomError:

@@ -1,11 +1,14 @@
-"""Public names of a module that are imported at their first use, since numpy and pyarrow alone take long to import."""
+"""Names and modules that are imported at their first use, since numpy and pyarrow alone take long to import."""
 
 from __future__ import annotations
 
+import gc
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from threading import RLock
+from types import ModuleType
 from typing import Any
 
 # One thread at a time: if two threads import modules that depend on each other, Python avoids a deadlock by giving one
@@ -28,7 +31,7 @@ def make_lazy(namespace: dict[str, Any], homes: Mapping[str, str]) -> tuple[Call
         if home is None:
             module = namespace["__name__"]
             raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name, obj=sys.modules[module])
-        with _importing:
+        with _importing, _without_garbage_collection():
             value = namespace[name] = getattr(import_module(home, namespace["__package__"]), name)
         return value
 
@@ -36,3 +39,30 @@ def make_lazy(namespace: dict[str, Any], homes: Mapping[str, str]) -> tuple[Call
         return sorted({*namespace, *homes})
 
     return get, list_names
+
+
+class _LateModule(ModuleType):
+    """Stands for a module, which is imported when an attribute of it is first used."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self.__name__), name)
+
+
+def late_module(name: str) -> Any:
+    """Return what can be used like a module of another package that takes long to import, and that many calls need not.
+
+    To type checkers, import the module itself under `TYPE_CHECKING`.
+    """
+    return _LateModule(name)
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Pause the search for cycles: imports make objects by the ten thousand, and hardly any garbage."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ParquetBloomError
+from ..errors import ManagedTableError, ParquetBloomError
 from ..storage import create, list_entries, resolve_filesystem
 from ..storage.listing import as_path_list
 from ..storage.paths import name_of
 from ..storage.patterns import is_hidden
 from ..storage.spill import SpillFile, SpillRun
+from ..storage.table_markers import TABLE_WAY_OUT
 from ..util.threads import processors
 from . import packed
 from .collect import RowGroupResult, ZoneMaker
@@ -27,6 +28,10 @@ from .sizing import lance_num_bytes
 from .write import write_index, zones_per_batch
 
 _CONTAINERS = {".parquet": "parquet", ".parq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}
+
+
+_OF_TABLES = ("read_snapshot", "table_uri", "metadata_location")  # attributes of ours, deltalake's and pyiceberg's
+_WAY_OUT = "give the list of its live files, parquet_bloom.dataset(table).files"
 
 
 def build(
@@ -46,7 +51,8 @@ def build(
 
     Parameters
     ----------
-    paths : files, folders or patterns, as `prune` takes them.
+    paths : files, folders or patterns, as `prune` takes them. Of a Delta or Iceberg table, the list of its live files,
+        such as `dataset(table).files`.
     column : dotted name of the column. It may be in structs, not in lists.
     output : the index file, which is created or replaced atomically.
     rows_per_zone : rows of a zone; the last one of each row group may have fewer. Filters are sized for as many values.
@@ -71,8 +77,14 @@ def build(
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
         raise ValueError(f"threads must be at least 1, got {threads!r}")
     filesystem = resolve_filesystem(filesystem, storage_options)
+    if any(hasattr(paths, name) for name in _OF_TABLES):
+        raise ManagedTableError(f"zones are of files, and this is a table: {_WAY_OUT}")
     path_list = as_path_list(paths)
-    entries = list_entries(path_list, filesystem)
+    try:
+        entries = list_entries(path_list, filesystem)
+    except ManagedTableError as error:  # a folder of a table, or a URL
+        error.problem = error.problem.removesuffix(TABLE_WAY_OUT) + _WAY_OUT
+        raise
     named = {entry.path for entry in entries}
     require_outside(target_path, [text for text in map(os.fsdecode, path_list) if text not in named], filesystem)
     if any(name_of(path, filesystem) == name_of(target_path, filesystem) for path in named):

@@ -12,6 +12,8 @@ import re
 import shlex
 import shutil
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -369,7 +371,8 @@ REFUSED = [
     ("find lake --where user=1 --ref main", r"--ref is for Iceberg tables"),
     ("find lake --where user=1 --version 1 --as-of 2026-01-01", r"--version and --as-of exclude each other"),
     ("find lake --where user=1 --version -1", r"'--version': -1 is not in the range"),
-    ("find lake --where user=1 --version 9", r"lake: cannot read the Delta table|no version 9"),
+    ("find lake --where user=1 --version 9", r"lake: it has no version 9: its log has the versions 0 to 2$"),
+    ("zones build lake --column id -o z.parquet", r"lake: belongs to .*; zones build takes only that list"),
     ("find lake --where user=1 --as-of yesterday", r"'yesterday' is not a time such as 2026-01-31"),
     ("prune lake --where user=1 --as-of 2020-01-01", r"before the first"),
     ("show orc --version 1", r"--version is for a Delta or Iceberg table, and orc is none"),
@@ -507,6 +510,10 @@ def test_embed_commits_to_a_table_of_a_catalog(run, iceberg):
     assert after.summary.operation.value == "replace"
     rows = json.loads(run("show", *named, "--json").out)["filters"]
     assert [row["column"] for row in rows] == ["user", "user"]
+    assert run("embed", *named, "--commit", "--column", "text").code == 0
+    done = run("embed", *named, "--commit", "--column", "text", "--set-property")
+    snapshot = iceberg.refresh().current_snapshot().snapshot_id
+    assert done.err.endswith(f"2 files had nothing to add; 1 property of the table set; snapshot {snapshot} stays\n")
     assert run("verify", *named, "--data").code == 0
     folder = str(Path(iceberg.metadata_location.removeprefix("file://")).parents[1])
     done = run("embed", folder, "--commit", "--column", "user")
@@ -577,3 +584,28 @@ def test_a_table_in_s3(run, s3, events):
         done = run("show", path, "--version", "1", *options)
         assert (done.code, len(done.errors)) == (2, 1)
         assert "is none" in done.err
+
+
+# ---------------------------------------------------------------------------------------------------- Interrupts
+
+
+INTERRUPT = """
+import os, signal, sys
+imported, sys.argv = sys.argv[1], ["parquet-bloom", *sys.argv[2:]]
+class Interrupt:
+    def find_spec(self, name, path, target=None):
+        if name == imported and self in sys.meta_path:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupt())
+from parquet_bloom.__main__ import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("module", ["click", "parquet_bloom.cli.commands.find", "deltalake", "pyiceberg.table"])
+def test_an_interrupt_while_modules_are_imported(module, delta, tmp_path):
+    path = tmp_path / "v1.metadata.json" if module.startswith("pyiceberg") else delta
+    command = [sys.executable, "-c", INTERRUPT, module, "find", path, "--where", "user = 7"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")

@@ -195,6 +195,61 @@ def test_a_part_of_the_results_is_replaced(bench, tmp_path):
     assert re.findall("^## .*", text, re.MULTILINE) == ["## embed", "## kernels"]
 
 
+@pytest.mark.parametrize("content", ["plain", "payload", "wide", "list", "dictionary"])
+def test_engines_agree_on_a_lake_of_each_shape(bench, tmp_path, content):
+    lakes, queries, peers, rows = (bench(f"_shapes_{name}") for name in ("lakes", "queries", "peers", "rows"))
+    lake = lakes.Lake("tiny", "", 2, 2, 400, content, pages=content == "plain")
+    folder = tmp_path / "data"
+    folder.mkdir()
+    made = [lakes._make_file(lake, tmp_path, number) for number in range(lake.files)]
+    (first, _) = paths = sorted(folder.iterdir())
+    assert [size for size, _ in made] == [path.stat().st_size for path in paths]
+    assert pq.read_table(first).equals(lake.table(0))
+    with parquet_bloom.open(first) as file:
+        chunks = [(chunk.row_group, chunk.column) for chunk in file.chunks()]
+    assert sorted(chunks) == sorted((group, column) for group in (0, 1) for column in lake.filtered)
+    samples = [row for _, some in made for row in some]
+    answers: dict[str, dict[str, object]] = {}
+    for name, (_, make) in peers.ENGINES.items():
+        engine = make()
+        opened = engine.open(folder, is_kept=True)
+        for query in (queries.make_query(lake, samples, kind, run) for kind in queries.QUERIES for run in range(2)):
+            answer = rows.describe(engine.to_rows(engine.query(opened, query.terms, query.columns)))
+            assert query.rows in (None, answer["count"]), (name, query)
+            assert answers.setdefault(repr(query), answer) == answer, (name, query)
+    assert sum(answer["count"] > 0 for answer in answers.values()) >= 7
+
+
+def test_shapes_are_judged_cell_by_cell(bench):
+    tables = bench("_shapes_tables")
+    results = tables.Results()
+    for cell, times in {
+        tables.Cell("warm", "many", "one id"): {"parquet_bloom": 2, "DuckDB": 4, "polars": 9},
+        tables.Cell("warm", "groups", "one id"): {"parquet_bloom": 6, "DuckDB": 4, "polars": 3},
+        tables.Cell("first", "many", "no filter"): {"parquet_bloom": 6, "DuckDB": 3, "pyarrow": 9},
+    }.items():
+        for name, seconds in times.items():
+            results.cells[cell][name].seconds += [seconds, 0, 1000]  # medians are judged
+    lines = [line.split() for demand in tables.DEMANDS for line in tables.describe_demand(results, demand)]
+    assert [line[:7] for line in lines if line[0] == "by"] == [
+        ["by", "2.00", "x", "warm", "groups", "one", "id"],
+        ["by", "1.50", "x", "warm", "many", "one", "id"],
+        ["by", "1.33", "x", "first", "many", "no", "filter"],
+    ]
+    assert sum("ok" in line for line in lines) == 1  # less than pyarrow
+    assert sum(line[-1] == "measured" for line in lines) == 3
+
+
+def test_other_rows_end_the_benchmark_of_shapes(bench):
+    shapes, describe = bench("shapes"), bench("_shapes_rows").describe
+    cell = bench("_shapes_tables").Cell("warm", "many", "one id")
+    rows = describe([{"id": 1, "v": 2.0}, {"id": 2, "v": 3.0}])
+    assert shapes._check(cell, "DuckDB", describe([{"v": 3.0, "id": 2}, {"v": 2.0, "id": 1}]), rows) == rows
+    for others in (describe([{"id": 1, "v": 2.0}, {"id": 2, "v": 3.5}]), {"count": 1}):
+        with pytest.raises(SystemExit, match="warm, many, one id: DuckDB gives other rows"):
+            shapes._check(cell, "DuckDB", rows, others)
+
+
 def run(name: str, *arguments: str) -> str:
     """Return the output of a benchmark."""
     done = subprocess.run(
@@ -207,6 +262,19 @@ def run(name: str, *arguments: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def test_shapes_run_in_all_modes(tmp_path):
+    options = ["--small", "--lakes", str(tmp_path), "--only", "groups", "--runs", "1", "--peers", "DuckDB"]
+    printed = run("shapes.py", *options, "--query", "one id")
+    for title in ("first call", "warm, ms", "whole process", "MB read by system calls, first"):
+        assert re.search(
+            rf"^{title}.* of 1 no worse .*\n.*\n +groups +one id +[0-9]+\.[0-9]{{2}} ", printed, re.MULTILINE
+        )
+    assert re.search(
+        "^  every lake, warm: best peer's time or less: (ok in all 1|falls short in 1)", printed, re.MULTILINE
+    )
+    assert len(list(tmp_path.glob("groups-*/data/*.parquet"))) == 1
 
 
 @pytest.mark.slow

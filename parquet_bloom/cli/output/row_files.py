@@ -9,10 +9,8 @@ from typing import Protocol
 
 import click
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ...errors import ParquetBloomError, first_line
-from ...file.write.write_table import Sink
 from ...storage import Rewrite
 
 FORMATS = {
@@ -77,6 +75,10 @@ def open_batch_writer(new: Rewrite, format: str, schema: pa.Schema) -> Iterator[
     ParquetBloomError
         The format does not support the columns' types.
     """
+    import pyarrow.parquet as pq
+
+    from ...file.write.write_table import Sink
+
     sink = pa.PythonFile(Sink(new), mode="w")
     open_writer = pq.ParquetWriter if format == "parquet" else pa.ipc.new_file
     try:

@@ -11,11 +11,18 @@ from __future__ import annotations
 import math
 import uuid
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from ...util.arrow_values import make_scalar, to_numpy
+from ...util.lazy import late_module
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = late_module("pyarrow.compute")
 
 _Plain = Callable[[pa.Array], list[Any]]
 
@@ -50,7 +57,8 @@ def _float(value: float) -> float | str:
 
 def _short_floats(array: pa.Array) -> list[Any]:
     """Convert floats of less than 64 bits to their shortest exact digits, not those of the nearest double."""
-    texts = map(str, array.to_numpy(zero_copy_only=False))
+    filled = array.fill_null(make_scalar(0.0, array.type)) if pa.types.is_float32(array.type) else array
+    texts = map(str, to_numpy(filled))
     return [
         _float(float(text)) if valid else None for text, valid in zip(texts, array.is_valid().to_pylist(), strict=True)
     ]
@@ -70,7 +78,7 @@ def _moments(array: pa.Array) -> list[Any]:
         unit, integer_type = ("D", pa.int32()) if pa.types.is_date32(arrow_type) else ("ms", pa.int64())
     else:
         unit, integer_type = arrow_type.unit, pa.int64()
-    numbers = array.view(integer_type).fill_null(0).to_numpy(zero_copy_only=False)
+    numbers = to_numpy(array.view(integer_type).fill_null(make_scalar(0, integer_type)))
     moments = numbers.astype(f"datetime64[{unit}]")
     if pa.types.is_date(arrow_type):
         moments = moments.astype("datetime64[D]")

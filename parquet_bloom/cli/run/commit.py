@@ -116,7 +116,10 @@ def _summarize(report: EmbedTableReport, kind: str) -> str:
     text += f"; {count(report.num_complete, 'file')} had nothing to add" if report.num_complete else ""
     text += f"; {count(len(report.skipped), 'file')} skipped" if report.skipped else ""
     text += f"; {count(report.num_left, 'file')} left for another run" if report.num_left else ""
+    text += f"; {report.properties_set}" if report.properties else ""
     name = "version" if kind == "delta" else "snapshot"
+    if report.old_version == report.new_version and report.changed:
+        return f"{text}; {name} {report.old_version} stays"
     if report.changed:
         return f"{text}; {name} {report.old_version} -> {report.new_version}"
     return text if report.dry_run else f"{text}; nothing committed, {name} {report.old_version}"

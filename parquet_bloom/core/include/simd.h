@@ -13,7 +13,6 @@
 #ifndef PB_SIMD_H
 #define PB_SIMD_H
 
-#include <immintrin.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -23,13 +22,21 @@
 #define PB_SSE41 1
 #define PB_AVX2 2
 #define PB_AVX512 3
+#define PB_NEON 4
+#define PB_NEON_HASH 5
+
+#if PB_SIMD <= PB_AVX512
+#include <immintrin.h>
+#endif
 
 #if PB_SIMD == PB_AVX512
 #include "simd_avx512.h"
 #elif PB_SIMD == PB_AVX2
 #include "simd_avx2.h"
-#else
+#elif PB_SIMD == PB_SSE41
 #include "simd_sse41.h"
+#else
+#include "simd_neon.h"
 #endif
 
 #endif

@@ -27,6 +27,10 @@ static inline void pb_store(void *to, pb_vec a) {
     _mm256_storeu_si256((__m256i *)to, a);
 }
 
+static inline pb_vec pb_of4(const uint64_t words[4]) {
+    return pb_row_of4(words);
+}
+
 static inline pb_vec pb_sum(pb_vec a, pb_vec b) {
     return _mm256_add_epi64(a, b);
 }
@@ -45,6 +49,10 @@ static inline pb_vec pb_mul(pb_vec a, uint64_t factor) {
     cross = _mm256_add_epi32(cross, _mm256_slli_epi64(cross, 32));
     cross = _mm256_and_si256(cross, pb_fill(0xFFFFFFFF00000000ULL));
     return _mm256_add_epi64(_mm256_mul_epu32(a, pb_fill(factor)), cross);
+}
+
+static inline pb_vec pb_mul_add(pb_vec a, uint64_t factor, uint64_t term) {
+    return pb_sum(pb_mul(a, factor), pb_fill(term));
 }
 
 static inline pb_vec pb_right(pb_vec a, uint64_t bits) {
@@ -67,11 +75,11 @@ static inline pb_vec pb_select(pb_lanes chosen, pb_vec yes, pb_vec no) {
     return _mm256_blendv_epi8(no, yes, chosen);
 }
 
-static inline __m256i pb_row_mul(__m256i row, uint64_t factor) {
+static inline pb_row pb_row_mul(pb_row row, uint64_t factor) {
     return pb_mul(row, factor);
 }
 
-static inline void pb_columns(const __m256i rows[4], __m256i columns[4]) {
+static inline void pb_columns(const pb_row rows[4], pb_vec columns[4]) {
     const __m256i low01 = _mm256_unpacklo_epi64(rows[0], rows[1]), high01 = _mm256_unpackhi_epi64(rows[0], rows[1]);
     const __m256i low23 = _mm256_unpacklo_epi64(rows[2], rows[3]), high23 = _mm256_unpackhi_epi64(rows[2], rows[3]);
     columns[0] = _mm256_permute2x128_si256(low01, low23, 0x20);
@@ -95,7 +103,7 @@ static inline uint64_t pb_half(const uint8_t *from) {
 static inline pb_vec pb_words(const uint8_t *const *starts, uint64_t offset) {
     uint64_t words[4];
     for (int k = 0; k < 4; k++) words[k] = pb_word(starts[k] + offset);
-    return _mm256_setr_epi64x((long long)words[0], (long long)words[1], (long long)words[2], (long long)words[3]);
+    return pb_of4(words);
 }
 
 /* Lengths vary at random, so the code that depends on them is branch-free: a mispredicted branch costs as much as the
@@ -119,18 +127,18 @@ static inline uint64_t pb_tail(const uint8_t *start, uint64_t length) {
 static inline void pb_rests(const uint8_t *const *starts, const uint64_t *lengths, pb_vec rest, pb_vec words[4],
                             pb_vec *tail) {
     static const uint8_t nothing[8] = {0};
-    long long lane[4];
-    for (int k = 0; k < 4; k++) lane[k] = (long long)pb_tail(starts[k], lengths[k]);
-    *tail = _mm256_setr_epi64x(lane[0], lane[1], lane[2], lane[3]);
+    uint64_t lane[4];
+    for (int k = 0; k < 4; k++) lane[k] = pb_tail(starts[k], lengths[k]);
+    *tail = pb_of4(lane);
     for (int word = 0; word < 3; word++) {
         if (!pb_any(pb_at_least(rest, 8 * word + 8))) break;
         for (int k = 0; k < 4; k++) {
             const uint64_t before = (lengths[k] & ~31ULL) + 8 * word;
             const uintptr_t there = 0 - (uintptr_t)(before + 8 <= lengths[k]);
             const uintptr_t from = ((uintptr_t)(starts[k] + before) & there) | ((uintptr_t)nothing & ~there);
-            lane[k] = (long long)pb_word((const uint8_t *)from);
+            lane[k] = pb_word((const uint8_t *)from);
         }
-        words[word] = _mm256_setr_epi64x(lane[0], lane[1], lane[2], lane[3]);
+        words[word] = pb_of4(lane);
     }
 }
 

@@ -43,6 +43,10 @@ static inline pb_vec pb_mul(pb_vec a, uint64_t factor) {
     return _mm512_mullo_epi64(a, pb_fill(factor));
 }
 
+static inline pb_vec pb_mul_add(pb_vec a, uint64_t factor, uint64_t term) {
+    return pb_sum(pb_mul(a, factor), pb_fill(term));
+}
+
 static inline pb_vec pb_right(pb_vec a, uint64_t bits) {
     return _mm512_srl_epi64(a, _mm_cvtsi64_si128((long long)bits));
 }
@@ -63,11 +67,11 @@ static inline pb_vec pb_select(pb_lanes chosen, pb_vec yes, pb_vec no) {
     return _mm512_mask_mov_epi64(no, chosen, yes);
 }
 
-static inline __m256i pb_row_mul(__m256i row, uint64_t factor) {
+static inline pb_row pb_row_mul(pb_row row, uint64_t factor) {
     return _mm256_mullo_epi64(row, _mm256_set1_epi64x((long long)factor));
 }
 
-static inline void pb_columns(const __m256i rows[8], __m512i columns[4]) {
+static inline void pb_columns(const pb_row rows[8], pb_vec columns[4]) {
     const __m512i even = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
     const __m512i odd = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
     __m512i pair[4];

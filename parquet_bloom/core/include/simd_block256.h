@@ -1,4 +1,18 @@
-/* A block in one vector of 256 bits: for AVX2 and AVX-512. */
+/* A block, or a row of four lanes of 64 bits, in one vector of 256 bits: for AVX2 and AVX-512. */
+
+typedef __m256i pb_row;
+
+static inline pb_row pb_load_row(const uint8_t *bytes) {
+    return _mm256_loadu_si256((const __m256i *)bytes);
+}
+
+static inline pb_row pb_sum_rows(pb_row a, pb_row b) {
+    return _mm256_add_epi64(a, b);
+}
+
+static inline pb_row pb_row_of4(const uint64_t words[4]) {
+    return _mm256_setr_epi64x((long long)words[0], (long long)words[1], (long long)words[2], (long long)words[3]);
+}
 
 static inline __m256i pb_mask(uint32_t key) {
     const __m256i salt = _mm256_loadu_si256((const __m256i *)pb_salt);

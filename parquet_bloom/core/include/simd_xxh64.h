@@ -1,16 +1,20 @@
-/* XXH64 of many keys, a lane of 64 bits each; written once in terms of these macros for AVX2 and AVX-512:
+/* XXH64 of many keys, a lane of 64 bits each; written once in terms of these macros for AVX2, AVX-512 and NEON:
  *
  *   pb_vec, PB_LANES                          a vector of lanes, and how many it has
  *   pb_fill, pb_load, pb_load32, pb_store     one number in all lanes; from and to memory (32: words of 4 bytes)
- *   pb_sum, pb_xor, pb_and, pb_mul            pb_mul by one factor in all lanes
+ *   pb_sum, pb_xor, pb_and                    of two vectors
+ *   pb_mul, pb_mul_add                        by one factor in all lanes; plus one term
  *   PB_ROTATE, PB_RIGHT, pb_right             rotate left, shift right, by a constant; shift right by any count
  *   pb_lanes, pb_at_least, pb_has_bit,        a mask of lanes, by comparison or by a bit; whether it is not empty; the
  *   pb_any, pb_select                         lanes of the first of two vectors where the mask is set, else the second's
- *   pb_row_mul, PB_ROW_ROTATE                 the same on a row, four lanes that belong to one key
+ *   pb_row, pb_load_row, pb_row_of4,          the same for a row, four lanes that belong to one key, from memory or of four
+ *   pb_sum_rows, pb_row_mul, PB_ROW_ROTATE    numbers
  *   pb_columns                                PB_LANES rows -> four vectors, the n-th lanes of all rows in the n-th
  *   pb_words                                  8 bytes of each key, at the same offset in all
  *   pb_rests                                  the last bytes of keys (below 32), as words
  *   PB_GROUPS                                 how many vectors of byte strings are hashed side by side
+ *   PB_SAME_LENGTHS_ONLY                      if defined, strings from the first group on whose lengths differ are left to
+ *                                             the scalar loop, and masks and pb_rests are not needed
  *
  * Loops over a few vectors are unrolled by the compiler: they keep independent chains of multiplications in flight, as
  * one chain waits for itself most of the time.
@@ -27,12 +31,12 @@ static inline pb_vec pb_mix_lane(pb_vec word) {
 
 static inline pb_vec pb_mix8(pb_vec h, pb_vec word) {
     h = pb_xor(h, pb_mix_lane(word));
-    return pb_add(pb_mul(PB_ROTATE(h, 27), PB_PRIME_1), PB_PRIME_4);
+    return pb_mul_add(PB_ROTATE(h, 27), PB_PRIME_1, PB_PRIME_4);
 }
 
 static inline pb_vec pb_mix4(pb_vec h, pb_vec word) {
     h = pb_xor(h, pb_mul(word, PB_PRIME_1));
-    return pb_add(pb_mul(PB_ROTATE(h, 23), PB_PRIME_2), PB_PRIME_3);
+    return pb_mul_add(PB_ROTATE(h, 23), PB_PRIME_2, PB_PRIME_3);
 }
 
 static inline pb_vec pb_mix1(pb_vec h, pb_vec byte) {
@@ -53,7 +57,7 @@ static inline ptrdiff_t pb_hash8(const uint8_t *keys, ptrdiff_t count, uint64_t 
         pb_vec h[4];
         for (int j = 0; j < 4; j++) h[j] = pb_mul(pb_load(keys + 8 * (i + PB_LANES * j)), PB_PRIME_2);
         for (int j = 0; j < 4; j++) h[j] = pb_xor(pb_mul(PB_ROTATE(h[j], 31), PB_PRIME_1), seed);
-        for (int j = 0; j < 4; j++) h[j] = pb_add(pb_mul(PB_ROTATE(h[j], 27), PB_PRIME_1), PB_PRIME_4);
+        for (int j = 0; j < 4; j++) h[j] = pb_mul_add(PB_ROTATE(h[j], 27), PB_PRIME_1, PB_PRIME_4);
         pb_finish(h, 4, out + i);
     }
     return i;
@@ -66,25 +70,25 @@ static inline ptrdiff_t pb_hash4(const uint8_t *keys, ptrdiff_t count, uint64_t 
         pb_vec h[4];
         for (int j = 0; j < 4; j++)
             h[j] = pb_xor(pb_mul(pb_load32(keys + 4 * (i + PB_LANES * j)), PB_PRIME_1), seed);
-        for (int j = 0; j < 4; j++) h[j] = pb_add(pb_mul(PB_ROTATE(h[j], 23), PB_PRIME_2), PB_PRIME_3);
+        for (int j = 0; j < 4; j++) h[j] = pb_mul_add(PB_ROTATE(h[j], 23), PB_PRIME_2, PB_PRIME_3);
         pb_finish(h, 4, out + i);
     }
     return i;
 }
 
 /* A key's four accumulators, and 32 more bytes of it. */
-static inline __m256i pb_stripe(__m256i row, const uint8_t *bytes) {
-    row = _mm256_add_epi64(row, pb_row_mul(_mm256_loadu_si256((const __m256i *)bytes), PB_PRIME_2));
+static inline pb_row pb_stripe(pb_row row, const uint8_t *bytes) {
+    row = pb_sum_rows(row, pb_row_mul(pb_load_row(bytes), PB_PRIME_2));
     return pb_row_mul(PB_ROW_ROTATE(row, 31), PB_PRIME_1);
 }
 
-static inline __m256i pb_first_row(void) {
-    return _mm256_setr_epi64x((long long)(PB_PRIME_1 + PB_PRIME_2), (long long)PB_PRIME_2, 0,
-                              (long long)(0 - PB_PRIME_1));
+static inline pb_row pb_first_row(void) {
+    const uint64_t accumulators[4] = {PB_PRIME_1 + PB_PRIME_2, PB_PRIME_2, 0, 0 - PB_PRIME_1};
+    return pb_row_of4(accumulators);
 }
 
 /* The accumulators of PB_LANES keys become one hash each; PB_GROUPS times. */
-static inline void pb_merge_rows(__m256i rows[PB_GROUPS][PB_LANES], pb_vec h[PB_GROUPS]) {
+static inline void pb_merge_rows(pb_row rows[PB_GROUPS][PB_LANES], pb_vec h[PB_GROUPS]) {
     pb_vec lanes[PB_GROUPS][4];
     for (int g = 0; g < PB_GROUPS; g++) {
         pb_columns(rows[g], lanes[g]);
@@ -93,7 +97,7 @@ static inline void pb_merge_rows(__m256i rows[PB_GROUPS][PB_LANES], pb_vec h[PB_
     }
     for (int lane = 0; lane < 4; lane++)
         for (int g = 0; g < PB_GROUPS; g++)
-            h[g] = pb_add(pb_mul(pb_xor(h[g], pb_mix_lane(lanes[g][lane])), PB_PRIME_1), PB_PRIME_4);
+            h[g] = pb_mul_add(pb_xor(h[g], pb_mix_lane(lanes[g][lane])), PB_PRIME_1, PB_PRIME_4);
 }
 
 /* PB_GROUPS * PB_LANES byte strings of one length, which is at least 8. */
@@ -101,7 +105,7 @@ static inline void pb_hash_same(const uint8_t *const *starts, const uint64_t len
     const uint64_t rest = length & 31;
     pb_vec h[PB_GROUPS];
     if (length >= 32) {
-        __m256i rows[PB_GROUPS][PB_LANES];
+        pb_row rows[PB_GROUPS][PB_LANES];
         for (int g = 0; g < PB_GROUPS; g++)
             for (int k = 0; k < PB_LANES; k++) rows[g][k] = pb_stripe(pb_first_row(), starts[PB_LANES * g + k]);
         for (uint64_t done = 32; done + 32 <= length; done += 32)
@@ -135,6 +139,8 @@ static inline void pb_hash_same(const uint8_t *const *starts, const uint64_t len
     pb_finish(h, PB_GROUPS, out);
 }
 
+#ifndef PB_SAME_LENGTHS_ONLY
+
 /* Sets the mask of each group by an expression of g; the value is whether any mask is not empty. */
 #define PB_CHOOSE(chosen, expression)                                                                                  \
     int some = 0;                                                                                                      \
@@ -156,12 +162,12 @@ static inline void pb_hash_mixed(const uint8_t *const *starts, const uint64_t *l
     {
         PB_CHOOSE(chosen, pb_at_least(length[g], 32))
         if (some) {
-            __m256i rows[PB_GROUPS][PB_LANES];
+            pb_row rows[PB_GROUPS][PB_LANES];
             pb_vec merged[PB_GROUPS];
             for (int g = 0; g < PB_GROUPS; g++)
                 for (int k = 0; k < PB_LANES; k++) {
                     const uint8_t *bytes = starts[PB_LANES * g + k];
-                    __m256i row = pb_first_row();
+                    pb_row row = pb_first_row();
                     for (uint64_t left = lengths[PB_LANES * g + k]; left >= 32; left -= 32, bytes += 32)
                         row = pb_stripe(row, bytes);
                     rows[g][k] = row;
@@ -199,16 +205,23 @@ static inline void pb_hash_mixed(const uint8_t *const *starts, const uint64_t *l
     pb_finish(h, PB_GROUPS, out);
 }
 
+#endif
+
 static inline ptrdiff_t pb_hash_spans(const uint8_t *const *starts, const uint64_t *lengths, ptrdiff_t count,
                                       uint64_t *out) {
     ptrdiff_t i = 0;
     for (; i + PB_GROUPS * PB_LANES <= count; i += PB_GROUPS * PB_LANES) {
         uint64_t other = 0;
         for (int k = 1; k < PB_GROUPS * PB_LANES; k++) other |= lengths[i + k] ^ lengths[i];
-        if (other || lengths[i] < 8)
+        if (other || lengths[i] < 8) {
+#ifdef PB_SAME_LENGTHS_ONLY
+            break;
+#else
             pb_hash_mixed(starts + i, lengths + i, out + i);
-        else
+#endif
+        } else {
             pb_hash_same(starts + i, lengths[i], out + i);
+        }
     }
     return i;
 }

@@ -21,6 +21,7 @@ from ...errors import MalformedFooterError
 from ...metadata.footer import Leaf
 from ...metadata.footer_rewrite import ColumnPages, make_columns_file
 from ...metadata.page_index import CachedPageIndex
+from ...util.arrow_values import from_numpy
 from ..reader import BloomFile
 from . import lookup as page_lookup
 from .lookup import PageLookup
@@ -36,6 +37,7 @@ SHORT = 1 << 15
 """Pages with up to so many rows may be extracted row by row even if all rows are requested, for types that Arrow stores
 as Parquet does."""
 
+_FEW_OF = 16  # rows of a local file: one of these is taken out of its pages, whatever their share of the chunk
 _RUN_FACTOR = 8  # so many times more rows may be extracted if they are adjacent, as those of a zone are
 _MAX_SCHEMAS = 8  # selections of columns that are cached with a footer
 
@@ -147,7 +149,7 @@ class RowGroupPages:
                 headers = () if is_local else plan.cached.header_spans(plan.unread())
                 price = self._lookup.price([plan.dictionary, *plan.spans(), *headers])
                 # To take few rows out of all pages of a local file is still faster than to decode them.
-                is_sparse = is_local and len(rows) * SPARSE_FACTOR <= plan.num_rows
+                is_sparse = is_local and len(rows) * _FEW_OF <= plan.num_rows
                 if is_sparse or price <= page_lookup.WORTHWHILE * total:
                     plans.append(plan)
         return plans
@@ -294,10 +296,10 @@ def take_rows(data: pa.Table | pa.ChunkedArray, rows: RowPositions) -> pa.Table 
 def _take_from_chunk(chunk: pa.Array, rows: RowPositions) -> pa.Array:
     try:
         if len(rows) * SPARSE_FACTOR <= len(chunk):
-            return chunk.take(pa.array(rows))
+            return chunk.take(from_numpy(rows))
         mask = np.zeros(len(chunk), bool)
         mask[rows] = True
-        return chunk.filter(pa.array(mask))
+        return chunk.filter(from_numpy(mask))
     except pa.ArrowNotImplementedError:  # pyarrow does not support some types here, such as string views
         runs = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
         return pa.concat_arrays([chunk.slice(int(run[0]), len(run)) for run in runs])

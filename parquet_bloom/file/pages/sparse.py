@@ -12,6 +12,7 @@ from ...errors import MalformedFooterError
 from ...metadata.page_index import PageTable
 from ...metadata.page_match import Targets
 from ...metadata.page_rows import RowTaker
+from ...util.arrow_values import from_numpy
 from ..reader import BloomFile
 from .lookup import PageLookup
 from .plain import make_array, make_array_of_buffers
@@ -95,7 +96,7 @@ class SparseRows:
         """Return the values of a column in the rows of all row groups that `search` returned, by their targets."""
         column = self._columns[name]
         every = make_array(column.arrow, targets.values)
-        return every.take(pa.array(np.concatenate([np.empty(0, np.int32), *numbers.values()])))
+        return every.take(from_numpy(np.concatenate([np.empty(0, np.int32), *numbers.values()])))
 
     def read(self, names: Sequence[str], rows: Mapping[int, RowPositions]) -> dict[str, pa.Array] | None:
         """Read some rows of row groups.

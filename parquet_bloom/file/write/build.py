@@ -16,6 +16,7 @@ from ...filter import SplitBlockBloomFilter
 from ...hashing import coerce as literals
 from ...hashing.arrow import hash_array, keys_of, to_floats
 from ...hashing.column_type import ColumnType, Kind
+from ...util.arrow_values import from_numpy
 from .options import FilterOptions
 
 PIECE_ROWS = 1 << 15  # inserted at once: few enough that their hashes are still in a fast cache when they are counted
@@ -158,7 +159,7 @@ def _alternative_hashes(array: pa.Array, column_type: ColumnType) -> np.ndarray:
     if column_type.length == 2:
         # By their bits: sorting floats rewrites NaNs, differently on each processor.
         wide = np.unique(floats.astype(np.float32).view(np.uint32)).view(np.float32)
-        hashes = [hash_array(pa.array(wide)), _special_hashes(floats, ColumnType("FLOAT", Kind.FLOAT, 4))]
+        hashes = [hash_array(from_numpy(wide)), _special_hashes(floats, ColumnType("FLOAT", Kind.FLOAT, 4))]
     else:
         hashes = []
     return np.concatenate([*hashes, _special_hashes(floats, column_type)])

@@ -18,12 +18,12 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...errors import ExpressionError, PredicateError, first_line
+from ...util.lazy import late_module
 from .. import literal
 from ..tree import (
     And,
@@ -42,6 +42,11 @@ from ..tree import (
     fold,
     negation,
 )
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = late_module("pyarrow.compute")
 
 COMPARISONS = {
     "equal": "=",

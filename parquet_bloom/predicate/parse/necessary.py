@@ -19,15 +19,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...errors import ExpressionError, PredicateError
+from ...util.lazy import late_module
 from .. import literal
 from ..tree import Compare, Equal, In, IsNotNull, IsNull, Node, NotEqual, NotIn, all_of, any_of
 from .arrow import COMPARISONS, SWAPPED, cast_literal, get_option, read_parts
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = late_module("pyarrow.compute")
 
 _EXACT_INTEGERS = 1 << 53  # magnitude up to which a double holds every integer
 

@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.fs
 
 from ...errors import ParquetBloomError, UnreadableColumnError
 from ...file.cache.memory import SHARED_CACHE, MetadataCache
 from ...predicate import parse, tree
 from ...predicate.parse.necessary import FilterParts, read_filter
+from ...util.arrow_dataset import import_dataset
 from ...util.arrow_pool import inside_arrow
 from ..compatibility import DatasetCompatibility
 from ..model.plan import ScanPlan
@@ -30,6 +30,11 @@ from ..scan import Scan
 from ..schema import fix_schema
 from ..source import ScanSource
 from .streams import stop_at_exit
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+else:
+    ds = import_dataset()
 
 _BATCH_ROWS = 131_072  # pyarrow's own default
 

@@ -15,7 +15,6 @@ from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...errors import ParquetBloomError, PredicateError, UnreadableColumnError, first_line
 from ...hashing.coerce import parse_date
@@ -23,6 +22,7 @@ from ...predicate import tree
 from ...predicate.reason import Reason
 from ...predicate.row_filter import row_mask
 from ...predicate.tree import Node
+from ...util.arrow_values import make_array, make_scalar
 from .folders import parse_folder
 from .residual import describe_values
 
@@ -119,7 +119,7 @@ class Partitions:
             if leaf.column not in columns:
                 continue
             try:
-                truth = pc.fill_null(row_mask(folders, leaf, timezone=timezone), False).to_pylist()
+                truth = [value is True for value in row_mask(folders, leaf, timezone=timezone).to_pylist()]
             except PredicateError as error:
                 if strict:
                     raise
@@ -160,7 +160,7 @@ class Partitions:
         fields = [field for field in self.schema if columns is None or field.name in columns]
         result = table
         for field in fields:
-            value = pa.scalar(values.get(field.name), field.type)
+            value = make_scalar(values.get(field.name), field.type)
             column = pa.repeat(value, table.num_rows) if value.is_valid else pa.nulls(table.num_rows, field.type)
             i = result.schema.get_field_index(field.name)
             result = result.append_column(field, column) if i < 0 else result.set_column(i, field, column)
@@ -279,7 +279,7 @@ def _read_column(field: pa.Field, pairs: Sequence[Mapping[str, str | None]], fol
             problem = "files of this folder are in no folder of this partition column, which the dataset has"
             raise UnreadableColumnError(problem, path=folder, column=field.name)
     try:
-        return pa.array([texts[field.name] for texts in pairs], pa.string()).cast(field.type)
+        return make_array([texts[field.name] for texts in pairs], pa.string()).cast(field.type)
     except pa.ArrowException as error:
         problem = f"a folder's value is not of the dataset's type {field.type}: {first_line(error)}"
         raise UnreadableColumnError(problem, column=field.name) from None
@@ -289,10 +289,10 @@ def _to_typed_array(texts: list[str | None]) -> pa.Array:
     """Convert the values of a column to the type that fits all of them."""
     distinct = [text for text in dict.fromkeys(texts) if text is not None]
     if distinct and all(_INTEGER.fullmatch(text) and -_INT64 <= int(text) < _INT64 for text in distinct):
-        return pa.array([None if text is None else int(text) for text in texts], pa.int64())
+        return make_array([None if text is None else int(text) for text in texts], pa.int64())
     if distinct and all(_DATE.fullmatch(text) and parse_date(text) for text in distinct):
-        return pa.array([None if text is None else parse_date(text) for text in texts], pa.date32())
-    return pa.array(texts, pa.string())
+        return make_array([None if text is None else parse_date(text) for text in texts], pa.date32())
+    return make_array(texts, pa.string())
 
 
 def parse_partitions(

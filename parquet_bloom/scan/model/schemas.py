@@ -18,6 +18,7 @@ from ...errors import (
 )
 from ...file.reader import BloomFile
 from ...metadata.footer import MAGIC, TAIL_BYTES
+from ...util.arrow_values import empty_table
 from ...util.threads import in_order, processors
 
 T = TypeVar("T")
@@ -186,6 +187,6 @@ def promote_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
             plain = _decode_field(field)
             if plain is not field and not pa.types.is_dictionary(schema.field(field.name).type):
                 table = table.set_column(i, plain, table.column(i).cast(plain.type))
-        return pa.concat_tables([schema.empty_table(), table], promote_options="permissive").cast(schema)
+        return pa.concat_tables([empty_table(schema), table], promote_options="permissive").cast(schema)
     except pa.ArrowException as error:
         raise make_mismatch_error(error) from error

@@ -22,6 +22,7 @@ from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import row_mask
 from ...storage import Source
+from ...util.arrow_values import empty_table
 from ..evaluate.orc import find_distrusted
 from ..model.data_file import FileProjection, RowFilter
 from ..model.limits import ReadLimits
@@ -178,7 +179,7 @@ class _Stripe:
     def read(self, schema: pa.Schema) -> pa.Table:
         """Read columns of these row groups, one row group after the other; without columns, no rows."""
         if not len(schema):
-            return schema.empty_table()
+            return empty_table(schema)
         ranges = self._ranges()
         if wraps_timestamps():
             self._require_countable(schema)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...errors import UnreadableColumnError
 from ...file.columns import find_leaves
@@ -19,6 +18,8 @@ from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import StoredColumn, row_mask
 from ...storage import Source
+from ...util.arrow_values import make_scalar
+from ...util.lazy import late_module
 from ..model.data_file import FileProjection, RowFilter
 from ..model.limits import ReadLimits
 from ..model.plan import PARQUET
@@ -38,6 +39,9 @@ from .sparse import SparseReader, find_equalities
 if TYPE_CHECKING:
     from typing import Self
 
+    import pyarrow.compute as pc
+else:
+    pc = late_module("pyarrow.compute")
 
 _SEARCHED_ROWS = 1 << 17  # of row groups that are searched together
 
@@ -132,7 +136,7 @@ class ParquetData:
                 return None
             rows, known = matches
             if not any(map(len, rows.values())):
-                return projection.schema.empty_table()
+                return empty_table(projection.schema)
             return reader.read(rows, known, projection.schema)
 
     def _make_sparse_reader(self, selections: RowGroupSelections, row_filter: RowFilter) -> SparseReader | None:
@@ -178,7 +182,8 @@ class ParquetData:
     ) -> tuple[list[str], Callable[[pa.Table, RowPositions | None], pa.ChunkedArray]]:
         """Return the columns that a predicate needs, and what evaluates it on rows (None: all), given these columns."""
         if row_filter.predicate is True:
-            return [], lambda table, _: pa.chunked_array([pa.repeat(True, table.num_rows)], pa.bool_())
+            true = make_scalar(True, pa.bool_())
+            return [], lambda table, _: pa.chunked_array([pa.repeat(true, table.num_rows)], pa.bool_())
         assert isinstance(row_filter.predicate, PruningPredicate)
         node = row_filter.predicate.node
         stored = self._read_stored(selected.row_group, row_filter)

@@ -18,6 +18,7 @@ from ...predicate.row_filter import Probes
 from ...storage import is_local
 from ...tables.footers import as_table_footers
 from ...util.arrow_pool import can_use_arrow_threads
+from ...util.arrow_values import empty_table
 from ...util.read_ahead import Need, Piece, ReadAhead, Steps
 from ...util.threads import processors
 from ..model.columns import FileResidualEvaluator
@@ -166,14 +167,14 @@ class RowReader:
         if schema is None:
             empty = [plan for plan in plans if not tables[plan.path]]
             for plan, file_schema in zip(empty, self._map_files(self._read_schema, empty), strict=True):
-                tables[plan.path].append(self._projection.add_partitions(file_schema.empty_table()))
-            tables[""] = [one.empty_table() for one in self._find_elsewhere()]
+                tables[plan.path].append(self._projection.add_partitions(empty_table(file_schema)))
+            tables[""] = [empty_table(one) for one in self._find_elsewhere()]
             schemas = [table.schema for of_file in tables.values() for table in of_file]
             schema = unify_schemas(schemas) if schemas else pa.schema([])
         parts = [self._fit(table, schema) for of_file in tables.values() for table in of_file]
         if not len(schema):  # tables without columns lose their number of rows when they are concatenated
             return pa.table({"": pa.nulls(sum(part.num_rows for part in parts))}).select([])
-        return pa.concat_tables([schema.empty_table(), *parts])
+        return pa.concat_tables([empty_table(schema), *parts])
 
     def count_rows(
         self,
@@ -245,7 +246,7 @@ class RowReader:
         schemas += self._find_elsewhere()
         if not schemas:
             return pa.schema([])
-        return self._projection.add_partitions(unify_schemas(schemas).empty_table()).schema
+        return self._projection.add_partitions(empty_table(unify_schemas(schemas))).schema
 
     def _is_local(self, plans: Sequence[FilePlan]) -> bool:
         return is_local(self._filesystem, [plan.path for plan in plans])

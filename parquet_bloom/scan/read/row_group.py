@@ -15,6 +15,7 @@ from ...file.pages.reader import SPARSE_FACTOR, RowGroupPages, take_rows
 from ...file.reader import BloomFile
 from ...metadata.page_match import Targets
 from ...predicate.pruning import PruningPredicate
+from ...util.arrow_values import empty_table
 from ..model.row_selection import (
     RowPositions,
     RowRanges,
@@ -204,7 +205,7 @@ class RowGroupRows:
             columns = {name: take_rows(column, matches) for name, column in columns.items()}
         assert rows is not None
         if not len(rows):  # the other columns need not be read
-            return schema.empty_table()
+            return empty_table(schema)
         columns |= self._pages.read([name for name in schema.names if name not in columns], rows)
         others = [name for name in schema.names if name not in columns]
         if not others:

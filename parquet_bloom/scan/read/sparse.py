@@ -24,8 +24,16 @@ from ...metadata.page_match import Targets
 from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import row_mask
+from ...util.arrow_values import from_numpy
 from ..model.data_file import RowFilter
-from ..model.row_selection import RowGroupSelections, RowPositions, mask_to_positions, to_row_ranges
+from ..model.row_selection import (
+    RowGroupSelections,
+    RowPositions,
+    RowSelection,
+    count_rows,
+    mask_to_positions,
+    to_row_ranges,
+)
 from ..model.schemas import arrow_schema
 from .page_selection import select_rows_by_pages
 
@@ -72,6 +80,8 @@ class SparseReader:
     def find_rows(self, selections: RowGroupSelections) -> Candidates | None:
         """Return the rows that the first equality leaves which stored values decide; None if there is none, or many."""
         row_groups = [row_group for row_group, _ in selections]
+        if any(self._is_narrow(*one) for one in selections):
+            return None  # a few pages are read, not whole chunks
         for leaf, targets in find_equalities(self._file, self._row_filter):
             if not self._rows.supports([leaf.column]):
                 continue
@@ -91,6 +101,11 @@ class SparseReader:
             columns = {leaf.column: self._rows.make_array(leaf.column, targets, numbers)}
             return Candidates(rows, columns, leaf is self._node)
         return None
+
+    def _is_narrow(self, row_group: int, selection: RowSelection | None) -> bool:
+        """Return whether zones leave few rows of a row group."""
+        num_rows = self._file.footer.num_rows_of(row_group)
+        return selection is not None and count_rows(selection) * SPARSE_FACTOR <= num_rows
 
     def _has_page_bounds(self, name: str, row_groups: Sequence[int]) -> bool:
         """Return whether statistics of pages rule out rows, so that large chunks of a column need not be read whole."""
@@ -122,10 +137,13 @@ class SparseReader:
             return None
         columns = columns | read
         mask = row_mask(
-            pa.table(columns), self._node, timezone=self._row_filter.timezone, probes=self._row_filter.probes
+            pa.Table.from_arrays([*columns.values()], [*columns]),
+            self._node,
+            timezone=self._row_filter.timezone,
+            probes=self._row_filter.probes,
         )
         positions = mask_to_positions(mask)
-        taken = pa.array(positions)
+        taken = from_numpy(positions)
         return _take_rows(rows, positions), {name: column.take(taken) for name, column in columns.items()}
 
     def read(self, rows: RowsByGroup, known: dict[str, pa.Array], schema: pa.Schema) -> pa.Table | None:

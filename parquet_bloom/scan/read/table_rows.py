@@ -13,6 +13,7 @@ from ...predicate import tree
 from ...predicate.row_filter import Probes, row_mask
 from ...predicate.tree import Node
 from ...tables.snapshot import TableSnapshot
+from ...util.arrow_values import empty_table
 from ..compatibility import DatasetCompatibility
 from ..model.data_file import DataFile, RowFilter
 from ..model.fit import fit_table
@@ -127,7 +128,7 @@ class TableRows:
             fit_table(projection.add_partitions(projection.add_absent(table, of_file), file.path), schema)
             for table in file.read_matches([(row_group, None)], RowFilter(True, self._timezone, {}, {}), of_file)
         ]
-        rows = pa.concat_tables([schema.empty_table(), *tables])
+        rows = pa.concat_tables([empty_table(schema), *tables])
         if rows.num_rows != file.num_rows_of(row_group):
             problem = f"{rows.num_rows} rows instead of {file.num_rows_of(row_group)}"
             raise UnreadableColumnError(f"cannot be read: {problem}", path=file.path, row_group=row_group)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from ...util.lazy import late_module
 from ..coalesce import GAP_BYTES
 from . import event_loop
 from .failures import NoAnswerError, is_busy, is_transient
 from .limits import RequestLimits
 
 if TYPE_CHECKING:
+    import asyncio
+
     from obstore import GetOptions
+else:
+    asyncio = late_module("asyncio")
 
 T = TypeVar("T")
 

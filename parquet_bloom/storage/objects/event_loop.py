@@ -5,7 +5,6 @@ Threads that wait for a response can be stopped (`threads.in_order`, Ctrl-C); th
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import os
 import sys
@@ -13,15 +12,19 @@ import threading
 import time
 from collections.abc import Coroutine
 from types import FrameType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from ...util.lazy import late_module
 from ...util.threads import wait_for_result
+
+if TYPE_CHECKING:
+    import asyncio
+else:
+    asyncio = late_module("asyncio")
 
 T = TypeVar("T")
 
 _GIVE_UP = 1.0  # seconds to wait for the end of the loop at exit
-
-_DELIVERY = asyncio.BaseEventLoop.call_soon_threadsafe.__code__
 
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
@@ -98,6 +101,6 @@ def _wait_for_deliveries() -> None:
 
 
 def _is_delivering(frame: FrameType | None) -> bool:
-    while frame is not None and frame.f_code is not _DELIVERY:
+    while frame is not None and frame.f_code is not asyncio.BaseEventLoop.call_soon_threadsafe.__code__:
         frame = frame.f_back
     return frame is not None

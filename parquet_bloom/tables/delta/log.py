@@ -145,6 +145,14 @@ def require_same_files(adds: Iterable[AddAction], files: Iterable[tuple[str, int
     return found
 
 
+def find_versions(folder: Folder) -> tuple[int, int] | None:
+    """Return the first and the last version that can be read of a log; None if there is none."""
+    names = folder.names()
+    commits = {int(match[1]) for name in names if (match := _COMMIT.fullmatch(name))}
+    complete = {checkpoint.version for checkpoint in _list_checkpoints(names)} | (commits & {0})
+    return (min(complete), max(complete | commits)) if complete else None
+
+
 def list_commits(folder: Folder) -> dict[int, tuple[str, int]]:
     """Return {version: (name, modification time in ns)} of the commits in a log's folder, ascending."""
     found = ((_COMMIT.fullmatch(name), name, modified) for name, (_, modified) in folder.names().items())
@@ -156,32 +164,34 @@ def list_commits(folder: Folder) -> dict[int, tuple[str, int]]:
 
 def _choose_files(folder: Folder, version: int) -> tuple[_Checkpoint | None, list[str]]:
     """Return the newest complete checkpoint up to a version, and the commits after it."""
-    commits: dict[int, str] = {}
-    parts: dict[tuple[int, str], dict[int, str]] = {}  # by version and number of parts
-    checkpoints: list[_Checkpoint] = []
-    for name in sorted(folder.names()):
-        commit = _COMMIT.fullmatch(name)
-        if commit:
-            commits[int(commit[1])] = name
-            continue
-        match = _CHECKPOINT.fullmatch(name)
-        if match is None or int(match[1]) > version:
-            continue
-        number, part, count, suffix = match.groups()
-        if part is None:
-            checkpoints.append(_Checkpoint(int(number), (name,)))
-        elif suffix == "parquet":
-            parts.setdefault((int(number), count), {})[int(part)] = name
-    for (number, count), names in parts.items():
-        if names.keys() == set(range(1, int(count) + 1)):
-            checkpoints.append(_Checkpoint(number, tuple(names[part] for part in sorted(names))))
-    checkpoint = max(checkpoints, default=None)
+    names = sorted(folder.names())
+    commits = {int(match[1]): name for name in names if (match := _COMMIT.fullmatch(name))}
+    checkpoint = max((one for one in _list_checkpoints(names) if one.version <= version), default=None)
     after = range(0 if checkpoint is None else checkpoint.version + 1, version + 1)
     missing = next((number for number in after if number not in commits), None)
     if missing is not None:
         problem = f"version {version} cannot be read: commit {missing} is missing, and no checkpoint replaces it"
         raise ParquetBloomError(problem, path=folder.path)
     return checkpoint, [commits[number] for number in after]
+
+
+def _list_checkpoints(names: Iterable[str]) -> list[_Checkpoint]:
+    """Return the complete checkpoints among the files of a log."""
+    parts: dict[tuple[int, str], dict[int, str]] = {}  # by version and number of parts
+    checkpoints: list[_Checkpoint] = []
+    for name in names:
+        match = _CHECKPOINT.fullmatch(name)
+        if match is None:
+            continue
+        number, part, count, suffix = match.groups()
+        if part is None:
+            checkpoints.append(_Checkpoint(int(number), (name,)))
+        elif suffix == "parquet":
+            parts.setdefault((int(number), count), {})[int(part)] = name
+    for (number, count), by_part in parts.items():
+        if min(by_part) == 1 and max(by_part) == len(by_part) == int(count):
+            checkpoints.append(_Checkpoint(number, tuple(by_part[part] for part in sorted(by_part))))
+    return checkpoints
 
 
 def _read_lines(folder: Folder, name: str) -> Iterator[dict[str, Any]]:

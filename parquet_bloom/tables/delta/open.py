@@ -6,6 +6,7 @@ import json
 import os
 import re
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -14,10 +15,10 @@ from typing import Any
 from ...errors import ParquetBloomError, StorageError
 from ...storage import Folder, resolve_filesystem
 from ...storage.objects.errors import is_panic
-from ..locations import require_inside, resolve_delta_path
-from ..snapshot import Table, TableChanges, make_missing_error
+from ..locations import FILE_SCHEME, require_inside, resolve_delta_path
+from ..snapshot import Table, TableChanges, as_integer, make_missing_error
 from .history import find_version, parse_time
-from .log import LOG_FOLDER, read_file_changes
+from .log import LOG_FOLDER, find_versions, read_file_changes
 from .schema import find_mapping_mode, make_columns, require_understood
 from .snapshot import DeltaSnapshot, make_snapshot
 
@@ -41,7 +42,8 @@ def delta(
     ----------
     table : the table's folder, or its URL; or a `deltalake.DeltaTable`, which is then read at its version.
     version : the version; None for the latest, whichever that is when the table is read.
-    as_of : the last version at that time, a datetime or a text in ISO 8601; UTC if it has no zone.
+    as_of : the last version at that time, a datetime or a text in ISO 8601; UTC if it has no zone. Until a time in the
+        future has come, that is the latest one, whichever that is when the table is read.
     storage_options : settings of the store, as named by obstore and deltalake.
     outside : accept files outside of the table's folder, as in a shallow clone. A log may name any file, so anyone who
         can write the log chooses which files are read.
@@ -77,18 +79,22 @@ class DeltaSource(Table):
             except TypeError:
                 problem = f"a Delta table is a path or a deltalake.DeltaTable, not {type(table).__name__}"
                 raise ParquetBloomError(problem) from None
-        if version is not None and (isinstance(version, bool) or not isinstance(version, int) or version < 0):
-            raise ParquetBloomError(f"version is {version!r}, which is not a version", path=self.name)
+        if version is not None:
+            number = as_integer(version)
+            if number is None or number < 0:
+                raise ParquetBloomError(f"version is {version!r}, which is not a version", path=self.name)
+            version = number
         if as_of is not None:
             parse_time(as_of)
             if version is not None:
                 raise ParquetBloomError("version and as_of exclude each other", path=self.name)
         self._version, self._as_of, self.outside = version, as_of, bool(outside)
+        self._filesystem = resolve_filesystem(None, storage_options)
         self._options = dict(storage_options or {})
         self.storage_options = self._options or None
-        self._filesystem = resolve_filesystem(None, self._options)
         self._lock = threading.Lock()
         self._read: _Reading | None = None
+        self._is_ahead = False  # whether `as_of` was in the future when the table was read: a later commit may count
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.name, self._version, self._as_of, self._options, self.outside)
@@ -101,7 +107,9 @@ class DeltaSource(Table):
     def read_snapshot(self) -> DeltaSnapshot:
         """Read the table's log; see `Table.read_snapshot`. A version that has not changed is not read again."""
         with self._lock:
-            if self._read is None or not self._read.is_current(latest=self._version is None and self._as_of is None):
+            latest = self._version is None and self._as_of is None
+            if self._read is None or self._is_ahead or not self._read.is_current(latest):
+                self._is_ahead = self._as_of is not None and parse_time(self._as_of) >= time.time_ns() // 1_000_000
                 self._read = self._open()
             return self._read.snapshot
 
@@ -130,7 +138,9 @@ class DeltaSource(Table):
             root = self._resolve_root(str(table.table_uri))
             if self._as_of is not None:
                 configuration = table.metadata().configuration
-                table.load_as_version(find_version(root, self._as_of, self._filesystem, configuration))
+                version = find_version(root, self._as_of, self._filesystem, configuration)
+                with self._named_versions(version):
+                    table.load_as_version(version)
             return _Reading(table, root, self._filesystem, self.outside)
 
     def _load(self) -> Any:
@@ -139,7 +149,27 @@ class DeltaSource(Table):
         except ImportError:
             raise make_missing_error("Delta", "deltalake", self.name) from None
         options = {name: _format_setting(value) for name, value in self._options.items()}
-        return DeltaTable(self.name, version=self._version, storage_options=options or None)
+        with self._named_versions(self._version):
+            return DeltaTable(self.name, version=self._version, storage_options=options or None)
+
+    @contextmanager
+    def _named_versions(self, version: int | None) -> Iterator[None]:
+        """Raise deltalake's error, or if the version is not in the log, one that says which are."""
+        try:
+            yield
+        except Exception:
+            found = None if version is None else self._find_versions()
+            if found is None or version is None or found[0] <= version <= found[1]:
+                raise
+            only = f"only version {found[0]}" if found[0] == found[1] else f"the versions {found[0]} to {found[1]}"
+            raise StorageError(f"it has no version {version}: its log has {only}", path=self.name) from None
+
+    def _find_versions(self) -> tuple[int, int] | None:
+        """Return the first and the last version in the log; None if it has none, or cannot be listed."""
+        root = resolve_delta_path(self.name, None) if FILE_SCHEME.match(self.name) else self.name
+        with suppress(ParquetBloomError, ValueError):
+            return find_versions(Folder(f"{root.rstrip('/')}/{LOG_FOLDER}", self._filesystem))
+        return None
 
     @contextmanager
     def _named_errors(self) -> Iterator[None]:

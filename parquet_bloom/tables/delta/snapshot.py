@@ -12,12 +12,13 @@ import pyarrow as pa
 from ...errors import ParquetBloomError
 from ...predicate.statistics import PruningStatisticsArray
 from ...redaction import shown_redacted
+from ...storage.objects.errors import is_panic
 from ..locations import require_inside, resolve_delta_path
 from ..snapshot import DeletedRows, TableFile, TableSnapshot
 from .log import read_live_adds, require_same_files
 from .schema import DeltaLeaf, find_leaves, find_mapping_mode, make_columns, require_understood
 from .statistics import make_statistics
-from .vectors import DeletionVector
+from .vectors import FEATURE, DeletionVector, UndeclaredVector
 
 _STATISTICS = ("num_records", "null_count", "min", "max")
 
@@ -82,11 +83,14 @@ def make_snapshot(table: Any, root: str, filesystem: object | None, outside: boo
     order = sorted(range(len(files)), key=files.__getitem__)
     files, adds = [files[position] for position in order], adds.take(pa.array(order, pa.int64()))
     deletes: dict[str, DeletedRows] = {}
-    if "deletionVectors" in (protocol.reader_features or ()):
+    has_feature = FEATURE in (protocol.reader_features or ())
+    if has_feature or _may_have_vectors(table):
         actions = require_same_files(read_live_adds(root, version, filesystem, ()), files, root)
         for path, action in actions.items():
-            if "deletionVector" in action:
+            if "deletionVector" in action and has_feature:
                 deletes[path] = DeletionVector(action["deletionVector"], path, root, filesystem, outside)
+            elif "deletionVector" in action:
+                deletes[path] = UndeclaredVector(path, root)
     return DeltaSnapshot(
         "delta",
         str(metadata.id),
@@ -102,6 +106,16 @@ def make_snapshot(table: Any, root: str, filesystem: object | None, outside: boo
         actions=adds.select([name for name in _STATISTICS if name in adds.column_names]),
         leaves=find_leaves(schema, arrow, mode),
     )
+
+
+def _may_have_vectors(table: Any) -> bool:
+    """Return whether a table that should have no deletion vectors may have some; without reading the log again."""
+    try:
+        return any(batch.num_rows for batch in pa.RecordBatchReader.from_stream(table.deletion_vectors()))
+    except BaseException as error:  # deltalake reads the vectors, too, and fails if it cannot
+        if not isinstance(error, Exception) and not is_panic(error):
+            raise
+        return True
 
 
 def _resolve_files(adds: pa.Table, root: str) -> list[TableFile]:

@@ -24,6 +24,10 @@ from ...storage import open_source
 from ..locations import require_inside, resolve_delta_path
 from ..snapshot import ReadRows
 
+FEATURE = "deletionVectors"
+"""The reader feature of tables that have deletion vectors."""
+
+_ADD_FEATURE = "table.alter.add_feature(TableFeatures.DeletionVectors, allow_protocol_versions_increase=True)"
 _MAGIC = 1681511377
 _FILE_VERSION = 1
 _LARGEST_BYTES = 1 << 30  # a bitmap of 2**32 rows takes half of it at most
@@ -122,6 +126,26 @@ class DeletionVector:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._action, *self._where)
+
+
+@dataclass(frozen=True)
+class UndeclaredVector:
+    """A deletion vector in a table whose protocol lacks the feature, so that readers differ about the file's rows.
+
+    Attributes
+    ----------
+    path : the data file.
+    root : the table's folder, or its URL.
+    """
+
+    path: str
+    root: str
+
+    def find_positions(self, start: int, stop: int, read: ReadRows) -> NDArray[np.int64]:
+        """Raise ParquetBloomError: some readers apply such a vector, others show the rows."""
+        problem = f"the log of {self.root} gives it a deletion vector, but the table lacks the feature '{FEATURE}'"
+        way_out = f"its rows are not shown, as readers differ about them: add the feature (deltalake: {_ADD_FEATURE})"
+        raise ParquetBloomError(f"{problem}; {way_out}", path=self.path)
 
 
 def read_vector(

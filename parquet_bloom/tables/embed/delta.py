@@ -13,7 +13,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from ...errors import ParquetBloomError, StorageError, first_line
-from ...storage import Folder, is_url
+from ...storage import Folder, is_url, resolve_filesystem
 from ...storage.objects.errors import is_panic
 from ..delta.log import LOG_FOLDER, read_live_adds, require_same_files
 from ..delta.snapshot import make_snapshot
@@ -54,6 +54,7 @@ class DeltaTarget(Target):
         if is_url(self.name):
             problem = "only the files of tables in local folders can be exchanged so far"
             raise ParquetBloomError(f"{problem}; {WAY_OUT}", path=self.name)
+        resolve_filesystem(None, storage_options)  # refuses what are no options
         # deltalake takes texts only.
         options = {name: _format_setting(value) for name, value in (storage_options or {}).items()}
         self._options = options or None

@@ -97,6 +97,12 @@ class EmbedTableReport:
         """Number of bytes of the new files."""
         return sum(file.new_size for file in self.files)
 
+    @property
+    def properties_set(self) -> str:
+        """Text that says how many properties of the table were set; empty if none was."""
+        number = len(self.properties)
+        return f"{number:,} {'property' if number == 1 else 'properties'} of the table set" if number else ""
+
     def __str__(self) -> str:
         shown = self.skipped[:_SHOWN]
         lines = [f"skipped: {printable(shortened(one.path))}: {printable(one.reason)}" for one in shown]
@@ -106,12 +112,14 @@ class EmbedTableReport:
 
     def _summarize(self) -> str:
         if not self.files:
-            text = f"nothing to add, {count(self.num_complete, 'file')} complete"
+            nothing = f"no filters to add, {self.properties_set}" if self.properties else "nothing to add"
+            text = f"{nothing}, {count(self.num_complete, 'file')} complete"
         else:
             text = "would get " if self.dry_run else ""
             text += f"{count(self.num_filters, 'filter')} in {count(len(self.files), 'file')}"
             text += f", {self.bytes_added:+,} bytes"
-        if self.changed:
+            text += f", {self.properties_set}" if self.properties else ""
+        if self.old_version != self.new_version:
             text += f", version {self.old_version} -> {self.new_version}"
         text += f"; {count(len(self.skipped), 'file')} skipped" if self.skipped else ""
         text += f"; {count(self.num_left, 'file')} left" if self.num_left else ""

@@ -13,14 +13,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ..locations import without_scheme
-from .manifests import (
-    EQUALITY_DELETES,
-    POSITION_DELETES,
-    UNKNOWN_SEQUENCE,
-    DeleteFile,
-    Manifests,
-    Partition,
-)
+from .manifests.entries import Manifests
+from .manifests.files import EQUALITY_DELETES, POSITION_DELETES, UNKNOWN_SEQUENCE, DeleteFile, Partition
 
 
 class AppliedDeletes(NamedTuple):

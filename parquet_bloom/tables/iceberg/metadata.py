@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from io import BytesIO
+from typing import Any, NamedTuple
 
 from ...errors import ParquetBloomError, StorageError
 
@@ -19,14 +20,22 @@ _LONGEST_HINT = 4096
 _NUMBERED = re.compile(r"(?:v(\d{1,18})|(\d{1,18})-[^/]+?)(?:\.gz)?\.metadata\.json")
 
 
-def open_static_table(path: str, properties: Mapping[str, Any]) -> Any:
-    """Return the table, as a `pyiceberg.table.Table`.
+class OpenedTable(NamedTuple):
+    """A table, pyiceberg's, and the content of its metadata file."""
+
+    table: Any
+    content: bytes
+
+
+def open_static_table(path: str, properties: Mapping[str, Any], known: OpenedTable | None = None) -> OpenedTable:
+    """Return the table.
 
     Parameters
     ----------
     path : its metadata file; or its folder, where `metadata/version-hint.text` names that, or else the numbers in the
         files' names say which is the latest.
     properties : pyiceberg's settings of the store.
+    known : the table as it was opened before, which is returned again if its metadata file is the same, byte by byte.
 
     Raises
     ------
@@ -37,14 +46,22 @@ def open_static_table(path: str, properties: Mapping[str, Any]) -> Any:
     """
     from pyiceberg.catalog.noop import NoopCatalog
     from pyiceberg.io import load_file_io
-    from pyiceberg.serializers import FromInputFile
+    from pyiceberg.serializers import Compressor, FromByteStream
     from pyiceberg.table import StaticTable
 
+    if path.endswith(f"{METADATA_SUFFIX}.gz"):
+        problem = f"compressed metadata is read if its name ends in .gz{METADATA_SUFFIX}, as pyiceberg knows it by that"
+        raise ParquetBloomError(f"{problem}: give the table by its catalog, or another metadata file", path=path)
     if not path.endswith(METADATA_SUFFIX):
         path = _find_latest(path, properties)
-    io = load_file_io(dict(properties), location=path)
-    metadata = FromInputFile.table_metadata(io.new_input(path))
-    return StaticTable(("static-table", path), metadata, path, io, NoopCatalog("static-table"))
+    io = known.table.io if known is not None else load_file_io(dict(properties), location=path)
+    with io.new_input(path).open() as stream:
+        content = bytes(stream.read())
+    if known is not None and known.table.metadata_location == path and known.content == content:
+        return known
+    metadata = FromByteStream.table_metadata(BytesIO(content), compression=Compressor.get_compressor(path))
+    table = StaticTable(("static-table", path), metadata, path, io, NoopCatalog("static-table"))
+    return OpenedTable(table, content)
 
 
 def _find_latest(table: str, properties: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,22 +12,29 @@ from typing import Any
 from ...errors import ParquetBloomError
 from ...redaction import redacted
 from ..snapshot import Table, TableSnapshot, make_missing_error
+from .cache import SizedCache
 from .catalogs import CatalogTable
-from .metadata import open_static_table
-from .snapshot import Contents, IcebergSnapshot, make_snapshot, read_contents
+from .metadata import OpenedTable, open_static_table
+from .snapshot import Contents, IcebergSnapshot, make_snapshot, open_named, read_contents
 from .versions import Request, make_request
 
+_MOST_MANIFEST_BYTES = 256 * 1024 * 1024
 
-@dataclass(frozen=True)
+
 class StaticTable:
     """A table by its folder or one of its metadata files, with pyiceberg's settings of the store."""
 
-    path: str
-    properties: Mapping[str, Any]
+    def __init__(self, path: str, properties: Mapping[str, Any]) -> None:
+        self.path, self.properties = path, properties
+        self._known: OpenedTable | None = None
 
     def open(self) -> Any:
-        """Load the table, as it is now."""
-        return open_static_table(self.path, self.properties)
+        """Load the table, as it is now: the same object again if its metadata is the same."""
+        self._known = open_static_table(self.path, self.properties, self._known)
+        return self._known.table
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StaticTable, (self.path, self.properties)
 
 
 @dataclass(frozen=True)
@@ -43,8 +51,26 @@ class LoadedTable:
 Source = StaticTable | CatalogTable | LoadedTable
 
 
+@dataclass(frozen=True)
+class _Reading:
+    """A snapshot, and what it was made of: metadata, its location, and the settings of the store."""
+
+    metadata: Any
+    location: str
+    settings: Mapping[str, Any]
+    snapshot: IcebergSnapshot
+
+    def is_of(self, table: Any) -> bool:
+        """Return whether a table, pyiceberg's, is as it was: a catalog may send other credentials each time."""
+        same = self.metadata is table.metadata or self.metadata == table.metadata
+        return same and self.location == table.metadata_location and self.settings == dict(table.io.properties)
+
+
 class IcebergTable(Table):
-    """An Iceberg table; see `iceberg`.
+    """An Iceberg table; see `iceberg`. It may be pickled, and used by several threads at once.
+
+    The metadata is read anew each time. While it has not changed, the snapshot is the one that was read before; when it
+    has, only new manifests are read, as manifests never change by the specification.
 
     Attributes
     ----------
@@ -58,6 +84,12 @@ class IcebergTable(Table):
         self._source = source
         self._request = request
         self.outside = outside
+        self._lock = threading.Lock()
+        self._manifests = SizedCache(_MOST_MANIFEST_BYTES)
+        self._read: _Reading | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return IcebergTable, (self.name, self._source, self._request, self.outside)
 
     def read_snapshot(self) -> IcebergSnapshot:
         """Read the table's metadata: at the snapshot that was requested, or else at the current one.
@@ -69,12 +101,22 @@ class IcebergTable(Table):
         ParquetBloomError
             The table's metadata is not understood, or names files outside of the table's location.
         """
-        return make_snapshot(self.read_contents(), self.name, self.outside)
+        with self._lock:
+            table = open_named(self._source.open, self.name)
+            if self._read is None or not self._read.is_of(table):
+                settings = dict(table.io.properties)
+                snapshot = make_snapshot(self._read_contents(table), self.name, self.outside)
+                self._read = _Reading(table.metadata, table.metadata_location, settings, snapshot)
+            return self._read.snapshot
 
     def read_contents(self) -> Contents:
         """Read the metadata as it is; raises as `read_snapshot`."""
+        with self._lock:
+            return self._read_contents(open_named(self._source.open, self.name))
+
+    def _read_contents(self, table: Any) -> Contents:
         given = self._source.path if isinstance(self._source, StaticTable) else None
-        return read_contents(self._source.open, self._request, self.name, given, self.outside)
+        return read_contents(table, self._request, self.name, given, self.outside, self._manifests)
 
     def describe(self, snapshot: TableSnapshot) -> dict[str, Any]:
         if not isinstance(self._source, CatalogTable):
@@ -113,7 +155,8 @@ def iceberg(
     snapshot_id : the snapshot.
     ref : a branch or tag.
     as_of : the time of which the then current snapshot is read: a datetime, or text in ISO 8601; UTC unless it says.
-        Without any of these the current snapshot is read, each time anew where there is a catalog or a folder.
+        Without any of these, and until a time in the future has come, the current snapshot is read, each time anew
+        where there is a catalog or a folder.
     properties : pyiceberg's settings of the store, for a path; or of the catalog, for the name of one. The properties
         in the table's metadata are ignored.
     outside : accept files outside of the table's location, such as files that were added in place. For a table given
@@ -132,6 +175,8 @@ def iceberg(
     except ImportError:
         raise make_missing_error("Iceberg", "pyiceberg", os.fsdecode(table) if is_path else None) from None
     request = make_request(snapshot_id, ref, as_of)
+    if not isinstance(properties, Mapping | None):
+        raise ParquetBloomError(f"properties must be a mapping, not {type(properties).__name__}")
     if catalog is not None:
         identifier = table if isinstance(table, str | tuple) else None
         if not identifier or not all(isinstance(part, str) for part in identifier):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -16,11 +17,11 @@ from ...predicate.statistics import PruningStatisticsArray
 from ...redaction import shown_redacted
 from ..locations import require_inside, without_scheme
 from ..snapshot import TableFile, TableSnapshot
+from .cache import SizedCache
 from .columns import Field, list_defaults, list_fields, make_arrow_schema, make_columns
-from .deletes.cache import DeleteCache
 from .deletes.rows import DeleteContext, FileDeletes
 from .locations import require_all_inside, require_location, resolve_path
-from .manifests import Manifests, read_manifests
+from .manifests.entries import Manifests, read_manifests
 from .matching import AppliedDeletes, match_deletes
 from .partitions import find_identities, make_values, serialize_values
 from .statistics import FieldStatistics
@@ -54,40 +55,63 @@ class Contents:
     deletes: Mapping[int, AppliedDeletes]
 
 
-def read_contents(open_table: Any, request: Request, name: str, given: str | None, outside: bool) -> Contents:
-    """Read the metadata of a table.
-
-    Parameters
-    ----------
-    open_table : returns the table, pyiceberg's.
-    request : which snapshot.
-    name : of the table, for errors.
-    given : the path of the table's folder or of a metadata file; None for a table of a catalog, which may lie anywhere.
-    outside : accept files outside of the table's location, and a location other than the given one.
+def open_named(open_table: Callable[[], Any], name: str) -> Any:
+    """Return the table, pyiceberg's, that a function opens.
 
     Raises
     ------
     StorageError
-        There is no such table or snapshot, or pyiceberg cannot read it.
+        There is no such table, or pyiceberg cannot read it.
     ParquetBloomError
-        The metadata is not understood, or names files outside.
+        The metadata is not understood.
     """
+    with _named_errors(name):
+        return open_table()
+
+
+@contextmanager
+def _named_errors(name: str) -> Iterator[None]:
+    """Raise whatever pyiceberg raises as an error that names the table."""
     try:
-        table = open_table()
-        snapshot, schema = choose_snapshot(table, request, name)
-        root = resolve_path(table.location().rstrip("/") or "/", name)
-        if given is not None and not outside:
-            require_location(root, given)
-        manifests = read_manifests(table, snapshot, root if given is not None and not outside else None, name)
-        paths = [resolve_path(path, name) for path in manifests.paths]
-        order = sorted(range(len(paths)), key=paths.__getitem__)
-        files = [TableFile(paths[row], manifests.sizes[row]) for row in order]
-        deletes = match_deletes(manifests, table.specs())
+        yield
     except ParquetBloomError as error:
         error.path = error.path or name
         raise
     except Exception as error:  # of many kinds: pyarrow's, pydantic's, pyiceberg's
         raise StorageError.wrap(error, "cannot read the Iceberg table", name) from error
+
+
+def read_contents(
+    table: Any, request: Request, name: str, given: str | None, outside: bool, cache: SizedCache | None = None
+) -> Contents:
+    """Read the metadata of a table.
+
+    Parameters
+    ----------
+    table : pyiceberg's.
+    request : which snapshot.
+    name : of the table, for errors.
+    given : the path of the table's folder or of a metadata file; None for a table of a catalog, which may lie anywhere.
+    outside : accept files outside of the table's location, and a location other than the given one.
+    cache : what was read of manifests; None to read all.
+
+    Raises
+    ------
+    StorageError
+        There is no such snapshot, or pyiceberg cannot read it.
+    ParquetBloomError
+        The metadata is not understood, or names files outside.
+    """
+    with _named_errors(name):
+        snapshot, schema = choose_snapshot(table, request, name)
+        root = resolve_path(table.location().rstrip("/") or "/", name)
+        if given is not None and not outside:
+            require_location(root, given)
+        manifests = read_manifests(table, snapshot, root if given is not None and not outside else None, name, cache)
+        paths = [resolve_path(path, name) for path in manifests.paths]
+        order = sorted(range(len(paths)), key=paths.__getitem__)
+        files = [TableFile(paths[row], manifests.sizes[row]) for row in order]
+        deletes = match_deletes(manifests, table.specs())
     for row, file_format in enumerate(manifests.formats):
         if str(file_format).upper() != "PARQUET":
             raise ParquetBloomError(f"its file {manifests.paths[row]} is not a Parquet file", path=name)
@@ -113,13 +137,16 @@ class IcebergSnapshot(TableSnapshot):
     fields: Mapping[str, Field] = field(default_factory=dict, repr=False)
     identities: Mapping[int, Mapping[int, int]] = field(default_factory=dict, repr=False)
     statistics: FieldStatistics | None = field(default=None, repr=False)
+    _known: dict[str, PruningStatisticsArray | None] = field(default_factory=dict, init=False, repr=False)
 
     def find_statistics(self, column: str) -> PruningStatisticsArray | None:
         """Return what the manifests say of a column's values, an entry for each of `files`; None if nothing."""
-        found = self.fields.get(column)
-        if found is None or self.statistics is None:
-            return None
-        return self.statistics.find(found, self._find_partition_values(found, self.statistics))
+        if column not in self._known:
+            found, statistics = self.fields.get(column), self.statistics
+            if found is None or statistics is None:
+                return None
+            self._known[column] = statistics.find(found, self._find_partition_values(found, statistics))
+        return self._known[column]
 
     def _find_partition_values(self, column: Field, statistics: FieldStatistics) -> pa.StructArray | None:
         positions = self.identities.get(column.field_id)
@@ -158,7 +185,7 @@ def make_snapshot(contents: Contents, name: str, outside: bool) -> IcebergSnapsh
         table.io,
         {each.field_id: each for each in fields},
         partial(_check_delete_file, None if outside else contents.root, name),
-        DeleteCache(),
+        SizedCache(),
     )
     files, deletes = contents.files, {}
     for place, row in enumerate(contents.order):

@@ -15,7 +15,8 @@ from ...hashing.column_type import ColumnType, from_arrow
 from ...predicate.statistics import NO, UNKNOWN, YES, PruningStatisticsArray
 from .bounds import can_decode, decode_bounds
 from .columns import Field
-from .manifests import FieldMap, Manifests
+from .manifests.entries import Manifests
+from .manifests.field_map import FieldMap
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import ParquetBloomError, StorageError
+from ..snapshot import as_integer
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MAIN = "main"
@@ -42,11 +43,12 @@ def make_request(snapshot_id: Any, ref: Any, as_of: Any) -> Request:
     ]
     if len(given) > 1:
         raise ParquetBloomError(f"{' and '.join(given)} exclude each other: give one")
-    if snapshot_id is not None and (not isinstance(snapshot_id, int) or isinstance(snapshot_id, bool)):
+    number = as_integer(snapshot_id)
+    if snapshot_id is not None and number is None:
         raise ParquetBloomError(f"a snapshot id is a number, not {snapshot_id!r}")
     if ref is not None and not isinstance(ref, str):
         raise ParquetBloomError(f"a ref is the name of a branch or tag, not {ref!r}")
-    return Request(snapshot_id, ref, None if as_of is None else _to_millis(as_of))
+    return Request(number, ref, None if as_of is None else _to_millis(as_of))
 
 
 def _to_millis(as_of: Any) -> int:

@@ -259,7 +259,7 @@ def test_delta_tables_that_cannot_be_read(tmp_path: Path, delta: Any) -> None:
         delta_files(tmp_path / "folder")
     assert not (tmp_path / "nothing").exists()
     delta.write_deltalake(tmp_path / "a", rows(0))
-    with pytest.raises(StorageError, match=r"a: cannot read the Delta table"):
+    with pytest.raises(StorageError, match=r"a: it has no version 1: its log has only version 0$"):
         delta_files(tmp_path / "a", 1)
     version: Any
     for version in (-1, "now", True):

@@ -85,13 +85,14 @@ def build(
         lance_num_bytes(rows_per_zone, fpp)
     except ValueError as error:
         raise ParquetBloomError(str(error)) from error
-    matched = find_files(paths, output)
+    matched = find_files(paths, output, way_out="; zones build takes only that list, by the PATH - on standard input")
     require_outside(
         target, [file.root for file in matched if file.root is not None and file.of_folder], output.filesystem
     )
     files = [file.path if is_url(file.path) else PurePath(file.path) for file in matched]  # names, never patterns
     if not files:
-        output.fail(ParquetBloomError("there are no files to build zones of", column=column))
+        if not output.exit_code():  # nothing has been reported
+            output.fail(ParquetBloomError("there are no files to build zones of", column=column))
         return output.exit_code()
     with output.progress(len(files)) as bar, output.step("make zones"):
         report = build_zones(

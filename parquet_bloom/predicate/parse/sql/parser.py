@@ -1,5 +1,7 @@
 """Parse a WHERE condition in SQL into the predicate tree, by means of sqlglot, which is imported when first needed.
 
+Simple conditions do not need it: `simple` parses those to the same tree, and leaves all others to this module.
+
 sqlglot's parser turns a construct that it does not know into something similar. So the text is first split at AND, OR
 and their parentheses (see `tokens`), sqlglot parses one comparison at a time, and only results that are known to have
 the same meaning are accepted.
@@ -31,6 +33,7 @@ from ...tree import (
 )
 from .lists import ListComparison, find_list_comparison
 from .operands import SUPPORTED, Operands, strip_parentheses
+from .simple import parse_simple
 from .tokens import Builder, Source, T, find_dialect, shorten, silence_sqlglot
 
 if TYPE_CHECKING:
@@ -75,7 +78,8 @@ def parse_sql(text: str, dialect: str | None = None) -> Node:
     PredicateError
         A part of the text is not supported; the message names it.
     """
-    return fold_sql(text, dialect, _TREE)
+    simple = parse_simple(text) if dialect is None and isinstance(text, str) else None
+    return fold_sql(text, dialect, _TREE) if simple is None else simple
 
 
 def fold_sql(text: str, dialect: str | None, builder: Builder[T]) -> T:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ....errors import ParquetBloomError
 from ..columns import Field
-from ..manifests import DeleteFile
+from ..manifests.files import DeleteFile
 from .parquet import ColumnPath, find_by_id, open_delete_file
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ....errors import ParquetBloomError
-from ..manifests import DeleteFile
+from ..manifests.files import DeleteFile
 
 _FIELD_ID = b"PARQUET:field_id"
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ....errors import ParquetBloomError
 from ...locations import without_scheme
-from ..manifests import DeleteFile
+from ..manifests.files import DeleteFile
 from .parquet import find_by_id, open_delete_file
 
 _PATH, _POSITION = (2147483546, "file_path"), (2147483545, "pos")

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from ....errors import ParquetBloomError, StorageError
 from ...snapshot import ReadRows
+from ..cache import SizedCache
 from ..columns import Field
-from ..manifests import EQUALITY_DELETES, DeleteFile
+from ..manifests.files import EQUALITY_DELETES, DeleteFile
 from ..matching import AppliedDeletes
-from .cache import DeleteCache
 from .equality import enumerate_names, find_deleted, make_comparable, read_equality, select_field
 from .positions import read_positions
 from .vectors import read_vector
@@ -37,7 +37,7 @@ class DeleteContext:
     file_io: Any
     fields: Mapping[int, Field]
     check: Callable[[str], None]
-    cache: DeleteCache
+    cache: SizedCache
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -7,7 +7,7 @@ import zlib
 from typing import Any
 
 from ....errors import ParquetBloomError
-from ..manifests import DeleteFile
+from ..manifests.files import DeleteFile
 from .roaring import parse_bitmap
 
 _MAGIC = b"\xd1\xd3\x39\x64"

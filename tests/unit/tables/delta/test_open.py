@@ -14,6 +14,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -108,12 +109,35 @@ def test_versions_that_are_pinned(tmp_path: Path) -> None:
         (delta(opened, version=0), 0),
         (delta(str(root), version=2), 2),
         (delta(root.as_uri(), version=0), 0),
+        (delta(root, version=np.int64(1)), 1),  # type: ignore[arg-type]
+        (delta(root, version=np.uint8(2)), 2),  # type: ignore[arg-type]
     ):
         write(root, 100)
         snapshot = table.read_snapshot()
         assert (snapshot.version, len(snapshot.files)) == (version, version + 1)
         assert table.read_snapshot() is snapshot
         assert snapshot.root == str(root)
+
+
+def test_versions_that_do_not_exist(tmp_path: Path) -> None:
+    root = tmp_path / "a table"
+    write(root, 0)
+    with pytest.raises(StorageError) as caught:
+        delta(root, version=1).read_snapshot()
+    assert str(caught.value) == f"{root}: it has no version 1: its log has only version 0"
+    for start in (10, 20, 30):
+        write(root, start)
+    for table in (delta(root, version=10**30), delta(root.as_uri(), version=99)):
+        with pytest.raises(StorageError, match=r"it has no version \d+: its log has the versions 0 to 3$"):
+            table.read_snapshot()
+    deltalake.DeltaTable(root, version=2).create_checkpoint()
+    (root / "_delta_log" / f"{0:020}.json").unlink()
+    assert delta(root, version=2).read_snapshot().version == 2
+    with pytest.raises(StorageError, match=r"it has no version 1: its log has the versions 2 to 3$"):
+        delta(root, version=1).read_snapshot()
+    (root / "_delta_log" / f"{3:020}.checkpoint.0000000001.9999999999.parquet").touch()  # one of very many
+    with pytest.raises(StorageError, match=r"it has no version 4: its log has the versions 2 to 3$"):
+        delta(root, version=4).read_snapshot()
 
 
 def test_a_table_that_was_made_anew(tmp_path: Path) -> None:
@@ -214,6 +238,14 @@ def test_time_travel(tmp_path: Path) -> None:
     assert table.read_snapshot() is table.read_snapshot()
 
 
+def test_a_time_in_the_future_is_the_latest_version_each_time(tmp_path: Path) -> None:
+    root = dated(tmp_path / "t", ["2020-01-01", "2021-01-01"])
+    past, future = delta(root, as_of="2022-01-01"), delta(root, as_of="2999-01-01")
+    assert [table.read_snapshot().version for table in (past, future)] == [1, 1]
+    dated(root, ["2020-01-01", "2021-01-01", "2023-01-01"])
+    assert [table.read_snapshot().version for table in (past, future)] == [1, 2]
+
+
 def test_times_that_go_back(tmp_path: Path) -> None:
     root = dated(tmp_path / "t", ["2020-01-01", "2022-01-01", "2021-01-01"])
     assert [delta(root, as_of=text).read_snapshot().version for text in ("2021-06-01", "2022-01-02")] == [0, 2]
@@ -245,6 +277,10 @@ def test_arguments(tmp_path: Path) -> None:
         ("version is -1, which is not a version", {"version": -1}),
         ("version is True", {"version": True}),
         ("version is '1'", {"version": "1"}),
+        ("version is 1.0", {"version": 1.0}),
+        ("version is np.True_", {"version": np.True_}),
+        ("storage_options must be a mapping, not int", {"storage_options": 5}),
+        ("storage_options must be a mapping, not list", {"storage_options": ["timeout"]}),
         ("as_of is 'soon', which is not a time such as", {"as_of": "soon"}),
         ("as_of is a datetime or a text, not int", {"as_of": 5}),
         ("as_of is a datetime or a text, not date", {"as_of": dt.date(2020, 1, 1)}),

@@ -22,10 +22,12 @@ from support.writers.delta_log import (
     commit,
     encode_vector,
     inline_vector,
+    remove,
     stored_vectors,
     to_z85,
 )
 
+import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, StorageError
 from parquet_bloom.storage import resolve_filesystem
 from parquet_bloom.tables.delta.open import delta
@@ -125,6 +127,36 @@ def refusal(vector: Any, root: Path, outside: bool = False) -> str:
     assert text.startswith(f"{root}/a.parquet: its deleted rows cannot be determined: ")
     assert len(text.splitlines()) == 1
     return text
+
+
+@pytest.mark.parametrize("features", [None, [], ["timestampNtz"]])
+def test_a_table_without_the_feature_shows_no_rows_of_files_with_vectors(tmp_path: Path, features: Any) -> None:
+    """Some readers apply such a vector, such as DuckDB, others show the deleted rows, such as Spark."""
+    root, rows = tmp_path / "t", pa.table({"id": pa.array(range(10))})
+    root.mkdir()
+    adds = []
+    for name, vector in {"a": inline_vector([3, 4]), "b": None}.items():
+        pq.write_table(rows, root / name)
+        members = {} if vector is None else {"deletionVector": vector}
+        adds.append(add(name, (root / name).stat().st_size, {"numRecords": 10}, **members))
+    commit(root, 0, [*beginning([column("id", "long")], features=features), *adds])
+    snapshot = delta(root).read_snapshot()
+    assert snapshot.deletes.keys() == {f"{root}/a"}
+    pickle.loads(pickle.dumps(snapshot))
+    expected = rf"^{root}/a: the log of {root} gives it a deletion vector, but the table lacks the feature .* add the"
+    dataset = parquet_bloom.dataset(root)
+    for show in (dataset.count_rows, dataset.to_table, lambda: parquet_bloom.read_table(root, "id = 7")):
+        with pytest.raises(ParquetBloomError, match=expected):
+            show()
+    assert len(parquet_bloom.prune(root, "id = 7").files) == 2
+    (root / "a").rename(root / "c")  # without numRecords deltalake does not list vectors at all
+    commit(root, 1, [remove("a", deletionVector=inline_vector([3, 4])), remove("b")])
+    commit(root, 2, [add("c", adds[0]["add"]["size"], deletionVector=inline_vector([3, 4]))])
+    assert delta(root).read_snapshot().deletes.keys() == {f"{root}/c"}
+    # The way out that the error names.
+    feature = deltalake.TableFeatures.DeletionVectors
+    deltalake.DeltaTable(root).alter.add_feature(feature, allow_protocol_versions_increase=True)
+    assert parquet_bloom.dataset(root).count_rows() == 8
 
 
 def test_vectors_that_lead_elsewhere(tmp_path: Path) -> None:

@@ -257,6 +257,7 @@ def test_properties(tmp_path: Path) -> None:
     assert report.changed
     assert report.files == ()
     assert report.old_version == report.new_version
+    assert str(report).endswith(": no filters to add, 1 property of the table set, 1 file complete")
     assert tables.reload(table).properties["write.parquet.bloom-filter-enabled.column.s"] == "true"
 
 

@@ -21,8 +21,8 @@ from support.cases import each_case
 from support.writers.iceberg_tables import PATH_ID, Entry, HandTable, make_blob
 
 from parquet_bloom.errors import ParquetBloomError
+from parquet_bloom.tables.iceberg.cache import SizedCache
 from parquet_bloom.tables.iceberg.deletes import rows as rows_module
-from parquet_bloom.tables.iceberg.deletes.cache import DeleteCache
 from parquet_bloom.tables.iceberg.deletes.roaring import parse_bitmap
 from parquet_bloom.tables.iceberg.open import iceberg
 
@@ -391,7 +391,7 @@ def test_delete_files_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_the_cache_is_bounded() -> None:
-    cache = DeleteCache(100)
+    cache = SizedCache(100)
     read: list[int] = []
 
     def get(key: int, size: int) -> int:

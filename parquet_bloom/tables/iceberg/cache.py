@@ -1,4 +1,7 @@
-"""Delete files that were read, kept while they fit: one file may apply to every data file of a table."""
+"""What was read of files that never change, kept while it fits.
+
+They are manifests, and delete files, of which one may apply to every data file of a table.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ T = TypeVar("T")
 _MOST_BYTES = 256 * 1024 * 1024
 
 
-class DeleteCache:
-    """What was read of delete files, by any key. Several threads may use it; each file is read by one of them.
+class SizedCache:
+    """What was read of files, by any key. Several threads may use it; each file is read by one of them.
 
     Parameters
     ----------
@@ -27,8 +30,8 @@ class DeleteCache:
         self._lock = threading.Lock()
         self._reading: dict[Any, threading.Lock] = {}
 
-    def __reduce__(self) -> tuple[type[DeleteCache], tuple[int]]:
-        return DeleteCache, (self._most,)  # without its content
+    def __reduce__(self) -> tuple[type[SizedCache], tuple[int]]:
+        return SizedCache, (self._most,)  # without its content
 
     def get(self, key: Any, read: Callable[[], tuple[T, int]]) -> T:
         """Return what is kept under a key, or else read it; `read` returns it and its size in bytes."""

@@ -1,0 +1,179 @@
+"""A table that is read again: what has changed is seen, and what cannot have changed is not read."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import parquet_bloom
+from parquet_bloom.errors import ParquetBloomError
+from parquet_bloom.tables.iceberg import open as opening
+from parquet_bloom.tables.iceberg.cache import SizedCache
+from parquet_bloom.tables.iceberg.manifests import avro, entries, files
+from parquet_bloom.tables.iceberg.open import iceberg
+
+pytest.importorskip("sqlalchemy")
+sql = pytest.importorskip("pyiceberg.catalog.sql")
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Any]:
+    (tmp_path / "wh").mkdir()
+    created = sql.SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/wh")
+    created.create_namespace("n")
+    yield created
+    created.close()
+
+
+def rows(first: int) -> pa.Table:
+    return pa.table({"id": pa.array(range(first, first + 3), pa.int64())})
+
+
+@pytest.fixture
+def table(catalog: Any) -> Any:
+    made = catalog.create_table("n.t", rows(0).schema)
+    made.append(rows(0))
+    made.append(rows(3))
+    return made
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the names of Avro files that are read from now on."""
+    names: list[str] = []
+
+    def note(file_io: Any, path: str, *arguments: Any) -> Any:
+        names.append(os.path.basename(path))
+        return avro.read_avro(file_io, path, *arguments)
+
+    monkeypatch.setattr(entries, "read_avro", note)
+    monkeypatch.setattr(files, "read_avro", note)
+    return names
+
+
+def ways(catalog: Any, table: Any) -> list[Any]:
+    return [iceberg(table), iceberg("n.t", catalog=catalog), iceberg(table.location())]
+
+
+def test_nothing_is_read_again_and_a_commit_is_seen(catalog: Any, table: Any, read: list[str]) -> None:
+    for named in ways(catalog, table):
+        read.clear()
+        first = named.read_snapshot()
+        assert len(first.files) == 2
+        count = len(read)
+        assert count >= 3  # the list, and two manifests
+        assert named.read_snapshot() is first
+        assert len(read) == count
+        catalog.load_table("n.t").append(rows(6))
+        second = named.read_snapshot()
+        assert len(second.files) == 3
+        assert len(read) == count + 2  # the new list, and the new manifest
+        assert len(first.files) == 2  # as it was
+        for snapshot, lowest in ((first, [0, 3]), (second, [0, 3, 6])):
+            statistics = snapshot.find_statistics("id")
+            assert statistics is not None
+            assert sorted(statistics.low.tolist()) == lowest
+        catalog.load_table("n.t").delete("id >= 6")
+        assert [file.path for file in named.read_snapshot().files] == [file.path for file in first.files]
+
+
+def test_an_open_dataset_sees_commits(catalog: Any, table: Any) -> None:
+    for named in ways(catalog, table):
+        dataset = parquet_bloom.dataset(named)
+        assert dataset.scan("id >= 3").to_arrow().num_rows == 3
+        catalog.load_table("n.t").append(rows(6))
+        assert sorted(dataset.scan("id >= 3").to_arrow()["id"].to_pylist()) == [3, 4, 5, 6, 7, 8]
+        assert dataset.to_table().num_rows == 9
+        catalog.load_table("n.t").delete("id = 7")
+        assert sorted(dataset.scan("id >= 3").to_arrow()["id"].to_pylist()) == [3, 4, 5, 6, 8]
+        catalog.load_table("n.t").delete("id >= 6")
+    fixed = parquet_bloom.dataset(iceberg("n.t", catalog=catalog, snapshot_id=table.current_snapshot().snapshot_id))
+    catalog.load_table("n.t").append(rows(6))
+    assert fixed.scan("id >= 3").to_arrow().num_rows == 3
+
+
+def test_a_metadata_file_of_the_same_name_and_length_is_seen(catalog: Any, table: Any) -> None:
+    """The specification has it that it never changes; a table that was made anew may have another one of the name."""
+    path = Path(table.metadata_location.removeprefix("file://"))
+    text = path.read_text()
+    first, second = (f'"current-snapshot-id":{each.snapshot_id}' for each in table.snapshots())
+    old = text.replace(second, first).replace(second.split(":")[1] + ',"type"', first.split(":")[1] + ',"type"')
+    length = max(len(old), len(text))  # ids are not all of one length
+    old, text = old.ljust(length), text.ljust(length)
+    path.write_text(text)
+    named, folder = iceberg(str(path)), iceberg(table.location())
+    assert [len(each.read_snapshot().files) for each in (named, folder)] == [2, 2]
+    status = path.stat()
+    path.write_text(old)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert [len(each.read_snapshot().files) for each in (named, folder)] == [1, 1]
+    path.write_text(text)
+    assert [len(each.read_snapshot().files) for each in (named, folder)] == [2, 2]
+
+
+def test_a_table_that_was_dropped_and_made_anew(catalog: Any, table: Any) -> None:
+    named = ways(catalog, table)
+    before = [each.read_snapshot().table_id for each in named]
+    catalog.drop_table("n.t")
+    shutil.rmtree(table.location().removeprefix("file://"))
+    for each in named:
+        with pytest.raises(ParquetBloomError, match="cannot read the Iceberg table"):
+            each.read_snapshot()
+    catalog.create_table("n.t", rows(0).schema).append(rows(70))
+    for each, old in zip(named, before, strict=True):
+        snapshot = each.read_snapshot()
+        assert len(snapshot.files) == 1
+        assert snapshot.table_id != old
+        assert parquet_bloom.dataset(each).to_table().equals(rows(70))
+
+
+def test_a_manifest_never_changes_for_an_open_table(catalog: Any, table: Any) -> None:
+    """As the specification has it, and documented so: one that is overwritten is not seen, but by opening it anew."""
+    named = iceberg(table.location())
+    live = named.read_snapshot().files
+    for manifest in Path(table.location().removeprefix("file://")).glob("metadata/*.avro"):
+        manifest.write_bytes(bytes(manifest.stat().st_size))
+    assert named.read_snapshot().files == live
+    for other in (iceberg(table.location()), pickle.loads(pickle.dumps(named))):
+        with pytest.raises(ParquetBloomError, match="malformed or cut short"):
+            other.read_snapshot()
+
+
+def test_other_credentials_of_a_catalog_make_another_snapshot(catalog: Any, table: Any) -> None:
+    named = iceberg("n.t", catalog=catalog)
+    first = named.read_snapshot()
+    opened = named._source.open
+
+    def send_other() -> Any:
+        found = opened()
+        found.io.properties["s3.session-token"] = "new"
+        return found
+
+    object.__setattr__(named, "_source", type("Source", (), {"open": staticmethod(send_other)})())
+    second = named.read_snapshot()
+    assert second is not first
+    assert (second.storage_options or {}).get("aws_session_token") == "new"
+    assert second.files == first.files
+
+
+def test_what_is_kept_is_bounded(catalog: Any, table: Any, read: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "_MOST_MANIFEST_BYTES", 2000)
+    named = iceberg(table.location())
+    kept = named._manifests
+    assert kept._most == 2000
+    for first in range(6, 30, 3):
+        catalog.load_table("n.t").append(rows(first))
+        assert len(named.read_snapshot().files) == first // 3 + 1
+        assert kept._size <= kept._most
+        assert kept._size == sum(size for _, size in kept._entries.values())
+    large = SizedCache(10)
+    assert large.get("a", lambda: (1, 11)) == 1  # what was used last is kept in any case
+    assert large.get("b", lambda: (2, 11)) == 2
+    assert list(large._entries) == ["b"]

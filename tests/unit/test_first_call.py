@@ -1,0 +1,73 @@
+"""What the common calls import, each in a process of its own: modules that take long, and that the call need not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import parquet_bloom
+
+# Of these no call on local files needs any, whatever is installed: pandas alone takes as long as a query does.
+NEVER = {"pandas", "polars", "boto3", "fsspec", "obstore", "asyncio", "deltalake", "pyiceberg", "pyspark", "duckdb"}
+SQLGLOT = {"sqlglot"}  # for conditions that are not simple
+DATASET = {"pyarrow.dataset"}  # for `dataset` only
+COMPUTE = {"pyarrow.compute"}  # for rows that are filtered
+COMMANDS = {"click", "rich"}
+
+API = NEVER | SQLGLOT | COMMANDS
+CALLS = [
+    ("p.dataset(lake).scan('id = 5').to_arrow()", API),
+    ("p.dataset(lake).scan(\"s IN ('s5', 's6') AND id > 3 AND d = DATE '2020-01-01'\").to_arrow()", API),
+    ("p.dataset(lake).scan('id = 5').count_rows()", API),
+    ("list(p.dataset(lake).scan('f <= 1.5 AND id IS NOT NULL', ['id']).to_batches())", API),
+    ("p.dataset(lake).scan().to_arrow()", API),
+    ("p.read_table(lake, 'id = 5')", API | DATASET),
+    ("p.prune(lake, 'id = 5')", API | DATASET | COMPUTE),
+    ("p.prune(lake, \"day = DATE '2026-01-01' AND s = 'none'\")", API | DATASET),
+    ("p.embed(file, ['id', 's', 'f'], replace=True, output=target)", API | DATASET),
+    ("p.verify(lake)", API | DATASET),
+    ("p.advise(lake)", API | DATASET),
+    ("main(['find', lake, '--where', 'id = 5'])", NEVER | SQLGLOT | DATASET),
+    ("main(['find', lake, '--where', 'id = 5', '--format', 'csv'])", NEVER | SQLGLOT | DATASET),
+    ("main(['find', lake, '--where', 'id = -5'])", NEVER | SQLGLOT | DATASET | COMPUTE),
+    ("main(['prune', lake, '--where', 'id = 5'])", NEVER | SQLGLOT | DATASET | COMPUTE),
+    ("main(['verify', lake])", NEVER | SQLGLOT | DATASET),
+    ("main(['advise', lake])", NEVER | SQLGLOT | DATASET),
+]
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory):
+    root = tmp_path_factory.mktemp("lake")
+    folder = root / "day=2026-01-01"
+    folder.mkdir()
+    number = 4_000
+    columns = {"id": range(number), "s": [f"s{i}" for i in range(number)], "f": [i / 2 for i in range(number)]}
+    table = pa.table({name: list(values) for name, values in columns.items()})
+    table = table.append_column("d", pa.array([18_262 + i % 9 for i in range(number)], pa.int32()).cast(pa.date32()))
+    for name in ("a", "b"):
+        pq.write_table(table, folder / f"{name}.parquet", row_group_size=1_000)
+        parquet_bloom.embed(folder / f"{name}.parquet", ["id", "s"])
+    return root
+
+
+@pytest.mark.parametrize(("call", "not_needed"), CALLS, ids=[call for call, _ in CALLS])
+def test_a_call_imports_what_it_needs(call, not_needed, lake, tmp_path):
+    code = f"""
+import sys
+sys.path[:0] = {[path for path in sys.path if path]}
+import parquet_bloom as p
+{"from parquet_bloom.cli import main" if "main(" in call else ""}
+lake, file, target = {str(lake)!r}, {str(lake / "day=2026-01-01" / "a.parquet")!r}, {str(tmp_path / "b.parquet")!r}
+{call}
+print("", *sys.modules, sep="\\n")
+"""
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    loaded = {*done.stdout.splitlines()}
+    assert "pyarrow" in loaded
+    assert not not_needed & loaded
