@@ -343,7 +343,8 @@ cdef Py_ssize_t search_all(
         by_entry = <int32_t*>malloc(max(1, num_entries) * sizeof(int32_t))
         if by_entry == NULL:
             return NO_MEMORY
-        in_dictionary = search_dictionary(data, &pages[0, 0], width, codec, targets, by_entry)
+        if num_entries:  # else its bytes may be none
+            in_dictionary = search_dictionary(data, &pages[0, 0], width, codec, targets, by_entry)
         matches = min(in_dictionary, 0)
     for i in range(first, pages.shape[0]):
         if matches < 0:

@@ -102,6 +102,9 @@ cdef class RowTaker:
         free(self.entries)
         self.entries = NULL
         self.num_entries = -1
+        if page[NUM_VALUES] == 0:  # its bytes may be none
+            self.num_entries = 0
+            return 0
         problem = open_page(data, page, self.codec, True, MOST_BYTES, &self.dictionary)
         if problem:
             return problem

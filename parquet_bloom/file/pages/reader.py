@@ -136,7 +136,7 @@ class RowGroupPages:
     def _plans(self, columns: Sequence[FlatColumn], rows: RowPositions) -> list[PagePlan]:
         """Plan the pages to read of those columns whose pages are known, where that is worthwhile."""
         leaves = [column.leaf for column in columns]
-        if len(rows) * SPARSE_FACTOR <= self._file.footer.num_rows_of(self._row_group):
+        if len(rows) * _FEW_OF <= self._file.footer.num_rows_of(self._row_group):
             self._lookup.walk(leaves)
         indexes = self._lookup.find(leaves)
         is_local = self._file.source.path is not None

@@ -26,12 +26,12 @@ class ChunkMatches(NamedTuple):
     ----------
     rows : of the row group, ascending; int64.
     targets : the number of the target that each of them has; int32.
-    index : where the chunk's pages are, by their headers; None if a page has no rows.
+    pages : where the chunk's pages are, by their headers; None if a page has no rows.
     """
 
     rows: NDArray[np.int64]
     targets: NDArray[np.int32]
-    index: OffsetIndex | None
+    pages: OffsetIndex | None
 
 
 def search_chunk(

@@ -88,8 +88,8 @@ class SparseRows:
                 except Unsupported:
                     return None
                 rows[row_group], numbers[row_group] = in_chunk.rows, in_chunk.targets
-                if in_chunk.index is not None:
-                    self._lookup(row_group).keep_walked(leaf, in_chunk.index)
+                if in_chunk.pages is not None:
+                    self._lookup(row_group).keep_walked(leaf, in_chunk.pages)
         return rows, numbers
 
     def make_array(self, name: str, targets: Targets, numbers: Mapping[int, TargetNumbers]) -> pa.Array:

@@ -18,7 +18,7 @@ from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import StoredColumn, row_mask
 from ...storage import Source
-from ...util.arrow_values import make_scalar
+from ...util.arrow_values import empty_table, make_scalar
 from ...util.lazy import late_module
 from ..model.data_file import FileProjection, RowFilter
 from ..model.limits import ReadLimits
@@ -34,7 +34,7 @@ from ..model.row_selection import (
 from ..model.schemas import arrow_schema, reading, select_schema
 from .row_group import RowGroupRows, select_rows
 from .row_group_reader import RowGroupReader
-from .sparse import SparseReader, find_equalities
+from .sparse import Candidates, RowsByGroup, SparseReader, find_equalities
 
 if TYPE_CHECKING:
     from typing import Self
@@ -44,6 +44,9 @@ else:
     pc = late_module("pyarrow.compute")
 
 _SEARCHED_ROWS = 1 << 17  # of row groups that are searched together
+_SPARSE_BYTES = 8 << 20  # that reading few rows of them takes, about
+
+_Key = tuple[int, tuple[int, ...]]  # of a predicate and row groups
 
 
 class ParquetData:
@@ -54,6 +57,7 @@ class ParquetData:
     def __init__(self, file: BloomFile):
         self.file = file
         self._reader = RowGroupReader(file)
+        self._candidates: dict[_Key, Candidates] = {}  # of parts that are about to be read
 
     @property
     def is_shareable(self) -> bool:
@@ -127,24 +131,25 @@ class ParquetData:
     def _read_sparse(
         self, selections: RowGroupSelections, row_filter: RowFilter, projection: FileProjection
     ) -> pa.Table | None:
-        """Read the rows that match by searching for the values of an equality; None if that is not possible."""
-        with reading(self.file):
-            reader = self._make_sparse_reader(selections, row_filter)
-            candidates = None if reader is None else reader.find_rows(selections)
-            matches = None if reader is None or candidates is None else reader.find_matches(candidates)
-            if reader is None or matches is None:
-                return None
-            rows, known = matches
-            if not any(map(len, rows.values())):
-                return empty_table(projection.schema)
-            return reader.read(rows, known, projection.schema)
-
-    def _make_sparse_reader(self, selections: RowGroupSelections, row_filter: RowFilter) -> SparseReader | None:
-        if self.source.path is None or not isinstance(row_filter.predicate, PruningPredicate):
+        """Read the rows that match among those that an equality leaves; None where that is not possible."""
+        matches = self._find_matches(selections, row_filter)
+        if matches is None:
             return None
-        for row_group, _ in selections:
-            self.file.footer.require_value_per_row(row_group)
-        return SparseReader(self.file, row_filter)
+        rows, known = matches
+        if not any(map(len, rows.values())):
+            return empty_table(projection.schema)
+        with reading(self.file):
+            return SparseReader(self.file, row_filter).read(rows, known, projection.schema)
+
+    def _find_matches(
+        self, selections: RowGroupSelections, row_filter: RowFilter
+    ) -> tuple[RowsByGroup, dict[str, pa.Array]] | None:
+        """Return the rows of some row groups that match, and the columns that are known of them; see `SparseReader`."""
+        candidates = self._candidates.pop(_make_key(selections, row_filter), None)
+        if candidates is None:
+            return None
+        with reading(self.file):
+            return SparseReader(self.file, row_filter).find_matches(candidates)
 
     def _stream_matches(
         self,
@@ -203,10 +208,7 @@ class ParquetData:
         return evaluate(rows.read(names), rows.selected)
 
     def count_matches(self, selections: RowGroupSelections, row_filter: RowFilter) -> Iterator[tuple[int, int]]:
-        with reading(self.file):
-            reader = self._make_sparse_reader(selections, row_filter)
-            candidates = None if reader is None else reader.find_rows(selections)
-            matches = None if reader is None or candidates is None else reader.find_matches(candidates)
+        matches = self._find_matches(selections, row_filter)
         if matches is not None:
             yield from ((row_group, len(matches[0][row_group])) for row_group, _ in selections)
             return
@@ -240,16 +242,30 @@ class ParquetData:
         for one in selections:
             count = self.num_rows_of(one[0])
             if part and num_rows + count > _SEARCHED_ROWS:
-                yield part
+                yield from self._search(part, row_filter)
                 part, num_rows = [], 0
             part.append(one)
             num_rows += count
         if part:
+            yield from self._search(part, row_filter)
+
+    def _search(self, part: RowGroupSelections, row_filter: RowFilter) -> Iterator[RowGroupSelections]:
+        """Search row groups, and yield them together if few rows of them are left, else one by one."""
+        with reading(self.file):
+            for row_group, _ in part:
+                self.file.footer.require_value_per_row(row_group)
+            candidates = SparseReader(self.file, row_filter).find_rows(part)
+        if candidates is None:
+            yield from ([one] for one in part)
+        else:
+            self._candidates[_make_key(part, row_filter)] = candidates
             yield part
 
     def estimate_step(
         self, selections: RowGroupSelections, names: Sequence[str] | None, row_filter: RowFilter
     ) -> tuple[int, bool]:
+        if _make_key(selections, row_filter) in self._candidates:
+            return _SPARSE_BYTES, False
         num_bytes = sum(self._estimate_bytes(row_group, names, row_filter) for row_group, _ in selections)
         return self.limits.window_bytes(num_bytes), self.limits.needs_windows(num_bytes)
 
@@ -316,3 +332,7 @@ class ParquetData:
 
     def __exit__(self, *error: Any) -> None:
         self.close()
+
+
+def _make_key(selections: RowGroupSelections, row_filter: RowFilter) -> _Key:
+    return id(row_filter.predicate), tuple(row_group for row_group, _ in selections)
