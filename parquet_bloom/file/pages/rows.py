@@ -302,7 +302,9 @@ def unpack_pages(
         page = data[row[0] : row[0] + row[1] + row[2]]
         header = read_page_header(page)
         body = page[header.header_bytes :]
-        if header.version == 1:
+        if header.is_dictionary and not header.num_values:
+            body = body[:0]
+        elif header.version == 1:
             body = decompress(body, codec, header.unpacked_bytes)
         elif header.compressed and 0 <= header.level_bytes <= len(body):
             values = decompress(body[header.level_bytes :], codec, header.unpacked_bytes - header.level_bytes)
