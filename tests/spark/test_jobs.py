@@ -132,14 +132,42 @@ def test_a_file_that_fails_hides_no_other_of_its_task(spark: Any, monkeypatch: p
 
     files = [os.fsdecode(b"/lake/\xff %d") % number for number in range(25)]
     for cores, tasks in ((25, 25), (4, 4), (1, 1)):
-        monkeypatch.setattr(job_runner, "count_cores", lambda spark, cores=cores: cores)
-        outcomes = job_runner.run(spark, "ask", files, task_of)
+        monkeypatch.setattr(packing, "count_cores", lambda spark, cores=cores: cores)
+        outcomes = job_runner.run(spark, "ask", files, task_of, on_executors=True)
         assert [outcome.path for outcome in outcomes] == files
         assert [(n, outcome.error) for n, outcome in enumerate(outcomes) if outcome.error] == [
             (n, f"/lake/\\udcff {n}: ValueError: not this") for n in (7, 17)
         ]
         result = [(outcome.path, outcome.result) for outcome in outcomes if outcome.result]
         assert result == [(file, (file, n % tasks)) for n, file in enumerate(files) if n not in (7, 17)]
+
+
+def test_the_driver_does_a_few_files_in_local_mode(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def process(path: str) -> int:
+        if path.endswith("/3"):
+            raise ValueError("a secret")
+        return os.getpid()
+
+    def run(sizes: list[int], prefix: str = "/lake/", **settings: Any) -> tuple[set[int], list[str]]:
+        files = [f"{prefix}{number}" for number in range(len(sizes))]
+        outcomes = job_runner.run(
+            spark, "ask", files, process, {"aws_secret_access_key": "a secret"}, sizes, **settings
+        )
+        assert [outcome.path for outcome in outcomes] == files
+        return {outcome.result for outcome in outcomes if outcome.result}, [one.error for one in outcomes if one.error]
+
+    monkeypatch.setattr(job_runner, "MAX_DRIVER_LOAD", 32 << 20)
+    pids, failed = run([0] * 20)
+    assert pids == {os.getpid()}
+    assert [error.startswith("/lake/3: ValueError: ") and "a secret" not in error for error in failed] == [True]
+    for sizes, settings in (([0] * 40, {}), ([1, 1, 1, 1, 64 << 20], {}), ([0] * 20, {"on_executors": True})):
+        pids, failed = run(sizes, **settings)
+        assert os.getpid() not in pids
+        assert failed == ["/lake/3: ValueError: ***"]
+    # Workers may have other environment variables, with which they open a store.
+    assert os.getpid() not in run([0] * 3, "s3://lake/")[0]
+    monkeypatch.setattr(spark.sparkContext, "master", "spark://host:7077")
+    assert os.getpid() not in run([0] * 3)[0]
 
 
 def test_tasks_are_as_many_as_cores(spark: Any, lake: Path, tmp_path: Path) -> None:
@@ -176,7 +204,9 @@ def test_tasks_are_as_many_as_cores(spark: Any, lake: Path, tmp_path: Path) -> N
     assert {name: tasks_of(way) for name, way in ways.items()} == dict.fromkeys(ways, cores)
 
 
-def test_interrupted(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("on_executors", [True, False])
+def test_interrupted(spark: Any, tmp_path: Path, on_executors: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_runner, "MAX_DRIVER_LOAD", 32 << 20)
     begun = tmp_path / "begun"
 
     def wait(path: str) -> None:
@@ -194,7 +224,7 @@ def test_interrupted(spark: Any, tmp_path: Path) -> None:
     try:
         threading.Thread(target=interrupt, daemon=True).start()
         with pytest.raises(KeyboardInterrupt):
-            job_runner.run(spark, "wait", [str(begun)], wait)
+            job_runner.run(spark, "wait", [str(begun)], wait, on_executors=on_executors)
     finally:
         signal.signal(signal.SIGINT, before)
     until = time.monotonic() + 30
