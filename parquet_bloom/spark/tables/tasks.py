@@ -24,6 +24,7 @@ from ...storage import FileIdentity, RemoteIdentity, open_source, resolve_filesy
 from ...tables.snapshot import TableSnapshot
 from ..arrow.convert import arrow_field, conform
 from ..arrow.row_groups import FileState, find_version, read_file_state
+from ..jobs.file_tasks import iter_numbers
 from ..jobs.packing import TaskLimits, pack
 
 _BATCH_ROWS = 1 << 14
@@ -137,9 +138,8 @@ class _TaskReader:
     storage_options: Mapping[str, Any] = field(repr=False)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for i in batch.column(0).to_pylist():
-                yield from self._read(self.tasks[i])
+        for task in iter_numbers(batches):
+            yield from self._read(self.tasks[task])
 
     def _read(self, pieces: Sequence[_Piece]) -> Iterator[pa.RecordBatch]:
         part, filesystem = self.part, resolve_filesystem(None, self.storage_options)
