@@ -23,7 +23,7 @@ import pytest
 import parquet_bloom
 import parquet_bloom.spark
 from parquet_bloom import errors
-from parquet_bloom.spark.jobs import packing
+from parquet_bloom.spark.jobs import file_tasks, packing
 from parquet_bloom.spark.jobs import run as job_runner
 from parquet_bloom.util import progress
 
@@ -148,11 +148,10 @@ def test_the_driver_does_a_few_files_in_local_mode(spark: Any, monkeypatch: pyte
             raise ValueError("a secret")
         return os.getpid()
 
-    def run(sizes: list[int], prefix: str = "/lake/", **settings: Any) -> tuple[set[int], list[str]]:
+    def run(sizes: list[int], prefix: str = "/lake/", on_executors: bool = False) -> tuple[set[int], list[str]]:
         files = [f"{prefix}{number}" for number in range(len(sizes))]
-        outcomes = job_runner.run(
-            spark, "ask", files, process, {"aws_secret_access_key": "a secret"}, sizes, **settings
-        )
+        options = {"aws_secret_access_key": "a secret"}
+        outcomes = job_runner.run(spark, "ask", files, process, options, sizes, on_executors=on_executors)
         assert [outcome.path for outcome in outcomes] == files
         return {outcome.result for outcome in outcomes if outcome.result}, [one.error for one in outcomes if one.error]
 
@@ -160,8 +159,8 @@ def test_the_driver_does_a_few_files_in_local_mode(spark: Any, monkeypatch: pyte
     pids, failed = run([0] * 20)
     assert pids == {os.getpid()}
     assert [error.startswith("/lake/3: ValueError: ") and "a secret" not in error for error in failed] == [True]
-    for sizes, settings in (([0] * 40, {}), ([1, 1, 1, 1, 64 << 20], {}), ([0] * 20, {"on_executors": True})):
-        pids, failed = run(sizes, **settings)
+    for sizes, on_executors in (([0] * 33, False), ([1, 1, 1, 1, 64 << 20], False), ([0] * 20, True)):
+        pids, failed = run(sizes, on_executors=on_executors)
         assert os.getpid() not in pids
         assert failed == ["/lake/3: ValueError: ***"]
     # Workers may have other environment variables, with which they open a store.
@@ -313,10 +312,10 @@ def test_secrets() -> None:
         "default_headers": {"Authorization": "hidden two"},
         "aws_endpoint": "http://visible",
     }
-    assert job_runner.hide_secrets(
-        job_runner.find_secrets(options), "hidden one, hidden two, http://visible, the name of a key"
+    assert file_tasks.hide_secrets(
+        file_tasks.find_secrets(options), "hidden one, hidden two, http://visible, the name of a key"
     ) == ("***, ***, http://visible, the name of a key")
-    assert job_runner.find_secrets(None) == []
+    assert file_tasks.find_secrets(None) == []
 
 
 def test_objects_that_cannot_be_replaced_in_place(spark: Any) -> None:

@@ -36,7 +36,8 @@ def loads(sizes: list[int], cores: int) -> list[int]:
 def test_small_files_share_as_many_tasks_as_there_are_cores() -> None:
     assert assign_tasks([0] * 5, TaskLimits(2)) == [0, 1, 0, 1, 0]
     assert assign_tasks([10_000] * 3, TaskLimits(16)) == [0, 1, 2]
-    assert assign_tasks([], TaskLimits(2)) == pack([], [], TaskLimits(2)) == []
+    assert assign_tasks([], TaskLimits(2)) == []
+    assert pack([0][:0], [], TaskLimits(2)) == []
     assert len(loads([100_000] * 400, 2)) == 4  # so many rounds that no task opens more than 128 files
     assert len(loads([100_000] * 400, 16)) == 16
     assert len(loads([0] * 1_000_000, 2)) == MAX_TASKS

@@ -126,8 +126,9 @@ def _is_executor(spark: SparkSession, files: Sequence[str]) -> bool:
 
     In local mode there is one machine; environment variables with a store's secrets may still be set for workers only.
     """
-    is_local_mode = is_classic(spark) and re.fullmatch(r"local(\[.*\])?", spark.sparkContext.master) is not None
-    return is_local_mode and not any(map(is_url, files))
+    if not is_classic(spark) or any(map(is_url, files)):
+        return False
+    return re.fullmatch(r"local(\[.*\])?", spark.sparkContext.master or "") is not None
 
 
 def _count_threads(files: Sequence[str], sizes: Sequence[int]) -> int:
