@@ -142,6 +142,24 @@ def test_a_file_that_fails_hides_no_other_of_its_task(spark: Any, monkeypatch: p
         assert result == [(file, (file, n % tasks)) for n, file in enumerate(files) if n not in (7, 17)]
 
 
+def test_a_job_that_fails_as_a_whole_says_why_in_a_line(spark: Any) -> None:
+    class Missing:
+        """Work that a worker cannot import."""
+
+        def __reduce__(self) -> tuple[Any, ...]:
+            return __import__, ("a_module_of_nobody",)
+
+        def __call__(self, path: str) -> None:
+            raise AssertionError
+
+    problem = (
+        "^the Spark job failed: ModuleNotFoundError: No module named 'a_module_of_nobody'; the executors need a Python"
+    )
+    with pytest.raises(errors.ParquetBloomError, match=problem) as raised:
+        job_runner.run(spark, "ask", ["/lake/1"], Missing())
+    assert "\n" not in str(raised.value)
+
+
 def test_the_driver_does_a_few_files_in_local_mode(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def process(path: str) -> int:
         if path.endswith("/3"):
