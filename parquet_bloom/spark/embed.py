@@ -15,8 +15,9 @@ from ..file.write.embed import embed_file
 from ..file.write.options import Columns, FilterOptions, parse_columns, plan_columns
 from ..file.write.rewrite import refuse_managed
 from ..storage import is_url, object_location, resolve_filesystem
+from .jobs.file_tasks import Outcome
 from .jobs.packing import find_sizes
-from .jobs.run import Outcome, find_files, run
+from .jobs.run import find_files, run
 from .report import EmbedJobReport, FileResult
 from .scan.column_names import match_columns
 from .session.settings import ignores_case

@@ -85,7 +85,7 @@ def install(
     lake_index = None if index is None else open_index(index, storage_options)
     planner = ScanPlanner("driver", max_fraction, cache, storage_options, False, index=lake_index)
     jvm = Jvm(spark)
-    relations = [(node, original) for node in find_relations(frame) if (original := _find_index(node)) is not None]
+    relations = [(node, original) for node in find_relations(jvm, frame) if (original := _find_index(node)) is not None]
     if not relations:
         raise ParquetBloomError("the DataFrame reads no Parquet files that Spark itself has listed")
     with _gateway_lock:

@@ -13,8 +13,9 @@ from ..errors import UnknownColumnError
 from ..file.reader import open
 from ..file.verify import VerifyReport
 from ..file.verify import verify_parquet as verify_file
+from .jobs.file_tasks import Outcome
 from .jobs.packing import find_sizes
-from .jobs.run import Outcome, find_files, run
+from .jobs.run import find_files, run
 from .report import FileVerdict, VerifyJobReport
 from .scan.column_names import match_columns
 from .session.settings import ignores_case

@@ -13,6 +13,7 @@ import pytest
 from support.spark.spark_settings import settings
 
 import parquet_bloom.spark
+from parquet_bloom.spark.jobs import run as job_runner
 
 # A column of every type that Spark writes; each of 6,000 rows has values of its own, as far as the type allows.
 EVERY_TYPE = [
@@ -75,6 +76,12 @@ def interpreted(spark: Any) -> Iterator[None]:
 def sorted_rows(frame: Any) -> list[str]:
     """All rows as texts that distinguish what `==` does not: both zeros, NaN, types."""
     return sorted(map(repr, frame.toArrow().to_pylist()))
+
+
+@pytest.fixture(autouse=True)
+def jobs_on_executors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run jobs for the few files of a test, too, which the driver would do by itself in local mode."""
+    monkeypatch.setattr(job_runner, "MAX_DRIVER_LOAD", -1)
 
 
 @pytest.fixture(scope="session")

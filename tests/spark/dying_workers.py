@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from parquet_bloom.file.write.options import FilterOptions
 from parquet_bloom.spark.embed import _Embed
-from parquet_bloom.spark.jobs.run import run
+from parquet_bloom.spark.jobs import run as job_runner
 from parquet_bloom.spark.report import FileResult
 from parquet_bloom.storage.local.rewrite import LocalRewrite
 
@@ -52,7 +52,9 @@ if __name__ == "__main__":
     spark.range(0, 8000, 1, 8).write.parquet(lake)
     cloudpickle.register_pickle_by_value(sys.modules["__main__"])
     files = sorted(map(str, Path(lake).glob("*.parquet")))
-    outcomes = run(spark, "embed", files, Dying({"id": FilterOptions()}, False, True))
+    job_runner._THREADS_PER_TASK = 1  # so that it is known which files are done when a worker dies
+    task = Dying({"id": FilterOptions()}, False, True)
+    outcomes = job_runner.run(spark, "embed", files, task, on_executors=True)
     # Beside each file's status: as which of its task's it was done.
     print(
         *(

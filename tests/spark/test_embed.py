@@ -6,7 +6,6 @@ import os
 import pickle
 import shutil
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,8 @@ import parquet_bloom.spark
 from parquet_bloom import errors
 from parquet_bloom.file.write.options import FilterOptions
 from parquet_bloom.spark.embed import _check_columns, _Embed
-from parquet_bloom.spark.jobs.run import _FileTask, describe_failure, find_secrets
+from parquet_bloom.spark.jobs.file_tasks import FileTask, find_secrets
+from parquet_bloom.spark.jobs.run import describe_failure
 
 pytestmark = pytest.mark.spark
 
@@ -217,17 +217,14 @@ def test_a_task_that_runs_again(copied: Path) -> None:
     """Retries and speculative tasks, without Spark: the same file, later or at the same time."""
     files = [str(file) for file in parquet_files(copied)]
     job = _Embed({"id": FilterOptions(), "UserId": FilterOptions()}, False, True)
-    rows = [pa.RecordBatch.from_pydict({"number": [n], "path": [os.fsencode(files[n])]}) for n in (0, 1)]
-
-    def outcomes() -> Iterator[Any]:
-        for batch in _FileTask(job)(iter(rows)):
-            for outcome in batch.column("outcome").to_pylist():
-                yield pickle.loads(outcome)
-
-    first = outcomes()
-    assert next(first).result.status == "embedded"
+    first = FileTask(job).process_files([*enumerate(files[:2])])
+    assert next(first)[1].result.status == "embedded"
     first.close()  # the executor is lost before the second file
-    assert [outcome.result.status for outcome in outcomes()] == ["unchanged", "embedded"]
+    again = FileTask(job, threads=2)(pickle.dumps([*enumerate(files[:2])]))
+    assert [(number, outcome.result.status) for number, outcome in pickle.loads(again)] == [
+        (0, "unchanged"),
+        (1, "embedded"),
+    ]
 
     results: list[Any] = []
     barrier = threading.Barrier(4)
@@ -252,7 +249,7 @@ def test_a_task_that_runs_again(copied: Path) -> None:
 def test_whatever_goes_wrong_is_a_result(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(parquet_files(copied)[0])
     secret = "x" * 20
-    tasks = _FileTask(_Embed({"id": FilterOptions()}, False, True), find_secrets({"aws_secret_access_key": secret}))
+    tasks = FileTask(_Embed({"id": FilterOptions()}, False, True), find_secrets({"aws_secret_access_key": secret}))
 
     def fail(*_: Any, **__: Any) -> None:
         raise MemoryError(f"not\nenough for {secret}")

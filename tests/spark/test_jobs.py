@@ -23,7 +23,7 @@ import pytest
 import parquet_bloom
 import parquet_bloom.spark
 from parquet_bloom import errors
-from parquet_bloom.spark.jobs import packing
+from parquet_bloom.spark.jobs import file_tasks, packing
 from parquet_bloom.spark.jobs import run as job_runner
 from parquet_bloom.util import progress
 
@@ -132,14 +132,59 @@ def test_a_file_that_fails_hides_no_other_of_its_task(spark: Any, monkeypatch: p
 
     files = [os.fsdecode(b"/lake/\xff %d") % number for number in range(25)]
     for cores, tasks in ((25, 25), (4, 4), (1, 1)):
-        monkeypatch.setattr(job_runner, "count_cores", lambda spark, cores=cores: cores)
-        outcomes = job_runner.run(spark, "ask", files, task_of)
+        monkeypatch.setattr(packing, "count_cores", lambda spark, cores=cores: cores)
+        outcomes = job_runner.run(spark, "ask", files, task_of, on_executors=True)
         assert [outcome.path for outcome in outcomes] == files
         assert [(n, outcome.error) for n, outcome in enumerate(outcomes) if outcome.error] == [
             (n, f"/lake/\\udcff {n}: ValueError: not this") for n in (7, 17)
         ]
         result = [(outcome.path, outcome.result) for outcome in outcomes if outcome.result]
         assert result == [(file, (file, n % tasks)) for n, file in enumerate(files) if n not in (7, 17)]
+
+
+def test_a_job_that_fails_as_a_whole_says_why_in_a_line(spark: Any) -> None:
+    class Missing:
+        """Work that a worker cannot import."""
+
+        def __reduce__(self) -> tuple[Any, ...]:
+            return __import__, ("a_module_of_nobody",)
+
+        def __call__(self, path: str) -> None:
+            raise AssertionError
+
+    problem = (
+        "^the Spark job failed: ModuleNotFoundError: No module named 'a_module_of_nobody'; the executors need a Python"
+    )
+    with pytest.raises(errors.ParquetBloomError, match=problem) as raised:
+        job_runner.run(spark, "ask", ["/lake/1"], Missing())
+    assert "\n" not in str(raised.value)
+
+
+def test_the_driver_does_a_few_files_in_local_mode(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def process(path: str) -> int:
+        if path.endswith("/3"):
+            raise ValueError("a secret")
+        return os.getpid()
+
+    def run(sizes: list[int], prefix: str = "/lake/", on_executors: bool = False) -> tuple[set[int], list[str]]:
+        files = [f"{prefix}{number}" for number in range(len(sizes))]
+        options = {"aws_secret_access_key": "a secret"}
+        outcomes = job_runner.run(spark, "ask", files, process, options, sizes, on_executors=on_executors)
+        assert [outcome.path for outcome in outcomes] == files
+        return {outcome.result for outcome in outcomes if outcome.result}, [one.error for one in outcomes if one.error]
+
+    monkeypatch.setattr(job_runner, "MAX_DRIVER_LOAD", 32 << 20)
+    pids, failed = run([0] * 20)
+    assert pids == {os.getpid()}
+    assert [error.startswith("/lake/3: ValueError: ") and "a secret" not in error for error in failed] == [True]
+    for sizes, on_executors in (([0] * 33, False), ([1, 1, 1, 1, 64 << 20], False), ([0] * 20, True)):
+        pids, failed = run(sizes, on_executors=on_executors)
+        assert os.getpid() not in pids
+        assert failed == ["/lake/3: ValueError: ***"]
+    # Workers may have other environment variables, with which they open a store.
+    assert os.getpid() not in run([0] * 3, "s3://lake/")[0]
+    monkeypatch.setattr(spark.sparkContext, "master", "spark://host:7077")
+    assert os.getpid() not in run([0] * 3)[0]
 
 
 def test_tasks_are_as_many_as_cores(spark: Any, lake: Path, tmp_path: Path) -> None:
@@ -176,7 +221,9 @@ def test_tasks_are_as_many_as_cores(spark: Any, lake: Path, tmp_path: Path) -> N
     assert {name: tasks_of(way) for name, way in ways.items()} == dict.fromkeys(ways, cores)
 
 
-def test_interrupted(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("on_executors", [True, False])
+def test_interrupted(spark: Any, tmp_path: Path, on_executors: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_runner, "MAX_DRIVER_LOAD", 32 << 20)
     begun = tmp_path / "begun"
 
     def wait(path: str) -> None:
@@ -194,7 +241,7 @@ def test_interrupted(spark: Any, tmp_path: Path) -> None:
     try:
         threading.Thread(target=interrupt, daemon=True).start()
         with pytest.raises(KeyboardInterrupt):
-            job_runner.run(spark, "wait", [str(begun)], wait)
+            job_runner.run(spark, "wait", [str(begun)], wait, on_executors=on_executors)
     finally:
         signal.signal(signal.SIGINT, before)
     until = time.monotonic() + 30
@@ -283,10 +330,10 @@ def test_secrets() -> None:
         "default_headers": {"Authorization": "hidden two"},
         "aws_endpoint": "http://visible",
     }
-    assert job_runner.hide_secrets(
-        job_runner.find_secrets(options), "hidden one, hidden two, http://visible, the name of a key"
+    assert file_tasks.hide_secrets(
+        file_tasks.find_secrets(options), "hidden one, hidden two, http://visible, the name of a key"
     ) == ("***, ***, http://visible, the name of a key")
-    assert job_runner.find_secrets(None) == []
+    assert file_tasks.find_secrets(None) == []
 
 
 def test_objects_that_cannot_be_replaced_in_place(spark: Any) -> None:

@@ -16,6 +16,8 @@ from ...errors import ConcurrentChangeError, ParquetBloomError, UnreadableColumn
 from ...file.reader import BloomFile, open
 from ...scan.model.schemas import arrow_schema
 from ...storage import FileIdentity, RemoteIdentity, Source, open_source
+from ..jobs.file_tasks import iter_numbers
+from ..jobs.packing import TaskLimits, pack
 from ..scan.parquet_columns import Rules
 from ..session.fallback import CannotPush
 from ..session.fields import fold_case, iter_types, quote
@@ -38,12 +40,14 @@ class RowGroupSlice:
     path, row_group : the file, and the number of the row group in it.
     state : state of the file when it was planned, to detect changes.
     partition : values of the partition columns, as texts.
+    num_bytes : size of its column chunks.
     """
 
     path: str
     row_group: int
     state: FileState
     partition: tuple[str | None, ...]
+    num_bytes: int
 
 
 def plan_row_groups(
@@ -65,12 +69,22 @@ def plan_row_groups(
             with open(path) as file:
                 problem = find_reading_problem(file, fields, rules)
                 state = read_file_state(file.source)
+                sizes = {row_group: _count_bytes(file, row_group) for row_group in row_groups}
         except (ParquetBloomError, pa.ArrowException, OSError) as error:
             raise CannotPush(first_line(error)) from error
         if problem:
             raise CannotPush(f"{path}: {problem}")
-        slices += [RowGroupSlice(path, row_group, state, partitions.get(path, ())) for row_group in row_groups]
+        partition = partitions.get(path, ())
+        slices += [RowGroupSlice(path, row_group, state, partition, size) for row_group, size in sizes.items()]
     return slices
+
+
+def _count_bytes(file: BloomFile, row_group: int) -> int:
+    """Return the size of a row group's column chunks, as far as the footer makes sense."""
+    group = file.footer.row_groups[row_group]
+    first = int(group["first_chunk"])
+    sizes = file.footer.chunks["compressed_size"][first : first + int(group["num_columns"])]
+    return min(max(0, sum(sizes.tolist())), file.source.size)
 
 
 def find_reading_problem(file: BloomFile, fields: Sequence[StructField], rules: Rules) -> str | None:
@@ -108,7 +122,7 @@ def read_row_groups(
     names: Sequence[str],
     ignore_case: bool,
 ) -> DataFrame:
-    """Make a DataFrame over row groups, with one task for each.
+    """Make a DataFrame over row groups, several of them in each task (see `jobs.packing`).
 
     Parameters
     ----------
@@ -117,8 +131,9 @@ def read_row_groups(
     names : all columns of the result, in order.
     """
     texts = [StructField(field.name, StringType()) for field in partition_fields]
-    reader = _Reader(list(slices), list(fields), [field.name for field in texts], ignore_case)
-    tasks = spark.range(0, len(slices), 1, len(slices))
+    packed = pack(slices, [item.num_bytes for item in slices], TaskLimits.of(spark))
+    reader = _Reader(packed, list(fields), [field.name for field in texts], ignore_case)
+    tasks = spark.range(0, len(packed), 1, len(packed))
     rows = tasks.mapInArrow(reader, StructType([*fields, *texts]))
     casts = {field.name: field for field in partition_fields}
 
@@ -132,18 +147,18 @@ def read_row_groups(
 
 @dataclass
 class _Reader:
-    """The function of a task: it gets positions in `slices` and returns the rows of those row groups."""
+    """The function of a task: it gets positions in `tasks` and returns the rows of those row groups."""
 
-    slices: list[RowGroupSlice]
+    tasks: list[list[RowGroupSlice]]
     fields: list[StructField]
     text_names: list[str]
     ignore_case: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         schema = pa.schema([arrow_field(field) for field in self.fields])
-        for batch in batches:
-            for i in batch.column(0).to_pylist():
-                yield from self._read(self.slices[i], schema)
+        for task in iter_numbers(batches):
+            for item in self.tasks[task]:
+                yield from self._read(item, schema)
 
     def _read(self, item: RowGroupSlice, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         with open_source(item.path) as source:

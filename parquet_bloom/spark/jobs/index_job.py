@@ -24,20 +24,22 @@ from ...lake.parts.postings.writer import write_sorted
 from ...lake.reports import AppendReport
 from ...storage import Entry, Folder
 from ..session.fallback import log
+from .file_tasks import find_secrets
 from .hash_slices import LAST_HASH, Slices
 from .index_tasks import (
     KEYS_SCHEMA,
     WRITTEN_SCHEMA,
     HashedFile,
+    HashedInput,
     HashedTask,
     HashTask,
     WriteTask,
     WrittenSlice,
     decode_part_name,
 )
-from .packing import assign_tasks, count_cores, find_sizes
+from .packing import TaskLimits, find_sizes, pack
 from .progress import run_with_progress
-from .run import collect_rows, distribute_files, find_secrets, run
+from .run import collect_results, run
 
 _ATTEMPTS = 3
 _BYTES_PER_SLICE = 256 << 20
@@ -173,19 +175,21 @@ class SegmentJobs:
             self.folder.delete([name for name in self.folder.names() if name.startswith(segment)])
 
     def _run_job(self, work: Sequence[_FileWork], segment: str) -> tuple[list[HashedTask], list[WrittenSlice], Slices]:
-        num_bytes, cores = sum(item.size for item in work), count_cores(self.spark)
-        num_slices_by_size = -(-num_bytes // _MIN_SLICE_BYTES)
-        count = self.slices or min(_MAX_SLICES, max(-(-num_bytes // _BYTES_PER_SLICE), min(cores, num_slices_by_size)))
+        sizes, limits = [item.size for item in work], TaskLimits.of(self.spark)
+        num_bytes = sum(sizes)
+        slices_by_cores = min(limits.cores, -(-num_bytes // _MIN_SLICE_BYTES))
+        count = self.slices or min(_MAX_SLICES, max(-(-num_bytes // _BYTES_PER_SLICE), slices_by_cores))
         slices = Slices(count, self.manifest.settings["prefix_bits"])
-        tasks_of_files = assign_tasks([item.size for item in work], cores)
-        row_group_counts = [item.row_groups for item in work] if self._by_row_group else [1] * len(work)
-        units, num_units = [], 0
-        for row_groups in row_group_counts:
-            units.append(num_units)
+        inputs, num_units = [], 0
+        for number, item in enumerate(work):
+            row_groups = item.row_groups if self._by_row_group else 1
+            inputs.append(HashedInput(number, item.entry.path, num_units, row_groups))
             num_units += max(1, row_groups)
+        packed = [pickle.dumps(task) for task in pack(inputs, sizes, limits)]
         secrets = find_secrets(self.storage_options)
         targets = tuple(slices.targets())
         hashing = HashTask(
+            packed,
             self.manifest.columns,
             slices,
             targets,
@@ -198,19 +202,13 @@ class SegmentJobs:
         writing = WriteTask(self.folder.path, segment, slices, num_units, self.memory_limit, columns, options)
 
         def job() -> list[Any]:
-            paths = [item.entry.path for item in work]
-            files = distribute_files(self.spark, paths, tasks_of_files, {"unit": units, "row_groups": row_group_counts})
-            keys = files.mapInArrow(hashing, KEYS_SCHEMA).repartition(slices.count, F.col("target"))
-            return run_with_progress(
-                self.spark,
-                "index",
-                len(work),
-                max(tasks_of_files) + 1,
-                keys.mapInArrow(writing, WRITTEN_SCHEMA).collect,
-            )
+            tasks = self.spark.range(0, len(packed), 1, len(packed))
+            keys = tasks.mapInArrow(hashing, KEYS_SCHEMA).repartition(slices.count, F.col("target"))
+            collect = keys.mapInArrow(writing, WRITTEN_SCHEMA).collect
+            return run_with_progress(self.spark, "index", len(work), len(packed), collect)
 
         secrets = [*secrets, *find_secrets(self.index_options)]
-        results = [pickle.loads(bytes(row["data"])) for row in collect_rows([hashing, writing], secrets, job)]
+        results = [pickle.loads(bytes(row["data"])) for row in collect_results([hashing, writing], secrets, job)]
         hashed = [item for item in results if isinstance(item, HashedTask)]
         return hashed, [item for item in results if isinstance(item, WrittenSlice)], slices
 

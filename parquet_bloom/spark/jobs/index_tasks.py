@@ -31,8 +31,8 @@ from ...lake.parts.postings.writer import write_sorted
 from ...lake.parts.sorted_runs import SortedRuns
 from ...predicate.statistics import ColumnShape
 from ...storage import Entry, Folder, resolve_filesystem
+from .file_tasks import hide_secrets, iter_numbers
 from .hash_slices import Slices
-from .run import decode_path, hide_secrets
 
 KEYS_SCHEMA = "target INT, slice INT, task INT, part STRING, data BINARY"
 WRITTEN_SCHEMA = "data BINARY"
@@ -108,11 +108,29 @@ class WrittenSlice:
 
 
 @dataclass(frozen=True)
-class HashTask:
-    """Function of a hashing task: rows (number, task, path, unit, row_groups) of files to keys, then a `HashedTask`.
+class HashedInput:
+    """A file that a task hashes.
 
     Attributes
     ----------
+    number : position of the file in the job.
+    unit : number of the file's first unit.
+    row_groups : number of its row groups where these are units, else 1.
+    """
+
+    number: int
+    path: str
+    unit: int
+    row_groups: int
+
+
+@dataclass(frozen=True)
+class HashTask:
+    """Function of a hashing task: its number to the keys of its files, then a `HashedTask`.
+
+    Attributes
+    ----------
+    packed : the pickled list of `HashedInput` of each task.
     columns : names of the indexed columns.
     slices, targets : where keys are sent.
     by_row_group : whether each row group is a unit, numbered from the file's first unit.
@@ -121,6 +139,7 @@ class HashTask:
     table_columns : of the table that the files belong to, see `hash_files`.
     """
 
+    packed: Sequence[bytes] = field(repr=False)
     columns: tuple[str, ...]
     slices: Slices
     targets: tuple[int, ...]
@@ -130,14 +149,13 @@ class HashTask:
     table_columns: TableColumns = field(default=None, repr=False)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        files = [row for batch in batches for row in batch.to_pylist()]
-        if files:
-            yield from self._hash_files(files)
+        for task in iter_numbers(batches):
+            yield from self._hash_files(task, pickle.loads(self.packed[task]))
 
-    def _hash_files(self, files: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
-        sender = _KeySender(files[0]["task"], self.slices, self.targets)
-        entries = [Entry(decode_path(file["path"])) for file in files]
-        results = [HashedFile(file["number"], row_groups=max(1, file["row_groups"])) for file in files]
+    def _hash_files(self, task: int, files: Sequence[HashedInput]) -> Iterator[pa.RecordBatch]:
+        sender = _KeySender(task, self.slices, self.targets)
+        entries = [Entry(file.path) for file in files]
+        results = [HashedFile(file.number, row_groups=max(1, file.row_groups)) for file in files]
         i = 0
         filesystem = resolve_filesystem(None, self.storage_options)
         for piece in hash_files(entries, self.columns, filesystem, 1, self.table_columns):
@@ -151,7 +169,7 @@ class HashTask:
         yield sender.make_result(results)
 
     def _add_row_group(
-        self, piece: RowGroupResult, row: Mapping[str, Any], result: HashedFile, sender: _KeySender
+        self, piece: RowGroupResult, file: HashedInput, result: HashedFile, sender: _KeySender
     ) -> Iterator[pa.RecordBatch]:
         opened = piece.opened
         problem = piece.error
@@ -159,7 +177,7 @@ class HashTask:
             problem is None
             and opened is not None
             and self.by_row_group
-            and opened.file.num_row_groups != row["row_groups"]
+            and opened.file.num_row_groups != file.row_groups
         ):
             problem = ConcurrentChangeError("it was changed while it was indexed", path=piece.entry.path)
         if problem is not None:
@@ -172,7 +190,7 @@ class HashTask:
             return
         column = opened.columns[piece.column]
         part = encode_part_name(piece.column, column.column_type, column.holds, column.meaning)
-        unit = row["unit"] + (piece.row_group if self.by_row_group else 0)
+        unit = file.unit + (piece.row_group if self.by_row_group else 0)
         result.entries += len(piece.hashes)
         yield from sender.add(part, unit, piece.hashes)
 

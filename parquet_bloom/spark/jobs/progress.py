@@ -36,8 +36,7 @@ def run_with_progress(spark: SparkSession, label: str, files: int, tasks: int, j
     """
     tag = f"parquet_bloom-{uuid.uuid4().hex}"
     control: _ClassicControl | _ConnectControl = _ConnectControl(spark) if is_connect(spark) else _ClassicControl(spark)
-    visible = _is_terminal() and not control.draws_progress
-    plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    visible = is_terminal() and not control.draws_progress
     results: list[R] = []
     problems: list[BaseException] = []
     done = threading.Event()  # an interrupted `join` would mark the thread as no longer alive
@@ -53,7 +52,7 @@ def run_with_progress(spark: SparkSession, label: str, files: int, tasks: int, j
             done.set()
 
     thread = threading.Thread(target=work, name="parquet_bloom job", daemon=True)
-    with Bar(label, files, visible, not plain) as bar, ExitStack() as stack:
+    with make_bar(label, files, visible) as bar, ExitStack() as stack:
         if visible:
             stack.enter_context(
                 control.report_progress(tag, tasks, lambda done: bar.update(files * done // tasks, files))
@@ -69,6 +68,12 @@ def run_with_progress(spark: SparkSession, label: str, files: int, tasks: int, j
     return results[0]
 
 
+def make_bar(label: str, files: int, visible: bool) -> Bar:
+    """Make the progress bar of a number of files."""
+    plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    return Bar(label, files, visible, not plain)
+
+
 def _cancel(control: _ClassicControl | _ConnectControl, tag: str, done: threading.Event) -> None:
     """Cancel a job, which may not have started yet."""
     until = time.monotonic() + _CANCEL_SECONDS
@@ -78,7 +83,8 @@ def _cancel(control: _ClassicControl | _ConnectControl, tag: str, done: threadin
         done.wait(_POLL_SECONDS)
 
 
-def _is_terminal() -> bool:
+def is_terminal() -> bool:
+    """Return True if stderr is a terminal."""
     try:
         return bool(sys.stderr.isatty())
     except (AttributeError, ValueError):  # no stderr, or a closed one

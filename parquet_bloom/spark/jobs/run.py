@@ -6,48 +6,30 @@ import os
 import pickle
 import re
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
-import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark import TaskContext, cloudpickle
+from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
-from ...errors import ParquetBloomError, StorageError, printable
+from ...errors import ParquetBloomError, StorageError
 from ...redaction import remember, without_secrets
 from ...storage import Entry, is_url, list_entries, resolve_filesystem
+from ..session.jvm import is_classic
 from ..session.paths import local_path, path_list
-from .packing import assign_tasks, count_cores
-from .progress import run_with_progress
+from .file_tasks import ArrowTask, FileTask, NumberedFile, Outcome, find_secrets, hide_secrets
+from .packing import TaskLimits, estimate_load, pack
+from .progress import is_terminal, make_bar, run_with_progress
 
 R = TypeVar("R")
+T = TypeVar("T")
 
-_SECRET = re.compile("(?!.*_id$).*(secret|token|password|key|credential|signature|sas|auth|headers)", re.IGNORECASE)
-_MIN_SECRET_CHARS = 6  # characters: shorter ones occur in any text
-_HIDDEN = "***"
-
-
-@dataclass(frozen=True)
-class Outcome(Generic[R]):
-    """Result of processing one file.
-
-    Attributes
-    ----------
-    path : the file.
-    result : the return value of the work; None if it failed.
-    error : why it failed, in one line; None if it did not.
-    seconds : time that the file took.
-    """
-
-    path: str
-    result: R | None = None
-    error: str | None = None
-    seconds: float = 0.0
+_THREADS_PER_TASK = 4  # where files are small: a file mostly waits for the disk to flush it, or to answer
+_REMOTE_THREADS_PER_TASK = 8
+_BYTES_AT_A_TIME = 64 << 20  # of the files that a task processes at a time
+MAX_DRIVER_LOAD = 32 << 20  # bytes, see `estimate_load`: measured, a job takes longer to start than the driver for it
 
 
 def find_files(paths: Any, storage_options: Mapping[str, Any] | None) -> tuple[list[str], list[Entry]]:
@@ -82,42 +64,6 @@ def resolve_paths(paths: Any) -> list[str]:
     return resolved
 
 
-@dataclass(frozen=True)
-class _FileTask(Generic[R]):
-    """Function that Spark runs in each task. The files are passed as rows, not as attributes."""
-
-    work: Callable[[str], R]
-    secrets: Sequence[str] = field(default=(), repr=False)
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = TaskContext.get()
-        # Every second attempt begins with the last file: if the first one is still running (speculation, an executor
-        # wrongly considered lost), the two meet once instead of following each other from file to file.
-        backwards = context is not None and context.attemptNumber() % 2 == 1
-        for batch in batches:
-            files = sorted(zip(*(batch.column(name).to_pylist() for name in ("number", "path")), strict=True))
-            if backwards:
-                files.reverse()
-            # One batch for all files: batches of one row would take longer than many a file does.
-            outcomes = [pickle.dumps(self.process(decode_path(path))) for _, path in files]
-            numbers = pa.array([number for number, _ in files], pa.int64())
-            yield pa.RecordBatch.from_pydict({"number": numbers, "outcome": pa.array(outcomes, pa.binary())})
-
-    def process(self, path: str) -> Outcome[R]:
-        """Process one file; any error becomes its outcome."""
-        started = time.perf_counter()
-        result, problem = None, None
-        try:
-            result = self.work(path)
-        except ParquetBloomError as error:
-            problem = str(error)
-        except Exception as error:
-            problem = printable(f"{path}: {type(error).__name__}: {' '.join(str(error).split())}")
-        if problem is not None:
-            problem = hide_secrets(self.secrets, problem)
-        return Outcome(path, result, problem, time.perf_counter() - started)
-
-
 def run(
     spark: SparkSession,
     label: str,
@@ -125,20 +71,25 @@ def run(
     work: Callable[[str], R],
     storage_options: Mapping[str, Any] | None = None,
     sizes: Sequence[int] | None = None,
+    *,
+    on_executors: bool = False,
 ) -> list[Outcome[R]]:
     """Process many files in one job, several of them in each task (see `packing`).
 
     No lazy DataFrame remains that a later action could run again. Tasks may run more than once, also concurrently
     (retries, speculation, executors considered lost): the work must tolerate that for each of a task's files.
 
+    In local mode, where the driver is the executor, it processes a few files itself: that takes less than a job.
+
     Parameters
     ----------
     spark : the session, classic or Connect.
     label : text of the progress bar.
     files : paths that are valid on the executors.
-    work : called with a path. It is pickled, and so is its result.
+    work : called with a path, in several threads. It is pickled, and so is its result.
     storage_options : values that look like secrets are removed from errors.
     sizes : bytes that are read of each file; None if only footers are read.
+    on_executors : never process files in the driver.
 
     Returns
     -------
@@ -152,23 +103,61 @@ def run(
     if not files:
         return []
     remember(storage_options)
+    sizes = [0] * len(files) if sizes is None else sizes
     secrets = find_secrets(storage_options)
-    file_task = _FileTask(work, secrets)
-    tasks_of_files = assign_tasks([0] * len(files) if sizes is None else sizes, count_cores(spark))
+    file_task = FileTask(work, secrets, _count_threads(files, sizes))
+    numbered = [*enumerate(files)]
+    if not on_executors and estimate_load(sizes) <= MAX_DRIVER_LOAD and _is_executor(spark, files):
+        return _run_in_driver(label, numbered, file_task)
+    packed = [pickle.dumps(task) for task in pack(numbered, sizes, TaskLimits.of(spark))]
 
-    def job() -> list[Any]:
-        frame = distribute_files(spark, files, tasks_of_files).mapInArrow(file_task, "number BIGINT, outcome BINARY")
-        return run_with_progress(spark, label, len(files), max(tasks_of_files) + 1, frame.collect)
+    def job() -> list[bytes]:
+        return run_with_progress(spark, label, len(files), len(packed), lambda: _run_tasks(spark, file_task, packed))
 
-    rows = collect_rows([file_task], secrets, job)
-    outcomes = {int(row["number"]): bytes(row["outcome"]) for row in rows}
+    results = collect_results([file_task], secrets, job)
+    outcomes = dict(outcome for result in results for outcome in pickle.loads(result))
     if len(outcomes) != len(files):
         raise ParquetBloomError(f"the Spark job returned results for {len(outcomes):,} of {len(files):,} files")
-    return [pickle.loads(outcomes[number]) for number in range(len(files))]
+    return [outcomes[number] for number in range(len(files))]
 
 
-def collect_rows(tasks: Iterable[Any], secrets: Sequence[str], job: Callable[[], list[Any]]) -> list[Any]:
-    """Return the rows of a job.
+def _is_executor(spark: SparkSession, files: Sequence[str]) -> bool:
+    """Return True if this process reaches the files as the executors do.
+
+    In local mode there is one machine; environment variables with a store's secrets may still be set for workers only.
+    """
+    if not is_classic(spark) or any(map(is_url, files)):
+        return False
+    return re.fullmatch(r"local(\[.*\])?", spark.sparkContext.master or "") is not None
+
+
+def _count_threads(files: Sequence[str], sizes: Sequence[int]) -> int:
+    """Return how many files a task processes at a time."""
+    threads = _REMOTE_THREADS_PER_TASK if is_url(files[0]) else _THREADS_PER_TASK
+    return max(1, min(threads, _BYTES_AT_A_TIME // max(*sizes, 1)))
+
+
+def _run_tasks(spark: SparkSession, task: FileTask[R], packed: Sequence[bytes]) -> list[bytes]:
+    """Run a job and return the results of its tasks; `packed` is what each of them gets."""
+    if is_classic(spark):  # Spark plans no query for an RDD, which takes a third of the time
+        rdd = spark.sparkContext.parallelize(packed, len(packed))
+        return [*map(bytes, rdd.map(task).collect())]
+    frame = spark.range(0, len(packed), 1, len(packed)).mapInArrow(ArrowTask(task, packed), "data BINARY")
+    return [bytes(row["data"]) for row in frame.collect()]
+
+
+def _run_in_driver(label: str, files: Sequence[NumberedFile], task: FileTask[R]) -> list[Outcome[R]]:
+    """Process files in this process, as one task would."""
+    with make_bar(label, len(files), is_terminal()) as bar:
+        outcomes: dict[int, Outcome[R]] = {}
+        for number, outcome in task.process_files(files):
+            outcomes[number] = outcome
+            bar.update(len(outcomes), len(files))
+    return [outcomes[number] for number in range(len(files))]
+
+
+def collect_results(tasks: Iterable[Any], secrets: Sequence[str], job: Callable[[], list[T]]) -> list[T]:
+    """Return the results of a job.
 
     Parameters
     ----------
@@ -190,57 +179,6 @@ def collect_rows(tasks: Iterable[Any], secrets: Sequence[str], job: Callable[[],
         return job()
     except (PySparkException, Py4JError, OSError) as error:
         raise ParquetBloomError(hide_secrets(secrets, describe_failure(str(error)))) from without_secrets(error)
-
-
-def distribute_files(
-    spark: SparkSession,
-    files: Sequence[str],
-    tasks_of_files: Sequence[int],
-    extra_columns: Mapping[str, Sequence[int]] | None = None,
-) -> Any:
-    """Return the files as rows, each task's in one partition, without a shuffle whose output an executor could lose.
-
-    They have the columns `number`, `task` (from `tasks_of_files`, see `assign_tasks`), `path` (see `decode_path`),
-    and the integer `extra_columns`.
-
-    Spark splits a local table into one partition per core, but a range into any number of partitions: so the table is
-    broadcast and joined to a range of one row per task.
-    """
-    num_tasks = max(tasks_of_files) + 1
-    table = pa.table(
-        {
-            "number": pa.array(range(len(files)), pa.int64()),
-            "task": pa.array(tasks_of_files, pa.int64()),
-            "path": pa.array([_encode_path(file) for file in files], pa.binary()),
-            **{name: pa.array(values, pa.int64()) for name, values in (extra_columns or {}).items()},
-        }
-    )
-    task_range = spark.range(0, num_tasks, 1, num_tasks).withColumnRenamed("id", "task")
-    return task_range.join(F.broadcast(spark.createDataFrame(table)), "task").select(table.column_names)
-
-
-def _encode_path(path: str) -> bytes:
-    """Return a path as bytes: not every file name is valid text, and executors may use another encoding."""
-    return path.encode("utf-8", "surrogateescape")
-
-
-def decode_path(path: bytes) -> str:
-    """Return the path that `_encode_path` has encoded."""
-    return bytes(path).decode("utf-8", "surrogateescape")
-
-
-def find_secrets(storage_options: Mapping[str, Any] | None) -> list[str]:
-    """Return the texts among the options that must not appear in errors."""
-    values = [value for name, value in (storage_options or {}).items() if _SECRET.match(str(name))]
-    texts = [str(text) for value in values for text in (value.values() if isinstance(value, Mapping) else [value])]
-    return sorted((text for text in texts if len(text) >= _MIN_SECRET_CHARS), key=len, reverse=True)
-
-
-def hide_secrets(secrets: Sequence[str], text: str) -> str:
-    """Return a text with all secrets replaced."""
-    for secret in secrets:
-        text = text.replace(secret, _HIDDEN)
-    return text
 
 
 def describe_failure(text: str) -> str:

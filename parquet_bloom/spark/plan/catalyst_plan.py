@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from ..session.fallback import CannotPush
-from ..session.jvm import DATASOURCES, EXPRESSIONS, Jvm, class_name, copy_with, find_defaults, iter_elements, iter_nodes
+from ..session.jvm import DATASOURCES, EXPRESSIONS, Jvm, class_name, copy_with, find_defaults, iter_elements
 
 _PARQUET = f"{DATASOURCES}.parquet.ParquetFileFormat"
 _DIRECTORY = f"{DATASOURCES}.PartitionDirectory"
@@ -257,7 +257,7 @@ def inline_tables(jvm: Jvm, frame: DataFrame) -> DataFrame:
     Each use then has its own conditions, also those within subqueries.
     """
     analyzed = frame._jdf.queryExecution().analyzed()
-    if not any(class_name(node) == "WithCTE" for node in iter_nodes(analyzed)):
+    if "WithCTE" not in jvm.list_nodes(analyzed)[1]:
         return frame
     name = "org.apache.spark.sql.catalyst.optimizer.InlineCTE"
     defaults = find_defaults(jvm, name)
@@ -281,13 +281,13 @@ def find_scans(jvm: Jvm, frame: DataFrame) -> list[ParquetScan]:
         No scan of files can be restricted to fewer files.
     """
     execution = frame._jdf.queryExecution()
-    if any(class_name(node) == "WithCTE" for node in iter_nodes(execution.analyzed())):
+    nodes, kinds = jvm.list_nodes(execution.analyzed())
+    if "WithCTE" in kinds:
         raise CannotPush("a common table expression that is used more than once could not be inlined")
-    logical = find_relations(frame)
+    logical = _select_parquet(nodes, kinds)
     if not logical:
         raise CannotPush("nothing in the plan reads Parquet files that Spark lists itself")
-    planned = [(class_name(node), node) for node in iter_nodes(execution.sparkPlan())]
-    physical = [node for kind, node in planned if kind == "FileSourceScanExec"]
+    physical = jvm.find_nodes(execution.sparkPlan(), "FileSourceScanExec")
     parquet_scans = []
     relation_ids = [_find_ids(jvm, node) for node in logical]
     scan_ids = [_find_ids(jvm, node) for node in physical]
@@ -323,9 +323,15 @@ def make_dataframe(jvm: Jvm, plan: Any) -> DataFrame:
     return DataFrame(jvm.package("org.apache.spark.sql.classic.Dataset").ofRows(jvm.session, plan), jvm.spark)
 
 
-def find_relations(frame: DataFrame) -> list[Any]:
+def find_relations(jvm: Jvm, frame: DataFrame) -> list[Any]:
     """Find the relations over Parquet files in the analyzed plan of a DataFrame."""
-    return [node for node in iter_nodes(frame._jdf.queryExecution().analyzed()) if is_parquet(node)]
+    return _select_parquet(*jvm.list_nodes(frame._jdf.queryExecution().analyzed()))
+
+
+def _select_parquet(nodes: Any, kinds: Sequence[str]) -> list[Any]:
+    """Return the relations over Parquet files among nodes, given with the names of their classes."""
+    relations = [nodes.apply(i) for i, kind in enumerate(kinds) if kind == "LogicalRelation"]
+    return [relation for relation in relations if is_parquet(relation)]
 
 
 def is_parquet(node: Any) -> bool:

@@ -25,7 +25,7 @@ from ..scan.scan import Scan
 from ..scan.trust import SparkCompatibility
 from ..session.fallback import CannotPush, log
 from ..session.fields import find_leaves
-from ..session.jvm import Jvm, class_name, iter_nodes
+from ..session.jvm import Jvm
 from .catalyst_plan import Listing, ParquetScan, find_scans, inline_tables, replace_relations
 from .current_time import drop_time_conditions
 from .native_row_groups import make_row_group_scan
@@ -85,7 +85,7 @@ class ClassicPlan:
                 self._fall_back(CannotPush("the DataFrame is a stream"))
                 return []
             plan = self.frame._jdf.queryExecution().analyzed()
-            if not plan.deterministic() or any(class_name(node) == "Sample" for node in iter_nodes(plan)):
+            if not plan.deterministic() or "Sample" in self._jvm.list_nodes(plan)[1]:
                 # The result of rand(7) for a row, or whether a sample has it, depends on the rows that are read before.
                 self._fall_back(CannotPush("a part of the query is not a plain function of a row"))
                 return []

@@ -48,7 +48,7 @@ class ExecutorEvaluator:
         residuals = {path: residual for path, residual in nodes.items() if residual is not node}
         task = _ScanTask(node, self.compatibility, self.storage, residuals)
         try:
-            outcomes = jobs.run(self.spark, "pruning", list(nodes), task, self.storage.options)
+            outcomes = jobs.run(self.spark, "pruning", list(nodes), task, self.storage.options, on_executors=True)
         except ParquetBloomError as error:
             raise CannotPush(str(error)) from error
         outcome_by_file = {outcome.path: outcome for outcome in outcomes}

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from py4j.java_gateway import JavaClass  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 DATASOURCES = "org.apache.spark.sql.execution.datasources"
@@ -22,6 +23,8 @@ _NUMBERS: dict[str, list[int]] = {}
 _NUM_FIELDS: dict[str, int] = {}
 _LISTINGS: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
 _FUNCTIONS: WeakKeyDictionary[Any, dict[tuple[str, str], Any]] = WeakKeyDictionary()  # by gateway
+_CLASSES: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()  # by gateway
+_IDENTITY = "", "identity"
 
 
 def is_classic(spark: SparkSession) -> bool:
@@ -49,11 +52,17 @@ class Jvm:
         self.packages: Any = spark._jvm
         self._gateway: Any = spark.sparkContext._gateway
         self._functions = _FUNCTIONS.setdefault(self._gateway, {})
+        self._classes = _CLASSES.setdefault(self._gateway, {})
         self.listings: dict[Any, Any] = _LISTINGS.setdefault(self._gateway, {})
 
     def package(self, name: str) -> Any:
         """Return a class or package by its full name."""
-        return getattr(self.packages, name)
+        if name in self._classes:  # py4j does not remember it
+            return self._classes[name]
+        item = getattr(self.packages, name)
+        if isinstance(item, JavaClass):
+            self._classes[name] = item
+        return item
 
     def classes(self, name: str) -> Any:
         """Load a class by Spark's own class loader."""
@@ -77,7 +86,10 @@ class Jvm:
         java_list = self.package("java.util.ArrayList")()
         for item in items:
             java_list.add(item)
-        return self.package("scala.jdk.javaapi.CollectionConverters").asScala(java_list).toSeq()
+        converters = "scala.jdk.javaapi.CollectionConverters"
+        as_scala = self._classes.get(f"{converters}.asScala") or self.package(converters).asScala
+        self._classes[f"{converters}.asScala"] = as_scala
+        return as_scala(java_list).toSeq()
 
     def array(self, class_name: str, items: list[Any]) -> Any:
         """Make a Java array of objects of a class."""
@@ -96,9 +108,31 @@ class Jvm:
             handle = java.invoke.MethodHandles.publicLookup().findVirtual(
                 java_class, name, java.invoke.MethodType.methodType(returns)
             )
-            function = self.classes("scala.Function1")
-            self._functions[key] = java.invoke.MethodHandleProxies.asInterfaceInstance(function, handle)
+            self._functions[key] = self._make_function(handle)
         return self._functions[key]
+
+    def _make_function(self, handle: Any) -> Any:
+        proxies = self.packages.java.lang.invoke.MethodHandleProxies
+        return proxies.asInterfaceInstance(self.classes("scala.Function1"), handle)
+
+    def list_nodes(self, plan: Any) -> tuple[Any, list[str]]:
+        """Return the nodes of a plan as a Scala Seq, from the root down, and the names of their classes.
+
+        That takes few calls however large the plan is. Plans of subqueries in expressions are left out.
+        """
+        if _IDENTITY not in self._functions:
+            lang = self.packages.java.lang
+            self._functions[_IDENTITY] = self._make_function(
+                lang.invoke.MethodHandles.identity(self.classes("java.lang.Object"))
+            )
+        nodes = plan.map(self._functions[_IDENTITY])
+        classes = nodes.map(self.method("java.lang.Object", "getClass"))
+        return nodes, self.texts(classes.map(self.method("java.lang.Class", "getSimpleName")))
+
+    def find_nodes(self, plan: Any, kind: str) -> list[Any]:
+        """Return the nodes of a plan that are of a class, from the root down."""
+        nodes, kinds = self.list_nodes(plan)
+        return [nodes.apply(i) for i, name in enumerate(kinds) if name == kind]
 
     def mapping(self, items: Any) -> dict[str, str]:
         """Convert a Scala Map of texts to a dict."""
@@ -131,15 +165,6 @@ def iter_elements(seq: Any) -> Iterator[Any]:
 def class_name(item: Any) -> str:
     """Return the name of a Java object's class, without its package."""
     return item.getClass().getSimpleName()
-
-
-def iter_nodes(plan: Any) -> Iterator[Any]:
-    """Iterate over the nodes of a plan, from the root down, without those of subqueries in expressions."""
-    stack = [plan]
-    while stack:
-        top = stack.pop()
-        yield top
-        stack.extend(reversed(list(iter_elements(top.children()))))
 
 
 def copy_with(item: Any, *first: Any) -> Any:

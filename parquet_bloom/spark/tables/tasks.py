@@ -24,7 +24,8 @@ from ...storage import FileIdentity, RemoteIdentity, open_source, resolve_filesy
 from ...tables.snapshot import TableSnapshot
 from ..arrow.convert import arrow_field, conform
 from ..arrow.row_groups import FileState, find_version, read_file_state
-from ..jobs.packing import MAX_TASK_BYTES, assign_tasks, count_cores
+from ..jobs.file_tasks import iter_numbers
+from ..jobs.packing import TaskLimits, pack
 
 _BATCH_ROWS = 1 << 14
 
@@ -85,18 +86,17 @@ def read_in_tasks(
     storage_options : of the files' store; they are sent to the executors.
     """
     positions = {file.path: i for i, file in enumerate(snapshot.files)}
-    pieces = [piece for plan in plans for piece in _split(plan, snapshot.files[positions[plan.path]].size)]
-    numbers = assign_tasks([piece.num_bytes for piece in pieces], count_cores(spark))
-    tasks: list[list[_Piece]] = [[] for _ in range(max(numbers) + 1)]
-    for piece, number in zip(pieces, numbers, strict=True):
-        tasks[number].append(piece)
+    limits = TaskLimits.of(spark)
+    sizes = {plan.path: snapshot.files[positions[plan.path]].size for plan in plans}
+    pieces = [piece for plan in plans for piece in _split(plan, sizes[plan.path], limits.max_bytes)]
+    tasks = pack(pieces, [piece.num_bytes for piece in pieces], limits)
     part = TablePart.of(snapshot, [positions[plan.path] for plan in plans])
     reader = _TaskReader(part, tasks, schema, node, dict(storage_options or {}))
     return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(reader, schema)
 
 
-def _split(plan: FilePlan, size: int) -> Iterator[_Piece]:
-    """Yield the row groups to read of a file, in pieces of about `MAX_TASK_BYTES`.
+def _split(plan: FilePlan, size: int, max_bytes: int) -> Iterator[_Piece]:
+    """Yield the row groups to read of a file, in pieces of about `max_bytes`.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def _split(plan: FilePlan, size: int) -> Iterator[_Piece]:
     num_bytes = 0
     for group in (group for group in plan.row_groups if group.read):
         share = size * group.num_rows // num_rows
-        if members and num_bytes + share > MAX_TASK_BYTES:
+        if members and num_bytes + share > max_bytes:
             yield _Piece(replace(plan, row_groups=tuple(members), identity=None), state, num_bytes)
             members, num_bytes = [], 0
         members.append(group)
@@ -138,9 +138,8 @@ class _TaskReader:
     storage_options: Mapping[str, Any] = field(repr=False)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for i in batch.column(0).to_pylist():
-                yield from self._read(self.tasks[i])
+        for task in iter_numbers(batches):
+            yield from self._read(self.tasks[task])
 
     def _read(self, pieces: Sequence[_Piece]) -> Iterator[pa.RecordBatch]:
         part, filesystem = self.part, resolve_filesystem(None, self.storage_options)
