@@ -236,14 +236,14 @@ class Footer:
 
     @cached_property
     def schema(self) -> list[dict[int, Any]]:
-        return _parse_schema(self._encoded_schema)
+        return _parse_schema(self.encoded_schema)
 
     @cached_property
     def leaves(self) -> list[Leaf]:
-        return _parse_leaves(self._encoded_schema)
+        return _parse_leaves(self.encoded_schema)
 
     @property
-    def _encoded_schema(self) -> bytes:
+    def encoded_schema(self) -> bytes:
         """The schema's bytes, perhaps with some that follow: files with equal bytes have the same schema."""
         start = self._positions[2]
         ends = [end for number, end in self._positions.items() if number != "num_rows" and end > start]

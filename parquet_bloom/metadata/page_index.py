@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..errors import MalformedFooterError
 from .footer import Statistics
-from .thrift_compact import pages_agree, read_page_header_fields, read_page_locations, read_struct
+from .thrift_compact import index_pages, pages_agree, read_page_header_fields, read_page_locations, read_struct
 
 MAX_INDEX_BYTES = 1 << 20
 """Longer indexes are not read. They would have so many pages, or such long bounds, that they cost more than they save.
@@ -242,6 +242,59 @@ def read_page_header(data: bytes | memoryview) -> PageHeader:
         level_bytes=fields["level_bytes"],
         compressed=bool(fields["compressed"]),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class PageTable:
+    """The pages that follow one another in some bytes: a dictionary page, perhaps, and data pages.
+
+    Attributes
+    ----------
+    pages : their headers, as `index_pages` gives them.
+    """
+
+    pages: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, data: bytes | memoryview) -> PageTable:
+        """Parse the headers of pages that fill some bytes.
+
+        Raises
+        ------
+        MalformedFooterError
+            Something else is there, the last page does not end with `data`, there are more than `MAX_PAGES`, or a
+            dictionary page is not the first.
+        """
+        return cls(index_pages(data, MAX_PAGES))
+
+    @cached_property
+    def num_dictionaries(self) -> int:
+        """1 if the first page is a dictionary page, else 0."""
+        return int(len(self.pages) > 0 and self.pages[0, 3] == _DICTIONARY_PAGE)
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Number of values of each data page, nulls included."""
+        return self.pages[self.num_dictionaries :, 4]
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Bytes of each data page, header included."""
+        return self.pages[self.num_dictionaries :, 1] + self.pages[self.num_dictionaries :, 2]
+
+    @property
+    def needs_dictionary(self) -> bool:
+        """Whether the values of a data page are indices into a dictionary."""
+        encodings = self.pages[self.num_dictionaries :, 5].tolist()
+        return PLAIN_DICTIONARY in encodings or RLE_DICTIONARY in encodings
+
+    def make_index(self, start: int) -> OffsetIndex | None:
+        """Return the offset index of a column chunk with these pages from `start` on; None if a page has no rows."""
+        counts = self.counts
+        if not len(counts) or 0 in counts.tolist():
+            return None
+        offsets = self.pages[self.num_dictionaries :, 0] + start
+        return OffsetIndex(offsets, self.sizes, np.concatenate([[0], np.cumsum(counts)]))
 
 
 def _read_list(fields: dict[int, Any], number: int, kind: type) -> list[Any]:

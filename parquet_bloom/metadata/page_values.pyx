@@ -13,6 +13,8 @@ import numpy as np
 
 from ..errors import MalformedFooterError
 
+from .runs cimport Runs, describe_problem, locate_values, start_runs, take_numbers
+
 cdef enum:
     MOST_VALUES = 1 << 24  # of a page: runs of a few bytes could claim any amount of memory
     MOST_TAKEN = 1 << 28   # bytes copied: many rows may share one long value of a dictionary
@@ -22,80 +24,11 @@ cdef int fail(str problem) except -1:
     raise MalformedFooterError(f"page: {problem}")
 
 
-cdef struct Runs:
-    const uint8_t* data
-    Py_ssize_t pos
-    Py_ssize_t end
-    int width
-    # The run whose header ends at `pos`:
-    bint packed
-    Py_ssize_t start     # of its bytes
-    Py_ssize_t length    # numbers in the run
-    uint32_t value       # that it repeats
-
-
-cdef int next_run(Runs* runs) except -1:
-    """Go to the next run of the hybrid of repeated and bit-packed numbers."""
-    cdef uint64_t header = 0, value = 0
-    cdef int shift = 0, i
-    cdef int value_bytes = (runs.width + 7) // 8
-    while True:
-        if runs.pos >= runs.end or shift > 35:
-            fail("it ends before its numbers do")
-        header |= <uint64_t>(runs.data[runs.pos] & 0x7F) << shift
-        shift += 7
-        runs.pos += 1
-        if runs.data[runs.pos - 1] < 0x80:
-            break
-    if header >> 1 == 0:
-        fail("a run of no numbers")
-    runs.packed = header & 1
-    runs.start = runs.pos
-    runs.length = header >> 1
-    if runs.packed:
-        runs.length *= 8
-        if runs.length * runs.width > (runs.end - runs.pos) * 8:  # some writers leave out what pads the last run
-            runs.length = (runs.end - runs.pos) * 8 // runs.width
-            runs.pos = runs.end
-        else:
-            runs.pos += runs.length // 8 * runs.width
-        return 0
-    if value_bytes > runs.end - runs.pos:
-        fail("a run is cut off")
-    for i in range(value_bytes):
-        value |= <uint64_t>runs.data[runs.pos + i] << (8 * i)
-    runs.pos += value_bytes
-    if value >> runs.width:
-        fail(f"a number has more than {runs.width} bits")
-    runs.value = <uint32_t>value
-    return 0
-
-
-cdef uint32_t packed_number(const Runs* runs, Py_ssize_t number) noexcept:
-    """Return number `i` of a bit-packed run, counted from 0: less than `length`."""
-    cdef Py_ssize_t bit = number * runs.width
-    cdef Py_ssize_t last = runs.start + (bit + runs.width - 1) // 8
-    cdef Py_ssize_t at = runs.start + bit // 8
-    cdef uint64_t bits = 0
-    cdef int shift = 0
-    while at <= last:
-        bits |= <uint64_t>runs.data[at] << shift
-        shift += 8
-        at += 1
-    return <uint32_t>((bits >> (bit & 7)) & (((<uint64_t>1) << runs.width) - 1))
-
-
 cdef Runs open_runs(const uint8_t[::1] data, int width) except *:
     cdef Runs runs
     if not 1 <= width <= 32:
         fail(f"numbers of {width} bits")
-    runs.data = &data[0] if data.shape[0] else NULL
-    runs.pos = 0
-    runs.end = data.shape[0]
-    runs.width = width
-    runs.packed = False
-    runs.start = runs.length = 0
-    runs.value = 0
+    start_runs(&runs, &data[0] if data.shape[0] else NULL, data.shape[0], width)
     return runs
 
 
@@ -120,19 +53,17 @@ def take_hybrid(const uint8_t[::1] data not None, int width, const int64_t[::1] 
         A position is past the end, or `width` is invalid.
     """
     cdef Runs runs
-    cdef Py_ssize_t i, before = 0  # numbers in front of the run
     cdef int64_t[::1] out
+    cdef int problem
     result = np.zeros(numbers.shape[0], np.int64)
     if width == 0 or numbers.shape[0] == 0:  # a dictionary of one entry has numbers of no bits
         return result
     out = result
     require_ascending(numbers, MOST_VALUES)
     runs = open_runs(data, width)
-    for i in range(numbers.shape[0]):
-        while numbers[i] >= before + runs.length:
-            before += runs.length
-            next_run(&runs)
-        out[i] = packed_number(&runs, numbers[i] - before) if runs.packed else runs.value
+    problem = take_numbers(&runs, &numbers[0], numbers.shape[0], &out[0])
+    if problem:
+        fail(describe_problem(problem, width))
     return result
 
 
@@ -156,40 +87,17 @@ def find_values(const uint8_t[::1] levels not None, Py_ssize_t count, const int6
         There are too few levels.
     """
     cdef Runs runs = open_runs(levels, 1)
-    cdef Py_ssize_t i, row, seen = 0, value_index = 0  # rows processed, and the number of values among them
-    cdef Py_ssize_t before = 0  # rows in front of the run
     cdef uint8_t[::1] out
     cdef int64_t[::1] number_view
-    cdef bint here
+    cdef Py_ssize_t num_values = 0
     require_ascending(rows, count)
     has_value, numbers = np.zeros(rows.shape[0], np.uint8), np.empty(rows.shape[0], np.int64)
-    out, number_view = has_value, numbers
-    cdef Py_ssize_t num_values = 0
-    for i in range(rows.shape[0]):
-        while rows[i] >= before + runs.length:
-            value_index += count_values(&runs, seen - before, runs.length)
-            before += runs.length
-            seen = before
-            next_run(&runs)
-        row = rows[i]
-        value_index += count_values(&runs, seen - before, row - before)
-        seen = row
-        here = packed_number(&runs, row - before) if runs.packed else runs.value
-        if here:
-            out[i] = 1
-            number_view[num_values] = value_index
-            num_values += 1
+    if rows.shape[0]:
+        out, number_view = has_value, numbers
+        num_values = locate_values(&runs, &rows[0], rows.shape[0], &out[0], &number_view[0])
+    if num_values < 0:
+        fail(describe_problem(<int>num_values, 1))
     return has_value.view(np.bool_), numbers[:num_values]
-
-
-cdef Py_ssize_t count_values(const Runs* runs, Py_ssize_t first, Py_ssize_t end) noexcept:
-    """Count the bits of a run that are set in [first, end)."""
-    cdef Py_ssize_t total = 0, i
-    if not runs.packed:
-        return end - first if runs.value else 0
-    for i in range(first, end):
-        total += (runs.data[runs.start + i // 8] >> (i % 8)) & 1
-    return total
 
 
 def take_byte_arrays(const uint8_t[::1] data not None, const int64_t[::1] numbers not None):

@@ -755,6 +755,52 @@ def read_page_header_fields(const uint8_t[::1] data not None):
     return page
 
 
+def index_pages(const uint8_t[::1] data not None, Py_ssize_t max_pages):
+    """Read the headers of pages that follow one another and fill `data`.
+
+    Parameters
+    ----------
+    max_pages : more are not read.
+
+    Returns
+    -------
+    int64 array of shape (pages, 11): where the page starts in `data`, then `header_bytes` and the other fields of
+    `read_page_header_fields` in this order: size, kind, num_values, encoding, unpacked, level_encoding, repeat_bytes,
+    level_bytes, compressed.
+
+    Raises
+    ------
+    MalformedFooterError
+        Something else than pages is there, a page does not end within `data`, a dictionary page is not the first, or
+        there are too many.
+    """
+    cdef Cursor cursor = Cursor(data)
+    cdef Py_ssize_t start, count = 0
+    cdef Page page
+    cdef int64_t[:, ::1] table
+    pages = np.empty((min(max_pages, 8), 11), np.int64)
+    table = pages
+    while cursor.pos < cursor.end:
+        start = cursor.pos
+        _read_page(cursor, &page)
+        if page.size < 0 or page.size > cursor.end - cursor.pos or page.num_values < 0:
+            cursor.fail("a page does not end within its column chunk")
+        if count == max_pages:
+            cursor.fail(f"there are more than {max_pages} pages")
+        if page.kind == 2 and count:
+            cursor.fail("a dictionary page follows data pages")
+        if count == table.shape[0]:
+            pages = np.concatenate([pages, np.empty_like(pages)])
+            table = pages
+        cursor.pos += page.size
+        table[count, 0], table[count, 1], table[count, 2] = start, page.header_bytes, page.size
+        table[count, 3], table[count, 4], table[count, 5] = page.kind, page.num_values, page.encoding
+        table[count, 6], table[count, 7], table[count, 8] = page.unpacked, page.level_encoding, page.repeat_bytes
+        table[count, 9], table[count, 10] = page.level_bytes, page.compressed
+        count += 1
+    return pages[:count]
+
+
 def pages_agree(
     const uint8_t[::1] heads not None, const int64_t[::1] lengths not None, const int64_t[::1] sizes not None,
     const int64_t[::1] counts not None

@@ -9,8 +9,21 @@ from libc.string cimport memcpy
 
 import numpy as np
 
-cdef enum:
-    SLACK = 16  # bytes that may be written after the end, so that short copies take one instruction
+
+cdef Py_ssize_t read_size(const uint8_t* data, Py_ssize_t end, int64_t* size) noexcept nogil:
+    """Read the uncompressed size that a block begins with; return where its data starts, or -1 if there is none."""
+    cdef uint64_t announced = 0
+    cdef Py_ssize_t pos = 0
+    cdef int shift = 0
+    while True:
+        if pos >= end or shift > 28:
+            return -1
+        announced |= <uint64_t>(data[pos] & 0x7F) << shift
+        shift += 7
+        pos += 1
+        if data[pos - 1] < 0x80:
+            size[0] = <int64_t>announced
+            return pos
 
 
 cdef int64_t unpack(
@@ -78,22 +91,16 @@ def unpack_front(const uint8_t[::1] data not None, Py_ssize_t size, Py_ssize_t n
     ValueError
         The data is not a valid beginning of `size` compressed bytes.
     """
-    cdef uint64_t announced = 0
-    cdef Py_ssize_t pos = 0
-    cdef int shift = 0
+    cdef int64_t announced = 0
+    cdef Py_ssize_t pos
     cdef int64_t done
     cdef uint8_t[::1] out
     if size < 0 or needed < 0:
         raise ValueError("a size is below 0")
-    while True:
-        if pos >= data.shape[0] or shift > 28:
-            raise ValueError("snappy: the size in front is missing")
-        announced |= <uint64_t>(data[pos] & 0x7F) << shift
-        shift += 7
-        pos += 1
-        if data[pos - 1] < 0x80:
-            break
-    if announced != <uint64_t>size:
+    pos = read_size(&data[0], data.shape[0], &announced) if data.shape[0] else -1
+    if pos < 0:
+        raise ValueError("snappy: the size in front is missing")
+    if announced != size:
         raise ValueError(f"snappy: {announced} bytes were compressed, not {size}")
     result = np.empty(size + SLACK, np.uint8)
     out = result

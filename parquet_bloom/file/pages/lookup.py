@@ -8,12 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 
 from ...errors import MalformedFooterError, ParquetBloomError
 from ...metadata.footer import Leaf
-from ...metadata.page_index import MAX_INDEX_BYTES, CachedPageIndex, read_column_index, read_offset_index
+from ...metadata.page_index import (
+    MAX_INDEX_BYTES,
+    MAX_PAGES,
+    PAGE_HEADER_BYTES,
+    CachedPageIndex,
+    OffsetIndex,
+    PageHeader,
+    PageTable,
+    read_column_index,
+    read_offset_index,
+    read_page_header,
+)
 from ...storage.coalesce import coalesce
 from ...util.logs import logger
 from ..reader import BloomFile
@@ -28,6 +40,9 @@ REQUEST_BYTES = 1 << 20
 """The price of a request to a remote file, in bytes: object stores take 10 to 30 ms for one."""
 
 _OBJECT_BYTES = 100  # memory of a bound as a Python object
+
+_FREE_PAGES = 16
+_LEAST_PAGE_BYTES = 16 * 1024  # of more pages than that, on the average: smaller ones take longer to find than to read
 
 log = logger("parquet_bloom.file")
 
@@ -113,6 +128,15 @@ class PageLookup:
                 self.give_up(leaf)
         return {leaf: cached for leaf, cached in indexes.items() if cached.is_confirmed}
 
+    def find_confirmed(self, leaves: Sequence[Leaf]) -> dict[int, CachedPageIndex]:
+        """Return where the pages of those leaves of a local file are of which that is certain, by leaf index."""
+        cached, row_group = self._file.cached.pages, self._row_group
+        known = {leaf.index: pages for leaf in leaves if (pages := cached.get((row_group, leaf.index))) is not None}
+        if len(known) < len(leaves):
+            self.walk(leaves)
+            known = self.find(leaves)
+        return self.confirm(known)
+
     def gather(self, parts: Sequence[Sequence[tuple[int, int]]]) -> list[memoryview]:
         """Read lists of ranges (offset, length) all at once; return the concatenated bytes of each list."""
         if not any(parts):
@@ -143,19 +167,30 @@ class PageLookup:
 
     # ---------------------------------------------------------------------------------------------------- one chunk
 
-    def _chunk_bytes(self, leaf: Leaf) -> int:
-        """Return the size of a column chunk whose pages may be read one by one; 0 where they may not."""
+    def chunk_span(self, leaf: Leaf) -> tuple[int, int] | None:
+        """Return (offset, length) of a column chunk whose pages may be read one by one; None where they may not."""
         file = self._file
         if leaf.repeated or file.footer.encrypted:
-            return 0
+            return None
         try:
             record = file.record(self._row_group, leaf)
         except ParquetBloomError:  # the footer contradicts itself: reading the chunk whole reports it
-            return 0
+            return None
         if record["external"] or record["encrypted"] or record["num_values"] != self._num_rows:
+            return None
+        start, length = _find_start(record), int(record["compressed_size"])
+        return (start, length) if start > 0 < length <= file.footer.start - start else None
+
+    def has_index(self, leaf: Leaf) -> bool:
+        """Return whether a column chunk has a page index that is worth reading."""
+        return self._chunk_bytes(leaf) > 0
+
+    def _chunk_bytes(self, leaf: Leaf) -> int:
+        """Return the size of a column chunk with a page index that is worth reading; 0 for others."""
+        span = self.chunk_span(leaf)
+        if span is None or span[1] < SMALL_BYTES or self._file.record(self._row_group, leaf)["offset_index_offset"] < 0:
             return 0
-        size = int(record["compressed_size"])
-        return size if size >= max(SMALL_BYTES, 1) and record["offset_index_offset"] >= 0 else 0
+        return span[1]
 
     def _index_span(self, leaf: Leaf, kind: str) -> tuple[int, int] | None:
         """Return (offset, length) of an index of a chunk; None if there is no usable one."""
@@ -172,8 +207,7 @@ class PageLookup:
         if (self._row_group, leaf.index) in self._file.cached.pages:  # given up for its other index
             return None
         record = self._file.record(self._row_group, leaf)
-        dictionary, data = int(record["dictionary_page_offset"]), int(record["data_page_offset"])
-        start = dictionary if 0 < dictionary < data else data
+        start = _find_start(record)
         try:
             index = read_offset_index(encoded, self._num_rows)
         except MalformedFooterError as error:
@@ -182,11 +216,60 @@ class PageLookup:
         # The pages must fill the chunk, from the dictionary or from its beginning up to its end.
         if not 0 < start <= first or not end == start + int(record["compressed_size"]) <= self._file.footer.start:
             return self.give_up(leaf.index, "its pages are not those of the column chunk")
+        self._keep(leaf, index, start)
+        return None
+
+    def _keep(self, leaf: Leaf, index: OffsetIndex, start: int, confirmed: int = 0) -> None:
+        codec = self._file.footer.codec(self._file.record(self._row_group, leaf))
         num_bytes = index.offsets.nbytes + index.sizes.nbytes + index.rows.nbytes + index.counts.nbytes
         self._file.cached.pages[self._row_group, leaf.index] = CachedPageIndex(
-            index, start, self._file.footer.codec(record), num_bytes
+            index, start, codec, num_bytes, confirmed
         )
-        return None
+
+    # ----------------------------------------------------------------------------------------- without a page index
+
+    def keep_walked(self, leaf: Leaf, index: OffsetIndex) -> None:
+        """Keep the pages of a chunk, as their own headers say, if the file has no index of them."""
+        key = self._row_group, leaf.index
+        span = self.chunk_span(leaf)
+        if span is not None and key not in self._file.cached.pages and self._has_no_index(leaf):
+            self._keep(leaf, index, span[0], index.num_pages)
+            self._file.remember()
+
+    def walk(self, leaves: Iterable[Leaf]) -> None:
+        """Find the pages of a local file's chunks by their headers: of small chunks, and of those without an index.
+
+        Nothing is kept of chunks with very many pages.
+        """
+        if not self._is_local:
+            return
+        cached, row_group = self._file.cached.pages, self._row_group
+        walks = [
+            _Walk(leaf, *span)
+            for leaf in leaves
+            if (row_group, leaf.index) not in cached
+            and (span := self.chunk_span(leaf)) is not None
+            and (span[1] < SMALL_BYTES or self._has_no_index(leaf))
+        ]
+        remaining = walks
+        while remaining:
+            for walk, data in zip(remaining, self.gather([[walk.next_span()] for walk in remaining]), strict=True):
+                walk.take(data)
+            remaining = [walk for walk in remaining if not walk.is_over]
+        for walk in walks:
+            index = walk.make_index(self._num_rows)
+            if index is None:
+                cached[row_group, walk.leaf.index] = None
+            else:
+                self._keep(walk.leaf, index, walk.start, index.num_pages)
+        if walks:
+            self._file.remember()
+
+    def _has_no_index(self, leaf: Leaf) -> bool:
+        try:
+            return bool(self._file.record(self._row_group, leaf)["offset_index_offset"] < 0)
+        except ParquetBloomError:
+            return False
 
     def _take_bounds(self, leaf: Leaf, encoded: bytes) -> None:
         cached = self._file.cached.pages.get((self._row_group, leaf.index))
@@ -202,3 +285,66 @@ class PageLookup:
             self.give_up(leaf.index, error.problem)
             return
         cached.num_bytes += len(encoded) + 3 * _OBJECT_BYTES * cached.index.num_pages
+
+
+def _find_start(record: Any) -> int:
+    """Return the offset of a column chunk, given its record in the footer."""
+    dictionary, data = int(record["dictionary_page_offset"]), int(record["data_page_offset"])
+    return dictionary if 0 < dictionary < data else data
+
+
+class _Walk:
+    """The pages of a column chunk, from header to header.
+
+    Attributes
+    ----------
+    leaf, start, end : the chunk.
+    position : of the next header to be read.
+    is_over : whether there are no more, or they are not of use.
+    """
+
+    def __init__(self, leaf: Leaf, start: int, length: int):
+        self.leaf, self.start, self.end = leaf, start, start + length
+        self.position = start
+        self.is_over = False
+        self._offsets: list[int] = []
+        self._sizes: list[int] = []
+        self._counts: list[int] = []
+        self._index: OffsetIndex | None = None
+
+    def next_span(self) -> tuple[int, int]:
+        """Return (offset, length) of what `take` needs next: the next header, or all of a small chunk."""
+        length = self.end - self.position
+        return self.position, length if self.end - self.start < SMALL_BYTES else min(PAGE_HEADER_BYTES, length)
+
+    def take(self, data: memoryview) -> None:
+        """Take the header of the page at `position`, or those of all pages."""
+        try:
+            if len(data) == self.end - self.start:
+                self._index = PageTable.of(data).make_index(self.start)
+                self.is_over = True
+            else:
+                self._take_header(read_page_header(data))
+        except MalformedFooterError:  # or its statistics are long
+            self.is_over = True
+
+    def _take_header(self, header: PageHeader) -> None:
+        if not header.is_dictionary:
+            self._offsets.append(self.position)
+            self._sizes.append(header.num_bytes)
+            self._counts.append(header.num_values)
+        elif self.position != self.start:
+            self.is_over = True
+            return
+        self.position += header.num_bytes
+        count = len(self._offsets)
+        too_small = count > _FREE_PAGES and self.position - self.start < count * _LEAST_PAGE_BYTES
+        self.is_over = self.position >= self.end or count == MAX_PAGES or too_small
+
+    def make_index(self, num_rows: int) -> OffsetIndex | None:
+        """Return where the pages are; None unless they fill the chunk, and have all rows."""
+        index = self._index
+        if index is None and self.position == self.end and self._offsets and all(self._counts):
+            offsets, sizes = np.array(self._offsets, np.int64), np.array(self._sizes, np.int64)
+            index = OffsetIndex(offsets, sizes, np.cumsum([0, *self._counts], dtype=np.int64))
+        return index if index is not None and index.rows[-1] == num_rows else None

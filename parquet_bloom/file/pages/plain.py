@@ -65,6 +65,20 @@ def arrow_array(arrow: pa.DataType, values: bytes, valid: NDArray[np.bool_]) -> 
     return pa.Array.from_buffers(arrow, count, [bits, pa.py_buffer(values)], nulls)
 
 
+def make_array_of_buffers(
+    arrow: pa.DataType,
+    count: int,
+    valid: NDArray[np.bool_] | None,
+    ends: NDArray[np.int32] | None,
+    values: NDArray[np.uint8],
+) -> pa.Array:
+    """Make an array of the buffers of a `RowTaker`; for types as in `arrow_array`."""
+    bits = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    nulls = 0 if valid is None else count - int(np.count_nonzero(valid))
+    rest = [pa.py_buffer(values)] if ends is None else [pa.py_buffer(ends), pa.py_buffer(values)]
+    return pa.Array.from_buffers(arrow, count, [bits, *rest], nulls)
+
+
 def make_array(arrow: pa.DataType, stored: list[bytes]) -> pa.Array:
     """Make an array of stored values, given without length prefixes; for types as in `arrow_array`."""
     values = b"".join([len(one).to_bytes(4, "little") + one for one in stored] if _is_variable(arrow) else stored)

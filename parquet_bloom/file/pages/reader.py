@@ -28,6 +28,7 @@ from .lookup import PageLookup
 from .plain import arrow_array, has_arrow_layout, make_array
 from .plan import FetchedPages, FlatColumn, PagePlan, RowPositions
 from .rows import Page, Unsupported, extract_rows, find_equal_rows
+from .sparse import SMALL_DICTIONARY
 
 SPARSE_FACTOR = 16
 """If at most one in so many of the pages' rows is requested, these rows are extracted before anything is decoded."""
@@ -36,9 +37,7 @@ SHORT = 1 << 15
 """Pages with up to so many rows may be extracted row by row even if all rows are requested, for types that Arrow stores
 as Parquet does."""
 
-SMALL_DICTIONARY = 64 * 1024
-"""Dictionary pages up to this size are fetched with the data pages, larger ones only if these use them."""
-
+_FEW_OF = 16  # rows of a local file: one of these is taken out of its pages, whatever their share of the chunk
 _RUN_FACTOR = 8  # so many times more rows may be extracted if they are adjacent, as those of a zone are
 _MAX_SCHEMAS = 8  # selections of columns that are cached with a footer
 
@@ -70,19 +69,7 @@ class RowGroupPages:
 
     @property
     def _flat(self) -> dict[str, FlatColumn]:
-        """The flat columns by name; computed once per file and schema."""
-        entry: tuple[pa.Schema, dict[str, FlatColumn]] | None = self._file.cached.derived.get("flat_columns")
-        if entry is None or entry[0] is not self._schema:
-            names = Counter(self._schema.names)
-            tops = Counter(leaf.path[0] for leaf in self._file.leaves)
-            columns = {}
-            for leaf in self._file.leaves:
-                name = leaf.path[0]
-                if len(leaf.path) == 1 and not leaf.repeated and names[name] == 1 == tops[name]:
-                    arrow = self._schema.field(name).type
-                    columns[name] = FlatColumn(leaf, arrow, has_arrow_layout(leaf, arrow))
-            entry = self._file.cached.derived["flat_columns"] = self._schema, columns
-        return entry[1]
+        return find_flat_columns(self._file, self._schema)
 
     def is_flat(self, name: str) -> bool:
         """Return whether the schema allows reading a column by pages."""
@@ -147,16 +134,23 @@ class RowGroupPages:
         return None
 
     def _plans(self, columns: Sequence[FlatColumn], rows: RowPositions) -> list[PagePlan]:
-        """Plan the pages to read of those columns that have a page index, where that is worthwhile."""
-        indexes = self._lookup.find([column.leaf for column in columns])
+        """Plan the pages to read of those columns whose pages are known, where that is worthwhile."""
+        leaves = [column.leaf for column in columns]
+        if len(rows) * _FEW_OF <= self._file.footer.num_rows_of(self._row_group):
+            self._lookup.walk(leaves)
+        indexes = self._lookup.find(leaves)
+        is_local = self._file.source.path is not None
         plans = []
         for column in columns:
             if column.leaf.index in indexes:
                 plan = PagePlan.of(column, indexes[column.leaf.index], rows)
                 total = plan.dictionary[1] + plan.cached.index.num_bytes
                 # Requests cost if the file is remote; in a local file the headers take next to nothing.
-                headers = plan.cached.header_spans(plan.unread()) if self._file.source.path is None else ()
-                if self._lookup.price([plan.dictionary, *plan.spans(), *headers]) <= page_lookup.WORTHWHILE * total:
+                headers = () if is_local else plan.cached.header_spans(plan.unread())
+                price = self._lookup.price([plan.dictionary, *plan.spans(), *headers])
+                # To take few rows out of all pages of a local file is still faster than to decode them.
+                is_sparse = is_local and len(rows) * _FEW_OF <= plan.num_rows
+                if is_sparse or price <= page_lookup.WORTHWHILE * total:
                     plans.append(plan)
         return plans
 
@@ -244,6 +238,22 @@ class RowGroupPages:
                 cached.clear()
             cached[tuple(names)] = encoded
         return encoded
+
+
+def find_flat_columns(file: BloomFile, schema: pa.Schema) -> dict[str, FlatColumn]:
+    """Return the flat columns of a file by name; computed once per file and schema."""
+    entry: tuple[pa.Schema, dict[str, FlatColumn]] | None = file.cached.derived.get("flat_columns")
+    if entry is None or entry[0] is not schema:
+        names = Counter(schema.names)
+        tops = Counter(leaf.path[0] for leaf in file.leaves)
+        columns = {}
+        for leaf in file.leaves:
+            name = leaf.path[0]
+            if len(leaf.path) == 1 and not leaf.repeated and names[name] == 1 == tops[name]:
+                arrow = schema.field(name).type
+                columns[name] = FlatColumn(leaf, arrow, has_arrow_layout(leaf, arrow))
+        entry = file.cached.derived["flat_columns"] = schema, columns
+    return entry[1]
 
 
 def _prefers_rows(plan: PagePlan, rows: RowPositions) -> bool:

@@ -155,7 +155,7 @@ def decompress_page(page: Page, codec: int | None) -> bytes:
     if codec != _SNAPPY or header.version != 1 or (header.level_encoding != RLE and not header.is_dictionary):
         raise Unsupported(f"codec {codec}")
     try:
-        body = bytes(_decompress(page.body, codec, header.unpacked_bytes))
+        body = bytes(decompress(page.body, codec, header.unpacked_bytes))
     except ValueError as error:
         raise Unsupported(str(error)) from error
     return _encode_page(body, header.num_values, header.encoding, None if header.is_dictionary else RLE)
@@ -226,7 +226,7 @@ def _decode_front(
 ) -> tuple[memoryview, NDArray[np.int64], NDArray[np.bool_]]:
     """Return values of the page's front, of at least `share`; the numbers of the rows' values; which rows have one."""
     header = page.header
-    levels, values = _split_page(page, codec, leaf.required, share)
+    levels, values = split_page(page, codec, leaf.required, share)
     if leaf.required:
         valid, numbers = np.ones(len(rows), bool), rows
     else:
@@ -239,17 +239,17 @@ def _decode_front(
         numbers = take_hybrid(values[1:], values[0], numbers)
         if numbers.max() >= dictionary.header.num_values:
             raise Unsupported("a number is not in the dictionary")
-        values = _decompress(dictionary.body, codec, dictionary.header.unpacked_bytes)
+        values = decompress(dictionary.body, codec, dictionary.header.unpacked_bytes)
     elif header.encoding != PLAIN:
         raise Unsupported(f"encoding {header.encoding}")
     return values, numbers, valid
 
 
-def _split_page(page: Page, codec: int | None, required: bool, share: float) -> tuple[memoryview, memoryview]:
+def split_page(page: Page, codec: int | None, required: bool, share: float) -> tuple[memoryview, memoryview]:
     """Return the definition levels and the values of a data page."""
     header, body = page.header, page.body
     if header.version == 1:
-        body = _decompress(body, codec, header.unpacked_bytes, share)
+        body = decompress(body, codec, header.unpacked_bytes, share)
         if required:
             return body[:0], body
         if header.level_encoding != RLE or len(body) < 4:
@@ -262,10 +262,10 @@ def _split_page(page: Page, codec: int | None, required: bool, share: float) -> 
     if header.repeat_bytes > 0 or not 0 <= end <= len(body) or (end == 0) != required:
         raise Unsupported("levels of another kind of column")
     codec = codec if header.compressed else _UNCOMPRESSED
-    return body[:end], _decompress(body[end:], codec, header.unpacked_bytes - end, share)
+    return body[:end], decompress(body[end:], codec, header.unpacked_bytes - end, share)
 
 
-def _decompress(data: memoryview, codec: int | None, size: int, share: float = 1) -> memoryview:
+def decompress(data: memoryview, codec: int | None, size: int, share: float = 1) -> memoryview:
     """Decompress bytes, or at least a share of them; only codecs that verify the decompressed size are supported."""
     if codec == _UNCOMPRESSED:
         return data
@@ -278,7 +278,45 @@ def _decompress(data: memoryview, codec: int | None, size: int, share: float = 1
     raise Unsupported(f"codec {codec}")
 
 
-def _width(leaf: Leaf) -> int:
+def unpack_pages(
+    data: memoryview, pages: NDArray[np.int64], codec: int | None
+) -> tuple[memoryview, NDArray[np.int64], int]:
+    """Decompress pages with a codec that compiled code does not know.
+
+    Parameters
+    ----------
+    data, pages : the bytes of pages, and the table that `index_pages` made of them.
+
+    Returns
+    -------
+    (data, pages, codec) : the same pages, with the codec that they are compressed with now.
+
+    Raises
+    ------
+    Unsupported
+    """
+    if codec in (_UNCOMPRESSED, _SNAPPY):
+        return data, pages, codec
+    bodies, table, position = [], pages.copy(), 0
+    for row in table.tolist():
+        page = data[row[0] : row[0] + row[1] + row[2]]
+        header = read_page_header(page)
+        body = page[header.header_bytes :]
+        if header.is_dictionary and not header.num_values:
+            body = body[:0]
+        elif header.version == 1:
+            body = decompress(body, codec, header.unpacked_bytes)
+        elif header.compressed and 0 <= header.level_bytes <= len(body):
+            values = decompress(body[header.level_bytes :], codec, header.unpacked_bytes - header.level_bytes)
+            body = memoryview(b"".join((body[: header.level_bytes], values)))
+        bodies.append(body)
+    for number, body in enumerate(bodies):
+        table[number, :3] = position, 0, len(body)
+        position += len(body)
+    return memoryview(b"".join(bodies)), table, _UNCOMPRESSED
+
+
+def value_width(leaf: Leaf) -> int:
     """Return the bytes per value; 0 for byte arrays."""
     width = _WIDTHS.get(leaf.physical, leaf.length or 0)
     if not width and leaf.physical != "BYTE_ARRAY":
@@ -288,7 +326,7 @@ def _width(leaf: Leaf) -> int:
 
 def _take_values(leaf: Leaf, values: memoryview, numbers: NDArray[np.int64]) -> bytes:
     """Copy some of the plain-encoded values."""
-    width = _width(leaf)
+    width = value_width(leaf)
     return take_fixed(values, width, numbers) if width else take_byte_arrays(values, numbers)
 
 
@@ -296,7 +334,7 @@ def _find_equal_values(
     leaf: Leaf, targets: list[bytes], values: memoryview, numbers: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the positions in `numbers` of values that are one of the targets, and which one each is."""
-    width = _width(leaf)
+    width = value_width(leaf)
     if (np.diff(numbers) >= 0).all():
         return find_equal(values, width, numbers, targets)
     # Dictionary indices: an entry is compared once, and never copied, however many rows have it.

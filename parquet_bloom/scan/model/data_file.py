@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from ...file.columns import Named
 from ...file.statistics import ColumnCompatibility
+from ...hashing.column_type import ColumnType
+from ...metadata.page_match import Targets
 from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import Probes
 from ...storage import Source
@@ -44,11 +46,14 @@ class RowFilter(NamedTuple):
     predicate : over columns as the file spells them; True if every row matches, False if none does.
     timezone : zone of literals without one.
     probes : long lists of literals, prepared for the rows of earlier row groups; see `predicate.row_filter.row_mask`.
+    targets : literals of equalities as stored values to search for, prepared likewise, by the id of their leaf and the
+        type of their column; None where stored values do not decide.
     """
 
     predicate: PruningPredicate | bool
     timezone: str
     probes: Probes
+    targets: dict[tuple[int, ColumnType], Targets | None]
 
 
 class Identified(Protocol):
@@ -110,7 +115,7 @@ class DataFile(Protocol):
     ) -> Iterator[pa.Table]:
         """Read the selected rows that match, and no others: a table for each row group that has any, or several."""
 
-    def split(self, selections: RowGroupSelections) -> Iterator[RowGroupSelections]:
+    def split(self, selections: RowGroupSelections, row_filter: RowFilter) -> Iterator[RowGroupSelections]:
         """Split row groups into those that are decoded together."""
 
     def estimate_step(

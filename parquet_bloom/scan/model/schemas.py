@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,6 +27,11 @@ R = TypeVar("R")
 _MAX_NAMES = 5  # encrypted columns listed in an error
 _THREADS = 8
 REMOTE_THREADS = 64  # reading footers from remote storage is bound by latency, not bandwidth
+_MAX_SCHEMAS = 64  # that files share
+_MAX_SELECTIONS = 64  # of columns of a schema
+
+_Schemas = dict[tuple[str, ...] | None, pa.Schema]
+_SCHEMAS: dict[tuple[Any, ...], _Schemas] = {}
 
 
 class _HasPath(Protocol):
@@ -74,31 +79,41 @@ def open_parquet_file(file: BloomFile) -> pq.ParquetFile:
 
 def arrow_schema(file: BloomFile) -> pa.Schema:
     """Return the schema that pyarrow gives a file's rows; it is made from the footer and cached with it."""
-    derived = file.cached.derived
-    if "arrow_schema" not in derived:
-        derived["arrow_schema"] = _footer_reader(file).schema_arrow
-    schema: pa.Schema = derived["arrow_schema"]
+    schema: pa.Schema = _schemas_of(file)[None]
     return schema
 
 
 def select_schema(file: BloomFile, columns: Sequence[str] | None) -> pa.Schema:
     """Return the schema of some columns, top-level ones or dotted leaves; None for all."""
-    schema = arrow_schema(file)
+    schemas = _schemas_of(file)
     if columns is None:
-        return schema
-    for name in columns:
-        if name not in schema.names and name.split(".")[0] not in schema.names:
-            raise UnknownColumnError("no such column", path=file.path, column=name)
-    names = schema.names
-    if (
-        names
-        and set(names).issuperset(columns)
-        and len({*names}) == len(names)
-        and not any("." in name for name in names)
-    ):
-        # Whole columns, and no name that pyarrow could take for a path: its reader would cost more than reading a row.
-        return pa.schema([schema.field(name) for name in dict.fromkeys(columns)], schema.metadata)
-    return _footer_reader(file).read_row_groups([], list(columns), use_threads=False).schema
+        return schemas[None]
+    key = tuple(columns)
+    if key not in schemas:
+        top_level = schemas[None].names
+        for name in columns:
+            if name not in top_level and name.split(".")[0] not in top_level:
+                raise UnknownColumnError("no such column", path=file.path, column=name)
+        if len(schemas) > _MAX_SELECTIONS:
+            schemas = {None: schemas[None]}
+        schemas[key] = _footer_reader(file).read_row_groups([], list(columns), use_threads=False).schema
+    return schemas[key]
+
+
+def _schemas_of(file: BloomFile) -> _Schemas:
+    """Return the schemas of a file's rows, by columns; files with the same schema and metadata share them."""
+    schemas: _Schemas | None = file.cached.derived.get("arrow_schemas")
+    if schemas is None:
+        footer = file.footer
+        key = footer.encoded_schema, *footer.key_value_metadata.items(), file.cached.int96_unit
+        schemas = _SCHEMAS.get(key)
+        if schemas is None:
+            schemas = {None: _footer_reader(file).schema_arrow}
+            if len(_SCHEMAS) >= _MAX_SCHEMAS:
+                _SCHEMAS.clear()
+            _SCHEMAS[key] = schemas
+        file.cached.derived["arrow_schemas"] = schemas
+    return schemas
 
 
 def _footer_reader(file: BloomFile) -> pq.ParquetFile:

@@ -97,7 +97,7 @@ class OrcData:
                 tables = list(stripe.read_matches(row_filter, projection.schema))
             yield from (table for table in tables if table.num_rows)
 
-    def split(self, selections: RowGroupSelections) -> Iterator[RowGroupSelections]:
+    def split(self, selections: RowGroupSelections, row_filter: RowFilter) -> Iterator[RowGroupSelections]:
         for _, members in groupby(selections, lambda one: self.file.row_groups[one[0]].stripe):
             yield list(members)
 

@@ -8,20 +8,17 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ...errors import UnreadableColumnError
-from ...file.columns import find_leaves, type_of
+from ...file.columns import find_leaves
 from ...file.pages.reader import RowGroupPages
 from ...file.reader import BloomFile
 from ...file.statistics import ColumnCompatibility
 from ...file.values import ColumnReader, fit_nanoseconds
-from ...hashing.coerce import stored_forms
-from ...hashing.coerce_many import coerce_all
-from ...hashing.column_type import Kind
 from ...metadata.footer import Leaf
 from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import StoredColumn, row_mask
 from ...storage import Source
-from ...util.arrow_values import make_scalar
+from ...util.arrow_values import empty_table, make_scalar
 from ...util.lazy import late_module
 from ..model.data_file import FileProjection, RowFilter
 from ..model.limits import ReadLimits
@@ -37,6 +34,7 @@ from ..model.row_selection import (
 from ..model.schemas import arrow_schema, reading, select_schema
 from .row_group import RowGroupRows, select_rows
 from .row_group_reader import RowGroupReader
+from .sparse import Candidates, RowsByGroup, SparseReader, find_equalities
 
 if TYPE_CHECKING:
     from typing import Self
@@ -45,8 +43,10 @@ if TYPE_CHECKING:
 else:
     pc = late_module("pyarrow.compute")
 
-_MAX_LITERALS = 8  # that stored values are compared with
-_STORED_ALIKE = (Kind.INTEGER, Kind.DATE, Kind.STRING, Kind.BYTES, Kind.UUID)  # equal values have the same bytes
+_SEARCHED_ROWS = 1 << 17  # of row groups that are searched together
+_SPARSE_BYTES = 8 << 20  # that reading few rows of them takes, about
+
+_Key = tuple[int, tuple[int, ...]]  # of a predicate and row groups
 
 
 class ParquetData:
@@ -57,6 +57,7 @@ class ParquetData:
     def __init__(self, file: BloomFile):
         self.file = file
         self._reader = RowGroupReader(file)
+        self._candidates: dict[_Key, Candidates] = {}  # of parts that are about to be read
 
     @property
     def is_shareable(self) -> bool:
@@ -104,6 +105,11 @@ class ParquetData:
     def read_matches(
         self, selections: RowGroupSelections, row_filter: RowFilter, projection: FileProjection
     ) -> Iterator[pa.Table]:
+        table = self._read_sparse(selections, row_filter, projection)
+        if table is not None:
+            if table.num_rows:
+                yield table
+            return
         for row_group, selection in selections:
             num_bytes = self._estimate_bytes(row_group, projection.names, row_filter)
             with reading(self.file):
@@ -121,6 +127,29 @@ class ParquetData:
                     table = self._read_selected(rows, row_filter, projection)
             if table.num_rows:
                 yield table
+
+    def _read_sparse(
+        self, selections: RowGroupSelections, row_filter: RowFilter, projection: FileProjection
+    ) -> pa.Table | None:
+        """Read the rows that match among those that an equality leaves; None where that is not possible."""
+        matches = self._find_matches(selections, row_filter)
+        if matches is None:
+            return None
+        rows, known = matches
+        if not any(map(len, rows.values())):
+            return empty_table(projection.schema)
+        with reading(self.file):
+            return SparseReader(self.file, row_filter).read(rows, known, projection.schema)
+
+    def _find_matches(
+        self, selections: RowGroupSelections, row_filter: RowFilter
+    ) -> tuple[RowsByGroup, dict[str, pa.Array]] | None:
+        """Return the rows of some row groups that match, and the columns that are known of them; see `SparseReader`."""
+        candidates = self._candidates.pop(_make_key(selections, row_filter), None)
+        if candidates is None:
+            return None
+        with reading(self.file):
+            return SparseReader(self.file, row_filter).find_matches(candidates)
 
     def _stream_matches(
         self,
@@ -149,10 +178,8 @@ class ParquetData:
 
     def _read_selected(self, rows: RowGroupRows, row_filter: RowFilter, projection: FileProjection) -> pa.Table:
         """Read those of the selected rows of a row group that match."""
-        if row_filter.predicate is True or self._keep_equal(rows, row_filter):
-            mask = None
-        else:
-            mask = self._make_mask(rows, row_filter)
+        is_decided = row_filter.predicate is True or self._keep_equal(rows, row_filter)
+        mask = None if is_decided or not rows.num_left else self._make_mask(rows, row_filter)
         return rows.read_matches(mask, projection.names, projection.schema)
 
     def _make_evaluator(
@@ -181,6 +208,10 @@ class ParquetData:
         return evaluate(rows.read(names), rows.selected)
 
     def count_matches(self, selections: RowGroupSelections, row_filter: RowFilter) -> Iterator[tuple[int, int]]:
+        matches = self._find_matches(selections, row_filter)
+        if matches is not None:
+            yield from ((row_group, len(matches[0][row_group])) for row_group, _ in selections)
+            return
         for row_group, selection in selections:
             if isinstance(row_filter.predicate, bool):
                 count = self.num_rows_of(row_group) if selection is None else count_rows(selection)
@@ -196,16 +227,45 @@ class ParquetData:
                     names, evaluate = self._make_evaluator(rows, row_filter)
                     window_rows = self.limits.window_rows(self.num_rows_of(row_group), num_bytes)
                     count = rows.count_matches(names, evaluate, window_rows)
+                elif self._keep_equal(rows, row_filter) or not rows.num_left:
+                    count = rows.num_left
                 else:
                     count = pc.sum(self._make_mask(rows, row_filter), min_count=0).as_py()
             yield row_group, count
 
-    def split(self, selections: RowGroupSelections) -> Iterator[RowGroupSelections]:
-        return ([one] for one in selections)
+    def split(self, selections: RowGroupSelections, row_filter: RowFilter) -> Iterator[RowGroupSelections]:
+        if self.source.path is None or not isinstance(row_filter.predicate, PruningPredicate):
+            yield from ([one] for one in selections)
+            return
+        part: list[tuple[int, RowSelection | None]] = []
+        num_rows = 0
+        for one in selections:
+            count = self.num_rows_of(one[0])
+            if part and num_rows + count > _SEARCHED_ROWS:
+                yield from self._search(part, row_filter)
+                part, num_rows = [], 0
+            part.append(one)
+            num_rows += count
+        if part:
+            yield from self._search(part, row_filter)
+
+    def _search(self, part: RowGroupSelections, row_filter: RowFilter) -> Iterator[RowGroupSelections]:
+        """Search row groups, and yield them together if few rows of them are left, else one by one."""
+        with reading(self.file):
+            for row_group, _ in part:
+                self.file.footer.require_value_per_row(row_group)
+            candidates = SparseReader(self.file, row_filter).find_rows(part)
+        if candidates is None:
+            yield from ([one] for one in part)
+        else:
+            self._candidates[_make_key(part, row_filter)] = candidates
+            yield part
 
     def estimate_step(
         self, selections: RowGroupSelections, names: Sequence[str] | None, row_filter: RowFilter
     ) -> tuple[int, bool]:
+        if _make_key(selections, row_filter) in self._candidates:
+            return _SPARSE_BYTES, False
         num_bytes = sum(self._estimate_bytes(row_group, names, row_filter) for row_group, _ in selections)
         return self.limits.window_bytes(num_bytes), self.limits.needs_windows(num_bytes)
 
@@ -234,20 +294,17 @@ class ParquetData:
         return RowGroupRows(self.file, arrow_schema(self.file), self._reader, row_group, predicate, selection)
 
     def _keep_equal(self, rows: RowGroupRows, row_filter: RowFilter) -> bool:
-        """Keep only the rows that match, if the predicate is one equality that stored bytes decide; return whether so.
+        """Keep only the rows that one equality of the predicate leaves, by their stored bytes, if there are few rows.
 
-        Otherwise the rows are unchanged.
+        Returns
+        -------
+        Whether all remaining rows match; otherwise the predicate is to be evaluated on them.
         """
         assert isinstance(row_filter.predicate, PruningPredicate)
-        node = row_filter.predicate.node
-        if not isinstance(node, tree.Equal | tree.In) or len(node.literals) > _MAX_LITERALS or None in node.literals:
-            return False
-        leaves = find_leaves(self.leaves, node.column)
-        column_type = type_of(leaves[0]) if len(leaves) == 1 else None
-        if column_type is None or column_type.kind not in _STORED_ALIKE:
-            return False
-        values, unknown = coerce_all(list(node.literals), column_type, row_filter.timezone)
-        return unknown is None and rows.keep_equal(node.column, stored_forms(values, column_type))
+        for leaf, targets in find_equalities(self.file, row_filter):
+            if rows.keep_equal(leaf.column, targets):
+                return leaf is row_filter.predicate.node
+        return False
 
     def _read_stored(self, row_group: int, row_filter: RowFilter) -> dict[str, StoredColumn]:
         """Read the columns of a predicate that pyarrow would change, as they are stored."""
@@ -275,3 +332,7 @@ class ParquetData:
 
     def __exit__(self, *error: Any) -> None:
         self.close()
+
+
+def _make_key(selections: RowGroupSelections, row_filter: RowFilter) -> _Key:
+    return id(row_filter.predicate), tuple(row_group for row_group, _ in selections)

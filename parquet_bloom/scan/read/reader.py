@@ -12,6 +12,8 @@ import pyarrow as pa
 from ...errors import ConcurrentChangeError, ParquetBloomError
 from ...file.cache.memory import SHARED_CACHE, MetadataCache
 from ...file.statistics import ColumnCompatibility
+from ...hashing.column_type import ColumnType
+from ...metadata.page_match import Targets
 from ...predicate.row_filter import Probes
 from ...storage import is_local
 from ...tables.footers import as_table_footers
@@ -36,7 +38,8 @@ R = TypeVar("R")
 BATCH_ROWS = 65_536
 
 _REMOTE_THREADS = 16  # row groups of remote files that are read concurrently; each takes several requests
-_TASK_ROWS = 8192
+_LEAST_TASK_ROWS, _MOST_TASK_ROWS = 8192, 1 << 17
+_TASKS_PER_THREAD = 8
 
 _Fail = Callable[[ParquetBloomError, FilePlan], None]
 _ReadPart = Callable[[DataFile, RowGroupSelections, RowFilter], Iterator[Need | Piece[R]]]
@@ -99,6 +102,7 @@ class RowReader:
         residuals = plan.partitions.make_residuals(request.node, request.timezone, ignore_case=request.ignore_case)
         self._evaluator = FileResidualEvaluator(residuals, request.timezone, request.ignore_case, trust)
         self._probes: Probes = {}
+        self._targets: dict[tuple[int, ColumnType], Targets | None] = {}
         self._fit = promote_table if plan.table is None else fit_table
         self._meter = CostMeter(plan)
 
@@ -275,8 +279,9 @@ class RowReader:
     ) -> Generator[tuple[FilePlan, R], None, None]:
         """Read parts of files, in threads, and yield the results, each with its file."""
         is_remote = not self._is_local(plans)
-        parts = [[] if plan.path in run.failed else _split_plan(plan, not is_remote) for plan in plans]
         threads = run.threads or (_REMOTE_THREADS if is_remote else processors())
+        task_rows = 0 if is_remote else _find_task_rows(plans, threads)
+        parts = [[] if plan.path in run.failed else _split_plan(plan, task_rows) for plan in plans]
         limits = ReadLimits(
             MAX_BYTES if run.max_bytes is None else run.max_bytes,
             # Row groups side by side are faster than columns side by side.
@@ -336,8 +341,8 @@ class RowReader:
     ) -> Iterator[Need | Piece[R]]:
         predicate = self._evaluator.predicate_for(data) if selections else False
         if predicate is not False:
-            row_filter = RowFilter(predicate, self._timezone, self._probes)
-            for part in data.split(selections):
+            row_filter = RowFilter(predicate, self._timezone, self._probes, self._targets)
+            for part in data.split(selections, row_filter):
                 yield from read_part(data, part, row_filter)
 
     def _recover(
@@ -423,12 +428,12 @@ def _make_handler(on_error: Callable[[ParquetBloomError], None] | None, failed: 
     return fail
 
 
-def _split_plan(plan: FilePlan, joins: bool) -> list[list[int]]:
+def _split_plan(plan: FilePlan, task_rows: int) -> list[list[int]]:
     """Return the row groups of each task of a file: at least one task, which reads a file that has changed.
 
     Parameters
     ----------
-    joins : whether small row groups are joined: handing a task to a thread costs as much as reading some thousand rows.
+    task_rows : small row groups are joined up to so many rows.
     """
     tasks: list[list[int]] = []
     stripe, num_rows = None, 0
@@ -436,7 +441,7 @@ def _split_plan(plan: FilePlan, joins: bool) -> list[list[int]]:
         if not group.read:
             continue
         same_stripe = group.stripe is not None and group.stripe == stripe
-        if tasks and (same_stripe or (joins and num_rows + group.num_rows <= _TASK_ROWS)):
+        if tasks and (same_stripe or num_rows + group.num_rows <= task_rows):
             tasks[-1].append(group.row_group)
             num_rows += group.num_rows
         else:
@@ -444,6 +449,15 @@ def _split_plan(plan: FilePlan, joins: bool) -> list[list[int]]:
             num_rows = group.num_rows
         stripe = group.stripe
     return tasks or [[]]
+
+
+def _find_task_rows(plans: Sequence[FilePlan], threads: int) -> int:
+    """Return up to how many rows the row groups of a local file are joined to a task.
+
+    Handing a task to a thread costs as much as reading some thousand rows, and several for each thread end together.
+    """
+    total = sum(group.num_rows for plan in plans for group in plan.row_groups if group.read)
+    return min(max(_LEAST_TASK_ROWS, total // (_TASKS_PER_THREAD * threads)), _MOST_TASK_ROWS)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from ...file.pages.reader import SPARSE_FACTOR, RowGroupPages, take_rows
 from ...file.reader import BloomFile
+from ...metadata.page_match import Targets
 from ...predicate.pruning import PruningPredicate
 from ...util.arrow_values import empty_table
 from ..model.row_selection import (
@@ -27,6 +28,8 @@ from ..model.row_selection import (
 )
 from .page_selection import select_rows_by_pages
 from .row_group_reader import RowGroupReader, make_count_error
+
+_FEW_TARGETS = 8  # that each value of selected pages is compared with
 
 
 class RowGroupRows:
@@ -74,19 +77,21 @@ class RowGroupRows:
         """Whether few rows are selected, so that reading them takes little memory."""
         return self._rows is not None and len(self._rows) * SPARSE_FACTOR <= self._num_rows
 
-    def keep_equal(self, name: str, values: list[bytes]) -> bool:
+    def keep_equal(self, name: str, targets: Targets) -> bool:
         """Keep only the selected rows with one of some values, if there are few rows and stored bytes decide.
 
         Parameters
         ----------
         name : a column whose equal values have the same stored bytes.
-        values : as they are stored.
+        targets : the values.
 
         Returns
         -------
         Whether that was done; otherwise the selected rows are unchanged.
         """
-        matches = None if self._rows is None else self._pages.read_equal(name, self._rows, values)
+        if self._rows is None or len(targets) > _FEW_TARGETS:
+            return False
+        matches = self._pages.read_equal(name, self._rows, targets.values)
         if matches is None:
             return False
         self._rows, self._columns[name] = matches

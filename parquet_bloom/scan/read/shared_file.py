@@ -11,7 +11,7 @@ from ...errors import ConcurrentChangeError
 from ...storage import Source
 from ..model.data_file import DataFile
 from ..model.plan import FilePlan, ScanPlan
-from ..model.row_selection import RowGroupSelections
+from ..model.row_selection import RowGroupSelections, RowSelection
 
 
 class CostMeter:
@@ -58,6 +58,7 @@ class SharedFile:
         self._open_data = open_data
         self._meter = meter
         self._first: DataFile | None = None
+        self._by_row_group: dict[int, RowSelection | None] | None = None  # what is selected
         self._opened: list[DataFile] = []
         self._idle: list[DataFile] = []
         self._lock = threading.Lock()
@@ -70,11 +71,11 @@ class SharedFile:
         row_groups : of the task.
         is_first : whether it is the first of the file.
         """
-        selections = self.plan.selections_in(file)
+        if self._by_row_group is None:  # threads may do it twice
+            self._by_row_group = dict(self.plan.selections_in(file))
         if self.plan.is_of(file):
-            wanted = {*row_groups}
-            return [one for one in selections if one[0] in wanted]
-        return selections if is_first else []
+            return [(row_group, self._by_row_group[row_group]) for row_group in row_groups]
+        return [*self._by_row_group.items()] if is_first else []
 
     @contextmanager
     def borrow(self) -> Iterator[DataFile]:

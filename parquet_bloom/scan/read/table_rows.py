@@ -126,7 +126,7 @@ class TableRows:
         schema = pa.schema([self._table.schema.field(name) for name in names])
         tables = [
             fit_table(projection.add_partitions(projection.add_absent(table, of_file), file.path), schema)
-            for table in file.read_matches([(row_group, None)], RowFilter(True, self._timezone, {}), of_file)
+            for table in file.read_matches([(row_group, None)], RowFilter(True, self._timezone, {}, {}), of_file)
         ]
         rows = pa.concat_tables([empty_table(schema), *tables])
         if rows.num_rows != file.num_rows_of(row_group):

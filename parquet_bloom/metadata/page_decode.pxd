@@ -1,0 +1,150 @@
+"""The levels and values of a data page, decompressed without the interpreter lock. Nothing here trusts the bytes.
+
+Source: parquet.thrift, PageHeader; README.md of the format, "Data Pages".
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+
+from ..core.decode.snappy cimport SLACK, read_size, unpack
+
+cdef enum:
+    # Columns of the table of `thrift_compact.index_pages`.
+    START = 0
+    HEADER_BYTES = 1
+    SIZE = 2
+    KIND = 3
+    NUM_VALUES = 4
+    ENCODING = 5
+    UNPACKED = 6
+    LEVEL_ENCODING = 7
+    REPEAT_BYTES = 8
+    LEVEL_BYTES = 9
+    COMPRESSED = 10
+    FIELDS = 11
+
+cdef enum:
+    # Kinds of pages, encodings and codecs, by the format's numbers.
+    DATA_PAGE = 0
+    DICTIONARY_PAGE = 2
+    DATA_PAGE_V2 = 3
+    PLAIN = 0
+    PLAIN_DICTIONARY = 2
+    RLE = 3
+    RLE_DICTIONARY = 8
+    UNCOMPRESSED = 0
+    SNAPPY = 1
+
+cdef enum:
+    MOST_BYTES = 64 << 20   # of a decompressed page: larger ones are left to pyarrow
+    MOST_VALUES = 1 << 24   # of a page: runs of a few bytes could claim any amount of memory
+
+cdef enum PageProblem:
+    UNSUPPORTED = -20
+    NO_MEMORY = -21
+    BROKEN = -22
+    VALUES_MISSING = -23
+    VALUE_CUT_OFF = -24
+    NOT_IN_DICTIONARY = -25
+
+
+cdef struct PageBody:
+    const uint8_t* levels
+    Py_ssize_t level_bytes
+    const uint8_t* values
+    Py_ssize_t value_bytes
+    uint8_t* scratch       # to be freed
+
+
+cdef inline void close_page(PageBody* body) noexcept nogil:
+    free(body.scratch)
+    body.scratch = NULL
+
+
+cdef inline int unpack_block(
+    const uint8_t* data, Py_ssize_t size, int codec, int64_t unpacked, int64_t needed, PageBody* body,
+    const uint8_t** out, Py_ssize_t* length
+) noexcept nogil:
+    """Decompress at least the first `needed` bytes of a block; return 0, or a `PageProblem`."""
+    cdef int64_t announced = 0, done
+    cdef Py_ssize_t start
+    if codec == UNCOMPRESSED:
+        out[0], length[0] = data, size
+        return 0
+    if codec != SNAPPY or not 0 < unpacked <= MOST_BYTES:
+        return UNSUPPORTED
+    start = read_size(data, size, &announced)
+    if start < 0 or announced != unpacked:
+        return BROKEN
+    needed = min(max(needed, 1), unpacked)
+    body.scratch = <uint8_t*>malloc(unpacked + SLACK)
+    if body.scratch == NULL:
+        return NO_MEMORY
+    done = unpack(data, start, size, body.scratch, unpacked, needed)
+    if done < needed:
+        return BROKEN
+    out[0], length[0] = body.scratch, done
+    return 0
+
+
+cdef inline int open_page(
+    const uint8_t* data, const int64_t* page, int codec, bint required, int64_t needed, PageBody* body
+) noexcept nogil:
+    """Split a data page, or a dictionary page, into its definition levels and values.
+
+    Parameters
+    ----------
+    data, page : bytes of the pages, and a row of the table that `index_pages` made of them.
+    needed : bytes of levels and values that are needed from the beginning; more may be available.
+    body : `close_page` must be called for it, whatever is returned.
+
+    Returns
+    -------
+    0, or a `PageProblem`.
+    """
+    cdef const uint8_t* content = data + page[START] + page[HEADER_BYTES]
+    cdef const uint8_t* unpacked
+    cdef Py_ssize_t size = page[SIZE], length, end
+    cdef uint32_t level_bytes = 0
+    cdef int problem
+    body.scratch = NULL
+    body.levels, body.level_bytes = content, 0
+    if page[NUM_VALUES] > MOST_VALUES:
+        return UNSUPPORTED
+    if page[KIND] == DATA_PAGE_V2:
+        end = page[LEVEL_BYTES]
+        if page[REPEAT_BYTES] > 0 or not 0 <= end <= size or (end == 0) != required:
+            return UNSUPPORTED
+        body.level_bytes = end
+        return unpack_block(
+            content + end, size - end, codec if page[COMPRESSED] else UNCOMPRESSED, page[UNPACKED] - end, needed - end,
+            body, &body.values, &body.value_bytes
+        )
+    problem = unpack_block(content, size, codec, page[UNPACKED], needed, body, &unpacked, &length)
+    if problem:
+        return problem
+    if not required and page[KIND] == DATA_PAGE:
+        if page[LEVEL_ENCODING] != RLE or length < 4:
+            return UNSUPPORTED
+        memcpy(&level_bytes, unpacked, 4)  # little-endian, as the processor is
+        if level_bytes > <size_t>(length - 4):
+            return BROKEN
+        body.levels, body.level_bytes = unpacked + 4, level_bytes
+        unpacked += 4 + level_bytes
+        length -= 4 + <Py_ssize_t>level_bytes
+    body.values, body.value_bytes = unpacked, length
+    return 0
+
+
+cdef inline str describe_page_problem(Py_ssize_t problem):
+    """Describe a `PageProblem`."""
+    if problem == UNSUPPORTED:
+        return "it is of another kind"
+    if problem == VALUES_MISSING:
+        return "it has fewer values than its header says"
+    if problem == VALUE_CUT_OFF:
+        return "a value is cut off"
+    if problem == NOT_IN_DICTIONARY:
+        return "a number is not in the dictionary"
+    return "there is no memory for it" if problem == NO_MEMORY else "it cannot be decompressed"

@@ -1,0 +1,424 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Search of whole data pages for the values that are equal to one of some targets, without the interpreter lock.
+
+Nothing here trusts the bytes: what is not a page of its kind ends in MalformedFooterError.
+
+Source: Encodings.md of the format: "RLE / bit-packing hybrid", "PLAIN".
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcmp, memcpy
+
+import numpy as np
+
+from ..errors import MalformedFooterError
+
+from .page_decode cimport (
+    DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, ENCODING, FIELDS, KIND, MOST_BYTES, MOST_VALUES, NO_MEMORY, NOT_IN_DICTIONARY,
+    NUM_VALUES, PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY, SIZE, START, HEADER_BYTES, UNSUPPORTED, VALUE_CUT_OFF,
+    VALUES_MISSING, PageBody, close_page, describe_page_problem, open_page
+)
+from .runs cimport Runs, count_set, describe_problem, next_run, packed_number, start_runs
+
+cdef enum:
+    SIEVE_BITS = 16        # of a hash: its table of 8 KiB stays in the cache
+    NO_TARGET = -1
+
+
+cdef inline uint64_t mix(const uint8_t* value, Py_ssize_t length) noexcept nogil:
+    """Hash a value by its length, its first and its last bytes."""
+    cdef uint64_t first = 0, last = 0
+    if length >= 8:
+        memcpy(&first, value, 8)
+        memcpy(&last, value + length - 8, 8)
+    elif length >= 4:
+        memcpy(&first, value, 4)
+        memcpy(&last, value + length - 4, 4)
+    else:
+        for i in range(length):
+            first = first << 8 | value[i]
+    return (first ^ (last << 32 | last >> 32) ^ <uint64_t>length) * 0x9E3779B97F4A7C15ULL
+
+
+cdef class Targets:
+    """Values to search for, as they are stored, without length prefixes; shared by threads.
+
+    Parameters
+    ----------
+    values : bytes objects, all different.
+    """
+
+    cdef uint8_t[::1] data
+    cdef int64_t[::1] starts          # of each value in `data`, and the end of the last one
+    cdef uint64_t[::1] sieve          # a bit for each hash of SIEVE_BITS bits
+    cdef int32_t[::1] table           # value, or NO_TARGET, by hash; collisions go to the next entry
+    cdef int table_shift
+    cdef Py_ssize_t count, shortest, longest
+    cdef readonly list values
+
+    def __init__(self, list values not None):
+        cdef Py_ssize_t i, bits = 4, at, size
+        cdef uint64_t hashed
+        self.values = values
+        self.count = len(values)
+        self.data = np.frombuffer(b"".join(values) + b"\0", np.uint8).copy()
+        self.starts = np.cumsum([0, *map(len, values)], dtype=np.int64)
+        self.shortest = min(map(len, values), default=0)
+        self.longest = max(map(len, values), default=-1)
+        while (1 << bits) < 2 * self.count:
+            bits += 1
+        size = 1 << bits
+        self.table_shift = 64 - bits
+        self.table = np.full(size, NO_TARGET, np.int32)
+        self.sieve = np.zeros(1 << (SIEVE_BITS - 6), np.uint64)
+        for i in range(self.count):
+            hashed = mix(&self.data[self.starts[i]], self.starts[i + 1] - self.starts[i])
+            self.sieve[hashed >> (64 - SIEVE_BITS) >> 6] |= <uint64_t>1 << (hashed >> (64 - SIEVE_BITS) & 63)
+            at = hashed >> self.table_shift
+            while self.table[at] != NO_TARGET:
+                at = (at + 1) & (size - 1)
+            self.table[at] = <int32_t>i
+
+    def __len__(self) -> int:
+        return self.count
+
+    cdef inline Py_ssize_t find(self, const uint8_t* value, Py_ssize_t length) noexcept nogil:
+        """Return the number of the target that a value is; NO_TARGET if it is none."""
+        cdef uint64_t hashed = mix(value, length)
+        cdef uint64_t bit = hashed >> (64 - SIEVE_BITS)
+        cdef Py_ssize_t at
+        cdef int32_t target
+        if not self.sieve[bit >> 6] >> (bit & 63) & 1:
+            return NO_TARGET
+        at = hashed >> self.table_shift
+        while True:
+            target = self.table[at]
+            if target == NO_TARGET:
+                return NO_TARGET
+            if (
+                self.starts[target + 1] - self.starts[target] == length
+                and memcmp(&self.data[self.starts[target]], value, length) == 0
+            ):
+                return target
+            at = (at + 1) & (self.table.shape[0] - 1)
+
+
+cdef Py_ssize_t match_fixed(
+    Targets targets, const uint8_t* data, Py_ssize_t width, Py_ssize_t count, int64_t* positions, int32_t* which
+) noexcept nogil:
+    """Search `count` values of `width` bytes; return the number of matches."""
+    cdef Py_ssize_t matches = 0, i, j, end, target
+    cdef uint64_t one8 = 0, value8
+    cdef uint32_t one4 = 0, value4
+    cdef bint any_equal
+    if targets.count == 1 and width == 8:  # loops that compilers turn into vector instructions
+        memcpy(&one8, &targets.data[0], 8)
+        for i in range(0, count, 64):
+            end = min(i + 64, count)
+            any_equal = False
+            for j in range(i, end):
+                memcpy(&value8, data + 8 * j, 8)
+                any_equal |= value8 == one8
+            if any_equal:
+                for j in range(i, end):
+                    memcpy(&value8, data + 8 * j, 8)
+                    if value8 == one8:
+                        positions[matches], which[matches] = j, 0
+                        matches += 1
+        return matches
+    if targets.count == 1 and width == 4:
+        memcpy(&one4, &targets.data[0], 4)
+        for i in range(0, count, 64):
+            end = min(i + 64, count)
+            any_equal = False
+            for j in range(i, end):
+                memcpy(&value4, data + 4 * j, 4)
+                any_equal |= value4 == one4
+            if any_equal:
+                for j in range(i, end):
+                    memcpy(&value4, data + 4 * j, 4)
+                    if value4 == one4:
+                        positions[matches], which[matches] = j, 0
+                        matches += 1
+        return matches
+    for i in range(count):
+        target = targets.find(data + i * width, width)
+        if target != NO_TARGET:
+            positions[matches], which[matches] = i, <int32_t>target
+            matches += 1
+    return matches
+
+
+cdef Py_ssize_t match_byte_arrays(
+    Targets targets, const uint8_t* data, Py_ssize_t size, Py_ssize_t count, int64_t* positions, int32_t* which
+) noexcept nogil:
+    """Search `count` length-prefixed values; return the number of matches, or a `Problem`."""
+    cdef Py_ssize_t matches = 0, i, target, pos = 0
+    cdef uint32_t length = 0
+    for i in range(count):
+        if size - pos < 4:
+            return VALUES_MISSING
+        memcpy(&length, data + pos, 4)  # little-endian, as the processor is
+        pos += 4
+        if length > <uint64_t>(size - pos):
+            return VALUE_CUT_OFF
+        if targets.shortest <= <Py_ssize_t>length <= targets.longest:
+            target = targets.find(data + pos, length)
+            if target != NO_TARGET:
+                positions[matches], which[matches] = i, <int32_t>target
+                matches += 1
+        pos += length
+    return matches
+
+
+cdef Py_ssize_t match_runs(
+    Runs* runs, Py_ssize_t count, const int32_t* targets, Py_ssize_t num_entries, int64_t* positions, int32_t* which
+) noexcept nogil:
+    """Search `count` numbers; return how many are of an entry with a target, or a `Problem` or `RunError`."""
+    cdef Py_ssize_t matches = 0, done = 0, i, end
+    cdef uint32_t number
+    cdef uint64_t bits, mask = ((<uint64_t>1) << runs.width) - 1
+    cdef Py_ssize_t bit, byte
+    cdef int problem
+    while done < count:
+        problem = next_run(runs)
+        if problem:
+            return problem
+        end = min(runs.length, count - done)
+        if not runs.packed:
+            if runs.value >= <size_t>num_entries:
+                return NOT_IN_DICTIONARY
+            if targets[runs.value] != NO_TARGET:
+                for i in range(end):
+                    positions[matches], which[matches] = done + i, targets[runs.value]
+                    matches += 1
+            done += end
+            continue
+        for i in range(end):
+            bit = i * runs.width
+            byte = runs.start + (bit >> 3)
+            if runs.end - byte >= 8:
+                memcpy(&bits, runs.data + byte, 8)
+                number = <uint32_t>(bits >> (bit & 7) & mask)
+            else:
+                number = packed_number(runs, i)
+            if number >= <size_t>num_entries:
+                return NOT_IN_DICTIONARY
+            if targets[number] != NO_TARGET:
+                positions[matches], which[matches] = done + i, targets[number]
+                matches += 1
+        done += end
+    return matches
+
+
+cdef Py_ssize_t count_levels(Runs* runs, Py_ssize_t count) noexcept nogil:
+    """Count the rows that have a value by levels of one bit; return it, or a `RunError`."""
+    cdef Py_ssize_t total = 0, done = 0, end
+    cdef int problem
+    while done < count:
+        problem = next_run(runs)
+        if problem:
+            return problem
+        end = min(runs.length, count - done)
+        total += count_set(runs, 0, end)
+        done += end
+    return total
+
+
+cdef Py_ssize_t find_rows(Runs* runs, int64_t* values, Py_ssize_t count) noexcept nogil:
+    """Replace numbers of values, which ascend, by the rows that have them; return 0, or a `RunError`."""
+    cdef Py_ssize_t before = 0, value = 0, i = 0, row, inside
+    cdef int problem
+    while i < count:
+        problem = next_run(runs)
+        if problem:
+            return problem
+        inside = count_set(runs, 0, runs.length)
+        if not runs.packed:
+            while i < count and values[i] < value + inside:
+                values[i] += before - value
+                i += 1
+        elif values[i] < value + inside:
+            inside = 0
+            for row in range(runs.length):
+                if packed_number(runs, row):
+                    if i < count and values[i] == value + inside:
+                        values[i] = before + row
+                        i += 1
+                    inside += 1
+        value += inside
+        before += runs.length
+    return 0
+
+
+cdef Py_ssize_t search_page(
+    const uint8_t* data, const int64_t* page, Py_ssize_t width, int codec, bint required, Targets targets,
+    const int32_t* by_entry, Py_ssize_t num_entries, int64_t* positions, int32_t* which, PageBody* body
+) noexcept nogil:
+    """Search a data page; return the number of matching rows, or a problem. `close_page` must be called for `body`."""
+    cdef Runs runs
+    cdef Py_ssize_t count = page[NUM_VALUES], matches
+    cdef int problem = open_page(data, page, codec, required, MOST_BYTES, body)
+    if problem:
+        return problem
+    if not required:
+        start_runs(&runs, body.levels, body.level_bytes, 1)
+        count = count_levels(&runs, count)
+        if count <= 0:
+            return count
+    if page[ENCODING] == PLAIN:
+        if width:
+            if body.value_bytes // width < count:
+                return VALUES_MISSING
+            matches = match_fixed(targets, body.values, width, count, positions, which)
+        else:
+            matches = match_byte_arrays(targets, body.values, body.value_bytes, count, positions, which)
+    elif num_entries == 0 or body.value_bytes == 0 or body.values[0] > 32:
+        return UNSUPPORTED
+    elif body.values[0] == 0:  # a dictionary of one entry has numbers of no bits
+        matches = 0
+        if by_entry[0] != NO_TARGET:
+            for matches in range(count):
+                positions[matches], which[matches] = matches, by_entry[0]
+            matches = count
+    else:
+        start_runs(&runs, body.values + 1, body.value_bytes - 1, body.values[0])
+        matches = match_runs(&runs, count, by_entry, num_entries, positions, which)
+    if matches > 0 and count < page[NUM_VALUES]:
+        start_runs(&runs, body.levels, body.level_bytes, 1)
+        problem = <int>find_rows(&runs, positions, matches)
+        if problem:
+            return problem
+    return matches
+
+
+cdef Py_ssize_t search_dictionary(
+    const uint8_t* data, const int64_t* page, Py_ssize_t width, int codec, Targets targets, int32_t* by_entry
+) noexcept nogil:
+    """Find the target that each entry of a dictionary is; return how many are one, or a problem."""
+    cdef PageBody body
+    cdef Py_ssize_t count = page[NUM_VALUES], matches, i
+    cdef int64_t* positions = NULL
+    cdef int32_t* which = NULL
+    cdef int problem = open_page(data, page, codec, True, MOST_BYTES, &body)
+    for i in range(count):
+        by_entry[i] = NO_TARGET
+    matches = problem
+    if not problem:
+        positions = <int64_t*>malloc(max(1, count) * sizeof(int64_t))
+        which = <int32_t*>malloc(max(1, count) * sizeof(int32_t))
+        if positions == NULL or which == NULL:
+            matches = NO_MEMORY
+        elif width == 0:
+            matches = match_byte_arrays(targets, body.values, body.value_bytes, count, positions, which)
+        elif body.value_bytes // width < count:
+            matches = VALUES_MISSING
+        else:
+            matches = match_fixed(targets, body.values, width, count, positions, which)
+        for i in range(matches):
+            by_entry[positions[i]] = which[i]
+    free(positions)
+    free(which)
+    close_page(&body)
+    return matches
+
+
+cdef inline bint needs_dictionary(const int64_t* page) noexcept nogil:
+    return page[ENCODING] == PLAIN_DICTIONARY or page[ENCODING] == RLE_DICTIONARY
+
+
+cdef Py_ssize_t search_all(
+    const uint8_t* data, const int64_t[:, ::1] pages, Py_ssize_t width, int codec, bint required, Targets targets,
+    int64_t* positions, int32_t* which
+) noexcept nogil:
+    """Search the pages of a chunk; return the number of matching rows, or a problem."""
+    cdef PageBody body
+    cdef Py_ssize_t i, j, first = 0, num_entries = 0, in_dictionary = 0, matches = 0, in_page, before = 0
+    cdef int32_t* by_entry = NULL
+    if pages.shape[0] and pages[0, KIND] == DICTIONARY_PAGE:
+        first, num_entries = 1, pages[0, NUM_VALUES]
+        if num_entries > MOST_VALUES:
+            return UNSUPPORTED
+        by_entry = <int32_t*>malloc(max(1, num_entries) * sizeof(int32_t))
+        if by_entry == NULL:
+            return NO_MEMORY
+        if num_entries:  # else its bytes may be none
+            in_dictionary = search_dictionary(data, &pages[0, 0], width, codec, targets, by_entry)
+        matches = min(in_dictionary, 0)
+    for i in range(first, pages.shape[0]):
+        if matches < 0:
+            break
+        if pages[i, KIND] != DATA_PAGE and pages[i, KIND] != DATA_PAGE_V2:
+            matches = UNSUPPORTED
+        elif not needs_dictionary(&pages[i, 0]) and pages[i, ENCODING] != PLAIN:
+            matches = UNSUPPORTED
+        elif not needs_dictionary(&pages[i, 0]) or in_dictionary:
+            in_page = search_page(
+                data, &pages[i, 0], width, codec, required, targets, by_entry, num_entries, positions + matches,
+                which + matches, &body
+            )
+            close_page(&body)
+            if in_page < 0:
+                matches = in_page
+                break
+            for j in range(matches, matches + in_page):
+                positions[j] += before
+            matches += in_page
+        before += pages[i, NUM_VALUES]
+    free(by_entry)
+    return matches
+
+
+def search_pages(
+    const uint8_t[::1] data not None, const int64_t[:, ::1] pages not None, Py_ssize_t width, int codec,
+    bint required, Py_ssize_t num_rows, Targets targets not None
+):
+    """Search all pages of a column chunk with one value a row, or none, for some targets.
+
+    Parameters
+    ----------
+    data : the bytes of the pages.
+    pages : their headers, as `thrift_compact.index_pages` gives them for the same bytes.
+    width : bytes per value; 0 for length-prefixed byte arrays.
+    codec : number of the codec that compresses the pages.
+    required : whether each row has a value.
+    num_rows : of all data pages.
+
+    Returns
+    -------
+    (rows, target_numbers) : of the rows whose value is equal to a target: their numbers, int64 and ascending; and the
+        number of the target of each, int32.
+
+    Raises
+    ------
+    MalformedFooterError
+        The pages have other numbers of rows or values, or are of a kind that is not supported.
+    """
+    cdef Py_ssize_t matches = 0, i, before = 0
+    cdef int64_t[::1] positions
+    cdef int32_t[::1] which
+    if pages.shape[0] and pages.shape[1] != FIELDS:
+        raise ValueError("pages must be as index_pages returns them")
+    for i in range(pages.shape[0]):
+        if not (
+            0 <= pages[i, START] and 0 <= pages[i, HEADER_BYTES] and 0 <= pages[i, SIZE] and 0 <= pages[i, NUM_VALUES]
+            and pages[i, SIZE] <= data.shape[0] - pages[i, START] - pages[i, HEADER_BYTES]
+        ):
+            raise ValueError("the pages are not in the data")
+        if pages[i, KIND] != DICTIONARY_PAGE:
+            before += pages[i, NUM_VALUES]
+        elif i:
+            raise MalformedFooterError("page: a dictionary page follows data pages")
+    if before != num_rows or not 0 <= num_rows <= MOST_VALUES or width < 0:
+        raise MalformedFooterError(f"page: pages of {before} rows in a row group of {num_rows}")
+    all_positions, all_targets = np.empty(max(1, num_rows), np.int64), np.empty(max(1, num_rows), np.int32)
+    if targets.count and (not width or targets.shortest <= width <= targets.longest):
+        positions, which = all_positions, all_targets
+        with nogil:
+            matches = search_all(&data[0], pages, width, codec, required, targets, &positions[0], &which[0])
+    if matches < 0:
+        raise MalformedFooterError("page: " + (
+            describe_page_problem(matches) if matches <= UNSUPPORTED else describe_problem(<int>matches, 32)
+        ))
+    return all_positions[:matches].copy(), all_targets[:matches].copy()

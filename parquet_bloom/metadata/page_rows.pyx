@@ -1,0 +1,376 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Rows taken out of data pages into buffers of Arrow's layout, without decoding the other rows.
+
+Nothing here trusts the bytes: what is not a page of its kind ends in MalformedFooterError.
+
+Source: Encodings.md of the format: "RLE / bit-packing hybrid", "PLAIN"; Arrow's columnar format.
+"""
+
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy, memset
+
+import numpy as np
+
+from ..errors import MalformedFooterError
+
+from .page_decode cimport (
+    BROKEN, DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, ENCODING, FIELDS, HEADER_BYTES, KIND, MOST_BYTES, MOST_VALUES, NO_MEMORY,
+    NOT_IN_DICTIONARY, NUM_VALUES, PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY, SIZE, START, UNPACKED, UNSUPPORTED,
+    VALUE_CUT_OFF, VALUES_MISSING, PageBody, close_page, describe_page_problem, open_page
+)
+from .runs cimport Runs, describe_problem, locate_values, start_runs, take_numbers
+
+cdef enum:
+    EXTRA_BYTES = 4096     # decompressed beyond the share of a page that its rows would take if all had the same size
+    MOST_TAKEN = 1 << 28   # bytes of values: many rows may share one long value of a dictionary
+
+
+cdef class RowTaker:
+    """Takes rows of a column, page after page, into one buffer of values.
+
+    Parameters
+    ----------
+    width : bytes per value; 0 for length-prefixed byte arrays.
+    required : whether each row has a value.
+    num_rows : that will be taken in all.
+    """
+
+    cdef Py_ssize_t width, num_rows, taken, num_values
+    cdef bint required
+    cdef int codec
+    cdef uint8_t* values
+    cdef Py_ssize_t size, capacity
+    cdef int32_t[::1] ends       # of byte arrays
+    cdef uint8_t[::1] valid
+    cdef object _ends, _valid
+    cdef PageBody dictionary
+    cdef object held             # what the dictionary's bytes may be in
+    cdef int64_t num_entries     # of the dictionary; -1 without one
+    cdef int64_t* entries        # where its byte arrays begin
+
+    def __cinit__(self, Py_ssize_t width, bint required, Py_ssize_t num_rows):
+        if width < 0 or not 0 <= num_rows <= MOST_TAKEN or width * num_rows > MOST_TAKEN:
+            raise MalformedFooterError(f"page: {num_rows} values of {width} bytes are requested")
+        self.width, self.required, self.num_rows = width, required, num_rows
+        self.num_entries = -1
+        self.capacity = width * num_rows if width else 64 * num_rows
+        self.values = <uint8_t*>malloc(max(1, self.capacity))
+        if self.values == NULL:
+            raise MemoryError()
+        self._valid = np.ones(max(1, num_rows), np.uint8)
+        self.valid = self._valid
+        if not width:
+            self._ends = np.zeros(num_rows + 1, np.int32)
+            self.ends = self._ends
+
+    def __dealloc__(self):
+        close_page(&self.dictionary)
+        free(self.entries)
+        free(self.values)
+
+    def begin_chunk(self, int codec):
+        """Begin another column chunk, whose pages are compressed with a codec."""
+        self.codec = codec
+        close_page(&self.dictionary)
+        free(self.entries)
+        self.entries = NULL
+        self.num_entries = -1
+
+    def set_dictionary(self, const uint8_t[::1] data not None, const int64_t[:, ::1] pages not None):
+        """Set the dictionary of the chunk: the only page of `pages`. `data` has to live until the next chunk begins.
+
+        Raises
+        ------
+        MalformedFooterError
+        """
+        cdef int problem
+        require_pages(data, pages)
+        if pages.shape[0] != 1 or pages[0, KIND] != DICTIONARY_PAGE or pages[0, NUM_VALUES] > MOST_VALUES:
+            raise MalformedFooterError("page: it is no dictionary")
+        self.held = data
+        with nogil:
+            problem = self.open_dictionary(&data[0], &pages[0, 0])
+        if problem:
+            fail(problem)
+
+    cdef int open_dictionary(self, const uint8_t* data, const int64_t* page) noexcept nogil:
+        cdef Py_ssize_t i, pos = 0
+        cdef uint32_t length = 0
+        cdef int problem
+        close_page(&self.dictionary)
+        free(self.entries)
+        self.entries = NULL
+        self.num_entries = -1
+        if page[NUM_VALUES] == 0:  # its bytes may be none
+            self.num_entries = 0
+            return 0
+        problem = open_page(data, page, self.codec, True, MOST_BYTES, &self.dictionary)
+        if problem:
+            return problem
+        if self.width:
+            if self.dictionary.value_bytes // self.width < page[NUM_VALUES]:
+                return VALUES_MISSING
+        else:
+            self.entries = <int64_t*>malloc(max(1, page[NUM_VALUES]) * sizeof(int64_t))
+            if self.entries == NULL:
+                return NO_MEMORY
+            for i in range(page[NUM_VALUES]):
+                if self.dictionary.value_bytes - pos < 4:
+                    return VALUES_MISSING
+                memcpy(&length, self.dictionary.values + pos, 4)
+                if length > <size_t>(self.dictionary.value_bytes - pos - 4):
+                    return VALUE_CUT_OFF
+                self.entries[i] = pos
+                pos += 4 + <Py_ssize_t>length
+        self.num_entries = page[NUM_VALUES]
+        return 0
+
+    def take(
+        self, const uint8_t[::1] data not None, const int64_t[:, ::1] pages not None, Py_ssize_t first,
+        const int64_t[::1] rows not None
+    ):
+        """Take rows of the data pages of a chunk, which follow one another in `data`.
+
+        Parameters
+        ----------
+        pages : their headers, as `thrift_compact.index_pages` gives them for the same bytes.
+        first : the first row of the first page.
+        rows : rows to take, ascending; all of them in the pages.
+
+        Raises
+        ------
+        MalformedFooterError
+            A page is not what its header says, or is of a kind that is not supported.
+        """
+        cdef int problem = 0
+        cdef Py_ssize_t i
+        require_pages(data, pages)
+        if rows.shape[0] > self.num_rows - self.taken:
+            raise ValueError("more rows are taken than were announced")
+        for i in range(rows.shape[0]):
+            if rows[i] < (rows[i - 1] if i else first):
+                raise ValueError("rows must ascend")
+        if rows.shape[0]:
+            with nogil:
+                problem = self.take_pages(&data[0] if data.shape[0] else NULL, pages, first, rows)
+        if problem:
+            fail(problem)
+
+    cdef int take_pages(
+        self, const uint8_t* data, const int64_t[:, ::1] pages, int64_t before, const int64_t[::1] rows
+    ) noexcept nogil:
+        cdef Py_ssize_t i, start = 0, stop
+        cdef int problem
+        for i in range(pages.shape[0]):
+            stop = start
+            while stop < rows.shape[0] and rows[stop] < before + pages[i, NUM_VALUES]:
+                stop += 1
+            if stop > start:
+                problem = self.take_page(data, &pages[i, 0], before, &rows[start], stop - start, False)
+                if problem:  # perhaps the share was too small: sizes of values differ
+                    problem = self.take_page(data, &pages[i, 0], before, &rows[start], stop - start, True)
+                if problem:
+                    return problem
+            start = stop
+            before += pages[i, NUM_VALUES]
+        return 0 if start == rows.shape[0] else VALUES_MISSING
+
+    cdef int take_page(
+        self, const uint8_t* data, const int64_t* page, int64_t before, const int64_t* rows, Py_ssize_t count, bint whole
+    ) noexcept nogil:
+        cdef PageBody body
+        cdef Py_ssize_t taken = self.taken, num_values = self.num_values, size = self.size, i
+        cdef int64_t needed = MOST_BYTES
+        cdef int64_t* numbers
+        cdef int problem
+        if page[KIND] != DATA_PAGE and page[KIND] != DATA_PAGE_V2:
+            return UNSUPPORTED
+        if not whole and page[ENCODING] == PLAIN:
+            needed = <int64_t>(<double>page[UNPACKED] * (rows[count - 1] - before + 1) / page[NUM_VALUES]) + EXTRA_BYTES
+        problem = open_page(data, page, self.codec, self.required, needed, &body)
+        if not problem:
+            numbers = <int64_t*>malloc(count * sizeof(int64_t))
+            if numbers == NULL:
+                problem = NO_MEMORY
+            else:
+                for i in range(count):
+                    numbers[i] = rows[i] - before
+                problem = self.take_values(&body, page, numbers, count)
+            free(numbers)
+        close_page(&body)
+        if problem:
+            self.taken, self.num_values, self.size = taken, num_values, size
+        return problem
+
+    cdef int take_values(
+        self, PageBody* body, const int64_t* page, int64_t* numbers, Py_ssize_t count
+    ) noexcept nogil:
+        """Append the values of rows of an open page; `numbers` has the rows, and is overwritten."""
+        cdef Runs runs
+        cdef Py_ssize_t num_values = count
+        cdef int problem
+        if not self.required:
+            start_runs(&runs, body.levels, body.level_bytes, 1)
+            num_values = locate_values(&runs, numbers, count, &self.valid[self.taken], numbers)
+            if num_values < 0:
+                return <int>num_values
+        if num_values == 0:
+            problem = 0
+        elif page[ENCODING] == PLAIN:
+            problem = self.copy_plain(body, numbers, num_values, count)
+        elif page[ENCODING] != PLAIN_DICTIONARY and page[ENCODING] != RLE_DICTIONARY:
+            return UNSUPPORTED
+        elif self.num_entries < 0 or body.value_bytes == 0 or body.values[0] > 32:
+            return UNSUPPORTED
+        else:
+            if body.values[0] == 0:  # a dictionary of one entry has numbers of no bits
+                memset(numbers, 0, num_values * sizeof(int64_t))
+            else:
+                start_runs(&runs, body.values + 1, body.value_bytes - 1, body.values[0])
+                problem = take_numbers(&runs, numbers, num_values, numbers)
+                if problem:
+                    return problem
+            problem = self.copy_entries(numbers, num_values, count)
+        if problem:
+            return problem
+        if not self.width and num_values == 0:
+            self.end_nulls(self.taken, self.taken + count)
+        self.taken += count
+        self.num_values += num_values
+        return 0
+
+    cdef void end_nulls(self, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
+        """Give rows without a value their ends."""
+        cdef Py_ssize_t i
+        for i in range(start, stop):
+            self.ends[i + 1] = <int32_t>self.size
+
+    cdef int append(self, const uint8_t* value, Py_ssize_t length) noexcept nogil:
+        cdef uint8_t* larger
+        cdef Py_ssize_t capacity
+        if length > self.capacity - self.size:
+            capacity = max(2 * self.capacity, self.size + length)
+            if self.size + length > MOST_TAKEN:
+                return UNSUPPORTED
+            larger = <uint8_t*>realloc(self.values, capacity)
+            if larger == NULL:
+                return NO_MEMORY
+            self.values, self.capacity = larger, capacity
+        memcpy(self.values + self.size, value, length)
+        self.size += length
+        return 0
+
+    cdef Py_ssize_t next_row(self, Py_ssize_t row) noexcept nogil:
+        """Return the first row from `row` on that has a value; byte arrays of the others end where they begin."""
+        while not self.valid[row]:
+            if not self.width:
+                self.ends[row + 1] = <int32_t>self.size
+            row += 1
+        return row
+
+    cdef int copy_plain(self, PageBody* body, const int64_t* numbers, Py_ssize_t count, Py_ssize_t rows) noexcept nogil:
+        """Append plain-encoded values, given by their numbers, ascending; `rows` rows have these and nulls."""
+        cdef Py_ssize_t i, pos = 0, value = 0, row = self.taken
+        cdef uint32_t length = 0
+        cdef int problem
+        if self.width:
+            if numbers[count - 1] >= body.value_bytes // self.width:
+                return VALUES_MISSING
+            for i in range(count):
+                memcpy(self.values + self.size, body.values + numbers[i] * self.width, self.width)
+                self.size += self.width
+            return 0
+        for i in range(count):
+            while True:
+                if body.value_bytes - pos < 4:
+                    return VALUES_MISSING
+                memcpy(&length, body.values + pos, 4)  # little-endian, as the processor is
+                if length > <size_t>(body.value_bytes - pos - 4):
+                    return VALUE_CUT_OFF
+                if value == numbers[i]:
+                    break
+                pos += 4 + <Py_ssize_t>length
+                value += 1
+            row = self.next_row(row)
+            problem = self.append(body.values + pos + 4, length)
+            if problem:
+                return problem
+            self.ends[row + 1] = <int32_t>self.size
+            row += 1
+        self.end_nulls(row, self.taken + rows)
+        return 0
+
+    cdef int copy_entries(self, const int64_t* numbers, Py_ssize_t count, Py_ssize_t rows) noexcept nogil:
+        """Append values by their numbers in the dictionary; `rows` rows have these and nulls."""
+        cdef Py_ssize_t i, row = self.taken
+        cdef uint32_t length = 0
+        cdef const uint8_t* entry
+        cdef int problem
+        for i in range(count):
+            if numbers[i] >= self.num_entries:
+                return NOT_IN_DICTIONARY
+            if self.width:
+                memcpy(self.values + self.size, self.dictionary.values + numbers[i] * self.width, self.width)
+                self.size += self.width
+                continue
+            entry = self.dictionary.values + self.entries[numbers[i]]
+            memcpy(&length, entry, 4)
+            row = self.next_row(row)
+            problem = self.append(entry + 4, length)
+            if problem:
+                return problem
+            self.ends[row + 1] = <int32_t>self.size
+            row += 1
+        if not self.width:
+            self.end_nulls(row, self.taken + rows)
+        return 0
+
+    def finish(self):
+        """Return the buffers of Arrow's layout of all rows that were announced.
+
+        Returns
+        -------
+        (valid, ends, values) : valid, bool: whether a row has a value, or None if all have one; ends, int32: of byte
+            arrays, beginning with 0, or None; values, uint8, of rows without a value too if they have a width.
+        """
+        cdef Py_ssize_t row, value
+        cdef uint8_t[::1] out
+        if self.taken != self.num_rows:
+            raise ValueError(f"{self.taken} rows of {self.num_rows} were taken")
+        if self.size > INT32_MAX:
+            fail(UNSUPPORTED)
+        full = self.num_values == self.num_rows
+        size = self.width * self.num_rows if self.width else self.size
+        values = np.zeros(size, np.uint8) if self.width and not full else np.empty(size, np.uint8)
+        if self.size:
+            out = values
+            if full or not self.width:
+                memcpy(&out[0], self.values, self.size)
+            else:
+                value = 0
+                for row in range(self.num_rows):
+                    if self.valid[row]:
+                        memcpy(&out[row * self.width], self.values + value * self.width, self.width)
+                        value += 1
+        return None if full else self._valid[:self.num_rows].view(np.bool_), self._ends, values
+
+
+cdef int fail(int problem) except -1:
+    if problem <= UNSUPPORTED:
+        raise MalformedFooterError(f"page: {describe_page_problem(problem)}")
+    raise MalformedFooterError(f"page: {describe_problem(problem, 32)}")
+
+
+cdef int require_pages(const uint8_t[::1] data, const int64_t[:, ::1] pages) except -1:
+    """Raise ValueError unless pages are inside of their data."""
+    cdef Py_ssize_t i
+    if pages.shape[1] != FIELDS:
+        raise ValueError("pages must be as index_pages returns them")
+    for i in range(pages.shape[0]):
+        if not (
+            0 <= pages[i, START] and 0 <= pages[i, HEADER_BYTES] and 0 <= pages[i, SIZE] and 0 <= pages[i, NUM_VALUES]
+            and pages[i, SIZE] <= data.shape[0] - pages[i, START] - pages[i, HEADER_BYTES]
+        ):
+            raise ValueError("the pages are not in the data")
+    return 0

@@ -1,0 +1,165 @@
+"""Rows searched for and taken out of pages are those that pyarrow reads, whatever the pages are like."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import parquet_bloom
+from parquet_bloom.errors import MalformedFooterError
+from parquet_bloom.file.pages.reader import find_flat_columns
+from parquet_bloom.file.pages.sparse import SparseRows
+from parquet_bloom.metadata.page_match import Targets, search_pages
+from parquet_bloom.metadata.page_rows import RowTaker
+from parquet_bloom.metadata.thrift_compact import index_pages
+from parquet_bloom.scan.read.sparse import SparseReader
+
+ROWS = 4000
+
+
+def make_table(rng: np.random.Generator, nulls: float, distinct: int) -> pa.Table:
+    """Return a table with a column of each type that pages are searched for, or rows taken of."""
+    keys = rng.integers(0, distinct, ROWS)
+    missing = rng.random(ROWS) < nulls
+    texts = [f"text {key}" * int(key % 4) for key in keys]
+    columns: dict[str, Any] = {
+        "i32": pa.array(keys.astype(np.int32), mask=missing),
+        "i64": pa.array(keys << 33, mask=missing),
+        "text": pa.array(texts, pa.string(), mask=missing),
+        "bytes": pa.array([text.encode() for text in texts], pa.binary(), mask=missing),
+        "fixed": pa.array([bytes([key % 251]) * 5 for key in keys.tolist()], pa.binary(5), mask=missing),
+        "date": pa.array(keys.astype(np.int32), pa.date32(), mask=missing),
+        "f64": pa.array(rng.random(ROWS), mask=missing),
+        "time": pa.array(keys, pa.timestamp("us"), mask=missing),
+        "row": pa.array(range(ROWS)),
+    }
+    return pa.table(columns)
+
+
+OPTIONS = [
+    {},
+    {"use_dictionary": False},
+    {"use_dictionary": False, "compression": "none", "data_page_size": 500, "write_batch_size": 64},
+    {"data_page_version": "2.0", "data_page_size": 1000, "write_batch_size": 64},
+    {"data_page_version": "2.0", "compression": "zstd", "use_dictionary": ["text", "i64"]},
+    {"compression": "zstd", "write_page_index": True},
+    {"dictionary_pagesize_limit": 2000, "data_page_size": 700, "write_batch_size": 64},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=range(len(OPTIONS)))
+@pytest.mark.parametrize("nulls", [0.0, 0.3, 1.0])
+def test_rows_are_those_of_pyarrow(options: dict[str, Any], nulls: float, tmp_path: Path) -> None:
+    rng = np.random.default_rng(int(nulls * 10))
+    for distinct in (1, 20, ROWS * 10):
+        table = make_table(rng, nulls, distinct)
+        path = tmp_path / f"{distinct}.parquet"
+        pq.write_table(table, path, row_group_size=1500, **options)
+        with parquet_bloom.open(path) as file:
+            schema = pq.read_schema(path)
+            sparse = SparseRows(file, find_flat_columns(file, schema))
+            names = [name for name in table.column_names if sparse.supports([name])]
+            assert names == table.column_names
+            for name in ("i32", "i64", "text", "bytes", "fixed", "date"):
+                present = table[name].drop_null().unique()
+                count = min(len(present), 3)
+                chosen = present.take(pa.array(rng.choice(len(present), count, replace=False))) if count else present
+                absent = [b"absent", b"absent 8", b"1234"] if name in ("text", "bytes") else []
+                targets = Targets([*(_stored(value, name) for value in chosen.to_pylist()), *absent])
+                result = sparse.search(name, [0, 1, 2], targets)
+                assert result is not None
+                rows, _ = result
+                expected = np.flatnonzero(pc.is_in(table[name], chosen).to_numpy()) if count else []
+                assert np.concatenate([rows[number] + 1500 * number for number in rows]).tolist() == [*expected]
+                assert sparse.make_array(name, targets, result[1]).equals(
+                    table[name].take(pa.array(expected, pa.int64())).combine_chunks()
+                )
+            some = {number: np.sort(rng.choice(1000, 7, replace=False)) for number in (0, 2)}
+            read = sparse.read(names, some)
+            assert read is not None
+            expected_rows = table.take(pa.array(np.concatenate([some[0], some[2] + 3000])))
+            for name in names:
+                assert read[name].equals(expected_rows[name].combine_chunks()), name
+                read[name].validate(full=True)
+
+
+def _stored(value: Any, name: str) -> bytes:
+    if isinstance(value, int):
+        return value.to_bytes(8 if name == "i64" else 4, "little")
+    if isinstance(value, str | bytes):
+        return value.encode() if isinstance(value, str) else value
+    return (value.toordinal() - 719163).to_bytes(4, "little")
+
+
+@pytest.mark.parametrize("where", ["i64 = {0}", "i64 IN ({0}, {1}, 7)", "i32 = 5 AND f64 < 0.9 AND text <> 'x'"])
+@pytest.mark.parametrize("columns", [None, ["row"], ["text", "i64"], []])
+def test_scans_by_search_and_without_are_the_same(
+    where: str, columns: list[str] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(3)
+    for number in range(2):
+        pq.write_table(make_table(rng, 0.1, 300), tmp_path / f"{number}.parquet", row_group_size=900)
+    where = where.format(5 << 33, 17 << 33)
+    searched: list[int] = []
+    original = SparseReader.find_rows
+
+    def noted(self: Any, selections: Any) -> Any:
+        candidates = original(self, selections)
+        searched.append(candidates is not None)
+        return candidates
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SparseReader, "find_rows", noted)
+        scan = parquet_bloom.dataset(tmp_path).scan(where, columns)
+        result, count = scan.to_arrow(), scan.count_rows()
+    assert any(searched)
+    monkeypatch.setattr(SparseReader, "find_rows", lambda *_: None)
+    without = parquet_bloom.dataset(tmp_path).scan(where, columns).to_arrow()
+    assert result.equals(without)
+    assert count == result.num_rows > 0
+
+
+def test_pages_that_lie_are_refused(tmp_path: Path) -> None:
+    """Whatever is cut off or changed in a page ends in an error, or in rows that are in the row group."""
+    rng = np.random.default_rng(5)
+    for options in ({}, {"use_dictionary": False}, {"data_page_version": "2.0"}, {"compression": "none"}):
+        path = tmp_path / "a.parquet"
+        texts = pa.array([f"t{i % 50}" if i % 3 else None for i in range(300)])
+        pq.write_table(pa.table({"a": texts}), path, **options)
+        with parquet_bloom.open(path) as file:
+            record = file.record(0, file.leaves[0])
+            start = int(record["dictionary_page_offset"])
+            start = start if start > 0 else int(record["data_page_offset"])
+            chunk, codec = file.source.read_at(start, int(record["compressed_size"])), file.footer.codec(record)
+        targets = Targets([b"t7", b"t49"])
+        good = search_pages(chunk, index_pages(chunk, 10), 0, codec, False, 300, targets)
+        assert len(good[0]) == 8
+        for _ in range(3000):
+            data = bytearray(chunk)
+            for _ in range(rng.integers(1, 4)):
+                data[rng.integers(len(data))] = rng.integers(256)
+            data = data[: rng.integers(len(data))] if rng.random() < 0.2 else data
+            try:
+                pages = index_pages(bytes(data), 10)
+                rows, numbers = search_pages(bytes(data), pages, 0, codec, False, 300, targets)
+                assert ((rows >= 0) & (rows < 300)).all()
+                assert ((numbers >= 0) & (numbers < 2)).all()
+            except MalformedFooterError:
+                pass
+            try:
+                pages = index_pages(bytes(data), 10)
+                taker = RowTaker(0, False, 3)
+                taker.begin_chunk(codec)
+                if len(pages) and pages[0, 3] == 2:
+                    taker.set_dictionary(bytes(data), pages[:1])
+                    pages = pages[1:]
+                taker.take(bytes(data), pages, 0, np.array([5, 100, 299]))
+                taker.finish()
+            except MalformedFooterError:
+                pass
