@@ -22,56 +22,49 @@ cdef int fail(str problem) except -1:
     raise MalformedFooterError(f"page: {problem}")
 
 
-cdef struct Runs:
-    const uint8_t* data
-    Py_ssize_t pos
-    Py_ssize_t end
-    int width
-    # The run whose header ends at `pos`:
-    bint packed
-    Py_ssize_t start     # of its bytes
-    Py_ssize_t length    # numbers in the run
-    uint32_t value       # that it repeats
+cdef int fail_run(const char* problem) except -1 nogil:
+    with gil:
+        fail(problem.decode())
 
 
-cdef int next_run(Runs* runs) except -1:
+cdef int next_run(Runs* runs) except -1 nogil:
     """Go to the next run of the hybrid of repeated and bit-packed numbers."""
     cdef uint64_t header = 0, value = 0
     cdef int shift = 0, i
     cdef int value_bytes = (runs.width + 7) // 8
     while True:
         if runs.pos >= runs.end or shift > 35:
-            fail("it ends before its numbers do")
+            fail_run("it ends before its numbers do")
         header |= <uint64_t>(runs.data[runs.pos] & 0x7F) << shift
         shift += 7
         runs.pos += 1
         if runs.data[runs.pos - 1] < 0x80:
             break
     if header >> 1 == 0:
-        fail("a run of no numbers")
-    runs.packed = header & 1
+        fail_run("a run of no numbers")
+    runs.packed, runs.cut = header & 1, False
     runs.start = runs.pos
     runs.length = header >> 1
     if runs.packed:
         runs.length *= 8
         if runs.length * runs.width > (runs.end - runs.pos) * 8:  # some writers leave out what pads the last run
             runs.length = (runs.end - runs.pos) * 8 // runs.width
-            runs.pos = runs.end
+            runs.pos, runs.cut = runs.end, True
         else:
             runs.pos += runs.length // 8 * runs.width
         return 0
     if value_bytes > runs.end - runs.pos:
-        fail("a run is cut off")
+        fail_run("a run is cut off")
     for i in range(value_bytes):
         value |= <uint64_t>runs.data[runs.pos + i] << (8 * i)
     runs.pos += value_bytes
     if value >> runs.width:
-        fail(f"a number has more than {runs.width} bits")
+        fail_run("a number has more bits than its width")
     runs.value = <uint32_t>value
     return 0
 
 
-cdef uint32_t packed_number(const Runs* runs, Py_ssize_t number) noexcept:
+cdef uint32_t packed_number(const Runs* runs, Py_ssize_t number) noexcept nogil:
     """Return number `i` of a bit-packed run, counted from 0: less than `length`."""
     cdef Py_ssize_t bit = number * runs.width
     cdef Py_ssize_t last = runs.start + (bit + runs.width - 1) // 8
@@ -87,13 +80,13 @@ cdef uint32_t packed_number(const Runs* runs, Py_ssize_t number) noexcept:
 
 cdef Runs open_runs(const uint8_t[::1] data, int width) except *:
     cdef Runs runs
-    if not 1 <= width <= 32:
+    if not 0 <= width <= 32:
         fail(f"numbers of {width} bits")
     runs.data = &data[0] if data.shape[0] else NULL
     runs.pos = 0
     runs.end = data.shape[0]
     runs.width = width
-    runs.packed = False
+    runs.packed = runs.cut = False
     runs.start = runs.length = 0
     runs.value = 0
     return runs

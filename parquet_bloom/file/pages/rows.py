@@ -15,25 +15,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...core.decode.snappy import unpack_front
 from ...errors import MalformedFooterError
 from ...metadata.footer import Leaf
 from ...metadata.page_index import PLAIN, RLE, PageHeader, read_page_header
 from ...metadata.page_values import find_equal, find_values, take_byte_arrays, take_fixed, take_hybrid
 from ...metadata.thrift_compact import I32, STRUCT, write_struct
+from .decompress import SNAPPY, UNCOMPRESSED, Unsupported, decompress
 
 T = TypeVar("T")
 
-MAX_PAGE_BYTES = 64 << 20
-"""Limit of a decompressed page: larger ones are left to pyarrow."""
-
 _WIDTHS = {"INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
-_EXTRA_BYTES = 4096  # decompressed beyond the share of a page that its rows would take if all had the same size
-_UNCOMPRESSED, _SNAPPY, _ZSTD = 0, 1, 6
-
-
-class Unsupported(Exception):
-    """A page that must be read as a whole: it has another encoding or codec, or is malformed."""
 
 
 class Page(NamedTuple):
@@ -152,10 +143,10 @@ def decompress_page(page: Page, codec: int | None) -> bytes:
         It is another kind of page, or malformed.
     """
     header = page.header
-    if codec != _SNAPPY or header.version != 1 or (header.level_encoding != RLE and not header.is_dictionary):
+    if codec != SNAPPY or header.version != 1 or (header.level_encoding != RLE and not header.is_dictionary):
         raise Unsupported(f"codec {codec}")
     try:
-        body = bytes(_decompress(page.body, codec, header.unpacked_bytes))
+        body = bytes(decompress(page.body, codec, header.unpacked_bytes))
     except ValueError as error:
         raise Unsupported(str(error)) from error
     return _encode_page(body, header.num_values, header.encoding, None if header.is_dictionary else RLE)
@@ -239,7 +230,7 @@ def _decode_front(
         numbers = take_hybrid(values[1:], values[0], numbers)
         if numbers.max() >= dictionary.header.num_values:
             raise Unsupported("a number is not in the dictionary")
-        values = _decompress(dictionary.body, codec, dictionary.header.unpacked_bytes)
+        values = decompress(dictionary.body, codec, dictionary.header.unpacked_bytes)
     elif header.encoding != PLAIN:
         raise Unsupported(f"encoding {header.encoding}")
     return values, numbers, valid
@@ -249,7 +240,7 @@ def _split_page(page: Page, codec: int | None, required: bool, share: float) -> 
     """Return the definition levels and the values of a data page."""
     header, body = page.header, page.body
     if header.version == 1:
-        body = _decompress(body, codec, header.unpacked_bytes, share)
+        body = decompress(body, codec, header.unpacked_bytes, share)
         if required:
             return body[:0], body
         if header.level_encoding != RLE or len(body) < 4:
@@ -261,24 +252,11 @@ def _split_page(page: Page, codec: int | None, required: bool, share: float) -> 
     end = header.level_bytes
     if header.repeat_bytes > 0 or not 0 <= end <= len(body) or (end == 0) != required:
         raise Unsupported("levels of another kind of column")
-    codec = codec if header.compressed else _UNCOMPRESSED
-    return body[:end], _decompress(body[end:], codec, header.unpacked_bytes - end, share)
+    codec = codec if header.compressed else UNCOMPRESSED
+    return body[:end], decompress(body[end:], codec, header.unpacked_bytes - end, share)
 
 
-def _decompress(data: memoryview, codec: int | None, size: int, share: float = 1) -> memoryview:
-    """Decompress bytes, or at least a share of them; only codecs that verify the decompressed size are supported."""
-    if codec == _UNCOMPRESSED:
-        return data
-    if not 0 < size <= MAX_PAGE_BYTES:
-        raise Unsupported(f"{size} bytes")
-    if codec == _SNAPPY:
-        return unpack_front(data, size, min(size, int(size * share) + _EXTRA_BYTES)).data
-    if codec == _ZSTD:  # pyarrow raises an error if there are fewer bytes
-        return memoryview(pa.Codec("zstd").decompress(data, decompressed_size=size)).cast("B")
-    raise Unsupported(f"codec {codec}")
-
-
-def _width(leaf: Leaf) -> int:
+def byte_width(leaf: Leaf) -> int:
     """Return the bytes per value; 0 for byte arrays."""
     width = _WIDTHS.get(leaf.physical, leaf.length or 0)
     if not width and leaf.physical != "BYTE_ARRAY":
@@ -288,7 +266,7 @@ def _width(leaf: Leaf) -> int:
 
 def _take_values(leaf: Leaf, values: memoryview, numbers: NDArray[np.int64]) -> bytes:
     """Copy some of the plain-encoded values."""
-    width = _width(leaf)
+    width = byte_width(leaf)
     return take_fixed(values, width, numbers) if width else take_byte_arrays(values, numbers)
 
 
@@ -296,7 +274,7 @@ def _find_equal_values(
     leaf: Leaf, targets: list[bytes], values: memoryview, numbers: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the positions in `numbers` of values that are one of the targets, and which one each is."""
-    width = _width(leaf)
+    width = byte_width(leaf)
     if (np.diff(numbers) >= 0).all():
         return find_equal(values, width, numbers, targets)
     # Dictionary indices: an entry is compared once, and never copied, however many rows have it.

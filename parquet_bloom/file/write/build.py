@@ -61,13 +61,13 @@ class FilterBuilder:
         self._seen = np.empty(PIECE_ROWS, np.uint64)
 
     def build(
-        self, batches: Iterable[pa.Array], column_type: ColumnType, options: FilterOptions, num_values: int = 0
+        self, batches: Iterable[pa.Array | Keys], column_type: ColumnType, options: FilterOptions, num_values: int = 0
     ) -> BuiltFilter:
         """Build the filter of a column chunk.
 
         Parameters
         ----------
-        batches : its stored values, as storage arrays (see `hashing.arrow`).
+        batches : its stored values, as storage arrays (see `hashing.arrow`), or keys unless they are floats.
         column_type, options : its type, and the options for the filter's size.
         num_values : the approximate number of values, if known.
 
@@ -139,10 +139,10 @@ class FilterBuilder:
         self._bitset = bitset
 
 
-def _split_batches(batches: Iterable[pa.Array]) -> Iterator[pa.Array]:
-    """Yield the same values, at most PIECE_ROWS at once."""
+def _split_batches(batches: Iterable[pa.Array | Keys]) -> Iterator[pa.Array | Keys]:
+    """Yield the same values, at most PIECE_ROWS of an array at once."""
     for array in batches:
-        if len(array) <= PIECE_ROWS:
+        if len(array) <= PIECE_ROWS or isinstance(array, Keys):
             yield array
         else:
             yield from (array.slice(start, PIECE_ROWS) for start in range(0, len(array), PIECE_ROWS))

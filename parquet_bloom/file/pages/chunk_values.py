@@ -1,0 +1,255 @@
+"""`iter_occurring`: the values that occur in a column chunk, taken from its pages as they are stored.
+
+For building filters values need neither an order nor their nulls. So a page is decompressed, its levels are counted, and
+its plain-encoded values are hashed in their place; of a dictionary, those that are used. Only pages of the usual kinds
+that agree with their headers are read so. Everything else, damage included, is left to pyarrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from ...core.keys import Keys
+from ...errors import MalformedFooterError
+from ...metadata.page_index import PAGE_HEADER_BYTES, PLAIN, PLAIN_DICTIONARY, RLE, PageHeader, read_page_header
+from ...metadata.page_scan import count_levels, locate_byte_arrays, mark_used
+from .decompress import UNCOMPRESSED, Unsupported, decompress
+from .rows import Page
+
+ENCODINGS = {"PLAIN", "PLAIN_DICTIONARY", "RLE_DICTIONARY", "RLE", "BIT_PACKED"}
+"""The encodings of chunks that can be read so: of values, and of levels."""
+
+LEAST_VALUES = 1024
+"""Chunks of smaller pages are left to pyarrow, which spends less time on each page."""
+
+PIECE_VALUES = 1 << 15
+"""The most byte arrays in one run of keys."""
+
+_PREFIX_BYTES = 4  # of the length in front of a plain-encoded byte array
+_ARROW = {
+    "INT32": pa.int32(),
+    "INT64": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "INT96": pa.binary(12),
+}
+_HEADER_LIMIT = 1 << 16  # longer headers are left to pyarrow
+
+
+class StoredChunk(NamedTuple):
+    """A column chunk in a file.
+
+    Attributes
+    ----------
+    start, end : its range of bytes.
+    num_values, num_rows : numbers of its values, nulls included, and of its row group's rows.
+    codec : number of its codec.
+    physical, length : its physical type, and the bytes of a FIXED_LEN_BYTE_ARRAY.
+    max_definition, max_repetition : the highest levels that the schema has for it.
+    aligned : whether values have to be aligned in memory, for those who compute with them.
+    """
+
+    start: int
+    end: int
+    num_values: int
+    num_rows: int
+    codec: int | None
+    physical: str
+    length: int
+    max_definition: int
+    max_repetition: int
+    aligned: bool
+
+    @property
+    def arrow(self) -> pa.DataType:
+        """The Arrow type of its stored values; of fixed width."""
+        return _ARROW.get(self.physical) or pa.binary(self.length)
+
+
+class ChunkPages:
+    """Reads the pages of a column chunk from front to back, small ones several at a time.
+
+    Parameters
+    ----------
+    read : returns a range of the file, given its offset and length.
+    start, end : the chunk.
+    window : bytes to read at once.
+    """
+
+    def __init__(self, read: Callable[[int, int], bytes | memoryview], start: int, end: int, window: int) -> None:
+        self._read, self._offset, self._end, self._window = read, start, end, window
+        self._bytes = memoryview(b"")  # of the file, from the next page on
+
+    def next_page(self) -> Page:
+        """Return the next page.
+
+        Raises
+        ------
+        MalformedFooterError, Unsupported
+            There is none that ends within the chunk.
+        """
+        header = self._next_header()
+        if header.num_bytes > self._end - self._offset:
+            raise Unsupported("a page claims more bytes than the chunk has")
+        if header.num_bytes > len(self._bytes):
+            # A large page alone, with the header of the next one, so that few bytes are read twice.
+            is_large = 4 * header.num_bytes > self._window
+            self._fill(header.num_bytes + PAGE_HEADER_BYTES if is_large else self._window)
+        page = Page(header, self._bytes[: header.num_bytes])
+        self._bytes = self._bytes[header.num_bytes :]
+        self._offset += header.num_bytes
+        return page
+
+    def _next_header(self) -> PageHeader:
+        length = PAGE_HEADER_BYTES
+        if len(self._bytes) < min(length, self._end - self._offset):
+            self._fill(self._window)
+        while True:
+            try:
+                return read_page_header(self._bytes[:length])
+            except MalformedFooterError:
+                if length >= min(_HEADER_LIMIT, self._end - self._offset):
+                    raise
+            length *= 16
+            if len(self._bytes) < min(length, self._end - self._offset):
+                self._fill(max(length, self._window))
+
+    def _fill(self, length: int) -> None:
+        length = min(length, self._end - self._offset)
+        self._bytes = memoryview(b"")  # frees what was read before
+        self._bytes = memoryview(self._read(self._offset, length)).cast("B")
+
+
+def iter_occurring(pages: ChunkPages, chunk: StoredChunk) -> Iterator[pa.Array | Keys]:
+    """Yield every value that occurs in a column chunk, at least once: keys of byte arrays, storage arrays of others.
+
+    Raises
+    ------
+    Unsupported, MalformedFooterError, ValueError, OSError, pyarrow.ArrowException
+        pyarrow has to read the chunk; values that were yielded before do occur in it, as far as their pages can be read.
+    """
+    missing, num_rows = chunk.num_values, 0
+    dictionary: _Dictionary | None = None
+    while missing:
+        page = pages.next_page()
+        header = page.header
+        is_first = missing == chunk.num_values
+        if header.is_dictionary:
+            if dictionary is not None or not is_first:
+                raise Unsupported("a dictionary page behind other pages")
+            dictionary = _Dictionary(page, chunk)
+            continue
+        if not 0 < header.num_values <= missing or (is_first and header.num_values < min(missing, LEAST_VALUES)):
+            raise Unsupported(f"a page of {header.num_values} values where {missing} are left")
+        missing -= header.num_values
+        num_present, num_begun, values = _split_levels(page, chunk)
+        num_rows += num_begun
+        if is_first and chunk.max_repetition and not num_begun:
+            raise Unsupported("the first page begins within a row")
+        if header.needs_dictionary:
+            if dictionary is None:
+                raise Unsupported("a page of dictionary indices without a dictionary")
+            dictionary.mark(values, num_present)
+        elif header.encoding != PLAIN:
+            raise Unsupported(f"encoding {header.encoding}")
+        else:
+            yield from _plain_values(values, num_present, chunk)
+    if num_rows != chunk.num_rows:
+        raise Unsupported(f"{num_rows} rows")
+    if dictionary is not None:
+        yield from dictionary.used_values()
+
+
+class _Dictionary:
+    """The entries of a dictionary page, and which of them are used by data pages."""
+
+    def __init__(self, page: Page, chunk: StoredChunk) -> None:
+        header = page.header
+        if header.encoding not in (PLAIN, PLAIN_DICTIONARY) or header.num_values > len(page.body) * _MOST_RATIO:
+            raise Unsupported(f"a dictionary of encoding {header.encoding} and {header.num_values} entries")
+        self._chunk = chunk
+        self._values = _decompress_exactly(page.body, chunk.codec, header.unpacked_bytes)
+        width = 0 if chunk.physical == "BYTE_ARRAY" else chunk.arrow.byte_width
+        if header.num_values * (width or _PREFIX_BYTES) > len(self._values):
+            raise Unsupported("entries of the dictionary are missing")
+        self._used = np.zeros(header.num_values, np.uint8)
+
+    def mark(self, indices: memoryview, count: int) -> None:
+        """Mark the entries that a page uses, given its values."""
+        if count:
+            if not len(indices):
+                raise Unsupported("a page without dictionary indices")
+            mark_used(indices[1:], indices[0], count, self._used)
+
+    def used_values(self) -> Iterator[pa.Array | Keys]:
+        """Yield the used entries."""
+        return _plain_values(self._values, len(self._used), self._chunk, self._used)
+
+
+_MOST_RATIO = 1 << 12  # entries per byte of a dictionary page, far above what compression reaches
+
+
+def _split_levels(page: Page, chunk: StoredChunk) -> tuple[int, int, memoryview]:
+    """Return how many values of a data page are not null, how many rows begin in it, and its encoded values."""
+    header, body = page.header, page.body
+    if header.version == 1:
+        body = _decompress_exactly(body, chunk.codec, header.unpacked_bytes)
+        repetition, body = _cut_runs(body, chunk.max_repetition, header.repeat_encoding)
+        definition, values = _cut_runs(body, chunk.max_definition, header.level_encoding)
+    else:
+        first, end = header.repeat_bytes, header.repeat_bytes + header.level_bytes
+        if min(header.repeat_bytes, header.level_bytes) < 0 or end > len(body):
+            raise Unsupported("levels beyond the page")
+        if (first and not chunk.max_repetition) or (end > first and not chunk.max_definition):
+            raise Unsupported("levels of another kind of column")
+        repetition, definition, values = body[:first], body[first:end], body[end:]
+        size = header.unpacked_bytes - end
+        values = _decompress_exactly(values, chunk.codec if header.compressed else UNCOMPRESSED, size)
+    count = header.num_values
+    num_rows = count_levels(repetition, chunk.max_repetition, count, 0) if chunk.max_repetition else count
+    highest = chunk.max_definition
+    return (count_levels(definition, highest, count, highest) if highest else count), num_rows, values
+
+
+def _cut_runs(body: memoryview, most: int, encoding: int) -> tuple[memoryview, memoryview]:
+    """Return the levels that a page of version 1 begins with, and what follows them."""
+    if not most:
+        return body[:0], body
+    end = 4 + int.from_bytes(body[:4], "little")
+    if encoding != RLE or not 4 <= end <= len(body):
+        raise Unsupported(f"levels of encoding {encoding}, up to {end}")
+    return body[4:end], body[end:]
+
+
+def _decompress_exactly(data: memoryview, codec: int | None, size: int) -> memoryview:
+    """Decompress bytes that must be as many as their header claims."""
+    if codec == UNCOMPRESSED and len(data) != size:
+        raise Unsupported(f"{len(data)} bytes instead of {size}")
+    return decompress(data, codec, size) if len(data) or size else data
+
+
+def _plain_values(
+    values: memoryview, count: int, chunk: StoredChunk, used: np.ndarray | None = None
+) -> Iterator[pa.Array | Keys]:
+    """Yield plain-encoded values, or those that are used; check that they fill their bytes."""
+    validity = None if used is None else np.packbits(used, bitorder="little")
+    if chunk.physical == "BYTE_ARRAY":
+        offsets = locate_byte_arrays(values, count)
+        for start in range(0, count, PIECE_VALUES):
+            length = min(PIECE_VALUES, count - start)
+            yield Keys.variable(offsets, values, length, start, validity, lead=_PREFIX_BYTES)
+        return
+    arrow = chunk.arrow
+    if len(values) != count * arrow.byte_width:
+        raise Unsupported(f"{len(values)} bytes of {count} values")
+    if not count:
+        return
+    data = np.frombuffer(values, np.uint8)
+    if chunk.aligned and data.ctypes.data % 8:
+        data = data.copy()
+    bits = None if validity is None else pa.py_buffer(validity)
+    yield pa.Array.from_buffers(arrow, count, [bits, pa.py_buffer(data)])
