@@ -207,7 +207,7 @@ class ColumnReader:
             physical,
             column.length,
             column.max_definition_level,
-            column.max_repetition_level,
+            chunk_values.list_levels(self.leaf),
             kind is Kind.FLOAT or (kind is Kind.INTEGER and (self.column_type.bits or 64) < 32),
         )
 

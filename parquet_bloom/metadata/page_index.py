@@ -160,6 +160,7 @@ class PageHeader(NamedTuple):
     encoding, level_encoding, repeat_encoding : numbers of the encodings of the values and, in version 1, of the
         definition and repetition levels.
     repeat_bytes, level_bytes : sizes of the levels, which precede the values uncompressed in version 2.
+    num_nulls, num_rows : of a page of version 2.
     compressed : whether the page body (in version 2: the values) is compressed with the column's codec.
     """
 
@@ -176,6 +177,8 @@ class PageHeader(NamedTuple):
     level_bytes: int = -1
     compressed: bool = True
     repeat_encoding: int = -1
+    num_nulls: int = -1
+    num_rows: int = -1
 
 
 def read_offset_index(data: bytes, num_rows: int) -> OffsetIndex:
@@ -244,6 +247,8 @@ def read_page_header(data: bytes | memoryview) -> PageHeader:
         level_bytes=fields["level_bytes"],
         compressed=bool(fields["compressed"]),
         repeat_encoding=fields["repeat_encoding"],
+        num_nulls=fields["num_nulls"],
+        num_rows=fields["num_rows"],
     )
 
 

@@ -6,7 +6,7 @@ Nothing here trusts the bytes: whatever a page lacks ends in MalformedFooterErro
 Source: Encodings.md of the format: "RLE / bit-packing hybrid", "PLAIN".
 """
 
-from libc.stdint cimport INT32_MAX, int32_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 import numpy as np
@@ -92,36 +92,91 @@ cdef int count_in_run(const Runs* runs, Py_ssize_t length, uint32_t most, uint32
     return above
 
 
-def count_levels(const uint8_t[::1] data not None, uint32_t most, Py_ssize_t count, uint32_t level):
-    """Count the levels of a page that have a given value.
+cdef Runs open_levels(const uint8_t[::1] data, int64_t most) except *:
+    cdef int width = 0
+    if not 0 < most <= INT32_MAX:
+        raise ValueError(f"levels up to {most}")
+    while most >> width:
+        width += 1
+    return open_runs(data, width)
+
+
+def count_present(const uint8_t[::1] definition not None, int64_t most, Py_ssize_t count):
+    """Count the values of a page that are not null, of a column without lists.
 
     Parameters
     ----------
-    data : the levels, in runs, without their length in front.
-    most : the highest level of the column, at least 1.
+    definition : the definition levels, in runs, without their length in front.
+    most : the highest level of the column, which its values have; at least 1.
     count : number of levels.
-    level : the level to count; at most `most`.
 
     Raises
     ------
     MalformedFooterError
         There are fewer levels, or one is higher than `most`.
     """
-    cdef Runs runs
+    cdef Runs runs = open_levels(definition, most)
     cdef Py_ssize_t done = 0, length = 0, total = 0
-    cdef int width = 0
-    if not (0 < most <= INT32_MAX and level <= most):
-        raise ValueError(f"levels up to {most}")
-    while most >> width:
-        width += 1
-    runs = open_runs(data, width)
     with nogil:
         while done < count:
             take_run(&runs, count - done, &length)
-            if count_in_run(&runs, length, most, level, &total):
+            if count_in_run(&runs, length, <uint32_t>most, <uint32_t>most, &total):
                 fail("a level is higher than the schema has any")
             done += length
     return total
+
+
+def count_nested(
+    const uint8_t[::1] repetition not None, const uint8_t[::1] definition not None, const int64_t[::1] least not None,
+    int64_t most, Py_ssize_t count, int64_t before
+):
+    """Count the rows that begin in a page of a column with lists, and its values that are not null.
+
+    Parameters
+    ----------
+    repetition, definition : the levels, in runs, without their lengths in front.
+    least : for each repetition level, the least definition level of an element of its lists; 0 for level 0.
+    most : the highest definition level of the column, which its values have; at least 1.
+    count : number of levels of each kind.
+    before : the last definition level of the page before; -1 for the first page.
+
+    Returns
+    -------
+    (rows, values, last definition level)
+
+    Raises
+    ------
+    MalformedFooterError
+        There are fewer levels, one is higher than the schema has any, or a list goes on that has no elements.
+    """
+    cdef Runs repeats = open_levels(repetition, least.shape[0] - 1), definitions = open_levels(definition, most)
+    cdef Py_ssize_t done = 0, i, num_rows = 0, num_values = 0
+    cdef Py_ssize_t repeat_at = 0, repeat_length = 0, level_at = 0, level_length = 0  # in the current runs
+    cdef uint32_t depth, num_depths = <uint32_t>least.shape[0]
+    cdef int64_t level, last = before
+    with nogil:
+        while done < count:
+            if repeat_at == repeat_length:
+                take_run(&repeats, count - done, &repeat_length)
+                repeat_at = 0
+            if level_at == level_length:
+                take_run(&definitions, count - done, &level_length)
+                level_at = 0
+            for i in range(min(repeat_length - repeat_at, level_length - level_at)):
+                depth = number_at(&repeats, repeat_at + i) if repeats.packed else repeats.value
+                level = number_at(&definitions, level_at + i) if definitions.packed else definitions.value
+                if rarely(depth >= num_depths or level > most):
+                    fail("a level is higher than the schema has any")
+                if rarely(depth and (level < least[depth] or last < least[depth])):
+                    fail("a list without elements goes on")
+                num_rows += depth == 0
+                num_values += level == most
+                last = level
+            i = min(repeat_length - repeat_at, level_length - level_at)
+            repeat_at += i
+            level_at += i
+            done += i
+    return num_rows, num_values, last
 
 
 def mark_used(const uint8_t[::1] data not None, int width, Py_ssize_t count, uint8_t[::1] used not None):

@@ -12,11 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ...core.keys import Keys
 from ...errors import MalformedFooterError
+from ...metadata.footer import REPEATED, REQUIRED, Leaf, read_repetition
 from ...metadata.page_index import PAGE_HEADER_BYTES, PLAIN, PLAIN_DICTIONARY, RLE, PageHeader, read_page_header
-from ...metadata.page_scan import count_levels, locate_byte_arrays, mark_used
+from ...metadata.page_scan import count_nested, count_present, locate_byte_arrays, mark_used
 from .decompress import UNCOMPRESSED, Unsupported, decompress
 from .rows import Page
 
@@ -49,7 +51,9 @@ class StoredChunk(NamedTuple):
     num_values, num_rows : numbers of its values, nulls included, and of its row group's rows.
     codec : number of its codec.
     physical, length : its physical type, and the bytes of a FIXED_LEN_BYTE_ARRAY.
-    max_definition, max_repetition : the highest levels that the schema has for it.
+    max_definition : its highest definition level, that of its values.
+    list_levels : for each repetition level that it has, the least definition level of an element of its lists, as
+        `count_nested` takes them; for a column without lists only that of level 0.
     aligned : whether values have to be aligned in memory, for those who compute with them.
     """
 
@@ -61,13 +65,24 @@ class StoredChunk(NamedTuple):
     physical: str
     length: int
     max_definition: int
-    max_repetition: int
+    list_levels: NDArray[np.int64]
     aligned: bool
 
     @property
     def arrow(self) -> pa.DataType:
         """The Arrow type of its stored values; of fixed width."""
         return _ARROW.get(self.physical) or pa.binary(self.length)
+
+
+def list_levels(leaf: Leaf) -> NDArray[np.int64]:
+    """Return the least definition level of an element of lists of each repetition level, and 0 for level 0."""
+    levels, definition = [0], 0
+    for node in leaf.nodes:
+        repetition = read_repetition(node)
+        definition += repetition != REQUIRED
+        if repetition == REPEATED:
+            levels.append(definition)
+    return np.array(levels, np.int64)
 
 
 class ChunkPages:
@@ -132,7 +147,7 @@ def iter_occurring(pages: ChunkPages, chunk: StoredChunk) -> Iterator[pa.Array |
     Unsupported, MalformedFooterError, ValueError, OSError, pyarrow.ArrowException
         pyarrow has to read the chunk; values that were yielded before do occur in it, as far as their pages can be read.
     """
-    missing, num_rows = chunk.num_values, 0
+    missing, num_rows, last_level = chunk.num_values, 0, -1
     dictionary: _Dictionary | None = None
     while missing:
         page = pages.next_page()
@@ -146,10 +161,17 @@ def iter_occurring(pages: ChunkPages, chunk: StoredChunk) -> Iterator[pa.Array |
         if not 0 < header.num_values <= missing or (is_first and header.num_values < min(missing, LEAST_VALUES)):
             raise Unsupported(f"a page of {header.num_values} values where {missing} are left")
         missing -= header.num_values
-        num_present, num_begun, values = _split_levels(page, chunk)
+        repetition, definition, values = _split_page(page, chunk)
+        num_begun = num_present = header.num_values
+        if len(chunk.list_levels) > 1:
+            num_begun, num_present, last_level = count_nested(
+                repetition, definition, chunk.list_levels, chunk.max_definition, header.num_values, last_level
+            )
+        elif chunk.max_definition:
+            num_present = count_present(definition, chunk.max_definition, header.num_values)
+        if header.version == 2 and (header.num_rows != num_begun or not 0 <= header.num_nulls <= header.num_values):
+            raise Unsupported(f"{header.num_rows} rows, {header.num_nulls} nulls")
         num_rows += num_begun
-        if is_first and chunk.max_repetition and not num_begun:
-            raise Unsupported("the first page begins within a row")
         if header.needs_dictionary:
             if dictionary is None:
                 raise Unsupported("a page of dictionary indices without a dictionary")
@@ -184,44 +206,44 @@ class _Dictionary:
             if not len(indices):
                 raise Unsupported("a page without dictionary indices")
             mark_used(indices[1:], indices[0], count, self._used)
+        elif len(indices) and indices[0] > _MOST_BITS:
+            raise Unsupported(f"indices of {indices[0]} bits")
 
     def used_values(self) -> Iterator[pa.Array | Keys]:
         """Yield the used entries."""
         return _plain_values(self._values, len(self._used), self._chunk, self._used)
 
 
+_MOST_BITS = 32  # of an index
 _MOST_RATIO = 1 << 12  # entries per byte of a dictionary page, far above what compression reaches
 
 
-def _split_levels(page: Page, chunk: StoredChunk) -> tuple[int, int, memoryview]:
-    """Return how many values of a data page are not null, how many rows begin in it, and its encoded values."""
+def _split_page(page: Page, chunk: StoredChunk) -> tuple[memoryview, memoryview, memoryview]:
+    """Return repetition levels, definition levels and encoded values of a data page."""
     header, body = page.header, page.body
+    has_lists, has_nulls = len(chunk.list_levels) > 1, chunk.max_definition > 0
     if header.version == 1:
+        if min(header.encoding, header.level_encoding, header.repeat_encoding) < 0:
+            raise Unsupported("a header without encodings")
         body = _decompress_exactly(body, chunk.codec, header.unpacked_bytes)
-        repetition, body = _cut_runs(body, chunk.max_repetition, header.repeat_encoding)
-        definition, values = _cut_runs(body, chunk.max_definition, header.level_encoding)
-    else:
-        first, end = header.repeat_bytes, header.repeat_bytes + header.level_bytes
-        if min(header.repeat_bytes, header.level_bytes) < 0 or end > len(body):
-            raise Unsupported("levels beyond the page")
-        if (first and not chunk.max_repetition) or (end > first and not chunk.max_definition):
-            raise Unsupported("levels of another kind of column")
-        repetition, definition, values = body[:first], body[first:end], body[end:]
-        size = header.unpacked_bytes - end
-        values = _decompress_exactly(values, chunk.codec if header.compressed else UNCOMPRESSED, size)
-    count = header.num_values
-    num_rows = count_levels(repetition, chunk.max_repetition, count, 0) if chunk.max_repetition else count
-    highest = chunk.max_definition
-    return (count_levels(definition, highest, count, highest) if highest else count), num_rows, values
+        repetition, body = _cut_runs(body, has_lists, header.repeat_encoding)
+        return repetition, *_cut_runs(body, has_nulls, header.level_encoding)
+    first, end = header.repeat_bytes, header.repeat_bytes + header.level_bytes
+    if min(header.repeat_bytes, header.level_bytes) < 0 or end > len(body):
+        raise Unsupported("levels beyond the page")
+    if (first and not has_lists) or (end > first and not has_nulls):
+        raise Unsupported("levels of another kind of column")
+    codec = chunk.codec if header.compressed else UNCOMPRESSED
+    return body[:first], body[first:end], _decompress_exactly(body[end:], codec, header.unpacked_bytes - end)
 
 
-def _cut_runs(body: memoryview, most: int, encoding: int) -> tuple[memoryview, memoryview]:
+def _cut_runs(body: memoryview, exist: bool, encoding: int) -> tuple[memoryview, memoryview]:
     """Return the levels that a page of version 1 begins with, and what follows them."""
-    if not most:
+    if not exist:
         return body[:0], body
     end = 4 + int.from_bytes(body[:4], "little")
     if encoding != RLE or not 4 <= end <= len(body):
-        raise Unsupported(f"levels of encoding {encoding}, up to {end}")
+        raise Unsupported(f"levels of encoding {encoding}")
     return body[4:end], body[end:]
 
 
