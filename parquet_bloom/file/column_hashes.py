@@ -157,7 +157,7 @@ def _find_leaf_type(arrow_type: pa.DataType) -> pa.DataType:
 
 def _add_hashes(distinct: HashSet, storage: pa.Array | Keys, column_type: ColumnType) -> None:
     distinct.add(hash_keys(arrays.keys_of(storage)))
-    if column_type.kind is Kind.FLOAT:
+    if column_type.kind is Kind.FLOAT and not isinstance(storage, Keys):
         floats = arrays.to_floats(storage.drop_null())
         values = ([0.0] if (floats == 0).any() else []) + ([math.nan] if np.isnan(floats).any() else [])
         distinct.add(literals.hashes(values, column_type))

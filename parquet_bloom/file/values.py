@@ -171,10 +171,12 @@ class ColumnReader:
         """Yield every value that occurs, from the pages as they are stored where that is possible."""
         stored = self._stored_chunk(row_group)
         if stored is not None:
-            window = WINDOW_BYTES if self._source.path is not None else DISTANT_BUFFER_BYTES
+            distant = self._source.path is None
+            window = DISTANT_BUFFER_BYTES if distant else WINDOW_BYTES
             read = self._source.read_at if chunk is None else BufferedChunkFile(self._source, chunk).read_at
+            pages = ChunkPages(read, stored.start, stored.end, window, once=distant)
             try:
-                yield from chunk_values.iter_occurring(ChunkPages(read, stored.start, stored.end, window), stored)
+                yield from chunk_values.iter_occurring(pages, stored)
                 return
             except (Unsupported, ParquetBloomError, pa.ArrowException, OSError, ValueError):
                 pass  # pyarrow reads all of it, or reports what is wrong; values that come twice do not matter
@@ -209,6 +211,7 @@ class ColumnReader:
             column.max_definition_level,
             chunk_values.list_levels(self.leaf),
             kind is Kind.FLOAT or (kind is Kind.INTEGER and (self.column_type.bits or 64) < 32),
+            1 if self._source.path is None else chunk_values.LEAST_VALUES,  # pyarrow would read a distant one again
         )
 
     def _has_dictionary(self, row_group: int) -> bool:

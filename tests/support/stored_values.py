@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
+
 from parquet_bloom.core.hash.xxh64 import hash_keys
 from parquet_bloom.errors import ParquetBloomError, UnreadableColumnError
 from parquet_bloom.file.pages import chunk_values

@@ -1,8 +1,8 @@
 """`iter_occurring`: the values that occur in a column chunk, taken from its pages as they are stored.
 
-For building filters values need neither an order nor their nulls. So a page is decompressed, its levels are counted, and
-its plain-encoded values are hashed in their place; of a dictionary, those that are used. Only pages of the usual kinds
-that agree with their headers are read so. Everything else, damage included, is left to pyarrow.
+For building filters values need neither an order nor their nulls. So a page is decompressed, its levels are counted,
+and its plain-encoded values are hashed in their place; of a dictionary, those that are used. Only pages of the usual
+kinds that agree with their headers are read so. Everything else, damage included, is left to pyarrow.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ENCODINGS = {"PLAIN", "PLAIN_DICTIONARY", "RLE_DICTIONARY", "RLE", "BIT_PACKED"}
 """The encodings of chunks that can be read so: of values, and of levels."""
 
 LEAST_VALUES = 1024
-"""Chunks of smaller pages are left to pyarrow, which spends less time on each page."""
+"""Local chunks of smaller pages are left to pyarrow, which spends less time on each page."""
 
 PIECE_VALUES = 1 << 15
 """The most byte arrays in one run of keys."""
@@ -55,6 +55,7 @@ class StoredChunk(NamedTuple):
     list_levels : for each repetition level that it has, the least definition level of an element of its lists, as
         `count_nested` takes them; for a column without lists only that of level 0.
     aligned : whether values have to be aligned in memory, for those who compute with them.
+    least_values : number of values that its first page must have, unless there are fewer.
     """
 
     start: int
@@ -67,6 +68,7 @@ class StoredChunk(NamedTuple):
     max_definition: int
     list_levels: NDArray[np.int64]
     aligned: bool
+    least_values: int
 
     @property
     def arrow(self) -> pa.DataType:
@@ -93,10 +95,13 @@ class ChunkPages:
     read : returns a range of the file, given its offset and length.
     start, end : the chunk.
     window : bytes to read at once.
+    once : whether no byte may be read twice, which takes a copy of those that were read before their page.
     """
 
-    def __init__(self, read: Callable[[int, int], bytes | memoryview], start: int, end: int, window: int) -> None:
-        self._read, self._offset, self._end, self._window = read, start, end, window
+    def __init__(
+        self, read: Callable[[int, int], bytes | memoryview], start: int, end: int, window: int, once: bool = False
+    ) -> None:
+        self._read, self._offset, self._end, self._window, self._once = read, start, end, window, once
         self._bytes = memoryview(b"")  # of the file, from the next page on
 
     def next_page(self) -> Page:
@@ -135,8 +140,10 @@ class ChunkPages:
 
     def _fill(self, length: int) -> None:
         length = min(length, self._end - self._offset)
+        kept = bytes(self._bytes) if self._once else b""
         self._bytes = memoryview(b"")  # frees what was read before
-        self._bytes = memoryview(self._read(self._offset, length)).cast("B")
+        data = self._read(self._offset + len(kept), length - len(kept))
+        self._bytes = memoryview(kept + data if kept else data).cast("B")
 
 
 def iter_occurring(pages: ChunkPages, chunk: StoredChunk) -> Iterator[pa.Array | Keys]:
@@ -145,7 +152,7 @@ def iter_occurring(pages: ChunkPages, chunk: StoredChunk) -> Iterator[pa.Array |
     Raises
     ------
     Unsupported, MalformedFooterError, ValueError, OSError, pyarrow.ArrowException
-        pyarrow has to read the chunk; values that were yielded before do occur in it, as far as their pages can be read.
+        pyarrow has to read the chunk; what was yielded before occurs in it, as far as its pages can be read.
     """
     missing, num_rows, last_level = chunk.num_values, 0, -1
     dictionary: _Dictionary | None = None
@@ -158,7 +165,7 @@ def iter_occurring(pages: ChunkPages, chunk: StoredChunk) -> Iterator[pa.Array |
                 raise Unsupported("a dictionary page behind other pages")
             dictionary = _Dictionary(page, chunk)
             continue
-        if not 0 < header.num_values <= missing or (is_first and header.num_values < min(missing, LEAST_VALUES)):
+        if not 0 < header.num_values <= missing or (is_first and header.num_values < min(missing, chunk.least_values)):
             raise Unsupported(f"a page of {header.num_values} values where {missing} are left")
         missing -= header.num_values
         repetition, definition, values = _split_page(page, chunk)

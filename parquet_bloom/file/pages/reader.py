@@ -23,10 +23,11 @@ from ...metadata.footer_rewrite import ColumnPages, make_columns_file
 from ...metadata.page_index import CachedPageIndex
 from ..reader import BloomFile
 from . import lookup as page_lookup
+from .decompress import Unsupported
 from .lookup import PageLookup
 from .plain import arrow_array, has_arrow_layout, make_array
 from .plan import FetchedPages, FlatColumn, PagePlan, RowPositions
-from .rows import Page, Unsupported, extract_rows, find_equal_rows
+from .rows import Page, extract_rows, find_equal_rows
 
 SPARSE_FACTOR = 16
 """If at most one in so many of the pages' rows is requested, these rows are extracted before anything is decoded."""

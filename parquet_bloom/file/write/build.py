@@ -84,7 +84,7 @@ class FilterBuilder:
         self._bitset = None if count_keys else memory.zeros(options.num_bytes(0))
         for array in _split_batches(batches):
             keys = keys_of(array)
-            if column_type.kind is Kind.FLOAT:
+            if column_type.kind is Kind.FLOAT and not isinstance(array, Keys):
                 alternatives.add(_alternative_hashes(array, column_type))
             if not count_keys:
                 sbbf.insert_keys(self._bitset, keys)

@@ -1,4 +1,4 @@
-"""metadata/page_scan.pyx: passes over the levels, dictionary indices and byte arrays of a page, each beside a slow twin."""
+"""metadata/page_scan.pyx: passes over the levels, dictionary indices and byte arrays of a page, beside slow twins."""
 
 from __future__ import annotations
 
