@@ -179,6 +179,8 @@ def iter_occurring(pages: ChunkPages, chunk: StoredChunk) -> Iterator[pa.Array |
         if header.version == 2 and (header.num_rows != num_begun or not 0 <= header.num_nulls <= header.num_values):
             raise Unsupported(f"{header.num_rows} rows, {header.num_nulls} nulls")
         num_rows += num_begun
+        if num_rows > chunk.num_rows:  # before any of its values is taken: pyarrow stops at the last row
+            raise Unsupported(f"{num_rows} rows")
         if header.needs_dictionary:
             if dictionary is None:
                 raise Unsupported("a page of dictionary indices without a dictionary")
