@@ -23,7 +23,7 @@ cdef inline bint _fits(Py_ssize_t offset, Py_ssize_t length, Py_ssize_t count) n
 
 
 cdef bint _decreases(const KeySpan* span) noexcept nogil:
-    """Return whether an offset is less than the one before it."""
+    """Return whether an offset is less than the one before it, or leaves no room for the bytes in front of a key."""
     cdef int32_t before32, next32
     cdef int64_t before64, next64
     cdef bint result = False
@@ -33,12 +33,12 @@ cdef bint _decreases(const KeySpan* span) noexcept nogil:
         for i in range(span.length):
             memcpy(&before32, span.offsets + 4 * i, 4)
             memcpy(&next32, span.offsets + 4 * i + 4, 4)
-            result |= next32 < before32
+            result |= <int64_t>next32 - before32 < span.lead
     else:
         for i in range(span.length):
             memcpy(&before64, span.offsets + 8 * i, 8)
             memcpy(&next64, span.offsets + 8 * i + 8, 8)
-            result |= next64 < before64
+            result |= next64 < before64 or <uint64_t>next64 - <uint64_t>before64 < <uint64_t>span.lead
     return result
 
 
@@ -66,6 +66,7 @@ cdef class Keys:
 
     def __cinit__(self):
         self.span.buffers = NULL
+        self.span.lead = 0
 
     def __init__(self):
         raise TypeError("use Keys.fixed, Keys.variable, Keys.views or Keys.hashed")
@@ -101,10 +102,13 @@ cdef class Keys:
         return keys
 
     @staticmethod
-    def variable(offsets, data, Py_ssize_t length, Py_ssize_t offset=0, validity=None, bint wide=False):
-        """Create keys of any length: key i is `data[offsets[i]:offsets[i + 1]]`, the first is number `offset`.
+    def variable(
+        offsets, data, Py_ssize_t length, Py_ssize_t offset=0, validity=None, bint wide=False, Py_ssize_t lead=0
+    ):
+        """Create keys of any length: key i is `data[offsets[i] + lead:offsets[i + 1]]`, the first is number `offset`.
 
-        Offsets are int64 if `wide`, else int32; they are checked not to decrease and to lie inside the data.
+        Offsets are int64 if `wide`, else int32; they are checked not to decrease and to lie inside the data. `lead` is
+        the number of bytes in front of each key that belong to none, as the lengths of plain-encoded byte arrays.
         """
         cdef Keys keys = Keys.__new__(Keys)
         cdef Py_ssize_t num_bytes = 0
@@ -113,11 +117,12 @@ cdef class Keys:
         cdef const uint8_t* first
         cdef int64_t low, high
         cdef bint falling
-        if length < 0 or offset < 0:
-            raise ValueError("length and offset must not be negative")
+        if length < 0 or offset < 0 or lead < 0:
+            raise ValueError("length, offset and lead must not be negative")
         keys.owners = (offsets, data, validity)
         keys.span.layout = OFFSETS64 if wide else OFFSETS32
         keys.span.width = 0
+        keys.span.lead = lead
         keys.span.length = length
         keys.span.data = NULL
         keys.span.offsets = NULL

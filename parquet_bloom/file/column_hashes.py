@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..core.bloom.distinct import HashSet
-from ..core.hash.xxh64 import hash_keys
+from ..core.hash.xxh64 import Keys, hash_keys
 from ..errors import FilterTypeError, MalformedFooterError, ParquetBloomError, UnsupportedTypeError
 from ..hashing import arrow as arrays
 from ..hashing import coerce as literals
@@ -155,9 +155,9 @@ def _find_leaf_type(arrow_type: pa.DataType) -> pa.DataType:
     return arrow_type
 
 
-def _add_hashes(distinct: HashSet, storage: pa.Array, column_type: ColumnType) -> None:
+def _add_hashes(distinct: HashSet, storage: pa.Array | Keys, column_type: ColumnType) -> None:
     distinct.add(hash_keys(arrays.keys_of(storage)))
-    if column_type.kind is Kind.FLOAT:
+    if column_type.kind is Kind.FLOAT and not isinstance(storage, Keys):
         floats = arrays.to_floats(storage.drop_null())
         values = ([0.0] if (floats == 0).any() else []) + ([math.nan] if np.isnan(floats).any() else [])
         distinct.add(literals.hashes(values, column_type))

@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..errors import UnreadableColumnError
+from ..core.keys import Keys
+from ..errors import ParquetBloomError, UnreadableColumnError
 from ..hashing.arrow import leaf_values, rows_of
 from ..hashing.column_type import (
     JULIAN_EPOCH_DAY,
@@ -33,7 +34,10 @@ from ..util.lazy import late_module
 from .columns import type_of
 from .fingerprint import StreamedChunk
 from .page_checks import CheckedPages, PageClaimError, require_pages
+from .pages import chunk_values
 from .pages.buffered_chunk import BufferedChunk, BufferedChunkFile
+from .pages.chunk_values import ChunkPages, StoredChunk
+from .pages.decompress import Unsupported
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -42,10 +46,10 @@ else:
 
 BATCH_ROWS = 1 << 13  # decoded at once: few enough to stay in the processor's caches until they are hashed
 DICTIONARY_ROWS = 1 << 16  # decoded at once where only dictionary indices are
-DICTIONARY_ENCODINGS = {"PLAIN", "PLAIN_DICTIONARY", "RLE_DICTIONARY", "RLE", "BIT_PACKED"}
 DICTIONARY_BYTES = 3  # per value, dictionary included: a value stored without one takes at least 4, for its length
 WHOLE_BYTES = 1 << 20  # column chunks up to this size are read at once
 BUFFER_BYTES = 1 << 17  # read at once of a longer chunk, which need not fit in memory
+WINDOW_BYTES = 1 << 18  # read at once of pages that are not decoded by pyarrow; larger pages one by one
 SLACK_BYTES = 100  # by which pyarrow extends chunks of parquet-mr before 1.2.9, which omits the dictionary's header
 DISTANT_BUFFER_BYTES = 1 << 23  # replaces both for remote files, where the number of requests matters
 
@@ -121,9 +125,7 @@ class ColumnReader:
         With a buffer size of 0 the chunk is read as a whole and pages are slices of it, so that claims take no memory.
         """
         metadata = self._metadata.row_group(row_group).column(0)
-        start, size = metadata.data_page_offset, metadata.total_compressed_size
-        if metadata.has_dictionary_page and 0 < metadata.dictionary_page_offset < start:
-            start = metadata.dictionary_page_offset
+        start, size = self._locate(row_group)
         distant = self._source.path is None
         end = start + size + (SLACK_BYTES if _omits_dictionary_header(self._footer.created_by) else 0)
         if 0 <= start <= start + size <= self._source.size and size <= (
@@ -136,6 +138,14 @@ class ColumnReader:
         require_pages(self._source, start, end, metadata.num_values)
         return self._source.arrow_file(), BUFFER_BYTES
 
+    def _locate(self, row_group: int) -> tuple[int, int]:
+        """Return the offset and length of a column chunk, as pyarrow finds them in the footer."""
+        metadata = self._metadata.row_group(row_group).column(0)
+        start = metadata.data_page_offset
+        if metadata.has_dictionary_page and 0 < metadata.dictionary_page_offset < start:
+            start = metadata.dictionary_page_offset
+        return start, metadata.total_compressed_size
+
     def _open(self, chunk: Chunk) -> pa.NativeFile:
         return (
             self._source.arrow_file()
@@ -147,22 +157,69 @@ class ColumnReader:
         """Return whether a row group has only nulls. Reads it up to the first value."""
         return all(array.null_count == len(array) for array in self.batches(row_group))
 
-    def read_occurring(self, row_group: int, chunk: Chunk = None) -> Iterator[pa.Array]:
+    def read_occurring(self, row_group: int, chunk: Chunk = None) -> Iterator[pa.Array | Keys]:
         """Yield every value that occurs in a row group, at least once, for building filters; check their types.
 
-        Where a dictionary holds the values, they are taken from it, once for many rows. For `chunk` see `batches`.
+        Byte arrays may come as keys. Where a dictionary holds the values, they are taken from it, once for many rows.
+        For `chunk` see `batches`.
 
         Raises
         ------
         UnreadableColumnError
             The pages cannot be decoded, or a value is outside its type, so that readers would show another value.
         """
-        from_dictionary = self._has_dictionary(row_group)
-        for array in self._read_dictionary(row_group, chunk) if from_dictionary else self.batches(row_group, chunk):
-            problem = find_value_outside_type(array, self.column_type)
+        for values in self._read_stored(row_group, chunk):
+            problem = None if isinstance(values, Keys) else find_value_outside_type(values, self.column_type)
             if problem:
                 raise self._unreadable_error(problem, row_group)
-            yield array
+            yield values
+
+    def _read_stored(self, row_group: int, chunk: Chunk) -> Iterator[pa.Array | Keys]:
+        """Yield every value that occurs, from the pages as they are stored where that is possible."""
+        stored = self._stored_chunk(row_group)
+        if stored is not None:
+            distant = self._source.path is None
+            window = DISTANT_BUFFER_BYTES if distant else WINDOW_BYTES
+            read = self._source.read_at if chunk is None else BufferedChunkFile(self._source, chunk).read_at
+            pages = ChunkPages(read, stored.start, stored.end, window, once=distant)
+            try:
+                yield from chunk_values.iter_occurring(pages, stored)
+                return
+            except (Unsupported, ParquetBloomError, pa.ArrowException, OSError, ValueError):
+                pass  # pyarrow reads all of it, or reports what is wrong; values that come twice do not matter
+        yield from (
+            self._read_dictionary(row_group, chunk)
+            if self._has_dictionary(row_group)
+            else self.batches(row_group, chunk)
+        )
+
+    def _stored_chunk(self, row_group: int) -> StoredChunk | None:
+        """Describe a column chunk whose values may be taken from its pages as they are stored; None for others."""
+        metadata, column = self._metadata.row_group(row_group).column(0), self._metadata.schema.column(0)
+        start, size = self._locate(row_group)
+        kind, physical = self.column_type.kind, self.leaf.physical
+        if kind is Kind.DECIMAL and physical == "BYTE_ARRAY":  # their lengths have to be checked
+            return None
+        if (
+            physical == "BOOLEAN"
+            or not set(metadata.encodings) <= chunk_values.ENCODINGS
+            or not 0 < start <= start + size <= self._source.size
+            or _omits_dictionary_header(self._footer.created_by)
+        ):
+            return None
+        return StoredChunk(
+            start,
+            start + size,
+            metadata.num_values,
+            self._footer.num_rows_of(row_group),
+            self._footer.codec(self._footer.chunk(row_group, self.leaf)),
+            physical,
+            column.length,
+            column.max_definition_level,
+            chunk_values.list_levels(self.leaf),
+            kind is Kind.FLOAT or (kind is Kind.INTEGER and (self.column_type.bits or 64) < 32),
+            1 if self._source.path is None else chunk_values.LEAST_VALUES,  # pyarrow would read a distant one again
+        )
 
     def _has_dictionary(self, row_group: int) -> bool:
         """Return whether a dictionary holds all or most values of a row group, judging by the column chunk's size.
@@ -175,7 +232,7 @@ class ColumnReader:
         chunk = self._metadata.row_group(row_group).column(0)
         small = chunk.total_uncompressed_size <= DICTIONARY_BYTES * chunk.num_values
         # pyarrow makes no dictionary of delta pages, which writers of version 2 use after abandoning a dictionary.
-        return bool(chunk.has_dictionary_page and small and set(chunk.encodings) <= DICTIONARY_ENCODINGS)
+        return bool(chunk.has_dictionary_page and small and set(chunk.encodings) <= chunk_values.ENCODINGS)
 
     def _read_dictionary(self, row_group: int, chunk: Chunk) -> Iterator[pa.Array]:
         path = self._metadata.schema.column(0).path

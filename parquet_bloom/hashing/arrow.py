@@ -283,8 +283,10 @@ def _int96(array: pa.Array) -> pa.Array:
     return _make_fixed(stored.view(np.uint8).reshape(len(array), 12), array)
 
 
-def keys_of(storage: pa.Array) -> Keys:
+def keys_of(storage: pa.Array | Keys) -> Keys:
     """Return the kernels' view of a storage array's memory, without copying."""
+    if isinstance(storage, Keys):
+        return storage
     buffers, offset, n = storage.buffers(), storage.offset, len(storage)
     validity = buffers[0] if storage.null_count else None
     if pa.types.is_binary(storage.type) or pa.types.is_large_binary(storage.type):

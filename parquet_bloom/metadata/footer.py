@@ -22,7 +22,7 @@ ORC_MAGIC = b"ORC"  # ORC files end with it and one more byte
 TAIL_BYTES = 8  # footer length and magic
 
 PHYSICAL_TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
-REQUIRED, _OPTIONAL, _REPEATED = 0, 1, 2
+REQUIRED, _OPTIONAL, REPEATED = 0, 1, 2
 _MAX_SCHEMAS = 64  # cached decoded schemas: the files of a lake have few different ones
 _MAX_DEPTH = 256  # nesting of columns; more than any reader accepts
 _FIXED = PHYSICAL_TYPES.index("FIXED_LEN_BYTE_ARRAY")
@@ -146,7 +146,7 @@ def _parse_leaves(encoded: bytes) -> list[Leaf]:
         parent[0] -= 1
         path = (*parent[1], str(name, "utf-8", "replace"))
         nodes = (*parent[2], element)
-        repeated = parent[3] or read_repetition(element) == _REPEATED
+        repeated = parent[3] or read_repetition(element) == REPEATED
         if 1 not in element:
             open_nodes.append([num_children, path, nodes, repeated])
             continue

@@ -157,8 +157,10 @@ class PageHeader(NamedTuple):
     version : 1 or 2, of a data page.
     header_bytes : size of the header.
     unpacked_bytes : decompressed size of the page without its header, levels included; -1 where unknown.
-    encoding, level_encoding : numbers of the encodings of the values and, in version 1, of the definition levels.
+    encoding, level_encoding, repeat_encoding : numbers of the encodings of the values and, in version 1, of the
+        definition and repetition levels.
     repeat_bytes, level_bytes : sizes of the levels, which precede the values uncompressed in version 2.
+    num_nulls, num_rows : of a page of version 2.
     compressed : whether the page body (in version 2: the values) is compressed with the column's codec.
     """
 
@@ -174,6 +176,9 @@ class PageHeader(NamedTuple):
     repeat_bytes: int = -1
     level_bytes: int = -1
     compressed: bool = True
+    repeat_encoding: int = -1
+    num_nulls: int = -1
+    num_rows: int = -1
 
 
 def read_offset_index(data: bytes, num_rows: int) -> OffsetIndex:
@@ -241,6 +246,9 @@ def read_page_header(data: bytes | memoryview) -> PageHeader:
         repeat_bytes=fields["repeat_bytes"],
         level_bytes=fields["level_bytes"],
         compressed=bool(fields["compressed"]),
+        repeat_encoding=fields["repeat_encoding"],
+        num_nulls=fields["num_nulls"],
+        num_rows=fields["num_rows"],
     )
 
 

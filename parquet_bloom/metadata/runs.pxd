@@ -19,18 +19,19 @@ cdef struct Runs:
     int width
     # The run whose header ends at `pos`:
     bint packed
+    bint cut             # packed, with fewer numbers than its header says
     Py_ssize_t start     # of its bytes
     Py_ssize_t length    # numbers in the run
     uint32_t value       # that it repeats
 
 
 cdef inline void start_runs(Runs* runs, const uint8_t* data, Py_ssize_t size, int width) noexcept nogil:
-    """Prepare to read numbers of `width` bits: 1 to 32."""
+    """Prepare to read numbers of `width` bits: 0 to 32."""
     runs.data = data
     runs.pos = 0
     runs.end = size
     runs.width = width
-    runs.packed = False
+    runs.packed = runs.cut = False
     runs.start = runs.length = 0
     runs.value = 0
 
@@ -50,14 +51,14 @@ cdef inline int next_run(Runs* runs) noexcept nogil:
             break
     if header >> 1 == 0:
         return EMPTY_RUN
-    runs.packed = header & 1
+    runs.packed, runs.cut = header & 1, False
     runs.start = runs.pos
     runs.length = header >> 1
     if runs.packed:
         runs.length *= 8
         if runs.length * runs.width > (runs.end - runs.pos) * 8:  # some writers leave out what pads the last run
             runs.length = (runs.end - runs.pos) * 8 // runs.width
-            runs.pos = runs.end
+            runs.pos, runs.cut = runs.end, True
         else:
             runs.pos += runs.length // 8 * runs.width
         return 0

@@ -688,8 +688,11 @@ cdef struct Page:
     int64_t encoding
     int64_t unpacked       # size when decompressed
     int64_t level_encoding # of the definition levels
+    int64_t repeat_encoding # of version 1: of the repetition levels
     int64_t repeat_bytes   # of version 2: levels in front of the values, never compressed
     int64_t level_bytes
+    int64_t num_nulls      # of version 2
+    int64_t num_rows
     bint compressed        # of version 2: whether its values are
 
 
@@ -698,7 +701,7 @@ cdef int _read_page(Cursor cursor, Page* page) except -1:
     cdef int64_t described = -1, value
     cdef Py_ssize_t start = cursor.pos
     page.kind = page.size = page.num_values = page.encoding = page.unpacked = page.level_encoding = -1
-    page.repeat_bytes = page.level_bytes = -1
+    page.repeat_bytes = page.level_bytes = page.repeat_encoding = page.num_nulls = page.num_rows = -1
     page.compressed = True
     field.id = 0
     while cursor.next_field(&field):
@@ -728,6 +731,12 @@ cdef int _read_page(Cursor cursor, Page* page) except -1:
                         page.encoding = value
                     elif described == 5 and inner.id == 3:
                         page.level_encoding = value
+                    elif described == 5 and inner.id == 4:
+                        page.repeat_encoding = value
+                    elif described == 8 and inner.id == 2:
+                        page.num_nulls = value
+                    elif described == 8 and inner.id == 3:
+                        page.num_rows = value
                     elif described == 8 and inner.id == 5:
                         page.level_bytes = value
                     elif described == 8 and inner.id == 6:

@@ -29,7 +29,10 @@ cdef Py_ssize_t read_size(const uint8_t* data, Py_ssize_t end, int64_t* size) no
 cdef int64_t unpack(
     const uint8_t* data, Py_ssize_t pos, Py_ssize_t end, uint8_t* out, int64_t size, int64_t needed
 ) noexcept nogil:
-    """Decompress until `needed` of `size` bytes are available; return their number, or -1 if the data is invalid."""
+    """Decompress until `needed` of `size` bytes are available; return their number, or -1 if the data is invalid.
+
+    If all of them are needed, the data must end with them.
+    """
     cdef int64_t done = 0, length, offset, i
     cdef int more
     cdef uint8_t tag
@@ -78,13 +81,13 @@ cdef int64_t unpack(
             for i in range(length):
                 out[done + i] = out[done + i - offset]
         done += length
-    return done
+    return -1 if done == size == needed and pos < end else done
 
 
 def unpack_front(const uint8_t[::1] data not None, Py_ssize_t size, Py_ssize_t needed):
     """Return at least the first `needed` of the `size` uncompressed bytes as a uint8 array; all of them if fewer.
 
-    The data after them is not read, and so may be invalid.
+    The data after them is not read, and so may be invalid; if all are needed, none may follow.
 
     Raises
     ------

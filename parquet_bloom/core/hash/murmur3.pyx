@@ -85,8 +85,8 @@ cdef Py_ssize_t hash_span(const KeySpan* span, uint32_t seed, uint64_t* out) noe
             else:
                 start = span.buffers[view.buffer] + view.offset
         else:
-            start = span.data + key_offset(span, i)
-            length = <uint64_t>(key_offset(span, i + 1) - key_offset(span, i))
+            start = span.data + key_offset(span, i) + span.lead
+            length = <uint64_t>(key_offset(span, i + 1) - key_offset(span, i) - span.lead)
         out[written] = load64(start) if span.layout == HASHES else hash_bytes(start, length, seed)
         written += 1
     return written

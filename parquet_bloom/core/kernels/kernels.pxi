@@ -41,8 +41,8 @@ cdef inline void find_strings(
 ) noexcept nogil:
     cdef Py_ssize_t i
     for i in range(count):
-        starts[i] = span.data + key_offset(span, start + i)
-        lengths[i] = <uint64_t>(key_offset(span, start + i + 1) - key_offset(span, start + i))
+        starts[i] = span.data + key_offset(span, start + i) + span.lead
+        lengths[i] = <uint64_t>(key_offset(span, start + i + 1) - key_offset(span, start + i) - span.lead)
     fetch_lines(span.offsets + offset_bytes * start + INPUT_AHEAD, offset_bytes * count)
     fetch_lines(
         span.data + key_offset(span, start) + INPUT_AHEAD, key_offset(span, start + count) - key_offset(span, start)

@@ -1,5 +1,6 @@
 """Reads of single pages of a column chunk.
 
-`lookup` reads and confirms page indexes, `rows` and `plain` decode pages, `plan` selects pages with `rows`, and
-`reader` builds on all of them; `buffered_chunk` is independent.
+`decompress` decompresses them, `lookup` reads and confirms page indexes, `rows` and `plain` decode pages, `plan`
+selects pages with `rows`, and `reader` builds on all of them. `chunk_values` takes the values of all pages of a chunk,
+for filters; `buffered_chunk` is independent.
 """

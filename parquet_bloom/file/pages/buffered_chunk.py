@@ -32,11 +32,12 @@ class BufferedChunkFile(SeekableFile):
     def read(self, size: int | None = -1) -> bytes | memoryview:
         remaining = max(0, self._size - self._position)
         length = remaining if size is None or size < 0 else min(size, remaining)
-        data = self._read(self._position, length)
+        data = self.read_at(self._position, length)
         self._position += len(data)
         return data
 
-    def _read(self, offset: int, length: int) -> bytes | memoryview:
+    def read_at(self, offset: int, length: int) -> bytes | memoryview:
+        """Return a range of the file."""
         chunk = self._chunk
         if isinstance(chunk, BufferedChunk):
             start = offset - chunk.offset

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from ...metadata.footer import Leaf
 from ...metadata.footer_rewrite import ColumnPages
 from ...metadata.page_index import CachedPageIndex
-from .rows import Page, PageRows, Unsupported, decompress_page
+from .decompress import Unsupported
+from .rows import Page, PageRows, decompress_page
 
 RowPositions = NDArray[np.int64]
 

@@ -24,10 +24,11 @@ from ...metadata.page_index import CachedPageIndex
 from ...util.arrow_values import from_numpy
 from ..reader import BloomFile
 from . import lookup as page_lookup
+from .decompress import Unsupported
 from .lookup import PageLookup
 from .plain import arrow_array, has_arrow_layout, make_array
 from .plan import FetchedPages, FlatColumn, PagePlan, RowPositions
-from .rows import Page, Unsupported, extract_rows, find_equal_rows
+from .rows import Page, extract_rows, find_equal_rows
 from .sparse import SMALL_DICTIONARY
 
 SPARSE_FACTOR = 16

@@ -15,25 +15,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...core.decode.snappy import unpack_front
 from ...errors import MalformedFooterError
 from ...metadata.footer import Leaf
 from ...metadata.page_index import PLAIN, RLE, PageHeader, read_page_header
 from ...metadata.page_values import find_equal, find_values, take_byte_arrays, take_fixed, take_hybrid
 from ...metadata.thrift_compact import I32, STRUCT, write_struct
+from .decompress import SNAPPY, UNCOMPRESSED, Unsupported, decompress
 
 T = TypeVar("T")
 
-MAX_PAGE_BYTES = 64 << 20
-"""Limit of a decompressed page: larger ones are left to pyarrow."""
-
 _WIDTHS = {"INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
-_EXTRA_BYTES = 4096  # decompressed beyond the share of a page that its rows would take if all had the same size
-_UNCOMPRESSED, _SNAPPY, _ZSTD = 0, 1, 6
-
-
-class Unsupported(Exception):
-    """A page that must be read as a whole: it has another encoding or codec, or is malformed."""
 
 
 class Page(NamedTuple):
@@ -152,7 +143,7 @@ def decompress_page(page: Page, codec: int | None) -> bytes:
         It is another kind of page, or malformed.
     """
     header = page.header
-    if codec != _SNAPPY or header.version != 1 or (header.level_encoding != RLE and not header.is_dictionary):
+    if codec != SNAPPY or header.version != 1 or (header.level_encoding != RLE and not header.is_dictionary):
         raise Unsupported(f"codec {codec}")
     try:
         body = bytes(decompress(page.body, codec, header.unpacked_bytes))
@@ -226,7 +217,7 @@ def _decode_front(
 ) -> tuple[memoryview, NDArray[np.int64], NDArray[np.bool_]]:
     """Return values of the page's front, of at least `share`; the numbers of the rows' values; which rows have one."""
     header = page.header
-    levels, values = split_page(page, codec, leaf.required, share)
+    levels, values = _split_page(page, codec, leaf.required, share)
     if leaf.required:
         valid, numbers = np.ones(len(rows), bool), rows
     else:
@@ -245,7 +236,7 @@ def _decode_front(
     return values, numbers, valid
 
 
-def split_page(page: Page, codec: int | None, required: bool, share: float) -> tuple[memoryview, memoryview]:
+def _split_page(page: Page, codec: int | None, required: bool, share: float) -> tuple[memoryview, memoryview]:
     """Return the definition levels and the values of a data page."""
     header, body = page.header, page.body
     if header.version == 1:
@@ -261,21 +252,8 @@ def split_page(page: Page, codec: int | None, required: bool, share: float) -> t
     end = header.level_bytes
     if header.repeat_bytes > 0 or not 0 <= end <= len(body) or (end == 0) != required:
         raise Unsupported("levels of another kind of column")
-    codec = codec if header.compressed else _UNCOMPRESSED
+    codec = codec if header.compressed else UNCOMPRESSED
     return body[:end], decompress(body[end:], codec, header.unpacked_bytes - end, share)
-
-
-def decompress(data: memoryview, codec: int | None, size: int, share: float = 1) -> memoryview:
-    """Decompress bytes, or at least a share of them; only codecs that verify the decompressed size are supported."""
-    if codec == _UNCOMPRESSED:
-        return data
-    if not 0 < size <= MAX_PAGE_BYTES:
-        raise Unsupported(f"{size} bytes")
-    if codec == _SNAPPY:
-        return unpack_front(data, size, min(size, int(size * share) + _EXTRA_BYTES)).data
-    if codec == _ZSTD:  # pyarrow raises an error if there are fewer bytes
-        return memoryview(pa.Codec("zstd").decompress(data, decompressed_size=size)).cast("B")
-    raise Unsupported(f"codec {codec}")
 
 
 def unpack_pages(
@@ -295,7 +273,7 @@ def unpack_pages(
     ------
     Unsupported
     """
-    if codec in (_UNCOMPRESSED, _SNAPPY):
+    if codec in (UNCOMPRESSED, SNAPPY):
         return data, pages, codec
     bodies, table, position = [], pages.copy(), 0
     for row in table.tolist():
@@ -313,10 +291,10 @@ def unpack_pages(
     for number, body in enumerate(bodies):
         table[number, :3] = position, 0, len(body)
         position += len(body)
-    return memoryview(b"".join(bodies)), table, _UNCOMPRESSED
+    return memoryview(b"".join(bodies)), table, UNCOMPRESSED
 
 
-def value_width(leaf: Leaf) -> int:
+def byte_width(leaf: Leaf) -> int:
     """Return the bytes per value; 0 for byte arrays."""
     width = _WIDTHS.get(leaf.physical, leaf.length or 0)
     if not width and leaf.physical != "BYTE_ARRAY":
@@ -326,7 +304,7 @@ def value_width(leaf: Leaf) -> int:
 
 def _take_values(leaf: Leaf, values: memoryview, numbers: NDArray[np.int64]) -> bytes:
     """Copy some of the plain-encoded values."""
-    width = value_width(leaf)
+    width = byte_width(leaf)
     return take_fixed(values, width, numbers) if width else take_byte_arrays(values, numbers)
 
 
@@ -334,7 +312,7 @@ def _find_equal_values(
     leaf: Leaf, targets: list[bytes], values: memoryview, numbers: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the positions in `numbers` of values that are one of the targets, and which one each is."""
-    width = value_width(leaf)
+    width = byte_width(leaf)
     if (np.diff(numbers) >= 0).all():
         return find_equal(values, width, numbers, targets)
     # Dictionary indices: an entry is compared once, and never copied, however many rows have it.

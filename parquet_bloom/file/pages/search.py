@@ -16,7 +16,8 @@ from ...errors import MalformedFooterError
 from ...metadata.footer import Leaf
 from ...metadata.page_index import OffsetIndex, PageTable
 from ...metadata.page_match import Targets, search_pages
-from .rows import Unsupported, unpack_pages, value_width
+from .decompress import Unsupported
+from .rows import byte_width, unpack_pages
 
 
 class ChunkMatches(NamedTuple):
@@ -53,7 +54,7 @@ def search_chunk(
     try:
         table = PageTable.of(data)
         unpacked, pages, packed_by = unpack_pages(data, table.pages, codec)
-        rows, numbers = search_pages(unpacked, pages, value_width(leaf), packed_by, leaf.required, num_rows, targets)
+        rows, numbers = search_pages(unpacked, pages, byte_width(leaf), packed_by, leaf.required, num_rows, targets)
     except (MalformedFooterError, pa.ArrowException, OSError, ValueError) as error:
         raise Unsupported(str(error)) from error
     return ChunkMatches(rows, numbers, table.make_index(start))

@@ -14,10 +14,11 @@ from ...metadata.page_match import Targets
 from ...metadata.page_rows import RowTaker
 from ...util.arrow_values import from_numpy
 from ..reader import BloomFile
+from .decompress import Unsupported
 from .lookup import PageLookup
 from .plain import make_array, make_array_of_buffers
 from .plan import FlatColumn, PagePlan, RowPositions
-from .rows import Unsupported, unpack_pages, value_width
+from .rows import byte_width, unpack_pages
 from .search import search_chunk
 
 TargetNumbers = NDArray[np.int32]
@@ -117,7 +118,7 @@ class SparseRows:
         groups = {row_group: positions for row_group, positions in rows.items() if len(positions)}
         count = sum(map(len, groups.values()))
         columns = [self._columns[name] for name in names]
-        takers = [RowTaker(value_width(column.leaf), column.leaf.required, count) for column in columns]
+        takers = [RowTaker(byte_width(column.leaf), column.leaf.required, count) for column in columns]
         for batch in self._plan_batches(columns, groups):
             if batch is None:
                 return None

@@ -62,13 +62,13 @@ class FilterBuilder:
         self._seen = np.empty(PIECE_ROWS, np.uint64)
 
     def build(
-        self, batches: Iterable[pa.Array], column_type: ColumnType, options: FilterOptions, num_values: int = 0
+        self, batches: Iterable[pa.Array | Keys], column_type: ColumnType, options: FilterOptions, num_values: int = 0
     ) -> BuiltFilter:
         """Build the filter of a column chunk.
 
         Parameters
         ----------
-        batches : its stored values, as storage arrays (see `hashing.arrow`).
+        batches : its stored values, as storage arrays (see `hashing.arrow`), or keys unless they are floats.
         column_type, options : its type, and the options for the filter's size.
         num_values : the approximate number of values, if known.
 
@@ -85,7 +85,7 @@ class FilterBuilder:
         self._bitset = None if count_keys else memory.zeros(options.num_bytes(0))
         for array in _split_batches(batches):
             keys = keys_of(array)
-            if column_type.kind is Kind.FLOAT:
+            if column_type.kind is Kind.FLOAT and not isinstance(array, Keys):
                 alternatives.add(_alternative_hashes(array, column_type))
             if not count_keys:
                 sbbf.insert_keys(self._bitset, keys)
@@ -140,10 +140,10 @@ class FilterBuilder:
         self._bitset = bitset
 
 
-def _split_batches(batches: Iterable[pa.Array]) -> Iterator[pa.Array]:
-    """Yield the same values, at most PIECE_ROWS at once."""
+def _split_batches(batches: Iterable[pa.Array | Keys]) -> Iterator[pa.Array | Keys]:
+    """Yield the same values, at most PIECE_ROWS of an array at once."""
     for array in batches:
-        if len(array) <= PIECE_ROWS:
+        if len(array) <= PIECE_ROWS or isinstance(array, Keys):
             yield array
         else:
             yield from (array.slice(start, PIECE_ROWS) for start in range(0, len(array), PIECE_ROWS))

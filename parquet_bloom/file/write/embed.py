@@ -144,8 +144,9 @@ def embed(
     Notes
     -----
     Filters are sized from the data: distinct hashes are counted in each row group, and the exact model gives the size.
-    Memory, for each thread: the hashes of one column chunk's distinct values, its filter, and what pyarrow needs to
-    decode the chunk.
+    Memory, for each thread: the hashes of one column chunk's distinct values, its filter, and a page of it, stored and
+    decompressed. Pages of other encodings than PLAIN and dictionaries, or that do not agree with their headers, are
+    decoded by pyarrow, which needs some memory too.
     """
     started = time.perf_counter()
     requested = parse_columns(columns, FilterOptions(fpp, None, power_of_two))

@@ -18,6 +18,7 @@ from support.oracle import oracle
 
 from parquet_bloom.core import dispatch
 from parquet_bloom.core.cpu import instruction_sets
+from parquet_bloom.core.hash import murmur3
 from parquet_bloom.core.hash.xxh64 import Keys
 
 PATHS = [*instruction_sets(), "base"]
@@ -158,6 +159,27 @@ def test_the_guard_guards():
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout == "alive\n", done.stderr
     assert done.returncode != 0
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_strings_behind_their_lengths(kernels, wide):
+    """As plain-encoded byte arrays are: bytes in front of each key belong to none."""
+    rng = random.Random(12)
+    for length in (None, 0, 1, 7, 36, 40):
+        values = [rng.randbytes(rng.choice([0, 3, 36, 36, 100]) if length is None else length) for _ in range(150)]
+        data = b"".join(len(value).to_bytes(4, "little") + value for value in values)
+        offsets = np.cumsum([0, *(4 + len(value) for value in values)]).astype(np.int64 if wide else np.int32)
+        keys = Keys.variable(offsets, data, 150, wide=wide, lead=4)
+        assert kernels.hash_keys(keys).tolist() == [oracle.xxh64(value) for value in values]
+        used = Keys.variable(offsets, data, 100, 3, bytes([0b10110101] * 13), wide, 4)
+        kept = [value for i, value in enumerate(values[3:103], 3) if 0b10110101 >> i % 8 & 1]
+        assert kernels.hash_keys(used).tolist() == [oracle.xxh64(value) for value in kept]
+        assert murmur3.hash_keys(keys).tolist() == [murmur3.hash_one(value) for value in values]
+    offsets[70] = offsets[69] + 3
+    with pytest.raises(ValueError, match="the offsets fall"):
+        Keys.variable(offsets, data, 150, wide=wide, lead=4)
+    with pytest.raises(ValueError, match="must not be negative"):
+        Keys.variable(offsets, data, 150, wide=wide, lead=-1)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs mprotect")

@@ -1,4 +1,7 @@
-"""A column's stored values, as filters are built from them: those of a dictionary too, and none that no row has."""
+"""A column's stored values, as filters are built from them: those of a dictionary too, and none that no row has.
+
+They are taken from the pages as they are stored, and by pyarrow where that cannot be: both are tested.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,12 @@ import datafusion
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support import stored_values
 from support.oracle import oracle
 from support.oracle.oracle import OracleFilter
 
 import parquet_bloom
+from parquet_bloom.core.hash.xxh64 import hash_one
 from parquet_bloom.errors import UnreadableColumnError
 from parquet_bloom.file.reader import BloomFile
 from parquet_bloom.file.values import ColumnReader
@@ -24,7 +29,7 @@ ROWS = 100_000  # more than are decoded at once
 
 
 class Opened:
-    """A file's reader of one column; what it reads is given out as sets of bytes."""
+    """A file's reader of one column; what it reads is given out as sets of hashes."""
 
     def __init__(self, path: Path, column: str):
         self.source = open_source(path)
@@ -35,13 +40,15 @@ class Opened:
     def from_dictionary(self, row_group: int) -> bool:
         return self.reader._has_dictionary(row_group)
 
-    def occurring(self, row_group: int) -> set[bytes]:
-        result = [value for array in self.reader.read_occurring(row_group) for value in array.to_pylist()]
-        return set(result) - {None}
+    def occurring(self, row_group: int) -> stored_values.Outcome:
+        """Read by both ways, which agree."""
+        with stored_values.small_pages():
+            result = stored_values.stored(self.reader, row_group)
+        assert result in (None, stored_values.decoded(self.reader, row_group))
+        return stored_values.hash_all(self.reader.read_occurring(row_group))
 
-    def read(self, row_group: int) -> set[bytes]:
-        result = [value for array in self.reader.batches(row_group) for value in array.to_pylist()]
-        return set(result) - {None}
+    def read(self, row_group: int) -> stored_values.Outcome:
+        return stored_values.hash_all(self.reader.batches(row_group))
 
 
 @pytest.fixture
@@ -57,15 +64,18 @@ def opened() -> Iterator[Any]:
         file.source.close()
 
 
-def texts(values: list[str]) -> set[bytes]:
-    return {value.encode() for value in values}
+def texts(values: list[str]) -> set[int]:
+    return {hash_one(value.encode()) for value in values}
 
 
-def test_a_dictionary_gives_each_value_a_few_times(tmp_path, opened):
+def test_a_dictionary_gives_each_value_a_few_times(tmp_path, opened, monkeypatch):
     path = tmp_path / "words.parquet"
     pq.write_table(pa.table({"word": [None, *WORDS] * (ROWS // 41)}), path)
     column = opened(path, "word")
     assert column.from_dictionary(0)
+    assert column.occurring(0) == texts(WORDS)
+    assert sum(map(len, column.reader.read_occurring(0))) == len(WORDS)
+    monkeypatch.setattr(column.reader, "_stored_chunk", lambda *_: None)
     assert column.occurring(0) == texts(WORDS)
     assert sum(map(len, column.reader.read_occurring(0))) == 2 * len(WORDS)
 
@@ -81,7 +91,7 @@ def test_only_values_that_some_row_has(tmp_path, opened):
     assert column.occurring(0) == texts(["word 7", "word 9"])
     report = parquet_bloom.embed(path, ["word"], output=output)
     expected = OracleFilter(report.filters[0].num_bytes)
-    for value in texts(["word 7", "word 9"]):
+    for value in (b"word 7", b"word 9"):
         expected.insert(value)
     assert report.filters[0].ndv == 2
     assert oracle.filters(output)[0, "word"].bitset == expected.to_bytes()
@@ -151,9 +161,10 @@ def test_a_number_that_the_dictionary_lacks(tmp_path, opened, monkeypatch, numbe
     pq.write_table(pa.table({"word": WORDS * 50}), path)
     broken = pa.DictionaryArray.from_arrays(pa.array([3, number], pa.int32()), pa.array(WORDS, pa.binary()), safe=False)
     column = opened(path, "word")
+    monkeypatch.setattr(column.reader, "_stored_chunk", lambda *_: None)
     monkeypatch.setattr(column.reader, "_decode", lambda *_: iter([broken]))
     with pytest.raises(UnreadableColumnError, match="not in the dictionary") as raised:
-        column.occurring(0)
+        list(column.reader.read_occurring(0))
     assert (raised.value.path, raised.value.row_group, raised.value.column) == (str(path), 0, "word")
 
 
@@ -172,6 +183,6 @@ def test_a_dictionary_given_up_for_delta_pages(tmp_path, opened, suffix):
         (path,) = path.glob("*.parquet")
     column = opened(path, "text")
     assert pq.read_metadata(path).row_group(0).column(0).has_dictionary_page
-    assert set().union(*map(column.occurring, column.groups)) == {text.encode() for text in texts}
+    assert set().union(*map(column.occurring, column.groups)) == {hash_one(text.encode()) for text in texts}
     parquet_bloom.embed(path, ["text"])
     assert parquet_bloom.verify(path, data=True).ok

@@ -1,0 +1,286 @@
+"""`iter_occurring`: the values that occur in a column chunk, taken from its pages as they are stored.
+
+For building filters values need neither an order nor their nulls. So a page is decompressed, its levels are counted,
+and its plain-encoded values are hashed in their place; of a dictionary, those that are used. Only pages of the usual
+kinds that agree with their headers are read so. Everything else, damage included, is left to pyarrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ...core.keys import Keys
+from ...errors import MalformedFooterError
+from ...metadata.footer import REPEATED, REQUIRED, Leaf, read_repetition
+from ...metadata.page_index import PAGE_HEADER_BYTES, PLAIN, PLAIN_DICTIONARY, RLE, PageHeader, read_page_header
+from ...metadata.page_scan import count_nested, count_present, locate_byte_arrays, mark_used
+from .decompress import UNCOMPRESSED, Unsupported, decompress
+from .rows import Page
+
+ENCODINGS = {"PLAIN", "PLAIN_DICTIONARY", "RLE_DICTIONARY", "RLE", "BIT_PACKED"}
+"""The encodings of chunks that can be read so: of values, and of levels."""
+
+LEAST_VALUES = 1024
+"""Local chunks of smaller pages are left to pyarrow, which spends less time on each page."""
+
+PIECE_VALUES = 1 << 15
+"""The most byte arrays in one run of keys."""
+
+_PREFIX_BYTES = 4  # of the length in front of a plain-encoded byte array
+_ARROW = {
+    "INT32": pa.int32(),
+    "INT64": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "INT96": pa.binary(12),
+}
+_HEADER_LIMIT = 1 << 16  # longer headers are left to pyarrow
+
+
+class StoredChunk(NamedTuple):
+    """A column chunk in a file.
+
+    Attributes
+    ----------
+    start, end : its range of bytes.
+    num_values, num_rows : numbers of its values, nulls included, and of its row group's rows.
+    codec : number of its codec.
+    physical, length : its physical type, and the bytes of a FIXED_LEN_BYTE_ARRAY.
+    max_definition : its highest definition level, that of its values.
+    list_levels : for each repetition level that it has, the least definition level of an element of its lists, as
+        `count_nested` takes them; for a column without lists only that of level 0.
+    aligned : whether values have to be aligned in memory, for those who compute with them.
+    least_values : number of values that its first page must have, unless there are fewer.
+    """
+
+    start: int
+    end: int
+    num_values: int
+    num_rows: int
+    codec: int | None
+    physical: str
+    length: int
+    max_definition: int
+    list_levels: NDArray[np.int64]
+    aligned: bool
+    least_values: int
+
+    @property
+    def arrow(self) -> pa.DataType:
+        """The Arrow type of its stored values; of fixed width."""
+        return _ARROW.get(self.physical) or pa.binary(self.length)
+
+
+def list_levels(leaf: Leaf) -> NDArray[np.int64]:
+    """Return the least definition level of an element of lists of each repetition level, and 0 for level 0."""
+    levels, definition = [0], 0
+    for node in leaf.nodes:
+        repetition = read_repetition(node)
+        definition += repetition != REQUIRED
+        if repetition == REPEATED:
+            levels.append(definition)
+    return np.array(levels, np.int64)
+
+
+class ChunkPages:
+    """Reads the pages of a column chunk from front to back, small ones several at a time.
+
+    Parameters
+    ----------
+    read : returns a range of the file, given its offset and length.
+    start, end : the chunk.
+    window : bytes to read at once.
+    once : whether no byte may be read twice, which takes a copy of those that were read before their page.
+    """
+
+    def __init__(
+        self, read: Callable[[int, int], bytes | memoryview], start: int, end: int, window: int, once: bool = False
+    ) -> None:
+        self._read, self._offset, self._end, self._window, self._once = read, start, end, window, once
+        self._bytes = memoryview(b"")  # of the file, from the next page on
+
+    def next_page(self) -> Page:
+        """Return the next page.
+
+        Raises
+        ------
+        MalformedFooterError, Unsupported
+            There is none that ends within the chunk.
+        """
+        header = self._next_header()
+        if header.num_bytes > self._end - self._offset:
+            raise Unsupported("a page claims more bytes than the chunk has")
+        if header.num_bytes > len(self._bytes):
+            # A large page alone, with the header of the next one, so that few bytes are read twice.
+            is_large = 4 * header.num_bytes > self._window
+            self._fill(header.num_bytes + PAGE_HEADER_BYTES if is_large else self._window)
+        page = Page(header, self._bytes[: header.num_bytes])
+        self._bytes = self._bytes[header.num_bytes :]
+        self._offset += header.num_bytes
+        return page
+
+    def _next_header(self) -> PageHeader:
+        length = PAGE_HEADER_BYTES
+        if len(self._bytes) < min(length, self._end - self._offset):
+            self._fill(self._window)
+        while True:
+            try:
+                return read_page_header(self._bytes[:length])
+            except MalformedFooterError:
+                if length >= min(_HEADER_LIMIT, self._end - self._offset):
+                    raise
+            length *= 16
+            if len(self._bytes) < min(length, self._end - self._offset):
+                self._fill(max(length, self._window))
+
+    def _fill(self, length: int) -> None:
+        length = min(length, self._end - self._offset)
+        kept = bytes(self._bytes) if self._once else b""
+        self._bytes = memoryview(b"")  # frees what was read before
+        data = self._read(self._offset + len(kept), length - len(kept))
+        self._bytes = memoryview(kept + data if kept else data).cast("B")
+
+
+def iter_occurring(pages: ChunkPages, chunk: StoredChunk) -> Iterator[pa.Array | Keys]:
+    """Yield every value that occurs in a column chunk, at least once: keys of byte arrays, storage arrays of others.
+
+    Raises
+    ------
+    Unsupported, MalformedFooterError, ValueError, OSError, pyarrow.ArrowException
+        pyarrow has to read the chunk; what was yielded before occurs in it, as far as its pages can be read.
+    """
+    missing, num_rows, last_level = chunk.num_values, 0, -1
+    dictionary: _Dictionary | None = None
+    while missing:
+        page = pages.next_page()
+        header = page.header
+        is_first = missing == chunk.num_values
+        if header.is_dictionary:
+            if dictionary is not None or not is_first:
+                raise Unsupported("a dictionary page behind other pages")
+            dictionary = _Dictionary(page, chunk)
+            continue
+        if not 0 < header.num_values <= missing or (is_first and header.num_values < min(missing, chunk.least_values)):
+            raise Unsupported(f"a page of {header.num_values} values where {missing} are left")
+        missing -= header.num_values
+        repetition, definition, values = _split_page(page, chunk)
+        num_begun = num_present = header.num_values
+        if len(chunk.list_levels) > 1:
+            num_begun, num_present, last_level = count_nested(
+                repetition, definition, chunk.list_levels, chunk.max_definition, header.num_values, last_level
+            )
+        elif chunk.max_definition:
+            num_present = count_present(definition, chunk.max_definition, header.num_values)
+        if header.version == 2 and (header.num_rows != num_begun or not 0 <= header.num_nulls <= header.num_values):
+            raise Unsupported(f"{header.num_rows} rows, {header.num_nulls} nulls")
+        num_rows += num_begun
+        if num_rows > chunk.num_rows:  # before any of its values is taken: pyarrow stops at the last row
+            raise Unsupported(f"{num_rows} rows")
+        if header.needs_dictionary:
+            if dictionary is None:
+                raise Unsupported("a page of dictionary indices without a dictionary")
+            dictionary.mark(values, num_present)
+        elif header.encoding != PLAIN:
+            raise Unsupported(f"encoding {header.encoding}")
+        else:
+            yield from _plain_values(values, num_present, chunk)
+    if num_rows != chunk.num_rows:
+        raise Unsupported(f"{num_rows} rows")
+    if dictionary is not None:
+        yield from dictionary.used_values()
+
+
+class _Dictionary:
+    """The entries of a dictionary page, and which of them are used by data pages."""
+
+    def __init__(self, page: Page, chunk: StoredChunk) -> None:
+        header = page.header
+        if header.encoding not in (PLAIN, PLAIN_DICTIONARY) or header.num_values > len(page.body) * _MOST_RATIO:
+            raise Unsupported(f"a dictionary of encoding {header.encoding} and {header.num_values} entries")
+        self._chunk = chunk
+        self._values = _decompress_exactly(page.body, chunk.codec, header.unpacked_bytes)
+        width = 0 if chunk.physical == "BYTE_ARRAY" else chunk.arrow.byte_width
+        if header.num_values * (width or _PREFIX_BYTES) > len(self._values):
+            raise Unsupported("entries of the dictionary are missing")
+        self._used = np.zeros(header.num_values, np.uint8)
+
+    def mark(self, indices: memoryview, count: int) -> None:
+        """Mark the entries that a page uses, given its values."""
+        if count:
+            if not len(indices):
+                raise Unsupported("a page without dictionary indices")
+            mark_used(indices[1:], indices[0], count, self._used)
+        elif len(indices) and indices[0] > _MOST_BITS:
+            raise Unsupported(f"indices of {indices[0]} bits")
+
+    def used_values(self) -> Iterator[pa.Array | Keys]:
+        """Yield the used entries."""
+        return _plain_values(self._values, len(self._used), self._chunk, self._used)
+
+
+_MOST_BITS = 32  # of an index
+_MOST_RATIO = 1 << 12  # entries per byte of a dictionary page, far above what compression reaches
+
+
+def _split_page(page: Page, chunk: StoredChunk) -> tuple[memoryview, memoryview, memoryview]:
+    """Return repetition levels, definition levels and encoded values of a data page."""
+    header, body = page.header, page.body
+    has_lists, has_nulls = len(chunk.list_levels) > 1, chunk.max_definition > 0
+    if header.version == 1:
+        if min(header.encoding, header.level_encoding, header.repeat_encoding) < 0:
+            raise Unsupported("a header without encodings")
+        body = _decompress_exactly(body, chunk.codec, header.unpacked_bytes)
+        repetition, body = _cut_runs(body, has_lists, header.repeat_encoding)
+        return repetition, *_cut_runs(body, has_nulls, header.level_encoding)
+    first, end = header.repeat_bytes, header.repeat_bytes + header.level_bytes
+    if min(header.repeat_bytes, header.level_bytes) < 0 or end > len(body):
+        raise Unsupported("levels beyond the page")
+    if (first and not has_lists) or (end > first and not has_nulls):
+        raise Unsupported("levels of another kind of column")
+    codec = chunk.codec if header.compressed else UNCOMPRESSED
+    return body[:first], body[first:end], _decompress_exactly(body[end:], codec, header.unpacked_bytes - end)
+
+
+def _cut_runs(body: memoryview, exist: bool, encoding: int) -> tuple[memoryview, memoryview]:
+    """Return the levels that a page of version 1 begins with, and what follows them."""
+    if not exist:
+        return body[:0], body
+    end = 4 + int.from_bytes(body[:4], "little")
+    if encoding != RLE or not 4 <= end <= len(body):
+        raise Unsupported(f"levels of encoding {encoding}")
+    return body[4:end], body[end:]
+
+
+def _decompress_exactly(data: memoryview, codec: int | None, size: int) -> memoryview:
+    """Decompress bytes that must be as many as their header claims."""
+    if codec == UNCOMPRESSED and len(data) != size:
+        raise Unsupported(f"{len(data)} bytes instead of {size}")
+    return decompress(data, codec, size) if len(data) or size else data
+
+
+def _plain_values(
+    values: memoryview, count: int, chunk: StoredChunk, used: np.ndarray | None = None
+) -> Iterator[pa.Array | Keys]:
+    """Yield plain-encoded values, or those that are used; check that they fill their bytes."""
+    validity = None if used is None else np.packbits(used, bitorder="little")
+    if chunk.physical == "BYTE_ARRAY":
+        offsets = locate_byte_arrays(values, count)
+        for start in range(0, count, PIECE_VALUES):
+            length = min(PIECE_VALUES, count - start)
+            yield Keys.variable(offsets, values, length, start, validity, lead=_PREFIX_BYTES)
+        return
+    arrow = chunk.arrow
+    if len(values) != count * arrow.byte_width:
+        raise Unsupported(f"{len(values)} bytes of {count} values")
+    if not count:
+        return
+    data = np.frombuffer(values, np.uint8)
+    if chunk.aligned and data.ctypes.data % 8:
+        data = data.copy()
+    bits = None if validity is None else pa.py_buffer(validity)
+    yield pa.Array.from_buffers(arrow, count, [bits, pa.py_buffer(data)])

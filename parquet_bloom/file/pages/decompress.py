@@ -1,0 +1,64 @@
+"""Decompression of page bodies, of which the page's header claims the size."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from ...core.decode.snappy import unpack_front
+
+MAX_PAGE_BYTES = 64 << 20
+"""Limit of a decompressed page: larger ones are left to pyarrow."""
+
+UNCOMPRESSED, SNAPPY, _GZIP, _BROTLI, _ZSTD, _LZ4_RAW = 0, 1, 2, 4, 6, 7
+_STREAMED = {_GZIP: "gzip", _BROTLI: "brotli"}
+
+_EXTRA_BYTES = 4096  # decompressed beyond the share of a page that its rows would take if all had the same size
+
+
+class Unsupported(Exception):
+    """A page that must be read as a whole by pyarrow: it has another encoding or codec, or is malformed."""
+
+
+def decompress(data: memoryview, codec: int | None, size: int, share: float = 1) -> memoryview:
+    """Decompress bytes, or at least a share of them, after checking that they are as many as claimed.
+
+    Parameters
+    ----------
+    data, codec : compressed bytes, and the number of their codec.
+    size : claimed number of decompressed bytes; unused if `codec` is UNCOMPRESSED.
+
+    Raises
+    ------
+    Unsupported
+        There is no such codec here, or the size is out of bounds.
+    ValueError, OSError, pyarrow.ArrowException
+        The bytes are invalid, or of another size.
+    """
+    if codec == UNCOMPRESSED:
+        return data
+    if not 0 < size <= MAX_PAGE_BYTES:
+        raise Unsupported(f"{size} bytes")
+    if codec == SNAPPY:
+        return unpack_front(data, size, size if share == 1 else min(size, int(size * share) + _EXTRA_BYTES)).data
+    if codec == _ZSTD:  # pyarrow raises an error if there are fewer bytes
+        return memoryview(pa.Codec("zstd").decompress(data, decompressed_size=size)).cast("B")
+    if codec == _LZ4_RAW:
+        return _decompress_lz4(data, size)
+    if codec in _STREAMED:
+        with pa.CompressedInputStream(pa.BufferReader(data), _STREAMED[codec]) as stream:
+            result = memoryview(stream.read_buffer(size + 1)).cast("B")
+        if len(result) != size:
+            raise ValueError(f"{len(result)} bytes were compressed, not {size}")
+        return result
+    raise Unsupported(f"codec {codec}")
+
+
+def _decompress_lz4(data: memoryview, size: int) -> memoryview:
+    lz4 = pa.Codec("lz4_raw")
+    result = memoryview(lz4.decompress(data, decompressed_size=size)).cast("B")
+    # pyarrow does not report if there were fewer bytes; then they would also fit into less room.
+    try:
+        lz4.decompress(data, decompressed_size=size - 1)
+    except (OSError, pa.ArrowException):
+        return result
+    raise ValueError(f"fewer than {size} bytes were compressed")

@@ -1,0 +1,166 @@
+"""metadata/page_scan.pyx: passes over the levels, dictionary indices and byte arrays of a page, beside slow twins."""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from taking import Taken, is_compared
+
+from parquet_bloom.errors import MalformedFooterError
+from parquet_bloom.metadata import page_scan
+
+ALLOWED = (MalformedFooterError,)
+MAX_INPUT = 512
+MOST = 1 << 16  # numbers that the twin decodes
+
+
+class Missing(Exception):
+    """The twin ran out of bytes."""
+
+
+def numbers_of(data: bytes, width: int, count: int) -> list[int]:
+    """Decode the first numbers of runs that are all complete."""
+    results: list[int] = []
+    at = 0
+    while len(results) < count:
+        header = shift = 0
+        while True:
+            if at >= len(data) or shift > 35:
+                raise Missing
+            header |= (data[at] & 0x7F) << shift
+            shift += 7
+            at += 1
+            if data[at - 1] < 0x80:
+                break
+        length = header >> 1
+        if length == 0 or (header & 1 and width == 0):
+            raise Missing
+        size = length * width if header & 1 else (width + 7) // 8
+        piece = data[at : at + size]
+        at += size
+        if len(piece) < size:
+            raise Missing
+        bits = int.from_bytes(piece, "little")
+        if header & 1:
+            taken = min(8 * length, count - len(results))
+            results += [bits >> (i * width) & ((1 << width) - 1) for i in range(taken)]
+        elif bits >> width:
+            raise Missing
+        else:
+            results += [bits] * min(length, count - len(results))
+    return results
+
+
+def run(data: bytes) -> None:
+    taken = Taken(data)
+    [present, nested, used, byte_arrays][taken.number() % 4](taken)
+
+
+def present(taken: Taken) -> None:
+    most, count = 1 + taken.number() % 9, taken.number(2)
+    data = taken.rest()
+
+    def twin() -> int:
+        levels = numbers_of(data, most.bit_length(), count)
+        if any(level > most for level in levels):
+            raise Missing
+        return levels.count(most)
+
+    check(taken, lambda: page_scan.count_present(data, most, count), twin)
+
+
+def nested(taken: Taken) -> None:
+    least = [0, *sorted(1 + taken.number() % 5 for _ in range(1 + taken.number() % 3))]
+    most, count, before = least[-1] + taken.number() % 3, taken.number(2), taken.number() % 8 - 1
+    first = taken.bytes(taken.number())
+    second = taken.rest()
+
+    def twin() -> tuple[int, int, int]:
+        depths = numbers_of(first, (len(least) - 1).bit_length(), count)
+        levels = numbers_of(second, most.bit_length(), count)
+        last = before
+        for depth, level in zip(depths, levels, strict=True):
+            if depth >= len(least) or level > most or (depth and min(level, last) < least[depth]):
+                raise Missing
+            last = level
+        return depths.count(0), levels.count(most), last
+
+    bounds = np.array(least, np.int64)
+    check(taken, lambda: page_scan.count_nested(first, second, bounds, most, count, before), twin)
+
+
+def used(taken: Taken) -> None:
+    width, count, entries = taken.number() % 34, taken.number(2), taken.number(2) % 1000
+    data = taken.rest()
+
+    def ours() -> list[int]:
+        flags = np.zeros(entries, np.uint8)
+        page_scan.mark_used(data, width, count, flags)
+        return np.flatnonzero(flags).tolist()
+
+    def twin() -> list[int]:
+        if width > 32:
+            raise Missing
+        numbers = set(numbers_of(data, width, count))
+        if any(number >= entries for number in numbers):
+            raise Missing
+        return sorted(numbers)
+
+    check(taken, ours, twin)
+
+
+def byte_arrays(taken: Taken) -> None:
+    count = taken.number() % 40
+    data = taken.rest()
+
+    def twin() -> list[int]:
+        offsets = [0]
+        for _ in range(count):
+            if len(data) - offsets[-1] < 4:
+                raise Missing
+            offsets.append(offsets[-1] + 4 + struct.unpack_from("<I", data, offsets[-1])[0])
+            if offsets[-1] > len(data):
+                raise Missing
+        if offsets[-1] != len(data):
+            raise Missing
+        return offsets
+
+    check(taken, lambda: page_scan.locate_byte_arrays(data, count).tolist(), twin)
+
+
+def check(taken: Taken, ours: Callable[[], Any], twin: Callable[[], Any]) -> None:
+    """The pass finds what the twin does, and refuses what the twin refuses."""
+    if not is_compared(taken.data):
+        ours()
+        return
+    try:
+        expected = twin()
+    except Missing:
+        expected = None
+    try:
+        result = ours()
+    except MalformedFooterError:
+        assert expected is None, f"refused, where {expected} is right"
+        raise
+    assert result == expected, f"{result}, where {expected} is right"
+
+
+@functools.cache
+def seeds() -> list[bytes]:
+    bits = b"\x06\x01" + b"\x05\xb5\x21" + b"\x08\x00" + b"\x05\xff\x0f"  # 3, 16, 4 and 16 levels of one bit
+    twos = b"\x10\x02" + b"\x07\xa5\x5a\xff\x00\x81\x42"  # 8 and 24 levels of two bits
+    texts = b"".join(struct.pack("<I", len(text)) + text for text in (b"a", b"", b"bcd", b"bcd", b"longer than others"))
+    return [
+        b"\0\0" + (39).to_bytes(2, "little") + bits,
+        b"\0\2" + (32).to_bytes(2, "little") + twos,
+        b"\1\0\0\0" + (7).to_bytes(2, "little") + b"\2" + b"\4" + b"\x02\x00\x0c\x01" + b"\x0e\x01",
+        b"\1\1\1\2\1" + (3).to_bytes(2, "little") + b"\2" + b"\3" + b"\x03\x18\x00" + b"\x06\x03",
+        b"\2\3" + (24).to_bytes(2, "little") + (8).to_bytes(2, "little") + b"\x07" + bytes(range(9)),
+        b"\2\x0a" + (24).to_bytes(2, "little") + (999).to_bytes(2, "little") + b"\x20\x07\x01" + b"\x03" + bytes(10),
+        b"\2\0" + (3).to_bytes(2, "little") + (1).to_bytes(2, "little") + b"\x06",
+        b"\3\5" + texts,
+    ]

@@ -1,0 +1,159 @@
+"""Column chunks are read page by page, whatever their codec and window; odd ones are left to pyarrow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.stored_values import decoded, hash_all, open_readers, small_pages, stored
+
+import parquet_bloom
+from parquet_bloom.file.pages import chunk_values
+from parquet_bloom.file.pages.chunk_values import ChunkPages
+from parquet_bloom.file.pages.decompress import MAX_PAGE_BYTES, UNCOMPRESSED, Unsupported, decompress
+
+ROWS = 6000
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    rng = np.random.default_rng(3)
+    keys = rng.integers(0, 2**62, ROWS)
+    texts = [None if key % 5 == 0 else f"{key:x}" * (1 + key % 3) for key in keys.tolist()]
+    lists = [None if key % 7 == 0 else [key + i for i in range(key % 4)] for key in keys.tolist()]
+    required = pa.field("k", pa.int64(), nullable=False)
+    return pa.table(
+        [
+            keys,
+            texts,
+            lists,
+            rng.integers(0, 50, ROWS),
+            rng.random(ROWS).astype("f4"),
+            pa.array(texts).dictionary_encode(),
+        ],
+        pa.schema(
+            [
+                required,
+                ("text", pa.string()),
+                ("list", pa.list_(pa.int64())),
+                ("few", pa.int32()),
+                ("float", pa.float32()),
+                ("words", pa.dictionary(pa.int32(), pa.string())),
+            ]
+        ),
+    )
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("codec", ["none", "snappy", "zstd", "gzip", "brotli", "lz4"])
+def test_each_codec_and_version_is_read(tmp_path: Path, table: pa.Table, codec: str, version: str) -> None:
+    path = tmp_path / "a.parquet"
+    dictionaries: Any = ["few", "words"]
+    pq.write_table(table, path, compression=codec, data_page_version=version, use_dictionary=dictionaries)
+    with open_readers(path) as readers:
+        for name, reader in readers.items():
+            assert stored(reader, 0) == decoded(reader, 0), name
+
+
+@pytest.mark.parametrize("encoding", ["DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT"])
+def test_other_encodings_are_left(tmp_path: Path, table: pa.Table, encoding: str) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(table.select(["few"]), path, use_dictionary=False, column_encoding={"few": encoding})
+    with open_readers(path) as readers:
+        assert stored(readers["few"], 0) is None
+        assert hash_all(readers["few"].read_occurring(0)) == decoded(readers["few"], 0)
+
+
+def test_small_pages_are_left(tmp_path: Path, table: pa.Table) -> None:
+    """That they take pyarrow less time is why."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(table, path, data_page_size=100, write_batch_size=100, use_dictionary=False)
+    with open_readers(path) as readers:
+        assert stored(readers["k"], 0) is None
+        with small_pages():
+            assert stored(readers["k"], 0) == decoded(readers["k"], 0)
+    pq.write_table(table.slice(0, 100), path)  # one small page is no reason
+    with open_readers(path) as readers:
+        assert stored(readers["k"], 0) == decoded(readers["k"], 0)
+
+
+@pytest.mark.parametrize("once", [False, True])
+@pytest.mark.parametrize("window", [600, 4096, 20_000, 1 << 20])
+def test_pages_of_any_window(tmp_path: Path, table: pa.Table, window: int, once: bool) -> None:
+    """Few bytes are read twice; headers that are longer than usual are read too."""
+    path = tmp_path / "a.parquet"
+    long = ["x" * 3000 + text if text else None for text in table["text"].to_pylist()[:600]]
+    pq.write_table(pa.table({"s": long}), path, data_page_size=15_000, use_dictionary=False, write_batch_size=5)
+    data = path.read_bytes()
+    chunk = pq.read_metadata(path).row_group(0).column(0)
+    start, end = chunk.data_page_offset, chunk.data_page_offset + chunk.total_compressed_size
+    lengths: list[int] = []
+    ranges: set[int] = set()
+
+    def read(offset: int, length: int) -> bytes:
+        assert start <= offset <= offset + length <= end
+        lengths.append(length)
+        ranges.update(range(offset, offset + length))
+        return data[offset : offset + length]
+
+    pages = ChunkPages(read, start, end, window, once)
+    found = [pages.next_page() for _ in range(20)]
+    at = start
+    for page in found:
+        assert bytes(page.data) == data[at : at + page.header.num_bytes]
+        at += page.header.num_bytes
+    if once:
+        assert sum(lengths) == len(ranges)
+        assert len(ranges) >= at - start
+    elif window == 4096:  # pages are much larger
+        assert sum(lengths) < 1.6 * (at - start)
+
+
+def test_a_chunk_that_ends_early(tmp_path: Path, table: pa.Table) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(table.select(["k"]), path, use_dictionary=False)
+    data = path.read_bytes()
+    chunk = pq.read_metadata(path).row_group(0).column(0)
+    end = chunk.data_page_offset + chunk.total_compressed_size - 1
+    pages = ChunkPages(lambda offset, length: data[offset : offset + length], chunk.data_page_offset, end, 1 << 20)
+    with pytest.raises(Unsupported, match="more bytes than the chunk has"):
+        pages.next_page()
+
+
+@pytest.mark.parametrize(("number", "codec"), [(1, "snappy"), (2, "gzip"), (4, "brotli"), (6, "zstd"), (7, "lz4_raw")])
+def test_sizes_are_those_that_headers_claim(number: int, codec: str) -> None:
+    """What is missing could be anything otherwise: the codecs of pyarrow do not report it."""
+    data = np.random.default_rng(4).bytes(500) * 4
+    packed = memoryview(pa.Codec(codec).compress(data, asbytes=True))
+    assert bytes(decompress(packed, number, len(data))) == data
+    for size in (len(data) - 1, len(data) + 1, 1):
+        with pytest.raises((ValueError, OSError, pa.ArrowException)):
+            decompress(packed, number, size)
+    with pytest.raises((ValueError, OSError, pa.ArrowException)):
+        decompress(packed[:-3], number, len(data))
+    for size in (0, -1, MAX_PAGE_BYTES + 1):
+        with pytest.raises(Unsupported):
+            decompress(packed, number, size)
+
+
+def test_codecs_that_are_left() -> None:
+    for number in (3, 5, 99, None):
+        with pytest.raises(Unsupported, match="codec"):
+            decompress(memoryview(b"abc"), number, 3)
+    assert bytes(decompress(memoryview(b"abc"), UNCOMPRESSED, 3)) == b"abc"
+
+
+@pytest.mark.parametrize("name", ["k", "text", "list.list.element", "few", "float", "words"])
+def test_filters_are_the_same_both_ways(
+    tmp_path: Path, table: pa.Table, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, ways = tmp_path / "a.parquet", [tmp_path / "pages.parquet", tmp_path / "arrow.parquet"]
+    pq.write_table(pa.concat_tables([table] * 3), path, row_group_size=2 * ROWS, dictionary_pagesize_limit=20_000)
+    parquet_bloom.embed(path, [name], output=ways[0])
+    monkeypatch.setattr(chunk_values, "ENCODINGS", set())
+    parquet_bloom.embed(path, [name], output=ways[1])
+    assert ways[0].read_bytes() == ways[1].read_bytes()

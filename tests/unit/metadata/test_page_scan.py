@@ -1,0 +1,141 @@
+"""Passes over a whole page give what decoding its numbers one by one gives; what a page lacks is an error."""
+
+import random
+import struct
+
+import numpy as np
+import pytest
+from support.oracle.oracle import varint
+
+from parquet_bloom.errors import MalformedFooterError
+from parquet_bloom.metadata.page_scan import count_nested, count_present, locate_byte_arrays, mark_used
+
+
+def encode(numbers: list[int], width: int, rng: random.Random) -> bytes:
+    """Runs of either kind, as they come; the last one is padded."""
+    out, position = b"", 0
+    while position < len(numbers):
+        alike = position
+        while alike < len(numbers) and numbers[alike] == numbers[position]:
+            alike += 1
+        if alike - position > rng.choice([1, 8]):
+            out += varint(alike - position << 1) + numbers[position].to_bytes((width + 7) // 8, "little")
+            position = alike
+            continue
+        groups = rng.randint(1, 40)
+        part = numbers[position : position + 8 * groups]
+        groups = -(-len(part) // 8)
+        bits = sum(number << (width * i) for i, number in enumerate(part))
+        out += varint(groups << 1 | 1) + bits.to_bytes(groups * width, "little")
+        position += len(part)
+    return out
+
+
+def draw(rng: random.Random, most: int, count: int) -> list[int]:
+    numbers: list[int] = []
+    while len(numbers) < count:
+        numbers += [rng.randint(0, most)] * rng.choice([1, 1, 1, 30])
+    return numbers[:count]
+
+
+def test_counts_of_levels() -> None:
+    rng = random.Random(1)
+    for most in (1, 2, 3, 4, 7, 300):
+        for count in (0, 1, 7, 8, 63, 64, 65, 1000):
+            levels = draw(rng, most, count)
+            data = encode(levels, most.bit_length(), rng)
+            assert count_present(data, most, count) == levels.count(most)
+            assert count_present(data + b"\xff", most, count) == levels.count(most)  # nobody reads on
+            if count > 300:
+                with pytest.raises(MalformedFooterError):
+                    count_present(data[: len(data) // 2], most, count)
+    with pytest.raises(MalformedFooterError, match="higher than the schema"):
+        count_present(encode([2, 3], 2, rng), 2, 2)
+    with pytest.raises(MalformedFooterError, match="higher than the schema"):
+        count_present(varint(5 << 1) + b"\x03", 2, 5)
+    with pytest.raises(MalformedFooterError, match="cut off"):  # readers disagree about a last run without its padding
+        count_present(b"\x05\xff", 1, 8)
+    with pytest.raises(ValueError, match="levels up to 0"):
+        count_present(b"", 0, 0)
+
+
+def test_counts_of_lists() -> None:
+    """Lists in lists: at least 2 for an element of the outer one, 4 for one of the inner one, 5 for a value."""
+    rng = random.Random(2)
+    least = np.array([0, 2, 4])
+    for _ in range(50):
+        depths, levels = [], []
+        for _ in range(rng.randint(1, 200)):
+            outer = rng.randint(0, 3)
+            begun = 0
+            for _ in range(outer):
+                inner = rng.randint(0, 3)
+                for i in range(inner):
+                    depths.append(2 if i else begun)
+                    levels.append(rng.choice([4, 5]))
+                if not inner:
+                    depths.append(begun)
+                    levels.append(rng.choice([2, 3]))
+                begun = 1
+            if not outer:
+                depths.append(0)
+                levels.append(rng.choice([0, 1]))
+        first, second = encode(depths, 2, rng), encode(levels, 3, rng)
+        expected = depths.count(0), levels.count(5), levels[-1]
+        assert count_nested(first, second, least, 5, len(levels), -1) == expected
+
+
+@pytest.mark.parametrize(
+    ("depths", "levels", "before"),
+    [
+        ([1, 0], [5, 5], -1),  # the first page begins within a row
+        ([1, 0], [5, 5], 1),  # the list of the page before was empty
+        ([0, 1], [1, 5], -1),  # an empty list goes on
+        ([0, 2], [5, 3], -1),  # an element that is none
+        ([0, 2], [3, 5], -1),
+        ([0, 3], [5, 5], -1),
+        ([0, 1], [5, 6], -1),
+    ],
+)
+def test_lists_that_contradict_themselves(depths: list[int], levels: list[int], before: int) -> None:
+    rng = random.Random(3)
+    with pytest.raises(MalformedFooterError):
+        count_nested(encode(depths, 2, rng), encode(levels, 3, rng), np.array([0, 2, 4]), 5, 2, before)
+
+
+def test_used_entries() -> None:
+    rng = random.Random(4)
+    for width in range(1, 33):
+        most = min((1 << width) - 1, 5000)
+        for count in (0, 1, 8, 9, 1000):
+            numbers = draw(rng, rng.randint(0, most), count)
+            used = np.zeros(most + 1, np.uint8)
+            mark_used(encode(numbers, width, rng), width, count, used)
+            assert np.flatnonzero(used).tolist() == sorted(set(numbers))
+            if count and max(numbers):
+                with pytest.raises(MalformedFooterError, match="not in the dictionary"):
+                    mark_used(encode(numbers, width, rng), width, count, np.zeros(max(numbers), np.uint8))
+    only = np.zeros(1, np.uint8)
+    mark_used(varint(100 << 1), 0, 100, only)  # of one entry, numbers have no bits
+    assert only[0] == 1
+    for data, width in ((b"\x03", 0), (b"", 1), (varint(99 << 1) + b"\x00", 1), (b"", 33)):
+        with pytest.raises(MalformedFooterError):
+            mark_used(data, width, 100, np.zeros(8, np.uint8))
+
+
+def test_byte_arrays() -> None:
+    rng = random.Random(5)
+    for lengths in ([], [0], [7] * 300, [rng.choice([0, 1, 5, 5, 5, 300]) for _ in range(300)]):
+        data = b"".join(struct.pack("<I", length) + rng.randbytes(length) for length in lengths)
+        expected = np.concatenate([[0], np.cumsum(np.array(lengths, np.int64) + 4)])
+        assert locate_byte_arrays(data, len(lengths)).tolist() == expected.tolist()
+        for wrong in (data + b"\0", data[:-1]):
+            if wrong != data:
+                with pytest.raises(MalformedFooterError):
+                    locate_byte_arrays(wrong, len(lengths))
+        for count in {len(lengths) - 1, len(lengths) + 1} - {-1}:
+            with pytest.raises(MalformedFooterError):
+                locate_byte_arrays(data, count)
+    for length in (2, 1 << 31, (1 << 32) - 1):
+        with pytest.raises(MalformedFooterError, match="cut off"):
+            locate_byte_arrays(struct.pack("<I", length) + b"a", 1)
