@@ -96,8 +96,11 @@ class SparseRows:
     def make_array(self, name: str, targets: Targets, numbers: Mapping[int, TargetNumbers]) -> pa.Array:
         """Return the values of a column in the rows of all row groups that `search` returned, by their targets."""
         column = self._columns[name]
-        every = make_array(column.arrow, targets.values)
-        return every.take(from_numpy(np.concatenate([np.empty(0, np.int32), *numbers.values()])))
+        every = np.concatenate([np.empty(0, np.int32), *numbers.values()])
+        used, positions = np.unique(every, return_inverse=True)
+        return make_array(column.arrow, [targets.values[number] for number in used.tolist()]).take(
+            from_numpy(positions)
+        )
 
     def read(self, names: Sequence[str], rows: Mapping[int, RowPositions]) -> dict[str, pa.Array] | None:
         """Read some rows of row groups.
