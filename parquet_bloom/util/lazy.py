@@ -45,7 +45,9 @@ class _LateModule(ModuleType):
     """Stands for a module, which is imported when an attribute of it is first used."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(import_module(self.__name__), name)
+        value = getattr(import_module(self.__name__), name)
+        setattr(self, name, value)  # so that the next use costs nothing
+        return value
 
 
 def late_module(name: str) -> Any:
