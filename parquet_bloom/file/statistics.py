@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ..errors import BrokenFilterError, EncryptedFileError, MalformedFooterError
+from ..errors import EncryptedFileError, MalformedFooterError
 from ..hashing.column_type import ColumnType, Domain, decode, is_legacy_ordered, is_nan, is_ordered
-from ..metadata.filter_header import MAX_HEADER_BYTES, read_header
 from ..metadata.footer import Leaf, Statistics
 from ..predicate.reason import Reason, make_ignored
 from ..predicate.statistics import ColumnShape, PruningStatistics, PruningStatisticsArray
@@ -62,33 +61,18 @@ class ColumnStatistics:
         self.num_bytes = np.full(file.num_row_groups, UNREAD, np.int64)
         self.problems: list[str | None] = [None] * file.num_row_groups
 
-    def decode_header(self, cached: CachedFooter, row_group: int, data: bytes, data_start: int) -> bool:
-        """Decode the header of a filter from bytes of the file; False if only `load_header` can judge it.
-
-        Parameters
-        ----------
-        cached : the file's cache entry, to which the header is added.
-        data, data_start : bytes of the file, and their offset in it.
-        """
+    def filter_location(self, cached: CachedFooter, row_group: int) -> tuple[int, int] | None:
+        """Return offset and length of a filter with its header, by the footer; None if they cannot be trusted."""
         location = self._locations[row_group]
-        if location is None or not cached.footer.filters_apart or location[0] < data_start:
-            return False
-        begin, length = location[0] - data_start, location[1]
-        try:
-            header = read_header(data[begin : begin + min(length, MAX_HEADER_BYTES)])
-        except BrokenFilterError:
-            return False
-        if header.problem or header.total_bytes != length:
-            return False
-        cached.filter_headers[location[0]] = data[begin : begin + header.header_bytes]
-        self.starts[row_group] = location[0] + header.header_bytes
-        self.num_bytes[row_group] = header.num_bytes
-        return True
+        return location if cached.footer.filters_apart else None
 
-    def filter_offset(self, row_group: int) -> int:
-        """Return the offset of a filter in the file by the footer; -1 if the column chunk is malformed."""
+    def note_header(self, cached: CachedFooter, row_group: int, header: bytes) -> None:
+        """Take the usual header of a filter, which was read where `filter_location` says."""
         location = self._locations[row_group]
-        return -1 if location is None else location[0]
+        assert location is not None
+        cached.filter_headers[location[0]] = header
+        self.starts[row_group] = location[0] + len(header)
+        self.num_bytes[row_group] = location[1] - len(header)  # last: it signals other threads
 
     def load_header(self, chunk: ChunkFilter) -> None:
         """Take the header of a filter, which is read if it was not."""

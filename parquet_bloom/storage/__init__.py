@@ -18,7 +18,8 @@ from .filesystems.rewrite import RemoteRewrite
 from .filesystems.source import DATED, RemoteIdentity, RemoteSource
 from .folder.folder import Folder
 from .listing import Entry, as_path_list, list_entries, list_files
-from .local.batch import ClosedSource, LocalFileBatch, read_file_tails, stat_files
+from .local.batch import ClosedSource, FilterAnswers, LocalFileBatch, read_file_tails, stat_files
+from .local.batch_probe import usual_header
 from .local.mounts import keeps_change_times
 from .local.rewrite import LocalRewrite
 from .local.source import FileIdentity, LocalSource
@@ -44,6 +45,7 @@ __all__ = [
     "Entry",
     "Extents",
     "FileIdentity",
+    "FilterAnswers",
     "Folder",
     "LocalFileBatch",
     "ObjectSource",
@@ -75,6 +77,7 @@ __all__ = [
     "rewrite",
     "same_place",
     "stat_files",
+    "usual_header",
 ]
 
 
