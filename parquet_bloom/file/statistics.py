@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import EncryptedFileError, MalformedFooterError
 from ..hashing.column_type import ColumnType, Domain, decode, is_legacy_ordered, is_nan, is_ordered
@@ -28,6 +29,29 @@ _LAYOUTS: dict[tuple[object, ...], int] = {}
 _NUMBERS = count()
 
 
+class StatisticsPart(NamedTuple):
+    """The row groups from `start` to `stop` of arrays over those of many files, which are not copied."""
+
+    evidence: PruningStatisticsArray
+    locations: NDArray[np.int64]
+    start: int
+    stop: int
+
+
+def join_parts(parts: Sequence[StatisticsPart]) -> tuple[PruningStatisticsArray, NDArray[np.int64]]:
+    """Concatenate evidence and locations of a column in files of one layout."""
+    runs = [parts[0]]
+    for part in parts[1:]:
+        last = runs[-1]
+        if part.evidence is last.evidence and part.start == last.stop:
+            runs[-1] = StatisticsPart(last.evidence, last.locations, last.start, part.stop)
+        else:
+            runs.append(part)
+    evidence = PruningStatisticsArray.joined([run.evidence.part(run.start, run.stop) for run in runs])
+    locations = [run.locations[run.start : run.stop] for run in runs]
+    return evidence, locations[0] if len(locations) == 1 else np.concatenate(locations)
+
+
 class ColumnStatistics:
     """Statistics of one column of a file; each array has one entry per row group.
 
@@ -36,43 +60,59 @@ class ColumnStatistics:
     leaf : the column.
     stored_name : its name in the file, where a table gives it another one.
     evidence : the statistics of the footer, without filters.
+    locations : int64 of shape (row groups, 2): offset and length of the filter with its header, by the footer; the
+        offset is -1 where there is none, or the column chunk is malformed.
     starts : int64, offset of the filter's bitset in the file.
     num_bytes : int64, size of the bitset; 0 for a filter that cannot be used, UNREAD before its header is read.
     problems : why the filter cannot be used, or None.
     """
 
-    __slots__ = ("_locations", "evidence", "leaf", "num_bytes", "problems", "starts", "stored_name")
+    __slots__ = ("_parts", "leaf", "num_bytes", "problems", "starts", "stored_name")
 
-    def __init__(self, file: BloomFile, leaf: Leaf):
+    def __init__(self, leaf: Leaf, stored_name: str, parts: StatisticsPart):
         self.leaf = leaf
-        self.stored_name = file.footer.stored_leaf(leaf).name
+        self.stored_name = stored_name
+        self._parts = parts
+        count = parts.stop - parts.start
+        self.starts = np.zeros(count, np.int64)
+        self.num_bytes = np.full(count, UNREAD, np.int64)
+        self.problems: list[str | None] = [None] * count
+
+    @classmethod
+    def of(cls, file: BloomFile, leaf: Leaf) -> ColumnStatistics:
+        """Return the statistics of a column of a file."""
         column_type = type_of(leaf)
         records = file.footer.column_chunks(leaf)
-        self.evidence = PruningStatisticsArray.of(
+        evidence = PruningStatisticsArray.of(
             column_type, [_chunk_statistics(file, i, leaf, column_type, record) for i, record in enumerate(records)]
         )
-        self._locations = [
-            None
+        locations = [
+            (-1, -1)
             if isinstance(record, EncryptedFileError | MalformedFooterError)
             else record[["filter_offset", "filter_length"]].item()
             for record in records
         ]
-        self.starts = np.zeros(file.num_row_groups, np.int64)
-        self.num_bytes = np.full(file.num_row_groups, UNREAD, np.int64)
-        self.problems: list[str | None] = [None] * file.num_row_groups
+        part = StatisticsPart(evidence, np.array(locations, np.int64).reshape(-1, 2), 0, len(records))
+        return cls(leaf, file.footer.stored_leaf(leaf).name, part)
 
-    def filter_location(self, cached: CachedFooter, row_group: int) -> tuple[int, int] | None:
-        """Return offset and length of a filter with its header, by the footer; None if they cannot be trusted."""
-        location = self._locations[row_group]
-        return location if cached.footer.filters_apart else None
+    @property
+    def evidence(self) -> PruningStatisticsArray:
+        return join_parts([self._parts])[0]
 
-    def note_header(self, cached: CachedFooter, row_group: int, header: bytes) -> None:
-        """Take the usual header of a filter, which was read where `filter_location` says."""
-        location = self._locations[row_group]
-        assert location is not None
-        cached.filter_headers[location[0]] = header
-        self.starts[row_group] = location[0] + len(header)
-        self.num_bytes[row_group] = location[1] - len(header)  # last: it signals other threads
+    @property
+    def locations(self) -> NDArray[np.int64]:
+        return join_parts([self._parts])[1]
+
+    @property
+    def part(self) -> StatisticsPart:
+        """The evidence and the locations as a part of arrays over more row groups."""
+        return self._parts
+
+    def note_header(self, cached: CachedFooter, row_group: int, header: bytes, offset: int, num_bytes: int) -> None:
+        """Take the usual header of a filter, which was read where `locations` says."""
+        cached.filter_headers[offset] = header
+        self.starts[row_group] = offset + len(header)
+        self.num_bytes[row_group] = num_bytes  # last: it signals other threads
 
     def load_header(self, chunk: ChunkFilter) -> None:
         """Take the header of a filter, which is read if it was not."""
@@ -165,7 +205,14 @@ class ColumnCompatibility(Protocol):
     """Reports the columns of a file that an engine reads differently from how they are stored.
 
     Statistics are cached under it, so instances of the same kind must be equal and have the same hash.
+
+    Attributes
+    ----------
+    by_schema : whether files with the same schema have the same doubts.
     """
+
+    @property
+    def by_schema(self) -> bool: ...
 
     def doubts(self, file: BloomFile) -> Mapping[str, str]:
         """Return {name: why the file's statistics do not apply to what the engine reads}."""
@@ -181,6 +228,26 @@ def cached_statistics(
     return statistics
 
 
+def cache_statistics(
+    cached: CachedFooter,
+    key: tuple[tuple[str, ...], bool, ColumnCompatibility | None],
+    statistics: FileStatistics,
+) -> FileStatistics:
+    """Cache statistics with a file's footer, and return them."""
+    views: dict[tuple[tuple[str, ...], bool, ColumnCompatibility | None], FileStatistics] = cached.derived.setdefault(
+        "file_statistics", {}
+    )
+    if len(views) >= _MAX_VIEWS:
+        views.clear()
+    return views.setdefault(key, statistics)
+
+
+def cached_columns(cached: CachedFooter) -> dict[int, ColumnStatistics]:
+    """Return the statistics of columns that are cached with a file's footer, by the leaf's number."""
+    columns: dict[int, ColumnStatistics] = cached.derived.setdefault("column_statistics", {})
+    return columns
+
+
 def file_statistics(
     file: BloomFile, names: Iterable[str], ignore_case: bool = False, trust: ColumnCompatibility | None = None
 ) -> FileStatistics:
@@ -193,12 +260,9 @@ def file_statistics(
     trust : reports the columns whose statistics must not be used; None for none.
     """
     key = (tuple(names), ignore_case, trust)
-    derived = file.cached.derived
-    views: dict[tuple[tuple[str, ...], bool, ColumnCompatibility | None], FileStatistics] = derived.setdefault(
-        "file_statistics", {}
-    )
-    columns: dict[int, ColumnStatistics] = derived.setdefault("column_statistics", {})
-    if key not in views:
+    cached = cached_statistics(file.cached, key)
+    if cached is None:
+        columns = cached_columns(file.cached)
         statistics: dict[str, ColumnStatistics | None] = {}
         holds: dict[str, ColumnShape] = {}
         missing, doubts = [], []
@@ -215,12 +279,11 @@ def file_statistics(
             statistics[name] = None
             if len(leaves) == 1:
                 index, holds[name] = leaves[0].index, _find_shape(leaves[0], name, ignore_case)
-                statistics[name] = columns.get(index) or columns.setdefault(index, ColumnStatistics(file, leaves[0]))
+                statistics[name] = columns.get(index) or columns.setdefault(index, ColumnStatistics.of(file, leaves[0]))
         groups = zip(file.footer.empty_row_groups, file.footer.row_groups["num_rows"].tolist(), strict=True)
         num_rows = [None if empty else count for empty, count in groups]
         types = (None if column is None else column.evidence.column_type for column in statistics.values())
         layout = _LAYOUTS.setdefault((*types, *holds.values(), len(missing), *doubts), next(_NUMBERS))
-        if len(views) >= _MAX_VIEWS:
-            views.clear()
-        views[key] = FileStatistics(statistics, holds, tuple(missing), tuple(doubts), tuple(num_rows), layout)
-    return views[key]
+        made = FileStatistics(statistics, holds, tuple(missing), tuple(doubts), tuple(num_rows), layout)
+        cached = cache_statistics(file.cached, key, made)
+    return cached

@@ -6,7 +6,7 @@ makes new footers out of the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import EncryptedFileError, ErrorContext, MalformedFooterError, NotParquetError, TruncatedFileError
-from .thrift_compact import BINARY, LIST, index_footer, read_struct, read_value, write_struct
+from .thrift_compact import BINARY, LIST, index_footer, index_footers, read_struct, read_value, write_struct
 
 MAGIC = b"PAR1"
 ENCRYPTED_MAGIC = b"PARE"
@@ -172,6 +172,12 @@ def _parse_leaves(encoded: bytes) -> list[Leaf]:
     return leaves
 
 
+@lru_cache(maxsize=_MAX_SCHEMAS)
+def _parse_orders(encoded: bytes) -> frozenset[int]:
+    orders = read_value(encoded, 0, LIST)
+    return frozenset(i for i, order in enumerate(orders) if isinstance(order, dict) and set(order) == {1})
+
+
 class Footer:
     """The footer of one file.
 
@@ -186,18 +192,66 @@ class Footer:
     """
 
     def __init__(self, data: bytes, start: int):
+        self._take_index(data, start, *index_footer(data))
+
+    def _take_index(
+        self, data: bytes, start: int, positions: dict[Any, int], row_groups: np.ndarray, chunks: np.ndarray
+    ) -> None:
         self.data = data
         self.start = start
-        self._positions, self.row_groups, self.chunks = index_footer(data)
+        self._positions, self.row_groups, self.chunks = positions, row_groups, chunks
         for number, what in ((2, "schema"), (3, "num_rows"), (4, "row groups")):
             if number not in self._positions:
                 raise MalformedFooterError(f"metadata: the footer has no {what}")
-        for row_group in np.flatnonzero(self.row_groups["num_rows"] < 0)[:1].tolist():
+        if (row_groups["num_rows"] < 0).any():
+            row_group = int(np.argmax(row_groups["num_rows"] < 0))
             raise MalformedFooterError("metadata: it does not say how many rows it has", row_group=row_group)
+
+    @classmethod
+    def parse_many(cls, footers: list[bytes], starts: Sequence[int]) -> list[Footer | None]:
+        """Parse many footers at once, largely without the interpreter.
+
+        Returns
+        -------
+        A footer for each; None for one that is malformed or unusual, which its own constructor explains or parses.
+        """
+        indexes, row_groups, first_row_group, chunks, first_chunk, apart = index_footers(
+            footers, np.array(starts, np.int64)
+        )
+        apart = apart.tolist()
+        row_groups = row_groups.copy()  # the bytes that they were read into cannot be written to
+        row_groups["first_chunk"] -= np.repeat(first_chunk[:-1], np.diff(first_row_group))
+        filters = np.concatenate([[0], np.cumsum(chunks["filter_offset"] != -1)])
+        bounds = np.stack([first_row_group, first_chunk, filters[first_chunk]], axis=1).tolist()
+        schemas: dict[tuple[bytes, bytes], dict[str, Any]] = {}
+        parsed: list[Footer | None] = []
+        for i, index in enumerate(indexes):
+            footer = None
+            if index is not None:
+                (group, chunk, before), (group_end, chunk_end, after) = bounds[i : i + 2]
+                footer = cls.__new__(cls)
+                records = row_groups[group:group_end], chunks[chunk:chunk_end]
+                try:
+                    footer._take_index(footers[i], starts[i], index[0], *records)
+                    shared = schemas.get(index[1:])
+                    if shared is None:
+                        shared = schemas[index[1:]] = {"_encoded_schema": index[1], "leaves": _parse_leaves(index[1])}
+                        shared["type_ordered"] = _parse_orders(index[2]) if index[2] else frozenset()
+                except MalformedFooterError:
+                    footer = None
+                else:
+                    footer.__dict__.update(shared, filters_apart=apart[i], num_filters=after - before)
+            parsed.append(footer)
+        return parsed
 
     @property
     def num_row_groups(self) -> int:
         return len(self.row_groups)
+
+    @cached_property
+    def num_filters(self) -> int:
+        """Number of column chunks that the footer gives the offset of a filter for."""
+        return int((self.chunks["filter_offset"] != -1).sum())
 
     @property
     def num_rows(self) -> int:
@@ -227,10 +281,7 @@ class Footer:
     @cached_property
     def type_ordered(self) -> frozenset[int]:
         """Leaves whose min_value and max_value follow the order that the format defines for their type."""
-        if 7 not in self._positions:
-            return frozenset()
-        orders = read_value(self.data, self._positions[7], LIST)
-        return frozenset(i for i, order in enumerate(orders) if isinstance(order, dict) and set(order) == {1})
+        return _parse_orders(self._encoded(7)) if 7 in self._positions else frozenset()
 
     # ------------------------------------------------------------------------------------------------- schema
 
@@ -242,11 +293,14 @@ class Footer:
     def leaves(self) -> list[Leaf]:
         return _parse_leaves(self._encoded_schema)
 
-    @property
+    @cached_property
     def _encoded_schema(self) -> bytes:
-        """The schema's bytes, perhaps with some that follow: files with equal bytes have the same schema."""
-        start = self._positions[2]
-        ends = [end for number, end in self._positions.items() if number != "num_rows" and end > start]
+        return self._encoded(2)
+
+    def _encoded(self, number: int) -> bytes:
+        """Return the bytes of a field of the footer, perhaps with some that follow: equal bytes mean equal values."""
+        start = self._positions[number]
+        ends = [end for other, end in self._positions.items() if other != "num_rows" and end > start]
         return bytes(self.data[start : min(ends)])
 
     @property
@@ -368,8 +422,7 @@ class Footer:
     @cached_property
     def empty_row_groups(self) -> list[bool]:
         """For each row group, whether it has no rows, and the rest of the footer agrees."""
-        usual = self.row_groups["num_rows"] > 0
-        if usual.all():
+        if (self.row_groups["num_rows"] > 0).all():
             return [False] * self.num_row_groups
         return [self.empty(row_group) for row_group in range(self.num_row_groups)]
 

@@ -22,19 +22,18 @@ from ...file.statistics import (
     UNREAD,
     ColumnCompatibility,
     FileStatistics,
-    cached_statistics,
     file_statistics,
+    join_parts,
 )
-from ...metadata.footer import TAIL_BYTES
+from ...file.statistics_many import file_statistics_of_many
 from ...predicate.pruning import FilterProbe, ProbeResult, PruningPredicate
 from ...predicate.statistics import PruningStatisticsArray
-from ...storage import ClosedSource, FileIdentity, FilterAnswers, LocalFileBatch, read_file_tails, usual_header
+from ...storage import ClosedSource, FileIdentity, FilterAnswers, LocalFileBatch, usual_header
 from ...storage.local.batch_probe import EMPTY, MAYBE
+from ...util.threads import processors
+from .footer_batch import OpenedFile, read_footers
 from .parquet import concatenate_statistics, predicate_columns
 
-_TAILS_PER_READ = 256  # files whose last bytes are in memory at a time
-_PAGE = 4096
-_FIRST_TAIL_BYTES, _MIN_TAIL_BYTES, _MAX_TAIL_BYTES = 4 * _PAGE, _PAGE, 256 * _PAGE
 _NOTHING = np.empty(0, np.intp)
 _UNTRUSTED = (-1, 1)  # a location that no filter has
 
@@ -57,7 +56,7 @@ class CachedFile(NamedTuple):
     position : in the list of files that was given.
     path, identity : the file, and its version.
     footer, statistics : its metadata.
-    tail : the end of a file that was read just now; None for others.
+    tail : the last bytes of a file that was read just now; empty for others.
     requests, bytes_read : cost of reading the metadata.
     """
 
@@ -66,7 +65,7 @@ class CachedFile(NamedTuple):
     identity: Any
     footer: CachedFooter
     statistics: FileStatistics
-    tail: ClosedSource | None = None
+    tail: bytes = b""
     requests: int = 0
     bytes_read: int = 0
 
@@ -120,7 +119,7 @@ def evaluate_local(
     key = StatisticsKey(names, ignore_case, trust)
 
     def make_batches() -> list[Batch]:
-        return _make_batches(paths, cached, key, cache)
+        return _make_batches(paths, cached, key, cache, threads)
 
     return evaluate_batches(paths, cached, key, predicate, cache, threads, make_batches)
 
@@ -168,25 +167,34 @@ def _make_batches(
     cached: list[tuple[FileIdentity, CachedFooter] | None],
     key: StatisticsKey,
     cache: MetadataCache | None,
+    threads: int,
 ) -> list[Batch]:
     """Return the batches of local files; footers that are not cached are read."""
-    files: list[CachedFile] = []
-    for position, entry in enumerate(cached):
-        if entry is not None:
-            identity, footer = entry
-            statistics = cached_statistics(footer, key)
-            if statistics is None:
-                file = BloomFile(ClosedSource(paths[position], identity), cached=footer)
-                statistics = try_file_statistics(file, key)
-            if statistics is not None:
-                files.append(CachedFile(position, paths[position], identity, footer, statistics))
+    known = [
+        OpenedFile(position, paths[position], *entry) for position, entry in enumerate(cached) if entry is not None
+    ]
     uncached = [position for position, entry in enumerate(cached) if entry is None]
-    files += _read_footers(uncached, paths, key, cache)
+    files = list(_add_statistics(known, key))
+    for opened in read_footers(uncached, paths, cache, threads):
+        files += _add_statistics(opened, key)
     return [Batch(members, _make_reader(members)) for members in group_by_layout(files)]
 
 
+def _add_statistics(files: list[OpenedFile], key: StatisticsKey) -> Iterator[CachedFile]:
+    """Yield files with their statistics; those of which these cannot be read are left out."""
+
+    def read_one(i: int) -> FileStatistics | None:
+        file = files[i]
+        return try_file_statistics(BloomFile(ClosedSource(file.path, file.identity), cached=file.footer), key)
+
+    statistics = file_statistics_of_many([file.footer for file in files], key, read_one)
+    for file, of_file in zip(files, statistics, strict=True):
+        if of_file is not None:
+            yield CachedFile(*file[:4], of_file, *file[4:])
+
+
 def _make_reader(files: list[CachedFile]) -> LocalFileBatch:
-    in_memory = {i: [(file.tail.size - len(file.tail.end), file.tail.end)] for i, file in enumerate(files) if file.tail}
+    in_memory = {i: [(file.identity.size - len(file.tail), file.tail)] for i, file in enumerate(files) if file.tail}
     return LocalFileBatch([file.path for file in files], [file.identity for file in files], in_memory)
 
 
@@ -196,7 +204,7 @@ def cache_footers(paths: Sequence[str], cache: MetadataCache) -> None:
     Files that cannot be read without trouble are left out.
     """
     uncached = [position for position, entry in enumerate(cache.find_by_paths(paths)) if entry is None]
-    for _ in _read_footers(uncached, paths, StatisticsKey((), False, None), cache):
+    for _ in read_footers(uncached, paths, cache, processors()):
         pass
 
 
@@ -214,30 +222,6 @@ def try_file_statistics(file: BloomFile, key: StatisticsKey) -> FileStatistics |
         return file_statistics(file, *key)
     except ParquetBloomError:
         return None
-
-
-def _read_footers(
-    positions: list[int], paths: Sequence[str], key: StatisticsKey, cache: MetadataCache | None
-) -> Iterator[CachedFile]:
-    """Read the footers of files; files that cannot be read without trouble are left out."""
-    length = _FIRST_TAIL_BYTES
-    for start in range(0, len(positions), _TAILS_PER_READ):
-        group = positions[start : start + _TAILS_PER_READ]
-        longest = 0
-        tails = read_file_tails([paths[position] for position in group], length)
-        for position, source in zip(group, tails, strict=True):
-            if source is None:
-                continue
-            longest = max(longest, int.from_bytes(source.end[-TAIL_BYTES:-4], "little") + TAIL_BYTES)
-            try:
-                file = BloomFile(source, cache)
-                statistics = file_statistics(file, *key)
-            except ParquetBloomError:
-                continue  # its footer is longer than its tail that was read, or a closer look tells what is wrong
-            cost = 1, len(source.end)
-            yield CachedFile(position, paths[position], source.identity, file.cached, statistics, source, *cost)
-        # Files of a lake are alike: the next footers will hardly be longer.
-        length = min(max(_MIN_TAIL_BYTES, -(-longest * 5 // 4 // _PAGE) * _PAGE), _MAX_TAIL_BYTES)
 
 
 class Filters(NamedTuple):
@@ -285,40 +269,48 @@ class Batch:
             problems = [] if num_bytes.all() else [problem for column in columns for problem in column.problems]
             starts = np.concatenate([column.starts for column in columns])
             locations = np.stack([starts, num_bytes, np.zeros_like(starts)], axis=1)
-            for i in np.flatnonzero((num_bytes == UNREAD) & self._filtered(name)).tolist():
-                file, row_group = self.locate(i)
-                column = file.statistics.columns[name]
-                assert column is not None
-                offset, length = column.filter_location(file.footer, row_group) or _UNTRUSTED
-                header = file.footer.filter_headers.get(offset)
-                if header is None or header != usual_header(length):
-                    locations[i] = offset, length, 1
-                else:  # stored in a cache on disk
-                    column.note_header(file.footer, row_group, header)
-                    locations[i] = offset + len(header), length - len(header), 0
+            unread = np.flatnonzero(num_bytes == UNREAD)
+            if len(unread):
+                locations[unread, :2] = join_parts([column.part for column in columns])[1][unread]
+                locations[unread, 2] = 1
+                self._trust_locations(locations, unread)
             filters = self._filters[name] = Filters(locations, problems)
+            self._take_stored_headers(name, unread)
         return filters
 
-    def _filtered(self, name: str) -> NDArray[np.bool_]:
-        column = self.columns[name]
-        assert column is not None
-        return column.filtered
+    def _trust_locations(self, locations: NDArray[np.int64], unread: NDArray[np.intp]) -> None:
+        """Replace locations by the footer that cannot be trusted, since no header at them would be."""
+        apart = np.array([file.footer.footer.filters_apart for file in self.files], np.bool_)
+        trusted = apart[np.searchsorted(self.ends, unread, "right")] & (locations[unread, 0] >= 0)
+        locations[unread[~trusted], :2] = _UNTRUSTED
 
-    def locate(self, position: int) -> tuple[CachedFile, int]:
-        """Return the file of a row group, given its position among those of all files, and its ordinal there."""
-        number = int(np.searchsorted(self.ends, position, "right"))
-        file = self.files[number]
-        return file, position - int(self.ends[number]) + len(file.statistics.num_rows)
+    def _take_stored_headers(self, name: str, unread: NDArray[np.intp]) -> None:
+        """Take the headers that a cache on disk had."""
+        if len(unread) and any(file.footer.filter_headers for file in self.files):
+            locations = self.filters(name).locations
+            numbers = np.searchsorted(self.ends, unread, "right").tolist()
+            known = [
+                self.files[number].footer.filter_headers.get(offset, b"?") == usual_header(length)
+                for number, (offset, length, _) in zip(numbers, locations[unread].tolist(), strict=True)
+            ]
+            self.note_headers(name, unread[np.array(known, np.bool_)])
 
     def note_headers(self, name: str, positions: NDArray[np.intp]) -> None:
-        """Take the headers of filters that were read for the first time, which are the usual ones."""
+        """Take the headers of filters that are the usual ones, at these row groups among those of all files."""
         locations = self.filters(name).locations
-        for i, (offset, length, _) in zip(positions.tolist(), locations[positions].tolist(), strict=True):
-            file, row_group = self.locate(i)
-            column, header = file.statistics.columns[name], usual_header(length)
+        numbers = np.searchsorted(self.ends, positions, "right")
+        row_groups = positions - np.concatenate([[0], self.ends])[numbers]
+        rows = zip(numbers.tolist(), row_groups.tolist(), locations[positions, :2].tolist(), strict=True)
+        header_bytes = np.zeros(len(positions), np.int64)
+        for i, (number, row_group, (offset, length)) in enumerate(rows):
+            file, header = self.files[number], usual_header(length)
+            column = file.statistics.columns[name]
             assert column is not None
-            column.note_header(file.footer, row_group, header)
-            locations[i] = offset + len(header), length - len(header), 0
+            header_bytes[i] = len(header)
+            column.note_header(file.footer, row_group, header, offset, length - len(header))
+        locations[positions, 0] += header_bytes
+        locations[positions, 1] -= header_bytes
+        locations[positions, 2] = 0
 
 
 class _BatchRead:

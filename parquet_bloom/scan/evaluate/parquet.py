@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...file.chunk_filter import ChunkFilter
 from ...file.probe import probe_any, probe_hashes
 from ...file.reader import BloomFile
-from ...file.statistics import FileStatistics
+from ...file.statistics import FileStatistics, join_parts
 from ...predicate.pruning import POSSIBLE, FilterProbe, ProbeResult, PruningPredicate
 from ...predicate.reason import Reason
 from ...predicate.statistics import PruningStatisticsArray
@@ -29,8 +29,8 @@ def concatenate_statistics(files: Sequence[FileStatistics]) -> dict[str, Pruning
     """Return the statistics of each column in all row groups of files with one layout, file after file."""
     columns: dict[str, PruningStatisticsArray | None] = {}
     for name in files[0].columns:
-        arrays = [column.evidence for statistics in files if (column := statistics.columns[name]) is not None]
-        columns[name] = PruningStatisticsArray.joined(arrays).holding(files[0].holds[name]) if arrays else None
+        parts = [column.part for statistics in files if (column := statistics.columns[name]) is not None]
+        columns[name] = join_parts(parts)[0].holding(files[0].holds[name]) if parts else None
     return columns
 
 

@@ -192,14 +192,14 @@ def stat_files(paths: Sequence[str]) -> Iterator[ClosedSource | None]:
             yield ClosedSource(path, FileIdentity.from_stat(status)) if stat.S_ISREG(status.st_mode) else None
 
 
-def read_file_tails(paths: Sequence[str], length: int) -> list[ClosedSource | None]:
+def read_file_ends(paths: Sequence[str], length: int) -> list[tuple[FileIdentity, bytes] | None]:
     """Read the last bytes of many files.
 
     Returns
     -------
-    For each path the closed file; None if it could not be read, or was written to meanwhile.
+    The identity and the last bytes of each file; None if it could not be read, or was written to meanwhile.
     """
     return [
-        None if result is None else ClosedSource(path, FileIdentity(*result[0]), result[1])
-        for path, result in zip(paths, batch_read.read_ends([os.fsencode(path) for path in paths], length), strict=True)
+        None if end is None else (FileIdentity(*end[0]), end[1])
+        for end in batch_read.read_ends([os.fsencode(path) for path in paths], length)
     ]

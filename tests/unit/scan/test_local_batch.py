@@ -23,7 +23,7 @@ from parquet_bloom.core.bloom.sbbf import check_hashes
 from parquet_bloom.errors import StorageError
 from parquet_bloom.file.cache import memory
 from parquet_bloom.metadata.filter_header import write_header
-from parquet_bloom.scan.evaluate import footers, local_batch
+from parquet_bloom.scan.evaluate import footer_batch, footers, local_batch
 from parquet_bloom.scan.source import ScanSource
 from parquet_bloom.storage import FileIdentity, LocalFileBatch, open_source
 from parquet_bloom.storage.local import batch, batch_probe
@@ -314,20 +314,21 @@ def test_known_files_are_not_opened_one_by_one(lake: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.usefixtures("settled")
-def test_footers_longer_than_what_is_read_first(tmp_path: Path) -> None:
-    """The first files are opened one by one; then the length of footers is estimated."""
+def test_footers_longer_than_what_is_read_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first files are read again; then the length of footers is estimated."""
     wide = {f"column_with_a_long_name_{number:04}": [1, 2] for number in range(300)}
     for number in range(6):
         pq.write_table(pa.table({"key": [2 * number, 2 * number + 1], **wide}), tmp_path / f"{number}.parquet")
-    first_end = local_batch._FIRST_TAIL_BYTES
-    for together in (2, 256):
-        local_batch._TAILS_PER_READ, before = together, local_batch._TAILS_PER_READ
-        try:
-            report = parquet_bloom.prune(tmp_path, "key = 7", cache=None)
-        finally:
-            local_batch._TAILS_PER_READ = before
+    first_end = footer_batch._FIRST_TAIL_BYTES
+    for first_files in (2, 32):
+        monkeypatch.setattr(footer_batch, "_FIRST_FILES", first_files)
+        opened: list[Any] = []
+        monkeypatch.setattr(footers, "open_source", lambda *arguments: opened.append(arguments))
+        report = parquet_bloom.prune(tmp_path, "key = 7", cache=None)
         assert report.selected == {str(tmp_path / "3.parquet"): [0]}
+        assert report.requests == 6 + first_files if first_files < 6 else 12
         assert report.bytes_read > 6 * first_end
+        assert not opened
 
 
 @pytest.mark.usefixtures("settled")
