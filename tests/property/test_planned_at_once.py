@@ -105,7 +105,8 @@ def hunt(seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch, tally: collec
         return {}
 
     for _ in range(8 if kinds else 0):
-        where = [[draw_leaf(rng, kinds, values) for _ in range(rng.choice([1, 1, 2]))] for _ in range(rng.choice([1, 2]))]
+        terms = [rng.choice([1, 1, 2]) for _ in range(rng.choice([1, 2]))]
+        where = [[draw_leaf(rng, kinds, values) for _ in range(count)] for count in terms]
         monkeypatch.setattr(footers, "evaluate_local", left_to_themselves)
         expected = plan(folder, where, None)
         monkeypatch.setattr(footers, "evaluate_local", local_batch.evaluate_local)

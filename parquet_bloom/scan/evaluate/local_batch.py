@@ -297,20 +297,23 @@ class Batch:
 
     def note_headers(self, name: str, positions: NDArray[np.intp]) -> None:
         """Take the headers of filters that are the usual ones, at these row groups among those of all files."""
-        locations = self.filters(name).locations
+        locations, problems = self.filters(name)
+        positions = positions[locations[positions, 2] != 0]  # the others were taken: a filter may be probed twice
         numbers = np.searchsorted(self.ends, positions, "right")
         row_groups = positions - np.concatenate([[0], self.ends])[numbers]
-        rows = zip(numbers.tolist(), row_groups.tolist(), locations[positions, :2].tolist(), strict=True)
-        header_bytes = np.zeros(len(positions), np.int64)
-        for i, (number, row_group, (offset, length)) in enumerate(rows):
+        bitsets = []
+        for number, row_group, (offset, length) in zip(
+            numbers.tolist(), row_groups.tolist(), locations[positions, :2].tolist(), strict=True
+        ):
             file, header = self.files[number], usual_header(length)
             column = file.statistics.columns[name]
             assert column is not None
-            header_bytes[i] = len(header)
             column.note_header(file.footer, row_group, header, offset, length - len(header))
-        locations[positions, 0] += header_bytes
-        locations[positions, 1] -= header_bytes
-        locations[positions, 2] = 0
+            bitsets.append((offset + len(header), length - len(header), 0))
+        if bitsets:
+            locations = locations.copy()  # another thread may be probing these filters
+            locations[positions] = bitsets
+            self._filters[name] = Filters(locations, problems)
 
 
 class _BatchRead:

@@ -272,6 +272,7 @@ def predicates() -> list[Any]:
             f"key = {one} AND text = '{one}'",
             f"key = {one} OR text = '{other}'",
             f"key IN ({one}, {other}, 7)",
+            f"key = {one} OR (key = {other} AND text = 'x')",
         ]
     results += ["key IS NULL", "text IS NOT NULL AND sorted < 100", "flag = TRUE AND key = 17", "sorted > 5000"]
     results += [[("key", "in", some[:40])], [("key", "in", [k + 1 for k in some[:500]])]]
@@ -320,10 +321,10 @@ def test_footers_longer_than_what_is_read_first(tmp_path: Path, monkeypatch: pyt
     for number in range(6):
         pq.write_table(pa.table({"key": [2 * number, 2 * number + 1], **wide}), tmp_path / f"{number}.parquet")
     first_end = footer_batch._FIRST_TAIL_BYTES
+    opened: list[Any] = []
+    monkeypatch.setattr(footers, "open_source", lambda *arguments: opened.append(arguments))
     for first_files in (2, 32):
         monkeypatch.setattr(footer_batch, "_FIRST_FILES", first_files)
-        opened: list[Any] = []
-        monkeypatch.setattr(footers, "open_source", lambda *arguments: opened.append(arguments))
         report = parquet_bloom.prune(tmp_path, "key = 7", cache=None)
         assert report.selected == {str(tmp_path / "3.parquet"): [0]}
         assert report.requests == 6 + first_files if first_files < 6 else 12
