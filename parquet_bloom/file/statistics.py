@@ -30,12 +30,24 @@ _NUMBERS = count()
 
 
 class StatisticsPart(NamedTuple):
-    """The row groups from `start` to `stop` of arrays over those of many files, which are not copied."""
+    """The row groups from `start` to `stop` of arrays over those of many files, which are not copied.
+
+    Attributes
+    ----------
+    evidence, locations : as in `ColumnStatistics`.
+    bitsets : its `starts` and `num_bytes`.
+    """
 
     evidence: PruningStatisticsArray
     locations: NDArray[np.int64]
+    bitsets: NDArray[np.int64]
     start: int
     stop: int
+
+
+def make_bitsets(count: int) -> NDArray[np.int64]:
+    """Return `StatisticsPart.bitsets` of filters of which no header was read."""
+    return np.array([[0], [UNREAD]], np.int64).repeat(count, axis=1)
 
 
 def join_parts(parts: Sequence[StatisticsPart]) -> tuple[PruningStatisticsArray, NDArray[np.int64]]:
@@ -44,7 +56,7 @@ def join_parts(parts: Sequence[StatisticsPart]) -> tuple[PruningStatisticsArray,
     for part in parts[1:]:
         last = runs[-1]
         if part.evidence is last.evidence and part.start == last.stop:
-            runs[-1] = StatisticsPart(last.evidence, last.locations, last.start, part.stop)
+            runs[-1] = last._replace(stop=part.stop)
         else:
             runs.append(part)
     evidence = PruningStatisticsArray.joined([run.evidence.part(run.start, run.stop) for run in runs])
@@ -74,8 +86,7 @@ class ColumnStatistics:
         self.stored_name = stored_name
         self._parts = parts
         count = parts.stop - parts.start
-        self.starts = np.zeros(count, np.int64)
-        self.num_bytes = np.full(count, UNREAD, np.int64)
+        self.starts, self.num_bytes = parts.bitsets[:, parts.start : parts.stop]
         self.problems: list[str | None] = [None] * count
 
     @classmethod
@@ -92,7 +103,8 @@ class ColumnStatistics:
             else record[["filter_offset", "filter_length"]].item()
             for record in records
         ]
-        part = StatisticsPart(evidence, np.array(locations, np.int64).reshape(-1, 2), 0, len(records))
+        of_footer = np.array(locations, np.int64).reshape(-1, 2)
+        part = StatisticsPart(evidence, of_footer, make_bitsets(len(records)), 0, len(records))
         return cls(leaf, file.footer.stored_leaf(leaf).name, part)
 
     @property

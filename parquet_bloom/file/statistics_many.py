@@ -26,6 +26,7 @@ from .statistics import (
     cache_statistics,
     cached_columns,
     cached_statistics,
+    make_bitsets,
 )
 
 _Key = tuple[tuple[str, ...], bool, ColumnCompatibility | None]
@@ -123,8 +124,8 @@ def _concatenate(records: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
 
 def _read_column(
     footers: list[Footer], row_groups: NDArray[np.void], leaf: Leaf, is_usual: NDArray[np.bool_]
-) -> tuple[PruningStatisticsArray, NDArray[np.int64]]:
-    """Read evidence and locations of a column in all footers, and mark those with anything unusual as such."""
+) -> tuple[PruningStatisticsArray, NDArray[np.int64], NDArray[np.int64]]:
+    """Read what `StatisticsPart` has of a column in all footers, and mark those with anything unusual as such."""
     width = len(footers[0].leaves)
     column_type = type_of(leaf)
     fields = len(CHUNK_DTYPE.names or ())
@@ -168,7 +169,8 @@ def _read_column(
         high_known,
         has_filter & column_type.hashable,
     )
-    return evidence, np.stack([records["filter_offset"], records["filter_length"]], axis=1)
+    locations = np.stack([records["filter_offset"], records["filter_length"]], axis=1)
+    return evidence, locations, make_bitsets(len(records))
 
 
 def _decode_bounds(

@@ -25,6 +25,7 @@ PHYSICAL_TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE
 REQUIRED, _OPTIONAL, _REPEATED = 0, 1, 2
 _MAX_SCHEMAS = 64  # cached decoded schemas: the files of a lake have few different ones
 _MAX_DEPTH = 256  # nesting of columns; more than any reader accepts
+_REQUIRED_FIELDS = {2: "schema", 3: "num_rows", 4: "row groups"}
 _FIXED = PHYSICAL_TYPES.index("FIXED_LEN_BYTE_ARRAY")
 
 
@@ -178,6 +179,15 @@ def _parse_orders(encoded: bytes) -> frozenset[int]:
     return frozenset(i for i, order in enumerate(orders) if isinstance(order, dict) and set(order) == {1})
 
 
+def _decode_schema(encoded: bytes, orders: bytes) -> dict[str, Any] | None:
+    """Return the attributes of a footer that its schema and the orders of its columns decide; None if they are bad."""
+    try:
+        leaves, ordered = _parse_leaves(encoded), _parse_orders(orders) if orders else frozenset()
+    except MalformedFooterError:
+        return None
+    return {"_encoded_schema": encoded, "leaves": leaves, "type_ordered": ordered}
+
+
 class Footer:
     """The footer of one file.
 
@@ -191,20 +201,17 @@ class Footer:
     MalformedFooterError
     """
 
-    def __init__(self, data: bytes, start: int):
-        self._take_index(data, start, *index_footer(data))
+    _index: np.void
 
-    def _take_index(
-        self, data: bytes, start: int, positions: dict[Any, int], row_groups: np.ndarray, chunks: np.ndarray
-    ) -> None:
+    def __init__(self, data: bytes, start: int):
         self.data = data
         self.start = start
-        self._positions, self.row_groups, self.chunks = positions, row_groups, chunks
-        for number, what in ((2, "schema"), (3, "num_rows"), (4, "row groups")):
+        self._positions, self.row_groups, self.chunks = index_footer(data)
+        for number, what in _REQUIRED_FIELDS.items():
             if number not in self._positions:
                 raise MalformedFooterError(f"metadata: the footer has no {what}")
-        if (row_groups["num_rows"] < 0).any():
-            row_group = int(np.argmax(row_groups["num_rows"] < 0))
+        if (self.row_groups["num_rows"] < 0).any():
+            row_group = int(np.argmax(self.row_groups["num_rows"] < 0))
             raise MalformedFooterError("metadata: it does not say how many rows it has", row_group=row_group)
 
     @classmethod
@@ -215,34 +222,50 @@ class Footer:
         -------
         A footer for each; None for one that is malformed or unusual, which its own constructor explains or parses.
         """
-        indexes, row_groups, first_row_group, chunks, first_chunk, apart = index_footers(
+        files, schemas, row_groups, first_row_group, chunks, first_chunk, apart = index_footers(
             footers, np.array(starts, np.int64)
         )
-        apart = apart.tolist()
         row_groups = row_groups.copy()  # the bytes that they were read into cannot be written to
         row_groups["first_chunk"] -= np.repeat(first_chunk[:-1], np.diff(first_row_group))
+        positions, ends = files["positions"], files["ends"]
+        negative = np.concatenate([[0], np.cumsum(row_groups["num_rows"] < 0)])[first_row_group]
+        usual = (files["is_usual"] != 0) & (positions[:, list(_REQUIRED_FIELDS)] >= 0).all(axis=1)
+        usual &= np.diff(negative) == 0
         filters = np.concatenate([[0], np.cumsum(chunks["filter_offset"] != -1)])
         bounds = np.stack([first_row_group, first_chunk, filters[first_chunk]], axis=1).tolist()
-        schemas: dict[tuple[bytes, bytes], dict[str, Any]] = {}
+        shared: dict[int, dict[str, Any] | None] = {}
         parsed: list[Footer | None] = []
-        for i, index in enumerate(indexes):
-            footer = None
-            if index is not None:
-                (group, chunk, before), (group_end, chunk_end, after) = bounds[i : i + 2]
-                footer = cls.__new__(cls)
-                records = row_groups[group:group_end], chunks[chunk:chunk_end]
-                try:
-                    footer._take_index(footers[i], starts[i], index[0], *records)
-                    shared = schemas.get(index[1:])
-                    if shared is None:
-                        shared = schemas[index[1:]] = {"_encoded_schema": index[1], "leaves": _parse_leaves(index[1])}
-                        shared["type_ordered"] = _parse_orders(index[2]) if index[2] else frozenset()
-                except MalformedFooterError:
-                    footer = None
-                else:
-                    footer.__dict__.update(shared, filters_apart=apart[i], num_filters=after - before)
+        for i, (is_usual, schema, is_apart) in enumerate(
+            zip(usual.tolist(), schemas.tolist(), apart.tolist(), strict=True)
+        ):
+            if is_usual and schema not in shared:
+                encoded, orders = (footers[i][positions[i, field] : ends[i, field]] for field in (2, 7))
+                shared[schema] = _decode_schema(encoded, orders)
+            fields = shared[schema] if is_usual else None
+            if fields is None:
+                parsed.append(None)
+                continue
+            (group, chunk, before), (group_end, chunk_end, after) = bounds[i], bounds[i + 1]
+            footer = cls.__new__(cls)
+            footer.__dict__.update(
+                fields,
+                data=footers[i],
+                start=starts[i],
+                row_groups=row_groups[group:group_end],
+                chunks=chunks[chunk:chunk_end],
+                filters_apart=is_apart,
+                num_filters=after - before,
+                _index=files[i],
+            )
             parsed.append(footer)
         return parsed
+
+    @cached_property
+    def _positions(self) -> dict[Any, int]:
+        """The positions of the footer's fields, as `index_footer` gives them, where `parse_many` read them."""
+        positions = self._index["positions"].tolist()
+        known: dict[Any, int] = {number: position for number, position in enumerate(positions) if position >= 0}
+        return known | {"num_rows": int(self._index["num_rows"]), "end": int(self._index["end"])}
 
     @property
     def num_row_groups(self) -> int:

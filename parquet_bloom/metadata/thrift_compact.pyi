@@ -18,6 +18,7 @@ MAP: int
 STRUCT: int
 UUID: int
 CHUNK_DTYPE: np.dtype[np.void]
+INDEX_DTYPE: np.dtype[np.void]
 ROW_GROUP_DTYPE: np.dtype[np.void]
 
 class Cursor:
@@ -35,7 +36,8 @@ def index_footer(footer: Any) -> tuple[dict[Any, int], NDArray[np.void], NDArray
 def index_footers(
     footers: list[bytes], starts: NDArray[np.int64]
 ) -> tuple[
-    list[tuple[dict[Any, int], bytes, bytes] | None],
+    NDArray[np.void],
+    NDArray[np.int64],
     NDArray[np.void],
     NDArray[np.int64],
     NDArray[np.void],

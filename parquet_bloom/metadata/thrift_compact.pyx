@@ -533,7 +533,14 @@ cdef struct Index:
     int64_t ends[NUM_FIELDS]       # of these values
     int64_t num_rows
     int64_t end
-    bint is_usual  # no field comes twice, and none is unknown
+    int64_t is_usual  # no field comes twice, and none is unknown
+
+
+# One record per footer. The positions and ends are those of the fields' values, by number; -1 for none.
+INDEX_DTYPE = np.dtype([
+    ("positions", np.int64, NUM_FIELDS), ("ends", np.int64, NUM_FIELDS), ("num_rows", np.int64), ("end", np.int64),
+    ("is_usual", np.int64),
+])
 
 
 cdef int _index_footer(Cursor cursor, Index* index, Records* row_groups, Records* chunks) except -1 nogil:
@@ -720,8 +727,20 @@ cdef int _index_some(
     return 0
 
 
-cdef bytes _copy_field(bytes footer, const Index* index, int number):
-    return footer[index.positions[number]:index.ends[number]] if index.positions[number] >= 0 else b""
+cdef enum:
+    MAX_SCHEMAS = 16  # that a footer is compared with
+
+
+cdef bint _have_same_field(const Walk* walk, Py_ssize_t one, Py_ssize_t other, int number) noexcept nogil:
+    cdef int64_t start = walk.indexes[one].positions[number], other_start = walk.indexes[other].positions[number]
+    cdef int64_t length = walk.indexes[one].ends[number] - start
+    if length != walk.indexes[other].ends[number] - other_start:
+        return False
+    return start < 0 or memcmp(walk.footers[one].data + start, walk.footers[other].data + other_start, length) == 0
+
+
+cdef bint _have_same_schema(const Walk* walk, Py_ssize_t one, Py_ssize_t other) noexcept nogil:
+    return _have_same_field(walk, one, other, 2) and _have_same_field(walk, one, other, 7)
 
 
 def index_footers(list footers not None, const int64_t[::1] starts not None):
@@ -734,10 +753,11 @@ def index_footers(list footers not None, const int64_t[::1] starts not None):
 
     Returns
     -------
-    (files, row_groups, first_row_group, chunks, first_chunk, apart) : for each footer what `index_footer` returns first,
-        with the bytes of the schema and of the columns' orders (or b"") in a tuple, or None for one that is malformed
-        or has a field twice or one that is unknown; the records of all row groups and column chunks, footer i's from
-        first_row_group[i] to first_row_group[i + 1] and alike; and for each footer what `Footer.filters_apart` is.
+    (files, schemas, row_groups, first_row_group, chunks, first_chunk, apart) : an array of INDEX_DTYPE, in which a
+        footer that is malformed or has a field twice or one that is unknown is not usual; for each footer the number of
+        the first usual one with the same schema and orders of columns, or its own; the records of all row groups and
+        column chunks, footer i's from first_row_group[i] to first_row_group[i + 1] and alike; and for each footer what
+        `Footer.filters_apart` is.
     """
     cdef Py_ssize_t count = len(footers), i
     cdef Cursor cursor = Cursor(b"")
@@ -760,7 +780,10 @@ def index_footers(list footers not None, const int64_t[::1] starts not None):
     walk.next = 0
     walk.footers = <Bytes*>malloc(max(1, count) * sizeof(Bytes))
     walk.indexes = <Index*>malloc(max(1, count) * sizeof(Index))
-    described = []
+    schemas = np.arange(count)
+    cdef int64_t[::1] schema_view = schemas
+    cdef Py_ssize_t others[MAX_SCHEMAS]
+    cdef int num_others = 0, which
     try:
         if walk.footers == NULL or walk.indexes == NULL:
             raise MemoryError
@@ -779,14 +802,19 @@ def index_footers(list footers not None, const int64_t[::1] starts not None):
         walk.first_row_group[count], walk.first_chunk[count] = row_groups.count, chunks.count
         for i in range(count):
             if not walk.indexes[i].is_usual:
-                described.append(None)
                 continue
-            described.append((
-                _describe(walk.indexes + i), _copy_field(footers[i], walk.indexes + i, 2),
-                _copy_field(footers[i], walk.indexes + i, 7)
-            ))
+            for which in range(num_others):
+                if _have_same_schema(&walk, i, others[which]):
+                    schema_view[i] = others[which]
+                    break
+            else:
+                if num_others < MAX_SCHEMAS:
+                    others[num_others] = i
+                    num_others += 1
+        raw = PyBytes_FromStringAndSize(<const char*>walk.indexes, count * sizeof(Index))
         return (
-            described, _to_array(&row_groups, ROW_GROUP_DTYPE), first_row_group, _to_array(&chunks, CHUNK_DTYPE),
+            np.frombuffer(raw, INDEX_DTYPE), schemas, _to_array(&row_groups, ROW_GROUP_DTYPE), first_row_group,
+            _to_array(&chunks, CHUNK_DTYPE),
             first_chunk, are_apart[:count].view(np.bool_)
         )
     finally:

@@ -48,8 +48,8 @@ def make_lake(rng: random.Random, folder: Path) -> tuple[list[str], dict[str, li
             columns[kind] = arrow_array(rows, VALUES[kind].arrow)
         table = pa.table({"row": pa.array(range(count), pa.int32()), **columns})
         path = folder / f"{number}.parquet"
-        getattr(random_files, f"by_{writer}")(rng, table, path, rng.choice([10, 50, 1000]))
-        if rng.random() < 0.8 and random_files.readable(path, writer):
+        options = getattr(random_files, f"by_{writer}")(rng, table, path, rng.choice([10, 50, 1000]))
+        if rng.random() < 0.8 and random_files.readable(path, f"{writer} {options}"):
             random_files.embed(rng, path)
     return kinds, values
 

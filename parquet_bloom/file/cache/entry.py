@@ -14,7 +14,7 @@ from ...storage import Extents
 
 # Estimates of memory.
 _FIXED_BYTES = 4096  # Python objects, per footer
-_LEAF_BYTES = 4096  # per column: its part of the schema, and what is derived from it
+_LEAF_BYTES = 1024  # per column: what is derived from its part of the schema, which files share
 _CHUNK_BYTES = 256  # per column chunk: its statistics
 _PAGES_BYTES = 256  # per column chunk whose page index was looked up
 _HEADER_BYTES = MAX_HEADER_BYTES + 160  # per filter: its header, and its entries in tables

@@ -101,12 +101,11 @@ def read_footers(
 
 def _cache_footer(tail: _Tail, path: str, cache: MetadataCache | None) -> CachedFooter | None:
     """Return the cache entry of a file that was read; None if a closer look has to tell what is wrong with it."""
-    source = ClosedSource(path, tail.identity)
-    cached = None if cache is None else cache.find(source)
+    cached = None if cache is None else cache.find_local(path, tail.identity)
     if cached is None and tail.footer is not None:
         cached = CachedFooter(tail.footer)
         try:
-            return cached if cache is None else cache.keep(source, cached)
+            return cached if cache is None else cache.keep_local(path, tail.identity, cached)
         except ParquetBloomError:
             return None
     if cached is None:

@@ -260,8 +260,7 @@ class Batch:
 
     def filters(self, name: str) -> Filters:
         """Return a column's filters in all row groups."""
-        filters = self._filters.get(name)
-        if filters is None:
+        if name not in self._filters:
             columns = [column for file in self.files if (column := file.statistics.columns[name]) is not None]
             num_bytes = np.concatenate(
                 [column.num_bytes for column in columns]
@@ -274,9 +273,9 @@ class Batch:
                 locations[unread, :2] = join_parts([column.part for column in columns])[1][unread]
                 locations[unread, 2] = 1
                 self._trust_locations(locations, unread)
-            filters = self._filters[name] = Filters(locations, problems)
+            self._filters[name] = Filters(locations, problems)
             self._take_stored_headers(name, unread)
-        return filters
+        return self._filters[name]
 
     def _trust_locations(self, locations: NDArray[np.int64], unread: NDArray[np.intp]) -> None:
         """Replace locations by the footer that cannot be trusted, since no header at them would be."""

@@ -19,18 +19,25 @@ def run(data: bytes) -> None:
     good = seeds()[0]
     footers = [good, data, data[: len(data) // 2], b"", good]
     starts = np.full(len(footers), 1 << 20)
-    files, row_groups, first_row_group, chunks, first_chunk, apart = compact.index_footers(footers, starts)
+    files, schemas, row_groups, first_row_group, chunks, first_chunk, apart = compact.index_footers(footers, starts)
     assert first_row_group[-1] == len(row_groups)
     assert first_chunk[-1] == len(chunks)
-    assert files[0] is not None
+    assert files["is_usual"][0]
     assert files[0] == files[4]
+    assert schemas[4] == schemas[0] == 0
     for i, footer in enumerate(footers):
-        if files[i] is None:
+        if not files["is_usual"][i]:
+            assert schemas[i] == i
             continue
-        positions, schema, _ = files[i]
         alone, groups, own = compact.index_footer(footer)
-        assert positions == alone
-        assert 2 not in positions or footer[positions[2] :].startswith(schema)
+        positions = dict(enumerate(files["positions"][i].tolist()))
+        assert {number: at for number, at in positions.items() if at >= 0} == {
+            number: at for number, at in alone.items() if isinstance(number, int)
+        }
+        assert (files["num_rows"][i], files["end"][i]) == (alone.get("num_rows", 0), alone["end"])
+        assert (files["ends"][i] >= files["positions"][i]).all()
+        like, schema = int(schemas[i]), slice(int(files["positions"][i, 2]), int(files["ends"][i, 2]))
+        assert footer[schema] == footers[like][int(files["positions"][like, 2]) :][: schema.stop - schema.start]
         own_groups = row_groups[first_row_group[i] : first_row_group[i + 1]].copy()
         own_groups["first_chunk"] -= first_chunk[i]
         assert own_groups.tobytes() == groups.tobytes()
