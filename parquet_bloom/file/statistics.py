@@ -260,6 +260,53 @@ def cached_columns(cached: CachedFooter) -> dict[int, ColumnStatistics]:
     return columns
 
 
+class ResolvedColumns(NamedTuple):
+    """What the names of a predicate mean in a file; the attributes are those of `FileStatistics`.
+
+    Attributes
+    ----------
+    leaves : the column of each name; None where there is not one that can be used.
+    """
+
+    leaves: dict[str, Leaf | None]
+    holds: dict[str, ColumnShape]
+    missing: tuple[str, ...]
+    doubts: tuple[Reason, ...]
+    layout: int
+
+    def make_statistics(
+        self, columns: Mapping[int, ColumnStatistics], num_rows: tuple[int | None, ...]
+    ) -> FileStatistics:
+        """Return the statistics of a file, given those of its columns by the leaves' numbers."""
+        by_name = {name: None if leaf is None else columns[leaf.index] for name, leaf in self.leaves.items()}
+        return FileStatistics(by_name, self.holds, self.missing, self.doubts, num_rows, self.layout)
+
+
+def resolve_columns(
+    file: BloomFile, names: Iterable[str], ignore_case: bool = False, trust: ColumnCompatibility | None = None
+) -> ResolvedColumns:
+    """Resolve names against a file's columns; for the parameters see `file_statistics`."""
+    leaf_of: dict[str, Leaf | None] = {}
+    holds: dict[str, ColumnShape] = {}
+    missing, doubts = [], []
+    distrusted = trust.doubts(file) if trust else {}
+    for name in names:
+        leaves = find_leaves(file.leaves, name, ignore_case)
+        if not leaves:
+            missing.append(name)
+        elif name in distrusted:
+            doubts.append(make_ignored(distrusted[name], name))
+            leaves = []
+        if len(leaves) > 1:
+            doubts.append(make_ignored(f"the name is ambiguous: the file has {len(leaves)} such columns", name))
+        leaf_of[name] = leaves[0] if len(leaves) == 1 else None
+        if len(leaves) == 1:
+            holds[name] = _find_shape(leaves[0], name, ignore_case)
+    types = (None if leaf is None else type_of(leaf) for leaf in leaf_of.values())
+    layout = _LAYOUTS.setdefault((*types, *holds.values(), len(missing), *doubts), next(_NUMBERS))
+    return ResolvedColumns(leaf_of, holds, tuple(missing), tuple(doubts), layout)
+
+
 def file_statistics(
     file: BloomFile, names: Iterable[str], ignore_case: bool = False, trust: ColumnCompatibility | None = None
 ) -> FileStatistics:
@@ -274,28 +321,11 @@ def file_statistics(
     key = (tuple(names), ignore_case, trust)
     cached = cached_statistics(file.cached, key)
     if cached is None:
-        columns = cached_columns(file.cached)
-        statistics: dict[str, ColumnStatistics | None] = {}
-        holds: dict[str, ColumnShape] = {}
-        missing, doubts = [], []
-        distrusted = trust.doubts(file) if trust else {}
-        for name in key[0]:
-            leaves = find_leaves(file.leaves, name, ignore_case)
-            if not leaves:
-                missing.append(name)
-            elif name in distrusted:
-                doubts.append(make_ignored(distrusted[name], name))
-                leaves = []
-            if len(leaves) > 1:
-                doubts.append(make_ignored(f"the name is ambiguous: the file has {len(leaves)} such columns", name))
-            statistics[name] = None
-            if len(leaves) == 1:
-                index, holds[name] = leaves[0].index, _find_shape(leaves[0], name, ignore_case)
-                statistics[name] = columns.get(index) or columns.setdefault(index, ColumnStatistics.of(file, leaves[0]))
+        resolved, columns = resolve_columns(file, *key), cached_columns(file.cached)
+        for leaf in resolved.leaves.values():
+            if leaf is not None and leaf.index not in columns:
+                columns.setdefault(leaf.index, ColumnStatistics.of(file, leaf))
         groups = zip(file.footer.empty_row_groups, file.footer.row_groups["num_rows"].tolist(), strict=True)
-        num_rows = [None if empty else count for empty, count in groups]
-        types = (None if column is None else column.evidence.column_type for column in statistics.values())
-        layout = _LAYOUTS.setdefault((*types, *holds.values(), len(missing), *doubts), next(_NUMBERS))
-        made = FileStatistics(statistics, holds, tuple(missing), tuple(doubts), tuple(num_rows), layout)
-        cached = cache_statistics(file.cached, key, made)
+        num_rows = tuple(None if empty else count for empty, count in groups)
+        cached = cache_statistics(file.cached, key, resolved.make_statistics(columns, num_rows))
     return cached

@@ -5,8 +5,9 @@ A file with anything unusual is left to `statistics.file_statistics`, which give
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +23,18 @@ from .statistics import (
     ColumnCompatibility,
     ColumnStatistics,
     FileStatistics,
+    ResolvedColumns,
     StatisticsPart,
     cache_statistics,
     cached_columns,
     cached_statistics,
+    file_statistics,
     make_bitsets,
+    resolve_columns,
 )
+
+if TYPE_CHECKING:
+    from .reader import BloomFile
 
 _Key = tuple[tuple[str, ...], bool, ColumnCompatibility | None]
 
@@ -38,7 +45,7 @@ _NUMBERS = {"INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8}
 
 
 def file_statistics_of_many(
-    files: Sequence[CachedFooter], key: _Key, read_one: Callable[[int], FileStatistics | None]
+    files: Sequence[CachedFooter], key: _Key, open_file: Callable[[int], BloomFile]
 ) -> list[FileStatistics | None]:
     """Return what `file_statistics` does for each of many files; it is cached with their footers.
 
@@ -46,26 +53,30 @@ def file_statistics_of_many(
     ----------
     files : the files' footers.
     key : names, ignore_case and trust, as in `file_statistics`.
-    read_one : returns the statistics of a file, given its number; None if they cannot be read.
+    open_file : returns a file, given its number; only its footer is used.
+
+    Returns
+    -------
+    None for a file of which they cannot be read, which a closer look explains.
     """
     results = [cached_statistics(file, key) for file in files]
     groups: dict[tuple[int, frozenset[int]], list[int]] = {}
     trust = key[2]
     for i, file in enumerate(files):
-        if results[i] is not None:
-            continue
-        if (trust is None or trust.by_schema) and _is_usual(file.footer):
+        if results[i] is None and (trust is None or trust.by_schema) and _is_usual(file.footer):
             groups.setdefault((id(file.footer.leaves), file.footer.type_ordered), []).append(i)
-        else:
-            results[i] = read_one(i)
     for members in groups.values():
-        first = results[members[0]] = read_one(members[0])
-        others = members[1:]
-        if first is not None and others:
-            _add_like(first, [files[i] for i in others], key)
-        for i in others:
-            statistics = cached_statistics(files[i], key)
-            results[i] = read_one(i) if statistics is None else statistics
+        try:
+            resolved = resolve_columns(open_file(members[0]), *key)
+        except ParquetBloomError:
+            continue
+        statistics = _read_statistics([files[i] for i in members], resolved, key)
+        for i, one in zip(members, statistics, strict=True):
+            results[i] = one
+    for i, one in enumerate(results):
+        if one is None:
+            with suppress(ParquetBloomError):
+                results[i] = file_statistics(open_file(i), *key)
     return results
 
 
@@ -75,7 +86,7 @@ def _is_usual(footer: Footer) -> bool:
         return False
     try:
         num_leaves = len(footer.leaves)
-    except ParquetBloomError:  # `read_one` has to say what is wrong
+    except ParquetBloomError:  # `file_statistics` says what is wrong
         return False
     groups = footer.row_groups
     if len(groups) == 1:  # without a loop of NumPy's over one row group
@@ -84,10 +95,12 @@ def _is_usual(footer: Footer) -> bool:
     return bool(regular and (groups["num_columns"] == num_leaves).all() and (groups["num_rows"] > 0).all())
 
 
-def _add_like(first: FileStatistics, files: list[CachedFooter], key: _Key) -> None:
-    """Cache the statistics of files with the schema of a first one, except for those with anything unusual."""
+def _read_statistics(
+    files: list[CachedFooter], resolved: ResolvedColumns, key: _Key
+) -> Iterator[FileStatistics | None]:
+    """Yield the statistics of files with one schema; None for one with anything unusual."""
     footers = [file.footer for file in files]
-    leaves = {column.leaf.index: column.leaf for column in first.columns.values() if column is not None}
+    leaves = {leaf.index: leaf for leaf in resolved.leaves.values() if leaf is not None}
     is_usual = np.ones(len(files), np.bool_)
     row_groups = _concatenate([footer.row_groups for footer in footers])
     columns = {index: _read_column(footers, row_groups, leaf, is_usual) for index, leaf in leaves.items()}
@@ -95,22 +108,15 @@ def _add_like(first: FileStatistics, files: list[CachedFooter], key: _Key) -> No
     start = 0
     for file, usual in zip(files, is_usual.tolist(), strict=True):
         end = start + len(file.footer.row_groups)
+        statistics = None
         if usual:
             own = cached_columns(file)
-            statistics: dict[str, ColumnStatistics | None] = {}
-            for name, column in first.columns.items():
-                if column is None:
-                    statistics[name] = None
-                    continue
-                index = column.leaf.index
+            for index, leaf in leaves.items():
                 if index not in own:
                     part = StatisticsPart(*columns[index], start, end)
-                    own.setdefault(index, ColumnStatistics(column.leaf, column.stored_name, part))
-                statistics[name] = own[index]
-            made = FileStatistics(
-                statistics, first.holds, first.missing, first.doubts, tuple(num_rows[start:end]), first.layout
-            )
-            cache_statistics(file, key, made)
+                    own.setdefault(index, ColumnStatistics(leaf, leaf.name, part))
+            statistics = cache_statistics(file, key, resolved.make_statistics(own, tuple(num_rows[start:end])))
+        yield statistics
         start = end
 
 

@@ -183,11 +183,10 @@ def _make_batches(
 def _add_statistics(files: list[OpenedFile], key: StatisticsKey) -> Iterator[CachedFile]:
     """Yield files with their statistics; those of which these cannot be read are left out."""
 
-    def read_one(i: int) -> FileStatistics | None:
-        file = files[i]
-        return try_file_statistics(BloomFile(ClosedSource(file.path, file.identity), cached=file.footer), key)
+    def open_file(i: int) -> BloomFile:
+        return BloomFile(ClosedSource(files[i].path, files[i].identity), cached=files[i].footer)
 
-    statistics = file_statistics_of_many([file.footer for file in files], key, read_one)
+    statistics = file_statistics_of_many([file.footer for file in files], key, open_file)
     for file, of_file in zip(files, statistics, strict=True):
         if of_file is not None:
             yield CachedFile(*file[:4], of_file, *file[4:])

@@ -125,7 +125,8 @@ def _share_work(
     """
     blocks, whole = _READ_NS * num_keys, _READ_NS + np.maximum(filters[:, 1], 0) // _BYTES_PER_NS
     cost = np.minimum(blocks, whole) + _CHECK_NS * num_keys
-    np.add.at(cost, np.minimum(first[:-1], max(len(cost) - 1, 0)) if len(cost) else first[:0], _OPEN_NS)
+    if len(cost):
+        cost += _OPEN_NS * np.bincount(np.minimum(first[:-1], len(cost) - 1), minlength=len(cost))
     total = int(cost.sum()) if len(cost) else _OPEN_NS * (len(first) - 1)
     count = max(1, min(threads, total // _WORTH_A_THREAD_NS))
     if not len(cost):
