@@ -151,7 +151,7 @@ def _read_column(
     is_usual[which[~usual]] = False
 
     num_values, null_count, has_null_count = records["num_values"], stored["null_count"], stored["has_null_count"] != 0
-    agrees = num_values == num_rows
+    agrees = np.equal(num_values, num_rows)
     bounded = (stored["start"] >= 0).any(axis=1)
     # As `Footer.chunk_has_values` and `chunk_has_nulls` say.
     all_null = has_null_count & (null_count == num_values)

@@ -92,7 +92,7 @@ def evaluate_objects(
             statistics = cached_statistics(footer, key) or try_file_statistics(BloomFile(closed, cached=footer), key)
             if statistics is not None:
                 cost = costs.get(position, (0, 0))
-                members.append(CachedFile(position, closed.name, closed.identity, footer, statistics, None, *cost))
+                members.append(CachedFile(position, closed.name, closed.identity, footer, statistics, b"", *cost))
         return [
             Batch(group, _CachedRanges([file.footer.extents for file in group])) for group in group_by_layout(members)
         ]
