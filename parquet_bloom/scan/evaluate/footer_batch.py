@@ -16,6 +16,8 @@ from ...util.threads import in_order
 
 _FIRST_FILES = 32  # of which the first bytes tell how long the footers of a lake are
 _FILES_PER_READ = 256  # read and parsed at a time
+_BYTES_PER_READ = 32 * 1024 * 1024
+_MAX_RETAINED_BYTES = 64 * 1024 * 1024  # of files' ends, in which filters may be
 _PAGE = 4096
 _FIRST_TAIL_BYTES, _MIN_TAIL_BYTES, _MAX_TAIL_BYTES = 4 * _PAGE, _PAGE, 256 * _PAGE
 
@@ -71,31 +73,33 @@ def read_footers(
     ------
     Some files at a time. Those that cannot be read without trouble are left out.
     """
-    length, costs = _FIRST_TAIL_BYTES, dict.fromkeys(positions, 0)
-    remaining, size = [*positions], _FIRST_FILES
-    while remaining:
-        # Files of a lake are alike: the next footers will hardly be longer than the first ones.
-        some, remaining = (remaining[:size], remaining[size:]) if size == _FIRST_FILES else (remaining, [])
-        size = _FILES_PER_READ
+    length, retained = _FIRST_TAIL_BYTES, 0
+    spent: dict[int, int] = {}  # bytes of files that are read a second time
+    remaining = [*positions]
+    some, remaining = remaining[:_FIRST_FILES], remaining[_FIRST_FILES:]
+    while some:
+        size = max(1, min(_FILES_PER_READ, _BYTES_PER_READ // length))
         groups = [some[start : start + size] for start in range(0, len(some), size)]
         longest, too_long = 0, []
         with in_order(partial(_read_tails, paths=paths, length=length), groups, min(threads, len(groups))) as results:
             for tails in results:
                 opened = []
                 for tail in tails:
-                    costs[tail.position] += len(tail.data)
+                    position = tail.position
                     longest = max(longest, tail.needed)
-                    if len(tail.data) < min(tail.needed, _MAX_TAIL_BYTES):
-                        too_long.append(tail.position)
+                    if len(tail.data) < min(tail.needed, _MAX_TAIL_BYTES) and position not in spent:
+                        spent[position] = len(tail.data)
+                        too_long.append(position)
                         continue
-                    footer = _cache_footer(tail, paths[tail.position], cache)
+                    footer = _cache_footer(tail, paths[position], cache)
                     if footer is not None:
-                        path, spent = paths[tail.position], costs[tail.position]
-                        requests = 1 + (spent > len(tail.data))
-                        file = OpenedFile(tail.position, path, tail.identity, footer, tail.data, requests, spent)
-                        opened.append(file)
+                        cost = 1 + (position in spent), len(tail.data) + spent.get(position, 0)
+                        data = tail.data if retained < _MAX_RETAINED_BYTES else b""
+                        retained += len(data)
+                        opened.append(OpenedFile(position, paths[position], tail.identity, footer, data, *cost))
                 yield opened
-        remaining = too_long + remaining
+        # Files of a lake are alike: the next footers will hardly be longer than the first ones.
+        some, remaining = too_long + remaining, []
         length = min(max(_MIN_TAIL_BYTES, -(-longest * 5 // 4 // _PAGE) * _PAGE), _MAX_TAIL_BYTES)
 
 

@@ -88,7 +88,7 @@ class FooterEvaluator:
 
     def _plan_batch(self, files: list[FileScan], is_remote: bool) -> None:
         """Plan the files that can be evaluated together; entries of other objects may be replaced."""
-        with paused_collection():
+        with nullcontext() if is_remote else paused_collection():  # a store may take long
             self._evaluate_batch(files, is_remote)
 
     def _evaluate_batch(self, files: list[FileScan], is_remote: bool) -> None:
