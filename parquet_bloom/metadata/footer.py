@@ -301,6 +301,12 @@ class Footer:
             pair[1]: pair.get(2, b"") for pair in pairs if isinstance(pair, dict) and isinstance(pair.get(1), bytes)
         }
 
+    @property
+    def schema_key(self) -> tuple[bytes, ...]:
+        """The bytes that an Arrow schema is made of: the schema, key-value metadata, and the writer's name."""
+        others = (self._encoded(number) if number in self._positions else b"" for number in (5, 6))
+        return self._encoded_schema, *others
+
     @cached_property
     def type_ordered(self) -> frozenset[int]:
         """Leaves whose min_value and max_value follow the order that the format defines for their type."""

@@ -28,8 +28,9 @@ from ...file.statistics import (
 from ...file.statistics_many import file_statistics_of_many
 from ...predicate.pruning import FilterProbe, ProbeResult, PruningPredicate
 from ...predicate.statistics import PruningStatisticsArray
-from ...storage import ClosedSource, FileIdentity, FilterAnswers, LocalFileBatch, usual_header
+from ...storage import ClosedSource, FileIdentity, FilterAnswers, LocalFileBatch, stat_files, usual_header
 from ...storage.local.batch_probe import EMPTY, MAYBE
+from ...util.collector import paused_collection
 from ...util.threads import processors
 from .footer_batch import OpenedFile, read_footers
 from .parquet import concatenate_statistics, predicate_columns
@@ -197,14 +198,23 @@ def _make_reader(files: list[CachedFile]) -> LocalFileBatch:
     return LocalFileBatch([file.path for file in files], [file.identity for file in files], in_memory)
 
 
-def cache_footers(paths: Sequence[str], cache: MetadataCache) -> None:
+def cache_footers(paths: Sequence[str], cache: MetadataCache) -> list[BloomFile | None]:
     """Read the footers of files into a cache, from hardly more of their ends than footers like theirs take.
 
-    Files that cannot be read without trouble are left out.
+    Returns
+    -------
+    The files, which are not open; None for one that cannot be read without trouble, or is not cached (see
+    `MetadataCache`).
     """
     uncached = [position for position, entry in enumerate(cache.find_by_paths(paths)) if entry is None]
-    for _ in read_footers(uncached, paths, cache, processors()):
-        pass
+    with paused_collection():
+        for _ in read_footers(uncached, paths, cache, processors()):
+            pass
+        files: list[BloomFile | None] = []
+        for path, source in zip(paths, stat_files(paths), strict=True):
+            cached = None if source is None else cache.find_local(path, source.identity)
+            files.append(None if source is None or cached is None else BloomFile(source, cached=cached))
+    return files
 
 
 def group_by_layout(files: Iterable[CachedFile]) -> list[list[CachedFile]]:

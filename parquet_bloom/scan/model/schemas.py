@@ -25,6 +25,8 @@ R = TypeVar("R")
 
 _MAX_NAMES = 5  # encrypted columns listed in an error
 _THREADS = 8
+_MAX_SCHEMAS = 64
+_schemas: dict[tuple[object, ...], pa.Schema] = {}  # by what they are made of; files of a lake have few different ones
 REMOTE_THREADS = 64  # reading footers from remote storage is bound by latency, not bandwidth
 
 
@@ -75,9 +77,16 @@ def arrow_schema(file: BloomFile) -> pa.Schema:
     """Return the schema that pyarrow gives a file's rows; it is made from the footer and cached with it."""
     derived = file.cached.derived
     if "arrow_schema" not in derived:
-        derived["arrow_schema"] = _footer_reader(file).schema_arrow
-    schema: pa.Schema = derived["arrow_schema"]
-    return schema
+        key = file.cached.int96_unit, *file.footer.schema_key
+        schema = _schemas.get(key)
+        if schema is None:
+            schema = _footer_reader(file).schema_arrow
+            if len(_schemas) >= _MAX_SCHEMAS:
+                _schemas.clear()
+            _schemas[key] = schema
+        derived["arrow_schema"] = schema
+    known: pa.Schema = derived["arrow_schema"]
+    return known
 
 
 def select_schema(file: BloomFile, columns: Sequence[str] | None) -> pa.Schema:
