@@ -152,9 +152,9 @@ def _read_column(
 
     num_values, null_count, has_null_count = records["num_values"], stored["null_count"], stored["has_null_count"] != 0
     agrees = np.equal(num_values, num_rows)
-    bounded = (stored["start"] >= 0).any(axis=1)
+    bounded = np.any(stored["start"] >= 0, axis=1)
     # As `Footer.chunk_has_values` and `chunk_has_nulls` say.
-    all_null = has_null_count & (null_count == num_values)
+    all_null = has_null_count & np.equal(null_count, num_values)
     has_values = np.where(has_null_count, YES, UNKNOWN)
     has_values[all_null] = np.where(bounded[all_null], UNKNOWN, NO)
     has_values[num_values == 0] = NO

@@ -233,7 +233,9 @@ class Footer:
         usual &= np.diff(negative) == 0
         filters = np.concatenate([[0], np.cumsum(chunks["filter_offset"] != -1)])
         bounds = np.stack([first_row_group, first_chunk, filters[first_chunk]], axis=1).tolist()
+        described = np.stack([positions[:, 5], ends[:, 5], positions[:, 6], ends[:, 6]], axis=1).tolist()
         shared: dict[int, dict[str, Any] | None] = {}
+        keys: dict[tuple[bytes, ...], tuple[bytes, ...]] = {}  # one object for all that are equal
         parsed: list[Footer | None] = []
         for i, (is_usual, schema, is_apart) in enumerate(
             zip(usual.tolist(), schemas.tolist(), apart.tolist(), strict=True)
@@ -246,9 +248,16 @@ class Footer:
                 parsed.append(None)
                 continue
             (group, chunk, before), (group_end, chunk_end, after) = bounds[i], bounds[i + 1]
+            metadata, metadata_end, writer, writer_end = described[i]
+            key = (
+                fields["_encoded_schema"],
+                footers[i][metadata:metadata_end] if metadata >= 0 else b"",
+                footers[i][writer:writer_end] if writer >= 0 else b"",
+            )
             footer = cls.__new__(cls)
             footer.__dict__.update(
                 fields,
+                schema_key=keys.setdefault(key, key),
                 data=footers[i],
                 start=starts[i],
                 row_groups=row_groups[group:group_end],
@@ -301,7 +310,7 @@ class Footer:
             pair[1]: pair.get(2, b"") for pair in pairs if isinstance(pair, dict) and isinstance(pair.get(1), bytes)
         }
 
-    @property
+    @cached_property
     def schema_key(self) -> tuple[bytes, ...]:
         """The bytes that an Arrow schema is made of: the schema, key-value metadata, and the writer's name."""
         others = (self._encoded(number) if number in self._positions else b"" for number in (5, 6))

@@ -203,17 +203,20 @@ def cache_footers(paths: Sequence[str], cache: MetadataCache) -> list[BloomFile 
 
     Returns
     -------
-    The files, which are not open; None for one that cannot be read without trouble, or is not cached (see
-    `MetadataCache`).
+    The files, which are not open; None for one that cannot be read without trouble.
     """
-    uncached = [position for position, entry in enumerate(cache.find_by_paths(paths)) if entry is None]
+    cached = cache.find_by_paths(paths)
+    files: list[BloomFile | None] = [None] * len(paths)
     with paused_collection():
-        for _ in read_footers(uncached, paths, cache, processors()):
-            pass
-        files: list[BloomFile | None] = []
-        for path, source in zip(paths, stat_files(paths), strict=True):
-            cached = None if source is None else cache.find_local(path, source.identity)
-            files.append(None if source is None or cached is None else BloomFile(source, cached=cached))
+        uncached = [position for position, entry in enumerate(cached) if entry is None]
+        for opened in read_footers(uncached, paths, cache, processors()):
+            for file in opened:
+                files[file.position] = BloomFile(ClosedSource(file.path, file.identity), cached=file.footer)
+        known = [position for position, entry in enumerate(cached) if entry is not None]
+        for position, source in zip(known, stat_files([paths[position] for position in known]), strict=True):
+            footer = None if source is None else cache.find_local(source.name, source.identity)
+            if source is not None and footer is not None:
+                files[position] = BloomFile(source, cached=footer)
     return files
 
 
