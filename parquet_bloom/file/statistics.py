@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..errors import BrokenFilterError, EncryptedFileError, MalformedFooterError
+from ..errors import EncryptedFileError, MalformedFooterError
 from ..hashing.column_type import ColumnType, Domain, decode, is_legacy_ordered, is_nan, is_ordered
-from ..metadata.filter_header import MAX_HEADER_BYTES, read_header
 from ..metadata.footer import Leaf, Statistics
 from ..predicate.reason import Reason, make_ignored
 from ..predicate.statistics import ColumnShape, PruningStatistics, PruningStatisticsArray
@@ -29,6 +29,41 @@ _LAYOUTS: dict[tuple[object, ...], int] = {}
 _NUMBERS = count()
 
 
+class StatisticsPart(NamedTuple):
+    """The row groups from `start` to `stop` of arrays over those of many files, which are not copied.
+
+    Attributes
+    ----------
+    evidence, locations : as in `ColumnStatistics`.
+    bitsets : its `starts` and `num_bytes`.
+    """
+
+    evidence: PruningStatisticsArray
+    locations: NDArray[np.int64]
+    bitsets: NDArray[np.int64]
+    start: int
+    stop: int
+
+
+def make_bitsets(count: int) -> NDArray[np.int64]:
+    """Return `StatisticsPart.bitsets` of filters of which no header was read."""
+    return np.array([[0], [UNREAD]], np.int64).repeat(count, axis=1)
+
+
+def join_parts(parts: Sequence[StatisticsPart]) -> tuple[PruningStatisticsArray, NDArray[np.int64]]:
+    """Concatenate evidence and locations of a column in files of one layout."""
+    runs = [parts[0]]
+    for part in parts[1:]:
+        last = runs[-1]
+        if part.evidence is last.evidence and part.start == last.stop:
+            runs[-1] = last._replace(stop=part.stop)
+        else:
+            runs.append(part)
+    evidence = PruningStatisticsArray.joined([run.evidence.part(run.start, run.stop) for run in runs])
+    locations = [run.locations[run.start : run.stop] for run in runs]
+    return evidence, locations[0] if len(locations) == 1 else np.concatenate(locations)
+
+
 class ColumnStatistics:
     """Statistics of one column of a file; each array has one entry per row group.
 
@@ -37,58 +72,59 @@ class ColumnStatistics:
     leaf : the column.
     stored_name : its name in the file, where a table gives it another one.
     evidence : the statistics of the footer, without filters.
+    locations : int64 of shape (row groups, 2): offset and length of the filter with its header, by the footer; the
+        offset is -1 where there is none, or the column chunk is malformed.
     starts : int64, offset of the filter's bitset in the file.
     num_bytes : int64, size of the bitset; 0 for a filter that cannot be used, UNREAD before its header is read.
     problems : why the filter cannot be used, or None.
     """
 
-    __slots__ = ("_locations", "evidence", "leaf", "num_bytes", "problems", "starts", "stored_name")
+    __slots__ = ("_parts", "leaf", "num_bytes", "problems", "starts", "stored_name")
 
-    def __init__(self, file: BloomFile, leaf: Leaf):
+    def __init__(self, leaf: Leaf, stored_name: str, parts: StatisticsPart):
         self.leaf = leaf
-        self.stored_name = file.footer.stored_leaf(leaf).name
+        self.stored_name = stored_name
+        self._parts = parts
+        count = parts.stop - parts.start
+        self.starts, self.num_bytes = parts.bitsets[:, parts.start : parts.stop]
+        self.problems: list[str | None] = [None] * count
+
+    @classmethod
+    def of(cls, file: BloomFile, leaf: Leaf) -> ColumnStatistics:
+        """Return the statistics of a column of a file."""
         column_type = type_of(leaf)
         records = file.footer.column_chunks(leaf)
-        self.evidence = PruningStatisticsArray.of(
+        evidence = PruningStatisticsArray.of(
             column_type, [_chunk_statistics(file, i, leaf, column_type, record) for i, record in enumerate(records)]
         )
-        self._locations = [
-            None
+        locations = [
+            (-1, -1)
             if isinstance(record, EncryptedFileError | MalformedFooterError)
             else record[["filter_offset", "filter_length"]].item()
             for record in records
         ]
-        self.starts = np.zeros(file.num_row_groups, np.int64)
-        self.num_bytes = np.full(file.num_row_groups, UNREAD, np.int64)
-        self.problems: list[str | None] = [None] * file.num_row_groups
+        of_footer = np.array(locations, np.int64).reshape(-1, 2)
+        part = StatisticsPart(evidence, of_footer, make_bitsets(len(records)), 0, len(records))
+        return cls(leaf, file.footer.stored_leaf(leaf).name, part)
 
-    def decode_header(self, cached: CachedFooter, row_group: int, data: bytes, data_start: int) -> bool:
-        """Decode the header of a filter from bytes of the file; False if only `load_header` can judge it.
+    @property
+    def evidence(self) -> PruningStatisticsArray:
+        return join_parts([self._parts])[0]
 
-        Parameters
-        ----------
-        cached : the file's cache entry, to which the header is added.
-        data, data_start : bytes of the file, and their offset in it.
-        """
-        location = self._locations[row_group]
-        if location is None or not cached.footer.filters_apart or location[0] < data_start:
-            return False
-        begin, length = location[0] - data_start, location[1]
-        try:
-            header = read_header(data[begin : begin + min(length, MAX_HEADER_BYTES)])
-        except BrokenFilterError:
-            return False
-        if header.problem or header.total_bytes != length:
-            return False
-        cached.filter_headers[location[0]] = data[begin : begin + header.header_bytes]
-        self.starts[row_group] = location[0] + header.header_bytes
-        self.num_bytes[row_group] = header.num_bytes
-        return True
+    @property
+    def locations(self) -> NDArray[np.int64]:
+        return join_parts([self._parts])[1]
 
-    def filter_offset(self, row_group: int) -> int:
-        """Return the offset of a filter in the file by the footer; -1 if the column chunk is malformed."""
-        location = self._locations[row_group]
-        return -1 if location is None else location[0]
+    @property
+    def part(self) -> StatisticsPart:
+        """The evidence and the locations as a part of arrays over more row groups."""
+        return self._parts
+
+    def note_header(self, cached: CachedFooter, row_group: int, header: bytes, offset: int, num_bytes: int) -> None:
+        """Take the usual header of a filter, which was read where `locations` says."""
+        cached.filter_headers[offset] = header
+        self.starts[row_group] = offset + len(header)
+        self.num_bytes[row_group] = num_bytes  # last: it signals other threads
 
     def load_header(self, chunk: ChunkFilter) -> None:
         """Take the header of a filter, which is read if it was not."""
@@ -181,7 +217,14 @@ class ColumnCompatibility(Protocol):
     """Reports the columns of a file that an engine reads differently from how they are stored.
 
     Statistics are cached under it, so instances of the same kind must be equal and have the same hash.
+
+    Attributes
+    ----------
+    by_schema : whether files with the same schema have the same doubts.
     """
+
+    @property
+    def by_schema(self) -> bool: ...
 
     def doubts(self, file: BloomFile) -> Mapping[str, str]:
         """Return {name: why the file's statistics do not apply to what the engine reads}."""
@@ -197,6 +240,73 @@ def cached_statistics(
     return statistics
 
 
+def cache_statistics(
+    cached: CachedFooter,
+    key: tuple[tuple[str, ...], bool, ColumnCompatibility | None],
+    statistics: FileStatistics,
+) -> FileStatistics:
+    """Cache statistics with a file's footer, and return them."""
+    views: dict[tuple[tuple[str, ...], bool, ColumnCompatibility | None], FileStatistics] = cached.derived.setdefault(
+        "file_statistics", {}
+    )
+    if len(views) >= _MAX_VIEWS:
+        views.clear()
+    return views.setdefault(key, statistics)
+
+
+def cached_columns(cached: CachedFooter) -> dict[int, ColumnStatistics]:
+    """Return the statistics of columns that are cached with a file's footer, by the leaf's number."""
+    columns: dict[int, ColumnStatistics] = cached.derived.setdefault("column_statistics", {})
+    return columns
+
+
+class ResolvedColumns(NamedTuple):
+    """What the names of a predicate mean in a file; the attributes are those of `FileStatistics`.
+
+    Attributes
+    ----------
+    leaves : the column of each name; None where there is not one that can be used.
+    """
+
+    leaves: dict[str, Leaf | None]
+    holds: dict[str, ColumnShape]
+    missing: tuple[str, ...]
+    doubts: tuple[Reason, ...]
+    layout: int
+
+    def make_statistics(
+        self, columns: Mapping[int, ColumnStatistics], num_rows: tuple[int | None, ...]
+    ) -> FileStatistics:
+        """Return the statistics of a file, given those of its columns by the leaves' numbers."""
+        by_name = {name: None if leaf is None else columns[leaf.index] for name, leaf in self.leaves.items()}
+        return FileStatistics(by_name, self.holds, self.missing, self.doubts, num_rows, self.layout)
+
+
+def resolve_columns(
+    file: BloomFile, names: Iterable[str], ignore_case: bool = False, trust: ColumnCompatibility | None = None
+) -> ResolvedColumns:
+    """Resolve names against a file's columns; for the parameters see `file_statistics`."""
+    leaf_of: dict[str, Leaf | None] = {}
+    holds: dict[str, ColumnShape] = {}
+    missing, doubts = [], []
+    distrusted = trust.doubts(file) if trust else {}
+    for name in names:
+        leaves = find_leaves(file.leaves, name, ignore_case)
+        if not leaves:
+            missing.append(name)
+        elif name in distrusted:
+            doubts.append(make_ignored(distrusted[name], name))
+            leaves = []
+        if len(leaves) > 1:
+            doubts.append(make_ignored(f"the name is ambiguous: the file has {len(leaves)} such columns", name))
+        leaf_of[name] = leaves[0] if len(leaves) == 1 else None
+        if len(leaves) == 1:
+            holds[name] = _find_shape(leaves[0], name, ignore_case)
+    types = (None if leaf is None else type_of(leaf) for leaf in leaf_of.values())
+    layout = _LAYOUTS.setdefault((*types, *holds.values(), len(missing), *doubts), next(_NUMBERS))
+    return ResolvedColumns(leaf_of, holds, tuple(missing), tuple(doubts), layout)
+
+
 def file_statistics(
     file: BloomFile, names: Iterable[str], ignore_case: bool = False, trust: ColumnCompatibility | None = None
 ) -> FileStatistics:
@@ -209,34 +319,13 @@ def file_statistics(
     trust : reports the columns whose statistics must not be used; None for none.
     """
     key = (tuple(names), ignore_case, trust)
-    derived = file.cached.derived
-    views: dict[tuple[tuple[str, ...], bool, ColumnCompatibility | None], FileStatistics] = derived.setdefault(
-        "file_statistics", {}
-    )
-    columns: dict[int, ColumnStatistics] = derived.setdefault("column_statistics", {})
-    if key not in views:
-        statistics: dict[str, ColumnStatistics | None] = {}
-        holds: dict[str, ColumnShape] = {}
-        missing, doubts = [], []
-        distrusted = trust.doubts(file) if trust else {}
-        for name in key[0]:
-            leaves = find_leaves(file.leaves, name, ignore_case)
-            if not leaves:
-                missing.append(name)
-            elif name in distrusted:
-                doubts.append(make_ignored(distrusted[name], name))
-                leaves = []
-            if len(leaves) > 1:
-                doubts.append(make_ignored(f"the name is ambiguous: the file has {len(leaves)} such columns", name))
-            statistics[name] = None
-            if len(leaves) == 1:
-                index, holds[name] = leaves[0].index, _find_shape(leaves[0], name, ignore_case)
-                statistics[name] = columns.get(index) or columns.setdefault(index, ColumnStatistics(file, leaves[0]))
+    cached = cached_statistics(file.cached, key)
+    if cached is None:
+        resolved, columns = resolve_columns(file, *key), cached_columns(file.cached)
+        for leaf in resolved.leaves.values():
+            if leaf is not None and leaf.index not in columns:
+                columns.setdefault(leaf.index, ColumnStatistics.of(file, leaf))
         groups = zip(file.footer.empty_row_groups, file.footer.row_groups["num_rows"].tolist(), strict=True)
-        num_rows = [None if empty else count for empty, count in groups]
-        types = (None if column is None else column.evidence.column_type for column in statistics.values())
-        layout = _LAYOUTS.setdefault((*types, *holds.values(), len(missing), *doubts), next(_NUMBERS))
-        if len(views) >= _MAX_VIEWS:
-            views.clear()
-        views[key] = FileStatistics(statistics, holds, tuple(missing), tuple(doubts), tuple(num_rows), layout)
-    return views[key]
+        num_rows = tuple(None if empty else count for empty, count in groups)
+        cached = cache_statistics(file.cached, key, resolved.make_statistics(columns, num_rows))
+    return cached

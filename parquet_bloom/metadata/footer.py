@@ -6,7 +6,7 @@ makes new footers out of the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import EncryptedFileError, ErrorContext, MalformedFooterError, NotParquetError, TruncatedFileError
-from .thrift_compact import BINARY, LIST, index_footer, read_struct, read_value, write_struct
+from .thrift_compact import BINARY, LIST, index_footer, index_footers, read_struct, read_value, write_struct
 
 MAGIC = b"PAR1"
 ENCRYPTED_MAGIC = b"PARE"
@@ -25,6 +25,7 @@ PHYSICAL_TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE
 REQUIRED, _OPTIONAL, REPEATED = 0, 1, 2
 _MAX_SCHEMAS = 64  # cached decoded schemas: the files of a lake have few different ones
 _MAX_DEPTH = 256  # nesting of columns; more than any reader accepts
+_REQUIRED_FIELDS = {2: "schema", 3: "num_rows", 4: "row groups"}
 _FIXED = PHYSICAL_TYPES.index("FIXED_LEN_BYTE_ARRAY")
 
 
@@ -172,6 +173,21 @@ def _parse_leaves(encoded: bytes) -> list[Leaf]:
     return leaves
 
 
+@lru_cache(maxsize=_MAX_SCHEMAS)
+def _parse_orders(encoded: bytes) -> frozenset[int]:
+    orders = read_value(encoded, 0, LIST)
+    return frozenset(i for i, order in enumerate(orders) if isinstance(order, dict) and set(order) == {1})
+
+
+def _decode_schema(encoded: bytes, orders: bytes) -> dict[str, Any] | None:
+    """Return the attributes of a footer that its schema and the orders of its columns decide; None if they are bad."""
+    try:
+        leaves, ordered = _parse_leaves(encoded), _parse_orders(orders) if orders else frozenset()
+    except MalformedFooterError:
+        return None
+    return {"encoded_schema": encoded, "leaves": leaves, "type_ordered": ordered}
+
+
 class Footer:
     """The footer of one file.
 
@@ -185,19 +201,89 @@ class Footer:
     MalformedFooterError
     """
 
+    _index: np.void
+
     def __init__(self, data: bytes, start: int):
         self.data = data
         self.start = start
         self._positions, self.row_groups, self.chunks = index_footer(data)
-        for number, what in ((2, "schema"), (3, "num_rows"), (4, "row groups")):
+        for number, what in _REQUIRED_FIELDS.items():
             if number not in self._positions:
                 raise MalformedFooterError(f"metadata: the footer has no {what}")
-        for row_group in np.flatnonzero(self.row_groups["num_rows"] < 0)[:1].tolist():
+        if (self.row_groups["num_rows"] < 0).any():
+            row_group = int(np.argmax(self.row_groups["num_rows"] < 0))
             raise MalformedFooterError("metadata: it does not say how many rows it has", row_group=row_group)
+
+    @classmethod
+    def parse_many(cls, footers: list[bytes], starts: Sequence[int]) -> list[Footer | None]:
+        """Parse many footers at once, largely without the interpreter.
+
+        Returns
+        -------
+        A footer for each; None for one that is malformed or unusual, which its own constructor explains or parses.
+        """
+        files, schemas, row_groups, first_row_group, chunks, first_chunk, apart = index_footers(
+            footers, np.array(starts, np.int64)
+        )
+        row_groups = row_groups.copy()  # the bytes that they were read into cannot be written to
+        row_groups["first_chunk"] -= np.repeat(first_chunk[:-1], np.diff(first_row_group))
+        positions, ends = files["positions"], files["ends"]
+        negative = np.concatenate([[0], np.cumsum(row_groups["num_rows"] < 0)])[first_row_group]
+        usual = (files["is_usual"] != 0) & (positions[:, list(_REQUIRED_FIELDS)] >= 0).all(axis=1)
+        usual &= np.diff(negative) == 0
+        filters = np.concatenate([[0], np.cumsum(chunks["filter_offset"] != -1)])
+        bounds = np.stack([first_row_group, first_chunk, filters[first_chunk]], axis=1).tolist()
+        described = np.stack([positions[:, 5], ends[:, 5], positions[:, 6], ends[:, 6]], axis=1).tolist()
+        shared: dict[int, dict[str, Any] | None] = {}
+        keys: dict[tuple[bytes, ...], tuple[bytes, ...]] = {}  # one object for all that are equal
+        parsed: list[Footer | None] = []
+        for i, (is_usual, schema, is_apart) in enumerate(
+            zip(usual.tolist(), schemas.tolist(), apart.tolist(), strict=True)
+        ):
+            if is_usual and schema not in shared:
+                encoded, orders = (footers[i][positions[i, field] : ends[i, field]] for field in (2, 7))
+                shared[schema] = _decode_schema(encoded, orders)
+            fields = shared[schema] if is_usual else None
+            if fields is None:
+                parsed.append(None)
+                continue
+            (group, chunk, before), (group_end, chunk_end, after) = bounds[i], bounds[i + 1]
+            metadata, metadata_end, writer, writer_end = described[i]
+            key = (
+                fields["encoded_schema"],
+                footers[i][metadata:metadata_end] if metadata >= 0 else b"",
+                footers[i][writer:writer_end] if writer >= 0 else b"",
+            )
+            footer = cls.__new__(cls)
+            footer.__dict__.update(
+                fields,
+                schema_key=keys.setdefault(key, key),
+                data=footers[i],
+                start=starts[i],
+                row_groups=row_groups[group:group_end],
+                chunks=chunks[chunk:chunk_end],
+                filters_apart=is_apart,
+                num_filters=after - before,
+                _index=files[i],
+            )
+            parsed.append(footer)
+        return parsed
+
+    @cached_property
+    def _positions(self) -> dict[Any, int]:
+        """The positions of the footer's fields, as `index_footer` gives them, where `parse_many` read them."""
+        positions = self._index["positions"].tolist()
+        known: dict[Any, int] = {number: position for number, position in enumerate(positions) if position >= 0}
+        return known | {"num_rows": int(self._index["num_rows"]), "end": int(self._index["end"])}
 
     @property
     def num_row_groups(self) -> int:
         return len(self.row_groups)
+
+    @cached_property
+    def num_filters(self) -> int:
+        """Number of column chunks that the footer gives the offset of a filter for."""
+        return int((self.chunks["filter_offset"] != -1).sum())
 
     @property
     def num_rows(self) -> int:
@@ -225,12 +311,15 @@ class Footer:
         }
 
     @cached_property
+    def schema_key(self) -> tuple[bytes, ...]:
+        """The bytes that an Arrow schema is made of: the schema, key-value metadata, and the writer's name."""
+        others = (self._encoded(number) if number in self._positions else b"" for number in (5, 6))
+        return self.encoded_schema, *others
+
+    @cached_property
     def type_ordered(self) -> frozenset[int]:
         """Leaves whose min_value and max_value follow the order that the format defines for their type."""
-        if 7 not in self._positions:
-            return frozenset()
-        orders = read_value(self.data, self._positions[7], LIST)
-        return frozenset(i for i, order in enumerate(orders) if isinstance(order, dict) and set(order) == {1})
+        return _parse_orders(self._encoded(7)) if 7 in self._positions else frozenset()
 
     # ------------------------------------------------------------------------------------------------- schema
 
@@ -242,11 +331,15 @@ class Footer:
     def leaves(self) -> list[Leaf]:
         return _parse_leaves(self.encoded_schema)
 
-    @property
+    @cached_property
     def encoded_schema(self) -> bytes:
         """The schema's bytes, perhaps with some that follow: files with equal bytes have the same schema."""
-        start = self._positions[2]
-        ends = [end for number, end in self._positions.items() if number != "num_rows" and end > start]
+        return self._encoded(2)
+
+    def _encoded(self, number: int) -> bytes:
+        """Return the bytes of a field of the footer, perhaps with some that follow: equal bytes mean equal values."""
+        start = self._positions[number]
+        ends = [end for other, end in self._positions.items() if other != "num_rows" and end > start]
         return bytes(self.data[start : min(ends)])
 
     @property
@@ -368,8 +461,7 @@ class Footer:
     @cached_property
     def empty_row_groups(self) -> list[bool]:
         """For each row group, whether it has no rows, and the rest of the footer agrees."""
-        usual = self.row_groups["num_rows"] > 0
-        if usual.all():
+        if (self.row_groups["num_rows"] > 0).all():
             return [False] * self.num_row_groups
         return [self.empty(row_group) for row_group in range(self.num_row_groups)]
 

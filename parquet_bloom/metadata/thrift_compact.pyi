@@ -18,6 +18,7 @@ MAP: int
 STRUCT: int
 UUID: int
 CHUNK_DTYPE: np.dtype[np.void]
+INDEX_DTYPE: np.dtype[np.void]
 ROW_GROUP_DTYPE: np.dtype[np.void]
 
 class Cursor:
@@ -33,6 +34,24 @@ def pages_agree(
     heads: Any, lengths: NDArray[np.int64], sizes: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> bool: ...
 def index_footer(footer: Any) -> tuple[dict[Any, int], NDArray[np.void], NDArray[np.void]]: ...
+def index_footers(
+    footers: list[bytes], starts: NDArray[np.int64]
+) -> tuple[
+    NDArray[np.void],
+    NDArray[np.int64],
+    NDArray[np.void],
+    NDArray[np.int64],
+    NDArray[np.void],
+    NDArray[np.int64],
+    NDArray[np.bool_],
+]: ...
+def read_statistics(
+    footers: list[bytes],
+    which: NDArray[np.int64],
+    statistics: NDArray[np.int64],
+    paths: NDArray[np.int64],
+    encoded_path: bytes,
+) -> NDArray[np.void]: ...
 def splice_filters(
     footer: Any,
     meta_starts: NDArray[np.int64],

@@ -8,10 +8,10 @@ Source: thrift-compact-protocol.md of Apache Thrift; parquet.thrift for the fiel
 """
 
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint64_t
-from libc.stdlib cimport free, realloc
-from libc.string cimport memcpy
+from libc.stdlib cimport free, malloc, qsort, realloc
+from libc.string cimport memcmp, memcpy
 
 import struct as _struct
 
@@ -54,6 +54,8 @@ cdef class Cursor:
     cdef const uint8_t* data
     cdef Py_ssize_t pos
     cdef Py_ssize_t end
+    cdef int64_t row_group  # what is being read, for errors; -1 outside of all
+    cdef int64_t chunk
 
     def __cinit__(self, const uint8_t[::1] buffer not None, Py_ssize_t start=0):
         if start < 0 or start > buffer.shape[0]:
@@ -62,22 +64,32 @@ cdef class Cursor:
         self.data = &buffer[0] if buffer.shape[0] else NULL
         self.pos = start
         self.end = buffer.shape[0]
+        self.row_group = self.chunk = -1
 
     cdef int fail(self, str problem) except -1:
-        raise MalformedFooterError(f"metadata: {problem} at byte {self.pos} of {self.end}")
+        # The name of a column chunk is in what was not read yet.
+        where = f", in column chunk {self.chunk}" if self.chunk >= 0 else ""
+        problem = f"metadata: {problem} at byte {self.pos} of {self.end}{where}"
+        raise MalformedFooterError(problem, row_group=self.row_group if self.row_group >= 0 else None)
 
-    cdef int need(self, uint64_t num_bytes) except -1:
+    cdef int fail_with(self, const char* problem, int64_t number=0, int64_t other=0) except -1 nogil:
+        """Fail with a problem in which `{}` stands for the numbers; without the interpreter until then."""
+        with gil:
+            return self.fail(problem.decode().format(number, other))
+
+    cdef int need(self, uint64_t num_bytes) except -1 nogil:
         if num_bytes > <uint64_t>(self.end - self.pos):
-            self.fail(f"{num_bytes} bytes are announced, {self.end - self.pos} remain")
+            with gil:
+                self.fail(f"{num_bytes} bytes are announced, {self.end - self.pos} remain")
         return 0
 
-    cdef uint64_t varint(self) except? 0xFFFFFFFFFFFFFFFF:
+    cdef uint64_t varint(self) except? 0xFFFFFFFFFFFFFFFF nogil:
         cdef uint64_t value = 0
         cdef int shift = 0
         cdef uint8_t byte
         while shift < 70:
             if self.pos >= self.end:
-                self.fail("a number is cut off")
+                self.fail_with("a number is cut off")
             byte = self.data[self.pos]
             self.pos += 1
             if shift < 64:
@@ -85,13 +97,13 @@ cdef class Cursor:
             if byte < 0x80:
                 return value
             shift += 7
-        self.fail("a number of more than ten bytes")
+        self.fail_with("a number of more than ten bytes")
 
-    cdef int64_t integer(self) except? -9223372036854775807:
+    cdef int64_t integer(self) except? -9223372036854775807 nogil:
         cdef uint64_t value = self.varint()
         return <int64_t>(value >> 1) ^ -<int64_t>(value & 1)
 
-    cdef bint next_field(self, Field* field) except -1:
+    cdef bint next_field(self, Field* field) except -1 nogil:
         """Read a field header; False at the end of the struct. `field.id` holds the id before it on entry."""
         cdef uint8_t byte
         self.need(1)
@@ -102,18 +114,18 @@ cdef class Cursor:
         if byte == 0:
             return False
         if field.type < TRUE or field.type > UUID:
-            self.fail(f"field type {field.type} does not exist")
+            self.fail_with("field type {} does not exist", field.type)
         field.long_form = byte >> 4 == 0
         if field.long_form:
             field.id = self.integer()
         else:
             field.id += byte >> 4
         if field.id < -32768 or field.id > 32767:
-            self.fail(f"field number {field.id} does not exist")
+            self.fail_with("field number {} does not exist", field.id)
         field.value = self.pos
         return True
 
-    cdef uint64_t list_header(self, int* element_type) except? 0xFFFFFFFFFFFFFFFF:
+    cdef uint64_t list_header(self, int* element_type) except? 0xFFFFFFFFFFFFFFFF nogil:
         cdef uint64_t count
         cdef uint8_t byte
         self.need(1)
@@ -124,11 +136,11 @@ cdef class Cursor:
         if count == 15:
             count = self.varint()
         if count and (element_type[0] < TRUE or element_type[0] > UUID):
-            self.fail(f"element type {element_type[0]} does not exist")
+            self.fail_with("element type {} does not exist", element_type[0])
         self.need(count)  # no element takes less than a byte
         return count
 
-    cdef int skip(self, int type, int depth, bint element=False) except -1:
+    cdef int skip(self, int type, int depth, bint element=False) except -1 nogil:
         """Skip a value. A boolean field is stored in its header, a boolean element takes a byte."""
         cdef uint64_t count
         cdef uint64_t i
@@ -136,7 +148,7 @@ cdef class Cursor:
         cdef int kinds
         cdef Field field
         if depth > MAX_DEPTH:
-            self.fail(f"more than {MAX_DEPTH} levels of nesting")
+            self.fail_with("more than {} levels of nesting", MAX_DEPTH)
         if type == TRUE or type == FALSE:
             if element:
                 self.need(1)
@@ -167,7 +179,7 @@ cdef class Cursor:
                 kinds = self.data[self.pos]
                 self.pos += 1
                 if not TRUE <= kinds >> 4 <= UUID or not TRUE <= kinds & 0x0F <= UUID:
-                    self.fail("a map of types that do not exist")
+                    self.fail_with("a map of types that do not exist")
                 self.need(count)
                 for i in range(count):
                     self.skip(kinds >> 4, depth + 1, True)
@@ -177,7 +189,7 @@ cdef class Cursor:
             while self.next_field(&field):
                 self.skip(field.type, depth + 1)
         else:
-            self.fail(f"type {type} does not exist")
+            self.fail_with("type {} does not exist", type)
         return 0
 
     cdef object value(self, int type, int depth, bint element=False):
@@ -353,21 +365,22 @@ cdef struct Records:
     Py_ssize_t room
 
 
-cdef void* _append(Records* records, Py_ssize_t size) except NULL:
+cdef void* _append(Records* records, Py_ssize_t size) except NULL nogil:
     cdef char* data
     cdef Py_ssize_t room
     if records.count == records.room:
         room = 2 * records.room + 64
         data = <char*>realloc(records.data, room * size)
         if data == NULL:
-            raise MemoryError
+            with gil:
+                raise MemoryError
         records.data = data
         records.room = room
     records.count += 1
     return records.data + (records.count - 1) * size
 
 
-cdef object _to_array(Records* records, dtype):
+cdef object _to_array(const Records* records, dtype):
     raw = PyBytes_FromStringAndSize(records.data, records.count * dtype.itemsize)
     return np.frombuffer(raw, dtype=dtype)
 
@@ -376,7 +389,7 @@ cdef inline bint _is_int(int type) noexcept nogil:
     return type == I64 or type == I32 or type == I16
 
 
-cdef int _check_elements(Cursor cursor, const Field* field, int type) except -1:
+cdef int _check_elements(Cursor cursor, const Field* field, int type) except -1 nogil:
     """Fail if a list declares another type of its elements than `type`.
 
     Readers that are generated from the format's description ignore the declared type, and so find other fields after
@@ -385,11 +398,11 @@ cdef int _check_elements(Cursor cursor, const Field* field, int type) except -1:
     if field.type == LIST:
         cursor.need(1)
         if cursor.data[cursor.pos] >> 4 and cursor.data[cursor.pos] & 0x0F != type:
-            cursor.fail("a list has elements of another type than its field asks for")
+            cursor.fail_with("a list has elements of another type than its field asks for")
     return 0
 
 
-cdef int _index_meta(Cursor cursor, Chunk* chunk) except -1:
+cdef int _index_meta(Cursor cursor, Chunk* chunk) except -1 nogil:
     cdef Field field
     cdef int64_t value
     field.id = 0
@@ -431,7 +444,7 @@ cdef int _index_meta(Cursor cursor, Chunk* chunk) except -1:
     return 0
 
 
-cdef int _index_chunk(Cursor cursor, Chunk* chunk) except -1:
+cdef int _index_chunk(Cursor cursor, Chunk* chunk) except -1 nogil:
     cdef Field field
     cdef int64_t value
     field.id = 0
@@ -439,7 +452,7 @@ cdef int _index_chunk(Cursor cursor, Chunk* chunk) except -1:
     while cursor.next_field(&field):
         if field.id == 3 and field.type == STRUCT:
             if chunk.meta_start >= 0:
-                cursor.fail("a column chunk has its metadata twice")  # which one counts, readers do not agree on
+                cursor.fail_with("a column chunk has its metadata twice")  # which one counts, readers do not agree on
             _index_meta(cursor, chunk)
             continue
         if 4 <= field.id <= 7 and _is_int(field.type):
@@ -461,7 +474,7 @@ cdef int _index_chunk(Cursor cursor, Chunk* chunk) except -1:
     return 0
 
 
-cdef int _index_row_group(Cursor cursor, int64_t number, Records* row_groups, Records* chunks) except -1:
+cdef int _index_row_group(Cursor cursor, int64_t number, Records* row_groups, Records* chunks) except -1 nogil:
     cdef RowGroup* row_group = <RowGroup*>_append(row_groups, sizeof(RowGroup))
     cdef Chunk* chunk
     cdef Chunk blank
@@ -481,20 +494,18 @@ cdef int _index_row_group(Cursor cursor, int64_t number, Records* row_groups, Re
     while cursor.next_field(&field):
         if field.id == 1 and field.type == LIST:
             if row_group.num_columns:
-                cursor.fail("a row group lists its columns twice")
+                cursor.fail_with("a row group lists its columns twice")
             count = cursor.list_header(&element_type)
             if count and element_type != STRUCT:
-                cursor.fail("column chunks are not structs")
+                cursor.fail_with("column chunks are not structs")
             row_group.num_columns = count
             for i in range(count):
                 chunk = <Chunk*>_append(chunks, sizeof(Chunk))
                 chunk[0] = blank
                 chunk.column = i
-                try:
-                    _index_chunk(cursor, chunk)
-                except MalformedFooterError as error:
-                    error.problem += f", in column chunk {i}"  # its name is in what was not read yet
-                    raise
+                cursor.chunk = i
+                _index_chunk(cursor, chunk)
+                cursor.chunk = -1
         elif field.id == 3 and _is_int(field.type):
             row_group.num_rows = cursor.integer()
         else:
@@ -504,7 +515,7 @@ cdef int _index_row_group(Cursor cursor, int64_t number, Records* row_groups, Re
     return 0
 
 
-cdef bint _is_typed(const Field* field) noexcept:
+cdef bint _is_typed(const Field* field) noexcept nogil:
     """Return whether a field of FileMetaData has the type for its number; fields that are not used may have any."""
     if field.id == 3:
         return _is_int(field.type)
@@ -513,12 +524,82 @@ cdef bint _is_typed(const Field* field) noexcept:
     return field.type == LIST or not (field.id == 2 or field.id == 4 or field.id == 5 or field.id == 7)
 
 
+cdef enum:
+    NUM_FIELDS = 10  # of FileMetaData, by number, those that the format defines
+
+
+cdef struct Index:
+    int64_t positions[NUM_FIELDS]  # of the values of the last field of each number; -1 for none
+    int64_t ends[NUM_FIELDS]       # of these values
+    int64_t num_rows
+    int64_t end
+    int64_t is_usual  # no field comes twice, and none is unknown
+
+
+# One record per footer. The positions and ends are those of the fields' values, by number; -1 for none.
+INDEX_DTYPE = np.dtype([
+    ("positions", np.int64, NUM_FIELDS), ("ends", np.int64, NUM_FIELDS), ("num_rows", np.int64), ("end", np.int64),
+    ("is_usual", np.int64),
+])
+
+
+cdef int _index_footer(Cursor cursor, Index* index, Records* row_groups, Records* chunks) except -1 nogil:
+    cdef Field field
+    cdef uint64_t count, i
+    cdef int element_type = 0, number
+    cdef bint is_known
+    for number in range(NUM_FIELDS):
+        index.positions[number] = index.ends[number] = -1
+    index.num_rows = index.end = 0
+    index.is_usual = True
+    field.id = 0
+    while cursor.next_field(&field):
+        if field.id == 4 and index.positions[4] >= 0:
+            cursor.fail_with("the row groups are listed twice")
+        if not _is_typed(&field):
+            index.is_usual = False
+            cursor.skip(field.type, 1)  # every reader ignores it
+            continue
+        is_known = 0 < field.id < NUM_FIELDS
+        if not is_known or index.positions[field.id] >= 0:
+            index.is_usual = False
+        if is_known:
+            index.positions[field.id] = cursor.pos
+        if field.id == 4:
+            count = cursor.list_header(&element_type)
+            if count and element_type != STRUCT:
+                cursor.fail_with("row groups are not structs")
+            for i in range(count):
+                cursor.row_group = i
+                _index_row_group(cursor, i, row_groups, chunks)
+            cursor.row_group = -1
+        elif field.id == 3:
+            index.num_rows = cursor.integer()
+        else:
+            if field.id == 2 or field.id == 5:
+                _check_elements(cursor, &field, STRUCT)
+            cursor.skip(field.type, 1)
+        if is_known:
+            index.ends[field.id] = cursor.pos
+    index.end = cursor.pos
+    return 0
+
+
+cdef dict _describe(const Index* index):
+    cdef int i
+    positions = {i: index.positions[i] for i in range(NUM_FIELDS) if index.positions[i] >= 0}
+    if index.positions[3] >= 0:
+        positions["num_rows"] = index.num_rows
+    positions["end"] = index.end
+    return positions
+
+
 def index_footer(const uint8_t[::1] footer not None):
     """Walk a footer once and record the positions of its parts.
 
     Returns
     -------
-    (file, row_groups, chunks) : dict of field id -> position of the value (plus "version", "num_rows"), an array of
+    (file, row_groups, chunks) : dict of field id -> position of the value (plus "end", "num_rows"), an array of
         ROW_GROUP_DTYPE, an array of CHUNK_DTYPE in file order.
 
     Raises
@@ -528,42 +609,318 @@ def index_footer(const uint8_t[::1] footer not None):
     cdef Cursor cursor = Cursor(footer)
     cdef Records row_groups
     cdef Records chunks
-    cdef Field field
-    cdef uint64_t count, i
-    cdef int element_type = 0
+    cdef Index index
     row_groups.data = chunks.data = NULL
     row_groups.count = row_groups.room = chunks.count = chunks.room = 0
-    positions = {}
     try:
-        field.id = 0
-        while cursor.next_field(&field):
-            if field.id == 4 and 4 in positions:
-                cursor.fail("the row groups are listed twice")
-            if not _is_typed(&field):
-                cursor.skip(field.type, 1)  # every reader ignores it
-                continue
-            positions[field.id] = cursor.pos
-            if field.id == 4:
-                count = cursor.list_header(&element_type)
-                if count and element_type != STRUCT:
-                    cursor.fail("row groups are not structs")
-                for i in range(count):
-                    try:
-                        _index_row_group(cursor, i, &row_groups, &chunks)
-                    except MalformedFooterError as error:
-                        error.row_group = i
-                        raise
-            elif field.id == 3:
-                positions["num_rows"] = cursor.integer()
-            else:
-                if field.id == 2 or field.id == 5:
-                    _check_elements(cursor, &field, STRUCT)
-                cursor.skip(field.type, 1)
-        positions["end"] = cursor.pos
-        return positions, _to_array(&row_groups, ROW_GROUP_DTYPE), _to_array(&chunks, CHUNK_DTYPE)
+        with nogil:
+            _index_footer(cursor, &index, &row_groups, &chunks)
+        return _describe(&index), _to_array(&row_groups, ROW_GROUP_DTYPE), _to_array(&chunks, CHUNK_DTYPE)
     finally:
         free(row_groups.data)
         free(chunks.data)
+
+
+cdef struct Span:
+    int64_t start
+    int64_t end
+    int64_t number     # spans that begin at one position stay in their order
+    bint is_filter
+
+
+cdef int _compare_spans(const void* one, const void* other) noexcept nogil:
+    cdef const Span* a = <const Span*>one
+    cdef const Span* b = <const Span*>other
+    if a.start != b.start:
+        return -1 if a.start < b.start else 1
+    return -1 if a.number < b.number else 1
+
+
+cdef inline Py_ssize_t _put_span(Span* spans, Py_ssize_t count, int64_t start, int64_t size) noexcept nogil:
+    if start <= 0 or size <= 0:
+        return count
+    # As int64 arrays add up: nothing is apart from a span of which the end lies before its start.
+    spans[count] = Span(start, <int64_t>(<uint64_t>start + <uint64_t>size), count, False)
+    return count + 1
+
+
+cdef bint _are_filters_apart(const Chunk* chunks, Py_ssize_t count, int64_t footer_start) except -1 nogil:
+    """Return what `Footer.filters_apart` does."""
+    cdef Py_ssize_t i, num_spans = 0
+    cdef int64_t reach = 0, filter_reach = 0, first
+    cdef bint apart = True
+    cdef const Chunk* chunk
+    cdef Span* spans
+    for i in range(count):
+        chunk = chunks + i
+        if chunk.filter_offset == -1 and chunk.filter_fields <= 0:
+            continue
+        num_spans += 1
+        if chunk.filter_length <= 0 or chunk.filter_fields > 2 or chunk.filter_offset < 4:
+            return False
+        if chunk.external or chunk.encrypted or chunk.filter_length > footer_start - chunk.filter_offset:
+            return False
+    if not num_spans:
+        return True
+    spans = <Span*>malloc(4 * count * sizeof(Span))
+    if spans == NULL:
+        with gil:
+            raise MemoryError
+    num_spans = 0
+    for i in range(count):
+        chunk = chunks + i
+        if chunk.filter_offset != -1:
+            spans[num_spans] = Span(
+                chunk.filter_offset, chunk.filter_offset + chunk.filter_length, num_spans, True
+            )
+            num_spans += 1
+    for i in range(count):
+        chunk = chunks + i
+        first = chunk.data_page_offset
+        if chunk.dictionary_page_offset > 0:
+            first = min(first, chunk.dictionary_page_offset)
+        num_spans = _put_span(spans, num_spans, first, chunk.compressed_size)
+        num_spans = _put_span(spans, num_spans, chunk.offset_index_offset, chunk.offset_index_length)
+        num_spans = _put_span(spans, num_spans, chunk.column_index_offset, chunk.column_index_length)
+    qsort(spans, num_spans, sizeof(Span), _compare_spans)
+    for i in range(num_spans):
+        if i and spans[i].start < (reach if spans[i].is_filter else filter_reach):
+            apart = False
+            break
+        reach = max(reach, spans[i].end) if i else spans[i].end
+        if spans[i].is_filter:
+            filter_reach = max(filter_reach, spans[i].end)
+    free(spans)
+    return apart
+
+
+cdef struct Bytes:
+    const uint8_t* data
+    Py_ssize_t length
+
+
+cdef struct Walk:
+    Bytes* footers
+    Index* indexes
+    int64_t* first_row_group
+    int64_t* first_chunk
+    const int64_t* starts
+    uint8_t* apart
+    Py_ssize_t next
+
+
+cdef int _index_some(
+    Cursor cursor, Walk* walk, Py_ssize_t count, Records* row_groups, Records* chunks
+) except -1 nogil:
+    """Index footers from `walk.next` on, which is left at the one that fails."""
+    cdef Py_ssize_t i
+    while walk.next < count:
+        i = walk.next
+        walk.first_row_group[i], walk.first_chunk[i] = row_groups.count, chunks.count
+        cursor.data, cursor.pos, cursor.end = walk.footers[i].data, 0, walk.footers[i].length
+        cursor.row_group = cursor.chunk = -1
+        _index_footer(cursor, walk.indexes + i, row_groups, chunks)
+        walk.apart[i] = _are_filters_apart(
+            <const Chunk*>chunks.data + walk.first_chunk[i], chunks.count - walk.first_chunk[i], walk.starts[i]
+        )
+        walk.next += 1
+    return 0
+
+
+cdef enum:
+    MAX_SCHEMAS = 16  # that a footer is compared with
+
+
+cdef bint _have_same_field(const Walk* walk, Py_ssize_t one, Py_ssize_t other, int number) noexcept nogil:
+    cdef int64_t start = walk.indexes[one].positions[number], other_start = walk.indexes[other].positions[number]
+    cdef int64_t length = walk.indexes[one].ends[number] - start
+    if length != walk.indexes[other].ends[number] - other_start:
+        return False
+    return start < 0 or memcmp(walk.footers[one].data + start, walk.footers[other].data + other_start, length) == 0
+
+
+cdef bint _have_same_schema(const Walk* walk, Py_ssize_t one, Py_ssize_t other) noexcept nogil:
+    return _have_same_field(walk, one, other, 2) and _have_same_field(walk, one, other, 7)
+
+
+def index_footers(list footers not None, const int64_t[::1] starts not None):
+    """Walk many footers, without the interpreter.
+
+    Parameters
+    ----------
+    footers : their bytes.
+    starts : their offsets in their files.
+
+    Returns
+    -------
+    (files, schemas, row_groups, first_row_group, chunks, first_chunk, apart) : an array of INDEX_DTYPE, in which a
+        footer that is malformed or has a field twice or one that is unknown is not usual; for each footer the number of
+        the first usual one with the same schema and orders of columns, or its own; the records of all row groups and
+        column chunks, footer i's from first_row_group[i] to first_row_group[i + 1] and alike; and for each footer what
+        `Footer.filters_apart` is.
+    """
+    cdef Py_ssize_t count = len(footers), i
+    cdef Cursor cursor = Cursor(b"")
+    cdef Records row_groups, chunks
+    cdef Walk walk
+    if starts.shape[0] != count:
+        raise ValueError("there must be a start for each footer")
+    for data in footers:
+        if not isinstance(data, bytes):
+            raise ValueError("footers are bytes")
+    row_groups.data = chunks.data = NULL
+    row_groups.count = row_groups.room = chunks.count = chunks.room = 0
+    first_row_group, first_chunk = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
+    are_apart = np.zeros(count + 1, np.uint8)
+    cdef int64_t[::1] row_group_view = first_row_group, chunk_view = first_chunk
+    cdef uint8_t[::1] apart_view = are_apart
+    cdef int64_t no_start = 0
+    walk.first_row_group, walk.first_chunk, walk.apart = &row_group_view[0], &chunk_view[0], &apart_view[0]
+    walk.starts = &starts[0] if count else &no_start
+    walk.next = 0
+    walk.footers = <Bytes*>malloc(max(1, count) * sizeof(Bytes))
+    walk.indexes = <Index*>malloc(max(1, count) * sizeof(Index))
+    schemas = np.arange(count)
+    cdef int64_t[::1] schema_view = schemas
+    cdef Py_ssize_t others[MAX_SCHEMAS]
+    cdef int num_others = 0, which
+    try:
+        if walk.footers == NULL or walk.indexes == NULL:
+            raise MemoryError
+        for i in range(count):
+            walk.footers[i].data = <const uint8_t*>PyBytes_AS_STRING(footers[i])
+            walk.footers[i].length = len(footers[i])
+        while walk.next < count:
+            try:
+                with nogil:
+                    _index_some(cursor, &walk, count, &row_groups, &chunks)
+            except MalformedFooterError:
+                i = walk.next
+                row_groups.count, chunks.count = walk.first_row_group[i], walk.first_chunk[i]
+                walk.indexes[i].is_usual = False
+                walk.next += 1
+        walk.first_row_group[count], walk.first_chunk[count] = row_groups.count, chunks.count
+        for i in range(count):
+            if not walk.indexes[i].is_usual:
+                continue
+            for which in range(num_others):
+                if _have_same_schema(&walk, i, others[which]):
+                    schema_view[i] = others[which]
+                    break
+            else:
+                if num_others < MAX_SCHEMAS:
+                    others[num_others] = i
+                    num_others += 1
+        raw = PyBytes_FromStringAndSize(<const char*>walk.indexes, count * sizeof(Index))
+        return (
+            np.frombuffer(raw, INDEX_DTYPE), schemas, _to_array(&row_groups, ROW_GROUP_DTYPE), first_row_group,
+            _to_array(&chunks, CHUNK_DTYPE),
+            first_chunk, are_apart[:count].view(np.bool_)
+        )
+    finally:
+        free(row_groups.data)
+        free(chunks.data)
+        free(walk.footers)
+        free(walk.indexes)
+
+
+# One record per column chunk: its statistics. Bounds are in the order of `BOUNDS`: their positions in the footer, -1 for
+# none, their lengths, and the number that their first eight bytes are (little-endian).
+BOUNDS = ("min_value", "max_value", "legacy_min", "legacy_max")
+STATISTICS_DTYPE = np.dtype([
+    ("is_usual", np.int64), ("has_null_count", np.int64), ("null_count", np.int64),
+    ("start", np.int64, 4), ("length", np.int64, 4), ("number", np.uint64, 4),
+])
+
+
+cdef struct ChunkStatistics:
+    int64_t is_usual
+    int64_t has_null_count
+    int64_t null_count
+    int64_t start[4]
+    int64_t length[4]
+    uint64_t number[4]
+
+
+cdef int _read_statistics(Cursor cursor, ChunkStatistics* statistics) except -1 nogil:
+    """Read a Statistics struct; one with a field twice or of another type than its number's is not usual."""
+    cdef Field field
+    cdef uint64_t length
+    cdef int which, i
+    field.id = 0
+    while cursor.next_field(&field):
+        if field.id == 3:
+            if statistics.has_null_count or not _is_int(field.type):
+                statistics.is_usual = 0
+                return 0
+            statistics.null_count = cursor.integer()
+            statistics.has_null_count = 1
+            continue
+        which = 0 if field.id == 6 else 1 if field.id == 5 else 2 if field.id == 2 else 3 if field.id == 1 else -1
+        if which < 0:
+            cursor.skip(field.type, 1)
+            continue
+        if field.type != BINARY or statistics.start[which] >= 0:
+            statistics.is_usual = 0
+            return 0
+        length = cursor.varint()
+        cursor.need(length)
+        statistics.start[which], statistics.length[which] = cursor.pos, length
+        for i in range(<int>min(<int64_t>length, 8)):
+            statistics.number[which] |= <uint64_t>cursor.data[cursor.pos + i] << (8 * i)
+        cursor.pos += length
+    return 0
+
+
+def read_statistics(
+    list footers not None, const int64_t[::1] which not None, const int64_t[::1] statistics not None,
+    const int64_t[::1] paths not None, bytes encoded_path not None
+):
+    """Read the statistics of one column's chunks in many footers.
+
+    Parameters
+    ----------
+    footers : their bytes.
+    which : for each chunk, the number of its footer.
+    statistics, paths : positions of its statistics and of its path, as in CHUNK_DTYPE; -1 for none.
+    encoded_path : what a path has to be.
+
+    Returns
+    -------
+    An array of STATISTICS_DTYPE. Chunks with another path are not usual.
+    """
+    cdef Py_ssize_t i, length = len(encoded_path)
+    cdef int j
+    cdef bytes data
+    cdef Cursor cursor = Cursor(b"")
+    cdef ChunkStatistics* record
+    if not which.shape[0] == statistics.shape[0] == paths.shape[0]:
+        raise ValueError("there must be a footer, statistics and a path for each chunk")
+    out = np.zeros(which.shape[0], STATISTICS_DTYPE)
+    cdef uint8_t[::1] raw = out.view(np.uint8)
+    for i in range(which.shape[0]):
+        if not 0 <= which[i] < len(footers):
+            raise ValueError(f"there is no footer {which[i]}")
+        data = footers[which[i]]
+        record = <ChunkStatistics*>&raw[i * sizeof(ChunkStatistics)]
+        for j in range(4):
+            record.start[j] = -1
+        record.is_usual = 1
+        cursor.data, cursor.end = <const uint8_t*>PyBytes_AS_STRING(data), len(data)
+        if paths[i] >= 0 and (
+            paths[i] > cursor.end or length > cursor.end - paths[i]
+            or memcmp(cursor.data + paths[i], <const char*>encoded_path, length)
+        ):
+            record.is_usual = 0
+        elif statistics[i] > cursor.end:
+            record.is_usual = 0
+        elif statistics[i] >= 0:
+            cursor.pos = statistics[i]
+            try:
+                _read_statistics(cursor, record)
+            except MalformedFooterError:
+                record.is_usual = 0
+    return out
 
 
 def read_value(const uint8_t[::1] footer not None, Py_ssize_t start, int type):

@@ -122,6 +122,24 @@ class PruningStatisticsArray:
             hash_values=parts[0].hash_values,
         )
 
+    def part(self, start: int, stop: int) -> PruningStatisticsArray:
+        """Return the containers from `start` to `stop`, without copying them."""
+        if start == 0 and stop == len(self):
+            return self
+        return PruningStatisticsArray(
+            self.column_type,
+            self.has_values[start:stop],
+            self.has_nulls[start:stop],
+            self.low[start:stop],
+            self.low_known[start:stop],
+            self.high[start:stop],
+            self.high_known[start:stop],
+            self.filtered[start:stop],
+            self.doubts[start:stop],
+            self.holds,
+            self.hash_values,
+        )
+
     def at(self, positions: NDArray[np.intp]) -> PruningStatisticsArray:
         """Select containers by their positions, in any order and any number of times."""
         doubts = tuple(self.doubts[i] for i in positions.tolist()) if self.doubts else ()

@@ -36,6 +36,10 @@ class DatasetCompatibility:
         """Return the compatibility of some columns of a dataset."""
         return cls(tuple((name, _find_type(schema, name)) for name in sorted(names)))
 
+    @property
+    def by_schema(self) -> bool:
+        return True
+
     def doubts(self, file: BloomFile) -> dict[str, str]:
         return self._find_doubts(file.leaves, type_of)
 

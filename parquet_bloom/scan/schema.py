@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import pyarrow as pa
 
@@ -12,7 +13,7 @@ from ..storage import Entry, is_local
 from ..util.arrow_values import empty_table
 from .evaluate.local_batch import cache_footers
 from .evaluate.object_batch import read_footers
-from .model.schemas import arrow_schema, map_in_threads, unify_schemas
+from .model.schemas import arrow_schema, map_in_threads, reading, unify_schemas
 from .read.open import open_entry
 from .source import ScanSource
 
@@ -49,10 +50,13 @@ def fix_schema(source: ScanSource, schema: pa.Schema | None = None) -> tuple[Sca
     if source.cache is not None and remote:
         footers = read_footers(entries, source.cache)
     elif source.cache is not None:
-        cache_footers([entry.path for entry in entries], source.cache)
+        footers = cache_footers([entry.path for entry in entries], source.cache)
     unread = [entry for entry, file in zip(entries, footers, strict=True) if file is None]
-    schemas = map_in_threads(read_schema, unread, remote=remote)
-    schemas += [arrow_schema(file) for file in footers if file is not None]
+    read = iter(map_in_threads(read_schema, unread, remote=remote))
+    schemas = []
+    for file in footers:
+        with reading(file) if file is not None else nullcontext():
+            schemas.append(next(read) if file is None else arrow_schema(file))
     schema = listing.partitions.add_columns(empty_table(unify_schemas(schemas))).schema
     return source.with_partitions(listing.partitions.schema.names, schema), schema
 

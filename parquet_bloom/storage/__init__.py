@@ -18,7 +18,8 @@ from .filesystems.rewrite import RemoteRewrite
 from .filesystems.source import DATED, RemoteIdentity, RemoteSource
 from .folder.folder import Folder
 from .listing import Entry, as_path_list, list_entries, list_files
-from .local.batch import ClosedSource, LocalFileBatch, read_file_tails, stat_files
+from .local.batch import ClosedSource, FilterAnswers, LocalFileBatch, read_file_ends, stat_files
+from .local.batch_probe import usual_header
 from .local.mounts import keeps_change_times
 from .local.rewrite import LocalRewrite
 from .local.source import FileIdentity, LocalSource
@@ -42,6 +43,7 @@ __all__ = [
     "Entry",
     "Extents",
     "FileIdentity",
+    "FilterAnswers",
     "Folder",
     "LocalFileBatch",
     "ObjectSource",
@@ -67,12 +69,13 @@ __all__ = [
     "managed_table",
     "object_location",
     "open_source",
-    "read_file_tails",
+    "read_file_ends",
     "read_tails",
     "resolve_filesystem",
     "rewrite",
     "same_place",
     "stat_files",
+    "usual_header",
 ]
 
 

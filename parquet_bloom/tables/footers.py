@@ -12,7 +12,7 @@ from ..errors import ParquetBloomError
 from ..file.cache.entry import CachedFooter
 from ..file.cache.memory import MetadataCache
 from ..file.reader import BloomFile
-from ..storage import FileIdentity, Source
+from ..storage import ClosedSource, FileIdentity, Source
 from .column_names import find_names
 from .snapshot import TableColumn
 
@@ -83,6 +83,12 @@ class TableFooters(MetadataCache):
 
     def keep(self, source: Source, cached: CachedFooter) -> CachedFooter:
         return self._rename_of(source, self._cache.keep(source, cached.original or cached))
+
+    def find_local(self, path: str, identity: FileIdentity) -> CachedFooter | None:
+        return self.find(ClosedSource(path, identity))
+
+    def keep_local(self, path: str, identity: FileIdentity, cached: CachedFooter) -> CachedFooter:
+        return self.keep(ClosedSource(path, identity), cached)
 
     def flush(self) -> None:
         self._cache.flush()

@@ -12,7 +12,7 @@ from ...core.hash.xxh64 import hash_one
 from ...errors import ParquetBloomError
 from ...metadata.footer import TAIL_BYTES, Footer
 from ...redaction import redacted
-from ...storage import FileIdentity, RecordStore, RemoteIdentity, Source, keeps_change_times, stat_files
+from ...storage import ClosedSource, FileIdentity, RecordStore, RemoteIdentity, Source, keeps_change_times, stat_files
 from .entry import CachedFooter
 from .memory import DEFAULT_BYTES, MetadataCache, distinct
 
@@ -102,6 +102,12 @@ class DiskMetadataCache(MetadataCache, AbstractContextManager["DiskMetadataCache
         if key is not None and distinct(source.identity):
             self._add_pending(source.identity, key, cached, -1)
         return cached
+
+    def find_local(self, path: str, identity: FileIdentity) -> CachedFooter | None:
+        return self.find(ClosedSource(path, identity))
+
+    def keep_local(self, path: str, identity: FileIdentity, cached: CachedFooter) -> CachedFooter:
+        return self.keep(ClosedSource(path, identity), cached)
 
     def _add_pending(self, identity: Hashable, key: _RecordKey, cached: CachedFooter, on_disk: int) -> None:
         with self._lock:

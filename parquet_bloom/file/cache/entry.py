@@ -14,7 +14,7 @@ from ...storage import Extents
 
 # Estimates of memory.
 _FIXED_BYTES = 4096  # Python objects, per footer
-_LEAF_BYTES = 4096  # per column: its part of the schema, and what is derived from it
+_LEAF_BYTES = 1024  # per column: what is derived from its part of the schema, which files share
 _CHUNK_BYTES = 256  # per column chunk: its statistics
 _PAGES_BYTES = 256  # per column chunk whose page index was looked up
 _HEADER_BYTES = MAX_HEADER_BYTES + 160  # per filter: its header, and its entries in tables
@@ -54,9 +54,10 @@ class CachedFooter:
     def num_bytes(self) -> int:
         """Estimate of the memory needed, without extents, once every column and every header is read."""
         footer = self.footer
-        num_filters = int((footer.chunks["filter_offset"] != -1).sum())
         columns = -(-len(footer.chunks) // max(1, footer.num_row_groups))
         tables = footer.chunks.nbytes + footer.row_groups.nbytes
-        chunks = len(footer.chunks) * _CHUNK_BYTES + num_filters * _HEADER_BYTES
-        pages = sum(_PAGES_BYTES + (index.num_bytes if index else 0) for index in list(self.pages.values()))
+        chunks = len(footer.chunks) * _CHUNK_BYTES + footer.num_filters * _HEADER_BYTES
+        pages = 0
+        if self.pages:
+            pages = sum(_PAGES_BYTES + (index.num_bytes if index else 0) for index in list(self.pages.values()))
         return _FIXED_BYTES + len(footer.data) + tables + columns * _LEAF_BYTES + chunks + pages

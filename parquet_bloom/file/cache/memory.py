@@ -154,6 +154,15 @@ class MetadataCache:
         self.put(source.identity, cached, source.name)
         return cached
 
+    def find_local(self, path: str, identity: FileIdentity) -> CachedFooter | None:
+        """Do what `find` does for a local file that is not open."""
+        return self.get(identity)
+
+    def keep_local(self, path: str, identity: FileIdentity, cached: CachedFooter) -> CachedFooter:
+        """Do what `keep` does for a local file that is not open."""
+        self.put(identity, cached, path)
+        return cached
+
     def flush(self) -> None:
         """Write pending entries to disk, in caches that have one; called at the end of each query."""
 

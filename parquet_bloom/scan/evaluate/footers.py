@@ -18,6 +18,7 @@ from ...file.statistics import ColumnCompatibility, file_statistics
 from ...predicate.pruning import PruningPredicate
 from ...predicate.reason import Reason
 from ...storage import Entry, entry_for_identity, is_local, is_url, open_source
+from ...util.collector import paused_collection
 from ...util.threads import in_order, processors
 from ..model.file_format import open_any
 from ..model.file_scan import FileScan
@@ -87,6 +88,10 @@ class FooterEvaluator:
 
     def _plan_batch(self, files: list[FileScan], is_remote: bool) -> None:
         """Plan the files that can be evaluated together; entries of other objects may be replaced."""
+        with nullcontext() if is_remote else paused_collection():  # a store may take long
+            self._evaluate_batch(files, is_remote)
+
+    def _evaluate_batch(self, files: list[FileScan], is_remote: bool) -> None:
         options = self.cache, self.ignore_case
         for predicate, members in group_by_predicate(files):
             if is_remote:

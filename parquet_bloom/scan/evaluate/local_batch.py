@@ -8,14 +8,12 @@ planned one by one. `object_batch` does the same with objects of a store.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.bloom.blocks import check_blocks, locate_blocks
-from ...core.bloom.sbbf import BLOCK_BYTES
 from ...errors import ParquetBloomError
 from ...file.cache.entry import CachedFooter
 from ...file.cache.memory import MetadataCache
@@ -23,28 +21,22 @@ from ...file.reader import BloomFile
 from ...file.statistics import (
     UNREAD,
     ColumnCompatibility,
-    ColumnStatistics,
     FileStatistics,
-    cached_statistics,
     file_statistics,
+    join_parts,
 )
-from ...metadata.footer import TAIL_BYTES
+from ...file.statistics_many import file_statistics_of_many
 from ...predicate.pruning import FilterProbe, ProbeResult, PruningPredicate
 from ...predicate.statistics import PruningStatisticsArray
-from ...storage import ClosedSource, FileIdentity, LocalFileBatch, read_file_tails
-from ...util.threads import in_order
+from ...storage import ClosedSource, FileIdentity, FilterAnswers, LocalFileBatch, stat_files, usual_header
+from ...storage.local.batch_probe import EMPTY, MAYBE
+from ...util.collector import paused_collection
+from ...util.threads import processors
+from .footer_batch import OpenedFile, read_footers
 from .parquet import concatenate_statistics, predicate_columns
 
-MAX_KEYS = 64
-"""A filter that is probed for more keys is not read by single blocks."""
-
-_FILES_PER_THREAD = 128  # fewer are not worth a thread
-
-_TAILS_PER_READ = 256  # files whose last bytes are in memory at a time
-_PAGE = 4096
-_FIRST_TAIL_BYTES, _MIN_TAIL_BYTES, _MAX_TAIL_BYTES = 4 * _PAGE, _PAGE, 256 * _PAGE
-_NO_OFFSET = np.iinfo(np.int64).max
-_HEADER_BYTES = 32  # more than the header of a filter takes
+_NOTHING = np.empty(0, np.intp)
+_UNTRUSTED = (-1, 1)  # a location that no filter has
 
 
 class FileResult(NamedTuple):
@@ -65,7 +57,7 @@ class CachedFile(NamedTuple):
     position : in the list of files that was given.
     path, identity : the file, and its version.
     footer, statistics : its metadata.
-    tail : the end of a file that was read just now; None for others.
+    tail : the last bytes of a file that was read just now; empty for others.
     requests, bytes_read : cost of reading the metadata.
     """
 
@@ -74,13 +66,13 @@ class CachedFile(NamedTuple):
     identity: Any
     footer: CachedFooter
     statistics: FileStatistics
-    tail: ClosedSource | None = None
+    tail: bytes = b""
     requests: int = 0
     bytes_read: int = 0
 
 
-class RangeReader(Protocol):
-    """Reads ranges of many files, and tells which files are unchanged; see `storage.LocalFileBatch.visit`.
+class FilterReader(Protocol):
+    """Probes the filters of many files, and tells which files are unchanged; see `storage.LocalFileBatch.probe`.
 
     Attributes
     ----------
@@ -89,9 +81,14 @@ class RangeReader(Protocol):
 
     in_memory: bool
 
-    def visit(
-        self, start: int, stop: int, first: NDArray[np.int64], offsets: NDArray[np.int64], length: int
-    ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]: ...
+    def probe(
+        self,
+        first: NDArray[np.int64],
+        filters: NDArray[np.int64],
+        which: NDArray[np.int64],
+        sets: Sequence[NDArray[np.uint64]],
+        threads: int = 1,
+    ) -> FilterAnswers: ...
 
 
 def evaluate_local(
@@ -123,7 +120,7 @@ def evaluate_local(
     key = StatisticsKey(names, ignore_case, trust)
 
     def make_batches() -> list[Batch]:
-        return _make_batches(paths, cached, key, cache)
+        return _make_batches(paths, cached, key, cache, threads)
 
     return evaluate_batches(paths, cached, key, predicate, cache, threads, make_batches)
 
@@ -171,34 +168,56 @@ def _make_batches(
     cached: list[tuple[FileIdentity, CachedFooter] | None],
     key: StatisticsKey,
     cache: MetadataCache | None,
+    threads: int,
 ) -> list[Batch]:
     """Return the batches of local files; footers that are not cached are read."""
-    files: list[CachedFile] = []
-    for position, entry in enumerate(cached):
-        if entry is not None:
-            identity, footer = entry
-            statistics = cached_statistics(footer, key)
-            if statistics is None:
-                file = BloomFile(ClosedSource(paths[position], identity), cached=footer)
-                statistics = try_file_statistics(file, key)
-            if statistics is not None:
-                files.append(CachedFile(position, paths[position], identity, footer, statistics))
-    uncached = [position for position, entry in enumerate(cached) if entry is None]
-    files += _read_footers(uncached, paths, key, cache)
-    return [
-        Batch(members, LocalFileBatch([file.path for file in members], [file.identity for file in members]))
-        for members in group_by_layout(files)
+    known = [
+        OpenedFile(position, paths[position], *entry) for position, entry in enumerate(cached) if entry is not None
     ]
+    uncached = [position for position, entry in enumerate(cached) if entry is None]
+    files = list(_add_statistics(known, key))
+    for opened in read_footers(uncached, paths, cache, threads):
+        files += _add_statistics(opened, key)
+    return [Batch(members, _make_reader(members)) for members in group_by_layout(files)]
 
 
-def cache_footers(paths: Sequence[str], cache: MetadataCache) -> None:
+def _add_statistics(files: list[OpenedFile], key: StatisticsKey) -> Iterator[CachedFile]:
+    """Yield files with their statistics; those of which these cannot be read are left out."""
+
+    def open_file(i: int) -> BloomFile:
+        return BloomFile(ClosedSource(files[i].path, files[i].identity), cached=files[i].footer)
+
+    statistics = file_statistics_of_many([file.footer for file in files], key, open_file)
+    for file, of_file in zip(files, statistics, strict=True):
+        if of_file is not None:
+            yield CachedFile(*file[:4], of_file, *file[4:])
+
+
+def _make_reader(files: list[CachedFile]) -> LocalFileBatch:
+    in_memory = {i: [(file.identity.size - len(file.tail), file.tail)] for i, file in enumerate(files) if file.tail}
+    return LocalFileBatch([file.path for file in files], [file.identity for file in files], in_memory)
+
+
+def cache_footers(paths: Sequence[str], cache: MetadataCache) -> list[BloomFile | None]:
     """Read the footers of files into a cache, from hardly more of their ends than footers like theirs take.
 
-    Files that cannot be read without trouble are left out.
+    Returns
+    -------
+    The files, which are not open; None for one that cannot be read without trouble.
     """
-    uncached = [position for position, entry in enumerate(cache.find_by_paths(paths)) if entry is None]
-    for _ in _read_footers(uncached, paths, StatisticsKey((), False, None), cache):
-        pass
+    cached = cache.find_by_paths(paths)
+    files: list[BloomFile | None] = [None] * len(paths)
+    with paused_collection():
+        uncached = [position for position, entry in enumerate(cached) if entry is None]
+        for opened in read_footers(uncached, paths, cache, processors()):
+            for file in opened:
+                files[file.position] = BloomFile(ClosedSource(file.path, file.identity), cached=file.footer)
+        known = [position for position, entry in enumerate(cached) if entry is not None]
+        for position, source in zip(known, stat_files([paths[position] for position in known]), strict=True):
+            footer = None if source is None else cache.find_local(source.name, source.identity)
+            if source is not None and footer is not None:
+                files[position] = BloomFile(source, cached=footer)
+    return files
 
 
 def group_by_layout(files: Iterable[CachedFile]) -> list[list[CachedFile]]:
@@ -217,28 +236,18 @@ def try_file_statistics(file: BloomFile, key: StatisticsKey) -> FileStatistics |
         return None
 
 
-def _read_footers(
-    positions: list[int], paths: Sequence[str], key: StatisticsKey, cache: MetadataCache | None
-) -> Iterator[CachedFile]:
-    """Read the footers of files; files that cannot be read without trouble are left out."""
-    length = _FIRST_TAIL_BYTES
-    for start in range(0, len(positions), _TAILS_PER_READ):
-        group = positions[start : start + _TAILS_PER_READ]
-        longest = 0
-        tails = read_file_tails([paths[position] for position in group], length)
-        for position, source in zip(group, tails, strict=True):
-            if source is None:
-                continue
-            longest = max(longest, int.from_bytes(source.end[-TAIL_BYTES:-4], "little") + TAIL_BYTES)
-            try:
-                file = BloomFile(source, cache)
-                statistics = file_statistics(file, *key)
-            except ParquetBloomError:
-                continue  # its footer is longer than its tail that was read, or a closer look tells what is wrong
-            cost = 1, len(source.end)
-            yield CachedFile(position, paths[position], source.identity, file.cached, statistics, source, *cost)
-        # Files of a lake are alike: the next footers will hardly be longer.
-        length = min(max(_MIN_TAIL_BYTES, -(-longest * 5 // 4 // _PAGE) * _PAGE), _MAX_TAIL_BYTES)
+class Filters(NamedTuple):
+    """The filters of a column in many row groups, with one entry for each of these.
+
+    Attributes
+    ----------
+    locations : int64 of shape (row groups, 3): offset and length of a filter's bitset, and 0; or those of header and
+        bitset, and 1, until the header was read. The length is 0 for a filter that cannot be used.
+    problems : why a filter cannot be used, or None; [] if all can.
+    """
+
+    locations: NDArray[np.int64]
+    problems: list[str | None]
 
 
 class Batch:
@@ -248,38 +257,74 @@ class Batch:
     ----------
     files : the files.
     ends : for each file, the end of its row groups among those of all files.
-    reader : reads ranges of the files.
-    tail_starts : int64, the offsets from which on the bytes of each file are in memory.
+    reader : probes filters of the files.
     """
 
-    def __init__(self, files: list[CachedFile], reader: RangeReader):
+    def __init__(self, files: list[CachedFile], reader: FilterReader):
         self.files = files
         self.ends = np.cumsum([len(file.statistics.num_rows) for file in files])
         self.reader = reader
-        starts = [_NO_OFFSET if file.tail is None else file.tail.size - len(file.tail.end) for file in files]
-        self.tail_starts = np.array(starts, np.int64)
-        self._filters: dict[str, tuple[NDArray[np.int64], NDArray[np.int64], list[str | None]]] = {}
+        self._filters: dict[str, Filters] = {}
 
     @cached_property
     def columns(self) -> dict[str, PruningStatisticsArray | None]:
         return concatenate_statistics([file.statistics for file in self.files])
 
-    def filters(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str | None]]:
-        """Return starts and sizes of a column's filters in all row groups, and their problems; [] if none has one."""
-        filters = self._filters.get(name)
-        if filters is None:
+    def filters(self, name: str) -> Filters:
+        """Return a column's filters in all row groups."""
+        if name not in self._filters:
             columns = [column for file in self.files if (column := file.statistics.columns[name]) is not None]
             num_bytes = np.concatenate(
                 [column.num_bytes for column in columns]
             )  # before the starts: see `ColumnStatistics`
             problems = [] if num_bytes.all() else [problem for column in columns for problem in column.problems]
-            filters = np.concatenate([column.starts for column in columns]), num_bytes, problems
-            self._filters[name] = filters
-        return filters
+            starts = np.concatenate([column.starts for column in columns])
+            locations = np.stack([starts, num_bytes, np.zeros_like(starts)], axis=1)
+            unread = np.flatnonzero(num_bytes == UNREAD)
+            if len(unread):
+                locations[unread, :2] = join_parts([column.part for column in columns])[1][unread]
+                locations[unread, 2] = 1
+                self._trust_locations(locations, unread)
+            self._filters[name] = Filters(locations, problems)
+            self._take_stored_headers(name, unread)
+        return self._filters[name]
 
-    def forget_filters(self, name: str) -> None:
-        """Have `filters` collect a column's filters again, since more headers are being read."""
-        self._filters.pop(name, None)
+    def _trust_locations(self, locations: NDArray[np.int64], unread: NDArray[np.intp]) -> None:
+        """Replace locations by the footer that cannot be trusted, since no header at them would be."""
+        apart = np.array([file.footer.footer.filters_apart for file in self.files], np.bool_)
+        trusted = apart[np.searchsorted(self.ends, unread, "right")] & (locations[unread, 0] >= 0)
+        locations[unread[~trusted], :2] = _UNTRUSTED
+
+    def _take_stored_headers(self, name: str, unread: NDArray[np.intp]) -> None:
+        """Take the headers that a cache on disk had."""
+        if len(unread) and any(file.footer.filter_headers for file in self.files):
+            locations = self.filters(name).locations
+            numbers = np.searchsorted(self.ends, unread, "right").tolist()
+            known = [
+                self.files[number].footer.filter_headers.get(offset, b"?") == usual_header(length)
+                for number, (offset, length, _) in zip(numbers, locations[unread].tolist(), strict=True)
+            ]
+            self.note_headers(name, unread[np.array(known, np.bool_)])
+
+    def note_headers(self, name: str, positions: NDArray[np.intp]) -> None:
+        """Take the headers of filters that are the usual ones, at these row groups among those of all files."""
+        locations, problems = self.filters(name)
+        positions = positions[locations[positions, 2] != 0]  # the others were taken: a filter may be probed twice
+        numbers = np.searchsorted(self.ends, positions, "right")
+        row_groups = positions - np.concatenate([[0], self.ends])[numbers]
+        bitsets = []
+        for number, row_group, (offset, length) in zip(
+            numbers.tolist(), row_groups.tolist(), locations[positions, :2].tolist(), strict=True
+        ):
+            file, header = self.files[number], usual_header(length)
+            column = file.statistics.columns[name]
+            assert column is not None
+            column.note_header(file.footer, row_group, header, offset, length - len(header))
+            bitsets.append((offset + len(header), length - len(header), 0))
+        if bitsets:
+            locations = locations.copy()  # another thread may be probing these filters
+            locations[positions] = bitsets
+            self._filters[name] = Filters(locations, problems)
 
 
 class _BatchRead:
@@ -289,11 +334,9 @@ class _BatchRead:
         self._batch = batch
         self._files = batch.files
         self._ends = batch.ends
-        self._threads = max(1, min(threads, len(batch.files) // _FILES_PER_THREAD))
-        self._is_same: NDArray[np.bool_] | None = None
+        self._threads = threads
         self._usable = np.ones(len(batch.files), np.bool_)
-        self._requests = np.zeros(len(batch.files), np.int64)
-        self._bytes = np.zeros(len(batch.files), np.int64)
+        self._answers: FilterAnswers | None = None
 
     def evaluate(self, predicate: PruningPredicate | Literal[True]) -> dict[int, FileResult]:
         """Return the results of the files that are unchanged and need no closer look, by their positions."""
@@ -301,126 +344,61 @@ class _BatchRead:
         verdicts = np.zeros(count, np.int32)
         if predicate is not True:
             verdicts = predicate.decide_all(self._batch.columns, count, self._probe_filters)
-        if self._is_same is None:
-            self._read(np.empty(0, np.intp), np.empty(0, np.int64), BLOCK_BYTES)
-        assert self._is_same is not None
-        usable = (self._usable & self._is_same).tolist()
-        rows = zip(self._files, self._ends.tolist(), usable, self._requests.tolist(), self._bytes.tolist(), strict=True)
+        answers = self._answers or self._probe([], _NOTHING, np.empty((0, 3), np.int64), _NOTHING)
+        requests, num_bytes = answers.requests, answers.num_bytes
+        if self._batch.reader.in_memory:
+            requests = num_bytes = np.zeros_like(requests)
+        usable = (self._usable & answers.same).tolist()
+        rows = zip(self._files, self._ends.tolist(), usable, requests.tolist(), num_bytes.tolist(), strict=True)
         results, start = {}, 0
-        for file, end, is_usable, requests, num_bytes in rows:
+        for file, end, is_usable, file_requests, file_bytes in rows:
             file_verdicts, start = verdicts[start:end], end
             if is_usable:
-                requests, num_bytes = requests + file.requests, num_bytes + file.bytes_read
-                result = FileResult(file.identity, file.statistics, file_verdicts, requests, num_bytes)
-                results[file.position] = result
+                cost = file_requests + file.requests, file_bytes + file.bytes_read
+                results[file.position] = FileResult(file.identity, file.statistics, file_verdicts, *cost)
         return results
 
     def _probe_filters(self, probes: list[FilterProbe]) -> list[ProbeResult]:
-        self._read_headers([probe for probe in probes if len(probe.hashes) <= MAX_KEYS])
         results = [ProbeResult(np.ones(len(probe.positions), np.bool_)) for probe in probes]
-        probed: list[tuple[int, NDArray[np.intp]]] = []  # the probe, and which of its row groups
-        files, offsets = [], []
+        members: list[NDArray[np.intp]] = []  # of each probe's row groups, those with a filter that can be used
+        files, locations = [], []
         for i, probe in enumerate(probes):
-            file_numbers = np.searchsorted(self._ends, probe.positions, "right")
-            starts, num_bytes, problems = self._batch.filters(probe.column)
-            starts, num_bytes = starts[probe.positions], num_bytes[probe.positions]
-            if problems:
-                results[i] = ProbeResult(results[i].maybe, [problems[at] for at in probe.positions.tolist()])
-            members = np.flatnonzero(num_bytes > 0)
-            if len(probe.hashes) > MAX_KEYS:
-                self._usable[file_numbers] = False
-                continue
-            self._usable[file_numbers[num_bytes == UNREAD]] = False
-            probed.append((i, members))
-            block_offsets = starts[members, np.newaxis] + locate_blocks(num_bytes[members], probe.hashes)
-            files.append(np.repeat(file_numbers[members], len(probe.hashes)))
-            offsets.append(block_offsets.ravel())
-        file_of_block = np.concatenate([np.empty(0, np.intp), *files])
-        blocks = self._read(file_of_block, np.concatenate([np.empty(0, np.int64), *offsets]), BLOCK_BYTES)
-        done = 0
-        for i, members in probed:
-            hashes = probes[i].hashes
-            shape = len(members), len(hashes)
-            numbers = np.arange(done, done + shape[0] * shape[1], dtype=np.int64).reshape(shape)
-            results[i].maybe[members] = check_blocks(blocks, numbers, hashes).any(axis=1)
-            # If no block has a bit set the filter may never have been filled, which takes a closer look.
-            set_bits = blocks[done : done + numbers.size].reshape(*shape, BLOCK_BYTES).any(axis=(1, 2))
-            self._usable[file_of_block[numbers[~set_bits, :1].ravel()]] = False
-            done += numbers.size
+            filters = self._batch.filters(probe.column)
+            of_probe = filters.locations[probe.positions]
+            if filters.problems:
+                problems = [filters.problems[at] for at in probe.positions.tolist()]
+                results[i] = ProbeResult(results[i].maybe, problems)
+            members.append(np.flatnonzero(of_probe[:, 1]))
+            files.append(np.searchsorted(self._ends, probe.positions[members[i]], "right"))
+            locations.append(of_probe[members[i]])
+        which = np.repeat(np.arange(len(probes)), [len(one) for one in members])
+        file_numbers, of_filters = np.concatenate(files), np.concatenate(locations)
+        answers = self._probe(probes, file_numbers, of_filters, which)
+        self._usable[file_numbers[answers.answers > MAYBE]] = False
+        is_maybe = answers.answers == MAYBE
+        # A header of a file that has changed must not be remembered for the one that was expected.
+        is_read = (of_filters[:, 2] != 0) & (answers.answers <= EMPTY) & answers.same[file_numbers]
+        start = 0
+        for i, probe in enumerate(probes):
+            stop = start + len(members[i])
+            results[i].maybe[members[i]] = is_maybe[start:stop]
+            self._batch.note_headers(probe.column, probe.positions[members[i][is_read[start:stop]]])
+            start = stop
         return results
 
-    def _read_headers(self, probes: list[FilterProbe]) -> None:
-        """Read the headers of filters that are probed for the first time."""
-        unread_headers: list[tuple[int, int, ColumnStatistics]] = []  # file, row group, column
-        for probe in probes:
-            file_numbers = np.searchsorted(self._ends, probe.positions, "right")
-            unread = np.flatnonzero(self._batch.filters(probe.column)[1][probe.positions] == UNREAD)
-            if len(unread):
-                self._batch.forget_filters(probe.column)
-            for number, place in zip(file_numbers[unread].tolist(), probe.positions[unread].tolist(), strict=True):
-                file = self._files[number]
-                row_group = place - int(self._ends[number]) + len(file.statistics.num_rows)
-                column = file.statistics.columns[probe.column]
-                assert column is not None
-                offset = column.filter_offset(row_group)
-                header = file.footer.filter_headers.get(offset)
-                is_read = header is not None and column.decode_header(file.footer, row_group, header, offset)
-                if not is_read and file.tail is not None:
-                    is_read = column.decode_header(file.footer, row_group, *file.tail.kept)
-                # Otherwise no header would be trusted, and the offset may be anything.
-                if not is_read and offset >= 0 and file.footer.footer.filters_apart:
-                    unread_headers.append((number, row_group, column))
-        if not unread_headers:
-            return
-        file_of_header = np.array([number for number, _, _ in unread_headers], np.intp)
-        offsets = np.array([column.filter_offset(row_group) for _, row_group, column in unread_headers], np.int64)
-        headers = self._read(file_of_header, offsets, _HEADER_BYTES)
-        assert self._is_same is not None
-        for (number, row_group, column), offset, header in zip(unread_headers, offsets.tolist(), headers, strict=True):
-            if self._is_same[number]:  # otherwise they are of another version, and must not be cached with this one
-                column.decode_header(self._files[number].footer, row_group, header.tobytes(), offset)
-
-    def _read(self, file_numbers: NDArray[np.intp], offsets: NDArray[np.int64], length: int) -> NDArray[np.uint8]:
-        """Read ranges, given by file and offset, and find out which files are unchanged."""
-        data = np.empty((len(offsets), length), np.uint8)
-        outside = np.ones(len(offsets), np.bool_)
-        in_tail = self._batch.tail_starts[file_numbers] <= offsets
-        for i in np.flatnonzero(in_tail).tolist():
-            tail = self._files[file_numbers[i]].tail
-            assert tail is not None
-            begin = int(offsets[i]) - tail.size
-            piece = tail.end[begin : begin + length or None]
-            if len(piece) == length:
-                data[i] = np.frombuffer(piece, np.uint8)
-                outside[i] = False
-        data[outside] = self._read_files(file_numbers[outside], offsets[outside], length)
-        return data
-
-    def _read_files(self, file_numbers: NDArray[np.intp], offsets: NDArray[np.int64], length: int) -> NDArray[np.uint8]:
-        order = np.lexsort((offsets, file_numbers))
-        counts = np.bincount(file_numbers, minlength=len(self._files))
-        if not self._batch.reader.in_memory:
-            self._requests += counts
-            self._bytes += length * counts
-        first = np.concatenate([[0], np.cumsum(counts)])
-        size = -(-len(self._files) // self._threads)
-        spans = [(start, min(start + size, len(self._files))) for start in range(0, len(self._files), size)]
-        read = partial(self._read_span, first=first, offsets=offsets[order], length=length)
-        if len(spans) == 1:
-            results = [read(spans[0])]
-        else:
-            with in_order(read, spans, len(spans)) as of_spans:
-                results = list(of_spans)
-        is_same = np.concatenate([same for _, same in results])
-        self._is_same = is_same if self._is_same is None else self._is_same & is_same
-        data = np.empty((len(offsets), length), np.uint8)
-        data[order] = np.concatenate([part for part, _ in results])
-        return data
-
-    def _read_span(
-        self, span: tuple[int, int], first: NDArray[np.int64], offsets: NDArray[np.int64], length: int
-    ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """Read the ranges of the files [start, stop)."""
-        start, stop = span
-        bounds = first[start : stop + 1]
-        return self._batch.reader.visit(start, stop, bounds - bounds[0], offsets[bounds[0] : bounds[-1]], length)
+    def _probe(
+        self,
+        probes: list[FilterProbe],
+        files: NDArray[np.intp],
+        locations: NDArray[np.int64],
+        which: NDArray[np.int64],
+    ) -> FilterAnswers:
+        """Probe filters, given by the numbers of their files, and find out which files are unchanged."""
+        order = np.lexsort((locations[:, 0], files))
+        first = np.concatenate([[0], np.cumsum(np.bincount(files, minlength=len(self._files)))])
+        sets = [probe.hashes for probe in probes]
+        answers = self._batch.reader.probe(first, locations[order], which[order], sets, self._threads)
+        in_order_given = np.empty_like(answers.answers)
+        in_order_given[order] = answers.answers
+        self._answers = answers._replace(answers=in_order_given)
+        return self._answers

@@ -18,7 +18,16 @@ from ...file.cache.memory import MetadataCache
 from ...file.reader import BloomFile
 from ...file.statistics import ColumnCompatibility, cached_statistics
 from ...predicate.pruning import PruningPredicate
-from ...storage import ClosedObject, Entry, Extents, listed_objects, read_tails
+from ...storage import (
+    ClosedObject,
+    Entry,
+    Extents,
+    FileIdentity,
+    FilterAnswers,
+    LocalFileBatch,
+    listed_objects,
+    read_tails,
+)
 from ...util.threads import in_order
 from ..model.file_scan import FileScan
 from .local_batch import (
@@ -33,6 +42,8 @@ from .local_batch import (
 from .parquet import predicate_columns
 
 OBJECTS_PER_BATCH = 1024
+
+_NO_IDENTITY = FileIdentity(0, 0, 0, 0, 0)
 
 _TAILS_PER_READ = 128  # objects whose ends are read at a time, while those before are parsed
 
@@ -81,7 +92,7 @@ def evaluate_objects(
             statistics = cached_statistics(footer, key) or try_file_statistics(BloomFile(closed, cached=footer), key)
             if statistics is not None:
                 cost = costs.get(position, (0, 0))
-                members.append(CachedFile(position, closed.name, closed.identity, footer, statistics, None, *cost))
+                members.append(CachedFile(position, closed.name, closed.identity, footer, statistics, b"", *cost))
         return [
             Batch(group, _CachedRanges([file.footer.extents for file in group])) for group in group_by_layout(members)
         ]
@@ -173,31 +184,26 @@ def _parse_footer(closed: ClosedObject, cache: MetadataCache | None) -> CachedFo
 
 
 class _CachedRanges:
-    """Ranges of many objects, as far as they are in memory."""
+    """Filters of many objects, as far as they are in memory."""
 
     in_memory = True
 
     def __init__(self, extents: Sequence[Extents]):
         self._extents = extents
 
-    def visit(
-        self, start: int, stop: int, first: NDArray[np.int64], offsets: NDArray[np.int64], length: int
-    ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """See `storage.LocalFileBatch.visit`; an object with a range that is not in memory counts as changed."""
-        data = np.zeros((len(offsets), length), np.uint8)
-        complete = np.ones(stop - start, np.bool_)
-        inside = np.arange(length)
-        bounds = first.tolist()
-        for i, extents in enumerate(self._extents[start:stop]):
-            begin, end = bounds[i], bounds[i + 1]
-            if begin == end:
-                continue
-            requested = offsets[begin:end]
-            missing = np.ones(end - begin, np.bool_)
-            for offset, extent in extents.items():
-                here = missing & (requested >= offset) & (requested + length <= offset + len(extent))
-                if here.any():
-                    data[begin:end][here] = extent[(requested[here] - offset)[:, np.newaxis] + inside]
-                    missing &= ~here
-            complete[i] = not missing.any()
-        return data, complete
+    def probe(
+        self,
+        first: NDArray[np.int64],
+        filters: NDArray[np.int64],
+        which: NDArray[np.int64],
+        sets: Sequence[NDArray[np.uint64]],
+        threads: int = 1,
+    ) -> FilterAnswers:
+        """See `storage.LocalFileBatch.probe`; an object with a filter that is not in memory counts as changed."""
+        probed = np.flatnonzero(np.diff(first)).tolist()
+        batch = LocalFileBatch(
+            [None] * len(self._extents),
+            [_NO_IDENTITY] * len(self._extents),
+            {i: self._extents[i].items() for i in probed},
+        )
+        return batch.probe(first, filters, which, sets, threads)

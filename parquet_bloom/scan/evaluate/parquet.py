@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...file.chunk_filter import ChunkFilter
 from ...file.probe import probe_any, probe_hashes
 from ...file.reader import BloomFile
-from ...file.statistics import FileStatistics
+from ...file.statistics import FileStatistics, join_parts
 from ...predicate.pruning import POSSIBLE, FilterProbe, ProbeResult, PruningPredicate
 from ...predicate.reason import Reason
 from ...predicate.statistics import PruningStatisticsArray
@@ -29,8 +29,8 @@ def concatenate_statistics(files: Sequence[FileStatistics]) -> dict[str, Pruning
     """Return the statistics of each column in all row groups of files with one layout, file after file."""
     columns: dict[str, PruningStatisticsArray | None] = {}
     for name in files[0].columns:
-        arrays = [column.evidence for statistics in files if (column := statistics.columns[name]) is not None]
-        columns[name] = PruningStatisticsArray.joined(arrays).holding(files[0].holds[name]) if arrays else None
+        parts = [column.part for statistics in files if (column := statistics.columns[name]) is not None]
+        columns[name] = join_parts(parts)[0].holding(files[0].holds[name]) if parts else None
     return columns
 
 
@@ -130,26 +130,31 @@ class RowGroupPlanner:
         self._predicate = predicate
         self._doubts = doubts
         self._plans: dict[tuple[object, ...], tuple[RowGroupPlan, ...]] = {}
+        self._attributes: dict[tuple[int, tuple[Reason, ...]], dict[str, Any]] = {}
 
     def plan(self, counts: RowGroupCounts, verdicts: NDArray[np.int32]) -> tuple[RowGroupPlan, ...]:
         """Return the plan of each row group of a file."""
         key = verdicts.tobytes(), counts.num_rows, counts.doubts
         plans = self._plans.get(key)
         if plans is None:
+            numbers = verdicts.tolist()
+            attributes = {number: self._find_attributes(number, counts.doubts) for number in dict.fromkeys(numbers)}
             plans = self._plans[key] = tuple(
-                self._plan_row_group(number, row_group, num_rows, counts.doubts)
-                for row_group, (number, num_rows) in enumerate(zip(verdicts.tolist(), counts.num_rows, strict=True))
+                RowGroupPlan.like(attributes[number], row_group, num_rows)
+                if num_rows is not None
+                else RowGroupPlan(row_group, False, frozenset({"empty"}), "it has no rows")
+                for row_group, (number, num_rows) in enumerate(zip(numbers, counts.num_rows, strict=True))
             )
         return plans
 
-    def _plan_row_group(
-        self, number: int, row_group: int, num_rows: int | None, file_doubts: tuple[Reason, ...]
-    ) -> RowGroupPlan:
-        if num_rows is None:
-            return RowGroupPlan(row_group, False, frozenset({"empty"}), "it has no rows")
-        verdict = POSSIBLE if self._predicate is True else self._predicate.verdict(number)
-        # To the predicate, a column that is ignored is missing; the file's doubts say why it is ignored.
-        ignored = {doubt.column for doubt in file_doubts}
-        others = tuple(doubt for doubt in verdict.doubts if doubt.column not in ignored)
-        doubts = others + file_doubts + self._doubts if verdict.possible else ()
-        return RowGroupPlan(row_group, verdict.possible, verdict.by, verdict.reason, doubts, num_rows)
+    def _find_attributes(self, number: int, file_doubts: tuple[Reason, ...]) -> dict[str, Any]:
+        """Return the attributes of the plan of each row group with a verdict; see `RowGroupPlan.like`."""
+        key = number, file_doubts
+        if key not in self._attributes:
+            verdict = POSSIBLE if self._predicate is True else self._predicate.verdict(number)
+            # To the predicate, a column that is ignored is missing; the file's doubts say why it is ignored.
+            ignored = {doubt.column for doubt in file_doubts}
+            others = tuple(doubt for doubt in verdict.doubts if doubt.column not in ignored)
+            doubts = others + file_doubts + self._doubts if verdict.possible else ()
+            self._attributes[key] = vars(RowGroupPlan(0, verdict.possible, verdict.by, verdict.reason, doubts))
+        return self._attributes[key]

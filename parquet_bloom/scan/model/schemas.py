@@ -104,8 +104,7 @@ def _schemas_of(file: BloomFile) -> _Schemas:
     """Return the schemas of a file's rows, by columns; files with the same schema and metadata share them."""
     schemas: _Schemas | None = file.cached.derived.get("arrow_schemas")
     if schemas is None:
-        footer = file.footer
-        key = footer.encoded_schema, *footer.key_value_metadata.items(), file.cached.int96_unit
+        key = file.cached.int96_unit, *file.footer.schema_key
         schemas = _SCHEMAS.get(key)
         if schemas is None:
             schemas = {None: _footer_reader(file).schema_arrow}

@@ -29,6 +29,10 @@ class SparkCompatibility:
         """Return the compatibility for {name in the predicate: column}."""
         return cls(tuple(sorted(fields.items(), key=lambda item: item[0])), rules)
 
+    @property
+    def by_schema(self) -> bool:
+        return False
+
     def doubts(self, file: BloomFile) -> dict[str, str]:
         doubts = ((name, find_column_problem(file, field, self.rules)) for name, field in self.fields)
         return {name: doubt for name, doubt in doubts if doubt is not None}

@@ -107,6 +107,10 @@ class TableCompatibility(DatasetCompatibility):
 
     by_spark: SparkCompatibility
 
+    @property
+    def by_schema(self) -> bool:
+        return False
+
     def doubts(self, file: BloomFile) -> dict[str, str]:
         by_spark = {name: doubt for name, doubt in self.by_spark.doubts(file).items() if doubt is not NO_COLUMN}
         return {**by_spark, **super().doubts(file)}

@@ -6,20 +6,46 @@ import errno
 import os
 import stat
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import NoReturn
+from itertools import pairwise
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...errors import StorageError
+from ...util.threads import in_order
 from ..source import Source
-from . import batch_read
+from . import batch_probe, batch_read
 from .source import FileIdentity
 
 _IDENTITY = struct.Struct("=QQqqq")
+
+# What work takes, roughly, with everything in the page cache; only used to share it among threads.
+_OPEN_NS = 6_000  # to open, check and close a file
+_READ_NS = 600  # a read, however short
+_BYTES_PER_NS = 8  # of longer reads
+_CHECK_NS = 5  # a key in a block
+_WORTH_A_THREAD_NS = 1_000_000
+
+
+class FilterAnswers(NamedTuple):
+    """The answers of filters of many files.
+
+    Attributes
+    ----------
+    answers : of each filter: ABSENT, MAYBE, EMPTY, ODD or UNREAD of `batch_probe`.
+    same : for each file, False if it is missing, cannot be read, ends before a filter does, or has changed. The answers
+        of such a file are meaningless.
+    requests, num_bytes : what was read of each file.
+    """
+
+    answers: NDArray[np.uint8]
+    same: NDArray[np.bool_]
+    requests: NDArray[np.int64]
+    num_bytes: NDArray[np.int64]
 
 
 class LocalFileBatch:
@@ -27,40 +53,93 @@ class LocalFileBatch:
 
     Parameters
     ----------
-    paths : the files, as they were opened.
+    paths : the files, as they were opened; None for one of which only the bytes in memory are used.
     identities : their identities at that time.
+    in_memory : {number of a file: sequence of (offset, bytes)}, read along with other bytes and used in place of reads.
     """
 
     in_memory = False
 
-    def __init__(self, paths: Sequence[str], identities: Sequence[FileIdentity]):
-        self._paths = [os.fsencode(path) for path in paths]
+    def __init__(
+        self,
+        paths: Sequence[str | None],
+        identities: Sequence[FileIdentity],
+        in_memory: Mapping[int, Sequence[tuple[int, Any]]] | None = None,
+    ):
+        self._paths = [None if path is None else os.fsencode(path) for path in paths]
         packed = b"".join(_IDENTITY.pack(*identity) for identity in identities)
         self._identities = np.frombuffer(packed, np.int64).reshape(-1, 5)
+        self._in_memory = dict(in_memory or {})
 
     def __len__(self) -> int:
         return len(self._paths)
 
-    def visit(
-        self, start: int, stop: int, first: NDArray[np.int64], offsets: NDArray[np.int64], length: int
-    ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """Read ranges of one length from some of the files, and report which files have not changed.
+    def probe(
+        self,
+        first: NDArray[np.int64],
+        filters: NDArray[np.int64],
+        which: NDArray[np.int64],
+        sets: Sequence[NDArray[np.uint64]],
+        threads: int = 1,
+    ) -> FilterAnswers:
+        """Probe filters of the files, each for a set of keys, and report which files have not changed.
 
         Parameters
         ----------
-        start, stop : the range of files.
-        first : file i has the ranges from first[i] to first[i + 1].
-        offsets : offset of each range in its file, for one file after the other.
-        length : length of each range, in bytes.
-
-        Returns
-        -------
-        uint8 array of shape (ranges, length), and a bool array of shape (files): False for a file that is missing,
-        cannot be read, ends before a range does, or has changed. The bytes of such a file are meaningless.
+        first : file i has the filters from first[i] to first[i + 1].
+        filters : int64 of shape (filters, 3), by file: offset, length, and 1 if they include a header, which must be
+            the usual one of such a filter, or 0.
+        which : the number of the set of each filter.
+        sets : hashes of keys.
+        threads : threads to use, at most.
         """
-        offsets = np.ascontiguousarray(offsets, np.int64)
-        first = np.ascontiguousarray(first, np.int64)
-        return batch_read.visit(self._paths[start:stop], self._identities[start:stop], first, offsets, length)
+        keys = np.concatenate([np.empty(0, np.uint64), *map(np.sort, sets)])
+        first_key = np.cumsum([0, *map(len, sets)])
+        cuts = _share_work(first, filters, np.diff(first_key)[which], threads)
+
+        def run(cut: tuple[int, int, int, int]) -> FilterAnswers:
+            start, stop, begin, end = cut
+            in_memory = self._in_memory
+            if in_memory and (start, stop) != (0, len(self)):
+                in_memory = {i - start: ranges for i, ranges in in_memory.items() if start <= i < stop}
+            of_files = self._paths[start:stop], self._identities[start:stop], in_memory, first[start : stop + 1]
+            return FilterAnswers(*batch_probe.probe(*of_files, begin, end, filters, which, first_key, keys))
+
+        if len(cuts) == 1:
+            return run(cuts[0])
+        with in_order(run, cuts, len(cuts)) as parts:
+            results = list(parts)
+        same, costs = np.ones(len(self), np.bool_), np.zeros((2, len(self)), np.int64)
+        for (start, stop, _, _), part in zip(cuts, results, strict=True):
+            same[start:stop] &= part.same
+            costs[:, start:stop] += part.requests, part.num_bytes
+        return FilterAnswers(np.concatenate([part.answers for part in results]), same, costs[0], costs[1])
+
+
+def _share_work(
+    first: NDArray[np.int64], filters: NDArray[np.int64], num_keys: NDArray[np.int64], threads: int
+) -> list[tuple[int, int, int, int]]:
+    """Split files and filters into parts of equal work: (start, stop) of the files, and (start, stop) of the filters.
+
+    A file with many filters may be in several parts; a file without any is in one.
+    """
+    blocks, whole = _READ_NS * num_keys, _READ_NS + np.maximum(filters[:, 1], 0) // _BYTES_PER_NS
+    cost = np.minimum(blocks, whole) + _CHECK_NS * num_keys
+    if len(cost):
+        cost += _OPEN_NS * np.bincount(np.minimum(first[:-1], len(cost) - 1), minlength=len(cost))
+    total = int(cost.sum()) if len(cost) else _OPEN_NS * (len(first) - 1)
+    count = max(1, min(threads, total // _WORTH_A_THREAD_NS))
+    if not len(cost):
+        bounds = [len(first[:-1]) * i // count for i in range(count + 1)]
+        return [(start, stop, 0, 0) for start, stop in pairwise(bounds)]
+    shares = total * np.arange(1, count) // count
+    bounds = sorted({0, *np.searchsorted(np.cumsum(cost), shares).tolist(), len(cost)})
+    parts = []
+    for begin, end in pairwise(bounds):
+        start = int(np.searchsorted(first, begin, "right")) - 1 if begin else 0
+        stop = int(max(np.searchsorted(first, end, "left"), np.searchsorted(first, end, "right") - 1))
+        parts.append((start, len(first) - 1 if end == len(cost) else stop, begin, end))
+    return parts
 
 
 class ClosedSource(Source):
@@ -114,14 +193,14 @@ def stat_files(paths: Sequence[str]) -> Iterator[ClosedSource | None]:
             yield ClosedSource(path, FileIdentity.from_stat(status)) if stat.S_ISREG(status.st_mode) else None
 
 
-def read_file_tails(paths: Sequence[str], length: int) -> list[ClosedSource | None]:
+def read_file_ends(paths: Sequence[str], length: int) -> list[tuple[FileIdentity, bytes] | None]:
     """Read the last bytes of many files.
 
     Returns
     -------
-    For each path the closed file; None if it could not be read, or was written to meanwhile.
+    The identity and the last bytes of each file; None if it could not be read, or was written to meanwhile.
     """
     return [
-        None if result is None else ClosedSource(path, FileIdentity(*result[0]), result[1])
-        for path, result in zip(paths, batch_read.read_ends([os.fsencode(path) for path in paths], length), strict=True)
+        None if end is None else (FileIdentity(*end[0]), end[1])
+        for end in batch_read.read_ends([os.fsencode(path) for path in paths], length)
     ]

@@ -25,8 +25,11 @@ from support.random_cases.dataset_engines import recording
 import parquet_bloom
 from parquet_bloom import zones
 from parquet_bloom.errors import NotParquetError, ParquetBloomError, UnreadableColumnError
+from parquet_bloom.file.cache import memory
 from parquet_bloom.lake.index import LakeIndex
 from parquet_bloom.scan.engines.dataset import Dataset, Fragment
+from parquet_bloom.scan.evaluate import local_batch
+from parquet_bloom.scan.model.schemas import arrow_schema
 
 FILES, ROWS = 5, 40
 
@@ -490,3 +493,19 @@ def test_a_file_that_is_removed_while_it_is_read_is_named(lake, ask, monkeypatch
     monkeypatch.setattr(source, "plan", plan)
     with pytest.raises(Exception, match=r"1\.parquet: "):
         ask(dataset, find_id(70))
+
+
+def test_schemas_are_shared_by_files_that_are_alike_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file's own metadata and types stay its own."""
+    monkeypatch.setattr(memory, "SETTLED_NS", -(10**12))
+    columns = {"id": pa.array([1, 2]), "text": pa.array(["a", None])}
+    tables = [pa.table(columns)] * 3 + [pa.table(columns).replace_schema_metadata({"a": str(i)}) for i in range(3)]
+    tables += [pa.table({**columns, "id": pa.array([1, 2], pa.int32())}), pa.table({**columns, "c": pa.array([1, 2])})]
+    paths = [tmp_path / f"{number}.parquet" for number in range(len(tables))]
+    for path, table in zip(paths, tables, strict=True):
+        pq.write_table(table, path)
+    files = local_batch.cache_footers([str(path) for path in paths], parquet_bloom.MetadataCache())
+    for path, file in zip(paths, files, strict=True):
+        assert file is not None
+        assert arrow_schema(file).equals(pq.read_schema(path), check_metadata=True)
+    assert parquet_bloom.dataset(tmp_path).schema.names == ["id", "text", "c"]

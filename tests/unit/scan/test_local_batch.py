@@ -19,47 +19,86 @@ from support.oracle import oracle
 
 import parquet_bloom
 from parquet_bloom import MetadataCache
+from parquet_bloom.core.bloom.sbbf import check_hashes
 from parquet_bloom.errors import StorageError
 from parquet_bloom.file.cache import memory
-from parquet_bloom.scan.evaluate import footers, local_batch
+from parquet_bloom.metadata.filter_header import write_header
+from parquet_bloom.scan.evaluate import footer_batch, footers, local_batch
 from parquet_bloom.scan.source import ScanSource
 from parquet_bloom.storage import FileIdentity, LocalFileBatch, open_source
-from parquet_bloom.storage.local import batch_read
+from parquet_bloom.storage.local import batch, batch_probe
 
-# ---------------------------------------------------------------------------------------------------------- a visit
+# ----------------------------------------------------------------------------------------------------------- probes
 
 
 def identity(path: Path) -> FileIdentity:
     return FileIdentity.from_stat(path.stat())
 
 
-def visit(paths: list[str], identities: list[FileIdentity], first: np.ndarray, offsets: Any, length: int) -> Any:
-    return LocalFileBatch(paths, identities).visit(0, len(paths), first, offsets, length)
+Filters = list[tuple[int, int, int, int]]  # file, offset, length, set of keys
 
 
-def counted(*numbers: int) -> np.ndarray:
-    return np.array([0, *np.cumsum(numbers)], np.int64)
+def probe(files: list[Path], identities: list[FileIdentity], filters: Filters, sets: Any, **options: Any) -> Any:
+    """Probe bitsets without headers, given by file."""
+    numbers = np.array(filters, np.int64).reshape(-1, 4)
+    first = np.concatenate([[0], np.cumsum(np.bincount(numbers[:, 0], minlength=len(files)))])
+    described = np.stack([numbers[:, 1], numbers[:, 2], np.zeros_like(numbers[:, 0])], axis=1)
+    batch = LocalFileBatch([str(path) for path in files], identities, options.pop("in_memory", None))
+    return batch.probe(first, described, numbers[:, 3].copy(), sets, **options)
+
+
+def expected_answers(files: list[Path], filters: Filters, sets: Any) -> list[int]:
+    answers = []
+    for number, offset, length, which in filters:
+        bitset = files[number].read_bytes()[offset : offset + length]
+        maybe = check_hashes(np.frombuffer(bitset, np.uint8), sets[which]).any()
+        answers.append(batch_probe.MAYBE if maybe else batch_probe.ABSENT if any(bitset) else batch_probe.EMPTY)
+    return answers
+
+
+SIZE = 20_000
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[Path]:
-    """More than are open at a time."""
+    """More than are open at a time; each begins with bytes that are sparsely set, and has 1,000 that are not."""
     rng = np.random.default_rng(5)
     paths = [tmp_path / f"{number} ä%20.bin" for number in range(150)]
     for path in paths:
-        path.write_bytes(rng.bytes(5000))
+        data = rng.integers(0, 256, SIZE) | rng.integers(0, 256, SIZE)
+        data[:8000] &= rng.integers(0, 256, 8000)
+        data[8000:9000] = 0
+        path.write_bytes(data.astype(np.uint8).tobytes())
     return paths
 
 
-def test_blocks_come_from_their_files(files: list[Path]) -> None:
-    rng = np.random.default_rng(6)
-    numbers = rng.integers(0, 5, len(files))
-    offsets = rng.integers(0, 5000 - 32, numbers.sum())
-    data, same = visit([str(path) for path in files], [identity(p) for p in files], counted(*numbers), offsets, 32)
-    of_range = np.repeat(np.arange(len(files)), numbers)
-    expected = [files[i].read_bytes()[at : at + 32] for i, at in zip(of_range, offsets, strict=True)]
-    assert [row.tobytes() for row in data] == expected
-    assert same.all()
+def make_filters(rng: np.random.Generator, files: list[Path]) -> tuple[Filters, list[np.ndarray]]:
+    sets = [rng.integers(0, 2**64, count, np.uint64) for count in (1, 2, 7, 65, 1000)]
+    filters: Filters = []
+    for number in range(len(files)):
+        for _ in range(int(rng.integers(0, 5))):
+            length = 32 * int(rng.integers(1, 200)) + int(rng.integers(0, 2)) * int(rng.integers(0, 32))
+            filters.append((number, int(rng.integers(0, SIZE - length)), length, int(rng.integers(0, len(sets)))))
+        filters.append((number, 8000, 960, number % len(sets)))
+    return filters, sets
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_filters_are_probed_in_their_files(
+    files: list[Path], threads: int, in_memory: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch, "_WORTH_A_THREAD_NS", 1)
+    filters, sets = make_filters(np.random.default_rng(6), files)
+    retained = {i: [(3, path.read_bytes()[3:9001])] for i, path in enumerate(files) if i % 3} if in_memory else None
+    identities = [identity(path) for path in files]
+    result = probe(files, identities, filters, sets, in_memory=retained, threads=threads)
+    expected = expected_answers(files, filters, sets)
+    assert len(set(expected)) == 3
+    assert result.answers.tolist() == expected
+    assert result.same.all()
+    assert (result.requests[[1, 2]] > 0).all() or in_memory
+    assert result.num_bytes.sum() >= 32 * result.requests.sum()
 
 
 def test_a_disk_is_waited_for(files: list[Path]) -> None:
@@ -68,15 +107,25 @@ def test_a_disk_is_waited_for(files: list[Path]) -> None:
         os.fsync(descriptor)
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         os.close(descriptor)
-    offsets = np.full(len(files), 4968)
-    data, same = visit([str(p) for p in files], [identity(p) for p in files], counted(*[1] * len(files)), offsets, 32)
-    assert [row.tobytes() for row in data] == [path.read_bytes()[4968:] for path in files]
-    assert same.all()
+    filters, sets = make_filters(np.random.default_rng(7), files)
+    result = probe(files, [identity(path) for path in files], filters, sets)
+    assert result.answers.tolist() == expected_answers(files, filters, sets)
+    assert result.same.all()
+
+
+def test_dense_blocks_are_read_together(files: list[Path]) -> None:
+    rng = np.random.default_rng(8)
+    keys = [rng.integers(0, 2**64, count, np.uint64) for count in (1, 1000)]
+    few, many = (
+        probe(files[:1], [identity(files[0])], [(0, 8000, 992, which)], keys).requests[0] for which in range(2)
+    )
+    assert few <= 2
+    assert many <= 2
 
 
 @pytest.mark.parametrize("queried", [0, 1])
 def test_other_files_are_told(files: list[Path], queried: int) -> None:
-    """With a range to be read and with none."""
+    """With a filter to be read and with none."""
     identities = [identity(path) for path in files]
     time.sleep(0.05)  # a tick of the clock, and more
     cut, replaced, touched, gone, folder, pipe, renamed = files[:7]
@@ -94,42 +143,81 @@ def test_other_files_are_told(files: list[Path], queried: int) -> None:
     disguised.write_bytes(disguised.read_bytes()[::-1])
     os.utime(disguised, ns=(before.st_atime_ns, before.st_mtime_ns))
     descriptors = len(os.listdir("/proc/self/fd"))
-    count = len(files)
-    _, same = visit(
-        [str(p) for p in files], identities, counted(*[queried] * count), np.zeros(queried * count, int), 32
-    )
-    assert np.flatnonzero(~same).tolist() == list(range(9))
+    filters = [(number, 0, 32, 0) for number in range(len(files)) for _ in range(queried)]
+    result = probe(files, identities, filters, [np.zeros(1, np.uint64)])
+    assert np.flatnonzero(~result.same).tolist() == list(range(9))
     assert len(os.listdir("/proc/self/fd")) == descriptors
 
 
-def test_a_range_beyond_the_end_is_a_doubt(files: list[Path]) -> None:
-    some = files[:3]
-    offsets = np.array([0, 4990, 4968, -1])
-    _, same = visit([str(p) for p in some], [identity(p) for p in some], counted(2, 1, 1), offsets, 32)
-    assert same.tolist() == [False, True, False]
+def test_a_filter_beyond_the_end_is_a_doubt(files: list[Path]) -> None:
+    filters = [(0, 0, 32, 0), (0, SIZE - 10, 32, 0), (1, SIZE - 32, 32, 0), (2, 0, 32, 0), (2, -1, 32, 0)]
+    result = probe(files[:3], [identity(path) for path in files[:3]], filters, [np.zeros(1, np.uint64)])
+    assert result.same.tolist() == [False, True, True]
+    assert result.answers[1] == batch_probe.UNREAD
+    assert result.answers[4] == batch_probe.ODD
 
 
-def test_nothing_to_visit() -> None:
-    data, same = visit([], [], counted(), np.empty(0, np.int64), 32)
-    assert data.shape == (0, 32)
-    assert same.shape == (0,)
+@pytest.mark.parametrize("num_bytes", [32, 64, 4096, 8192, 1 << 20, 1 << 21, 96, 1 << 30])
+def test_usual_headers(num_bytes: int) -> None:
+    header = write_header(num_bytes)
+    assert batch_probe.usual_header(len(header) + num_bytes) == header
+
+
+@pytest.mark.parametrize("length", [0, -1, 46, 2**40, 2**63 - 1])
+def test_no_header_fits_a_length(length: int) -> None:
+    assert batch_probe.usual_header(length) == b""
+
+
+def test_a_header_is_checked(tmp_path: Path) -> None:
+    header = write_header(64)
+    for number in range(len(header)):
+        path = tmp_path / "a"
+        for spoilt in (False, True):
+            data = bytearray(header + b"\xff" * 64)
+            data[number] ^= spoilt
+            path.write_bytes(data)
+            filters = np.array([[0, len(data), 1]], np.int64)
+            result = LocalFileBatch([str(path)], [identity(path)]).probe(
+                np.array([0, 1]), filters, np.zeros(1, np.int64), [np.array([5], np.uint64)]
+            )
+            assert result.answers.tolist() == [batch_probe.ODD if spoilt else batch_probe.MAYBE]
+
+
+def test_nothing_to_probe() -> None:
+    result = probe([], [], [], [])
+    assert result.answers.shape == result.same.shape == (0,)
 
 
 @pytest.mark.parametrize(
-    ("first", "offsets", "paths"),
+    "changed",
     [
-        ([0, 1], [], [b"a"]),
-        ([0], [], [b"a"]),
-        ([0, 2, 1], [0], [b"a", b"b"]),
-        ([1, 1], [0], [b"a"]),
-        ([0, 0], [], [b"a\0b"]),
-        ([0, 0], [], ["a"]),
+        {"first": [0]},
+        {"first": [0, 2]},
+        {"first": [1, 0]},
+        {"first": [-1, 1]},
+        {"filters": [[0, 32]]},
+        {"which": []},
+        {"which": [1]},
+        {"which": [-1]},
+        {"first_key": []},
+        {"first_key": [0, 3]},
+        {"first_key": [1, 0]},
+        {"keys": [2, 1]},
+        {"paths": [b"a\0b"]},
+        {"paths": ["a"]},
+        {"paths": []},
+        {"start": -1},
+        {"stop": 2},
+        {"in_memory": {1: [(0, b"x")]}},
     ],
 )
-def test_shapes_are_checked(first: list[int], offsets: list[int], paths: list[Any]) -> None:
-    known_files = np.zeros((len(paths), 5), np.int64)
+def test_shapes_are_checked(changed: dict[str, Any]) -> None:
+    given = {"paths": [b"a"], "in_memory": {}, "first": [0, 1], "start": 0, "stop": 1, "filters": [[0, 32, 0]]}
+    given |= {"which": [0], "first_key": [0, 2], "keys": [1, 2]} | changed
+    for name in ("first", "filters", "which", "first_key"):
+        given[name] = np.array(given[name], np.int64)
     with pytest.raises(ValueError):
-        batch_read.visit(paths, known_files, np.array(first, np.int64), np.array(offsets, np.int64), 32)
+        batch_probe.probe(identities=np.zeros((1, 5), np.int64), keys=np.array(given.pop("keys"), np.uint64), **given)
 
 
 # -------------------------------------------------------------------------------------------------------- judgement
@@ -184,9 +272,10 @@ def predicates() -> list[Any]:
             f"key = {one} AND text = '{one}'",
             f"key = {one} OR text = '{other}'",
             f"key IN ({one}, {other}, 7)",
+            f"key = {one} OR (key = {other} AND text = 'x')",
         ]
     results += ["key IS NULL", "text IS NOT NULL AND sorted < 100", "flag = TRUE AND key = 17", "sorted > 5000"]
-    results += [[("key", "in", some[:40])], [("key", "in", [k + 1 for k in some[: local_batch.MAX_KEYS + 1]])]]
+    results += [[("key", "in", some[:40])], [("key", "in", [k + 1 for k in some[:500]])]]
     return results
 
 
@@ -194,7 +283,7 @@ def predicates() -> list[Any]:
 @pytest.mark.usefixtures("settled")
 @pytest.mark.parametrize("threads", [1, 3])
 def test_known_files_are_judged_like_new_ones(lake: Path, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_batch, "_FILES_PER_THREAD", 3)
+    monkeypatch.setattr(batch, "_WORTH_A_THREAD_NS", 1)
     cache = MetadataCache()
     for where in predicates():
         monkeypatch.setattr(footers, "evaluate_local", lambda *_: {})  # plan each file by itself
@@ -226,20 +315,21 @@ def test_known_files_are_not_opened_one_by_one(lake: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.usefixtures("settled")
-def test_footers_longer_than_what_is_read_first(tmp_path: Path) -> None:
-    """The first files are opened one by one; then the length of footers is estimated."""
+def test_footers_longer_than_what_is_read_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first files are read again; then the length of footers is estimated."""
     wide = {f"column_with_a_long_name_{number:04}": [1, 2] for number in range(300)}
     for number in range(6):
         pq.write_table(pa.table({"key": [2 * number, 2 * number + 1], **wide}), tmp_path / f"{number}.parquet")
-    first_end = local_batch._FIRST_TAIL_BYTES
-    for together in (2, 256):
-        local_batch._TAILS_PER_READ, before = together, local_batch._TAILS_PER_READ
-        try:
-            report = parquet_bloom.prune(tmp_path, "key = 7", cache=None)
-        finally:
-            local_batch._TAILS_PER_READ = before
+    first_end = footer_batch._FIRST_TAIL_BYTES
+    opened: list[Any] = []
+    monkeypatch.setattr(footers, "open_source", lambda *arguments: opened.append(arguments))
+    for first_files in (2, 32):
+        monkeypatch.setattr(footer_batch, "_FIRST_FILES", first_files)
+        report = parquet_bloom.prune(tmp_path, "key = 7", cache=None)
         assert report.selected == {str(tmp_path / "3.parquet"): [0]}
+        assert report.requests == 6 + first_files if first_files < 6 else 12
         assert report.bytes_read > 6 * first_end
+        assert not opened
 
 
 @pytest.mark.usefixtures("settled")

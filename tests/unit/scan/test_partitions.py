@@ -20,6 +20,7 @@ import parquet_bloom
 from parquet_bloom import errors
 from parquet_bloom.file import reader
 from parquet_bloom.file.cache import memory
+from parquet_bloom.metadata.footer import Footer
 from parquet_bloom.scan.model.partitions import Partitions
 
 DAYS = ["2026-01-01", "2026-01-02", "2026-01-03"]
@@ -324,14 +325,19 @@ def test_polars_opens_no_file_of_another_partition(tree: Path) -> None:
 
 def test_polars_reads_a_footer_once(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "SETTLED_NS", -(10**12))
-    reads: list[str] = []
-    read_footer = reader.read_footer
+    reads: list[Any] = []
+    read_footer, parse_many = reader.read_footer, Footer.parse_many
 
     def noted(source: Any) -> Any:
         reads.append(source.name)
         return read_footer(source)
 
+    def many_noted(footers: list[bytes], starts: Any) -> Any:
+        reads.extend(footers)
+        return parse_many(footers, starts)
+
     monkeypatch.setattr(reader, "read_footer", noted)
+    monkeypatch.setattr(Footer, "parse_many", many_noted)
     cache = parquet_bloom.MetadataCache()
     for _ in range(2):
         lazy = parquet_bloom.scan_polars(tree, cache=cache, timezone="Europe/Berlin")

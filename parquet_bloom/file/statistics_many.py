@@ -1,0 +1,239 @@
+"""Column statistics of many files with one schema, computed as arrays over the row groups of all of them.
+
+A file with anything unusual is left to `statistics.file_statistics`, which gives the same for every other one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ParquetBloomError
+from ..hashing.column_type import ColumnType, Domain, Kind, decode, is_legacy_ordered, is_nan, is_ordered
+from ..metadata.footer import PHYSICAL_TYPES, Footer, Leaf
+from ..metadata.thrift_compact import CHUNK_DTYPE, read_statistics
+from ..predicate.statistics import NO, UNKNOWN, YES, PruningStatisticsArray, make_domain_array
+from .cache.entry import CachedFooter
+from .columns import type_of
+from .statistics import (
+    ColumnCompatibility,
+    ColumnStatistics,
+    FileStatistics,
+    ResolvedColumns,
+    StatisticsPart,
+    cache_statistics,
+    cached_columns,
+    cached_statistics,
+    file_statistics,
+    make_bitsets,
+    resolve_columns,
+)
+
+if TYPE_CHECKING:
+    from .reader import BloomFile
+
+_Key = tuple[tuple[str, ...], bool, ColumnCompatibility | None]
+
+_MIN, _MAX, _LEGACY_MIN, _LEGACY_MAX = range(4)
+"""Of the bounds of a record of `thrift_compact.STATISTICS_DTYPE`."""
+
+_NUMBERS = {"INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8}
+
+
+def file_statistics_of_many(
+    files: Sequence[CachedFooter], key: _Key, open_file: Callable[[int], BloomFile]
+) -> list[FileStatistics | None]:
+    """Return what `file_statistics` does for each of many files; it is cached with their footers.
+
+    Parameters
+    ----------
+    files : the files' footers.
+    key : names, ignore_case and trust, as in `file_statistics`.
+    open_file : returns a file, given its number; only its footer is used.
+
+    Returns
+    -------
+    None for a file of which they cannot be read, which a closer look explains.
+    """
+    results = [cached_statistics(file, key) for file in files]
+    groups: dict[tuple[int, frozenset[int]], list[int]] = {}
+    trust = key[2]
+    for i, file in enumerate(files):
+        if results[i] is None and (trust is None or trust.by_schema) and _is_usual(file.footer):
+            groups.setdefault((id(file.footer.leaves), file.footer.type_ordered), []).append(i)
+    for members in groups.values():
+        try:
+            resolved = resolve_columns(open_file(members[0]), *key)
+        except ParquetBloomError:
+            continue
+        statistics = _read_statistics([files[i] for i in members], resolved, key)
+        for i, one in zip(members, statistics, strict=True):
+            results[i] = one
+    for i, one in enumerate(results):
+        if one is None:
+            with suppress(ParquetBloomError):
+                results[i] = file_statistics(open_file(i), *key)
+    return results
+
+
+def _is_usual(footer: Footer) -> bool:
+    """Return whether a footer names its own columns, and describes every column in every row group, with rows."""
+    if type(footer) is not Footer:
+        return False
+    try:
+        num_leaves = len(footer.leaves)
+    except ParquetBloomError:  # `file_statistics` says what is wrong
+        return False
+    groups = footer.row_groups
+    if len(groups) == 1:  # without a loop of NumPy's over one row group
+        return bool(len(footer.chunks) == num_leaves > 0 and groups[0].item()[1] > 0)
+    regular = len(groups) > 1 and len(footer.chunks) == num_leaves * len(groups) > 0
+    return bool(regular and (groups["num_columns"] == num_leaves).all() and (groups["num_rows"] > 0).all())
+
+
+def _read_statistics(
+    files: list[CachedFooter], resolved: ResolvedColumns, key: _Key
+) -> Iterator[FileStatistics | None]:
+    """Yield the statistics of files with one schema; None for one with anything unusual."""
+    footers = [file.footer for file in files]
+    leaves = {leaf.index: leaf for leaf in resolved.leaves.values() if leaf is not None}
+    is_usual = np.ones(len(files), np.bool_)
+    row_groups = _concatenate([footer.row_groups for footer in footers])
+    columns = {index: _read_column(footers, row_groups, leaf, is_usual) for index, leaf in leaves.items()}
+    num_rows = row_groups["num_rows"].tolist()
+    start = 0
+    for file, usual in zip(files, is_usual.tolist(), strict=True):
+        end = start + len(file.footer.row_groups)
+        statistics = None
+        if usual:
+            own = cached_columns(file)
+            for index, leaf in leaves.items():
+                if index not in own:
+                    part = StatisticsPart(*columns[index], start, end)
+                    own.setdefault(index, ColumnStatistics(leaf, leaf.name, part))
+            statistics = cache_statistics(file, key, resolved.make_statistics(own, tuple(num_rows[start:end])))
+        yield statistics
+        start = end
+
+
+def _concatenate(records: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
+    """Concatenate records of int64 numbers; NumPy itself compares the names of their fields again and again."""
+    dtype = records[0].dtype
+    width = len(dtype.names or ())
+    numbers = np.concatenate([one.view(np.int64).reshape(-1, width) for one in records])
+    return numbers.view(dtype).reshape(-1)
+
+
+def _read_column(
+    footers: list[Footer], row_groups: NDArray[np.void], leaf: Leaf, is_usual: NDArray[np.bool_]
+) -> tuple[PruningStatisticsArray, NDArray[np.int64], NDArray[np.int64]]:
+    """Read what `StatisticsPart` has of a column in all footers, and mark those with anything unusual as such."""
+    width = len(footers[0].leaves)
+    column_type = type_of(leaf)
+    fields = len(CHUNK_DTYPE.names or ())
+    chunks = [footer.chunks.view(np.int64).reshape(-1, width, fields)[:, leaf.index] for footer in footers]
+    records = np.concatenate(chunks).view(CHUNK_DTYPE).reshape(-1)
+    num_rows = row_groups["num_rows"]
+    which = np.repeat(np.arange(len(footers)), [len(footer.row_groups) for footer in footers])
+    stored = read_statistics(
+        [footer.data for footer in footers],
+        which,
+        np.ascontiguousarray(records["statistics_start"]),
+        np.ascontiguousarray(records["path_start"]),
+        leaf.encoded_path,
+    )
+    usual = (stored["is_usual"] != 0) & (records["meta_start"] >= 0) & (records["encrypted"] == 0)
+    usual &= records["physical_type"] == PHYSICAL_TYPES.index(leaf.physical)
+    is_usual[which[~usual]] = False
+
+    num_values, null_count, has_null_count = records["num_values"], stored["null_count"], stored["has_null_count"] != 0
+    agrees = np.equal(num_values, num_rows)
+    bounded = np.any(stored["start"] >= 0, axis=1)
+    # As `Footer.chunk_has_values` and `chunk_has_nulls` say.
+    all_null = has_null_count & np.equal(null_count, num_values)
+    has_values = np.where(has_null_count, YES, UNKNOWN)
+    has_values[all_null] = np.where(bounded[all_null], UNKNOWN, NO)
+    has_values[num_values == 0] = NO
+    has_nulls = np.where(has_null_count & (null_count >= 0), (null_count > 0).astype(int), UNKNOWN)
+    if leaf.repeated:
+        has_nulls[:] = UNKNOWN
+    else:
+        has_values[~agrees] = has_nulls[~agrees] = UNKNOWN
+    has_filter = (records["filter_offset"] != -1) | (records["filter_fields"] > 0)
+    low, low_known, high, high_known = _decode_bounds(footers, which, stored, column_type, leaf)
+    evidence = PruningStatisticsArray(
+        column_type,
+        has_values.astype(np.int8),
+        has_nulls.astype(np.int8),
+        low,
+        low_known,
+        high,
+        high_known,
+        has_filter & column_type.hashable,
+    )
+    locations = np.stack([records["filter_offset"], records["filter_length"]], axis=1)
+    return evidence, locations, make_bitsets(len(records))
+
+
+def _decode_bounds(
+    footers: list[Footer], which: NDArray[np.intp], stored: Any, column_type: ColumnType, leaf: Leaf
+) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[Any], NDArray[np.bool_]]:
+    """Decode bounds as `statistics.decode_bounds` does: low, whether it is known, high, whether it is known."""
+    count = len(stored)
+    is_legacy = is_legacy_ordered(column_type)
+    if not is_ordered(column_type) or not (leaf.index in footers[0].type_ordered or is_legacy):
+        nothing, unknown = make_domain_array([None] * count, column_type), np.zeros(count, np.bool_)
+        return nothing, unknown, nothing, unknown
+    low_at, high_at = np.full(count, _MIN), np.full(count, _MAX)
+    if is_legacy:
+        neither = (stored["start"][:, _MIN] < 0) & (stored["start"][:, _MAX] < 0)
+        low_at[neither], high_at[neither] = _LEGACY_MIN, _LEGACY_MAX
+    if leaf.physical in _NUMBERS:
+        low, low_known = _decode_numbers(stored, low_at, column_type)
+        high, high_known = _decode_numbers(stored, high_at, column_type)
+        if column_type.kind is Kind.FLOAT:
+            valid = ~((low_known & np.isnan(low)) | (high_known & np.isnan(high)))
+            low_known, high_known = low_known & valid, high_known & valid
+        wrong = low_known & high_known & np.greater(low, high).astype(np.bool_)
+        return low, low_known & ~wrong, high, high_known & ~wrong
+    lows = _decode_each(footers, which, stored, low_at, column_type)
+    highs = _decode_each(footers, which, stored, high_at, column_type)
+    for i, (one, other) in enumerate(zip(lows, highs, strict=True)):
+        is_wrong = one is not None and other is not None and one > other  # type: ignore[operator]
+        if is_wrong or any(bound is not None and is_nan(bound) for bound in (one, other)):
+            lows[i] = highs[i] = None
+    known = [np.array([bound is not None for bound in bounds], np.bool_) for bounds in (lows, highs)]
+    return make_domain_array(lows, column_type), known[0], make_domain_array(highs, column_type), known[1]
+
+
+def _decode_numbers(
+    stored: Any, at: NDArray[np.intp], column_type: ColumnType
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    rows, width = np.arange(len(stored)), _NUMBERS[column_type.physical]
+    known = (stored["start"][rows, at] >= 0) & (stored["length"][rows, at] == width)
+    numbers = np.where(known, stored["number"][rows, at], 0).astype(np.uint64)
+    if column_type.physical == "DOUBLE":
+        return numbers.view(np.float64), known
+    if column_type.physical == "FLOAT":
+        return numbers.astype(np.uint32).view(np.float32).astype(np.float64), known
+    if width == 4:
+        narrow = numbers.astype(np.uint32)
+        return (narrow.view(np.int32) if column_type.signed else narrow).astype(np.int64), known
+    if not column_type.signed and (numbers >> np.uint64(63)).any():
+        return make_domain_array(numbers.tolist(), column_type), known
+    return numbers.view(np.int64), known
+
+
+def _decode_each(
+    footers: list[Footer], which: NDArray[np.intp], stored: Any, at: NDArray[np.intp], column_type: ColumnType
+) -> list[Domain | None]:
+    rows = np.arange(len(stored))
+    starts, lengths = stored["start"][rows, at].tolist(), stored["length"][rows, at].tolist()
+    return [
+        None if start < 0 else decode(footers[i].data[start : start + length], column_type)
+        for i, start, length in zip(which.tolist(), starts, lengths, strict=True)
+    ]
