@@ -132,7 +132,7 @@ class ParquetData:
         self, selections: RowGroupSelections, row_filter: RowFilter, projection: FileProjection
     ) -> pa.Table | None:
         """Read the rows that match among those that an equality leaves; None where that is not possible."""
-        matches = self._find_matches(selections, row_filter)
+        matches = self._find_matches(selections, row_filter, projection.schema.names)
         if matches is None:
             return None
         rows, known = matches
@@ -142,14 +142,14 @@ class ParquetData:
             return SparseReader(self.file, row_filter).read(rows, known, projection.schema)
 
     def _find_matches(
-        self, selections: RowGroupSelections, row_filter: RowFilter
+        self, selections: RowGroupSelections, row_filter: RowFilter, names: Sequence[str] = ()
     ) -> tuple[RowsByGroup, dict[str, pa.Array]] | None:
         """Return the rows of some row groups that match, and the columns that are known of them; see `SparseReader`."""
         candidates = self._candidates.pop(_make_key(selections, row_filter), None)
         if candidates is None:
             return None
         with reading(self.file):
-            return SparseReader(self.file, row_filter).find_matches(candidates)
+            return SparseReader(self.file, row_filter).find_matches(candidates, names)
 
     def _stream_matches(
         self,

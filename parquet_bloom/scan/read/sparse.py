@@ -24,6 +24,7 @@ from ...metadata.page_match import Targets
 from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import row_mask
+from ...predicate.tree import Node
 from ...util.arrow_values import from_numpy
 from ..model.data_file import RowFilter
 from ..model.row_selection import (
@@ -36,6 +37,8 @@ from ..model.row_selection import (
 )
 from ..model.schemas import arrow_schema
 from .page_selection import select_rows_by_pages
+
+_ROWS_READ_AT_ONCE = 16_384  # rows of row groups of which all columns are read at once
 
 MAX_LITERALS = 100_000
 """Lists of more literals are not searched for."""
@@ -53,12 +56,12 @@ class Candidates(NamedTuple):
     ----------
     rows : of each row group.
     columns : what is known of their values: the column of the equality.
-    are_matches : whether the equality is the whole predicate.
+    rest : what else the predicate says; None for nothing.
     """
 
     rows: RowsByGroup
     columns: dict[str, pa.Array]
-    are_matches: bool
+    rest: Node | None
 
 
 class SparseReader:
@@ -99,8 +102,14 @@ class SparseReader:
             if sum(map(len, rows.values())) * SPARSE_FACTOR > total:
                 return None
             columns = {leaf.column: self._rows.make_array(leaf.column, targets, numbers)}
-            return Candidates(rows, columns, leaf is self._node)
+            return Candidates(rows, columns, self._find_rest(leaf))
         return None
+
+    def _find_rest(self, leaf: tree.Leaf) -> Node | None:
+        """Return what the predicate says besides an equality of it; None for nothing."""
+        if leaf is self._node or not isinstance(self._node, tree.And):
+            return None
+        return tree.all_of(child for child in self._node.children if child is not leaf)
 
     def _is_narrow(self, row_group: int, selection: RowSelection | None) -> bool:
         """Return whether zones leave few rows of a row group."""
@@ -120,25 +129,34 @@ class SparseReader:
             if self._rows.has_index(name, row_group)
         )
 
-    def find_matches(self, candidates: Candidates) -> tuple[RowsByGroup, dict[str, pa.Array]] | None:
-        """Return the candidates that match, and the columns of the predicate in them as far as they were read.
+    def find_matches(
+        self, candidates: Candidates, names: Sequence[str] = ()
+    ) -> tuple[RowsByGroup, dict[str, pa.Array]] | None:
+        """Return the candidates that match, and columns in them as far as they were read.
+
+        Parameters
+        ----------
+        names : columns that will be read of the matches. They are read with those of the predicate where that is less
+            work than to read them for fewer rows later.
 
         Returns
         -------
         None where columns of the predicate cannot be read row by row.
         """
-        rows, columns = candidates.rows, candidates.columns
-        if candidates.are_matches or not any(map(len, rows.values())):
+        rows, columns, rest = candidates
+        if rest is None or not any(map(len, rows.values())):
             return rows, columns
-        names = sorted(tree.columns(self._node))
-        others = [name for name in names if name not in columns]
+        needed = tree.columns(rest)
+        if sum(map(self._file.footer.num_rows_of, rows)) <= _ROWS_READ_AT_ONCE and self._rows.supports(names):
+            needed = needed | {*names}
+        others = sorted(needed - columns.keys())
         read = self._rows.read(others, rows) if self._rows.supports(others) else None
         if read is None:
             return None
         columns = columns | read
         mask = row_mask(
             pa.Table.from_arrays([*columns.values()], [*columns]),
-            self._node,
+            rest,
             timezone=self._row_filter.timezone,
             probes=self._row_filter.probes,
         )
@@ -160,7 +178,7 @@ class SparseReader:
         names = [name for name in schema.names if name not in known]
         if not self._rows.supports(names):
             return None
-        read = self._rows.read(names, rows)
+        read = self._rows.read(names, rows) if names else {}
         if read is None:
             return None
         columns = known | read
