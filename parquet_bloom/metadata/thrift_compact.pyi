@@ -20,6 +20,8 @@ UUID: int
 CHUNK_DTYPE: np.dtype[np.void]
 INDEX_DTYPE: np.dtype[np.void]
 ROW_GROUP_DTYPE: np.dtype[np.void]
+STATISTICS_DTYPE: np.dtype[np.void]
+BOUNDS: tuple[str, ...]
 
 class Cursor:
     def __new__(cls, buffer: Any, start: int = 0) -> Cursor: ...

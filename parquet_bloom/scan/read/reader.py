@@ -333,7 +333,6 @@ class RowReader:
         """Take the rows that are deleted out of a selection."""
         if self._table is None or not selections:
             return selections
-        self._table.require_defined(data)
         return self._table.select_live(data, plan, selections)
 
     def _read_parts(
@@ -377,6 +376,8 @@ class RowReader:
         row_filter: RowFilter,
     ) -> Iterator[Need | Piece[R]]:
         """Read the matching rows of row groups that are decoded together."""
+        if self._table is not None:
+            self._table.require_defined(data)
         table = self._find_filter(data)
         columns = self._projection if table is None else table.projection
         projection = columns.project(data)
@@ -402,6 +403,8 @@ class RowReader:
         self, data: DataFile, selections: RowGroupSelections, row_filter: RowFilter
     ) -> Iterator[Need | Piece[dict[int, int]]]:
         """Count the matching rows of row groups that are decoded together, each by itself."""
+        if self._table is not None:
+            self._table.require_defined(data, counted=True)
         table = self._find_filter(data)
         if table is not None:
             for one in selections:

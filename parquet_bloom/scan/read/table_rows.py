@@ -64,6 +64,7 @@ class TableRows:
         self._partitions = partitions
         tops = list(dict.fromkeys(name if name in table.schema.names else name.split(".")[0] for name in names))
         self._filter_schema = pa.schema([table.schema.field(name) for name in tops])
+        self._filtered = tops
         self._used = [*(table.schema.names if columns is None else columns), *tops]
         self.projection = Projection(None if columns is None else [*columns, *tops], partitions)
 
@@ -77,9 +78,14 @@ class TableRows:
         shown = fit_table(rows, self._filter_schema)
         return rows.filter(row_mask(shown, self._node, timezone=self._timezone, probes=self._probes))
 
-    def require_defined(self, file: DataFile) -> None:
-        """Raise UnreadableColumnError if the file lacks a column that is read, and is not null in its rows."""
-        self._table.require_defined(file.path, file.leaves, self._used)
+    def require_defined(self, file: DataFile, *, counted: bool = False) -> None:
+        """Raise UnreadableColumnError if the file lacks a column that is read, and is not null in its rows.
+
+        Parameters
+        ----------
+        counted : whether rows are only counted, for which the columns of the predicate are read alone.
+        """
+        self._table.require_defined(file.path, file.leaves, self._filtered if counted else self._used)
 
     def select_live(self, file: DataFile, plan: FilePlan, selections: RowGroupSelections) -> RowGroupSelections:
         """Take the rows that the table has deleted out of a selection.

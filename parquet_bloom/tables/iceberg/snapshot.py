@@ -28,8 +28,8 @@ from .statistics import FieldStatistics
 from .store_settings import translate_settings
 from .versions import Request, choose_snapshot
 
-_IN_METADATA = "its value in files without the column is in the table's metadata"
-_DEFAULT = "the table gives it a default in files without the column"
+_IN_METADATA = "its value in files without the column is in the table's metadata: read other columns"
+_DEFAULT = "the table gives it a default in files without the column, which is not shown yet: read other columns"
 
 
 @dataclass(frozen=True)

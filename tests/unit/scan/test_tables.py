@@ -257,6 +257,9 @@ def test_undefined_columns_are_refused_where_files_lack_them(table):
     with pytest.raises(UnreadableColumnError, match="default value"):
         parquet_bloom.read_table(table, "id = 170")
     assert parquet_bloom.read_table(table, "id = 170", ["id"]).num_rows == 1
+    assert parquet_bloom.dataset(table).scan("id = 170").count_rows() == 1  # the column is not needed to count
+    with pytest.raises(UnreadableColumnError, match="default value"):
+        parquet_bloom.dataset(table).scan("id = 170 AND tags IS NULL").count_rows()
     assert parquet_bloom.read_table(table, "id = 7").num_rows == 1
 
 
