@@ -464,3 +464,19 @@ def test_a_known_footer_that_points_beyond_its_file(tmp_path: Path, offset: int)
         report = parquet_bloom.prune(path, where, cache=cache)
         assert 1 in report.selected[str(path)]
         assert report.files == parquet_bloom.prune(path, where, cache=None).files
+
+
+@pytest.mark.usefixtures("settled")
+def test_a_filter_that_is_probed_twice_stays_where_it_is(tmp_path: Path) -> None:
+    for number in range(3):
+        ids = np.arange(2000) * 1_000_003 + number
+        pq.write_table(pa.table({"id": ids, "v": ids % 7}), tmp_path / f"{number}.parquet")
+        parquet_bloom.embed(tmp_path / f"{number}.parquet", ["id"])
+    cache = MetadataCache()
+    twice = "(id = 77 AND v = 1) OR (id = 99 AND v = 2) OR (id = 1000003 AND v > 100)"
+    for _ in range(2):
+        assert not parquet_bloom.prune(tmp_path, twice, cache=cache).selected
+    for number in range(3):
+        for row in range(0, 2000, 97):
+            report = parquet_bloom.prune(tmp_path, f"id = {row * 1_000_003 + number}", cache=cache)
+            assert str(tmp_path / f"{number}.parquet") in report.selected
