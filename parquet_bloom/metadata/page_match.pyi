@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 class Targets:
+    longest: int
     values: list[bytes]
     def __init__(self, values: list[bytes]) -> None: ...
     def __len__(self) -> int: ...

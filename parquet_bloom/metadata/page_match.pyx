@@ -21,13 +21,16 @@ from .page_decode cimport (
 )
 from .runs cimport Runs, count_set, describe_problem, next_run, packed_number, start_runs
 
+cdef uint64_t FACTOR_1 = 0x9E3779B97F4A7C15ULL
+cdef uint64_t FACTOR_2 = 0xC2B2AE3D27D4EB4FULL
+
 cdef enum:
     SIEVE_BITS = 16        # of a hash: its table of 8 KiB stays in the cache
     NO_TARGET = -1
 
 
 cdef inline uint64_t mix(const uint8_t* value, Py_ssize_t length) noexcept nogil:
-    """Hash a value by its length, its first and its last bytes."""
+    """Hash a value by its length, its first and its last bytes: enough to rule out most values."""
     cdef uint64_t first = 0, last = 0
     if length >= 8:
         memcpy(&first, value, 8)
@@ -38,7 +41,22 @@ cdef inline uint64_t mix(const uint8_t* value, Py_ssize_t length) noexcept nogil
     else:
         for i in range(length):
             first = first << 8 | value[i]
-    return (first ^ (last << 32 | last >> 32) ^ <uint64_t>length) * 0x9E3779B97F4A7C15ULL
+    last *= FACTOR_2
+    return (first ^ (last << 31 | last >> 33) ^ <uint64_t>length) * FACTOR_1
+
+
+cdef inline uint64_t mix_all(const uint8_t* value, Py_ssize_t length) noexcept nogil:
+    """Hash all bytes of a value."""
+    cdef uint64_t hashed = <uint64_t>length * FACTOR_1, word
+    cdef Py_ssize_t at = 0
+    while at < length:
+        word = 0
+        memcpy(&word, value + at, min(8, length - at))
+        hashed = (hashed ^ word) * FACTOR_1
+        hashed ^= hashed >> 29
+        at += 8
+    hashed *= FACTOR_2
+    return hashed ^ hashed >> 32
 
 
 cdef class Targets:
@@ -47,14 +65,18 @@ cdef class Targets:
     Parameters
     ----------
     values : bytes objects, all different.
+
+    Attributes
+    ----------
+    longest : bytes of the longest one; -1 if there is none.
     """
 
     cdef uint8_t[::1] data
     cdef int64_t[::1] starts          # of each value in `data`, and the end of the last one
-    cdef uint64_t[::1] sieve          # a bit for each hash of SIEVE_BITS bits
-    cdef int32_t[::1] table           # value, or NO_TARGET, by hash; collisions go to the next entry
-    cdef int table_shift
-    cdef Py_ssize_t count, shortest, longest
+    cdef uint64_t[::1] sieve          # a bit for each hash by `mix`, of SIEVE_BITS bits
+    cdef int32_t[::1] table           # value, or NO_TARGET, by `mix_all`; collisions go to the next entry
+    cdef Py_ssize_t count, shortest
+    cdef readonly Py_ssize_t longest
     cdef readonly list values
 
     def __init__(self, list values not None):
@@ -69,13 +91,12 @@ cdef class Targets:
         while (1 << bits) < 2 * self.count:
             bits += 1
         size = 1 << bits
-        self.table_shift = 64 - bits
         self.table = np.full(size, NO_TARGET, np.int32)
         self.sieve = np.zeros(1 << (SIEVE_BITS - 6), np.uint64)
         for i in range(self.count):
             hashed = mix(&self.data[self.starts[i]], self.starts[i + 1] - self.starts[i])
             self.sieve[hashed >> (64 - SIEVE_BITS) >> 6] |= <uint64_t>1 << (hashed >> (64 - SIEVE_BITS) & 63)
-            at = hashed >> self.table_shift
+            at = mix_all(&self.data[self.starts[i]], self.starts[i + 1] - self.starts[i]) & (size - 1)
             while self.table[at] != NO_TARGET:
                 at = (at + 1) & (size - 1)
             self.table[at] = <int32_t>i
@@ -85,13 +106,12 @@ cdef class Targets:
 
     cdef inline Py_ssize_t find(self, const uint8_t* value, Py_ssize_t length) noexcept nogil:
         """Return the number of the target that a value is; NO_TARGET if it is none."""
-        cdef uint64_t hashed = mix(value, length)
-        cdef uint64_t bit = hashed >> (64 - SIEVE_BITS)
+        cdef uint64_t bit = mix(value, length) >> (64 - SIEVE_BITS)
         cdef Py_ssize_t at
         cdef int32_t target
         if not self.sieve[bit >> 6] >> (bit & 63) & 1:
             return NO_TARGET
-        at = hashed >> self.table_shift
+        at = mix_all(value, length) & (self.table.shape[0] - 1)
         while True:
             target = self.table[at]
             if target == NO_TARGET:
@@ -351,9 +371,9 @@ cdef Py_ssize_t search_all(
             break
         if pages[i, KIND] != DATA_PAGE and pages[i, KIND] != DATA_PAGE_V2:
             matches = UNSUPPORTED
-        elif not needs_dictionary(&pages[i, 0]) and pages[i, ENCODING] != PLAIN:
+        elif pages[i, ENCODING] != PLAIN and not (needs_dictionary(&pages[i, 0]) and first):
             matches = UNSUPPORTED
-        elif not needs_dictionary(&pages[i, 0]) or in_dictionary:
+        else:  # also if no entry is a target: a page whose header is wrong may have one
             in_page = search_page(
                 data, &pages[i, 0], width, codec, required, targets, by_entry, num_entries, positions + matches,
                 which + matches, &body

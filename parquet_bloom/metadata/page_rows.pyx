@@ -23,7 +23,7 @@ from .runs cimport Runs, describe_problem, locate_values, start_runs, take_numbe
 
 cdef enum:
     EXTRA_BYTES = 4096     # decompressed beyond the share of a page that its rows would take if all had the same size
-    MOST_TAKEN = 1 << 28   # bytes of values: many rows may share one long value of a dictionary
+    MOST_TAKEN = 1 << 24   # bytes of values: many rows may share one long value of a dictionary
 
 
 cdef class RowTaker:
@@ -68,6 +68,11 @@ cdef class RowTaker:
         close_page(&self.dictionary)
         free(self.entries)
         free(self.values)
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of values that were taken."""
+        return self.size
 
     def begin_chunk(self, int codec):
         """Begin another column chunk, whose pages are compressed with a codec."""

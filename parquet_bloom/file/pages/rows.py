@@ -24,6 +24,8 @@ from .decompress import SNAPPY, UNCOMPRESSED, Unsupported, decompress
 
 T = TypeVar("T")
 
+_MOST_UNPACKED = 32 << 20  # bytes of pages that are decompressed together
+
 _WIDTHS = {"INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 
 
@@ -275,6 +277,8 @@ def unpack_pages(
     """
     if codec in (UNCOMPRESSED, SNAPPY):
         return data, pages, codec
+    if int(pages[:, 6].sum()) > _MOST_UNPACKED:  # all pages are in memory at once
+        raise Unsupported("the pages are large")
     bodies, table, position = [], pages.copy(), 0
     for row in table.tolist():
         page = data[row[0] : row[0] + row[1] + row[2]]

@@ -26,6 +26,9 @@ TargetNumbers = NDArray[np.int32]
 MAX_CHUNK_BYTES = 64 << 20
 """Larger column chunks are not searched at once."""
 
+MAX_TAKEN_BYTES = 16 << 20
+"""Rows with more bytes of values than that are not taken at once."""
+
 SMALL_DICTIONARY = 64 * 1024
 """Dictionary pages up to this size are fetched with the data pages, larger ones only if these use them."""
 
@@ -121,6 +124,8 @@ class SparseRows:
         groups = {row_group: positions for row_group, positions in rows.items() if len(positions)}
         count = sum(map(len, groups.values()))
         columns = [self._columns[name] for name in names]
+        if sum([byte_width(column.leaf) for column in columns]) * count > MAX_TAKEN_BYTES:
+            return None
         takers = [RowTaker(byte_width(column.leaf), column.leaf.required, count) for column in columns]
         for batch in self._plan_batches(columns, groups):
             if batch is None:
@@ -133,6 +138,8 @@ class SparseRows:
                         self._take(plan, taker, spans, positions)
                     except (MalformedFooterError, Unsupported, ValueError, pa.ArrowException, OSError):
                         return None  # pyarrow reports what is wrong, if anything is
+            if sum([taker.num_bytes for taker in takers]) > MAX_TAKEN_BYTES:
+                return None  # many rows have long values: they are decoded a window at a time
         try:
             buffers = [taker.finish() for taker in takers]
         except MalformedFooterError:

@@ -265,7 +265,7 @@ class ParquetData:
         self, selections: RowGroupSelections, names: Sequence[str] | None, row_filter: RowFilter
     ) -> tuple[int, bool]:
         if _make_key(selections, row_filter) in self._candidates:
-            return _SPARSE_BYTES, False
+            return _SPARSE_BYTES, True  # in several steps, if their values turn out to be long
         num_bytes = sum(self._estimate_bytes(row_group, names, row_filter) for row_group, _ in selections)
         return self.limits.window_bytes(num_bytes), self.limits.needs_windows(num_bytes)
 

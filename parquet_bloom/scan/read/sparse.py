@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ...file.columns import find_leaves, type_of
 from ...file.pages.reader import SPARSE_FACTOR, RowGroupPages, find_flat_columns
-from ...file.pages.sparse import SparseRows
+from ...file.pages.sparse import MAX_TAKEN_BYTES, SparseRows
 from ...file.reader import BloomFile
 from ...hashing.coerce import stored_forms
 from ...hashing.coerce_many import coerce_all
@@ -99,7 +99,8 @@ class SparseReader:
                     inside = _find_selected(rows[row_group], selection)
                     rows[row_group], numbers[row_group] = rows[row_group][inside], numbers[row_group][inside]
             total = sum(map(self._file.footer.num_rows_of, row_groups))
-            if sum(map(len, rows.values())) * SPARSE_FACTOR > total:
+            count = sum(map(len, rows.values()))
+            if count * SPARSE_FACTOR > total or count * targets.longest > MAX_TAKEN_BYTES:
                 return None
             columns = {leaf.column: self._rows.make_array(leaf.column, targets, numbers)}
             return Candidates(rows, columns, self._find_rest(leaf))

@@ -163,3 +163,47 @@ def test_pages_that_lie_are_refused(tmp_path: Path) -> None:
                 taker.finish()
             except MalformedFooterError:
                 pass
+
+
+def test_a_page_whose_header_is_wrong_hides_no_rows(tmp_path: Path) -> None:
+    """One bit of a header says that a page has indices into a dictionary: there is none, or they are not in it."""
+    for number, options in enumerate(
+        ({"use_dictionary": False}, {"dictionary_pagesize_limit": 64, "data_page_size": 64})
+    ):
+        path = tmp_path / f"{number}.parquet"
+        pq.write_table(pa.table({"a": pa.array(range(1000))}), path, write_batch_size=64, **options)
+        with parquet_bloom.open(path) as file:
+            record = file.record(0, file.leaves[0])
+            start = int(record["dictionary_page_offset"])
+            start = start if start > 0 else int(record["data_page_offset"])
+            chunk, codec = file.source.read_at(start, int(record["compressed_size"])), file.footer.codec(record)
+        pages = index_pages(chunk, 1000)
+        targets = Targets([(999).to_bytes(8, "little")])
+        assert search_pages(chunk, pages, 8, codec, False, 1000, targets)[0].tolist() == [999]
+        pages[-1, 5] = 8
+        with pytest.raises(MalformedFooterError):
+            search_pages(chunk, pages, 8, codec, False, 1000, targets)
+
+
+def test_values_that_differ_in_the_middle_alone(tmp_path: Path) -> None:
+    """Values of one length with the same first and last bytes are told apart, and found without comparing all."""
+    texts = [f"https://example.com/items/{number:08}/index.html" for number in range(5000)]
+    numbers = [number << 32 | number for number in range(5000)]
+    pq.write_table(pa.table({"text": texts, "number": numbers}), tmp_path / "a.parquet", row_group_size=1000)
+    dataset = parquet_bloom.dataset(tmp_path)
+    chosen = range(0, 5000, 37)
+    for name, values in (("text", texts), ("number", numbers)):
+        shown = ", ".join(repr(values[number]) for number in chosen)
+        assert dataset.scan(f"{name} IN ({shown})").to_arrow()[name].to_pylist() == [values[i] for i in chosen]
+
+
+def test_many_bytes_are_not_taken_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pa.table({"a": [number % 20 for number in range(2000)], "long": ["x" * 4000] * 2000})
+    pq.write_table(rows, tmp_path / "a.parquet")
+    monkeypatch.setattr("parquet_bloom.file.pages.sparse.MAX_TAKEN_BYTES", 100_000)
+    result = parquet_bloom.dataset(tmp_path).scan("a = 3").to_arrow()
+    assert result.equals(rows.filter(pc.equal(rows["a"], 3)))
+    for codec in ("zstd", "gzip"):
+        pq.write_table(rows, tmp_path / "a.parquet", compression=codec)
+        monkeypatch.setattr("parquet_bloom.file.pages.rows._MOST_UNPACKED", 1000)
+        assert parquet_bloom.dataset(tmp_path).scan("a = 3").count_rows() == 100
