@@ -3,7 +3,7 @@
 Source: Encodings.md of the format, "RLE / bit-packing hybrid". Nothing here trusts the bytes.
 """
 
-from libc.stdint cimport INT32_MAX, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 cdef enum RunError:
     ENDS_EARLY = -1
@@ -51,8 +51,6 @@ cdef inline int next_run(Runs* runs) noexcept nogil:
             break
     if header >> 1 == 0:
         return EMPTY_RUN
-    if header >> 1 > INT32_MAX:  # no page has so many
-        return ENDS_EARLY
     runs.packed, runs.cut = header & 1, False
     runs.start = runs.pos
     runs.length = header >> 1
