@@ -148,3 +148,17 @@ cdef inline str describe_page_problem(Py_ssize_t problem):
     if problem == NOT_IN_DICTIONARY:
         return "a number is not in the dictionary"
     return "there is no memory for it" if problem == NO_MEMORY else "it cannot be decompressed"
+
+
+cdef inline int require_pages(const uint8_t[::1] data, const int64_t[:, ::1] pages) except -1:
+    """Raise ValueError unless pages are inside of their data."""
+    cdef Py_ssize_t i
+    if pages.shape[1] != FIELDS:
+        raise ValueError("pages must be as index_pages returns them")
+    for i in range(pages.shape[0]):
+        if not (
+            0 <= pages[i, START] and 0 <= pages[i, HEADER_BYTES] and 0 <= pages[i, SIZE] and 0 <= pages[i, NUM_VALUES]
+            and pages[i, SIZE] <= data.shape[0] - pages[i, START] - pages[i, HEADER_BYTES]
+        ):
+            raise ValueError("the pages are not in the data")
+    return 0

@@ -17,7 +17,7 @@ from ..errors import MalformedFooterError
 from .page_decode cimport (
     DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, ENCODING, FIELDS, KIND, MOST_BYTES, MOST_VALUES, NO_MEMORY, NOT_IN_DICTIONARY,
     NUM_VALUES, PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY, SIZE, START, HEADER_BYTES, UNSUPPORTED, VALUE_CUT_OFF,
-    VALUES_MISSING, PageBody, close_page, describe_page_problem, open_page
+    VALUES_MISSING, PageBody, close_page, describe_page_problem, open_page, require_pages
 )
 from .runs cimport Runs, count_set, describe_problem, next_run, packed_number, start_runs
 
@@ -124,43 +124,47 @@ cdef class Targets:
             at = (at + 1) & (self.table.shape[0] - 1)
 
 
+ctypedef fused Word:
+    uint32_t
+    uint64_t
+
+
+cdef Py_ssize_t match_word(const uint8_t* data, Word target, Py_ssize_t count, int64_t* positions) noexcept nogil:
+    """Search `count` words for one, in loops that compilers turn into vector instructions; return the matches."""
+    cdef Py_ssize_t matches = 0, i, j, end
+    cdef Word value = 0
+    cdef bint any_equal
+    for i in range(0, count, 64):
+        end = min(i + 64, count)
+        any_equal = False
+        for j in range(i, end):
+            memcpy(&value, data + sizeof(Word) * j, sizeof(Word))
+            any_equal |= value == target
+        if any_equal:
+            for j in range(i, end):
+                memcpy(&value, data + sizeof(Word) * j, sizeof(Word))
+                if value == target:
+                    positions[matches] = j
+                    matches += 1
+    return matches
+
+
 cdef Py_ssize_t match_fixed(
     Targets targets, const uint8_t* data, Py_ssize_t width, Py_ssize_t count, int64_t* positions, int32_t* which
 ) noexcept nogil:
     """Search `count` values of `width` bytes; return the number of matches."""
-    cdef Py_ssize_t matches = 0, i, j, end, target
-    cdef uint64_t one8 = 0, value8
-    cdef uint32_t one4 = 0, value4
-    cdef bint any_equal
-    if targets.count == 1 and width == 8:  # loops that compilers turn into vector instructions
-        memcpy(&one8, &targets.data[0], 8)
-        for i in range(0, count, 64):
-            end = min(i + 64, count)
-            any_equal = False
-            for j in range(i, end):
-                memcpy(&value8, data + 8 * j, 8)
-                any_equal |= value8 == one8
-            if any_equal:
-                for j in range(i, end):
-                    memcpy(&value8, data + 8 * j, 8)
-                    if value8 == one8:
-                        positions[matches], which[matches] = j, 0
-                        matches += 1
-        return matches
-    if targets.count == 1 and width == 4:
-        memcpy(&one4, &targets.data[0], 4)
-        for i in range(0, count, 64):
-            end = min(i + 64, count)
-            any_equal = False
-            for j in range(i, end):
-                memcpy(&value4, data + 4 * j, 4)
-                any_equal |= value4 == one4
-            if any_equal:
-                for j in range(i, end):
-                    memcpy(&value4, data + 4 * j, 4)
-                    if value4 == one4:
-                        positions[matches], which[matches] = j, 0
-                        matches += 1
+    cdef Py_ssize_t matches = 0, i, target
+    cdef uint64_t word8 = 0
+    cdef uint32_t word4 = 0
+    if targets.count == 1 and (width == 8 or width == 4):
+        if width == 8:
+            memcpy(&word8, &targets.data[0], 8)
+            matches = match_word[uint64_t](data, word8, count, positions)
+        else:
+            memcpy(&word4, &targets.data[0], 4)
+            matches = match_word[uint32_t](data, word4, count, positions)
+        for i in range(matches):
+            which[i] = 0
         return matches
     for i in range(count):
         target = targets.find(data + i * width, width)
@@ -418,14 +422,8 @@ def search_pages(
     cdef Py_ssize_t matches = 0, i, before = 0
     cdef int64_t[::1] positions
     cdef int32_t[::1] which
-    if pages.shape[0] and pages.shape[1] != FIELDS:
-        raise ValueError("pages must be as index_pages returns them")
+    require_pages(data, pages)
     for i in range(pages.shape[0]):
-        if not (
-            0 <= pages[i, START] and 0 <= pages[i, HEADER_BYTES] and 0 <= pages[i, SIZE] and 0 <= pages[i, NUM_VALUES]
-            and pages[i, SIZE] <= data.shape[0] - pages[i, START] - pages[i, HEADER_BYTES]
-        ):
-            raise ValueError("the pages are not in the data")
         if pages[i, KIND] != DICTIONARY_PAGE:
             before += pages[i, NUM_VALUES]
         elif i:

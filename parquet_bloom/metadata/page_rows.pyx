@@ -17,7 +17,7 @@ from ..errors import MalformedFooterError
 from .page_decode cimport (
     BROKEN, DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, ENCODING, FIELDS, HEADER_BYTES, KIND, MOST_BYTES, MOST_VALUES, NO_MEMORY,
     NOT_IN_DICTIONARY, NUM_VALUES, PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY, SIZE, START, UNPACKED, UNSUPPORTED,
-    VALUE_CUT_OFF, VALUES_MISSING, PageBody, close_page, describe_page_problem, open_page
+    VALUE_CUT_OFF, VALUES_MISSING, PageBody, close_page, describe_page_problem, open_page, require_pages
 )
 from .runs cimport Runs, describe_problem, locate_values, start_runs, take_numbers
 
@@ -365,17 +365,3 @@ cdef int fail(int problem) except -1:
     if problem <= UNSUPPORTED:
         raise MalformedFooterError(f"page: {describe_page_problem(problem)}")
     raise MalformedFooterError(f"page: {describe_problem(problem, 32)}")
-
-
-cdef int require_pages(const uint8_t[::1] data, const int64_t[:, ::1] pages) except -1:
-    """Raise ValueError unless pages are inside of their data."""
-    cdef Py_ssize_t i
-    if pages.shape[1] != FIELDS:
-        raise ValueError("pages must be as index_pages returns them")
-    for i in range(pages.shape[0]):
-        if not (
-            0 <= pages[i, START] and 0 <= pages[i, HEADER_BYTES] and 0 <= pages[i, SIZE] and 0 <= pages[i, NUM_VALUES]
-            and pages[i, SIZE] <= data.shape[0] - pages[i, START] - pages[i, HEADER_BYTES]
-        ):
-            raise ValueError("the pages are not in the data")
-    return 0

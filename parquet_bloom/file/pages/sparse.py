@@ -82,9 +82,8 @@ class SparseRows:
             of_batch = [span for span in spans[begin:end] if span is not None and span[1] <= MAX_CHUNK_BYTES]
             if len(of_batch) < end - begin:
                 return None
-            for row_group, (start, _), data in zip(
-                row_groups[begin:end], of_batch, self._gather(of_batch), strict=True
-            ):
+            chunks = self._lookup(row_groups[begin]).gather([[span] for span in of_batch])
+            for row_group, (start, _), data in zip(row_groups[begin:end], of_batch, chunks, strict=True):
                 codec = self._file.footer.codec(self._file.record(row_group, leaf))
                 num_rows = self._file.footer.num_rows_of(row_group)
                 try:
@@ -130,12 +129,12 @@ class SparseRows:
         for batch in self._plan_batches(columns, groups):
             if batch is None:
                 return None
-            data = self._gather([span for plans, _ in batch for plan in plans for span in _find_spans(plan)])
+            lookup = self._lookup(next(iter(groups)))  # they are all of one file
+            data = iter(lookup.gather([_find_spans(plan) for plans, _ in batch for plan in plans]))
             for plans, positions in batch:
                 for plan, taker in zip(plans, takers, strict=True):
-                    spans = [next(data) for _ in _find_spans(plan)]
                     try:
-                        self._take(plan, taker, spans, positions)
+                        self._take(plan, taker, next(data), positions)
                     except (MalformedFooterError, Unsupported, ValueError, pa.ArrowException, OSError):
                         return None  # pyarrow reports what is wrong, if anything is
             if sum([taker.num_bytes for taker in takers]) > MAX_TAKEN_BYTES:
@@ -169,18 +168,18 @@ class SparseRows:
         if batch:
             yield batch
 
-    def _take(self, plan: PagePlan, taker: RowTaker, spans: list[memoryview], rows: RowPositions) -> None:
-        """Take the rows of a plan; `spans` are the bytes of the ranges that `_find_spans` returns."""
+    def _take(self, plan: PagePlan, taker: RowTaker, data: memoryview, rows: RowPositions) -> None:
+        """Take the rows of a plan; `data` has the bytes of the ranges that `_find_spans` returns."""
         codec = plan.cached.codec
-        dictionary = spans.pop(0) if _is_early(plan) else None
-        data = spans[0] if len(spans) == 1 else memoryview(b"".join(spans))
+        num_early = plan.dictionary[1] if _is_early(plan) else 0
+        dictionary, data = data[:num_early], data[num_early:]
         table = PageTable.of(data)
         if table.num_dictionaries or table.counts.tolist() != plan.counts or table.sizes.tolist() != plan.sizes:
             raise Unsupported("the pages are not those of the index")
         data, pages, packed_by = unpack_pages(data, table.pages, codec)
         taker.begin_chunk(packed_by)
         if table.needs_dictionary:
-            if dictionary is None:
+            if not num_early:
                 dictionary = memoryview(self._file.source.read_at(*plan.dictionary))
             entries, page, _ = unpack_pages(dictionary, PageTable.of(dictionary).pages, codec)
             taker.set_dictionary(entries, page)
@@ -192,13 +191,6 @@ class SparseRows:
         if lookup is None:
             lookup = self._lookups[row_group] = PageLookup(self._file, row_group)
         return lookup
-
-    def _gather(self, spans: Sequence[tuple[int, int]]) -> Iterator[memoryview]:
-        offsets, lengths = np.array(spans, np.int64).T
-        data, begin = self._file.source.gather(offsets, lengths).data, 0
-        for length in lengths.tolist():
-            yield data[begin : begin + length]
-            begin += length
 
 
 def _is_early(plan: PagePlan) -> bool:
