@@ -539,7 +539,8 @@ class Footer:
 
     def codec(self, record: np.void) -> int | None:
         """Return the number of the codec that a column chunk is compressed with, given its record."""
-        return as_type(read_struct(self.data, int(record["meta_start"]))[0].get(4), int)
+        codec = int(record["codec"])
+        return None if codec < 0 else codec
 
 
 def _spans(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:

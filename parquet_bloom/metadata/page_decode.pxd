@@ -47,6 +47,7 @@ cdef enum PageProblem:
     VALUES_MISSING = -23
     VALUE_CUT_OFF = -24
     NOT_IN_DICTIONARY = -25
+    OTHER_ROWS = -26
 
 
 cdef struct PageBody:
@@ -147,6 +148,8 @@ cdef inline str describe_page_problem(Py_ssize_t problem):
         return "a value is cut off"
     if problem == NOT_IN_DICTIONARY:
         return "a number is not in the dictionary"
+    if problem == OTHER_ROWS:
+        return "its column chunk has not as many rows as the row group"
     return "there is no memory for it" if problem == NO_MEMORY else "it cannot be decompressed"
 
 

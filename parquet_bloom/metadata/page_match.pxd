@@ -28,3 +28,10 @@ cdef Py_ssize_t search_dictionary(
 ) noexcept nogil
 
 cdef bint needs_dictionary(const int64_t* page) noexcept nogil
+
+cdef Py_ssize_t search_chunk(
+    const uint8_t* data, const int64_t* pages, Py_ssize_t num_pages, Py_ssize_t width, int codec, bint required,
+    int64_t num_rows, Targets targets, int64_t* positions, int32_t* which
+) noexcept nogil
+
+cdef int fail_search(Py_ssize_t problem) except -1

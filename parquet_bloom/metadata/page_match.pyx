@@ -16,8 +16,8 @@ from ..errors import MalformedFooterError
 
 from .page_decode cimport (
     DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, ENCODING, FIELDS, KIND, MOST_BYTES, MOST_VALUES, NO_MEMORY, NOT_IN_DICTIONARY,
-    NUM_VALUES, PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY, SIZE, START, HEADER_BYTES, UNSUPPORTED, VALUE_CUT_OFF,
-    VALUES_MISSING, PageBody, close_page, describe_page_problem, open_page, require_pages
+    NUM_VALUES, OTHER_ROWS, PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY, UNSUPPORTED, VALUE_CUT_OFF, VALUES_MISSING,
+    PageBody, close_page, describe_page_problem, open_page, require_pages
 )
 from .runs cimport Runs, count_set, describe_problem, next_run, packed_number, start_runs
 
@@ -357,39 +357,66 @@ cdef inline bint needs_dictionary(const int64_t* page) noexcept nogil:
     return page[ENCODING] == PLAIN_DICTIONARY or page[ENCODING] == RLE_DICTIONARY
 
 
-cdef Py_ssize_t search_all(
-    const uint8_t* data, const int64_t[:, ::1] pages, Py_ssize_t width, int codec, bint required, Targets targets,
-    int64_t* positions, int32_t* which
+cdef Py_ssize_t search_chunk(
+    const uint8_t* data, const int64_t* pages, Py_ssize_t num_pages, Py_ssize_t width, int codec, bint required,
+    int64_t num_rows, Targets targets, int64_t* positions, int32_t* which
 ) noexcept nogil:
-    """Search the pages of a chunk; return the number of matching rows, or a problem."""
+    """Search the pages of a chunk; return the number of matching rows, or a problem; see `search_pages`.
+
+    Parameters
+    ----------
+    pages : which are inside of `data`.
+    positions, which : have room for all rows.
+    """
     cdef PageBody body
-    cdef Py_ssize_t i, j, first = 0, num_entries = 0, matches = 0, in_page, before = 0
+    cdef Py_ssize_t i, j, first = 0, num_entries = 0, matches = 0, in_page
+    cdef const int64_t* page
     cdef int32_t* by_entry = NULL
-    if pages.shape[0] and pages[0, KIND] == DICTIONARY_PAGE:
-        first, num_entries = 1, pages[0, NUM_VALUES]
-        matches = min(search_dictionary(data, &pages[0, 0], width, codec, targets, &by_entry), 0)
-    for i in range(first, pages.shape[0]):
+    cdef int64_t before = 0
+    for i in range(num_pages):
+        page = pages + i * FIELDS
+        if page[KIND] == DICTIONARY_PAGE:
+            if i or page[NUM_VALUES] > MOST_VALUES:
+                return UNSUPPORTED
+            first, num_entries = 1, page[NUM_VALUES]
+            continue
+        if page[KIND] != DATA_PAGE and page[KIND] != DATA_PAGE_V2 or page[NUM_VALUES] > num_rows - before:
+            return UNSUPPORTED
+        if page[ENCODING] != PLAIN and not (needs_dictionary(page) and first):
+            return UNSUPPORTED
+        before += page[NUM_VALUES]
+    if before != num_rows:
+        return OTHER_ROWS
+    if targets.count == 0 or width and not targets.shortest <= width <= targets.longest:
+        return 0
+    if first:
+        matches = min(search_dictionary(data, pages, width, codec, targets, &by_entry), 0)
+    before = 0
+    for i in range(first, num_pages):
         if matches < 0:
             break
-        if pages[i, KIND] != DATA_PAGE and pages[i, KIND] != DATA_PAGE_V2:
-            matches = UNSUPPORTED
-        elif pages[i, ENCODING] != PLAIN and not (needs_dictionary(&pages[i, 0]) and first):
-            matches = UNSUPPORTED
-        else:  # also if no entry is a target: a page whose header is wrong may have one
-            in_page = search_page(
-                data, &pages[i, 0], width, codec, required, targets, by_entry, num_entries, positions + matches,
-                which + matches, &body
-            )
-            close_page(&body)
-            if in_page < 0:
-                matches = in_page
-                break
-            for j in range(matches, matches + in_page):
-                positions[j] += before
-            matches += in_page
-        before += pages[i, NUM_VALUES]
+        page = pages + i * FIELDS
+        # Also if no entry is a target: a page whose header is wrong may have one.
+        in_page = search_page(
+            data, page, width, codec, required, targets, by_entry, num_entries, positions + matches, which + matches, &body
+        )
+        close_page(&body)
+        if in_page < 0:
+            matches = in_page
+            break
+        for j in range(matches, matches + in_page):
+            positions[j] += before
+        matches += in_page
+        before += page[NUM_VALUES]
     free(by_entry)
     return matches
+
+
+cdef int fail_search(Py_ssize_t problem) except -1:
+    """Raise the error of a problem that `search_chunk` returned."""
+    raise MalformedFooterError("page: " + (
+        describe_page_problem(problem) if problem <= UNSUPPORTED else describe_problem(<int>problem, 32)
+    ))
 
 
 def search_pages(
@@ -417,24 +444,19 @@ def search_pages(
     MalformedFooterError
         The pages have other numbers of rows or values, or are of a kind that is not supported.
     """
-    cdef Py_ssize_t matches = 0, i, before = 0
-    cdef int64_t[::1] positions
-    cdef int32_t[::1] which
+    cdef Py_ssize_t matches
     require_pages(data, pages)
-    for i in range(pages.shape[0]):
-        if pages[i, KIND] != DICTIONARY_PAGE:
-            before += pages[i, NUM_VALUES]
-        elif i:
-            raise MalformedFooterError("page: a dictionary page follows data pages")
-    if before != num_rows or not 0 <= num_rows <= MOST_VALUES or width < 0:
-        raise MalformedFooterError(f"page: pages of {before} rows in a row group of {num_rows}")
+    if not 0 <= num_rows <= MOST_VALUES or width < 0:
+        raise MalformedFooterError(f"page: {num_rows} rows of {width} bytes")
     all_positions, all_targets = np.empty(max(1, num_rows), np.int64), np.empty(max(1, num_rows), np.int32)
-    if targets.count and (not width or targets.shortest <= width <= targets.longest):
-        positions, which = all_positions, all_targets
-        with nogil:
-            matches = search_all(&data[0], pages, width, codec, required, targets, &positions[0], &which[0])
+    cdef int64_t[::1] positions = all_positions
+    cdef int32_t[::1] which = all_targets
+    cdef const uint8_t* bytes_of = &data[0] if data.shape[0] else NULL
+    cdef const int64_t* first = &pages[0, 0] if pages.shape[0] else NULL
+    with nogil:
+        matches = search_chunk(
+            bytes_of, first, pages.shape[0], width, codec, required, num_rows, targets, &positions[0], &which[0]
+        )
     if matches < 0:
-        raise MalformedFooterError("page: " + (
-            describe_page_problem(matches) if matches <= UNSUPPORTED else describe_problem(<int>matches, 32)
-        ))
+        fail_search(matches)
     return all_positions[:matches].copy(), all_targets[:matches].copy()

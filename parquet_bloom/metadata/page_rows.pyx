@@ -36,19 +36,6 @@ cdef class RowTaker:
     num_rows : that will be taken in all.
     """
 
-    cdef Py_ssize_t width, num_rows, taken, num_values
-    cdef bint required
-    cdef int codec
-    cdef uint8_t* values
-    cdef Py_ssize_t size, capacity
-    cdef int32_t[::1] ends       # of byte arrays
-    cdef uint8_t[::1] valid
-    cdef object _ends, _valid
-    cdef PageBody dictionary
-    cdef object held             # what the dictionary's bytes may be in
-    cdef int64_t num_entries     # of the dictionary; -1 without one
-    cdef int64_t* entries        # where its byte arrays begin
-
     def __cinit__(self, Py_ssize_t width, bint required, Py_ssize_t num_rows):
         if width < 0 or not 0 <= num_rows <= MOST_TAKEN or width * num_rows > MOST_TAKEN:
             raise MalformedFooterError(f"page: {num_rows} values of {width} bytes are requested")
@@ -76,6 +63,9 @@ cdef class RowTaker:
 
     def begin_chunk(self, int codec):
         """Begin another column chunk, whose pages are compressed with a codec."""
+        self.begin(codec)
+
+    cdef void begin(self, int codec) noexcept nogil:
         self.codec = codec
         close_page(&self.dictionary)
         free(self.entries)
@@ -172,9 +162,7 @@ cdef class RowTaker:
             while stop < rows.shape[0] and rows[stop] < before + pages[i, NUM_VALUES]:
                 stop += 1
             if stop > start:
-                problem = self.take_page(data, &pages[i, 0], before, &rows[start], stop - start, False)
-                if problem:  # perhaps the share was too small: sizes of values differ
-                    problem = self.take_page(data, &pages[i, 0], before, &rows[start], stop - start, True)
+                problem = self.take_page(data, &pages[i, 0], before, &rows[start], stop - start)
                 if problem:
                     return problem
             start = stop
@@ -182,6 +170,15 @@ cdef class RowTaker:
         return 0 if start == rows.shape[0] else VALUES_MISSING
 
     cdef int take_page(
+        self, const uint8_t* data, const int64_t* page, int64_t before, const int64_t* rows, Py_ssize_t count
+    ) noexcept nogil:
+        """Take rows of a page, which follows `before` rows; return 0, or a problem."""
+        cdef int problem = self.take_from_front(data, page, before, rows, count, False)
+        if problem:  # perhaps the share was too small: sizes of values differ
+            problem = self.take_from_front(data, page, before, rows, count, True)
+        return problem
+
+    cdef int take_from_front(
         self, const uint8_t* data, const int64_t* page, int64_t before, const int64_t* rows, Py_ssize_t count, bint whole
     ) noexcept nogil:
         cdef PageBody body
@@ -362,6 +359,7 @@ cdef class RowTaker:
 
 
 cdef int fail(int problem) except -1:
+    """Raise the error of a problem."""
     if problem <= UNSUPPORTED:
         raise MalformedFooterError(f"page: {describe_page_problem(problem)}")
     raise MalformedFooterError(f"page: {describe_problem(problem, 32)}")

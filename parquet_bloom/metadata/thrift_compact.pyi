@@ -54,6 +54,9 @@ def read_statistics(
     paths: NDArray[np.int64],
     encoded_path: bytes,
 ) -> NDArray[np.void]: ...
+def have_path(
+    footers: list[bytes], which: NDArray[np.int64], paths: NDArray[np.int64], encoded_path: bytes
+) -> bool: ...
 def splice_filters(
     footer: Any,
     meta_starts: NDArray[np.int64],

@@ -39,23 +39,8 @@ cdef enum:
     MAX_DEPTH = 64  # the format nests eight deep at most; unknown fields get room, the C stack stays safe
 
 
-cdef struct Field:
-    int64_t id
-    int type
-    Py_ssize_t start    # of the field header
-    Py_ssize_t value    # of the value, after the header
-    bint long_form      # the id was written out, not as a difference to the field before
-
-
 cdef class Cursor:
     """A position in a buffer; every read checks the buffer's end first."""
-
-    cdef object owner
-    cdef const uint8_t* data
-    cdef Py_ssize_t pos
-    cdef Py_ssize_t end
-    cdef int64_t row_group  # what is being read, for errors; -1 outside of all
-    cdef int64_t chunk
 
     def __cinit__(self, const uint8_t[::1] buffer not None, Py_ssize_t start=0):
         if start < 0 or start > buffer.shape[0]:
@@ -320,7 +305,7 @@ def write_struct(fields):
 # One record per column chunk. Everything is int64, -1 for missing values; spans are byte positions in the
 # footer. The order is that of the C struct below.
 CHUNK_DTYPE = np.dtype([(name, np.int64) for name in (
-    "row_group", "column", "start", "meta_start", "meta_end", "physical_type", "num_values", "compressed_size",
+    "row_group", "column", "start", "meta_start", "meta_end", "physical_type", "codec", "num_values", "compressed_size",
     "data_page_offset", "dictionary_page_offset", "path_start", "statistics_start", "filter_offset", "filter_length",
     "filter_fields", "offset_index_offset", "offset_index_length", "column_index_offset", "column_index_length",
     "encrypted", "external")])
@@ -335,6 +320,7 @@ cdef struct Chunk:
     int64_t meta_start          # of its ColumnMetaData; -1 when it has none
     int64_t meta_end
     int64_t physical_type
+    int64_t codec
     int64_t num_values
     int64_t compressed_size
     int64_t data_page_offset
@@ -416,6 +402,8 @@ cdef int _index_meta(Cursor cursor, Chunk* chunk) except -1 nogil:
             value = cursor.integer()
             if field.id == 1:
                 chunk.physical_type = value
+            elif field.id == 4:
+                chunk.codec = value
             elif field.id == 5:
                 chunk.num_values = value
             elif field.id == 7:
@@ -872,6 +860,14 @@ cdef int _read_statistics(Cursor cursor, ChunkStatistics* statistics) except -1 
     return 0
 
 
+cdef bint _has_path(const uint8_t* footer, Py_ssize_t size, int64_t start, bytes encoded_path) noexcept:
+    """Return whether the path at a position, -1 for none, is encoded as expected."""
+    cdef Py_ssize_t length = len(encoded_path)
+    if start < 0:
+        return True
+    return start <= size and length <= size - start and memcmp(footer + start, <const char*>encoded_path, length) == 0
+
+
 def read_statistics(
     list footers not None, const int64_t[::1] which not None, const int64_t[::1] statistics not None,
     const int64_t[::1] paths not None, bytes encoded_path not None
@@ -889,7 +885,7 @@ def read_statistics(
     -------
     An array of STATISTICS_DTYPE. Chunks with another path are not usual.
     """
-    cdef Py_ssize_t i, length = len(encoded_path)
+    cdef Py_ssize_t i
     cdef int j
     cdef bytes data
     cdef Cursor cursor = Cursor(b"")
@@ -907,10 +903,7 @@ def read_statistics(
             record.start[j] = -1
         record.is_usual = 1
         cursor.data, cursor.end = <const uint8_t*>PyBytes_AS_STRING(data), len(data)
-        if paths[i] >= 0 and (
-            paths[i] > cursor.end or length > cursor.end - paths[i]
-            or memcmp(cursor.data + paths[i], <const char*>encoded_path, length)
-        ):
+        if not _has_path(cursor.data, cursor.end, paths[i], encoded_path):
             record.is_usual = 0
         elif statistics[i] > cursor.end:
             record.is_usual = 0
@@ -921,6 +914,28 @@ def read_statistics(
             except MalformedFooterError:
                 record.is_usual = 0
     return out
+
+
+def have_path(
+    list footers not None, const int64_t[::1] which not None, const int64_t[::1] paths not None, bytes encoded_path not None
+):
+    """Return whether column chunks name the same column, as it is usually encoded, or none.
+
+    Parameters
+    ----------
+    footers, which, paths, encoded_path : as for `read_statistics`.
+    """
+    cdef Py_ssize_t i
+    cdef bytes data
+    if which.shape[0] != paths.shape[0]:
+        raise ValueError("there must be a footer and a path for each chunk")
+    for i in range(which.shape[0]):
+        if not 0 <= which[i] < len(footers):
+            raise ValueError(f"there is no footer {which[i]}")
+        data = footers[which[i]]
+        if not _has_path(<const uint8_t*>PyBytes_AS_STRING(data), len(data), paths[i], encoded_path):
+            return False
+    return True
 
 
 def read_value(const uint8_t[::1] footer not None, Py_ssize_t start, int type):
@@ -1037,23 +1052,8 @@ def read_page_locations(const uint8_t[::1] index not None, uint64_t limit):
     return locations
 
 
-cdef struct Page:
-    int64_t kind           # 0 data, 2 dictionary, 3 data of version 2
-    int64_t header_bytes
-    int64_t size           # after the header
-    int64_t num_values
-    int64_t encoding
-    int64_t unpacked       # size when decompressed
-    int64_t level_encoding # of the definition levels
-    int64_t repeat_encoding # of version 1: of the repetition levels
-    int64_t repeat_bytes   # of version 2: levels in front of the values, never compressed
-    int64_t level_bytes
-    int64_t num_nulls      # of version 2
-    int64_t num_rows
-    bint compressed        # of version 2: whether its values are
-
-
-cdef int _read_page(Cursor cursor, Page* page) except -1:
+cdef int read_page(Cursor cursor, Page* page) except -1 nogil:
+    """Read a page header, and check that its kind is described by it."""
     cdef Field field, inner
     cdef int64_t described = -1, value
     cdef Py_ssize_t start = cursor.pos
@@ -1072,7 +1072,7 @@ cdef int _read_page(Cursor cursor, Page* page) except -1:
                 page.size = value
         elif (field.id == 5 or field.id == 7 or field.id == 8) and field.type == STRUCT:
             if described >= 0:
-                cursor.fail("a page is described twice")
+                cursor.fail_with("a page is described twice")
             described = field.id
             inner.id = 0
             while cursor.next_field(&inner):
@@ -1102,13 +1102,13 @@ cdef int _read_page(Cursor cursor, Page* page) except -1:
             cursor.skip(field.type, 1)
     if not (page.kind == 0 and described == 5 or page.kind == 2 and described == 7
             or page.kind == 3 and described == 8):
-        cursor.fail(f"pages of type {page.kind} do not exist")
+        cursor.fail_with("pages of type {} do not exist", page.kind)
     page.header_bytes = cursor.pos - start
     return 0
 
 
 def read_page_header_fields(const uint8_t[::1] data not None):
-    """Read a page header, as a dict by the names in the C struct above.
+    """Read a page header, as a dict by the names in the C struct.
 
     Missing fields are -1.
 
@@ -1117,8 +1117,55 @@ def read_page_header_fields(const uint8_t[::1] data not None):
     MalformedFooterError
     """
     cdef Page page
-    _read_page(Cursor(data), &page)
+    read_page(Cursor(data), &page)
     return page
+
+
+cdef int describe_page(Cursor cursor, int64_t* row) except -1 nogil:
+    """Read a page header as a row of the table that `index_pages` returns."""
+    cdef Page page
+    row[0] = cursor.pos
+    read_page(cursor, &page)
+    if page.size < 0 or page.num_values < 0:
+        cursor.fail_with("a page does not end within its column chunk")
+    row[1], row[2] = page.header_bytes, page.size
+    row[3], row[4], row[5] = page.kind, page.num_values, page.encoding
+    row[6], row[7], row[8] = page.unpacked, page.level_encoding, page.repeat_bytes
+    row[9], row[10] = page.level_bytes, page.compressed
+    return 0
+
+
+cdef int64_t* add_page(PageRows* pages, Py_ssize_t max_pages) except NULL nogil:
+    """Return room for another row."""
+    cdef int64_t* rows
+    cdef Py_ssize_t room
+    if pages.count >= max_pages:
+        with gil:
+            raise MalformedFooterError(f"metadata: there are more than {max_pages} pages")
+    if pages.count == pages.room:
+        room = 2 * pages.room + 8
+        rows = <int64_t*>realloc(pages.rows, room * PAGE_FIELDS * sizeof(int64_t))
+        if rows == NULL:
+            with gil:
+                raise MemoryError
+        pages.rows, pages.room = rows, room
+    pages.count += 1
+    return pages.rows + (pages.count - 1) * PAGE_FIELDS
+
+
+cdef int walk_pages(Cursor cursor, PageRows* pages, Py_ssize_t max_pages) except -1 nogil:
+    """Read the headers of pages that follow one another up to the end of the cursor's bytes; see `index_pages`."""
+    cdef int64_t* row
+    pages.count = 0
+    while cursor.pos < cursor.end:
+        row = add_page(pages, max_pages)
+        describe_page(cursor, row)
+        if row[2] > cursor.end - cursor.pos:
+            cursor.fail_with("a page does not end within its column chunk")
+        if row[3] == 2 and pages.count > 1:
+            cursor.fail_with("a dictionary page follows data pages")
+        cursor.pos += row[2]
+    return 0
 
 
 def index_pages(const uint8_t[::1] data not None, Py_ssize_t max_pages):
@@ -1141,30 +1188,15 @@ def index_pages(const uint8_t[::1] data not None, Py_ssize_t max_pages):
         there are too many.
     """
     cdef Cursor cursor = Cursor(data)
-    cdef Py_ssize_t start, count = 0
-    cdef Page page
-    cdef int64_t[:, ::1] table
-    pages = np.empty((min(max_pages, 8), 11), np.int64)
-    table = pages
-    while cursor.pos < cursor.end:
-        start = cursor.pos
-        _read_page(cursor, &page)
-        if page.size < 0 or page.size > cursor.end - cursor.pos or page.num_values < 0:
-            cursor.fail("a page does not end within its column chunk")
-        if count == max_pages:
-            cursor.fail(f"there are more than {max_pages} pages")
-        if page.kind == 2 and count:
-            cursor.fail("a dictionary page follows data pages")
-        if count == table.shape[0]:
-            pages = np.concatenate([pages, np.empty_like(pages)])
-            table = pages
-        cursor.pos += page.size
-        table[count, 0], table[count, 1], table[count, 2] = start, page.header_bytes, page.size
-        table[count, 3], table[count, 4], table[count, 5] = page.kind, page.num_values, page.encoding
-        table[count, 6], table[count, 7], table[count, 8] = page.unpacked, page.level_encoding, page.repeat_bytes
-        table[count, 9], table[count, 10] = page.level_bytes, page.compressed
-        count += 1
-    return pages[:count]
+    cdef PageRows pages
+    pages.rows = NULL
+    pages.count = pages.room = 0
+    try:
+        walk_pages(cursor, &pages, max_pages)
+        raw = PyBytes_FromStringAndSize(<const char*>pages.rows, pages.count * PAGE_FIELDS * sizeof(int64_t))
+        return np.frombuffer(raw, np.int64).reshape(-1, PAGE_FIELDS)
+    finally:
+        free(pages.rows)
 
 
 def pages_agree(
@@ -1189,7 +1221,7 @@ def pages_agree(
         cursor.pos, cursor.end = at, at + lengths[i]
         at += lengths[i]
         try:
-            _read_page(cursor, &page)
+            read_page(cursor, &page)
         except MalformedFooterError:
             return False
         if page.kind == 2 or page.num_values != counts[i] or page.size != sizes[i] - page.header_bytes:

@@ -18,9 +18,10 @@ from .filesystems.rewrite import RemoteRewrite
 from .filesystems.source import DATED, RemoteIdentity, RemoteSource
 from .folder.folder import Folder
 from .listing import Entry, as_path_list, list_entries, list_files
-from .local.batch import ClosedSource, FilterAnswers, LocalFileBatch, read_file_ends, stat_files
+from .local.batch import ClosedSource, FilterAnswers, LocalFileBatch, make_open_files, read_file_ends, stat_files
 from .local.batch_probe import usual_header
 from .local.mounts import keeps_change_times
+from .local.open_files import OpenFiles
 from .local.rewrite import LocalRewrite
 from .local.source import FileIdentity, LocalSource
 from .local.temporary import delete_leftover, displaced_from, leftovers, leftovers_below
@@ -47,6 +48,7 @@ __all__ = [
     "Folder",
     "LocalFileBatch",
     "ObjectSource",
+    "OpenFiles",
     "RecordStore",
     "RemoteIdentity",
     "RequestCount",
@@ -66,6 +68,7 @@ __all__ = [
     "list_entries",
     "list_files",
     "listed_objects",
+    "make_open_files",
     "managed_table",
     "object_location",
     "open_source",

@@ -23,6 +23,9 @@ _SAME = {
     "BYTE_ARRAY": {pa.string(), pa.binary()},
 }
 
+_NARROW = {pa.int8(), pa.int16(), pa.uint8(), pa.uint16()}  # stored in 32 bits
+_DECIMAL_BYTES = 16  # of Arrow's decimals
+
 
 def has_arrow_layout(leaf: Leaf, arrow: pa.DataType) -> bool:
     """Return whether a column's stored values are, byte for byte, those of an Arrow type."""
@@ -34,6 +37,58 @@ def has_arrow_layout(leaf: Leaf, arrow: pa.DataType) -> bool:
         return leaf.physical == "INT64" and stored.kind is kind and stored.unit == arrow.unit
     is_fixed = pa.types.is_fixed_size_binary(arrow) and not pa.types.is_decimal(arrow)
     return bool(is_fixed and leaf.physical == "FIXED_LEN_BYTE_ARRAY" and leaf.length == arrow.byte_width)
+
+
+def find_layout(leaf: Leaf, arrow: pa.DataType) -> pa.DataType | None:
+    """Return an Arrow type that has the bytes of a column's stored values and that `convert` understands, if any.
+
+    Parameters
+    ----------
+    arrow : type of the column as pyarrow reads it.
+    """
+    if has_arrow_layout(leaf, arrow):
+        return arrow
+    if leaf.physical == "INT32" and arrow in _NARROW:
+        return pa.int32()
+    if leaf.physical == "BYTE_ARRAY" and arrow in (pa.large_string(), pa.large_binary()):
+        return pa.string() if arrow == pa.large_string() else pa.binary()
+    if pa.types.is_dictionary(arrow) and arrow == pa.dictionary(pa.int32(), arrow.value_type):
+        return find_layout(leaf, arrow.value_type)
+    if pa.types.is_decimal128(arrow):
+        stored = type_of(leaf)
+        if stored.kind is Kind.DECIMAL and (stored.precision, stored.scale) == (arrow.precision, arrow.scale):
+            if leaf.physical == "FIXED_LEN_BYTE_ARRAY" and 0 < (leaf.length or 0) <= _DECIMAL_BYTES:
+                return pa.binary(leaf.length)
+            return {"INT32": pa.int32(), "INT64": pa.int64()}.get(leaf.physical)
+    return None
+
+
+def convert(array: pa.Array, arrow: pa.DataType) -> pa.Array:
+    """Convert an array of the type that `find_layout` returned to the type of its column."""
+    if array.type == arrow:
+        return array
+    if pa.types.is_dictionary(arrow):
+        return convert(array, arrow.value_type).dictionary_encode()
+    if pa.types.is_decimal(arrow):
+        return _make_decimals(array, arrow)
+    return array.cast(arrow, safe=False)  # pyarrow wraps integers that do not fit, too
+
+
+def _make_decimals(array: pa.Array, arrow: pa.DataType) -> pa.Array:
+    """Make decimals of unscaled values: integers, or big-endian bytes."""
+    valid, data = array.buffers()
+    count = len(array)
+    if pa.types.is_integer(array.type):
+        words = np.empty((count, 2), "<i8")
+        words[:, 0] = np.frombuffer(data, f"<i{array.type.byte_width}", count)
+        words[:, 1] = words[:, 0] >> 63
+        return pa.Array.from_buffers(arrow, count, [valid, pa.py_buffer(words)], array.null_count)
+    width = array.type.byte_width
+    stored = np.frombuffer(data, np.uint8, count * width).reshape(count, width)
+    wide = np.empty((count, _DECIMAL_BYTES), np.uint8)
+    wide[:, :width] = stored[:, ::-1]
+    wide[:, width:] = (stored[:, :1] >> 7) * 255
+    return pa.Array.from_buffers(arrow, count, [valid, pa.py_buffer(wide)], array.null_count)
 
 
 def arrow_array(arrow: pa.DataType, values: bytes, valid: NDArray[np.bool_]) -> pa.Array:

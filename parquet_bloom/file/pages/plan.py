@@ -24,12 +24,17 @@ class FlatColumn(NamedTuple):
     Attributes
     ----------
     leaf, arrow : the column, and its Arrow type.
-    same : whether its stored values are, byte for byte, those of the Arrow type.
+    layout : the Arrow type that has its stored values, byte for byte, see `plain.find_layout`; None if there is none.
     """
 
     leaf: Leaf
     arrow: pa.DataType
-    same: bool
+    layout: pa.DataType | None
+
+    @property
+    def same(self) -> bool:
+        """Whether its stored values are, byte for byte, those of its Arrow type."""
+        return self.layout is self.arrow
 
 
 class PagePlan(NamedTuple):

@@ -26,10 +26,9 @@ from ..reader import BloomFile
 from . import lookup as page_lookup
 from .decompress import Unsupported
 from .lookup import PageLookup
-from .plain import arrow_array, has_arrow_layout, make_array
+from .plain import arrow_array, find_layout, make_array
 from .plan import FetchedPages, FlatColumn, PagePlan, RowPositions
 from .rows import Page, extract_rows, find_equal_rows
-from .sparse import SMALL_DICTIONARY
 
 SPARSE_FACTOR = 16
 """If at most one in so many of the pages' rows is requested, these rows are extracted before anything is decoded."""
@@ -37,6 +36,9 @@ SPARSE_FACTOR = 16
 SHORT = 1 << 15
 """Pages with up to so many rows may be extracted row by row even if all rows are requested, for types that Arrow stores
 as Parquet does."""
+
+SMALL_DICTIONARY = 64 * 1024
+"""Dictionary pages up to this size are fetched with the data pages, larger ones only if these use them."""
 
 _FEW_OF = 16  # rows of a local file: one of these is taken out of its pages, whatever their share of the chunk
 _RUN_FACTOR = 8  # so many times more rows may be extracted if they are adjacent, as those of a zone are
@@ -252,7 +254,7 @@ def find_flat_columns(file: BloomFile, schema: pa.Schema) -> dict[str, FlatColum
             name = leaf.path[0]
             if len(leaf.path) == 1 and not leaf.repeated and names[name] == 1 == tops[name]:
                 arrow = schema.field(name).type
-                columns[name] = FlatColumn(leaf, arrow, has_arrow_layout(leaf, arrow))
+                columns[name] = FlatColumn(leaf, arrow, find_layout(leaf, arrow))
         entry = file.cached.derived["flat_columns"] = schema, columns
     return entry[1]
 

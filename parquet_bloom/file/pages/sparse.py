@@ -1,215 +1,203 @@
-"""Few rows of many row groups of a local file: searched, and taken out of their pages, by compiled code."""
+"""Few rows of many row groups of local files: searched, and taken out of their pages, by compiled code."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...errors import MalformedFooterError
-from ...metadata.page_index import PageTable
+from ...metadata.footer import PHYSICAL_TYPES, Footer, Leaf
 from ...metadata.page_match import Targets
-from ...metadata.page_rows import RowTaker
+from ...metadata.thrift_compact import CHUNK_DTYPE, ROW_GROUP_DTYPE, have_path
+from ...storage import OpenFiles
 from ...util.arrow_values import from_numpy
-from ..reader import BloomFile
+from .chunk_batch import MAX_CHUNK_BYTES, ChunkBatch
 from .decompress import Unsupported
-from .lookup import PageLookup
-from .plain import make_array, make_array_of_buffers
-from .plan import FlatColumn, PagePlan, RowPositions
+from .plain import convert, make_array, make_array_of_buffers
+from .plan import FlatColumn, RowPositions
 from .rows import byte_width, unpack_pages
-from .search import search_chunk
-
-TargetNumbers = NDArray[np.int32]
-
-MAX_CHUNK_BYTES = 64 << 20
-"""Larger column chunks are not searched at once."""
 
 MAX_TAKEN_BYTES = 16 << 20
 """Rows with more bytes of values than that are not taken at once."""
 
-SMALL_DICTIONARY = 64 * 1024
-"""Dictionary pages up to this size are fetched with the data pages, larger ones only if these use them."""
-
-_BATCH_BYTES = 4 << 20  # of chunks that are read at a time
+_LARGE_BYTES = 1 << 20  # of a chunk: searching less takes no longer than reading its page index
 
 
-class SparseRows:
-    """Finds and reads few rows of row groups of a local file, all pages of which have a known kind.
+class RowsOfGroups(NamedTuple):
+    """Some rows of row groups.
+
+    Attributes
+    ----------
+    counts : how many each row group has; int64.
+    rows : their numbers in their row group, ascending, one row group after the other; int64.
+    """
+
+    counts: NDArray[np.int64]
+    rows: RowPositions
+
+
+class RowGroupBatch:
+    """Row groups of local files with the same schema, of which few rows are read.
 
     Parameters
     ----------
-    file : the file.
-    columns : its flat columns by name; see `FlatColumn`.
+    footers : of the files.
+    row_groups : (number of a file, its row group) of each.
+    columns : the files' flat columns by name; see `FlatColumn`.
+    files : the same files, open.
+
+    Raises
+    ------
+    MalformedFooterError
+        A footer is unusual: its file has to be read by itself.
     """
 
-    def __init__(self, file: BloomFile, columns: Mapping[str, FlatColumn]):
-        self._file = file
+    def __init__(
+        self,
+        footers: Sequence[Footer],
+        row_groups: Sequence[tuple[int, int]],
+        columns: Mapping[str, FlatColumn],
+        files: OpenFiles,
+    ):
+        self._footers = [footer.data for footer in footers]
+        self._stored_leaf = footers[0].stored_leaf
         self._columns = columns
-        self._lookups: dict[int, PageLookup] = {}
+        self._batch = ChunkBatch(files, unpack_pages)
+        self._width = len(footers[0].leaves)
+        self._files, numbers = np.array(row_groups, np.int64).reshape(-1, 2).T.copy()
+        self._starts = np.array([footer.start for footer in footers], np.int64)[self._files]
+        groups = _concatenate([footer.row_groups for footer in footers], ROW_GROUP_DTYPE)
+        ends = np.cumsum([len(footer.row_groups) for footer in footers])
+        firsts = ends - [len(footer.row_groups) for footer in footers]
+        if any(footer.encrypted for footer in footers) or (numbers >= (ends - firsts)[self._files]).any():
+            raise MalformedFooterError("metadata: encrypted, or of other row groups")
+        selected = groups[firsts[self._files] + numbers]
+        self._records = _concatenate([footer.chunks for footer in footers], CHUNK_DTYPE)
+        chunk_ends = np.cumsum([len(footer.chunks) for footer in footers])
+        self._first = np.concatenate([[0], chunk_ends[:-1]])[self._files] + selected["first_chunk"]
+        self.num_rows: NDArray[np.int64] = np.ascontiguousarray(selected["num_rows"])
+        is_whole = selected["num_columns"] == self._width
+        if not is_whole.all() or (self._first + self._width > chunk_ends[self._files]).any():
+            raise MalformedFooterError("metadata: column chunks are missing")
+        self._require_value_per_row([leaf.index for leaf in footers[0].leaves if not leaf.repeated])
+
+    def _require_value_per_row(self, leaves: Sequence[int]) -> None:
+        """Raise MalformedFooterError unless flat columns have one value per row, as `Footer.require_value_per_row`."""
+        records = self._records[self._first[:, None] + np.array(leaves, np.int64)]
+        wrong = (records["num_values"] != self.num_rows[:, None]) & (records["meta_start"] >= 0)
+        if wrong.any():
+            raise MalformedFooterError("metadata: a column has other numbers of values than rows")
+
+    @property
+    def cost(self) -> tuple[int, int]:
+        """Requests and bytes that were read."""
+        return self._batch.requests, self._batch.num_bytes
+
+    @cached_property
+    def total_rows(self) -> int:
+        """Rows of all row groups."""
+        return int(self.num_rows.sum())
 
     def supports(self, names: Sequence[str]) -> bool:
-        """Return whether the types of some columns allow to read them."""
-        return all(name in self._columns and self._columns[name].same for name in names)
+        """Return whether the types of some columns allow to take rows out of their pages."""
+        return all(name in self._columns and self._columns[name].layout is not None for name in names)
 
-    def has_index(self, name: str, row_group: int) -> bool:
-        """Return whether a chunk of a column is large and has a page index."""
-        return self._lookup(row_group).has_index(self._columns[name].leaf)
+    def find_indexed(self, name: str) -> list[int]:
+        """Return which row groups have a large chunk of a column, with a page index."""
+        records = self._records[self._first + self._columns[name].leaf.index]
+        is_large = (records["compressed_size"] >= _LARGE_BYTES) & (records["offset_index_offset"] >= 0)
+        return np.flatnonzero(is_large).tolist()
 
-    def search(
-        self, name: str, row_groups: Sequence[int], targets: Targets
-    ) -> tuple[dict[int, RowPositions], dict[int, TargetNumbers]] | None:
-        """Find the rows of row groups with one of some values.
-
-        Parameters
-        ----------
-        name : a column whose equal values have equal bytes.
-
-        Returns
-        -------
-        {row group: its rows, ascending}, and {row group: the number of the target that each of these has}; None where a
-        chunk has to be decoded to find them.
+    def find_chunks(self, leaf: Leaf) -> NDArray[np.int64]:
+        """Return where a column's chunks are, as `ChunkBatch` takes them.
 
         Raises
         ------
-        StorageError, TruncatedFileError
+        MalformedFooterError
+            One is not where chunks can be, or of another column.
+        """
+        records = self._records[self._first + leaf.index]
+        dictionary, data = records["dictionary_page_offset"], records["data_page_offset"]
+        start = np.where((dictionary > 0) & (dictionary < data), dictionary, data)
+        size = records["compressed_size"]
+        usual = (records["meta_start"] >= 0) & (records["encrypted"] == 0) & (records["external"] == 0)
+        usual &= (records["physical_type"] == PHYSICAL_TYPES.index(leaf.physical)) & (records["codec"] >= 0)
+        usual &= (start > 0) & (size > 0) & (size <= self._starts - start)
+        paths = np.ascontiguousarray(records["path_start"])
+        if not usual.all() or not have_path(self._footers, self._files, paths, self._stored_leaf(leaf).encoded_path):
+            raise MalformedFooterError("metadata: a column chunk is unusual")
+        return np.stack([self._files, start, size, self.num_rows, records["codec"]], axis=1)
+
+    def search(self, name: str, targets: Targets, most: int) -> tuple[RowsOfGroups, NDArray[np.int32]] | None:
+        """Find the rows with one of some values.
+
+        Parameters
+        ----------
+        name : a column that `supports` accepts, whose equal values have equal bytes.
+        most : the search ends if there are more rows.
+
+        Returns
+        -------
+        The rows, and the number of the target that each of them has; None if there are more than `most`.
+
+        Raises
+        ------
+        MalformedFooterError, StorageError, Unsupported
+            A chunk has to be read in another way.
         """
         leaf = self._columns[name].leaf
-        spans = [self._lookup(row_group).chunk_span(leaf) for row_group in row_groups]
-        rows, numbers = {}, {}
-        for begin, end in _split([0 if span is None else span[1] for span in spans]):
-            of_batch = [span for span in spans[begin:end] if span is not None and span[1] <= MAX_CHUNK_BYTES]
-            if len(of_batch) < end - begin:
-                return None
-            chunks = self._lookup(row_groups[begin]).gather([[span] for span in of_batch])
-            for row_group, (start, _), data in zip(row_groups[begin:end], of_batch, chunks, strict=True):
-                codec = self._file.footer.codec(self._file.record(row_group, leaf))
-                num_rows = self._file.footer.num_rows_of(row_group)
-                try:
-                    in_chunk = search_chunk(leaf, codec, data, start, num_rows, targets)
-                except Unsupported:
-                    return None
-                rows[row_group], numbers[row_group] = in_chunk.rows, in_chunk.targets
-                if in_chunk.pages is not None:
-                    self._lookup(row_group).keep_walked(leaf, in_chunk.pages)
-        return rows, numbers
+        chunks = self.find_chunks(leaf)
+        if len(chunks) and int(chunks[:, 2].max()) > MAX_CHUNK_BYTES:
+            raise Unsupported("a column chunk is large")
+        result = self._batch.search(chunks, byte_width(leaf), leaf.required, targets, most)
+        return None if result is None else (RowsOfGroups(*result[:2]), result[2])
 
-    def make_array(self, name: str, targets: Targets, numbers: Mapping[int, TargetNumbers]) -> pa.Array:
-        """Return the values of a column in the rows of all row groups that `search` returned, by their targets."""
+    def make_array(self, name: str, targets: Targets, numbers: NDArray[np.int32]) -> pa.Array:
+        """Return the values of a column in the rows that `search` returned, by the numbers of their targets."""
         column = self._columns[name]
-        every = np.concatenate([np.empty(0, np.int32), *numbers.values()])
-        used, positions = np.unique(every, return_inverse=True)
-        return make_array(column.arrow, [targets.values[number] for number in used.tolist()]).take(
-            from_numpy(positions)
-        )
+        used, positions = np.unique(numbers, return_inverse=True)
+        values = make_array(column.layout, [targets.values[number] for number in used.tolist()])
+        return convert(values.take(from_numpy(positions)), column.arrow)
 
-    def read(self, names: Sequence[str], rows: Mapping[int, RowPositions]) -> dict[str, pa.Array] | None:
-        """Read some rows of row groups.
+    def read(self, names: Sequence[str], rows: RowsOfGroups) -> dict[str, pa.Array]:
+        """Read some rows.
 
         Parameters
         ----------
         names : columns that `supports` accepts.
-        rows : {row group: its rows, ascending}.
 
         Returns
         -------
-        The values of each column in all rows, row group after row group; None if a column has to be decoded whole.
+        The values of each column in all rows, row group after row group.
 
         Raises
         ------
-        StorageError, TruncatedFileError
+        MalformedFooterError, StorageError, Unsupported
+            They have to be read in another way.
         """
-        groups = {row_group: positions for row_group, positions in rows.items() if len(positions)}
-        count = sum(map(len, groups.values()))
         columns = [self._columns[name] for name in names]
+        count = len(rows.rows)
         if sum([byte_width(column.leaf) for column in columns]) * count > MAX_TAKEN_BYTES:
-            return None
-        takers = [RowTaker(byte_width(column.leaf), column.leaf.required, count) for column in columns]
-        for batch in self._plan_batches(columns, groups):
-            if batch is None:
-                return None
-            lookup = self._lookup(next(iter(groups)))  # they are all of one file
-            data = iter(lookup.gather([_find_spans(plan) for plans, _ in batch for plan in plans]))
-            for plans, positions in batch:
-                for plan, taker in zip(plans, takers, strict=True):
-                    try:
-                        self._take(plan, taker, next(data), positions)
-                    except (MalformedFooterError, Unsupported, ValueError, pa.ArrowException, OSError):
-                        return None  # pyarrow reports what is wrong, if anything is
-            if sum([taker.num_bytes for taker in takers]) > MAX_TAKEN_BYTES:
-                return None  # many rows have long values: they are decoded a window at a time
-        try:
-            buffers = [taker.finish() for taker in takers]
-        except MalformedFooterError:
-            return None
-        return {
-            name: make_array_of_buffers(column.arrow, count, *of_column)
-            for name, column, of_column in zip(names, columns, buffers, strict=True)
-        }
-
-    def _plan_batches(
-        self, columns: Sequence[FlatColumn], rows: Mapping[int, RowPositions]
-    ) -> Iterator[list[tuple[list[PagePlan], RowPositions]] | None]:
-        """Yield the plans of each row group, in batches of so many bytes; None where pages of one are not known."""
-        batch: list[tuple[list[PagePlan], RowPositions]] = []
-        num_bytes = 0
-        for row_group, positions in rows.items():
-            indexes = self._lookup(row_group).find_confirmed([column.leaf for column in columns])
-            if any(column.leaf.index not in indexes for column in columns):
-                yield None
-                return
-            plans = [PagePlan.of(column, indexes[column.leaf.index], positions) for column in columns]
-            batch.append((plans, positions))
-            num_bytes += sum([sum(plan.sizes) for plan in plans])
-            if num_bytes > _BATCH_BYTES:
-                yield batch
-                batch, num_bytes = [], 0
-        if batch:
-            yield batch
-
-    def _take(self, plan: PagePlan, taker: RowTaker, data: memoryview, rows: RowPositions) -> None:
-        """Take the rows of a plan; `data` has the bytes of the ranges that `_find_spans` returns."""
-        codec = plan.cached.codec
-        num_early = plan.dictionary[1] if _is_early(plan) else 0
-        dictionary, data = data[:num_early], data[num_early:]
-        table = PageTable.of(data)
-        if table.num_dictionaries or table.counts.tolist() != plan.counts or table.sizes.tolist() != plan.sizes:
-            raise Unsupported("the pages are not those of the index")
-        data, pages, packed_by = unpack_pages(data, table.pages, codec)
-        taker.begin_chunk(packed_by)
-        if table.needs_dictionary:
-            if not num_early:
-                dictionary = memoryview(self._file.source.read_at(*plan.dictionary))
-            entries, page, _ = unpack_pages(dictionary, PageTable.of(dictionary).pages, codec)
-            taker.set_dictionary(entries, page)
-        for number, of_page in enumerate(plan.by_page(rows)):
-            taker.take(data, pages[number : number + 1], 0, of_page)
-
-    def _lookup(self, row_group: int) -> PageLookup:
-        lookup = self._lookups.get(row_group)
-        if lookup is None:
-            lookup = self._lookups[row_group] = PageLookup(self._file, row_group)
-        return lookup
+            raise Unsupported("many bytes")
+        arrays, num_bytes = {}, 0
+        for name, column in zip(names, columns, strict=True):
+            leaf = column.leaf
+            buffers = self._batch.take(self.find_chunks(leaf), byte_width(leaf), leaf.required, *rows)
+            num_bytes += len(buffers[2])
+            if num_bytes > MAX_TAKEN_BYTES:
+                raise Unsupported("many bytes")
+            arrays[name] = convert(make_array_of_buffers(column.layout, count, *buffers), column.arrow)
+        return arrays
 
 
-def _is_early(plan: PagePlan) -> bool:
-    """Return whether the dictionary is read with the pages."""
-    return 0 < plan.dictionary[1] <= SMALL_DICTIONARY
-
-
-def _find_spans(plan: PagePlan) -> list[tuple[int, int]]:
-    """Return the ranges of a plan's pages, after that of the dictionary if it is small."""
-    return [plan.dictionary, *plan.spans()] if _is_early(plan) else plan.spans()
-
-
-def _split(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Split into runs [begin, end) of at most `_BATCH_BYTES`, or of one member."""
-    begin, total = 0, 0
-    for number, size in enumerate(sizes):
-        if number > begin and total + size > _BATCH_BYTES:
-            yield begin, number
-            begin, total = number, 0
-        total += size
-    if sizes:
-        yield begin, len(sizes)
+def _concatenate(records: Sequence[NDArray[np.void]], dtype: np.dtype[np.void]) -> NDArray[np.void]:
+    """Concatenate records of int64 numbers; NumPy itself compares the names of their fields again and again."""
+    if len(records) == 1:
+        return records[0]
+    width = len(dtype.names or ())
+    return np.concatenate([one.view(np.int64).reshape(-1, width) for one in records]).view(dtype).reshape(-1)

@@ -94,6 +94,10 @@ class Partitions:
         i = self._positions[self._find_key(path)]
         return {name: values[i] for name, values in self._values.items()}
 
+    def find_folder(self, path: str) -> int:
+        """Return a number that files with the same partition values share; 0 without partition columns."""
+        return self._positions[self._find_key(path)] if self._values else 0
+
     def make_residuals(
         self, node: Node | None, timezone: str = "UTC", *, ignore_case: bool = False, strict: bool = True
     ) -> PartitionResiduals:

@@ -18,7 +18,7 @@ from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import StoredColumn, row_mask
 from ...storage import Source
-from ...util.arrow_values import empty_table, make_scalar
+from ...util.arrow_values import make_scalar
 from ...util.lazy import late_module
 from ..model.data_file import FileProjection, RowFilter
 from ..model.limits import ReadLimits
@@ -32,9 +32,10 @@ from ..model.row_selection import (
     to_row_ranges,
 )
 from ..model.schemas import arrow_schema, reading, select_schema
+from .page_selection import select_rows_by_pages
 from .row_group import RowGroupRows, select_rows
 from .row_group_reader import RowGroupReader
-from .sparse import Candidates, RowsByGroup, SparseReader, find_equalities
+from .sparse import find_equalities
 
 if TYPE_CHECKING:
     from typing import Self
@@ -42,11 +43,6 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
 else:
     pc = late_module("pyarrow.compute")
-
-_SEARCHED_ROWS = 1 << 17  # of row groups that are searched together
-_SPARSE_BYTES = 8 << 20  # that reading few rows of them takes, about
-
-_Key = tuple[int, tuple[int, ...]]  # of a predicate and row groups
 
 
 class ParquetData:
@@ -57,7 +53,6 @@ class ParquetData:
     def __init__(self, file: BloomFile):
         self.file = file
         self._reader = RowGroupReader(file)
-        self._candidates: dict[_Key, Candidates] = {}  # of parts that are about to be read
 
     @property
     def is_shareable(self) -> bool:
@@ -105,11 +100,6 @@ class ParquetData:
     def read_matches(
         self, selections: RowGroupSelections, row_filter: RowFilter, projection: FileProjection
     ) -> Iterator[pa.Table]:
-        table = self._read_sparse(selections, row_filter, projection)
-        if table is not None:
-            if table.num_rows:
-                yield table
-            return
         for row_group, selection in selections:
             num_bytes = self._estimate_bytes(row_group, projection.names, row_filter)
             with reading(self.file):
@@ -127,29 +117,6 @@ class ParquetData:
                     table = self._read_selected(rows, row_filter, projection)
             if table.num_rows:
                 yield table
-
-    def _read_sparse(
-        self, selections: RowGroupSelections, row_filter: RowFilter, projection: FileProjection
-    ) -> pa.Table | None:
-        """Read the rows that match among those that an equality leaves; None where that is not possible."""
-        matches = self._find_matches(selections, row_filter, projection.schema.names)
-        if matches is None:
-            return None
-        rows, known = matches
-        if not any(map(len, rows.values())):
-            return empty_table(projection.schema)
-        with reading(self.file):
-            return SparseReader(self.file, row_filter).read(rows, known, projection.schema)
-
-    def _find_matches(
-        self, selections: RowGroupSelections, row_filter: RowFilter, names: Sequence[str] = ()
-    ) -> tuple[RowsByGroup, dict[str, pa.Array]] | None:
-        """Return the rows of some row groups that match, and the columns that are known of them; see `SparseReader`."""
-        candidates = self._candidates.pop(_make_key(selections, row_filter), None)
-        if candidates is None:
-            return None
-        with reading(self.file):
-            return SparseReader(self.file, row_filter).find_matches(candidates, names)
 
     def _stream_matches(
         self,
@@ -208,10 +175,6 @@ class ParquetData:
         return evaluate(rows.read(names), rows.selected)
 
     def count_matches(self, selections: RowGroupSelections, row_filter: RowFilter) -> Iterator[tuple[int, int]]:
-        matches = self._find_matches(selections, row_filter)
-        if matches is not None:
-            yield from ((row_group, len(matches[0][row_group])) for row_group, _ in selections)
-            return
         for row_group, selection in selections:
             if isinstance(row_filter.predicate, bool):
                 count = self.num_rows_of(row_group) if selection is None else count_rows(selection)
@@ -234,38 +197,11 @@ class ParquetData:
             yield row_group, count
 
     def split(self, selections: RowGroupSelections, row_filter: RowFilter) -> Iterator[RowGroupSelections]:
-        if self.source.path is None or not isinstance(row_filter.predicate, PruningPredicate):
-            yield from ([one] for one in selections)
-            return
-        part: list[tuple[int, RowSelection | None]] = []
-        num_rows = 0
-        for one in selections:
-            count = self.num_rows_of(one[0])
-            if part and num_rows + count > _SEARCHED_ROWS:
-                yield from self._search(part, row_filter)
-                part, num_rows = [], 0
-            part.append(one)
-            num_rows += count
-        if part:
-            yield from self._search(part, row_filter)
-
-    def _search(self, part: RowGroupSelections, row_filter: RowFilter) -> Iterator[RowGroupSelections]:
-        """Search row groups, and yield them together if few rows of them are left, else one by one."""
-        with reading(self.file):
-            for row_group, _ in part:
-                self.file.footer.require_value_per_row(row_group)
-            candidates = SparseReader(self.file, row_filter).find_rows(part)
-        if candidates is None:
-            yield from ([one] for one in part)
-        else:
-            self._candidates[_make_key(part, row_filter)] = candidates
-            yield part
+        yield from ([one] for one in selections)
 
     def estimate_step(
         self, selections: RowGroupSelections, names: Sequence[str] | None, row_filter: RowFilter
     ) -> tuple[int, bool]:
-        if _make_key(selections, row_filter) in self._candidates:
-            return _SPARSE_BYTES, True  # in several steps, if their values turn out to be long
         num_bytes = sum(self._estimate_bytes(row_group, names, row_filter) for row_group, _ in selections)
         return self.limits.window_bytes(num_bytes), self.limits.needs_windows(num_bytes)
 
@@ -286,6 +222,18 @@ class ParquetData:
                 ranges = select_rows(self.file, row_group, pages, predicate, selection)
         all_rows = [(0, self.num_rows_of(row_group))]
         return all_rows if ranges is None else to_range_list(ranges)
+
+    def read_rows(self, row_group: int, names: Sequence[str], selection: RowSelection) -> pa.Table:
+        """Read columns of some rows of a row group; `names` as `pyarrow.parquet` takes them."""
+        with reading(self.file):
+            schema = arrow_schema(self.file)
+            return RowGroupRows(self.file, schema, self._reader, row_group, None, selection).read(names)
+
+    def select_by_pages(self, row_group: int, predicate: PruningPredicate) -> bool:
+        """Return whether statistics of pages rule out rows of a row group."""
+        with reading(self.file):
+            pages = RowGroupPages(self.file, arrow_schema(self.file), row_group)
+            return select_rows_by_pages(self.file, row_group, pages, predicate) is not None
 
     def _select_rows(
         self, row_group: int, row_filter: RowFilter, selection: RowSelection | None = None
@@ -332,7 +280,3 @@ class ParquetData:
 
     def __exit__(self, *error: Any) -> None:
         self.close()
-
-
-def _make_key(selections: RowGroupSelections, row_filter: RowFilter) -> _Key:
-    return id(row_filter.predicate), tuple(row_group for row_group, _ in selections)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cached_property, partial
-from typing import NamedTuple, TypeVar, cast
+from typing import Generic, NamedTuple, TypeVar, cast
 
 import pyarrow as pa
 
@@ -14,21 +14,24 @@ from ...file.cache.memory import SHARED_CACHE, MetadataCache
 from ...file.statistics import ColumnCompatibility
 from ...hashing.column_type import ColumnType
 from ...metadata.page_match import Targets
+from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import Probes
 from ...storage import is_local
 from ...tables.footers import as_table_footers
 from ...util.arrow_pool import can_use_arrow_threads
 from ...util.arrow_values import empty_table
-from ...util.read_ahead import Need, Piece, ReadAhead, Steps
+from ...util.read_ahead import Need, Piece, ReadAhead
 from ...util.threads import processors
 from ..model.columns import FileResidualEvaluator
 from ..model.data_file import DataFile, RowFilter
 from ..model.fit import fit_table
 from ..model.limits import MAX_BYTES, ReadLimits
-from ..model.plan import FilePlan, ScanPlan
+from ..model.plan import FilePlan, RowGroupPlan, ScanPlan
 from ..model.row_selection import RowGroupSelections
 from ..model.schemas import map_in_threads, promote_table, unify_schemas
+from .batches import BATCH_BYTES, BatchPlanner, RowBatch
 from .open import open_file, open_version
+from .parquet import ParquetData
 from .projection import Projection
 from .shared_file import CostMeter, SharedFile
 from .table_rows import TableRows
@@ -40,6 +43,8 @@ BATCH_ROWS = 65_536
 _REMOTE_THREADS = 16  # row groups of remote files that are read concurrently; each takes several requests
 _LEAST_TASK_ROWS, _MOST_TASK_ROWS = 8192, 1 << 17
 _TASKS_PER_THREAD = 8
+
+_DECLINED = object()  # in place of a batch's result
 
 _Fail = Callable[[ParquetBloomError, FilePlan], None]
 _ReadPart = Callable[[DataFile, RowGroupSelections, RowFilter], Iterator[Need | Piece[R]]]
@@ -60,6 +65,66 @@ class _Run(NamedTuple):
     progress: Callable[[int, int], None] | None
     fail: _Fail
     failed: Collection[str] = ()
+
+
+class _PartReader(Generic[R]):
+    """What is read of files.
+
+    Attributes
+    ----------
+    read_part : reads row groups of a file that are decoded together.
+    read_batch : reads a batch; returns None if the batch is declined.
+    """
+
+    def __init__(self, read_part: _ReadPart[R], read_batch: Callable[[RowBatch], R | None]):
+        self.read_part = read_part
+        self.read_batch = read_batch
+
+
+class _FileTask(NamedTuple):
+    """Row groups of a file that one thread reads.
+
+    Attributes
+    ----------
+    is_first : whether it is the first task of the file, which reads all of it if it has changed.
+    """
+
+    file: SharedFile
+    row_groups: list[int]
+    is_first: bool
+
+
+class _Progress:
+    """Counts files that have been read."""
+
+    def __init__(self, total: int, report: Callable[[int, int], None] | None, done: int):
+        self._total, self._report, self._done = total, report, done
+        if done and report:
+            report(done, total)
+
+    def add(self) -> None:
+        """Count another file."""
+        self._done += 1
+        if self._report:
+            self._report(self._done, self._total)
+
+
+class _Reading(NamedTuple, Generic[R]):
+    """State of a read that its tasks share.
+
+    Attributes
+    ----------
+    files : by the id of their plan.
+    threads, task_rows : threads, and up to how many rows small row groups are joined to a task.
+    """
+
+    files: dict[int, SharedFile]
+    reader: _PartReader[R]
+    run: _Run
+    limits: ReadLimits
+    threads: int
+    task_rows: int
+    done: _Progress
 
 
 class RowReader:
@@ -147,7 +212,7 @@ class RowReader:
 
         def read_batches() -> Generator[pa.RecordBatch, None, None]:
             run = _Run(in_order, max_bytes, threads, progress, fail, failed)
-            with closing(self._read(plans, partial(self._read_rows, convert), run)) as results:
+            with closing(self._read(plans, self._make_parts(convert), run)) as results:
                 for _, batches in results:
                     yield from batches
 
@@ -160,12 +225,14 @@ class RowReader:
         plans = self._files_to_open()
         tables: dict[str, list[pa.Table]] = {plan.path: [] for plan in plans}
         run = _Run(True, max_bytes, threads, None, _make_handler(None))
-        with closing(self._read(plans, partial(self._read_rows, lambda table: table), run)) as results:
-            for plan, table in results:
-                tables[plan.path].append(table)
+        known: set[str] = set()
+        with closing(self._read(plans, self._make_parts(lambda table: table), run)) as results:
+            for of_table, table in results:
+                tables[of_table[0].path].append(table)
+                known.update(plan.path for plan in of_table)
         schema = self._schema
         if schema is None:
-            empty = [plan for plan in plans if not tables[plan.path]]
+            empty = [plan for plan in plans if plan.path not in known]
             for plan, file_schema in zip(empty, self._map_files(self._read_schema, empty), strict=True):
                 tables[plan.path].append(self._projection.add_partitions(empty_table(file_schema)))
             tables[""] = [empty_table(one) for one in self._find_elsewhere()]
@@ -194,7 +261,8 @@ class RowReader:
             return sum(group.num_rows for plan in plans for group in plan.row_groups if group.read)
 
         run = _Run(False, max_bytes, threads, progress, _make_handler(on_error))
-        with closing(self._read(plans, self._count_part, run)) as results:
+        parts = _PartReader(self._count_part, self._count_batch)
+        with closing(self._read(plans, parts, run)) as results:
             return sum(sum(counts.values()) for _, counts in results)
 
     def count_matches(self, plan: FilePlan) -> dict[int, int]:
@@ -275,57 +343,134 @@ class RowReader:
     # ------------------------------------------------------------------------------------- reading by several threads
 
     def _read(
-        self, plans: Sequence[FilePlan], read_part: _ReadPart[R], run: _Run
-    ) -> Generator[tuple[FilePlan, R], None, None]:
-        """Read parts of files, in threads, and yield the results, each with its file."""
+        self, plans: Sequence[FilePlan], reader: _PartReader[R], run: _Run
+    ) -> Generator[tuple[Sequence[FilePlan], R], None, None]:
+        """Read files, or parts of them, in threads, and yield the results, each with its files."""
         is_remote = not self._is_local(plans)
         threads = run.threads or (_REMOTE_THREADS if is_remote else processors())
         task_rows = 0 if is_remote else _find_task_rows(plans, threads)
-        parts = [[] if plan.path in run.failed else _split_plan(plan, task_rows) for plan in plans]
+        remaining = [plan for plan in plans if plan.path not in run.failed]
+        files: dict[int, SharedFile] = {}
+        tasks: list[_FileTask | RowBatch] = []
+        for part in self._split(remaining, is_remote, threads):
+            if isinstance(part, RowBatch):
+                tasks.append(part)
+                for plan in part.plans:
+                    if id(plan) in files:
+                        files[id(plan)].add_tasks(1)
+                    else:
+                        files[id(plan)] = SharedFile(plan, self._meter)
+                continue
+            of_file = _split_row_groups(part.row_groups, task_rows)
+            file = files[id(part)] = SharedFile(part, self._meter, len(of_file))
+            tasks += [_FileTask(file, row_groups, number == 0) for number, row_groups in enumerate(of_file)]
         limits = ReadLimits(
             MAX_BYTES if run.max_bytes is None else run.max_bytes,
             # Row groups side by side are faster than columns side by side.
-            use_threads=threads > 1 and sum(map(len, parts)) < threads and can_use_arrow_threads(),
+            use_threads=threads > 1 and len(tasks) < threads and can_use_arrow_threads(),
         )
-        owners: list[SharedFile] = []
-        tasks: list[Callable[[], Steps[R]]] = []
-        for plan, of_file in zip(plans, parts, strict=True):
-            file = SharedFile(plan, partial(self._open_limited, plan, limits), self._meter, len(of_file))
-            for number, row_groups in enumerate(of_file):
-                tasks.append(partial(self._run_task, file, row_groups, number == 0, read_part))
-                owners.append(file)
-        done = sum(not of_file for of_file in parts)
-        if done and run.progress:
-            run.progress(done, len(plans))
-        ahead = ReadAhead(tasks, threads, limits.max_bytes or 0, run.in_order)
-        with closing(iter(ahead)) as events, _closing_all(owners):
+        done = _Progress(len(plans), run.progress, len(plans) - len(remaining))
+        with _closing_all(files.values()):
+            yield from self._read_tasks(tasks, _Reading(files, reader, run, limits, threads, task_rows, done))
+
+    def _split(self, plans: Sequence[FilePlan], is_remote: bool, threads: int) -> Sequence[FilePlan | RowBatch]:
+        """Put files into batches; those that are read one by one stay as they are."""
+        request = self._plan.asked
+        if is_remote or request is None or request.node is None or self._cache is None:
+            return plans
+        planner = BatchPlanner(self._cache, self._evaluator, self._make_filter, self._projection, self._find_key)
+        return planner.plan(plans, threads)
+
+    def _find_key(self, data: DataFile) -> Hashable | None:
+        """Return what files have in common whose rows are read together; None for one that is read by itself."""
+        if self._table is not None:
+            self._table.require_defined(data)
+            if self._find_filter(data) is not None or self._table.has_deletes(data.path):
+                return None
+        return self._plan.partitions.find_folder(data.path)
+
+    def _make_filter(self, predicate: PruningPredicate | bool) -> RowFilter:
+        return RowFilter(predicate, self._timezone, self._probes, self._targets)
+
+    def _read_tasks(
+        self, tasks: Sequence[_FileTask | RowBatch], state: _Reading[R]
+    ) -> Generator[tuple[Sequence[FilePlan], R], None, None]:
+        """Read tasks in threads, and yield the results, each with its files."""
+        limits, run = state.limits, state.run
+        functions = [partial(self._run_task, task, state) for task in tasks]
+        ahead = ReadAhead(functions, state.threads, limits.max_bytes or 0, run.in_order)
+        with closing(iter(ahead)) as events:
             for event in events:
-                file = owners[event.task]
+                task = tasks[event.task]
+                if isinstance(task, RowBatch):
+                    if event.error is not None:
+                        raise event.error
+                    if event.value is _DECLINED:
+                        yield from self._read_tasks(self._divide(task, state), state)
+                    elif not event.is_end:
+                        yield task.plans, cast(R, event.value)
+                        self._end_batch(task, state)
+                    continue
+                file = task.file
                 if event.error is not None and not file.is_over:
                     file.is_over = True
-                    yield from self._recover(file, event.error, limits, read_part, run)
+                    yield from self._recover(file, event.error, limits, state.reader.read_part, run)
                 elif not event.is_end and not file.is_over:
                     file.has_begun = True
-                    yield file.plan, cast(R, event.value)
+                    yield [file.plan], cast(R, event.value)
                 file.remaining -= event.is_end
                 if event.is_end and not file.remaining:
-                    done += 1
-                    if run.progress:
-                        run.progress(done, len(plans))
+                    state.done.add()
+
+    def _end_batch(self, batch: RowBatch, state: _Reading[R]) -> None:
+        self._meter.add(*batch.cost)
+        for plan in batch.plans:
+            file = state.files[id(plan)]
+            file.end_task()
+            file.remaining -= 1
+            if not file.remaining:
+                state.done.add()
+
+    def _divide(self, batch: RowBatch, state: _Reading[R]) -> list[_FileTask]:
+        """Return the tasks that read a batch's files one by one."""
+        self._meter.add(*batch.cost)
+        tasks = []
+        for number, plan in enumerate(batch.plans):
+            file = state.files[id(plan)]
+            groups = [group for i, group in batch.row_groups if i == number]
+            of_file = _split_row_groups(groups, state.task_rows)
+            is_first = groups[0] is next(group for group in plan.row_groups if group.read)
+            file.add_tasks(len(of_file) - 1)
+            tasks += [_FileTask(file, row_groups, is_first and part == 0) for part, row_groups in enumerate(of_file)]
+        return tasks
 
     def _open_limited(self, plan: FilePlan, limits: ReadLimits) -> DataFile:
         file = open_version(plan.path, self._filesystem, self._cache, plan.identity)
         file.limits = limits
         return file
 
-    def _run_task(
-        self, file: SharedFile, row_groups: Sequence[int], is_first: bool, read_part: _ReadPart[R]
-    ) -> Iterator[Need | Piece[R]]:
+    def _open_planned(self, plan: FilePlan) -> ParquetData:
+        """Open the version of a Parquet file that was planned."""
+        file = open_version(plan.path, self._filesystem, self._cache, plan.identity)
+        if not isinstance(file, ParquetData) or not plan.is_of(file):
+            file.close()
+            raise ConcurrentChangeError("another writer changed it meanwhile", path=plan.path)
+        return file
+
+    def _run_task(self, task: _FileTask | RowBatch, state: _Reading[R]) -> Iterator[Need | Piece[R]]:
+        if isinstance(task, RowBatch):
+            yield Need(BATCH_BYTES)
+            value = state.reader.read_batch(task)
+            if task.is_part and value is not None:
+                state.files[id(task.plans[0])].is_partly_read = True
+            yield Piece(cast(R, _DECLINED) if value is None else value, 0 if value is None else BATCH_BYTES)
+            return
+        file = task.file
         try:
             if not file.is_over:
-                with file.borrow() as data:
-                    selections = self._select_rows(data, file.plan, file.select(data, row_groups, is_first))
-                    yield from self._read_parts(data, selections, read_part)
+                with file.borrow(partial(self._open_limited, file.plan, state.limits)) as data:
+                    selections = self._select_rows(data, file.plan, file.select(data, task.row_groups, task.is_first))
+                    yield from self._read_parts(data, selections, state.reader.read_part)
         finally:
             file.end_task()
 
@@ -340,16 +485,16 @@ class RowReader:
     ) -> Iterator[Need | Piece[R]]:
         predicate = self._evaluator.predicate_for(data) if selections else False
         if predicate is not False:
-            row_filter = RowFilter(predicate, self._timezone, self._probes, self._targets)
+            row_filter = self._make_filter(predicate)
             for part in data.split(selections, row_filter):
                 yield from read_part(data, part, row_filter)
 
     def _recover(
         self, file: SharedFile, error: BaseException, limits: ReadLimits, read_part: _ReadPart[R], run: _Run
-    ) -> Iterator[tuple[FilePlan, R]]:
+    ) -> Iterator[tuple[Sequence[FilePlan], R]]:
         """Read all of a file that has changed since its plan, if none of it is in the result; report other errors."""
         plan = file.plan
-        if isinstance(error, ConcurrentChangeError) and not file.has_begun:
+        if isinstance(error, ConcurrentChangeError) and not file.has_begun and not file.is_partly_read:
             try:
                 with open_file(plan.path, self._filesystem, self._cache) as data:
                     data.limits = limits
@@ -357,7 +502,7 @@ class RowReader:
                         selections = self._select_rows(data, plan, plan.selections_in(data))
                         for step in self._read_parts(data, selections, read_part):
                             if isinstance(step, Piece):
-                                yield plan, step.value
+                                yield [plan], step.value
                     finally:
                         self._meter.note(data.source)
                 return
@@ -367,6 +512,22 @@ class RowReader:
             raise error
         error.path = error.path or plan.path
         run.fail(error, plan)
+
+    def _make_parts(self, convert: Callable[[pa.Table], R]) -> _PartReader[R]:
+        """Return what reads rows, and converts them."""
+
+        def read_batch(batch: RowBatch) -> R | None:
+            rows = batch.read(self._open_planned)
+            if rows is None:
+                return None
+            rows = self._projection.add_absent(rows, batch.kind.projection)
+            return convert(self._projection.add_partitions(rows, batch.plans[0].path))
+
+        return _PartReader(partial(self._read_rows, convert), read_batch)
+
+    def _count_batch(self, batch: RowBatch) -> dict[int, int] | None:
+        counts = batch.count(self._open_planned)
+        return None if counts is None else dict(enumerate(counts))
 
     def _read_rows(
         self,
@@ -431,7 +592,7 @@ def _make_handler(on_error: Callable[[ParquetBloomError], None] | None, failed: 
     return fail
 
 
-def _split_plan(plan: FilePlan, task_rows: int) -> list[list[int]]:
+def _split_row_groups(row_groups: Sequence[RowGroupPlan], task_rows: int) -> list[list[int]]:
     """Return the row groups of each task of a file: at least one task, which reads a file that has changed.
 
     Parameters
@@ -440,7 +601,7 @@ def _split_plan(plan: FilePlan, task_rows: int) -> list[list[int]]:
     """
     tasks: list[list[int]] = []
     stripe, num_rows = None, 0
-    for group in plan.row_groups:
+    for group in row_groups:
         if not group.read:
             continue
         same_stripe = group.stripe is not None and group.stripe == stripe
@@ -464,7 +625,7 @@ def _find_task_rows(plans: Sequence[FilePlan], threads: int) -> int:
 
 
 @contextmanager
-def _closing_all(files: Sequence[SharedFile]) -> Iterator[None]:
+def _closing_all(files: Iterable[SharedFile]) -> Iterator[None]:
     """Close files at the end."""
     try:
         yield

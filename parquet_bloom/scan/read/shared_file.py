@@ -22,6 +22,12 @@ class CostMeter:
         self._noted: WeakKeyDictionary[Source, tuple[int, int]] = WeakKeyDictionary()
         self._lock = threading.Lock()
 
+    def add(self, requests: int, num_bytes: int) -> None:
+        """Add what was read otherwise."""
+        with self._lock:
+            self._plan.data_requests += requests
+            self._plan.data_bytes_read += num_bytes
+
     def note(self, source: Source) -> None:
         """Add what was read of a file since it was opened, or noted last."""
         with self._lock:
@@ -40,7 +46,6 @@ class SharedFile:
     Parameters
     ----------
     plan : of the file.
-    open_data : opens it.
     meter : takes the cost.
     num_tasks : number of its tasks.
 
@@ -48,14 +53,14 @@ class SharedFile:
     ----------
     has_begun : whether the consumer has any of its rows.
     is_over : whether its rows are not wanted any more, since it failed or is read in another way.
+    is_partly_read : whether rows of the planned version were read in a batch, to which no other version is added.
     remaining : tasks whose end the consumer has not seen.
     """
 
-    def __init__(self, plan: FilePlan, open_data: Callable[[], DataFile], meter: CostMeter, num_tasks: int):
+    def __init__(self, plan: FilePlan, meter: CostMeter, num_tasks: int = 1):
         self.plan = plan
-        self.has_begun = self.is_over = False
+        self.has_begun = self.is_over = self.is_partly_read = False
         self.remaining = self._running = num_tasks
-        self._open_data = open_data
         self._meter = meter
         self._first: DataFile | None = None
         self._by_row_group: dict[int, RowSelection | None] | None = None  # what is selected
@@ -75,12 +80,14 @@ class SharedFile:
             self._by_row_group = dict(self.plan.selections_in(file))
         if self.plan.is_of(file):
             return [(row_group, self._by_row_group[row_group]) for row_group in row_groups]
+        if self.is_partly_read:
+            raise ConcurrentChangeError("another writer changed it meanwhile", path=file.path)
         return [*self._by_row_group.items()] if is_first else []
 
     @contextmanager
-    def borrow(self) -> Iterator[DataFile]:
-        """Give the open file to a task."""
-        file = self._take()
+    def borrow(self, open_data: Callable[[], DataFile]) -> Iterator[DataFile]:
+        """Give the open file to a task; `open_data` opens it."""
+        file = self._take(open_data)
         try:
             yield file
         finally:
@@ -89,22 +96,28 @@ class SharedFile:
                 with self._lock:
                     self._idle.append(file)
 
-    def _take(self) -> DataFile:
+    def _take(self, open_data: Callable[[], DataFile]) -> DataFile:
         with self._lock:  # the others cannot begin before the first has opened it, either
             if self._first is None:
-                self._first = self._open_data()
+                self._first = open_data()
                 self._opened.append(self._first)
                 return self._first
             if self._first.is_shareable:
                 return self._first
             if self._idle:
                 return self._idle.pop()
-        file = self._open_data()
+        file = open_data()
         with self._lock:
             self._opened.append(file)
         if file.source.identity != self._first.source.identity:
             raise ConcurrentChangeError("another writer changed it meanwhile", path=file.path)
         return file
+
+    def add_tasks(self, count: int) -> None:
+        """Note that there are more tasks."""
+        with self._lock:
+            self.remaining += count
+            self._running += count
 
     def end_task(self) -> None:
         """Note the end of a task."""

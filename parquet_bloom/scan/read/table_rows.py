@@ -87,6 +87,10 @@ class TableRows:
         """
         self._table.require_defined(file.path, file.leaves, self._filtered if counted else self._used)
 
+    def has_deletes(self, path: str) -> bool:
+        """Return whether the table has deleted rows of a file."""
+        return path in self._table.deletes
+
     def select_live(self, file: DataFile, plan: FilePlan, selections: RowGroupSelections) -> RowGroupSelections:
         """Take the rows that the table has deleted out of a selection.
 

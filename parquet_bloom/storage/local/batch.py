@@ -19,6 +19,7 @@ from ...errors import StorageError
 from ...util.threads import in_order
 from ..source import Source
 from . import batch_probe, batch_read
+from .open_files import OpenFiles
 from .source import FileIdentity
 
 _IDENTITY = struct.Struct("=QQqqq")
@@ -67,8 +68,7 @@ class LocalFileBatch:
         in_memory: Mapping[int, Sequence[tuple[int, Any]]] | None = None,
     ):
         self._paths = [None if path is None else os.fsencode(path) for path in paths]
-        packed = b"".join(_IDENTITY.pack(*identity) for identity in identities)
-        self._identities = np.frombuffer(packed, np.int64).reshape(-1, 5)
+        self._identities = _pack(identities)
         self._in_memory = dict(in_memory or {})
 
     def __len__(self) -> int:
@@ -114,6 +114,17 @@ class LocalFileBatch:
             same[start:stop] &= part.same
             costs[:, start:stop] += part.requests, part.num_bytes
         return FilterAnswers(np.concatenate([part.answers for part in results]), same, costs[0], costs[1])
+
+
+def make_open_files(paths: Sequence[str], identities: Sequence[FileIdentity]) -> OpenFiles:
+    """Return files that were opened before, to be opened and read together."""
+    return OpenFiles([os.fsencode(path) for path in paths], _pack(identities))
+
+
+def _pack(identities: Sequence[FileIdentity]) -> NDArray[np.int64]:
+    """Return identities as rows of signed numbers."""
+    packed = b"".join([_IDENTITY.pack(*identity) for identity in identities])
+    return np.frombuffer(packed, np.int64).reshape(-1, 5)
 
 
 def _share_work(

@@ -1,0 +1,26 @@
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...metadata.page_match import Targets
+from ...storage.local.open_files import OpenFiles
+
+MAX_CHUNK_BYTES: int
+
+class ChunkBatch:
+    requests: int
+    num_bytes: int
+    def __new__(cls, files: OpenFiles, unpack: Callable[[memoryview, NDArray[np.int64], int], Any]) -> ChunkBatch: ...
+    def search(
+        self, chunks: NDArray[np.int64], width: int, required: bool, targets: Targets, most: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]] | None: ...
+    def take(
+        self,
+        chunks: NDArray[np.int64],
+        width: int,
+        required: bool,
+        counts: NDArray[np.int64],
+        rows: NDArray[np.int64],
+    ) -> tuple[NDArray[np.bool_] | None, NDArray[np.int32] | None, NDArray[np.uint8]]: ...

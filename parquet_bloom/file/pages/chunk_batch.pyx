@@ -1,0 +1,382 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Column chunks of many local files, searched, and with rows taken out of them, in few calls.
+
+The interpreter lock is held only to decompress pages with codecs that compiled code does not know. Nothing here trusts
+the bytes: what is not as usual ends in an error, and is then read in another way.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy
+
+import numpy as np
+
+from ...errors import MalformedFooterError, StorageError
+
+from ...metadata.page_decode cimport (
+    DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, ENCODING, FIELDS, HEADER_BYTES, KIND, MOST_VALUES, NUM_VALUES, OTHER_ROWS, SIZE,
+    SNAPPY, START, UNCOMPRESSED, UNSUPPORTED, require_pages
+)
+from ...metadata.page_match cimport Targets, fail_search, needs_dictionary, search_chunk
+from ...metadata.page_rows cimport RowTaker, fail
+from ...metadata.thrift_compact cimport Cursor, PageRows, add_page, describe_page, walk_pages
+from ...storage.local.open_files cimport OpenFiles
+
+cdef enum:
+    # Columns of a table of chunks.
+    FILE = 0           # number of the file
+    OFFSET = 1
+    NUM_BYTES = 2
+    NUM_ROWS = 3
+    CODEC = 4
+    CHUNK_FIELDS = 5
+
+cdef enum:
+    MAX_PAGES = 1 << 20            # of a chunk
+    SMALL_BYTES = 64 << 10         # a smaller chunk is read whole
+    HEADER_WINDOW = 8 << 10        # of a larger one are read for each page header
+    MAX_PAGE_BYTES = 64 << 20      # larger pages, and larger chunks that are to be searched, are left to pyarrow
+
+MAX_CHUNK_BYTES = MAX_PAGE_BYTES
+"""Larger column chunks are not searched."""
+
+
+cdef struct Buffer:
+    uint8_t* data
+    int64_t size
+
+
+cdef int reserve(Buffer* buffer, int64_t size) except -1 nogil:
+    """Make room for some bytes, without keeping what is there."""
+    cdef uint8_t* data
+    if size > buffer.size:
+        free(buffer.data)
+        buffer.data, buffer.size = NULL, 0
+        data = <uint8_t*>realloc(NULL, size)
+        if data == NULL:
+            with gil:
+                raise MemoryError
+        buffer.data, buffer.size = data, size
+    return 0
+
+
+cdef class ChunkBatch:
+    """Reads column chunks of local files that are open.
+
+    Parameters
+    ----------
+    files : the files, of which chunks are given by their numbers.
+    unpack : called with (bytes of pages, their headers as `index_pages` gives them, codec) for codecs other than Snappy;
+        returns (bytes, headers, codec) of the same pages, uncompressed or in Snappy; see `rows.unpack_pages`.
+
+    Attributes
+    ----------
+    requests, num_bytes : what was read so far.
+
+    Notes
+    -----
+    Not for several threads at once.
+    """
+
+    cdef OpenFiles files
+    cdef object unpack
+    cdef Cursor cursor
+    cdef PageRows pages
+    cdef Buffer buffer       # of a chunk, or of a page
+    cdef Buffer dictionary
+    cdef object unpacked     # keeps alive what `unpack` returned
+    cdef object unpacked_dictionary
+    cdef readonly int64_t requests
+    cdef readonly int64_t num_bytes
+
+    def __cinit__(self, OpenFiles files not None, unpack):
+        self.files, self.unpack = files, unpack
+        self.cursor = Cursor(b"")
+
+    def __dealloc__(self):
+        free(self.pages.rows)
+        free(self.buffer.data)
+        free(self.dictionary.data)
+
+    def search(
+        self, const int64_t[:, ::1] chunks not None, Py_ssize_t width, bint required, Targets targets not None,
+        Py_ssize_t most
+    ):
+        """Find the rows of chunks of one column whose value is, byte for byte, one of some targets.
+
+        Parameters
+        ----------
+        chunks : of shape (chunks, 5): number of the file, offset, bytes, rows, and codec of each.
+        width : bytes per value; 0 for length-prefixed byte arrays.
+        required : whether each row has a value.
+        most : the search ends if there are more rows.
+
+        Returns
+        -------
+        (counts, rows, target_numbers) : how many rows of each chunk there are; their numbers in it, ascending, one chunk
+            after the other; and the number of the target that each has. None if there are more than `most`.
+
+        Raises
+        ------
+        MalformedFooterError, StorageError, decompress.Unsupported
+            A chunk has to be read in another way.
+        """
+        cdef Py_ssize_t count = chunks.shape[0], total = 0, i, largest = 1
+        require_chunks(chunks, len(self.files))
+        for i in range(count):
+            largest = max(largest, chunks[i, NUM_ROWS])
+        if width < 0 or most < 0:
+            raise ValueError("width and most must not be negative")
+        all_counts = np.zeros(count, np.int64)
+        rows, which = np.empty(most + largest, np.int64), np.empty(most + largest, np.int32)
+        cdef int64_t[::1] counts_of = all_counts, rows_of = rows
+        cdef int32_t[::1] which_of = which
+        with nogil:
+            for i in range(count):
+                counts_of[i] = self.search_one(&chunks[i, 0], width, required, targets, &rows_of[total], &which_of[total])
+                total += counts_of[i]
+                if total > most:
+                    break
+        if total > most:
+            return None
+        return all_counts, rows[:total].copy(), which[:total].copy()
+
+    cdef Py_ssize_t search_one(
+        self, const int64_t* chunk, Py_ssize_t width, bint required, Targets targets, int64_t* rows, int32_t* which
+    ) except -1 nogil:
+        cdef Py_ssize_t matches
+        cdef int64_t size = chunk[NUM_BYTES]
+        cdef const uint8_t* data
+        cdef const int64_t* pages
+        cdef int codec = <int>chunk[CODEC]
+        if size > MAX_PAGE_BYTES:
+            with gil:
+                fail_search(UNSUPPORTED)
+        reserve(&self.buffer, size)
+        self.read(chunk, 0, size, self.buffer.data)
+        self.cursor.data, self.cursor.pos, self.cursor.end = self.buffer.data, 0, size
+        walk_pages(self.cursor, &self.pages, MAX_PAGES)
+        data, pages = self.buffer.data, self.pages.rows
+        if codec != UNCOMPRESSED and codec != SNAPPY:
+            with gil:
+                self.unpacked = self.unpack_pages(self.buffer.data, size, self.pages.rows, self.pages.count, &codec)
+                data, pages = data_of(self.unpacked), pages_of(self.unpacked)
+        matches = search_chunk(
+            data, pages, self.pages.count, width, codec, required, chunk[NUM_ROWS], targets, rows, which
+        )
+        if matches < 0:
+            with gil:
+                fail_search(matches)
+        return matches
+
+    cdef int read(self, const int64_t* chunk, int64_t start, int64_t size, uint8_t* to) except -1 nogil:
+        """Read bytes of a chunk from `start` on."""
+        if not self.files.read(chunk[FILE], chunk[OFFSET] + start, size, to):
+            with gil:
+                raise StorageError(f"cannot read {size} bytes at offset {chunk[OFFSET] + start}")
+        self.requests += 1
+        self.num_bytes += size
+        return 0
+
+    cdef tuple unpack_pages(self, const uint8_t* data, int64_t size, const int64_t* pages, Py_ssize_t count, int* codec):
+        """Decompress pages; return their bytes and headers as arrays."""
+        source, table = np.empty(size, np.uint8), np.empty((count, FIELDS), np.int64)
+        cdef uint8_t[::1] bytes_of = source
+        cdef int64_t[:, ::1] rows_of = table
+        if count == 0 or size == 0:
+            raise MalformedFooterError("page: there is none")
+        memcpy(&bytes_of[0], data, size)
+        memcpy(&rows_of[0, 0], pages, count * FIELDS * sizeof(int64_t))
+        unpacked, table, codec[0] = self.unpack(memoryview(source), table, codec[0])
+        result = np.frombuffer(unpacked, np.uint8), np.ascontiguousarray(table, np.int64)
+        require_pages(result[0], result[1])
+        if len(result[1]) != count:
+            raise ValueError("other pages were unpacked")
+        return result
+
+    def take(
+        self, const int64_t[:, ::1] chunks not None, Py_ssize_t width, bint required,
+        const int64_t[::1] counts not None, const int64_t[::1] rows not None
+    ):
+        """Take rows out of chunks of one column.
+
+        Parameters
+        ----------
+        chunks, width, required : as for `search`.
+        counts, rows : how many rows are taken of each chunk, and their numbers in it, ascending.
+
+        Returns
+        -------
+        (valid, ends, values) as `RowTaker.finish` returns them, of all rows.
+
+        Raises
+        ------
+        MalformedFooterError, StorageError, decompress.Unsupported
+            A chunk has to be read in another way.
+        """
+        cdef Py_ssize_t count = chunks.shape[0], i, j, start = 0
+        require_chunks(chunks, len(self.files))
+        if counts.shape[0] != count:
+            raise ValueError("there must be a number of rows for each chunk")
+        for i in range(count):
+            if not 0 <= counts[i] <= rows.shape[0] - start:
+                raise ValueError("there are not as many rows as counted")
+            for j in range(start, start + counts[i]):
+                if not (rows[j - 1] if j > start else 0) <= rows[j] < chunks[i, NUM_ROWS]:
+                    raise ValueError("rows must ascend, and be in their chunk")
+            start += counts[i]
+        if start != rows.shape[0]:
+            raise ValueError("there are more rows than counted")
+        cdef RowTaker taker = RowTaker(width, required, rows.shape[0])
+        start = 0
+        with nogil:
+            for i in range(count):
+                if counts[i]:
+                    self.take_one(taker, &chunks[i, 0], &rows[start], counts[i])
+                    start += counts[i]
+        return taker.finish()
+
+    cdef int take_one(
+        self, RowTaker taker, const int64_t* chunk, const int64_t* rows, Py_ssize_t count
+    ) except -1 nogil:
+        cdef int codec = <int>chunk[CODEC]
+        cdef bint whole = chunk[NUM_BYTES] <= SMALL_BYTES
+        cdef int64_t before = 0
+        cdef Py_ssize_t first, start = 0, stop, i
+        cdef int64_t* page
+        self.find_pages(chunk, whole)
+        first = 1 if self.pages.rows[KIND] == DICTIONARY_PAGE else 0
+        for i in range(first, self.pages.count):
+            page = self.pages.rows + i * FIELDS
+            if page[KIND] != DATA_PAGE and page[KIND] != DATA_PAGE_V2 or page[NUM_VALUES] > chunk[NUM_ROWS] - before:
+                with gil:
+                    fail(OTHER_ROWS)
+            before += page[NUM_VALUES]
+        if before != chunk[NUM_ROWS]:
+            with gil:
+                fail(OTHER_ROWS)
+        taker.begin(codec if codec == SNAPPY else UNCOMPRESSED)
+        before = 0
+        for i in range(first, self.pages.count):
+            page = self.pages.rows + i * FIELDS
+            stop = start
+            while stop < count and rows[stop] < before + page[NUM_VALUES]:
+                stop += 1
+            if stop > start:
+                if needs_dictionary(page) and first and taker.num_entries < 0:
+                    self.take_dictionary(taker, chunk, whole, codec)
+                self.take_page(taker, chunk, page, whole, codec, before, rows + start, stop - start)
+            start = stop
+            before += page[NUM_VALUES]
+        return 0
+
+    cdef int find_pages(self, const int64_t* chunk, bint whole) except -1 nogil:
+        """Read the headers of a chunk's pages, and all of it if it is small."""
+        cdef int64_t size = chunk[NUM_BYTES], at = 0, window
+        cdef int64_t* row
+        if whole:
+            reserve(&self.buffer, max(1, size))
+            self.read(chunk, 0, size, self.buffer.data)
+            self.cursor.data, self.cursor.pos, self.cursor.end = self.buffer.data, 0, size
+            walk_pages(self.cursor, &self.pages, MAX_PAGES)
+        else:
+            reserve(&self.buffer, HEADER_WINDOW)
+            self.pages.count = 0
+            while at < size:
+                window = min(HEADER_WINDOW, size - at)
+                self.read(chunk, at, window, self.buffer.data)
+                self.cursor.data, self.cursor.pos, self.cursor.end = self.buffer.data, 0, window
+                row = add_page(&self.pages, MAX_PAGES)
+                describe_page(self.cursor, row)
+                row[START] = at
+                if row[SIZE] > size - at - row[HEADER_BYTES] or (row[KIND] == DICTIONARY_PAGE and at):
+                    self.cursor.fail_with("a page does not end within its column chunk")
+                at += row[HEADER_BYTES] + row[SIZE]
+        if self.pages.count == 0:
+            self.cursor.fail_with("there are no pages")
+        return 0
+
+    cdef const uint8_t* fetch(self, const int64_t* chunk, const int64_t* page, bint whole, Buffer* buffer) except NULL nogil:
+        """Return the bytes of a page, header included."""
+        cdef int64_t size = page[HEADER_BYTES] + page[SIZE]
+        if whole:
+            return self.buffer.data + page[START]
+        if size > MAX_PAGE_BYTES:
+            with gil:
+                fail(UNSUPPORTED)
+        reserve(buffer, size)
+        self.read(chunk, page[START], size, buffer.data)
+        return buffer.data
+
+    cdef int take_dictionary(self, RowTaker taker, const int64_t* chunk, bint whole, int codec) except -1 nogil:
+        """Give the dictionary of a chunk, which is its first page, to a taker."""
+        cdef int64_t header[FIELDS]
+        cdef const uint8_t* data
+        cdef int problem
+        if self.pages.rows[NUM_VALUES] > MOST_VALUES:
+            with gil:
+                fail(UNSUPPORTED)
+        data = self.fetch(chunk, self.pages.rows, whole, &self.dictionary)
+        memcpy(header, self.pages.rows, FIELDS * sizeof(int64_t))
+        header[START] = 0
+        if codec != UNCOMPRESSED and codec != SNAPPY:
+            with gil:
+                self.unpacked_dictionary = self.unpack_page(data, header, codec)
+                data = data_of(self.unpacked_dictionary)
+                memcpy(header, pages_of(self.unpacked_dictionary), FIELDS * sizeof(int64_t))
+        problem = taker.open_dictionary(data, header)
+        if problem:
+            with gil:
+                fail(problem)
+        return 0
+
+    cdef int take_page(
+        self, RowTaker taker, const int64_t* chunk, const int64_t* page, bint whole, int codec, int64_t before,
+        const int64_t* rows, Py_ssize_t count
+    ) except -1 nogil:
+        cdef int64_t header[FIELDS]
+        cdef const uint8_t* data = self.fetch(chunk, page, whole, &self.buffer)
+        cdef int problem
+        memcpy(header, page, FIELDS * sizeof(int64_t))
+        header[START] = 0
+        if codec != UNCOMPRESSED and codec != SNAPPY:
+            with gil:
+                self.unpacked = self.unpack_page(data, header, codec)
+                data = data_of(self.unpacked)
+                memcpy(header, pages_of(self.unpacked), FIELDS * sizeof(int64_t))
+        problem = taker.take_page(data, header, before, rows, count)
+        if problem:
+            with gil:
+                fail(problem)
+        return 0
+
+    cdef tuple unpack_page(self, const uint8_t* data, const int64_t* header, int codec):
+        """Decompress a page, of which `header` has the position 0; the result is uncompressed."""
+        unpacked = self.unpack_pages(data, header[HEADER_BYTES] + header[SIZE], header, 1, &codec)
+        if codec != UNCOMPRESSED:
+            raise MalformedFooterError(f"page: codec {codec}")
+        return unpacked
+
+
+cdef const uint8_t* data_of(tuple unpacked) except? NULL:
+    cdef const uint8_t[::1] data = unpacked[0]
+    return &data[0] if data.shape[0] else NULL
+
+
+cdef const int64_t* pages_of(tuple unpacked) except NULL:
+    cdef const int64_t[:, ::1] pages = unpacked[1]
+    return &pages[0, 0]
+
+
+cdef int require_chunks(const int64_t[:, ::1] chunks, Py_ssize_t num_files) except -1:
+    """Raise ValueError unless chunks are of the files, and of a possible size."""
+    cdef Py_ssize_t i
+    if chunks.shape[1] != CHUNK_FIELDS:
+        raise ValueError("there must be five numbers for each chunk")
+    for i in range(chunks.shape[0]):
+        if not (
+            0 <= chunks[i, FILE] < num_files and chunks[i, OFFSET] >= 0 and chunks[i, NUM_BYTES] > 0
+            and 0 <= chunks[i, NUM_ROWS] <= MOST_VALUES and 0 <= chunks[i, CODEC] <= 127
+        ):
+            raise MalformedFooterError("metadata: a column chunk has an impossible position or size")
+    return 0

@@ -1,0 +1,306 @@
+"""Batches of row groups of local Parquet files that are read together, by few calls of compiled code.
+
+A batch has whole files, or a part of one that is large. Whatever is unusual about it is not an error here: the batch is
+then declined, and its files are read one by one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from ...errors import ParquetBloomError
+from ...file.cache.entry import CachedFooter
+from ...file.cache.memory import MetadataCache
+from ...file.pages.decompress import Unsupported
+from ...file.pages.plan import FlatColumn
+from ...file.pages.reader import SPARSE_FACTOR, find_flat_columns
+from ...file.pages.sparse import RowGroupBatch, RowsOfGroups
+from ...file.reader import BloomFile
+from ...predicate.pruning import PruningPredicate
+from ...storage import ClosedSource, FileIdentity, make_open_files
+from ...util.arrow_values import empty_table
+from ..model.columns import FileResidualEvaluator
+from ..model.data_file import DataFile, FileProjection, RowFilter
+from ..model.plan import PARQUET, FilePlan, RowGroupPlan
+from ..model.row_selection import find_runs, to_row_selection
+from ..model.schemas import arrow_schema
+from .parquet import ParquetData
+from .projection import Projection
+from .sparse import Equality, Matches, SparseReader, TooManyRows, find_equalities
+
+R = TypeVar("R")
+
+OpenData = Callable[[FilePlan], ParquetData]
+
+_MOST_FILES = 256  # of a batch, that are open at a time
+_LEAST_ROWS, _MOST_ROWS = 1 << 16, 1 << 20  # of a batch, about
+_BATCHES_PER_THREAD = 4
+_TRIES = 2  # batches with too many rows, after which no more are searched
+
+BATCH_BYTES = 8 << 20
+"""Memory that reading a batch takes, about."""
+
+
+class FileKind(NamedTuple):
+    """What files have in common that are read together: the schema, the predicate, and the columns of the result.
+
+    Attributes
+    ----------
+    file : one of them, not open.
+    row_filter : the predicate.
+    equalities : of the predicate, of which one is searched for.
+    columns : flat columns.
+    projection : columns of the result.
+    too_many : how many batches have had too many rows.
+    """
+
+    file: BloomFile
+    row_filter: RowFilter
+    equalities: list[Equality]
+    columns: Mapping[str, FlatColumn]
+    projection: FileProjection
+    too_many: list[None]
+
+
+class _Versions:
+    """Files that several batches read, opened by the first of them and closed after the last one."""
+
+    def __init__(self, plans: Sequence[FilePlan], num_batches: int):
+        identities = [plan.identity for plan in plans if isinstance(plan.identity, FileIdentity)]
+        self.files = make_open_files([plan.path for plan in plans], identities)
+        self._remaining = num_batches
+        self._are_open: bool | None = None
+        self._lock = threading.Lock()
+
+    def open(self) -> bool:
+        """Return whether the files are those of the plan."""
+        with self._lock:
+            if self._are_open is None:
+                self._are_open = self.files.open()
+            return self._are_open
+
+    def release(self) -> None:
+        """Note that a batch has been read."""
+        with self._lock:
+            self._remaining -= 1
+            if self._remaining <= 0:
+                self.files.close()
+
+
+@dataclass(eq=False)
+class RowBatch:
+    """Row groups that are read together.
+
+    Attributes
+    ----------
+    plans : of the files.
+    row_groups : (number of a file in `plans`, plan of a row group) of each.
+    kind, footers, versions : of the files.
+    is_part : whether other batches have row groups of the same file.
+    cost : requests and bytes that were read.
+    """
+
+    plans: list[FilePlan]
+    row_groups: list[tuple[int, RowGroupPlan]]
+    kind: FileKind
+    footers: list[CachedFooter]
+    versions: _Versions
+    is_part: bool = False
+    cost: tuple[int, int] = (0, 0)
+
+    def read(self, open_data: OpenData) -> pa.Table | None:
+        """Read the rows that match, of the columns in the files; None if the batch is declined.
+
+        Parameters
+        ----------
+        open_data : opens a file; raises ParquetBloomError if the version that was planned is not there.
+        """
+
+        def read_rows(reader: SparseReader, matches: Matches) -> pa.Table:
+            read_others = partial(self._read_others, open_data)
+            return reader.read(matches, self.kind.projection.schema, read_others)
+
+        return self._try(read_rows, open_data)
+
+    def count(self, open_data: OpenData) -> list[int] | None:
+        """Count the rows that match, of each row group; None if the batch is declined."""
+        return self._try(lambda _, matches: matches.rows.counts.tolist(), open_data)
+
+    def _try(self, use: Callable[[SparseReader, Matches], R], open_data: OpenData) -> R | None:
+        try:
+            if len(self.kind.too_many) >= _TRIES or not self.versions.open():
+                return None
+            row_groups = [(file, group.row_group) for file, group in self.row_groups]
+            footers = [cached.footer for cached in self.footers]
+            batch = RowGroupBatch(footers, row_groups, self.kind.columns, self.versions.files)
+            try:
+                reader = SparseReader(batch, self.kind.equalities, self.kind.row_filter)
+                if self._has_page_bounds(batch, reader, open_data):
+                    return None
+                result = use(reader, reader.find_matches([group.rows for _, group in self.row_groups]))
+                return result if self.versions.files.are_unchanged() else None
+            finally:
+                self.cost = batch.cost
+        except TooManyRows:
+            self.kind.too_many.append(None)
+        except (ParquetBloomError, Unsupported, pa.ArrowException, OSError, ValueError):
+            pass  # the general way reports what is wrong, if anything is
+        finally:
+            self.versions.release()
+        return None
+
+    def _has_page_bounds(self, batch: RowGroupBatch, reader: SparseReader, open_data: OpenData) -> bool:
+        """Return whether statistics of pages rule out rows, so that large chunks need not be searched whole."""
+        return any(
+            self._select_by_pages(open_data, *self.row_groups[number]) for number in batch.find_indexed(reader.column)
+        )
+
+    def _select_by_pages(self, open_data: OpenData, number: int, group: RowGroupPlan) -> bool:
+        predicate = self.kind.row_filter.predicate
+        assert isinstance(predicate, PruningPredicate)
+        with open_data(self.plans[number]) as data:
+            return data.select_by_pages(group.row_group, predicate)
+
+    def _read_others(self, open_data: OpenData, names: Sequence[str], rows: RowsOfGroups) -> dict[str, pa.ChunkedArray]:
+        """Read columns of some rows that cannot be taken out of their pages."""
+        schema = pa.schema([self.kind.projection.schema.field(name) for name in names])
+        chosen = self.kind.projection.names
+        leaves = names if chosen is None else [name for name in chosen if name in names or name.split(".")[0] in names]
+        tables = [empty_table(schema)]
+        ends = np.cumsum(rows.counts).tolist()
+        for (number, group), count, end in zip(self.row_groups, rows.counts.tolist(), ends, strict=True):
+            if count:
+                mask = np.zeros(group.num_rows, np.bool_)
+                mask[rows.rows[end - count : end]] = True
+                with open_data(self.plans[number]) as data:
+                    table = data.read_rows(group.row_group, leaves, to_row_selection(find_runs(mask)))
+                tables.append(table.select(names).replace_schema_metadata(None))
+        table = pa.concat_tables(tables)
+        return dict(zip(names, table.columns, strict=True))
+
+
+class BatchPlanner:
+    """Puts the files of a plan into batches.
+
+    Parameters
+    ----------
+    cache : of footers; files that it does not have are read one by one.
+    evaluator : the predicate of each file.
+    make_filter : makes what is evaluated on rows of a predicate.
+    projection : the columns of the result.
+    find_key : returns what files must have in common besides that, given a path.
+    """
+
+    def __init__(
+        self,
+        cache: MetadataCache,
+        evaluator: FileResidualEvaluator,
+        make_filter: Callable[[PruningPredicate], RowFilter],
+        projection: Projection,
+        find_key: Callable[[DataFile], Hashable | None],
+    ):
+        self._cache = cache
+        self._evaluator = evaluator
+        self._make_filter = make_filter
+        self._projection = projection
+        self._find_key = find_key
+        self._kinds: dict[Hashable, FileKind | None] = {}
+
+    def find_kind(self, plan: FilePlan) -> tuple[FileKind, CachedFooter] | None:
+        """Return the kind of a file and its footer; None if it is not read in a batch."""
+        if plan.format != PARQUET or not isinstance(plan.identity, FileIdentity):
+            return None
+        cached = self._cache.find_local(plan.path, plan.identity)
+        if cached is None:
+            return None
+        data = ParquetData(BloomFile(ClosedSource(plan.path, plan.identity), cached=cached))
+        try:
+            predicate, key = self._evaluator.predicate_for(data), self._find_key(data)
+            if not isinstance(predicate, PruningPredicate) or key is None:
+                return None
+            key = id(predicate), id(arrow_schema(data.file)), key
+            if key not in self._kinds:
+                self._kinds[key] = self._make_kind(data, self._make_filter(predicate))
+        except (ParquetBloomError, pa.ArrowException, OSError):
+            return None
+        kind = self._kinds[key]
+        return None if kind is None else (kind, cached)
+
+    def _make_kind(self, data: ParquetData, row_filter: RowFilter) -> FileKind | None:
+        equalities = find_equalities(data.file, row_filter)
+        columns = find_flat_columns(data.file, arrow_schema(data.file))
+        if not any(leaf.column in columns and columns[leaf.column].layout is not None for leaf, _ in equalities):
+            return None
+        return FileKind(data.file, row_filter, equalities, columns, self._projection.project(data), [])
+
+    def plan(self, plans: Sequence[FilePlan], threads: int) -> list[FilePlan | RowBatch]:
+        """Return batches, and files that are read one by one, in the order of the plans."""
+        total = sum([group.num_rows for plan in plans for group in plan.row_groups if group.read])
+        most_rows = min(max(_LEAST_ROWS, total // (_BATCHES_PER_THREAD * threads)), _MOST_ROWS)
+        parts: list[FilePlan | RowBatch] = []
+        batch: _OpenBatch | None = None
+        for plan in plans:
+            groups = [group for group in plan.row_groups if group.read]
+            found = None if not groups or any(map(_is_narrow, groups)) else self.find_kind(plan)
+            num_rows = sum([group.num_rows for group in groups])
+            if batch is not None and (found is None or not batch.takes(found[0], num_rows, most_rows)):
+                parts += batch.finish(most_rows)
+                batch = None
+            if found is None:
+                parts.append(plan)
+                continue
+            batch = batch or _OpenBatch(found[0])
+            batch.add(plan, found[1], groups, num_rows)
+        if batch is not None:
+            parts += batch.finish(most_rows)
+        return parts
+
+
+class _OpenBatch:
+    """A batch that files are added to."""
+
+    def __init__(self, kind: FileKind):
+        self._kind = kind
+        self._plans: list[FilePlan] = []
+        self._footers: list[CachedFooter] = []
+        self._row_groups: list[tuple[int, RowGroupPlan]] = []
+        self._num_rows = 0
+
+    def takes(self, kind: FileKind, num_rows: int, most_rows: int) -> bool:
+        """Return whether a file may be added."""
+        return kind is self._kind and len(self._plans) < _MOST_FILES and self._num_rows + num_rows <= most_rows
+
+    def add(self, plan: FilePlan, footer: CachedFooter, row_groups: Sequence[RowGroupPlan], num_rows: int) -> None:
+        """Add a file."""
+        self._row_groups += [(len(self._plans), group) for group in row_groups]
+        self._plans.append(plan)
+        self._footers.append(footer)
+        self._num_rows += num_rows
+
+    def finish(self, most_rows: int) -> list[RowBatch]:
+        """Return a batch, or several of a single large file."""
+        cuts = [0]
+        num_rows = 0
+        for number, (_, group) in enumerate(self._row_groups if len(self._plans) == 1 else ()):
+            if number > cuts[-1] and num_rows + group.num_rows > most_rows:
+                cuts.append(number)
+                num_rows = 0
+            num_rows += group.num_rows
+        versions = _Versions(self._plans, len(cuts))
+        return [
+            RowBatch(self._plans, self._row_groups[start:end], self._kind, self._footers, versions, len(cuts) > 1)
+            for start, end in pairwise([*cuts, len(self._row_groups)])
+        ]
+
+
+def _is_narrow(group: RowGroupPlan) -> bool:
+    """Return whether zones leave few rows of a row group, so that a few pages are read, not whole chunks."""
+    return group.rows is not None and group.num_left * SPARSE_FACTOR <= group.num_rows

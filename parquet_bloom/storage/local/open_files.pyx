@@ -1,0 +1,83 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Many local files that are open at once, each of them the version that is expected."""
+
+from libc.stdint cimport int64_t, uint8_t
+from libc.stdlib cimport free, malloc
+
+from .batch_read cimport make_path_strings, require_paths
+from .local_files cimport pb_close, pb_is_same, pb_open, pb_read_range
+
+
+cdef class OpenFiles:
+    """Local files that are opened together, read without the interpreter lock, and closed together.
+
+    Parameters
+    ----------
+    paths : the files, as bytes.
+    identities : of shape (files, 5): the fields of `FileIdentity` as signed 64-bit numbers.
+    """
+
+    def __cinit__(self, list paths not None, const int64_t[:, ::1] identities not None):
+        cdef Py_ssize_t i
+        require_paths(paths)
+        if identities.shape[0] != len(paths) or identities.shape[1] != 5:
+            raise ValueError("there must be an identity of five numbers for each path")
+        self._paths, self._identities, self._count = paths, identities, len(paths)
+        self._descriptors = <int*>malloc(max(1, self._count) * sizeof(int))
+        if self._descriptors == NULL:
+            self._count = 0
+            raise MemoryError()
+        for i in range(self._count):
+            self._descriptors[i] = -1
+
+    def __dealloc__(self):
+        self._close()
+        free(self._descriptors)
+
+    def __len__(self) -> int:
+        return self._count
+
+    cdef void _close(self) noexcept nogil:
+        cdef Py_ssize_t i
+        for i in range(self._count):
+            if self._descriptors[i] >= 0:
+                pb_close(self._descriptors[i])
+                self._descriptors[i] = -1
+
+    def open(self):
+        """Open all files; return whether each is there, and the expected version."""
+        cdef const char** names = make_path_strings(self._paths)
+        cdef bint same = True
+        cdef Py_ssize_t i
+        try:
+            with nogil:
+                self._close()
+                for i in range(self._count):
+                    self._descriptors[i] = pb_open(names[i])
+                    if self._descriptors[i] < 0 or not pb_is_same(self._descriptors[i], names[i], &self._identities[i, 0]):
+                        same = False
+                        break
+        finally:
+            free(names)
+        return same
+
+    def are_unchanged(self):
+        """Return whether each of the open files is still the expected version, so that what was read is of it."""
+        cdef Py_ssize_t i
+        cdef bint same = True
+        with nogil:
+            for i in range(self._count):
+                if self._descriptors[i] < 0 or not pb_is_same(self._descriptors[i], b"", &self._identities[i, 0]):
+                    same = False
+                    break
+        return same
+
+    def close(self):
+        """Close all files."""
+        self._close()
+
+    cdef bint read(self, Py_ssize_t file, int64_t offset, int64_t length, uint8_t* to) noexcept nogil:
+        """Read a range of a file, given by its number; return whether that was possible."""
+        if not 0 <= file < self._count or self._descriptors[file] < 0 or offset < 0 or length < 0:
+            return False
+        return pb_read_range(self._descriptors[file], to, length, offset)
