@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..errors import ParquetBloomError
 from ..hashing.column_type import ColumnType, Domain, Kind, decode, is_legacy_ordered, is_nan, is_ordered
-from ..metadata.footer import PHYSICAL_TYPES, Footer, Leaf
+from ..metadata.footer import PHYSICAL_TYPES, Footer, Leaf, concatenate_records
 from ..metadata.thrift_compact import CHUNK_DTYPE, read_statistics
 from ..predicate.statistics import NO, UNKNOWN, YES, PruningStatisticsArray, make_domain_array
 from .cache.entry import CachedFooter
@@ -102,7 +102,7 @@ def _read_statistics(
     footers = [file.footer for file in files]
     leaves = {leaf.index: leaf for leaf in resolved.leaves.values() if leaf is not None}
     is_usual = np.ones(len(files), np.bool_)
-    row_groups = _concatenate([footer.row_groups for footer in footers])
+    row_groups = concatenate_records([footer.row_groups for footer in footers])
     columns = {index: _read_column(footers, row_groups, leaf, is_usual) for index, leaf in leaves.items()}
     num_rows = row_groups["num_rows"].tolist()
     start = 0
@@ -118,14 +118,6 @@ def _read_statistics(
             statistics = cache_statistics(file, key, resolved.make_statistics(own, tuple(num_rows[start:end])))
         yield statistics
         start = end
-
-
-def _concatenate(records: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
-    """Concatenate records of int64 numbers; NumPy itself compares the names of their fields again and again."""
-    dtype = records[0].dtype
-    width = len(dtype.names or ())
-    numbers = np.concatenate([one.view(np.int64).reshape(-1, width) for one in records])
-    return numbers.view(dtype).reshape(-1)
 
 
 def _read_column(

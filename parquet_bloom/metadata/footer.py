@@ -543,5 +543,15 @@ class Footer:
         return None if codec < 0 else codec
 
 
+def concatenate_records(records: Sequence[np.ndarray]) -> np.ndarray:
+    """Concatenate records of int64 numbers; NumPy itself compares the names of their fields again and again."""
+    if len(records) == 1:
+        return records[0]
+    dtype = records[0].dtype
+    width = len(dtype.names or ())
+    numbers = np.concatenate([one.view(np.int64).reshape(-1, width) for one in records])
+    return numbers.view(dtype).reshape(-1)
+
+
 def _spans(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return np.stack([starts, starts + sizes], axis=1)[(starts > 0) & (sizes > 0)]

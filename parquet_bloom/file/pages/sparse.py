@@ -11,9 +11,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...errors import MalformedFooterError
-from ...metadata.footer import PHYSICAL_TYPES, Footer, Leaf
+from ...metadata.footer import PHYSICAL_TYPES, Footer, Leaf, concatenate_records
 from ...metadata.page_match import Targets
-from ...metadata.thrift_compact import CHUNK_DTYPE, ROW_GROUP_DTYPE, have_path
+from ...metadata.thrift_compact import have_path
 from ...storage import OpenFiles
 from ...util.arrow_values import from_numpy
 from .chunk_batch import MAX_CHUNK_BYTES, ChunkBatch
@@ -71,13 +71,13 @@ class RowGroupBatch:
         self._width = len(footers[0].leaves)
         self._files, numbers = np.array(row_groups, np.int64).reshape(-1, 2).T.copy()
         self._starts = np.array([footer.start for footer in footers], np.int64)[self._files]
-        groups = _concatenate([footer.row_groups for footer in footers], ROW_GROUP_DTYPE)
+        groups = concatenate_records([footer.row_groups for footer in footers])
         ends = np.cumsum([len(footer.row_groups) for footer in footers])
         firsts = ends - [len(footer.row_groups) for footer in footers]
         if any(footer.encrypted for footer in footers) or (numbers >= (ends - firsts)[self._files]).any():
             raise MalformedFooterError("metadata: encrypted, or of other row groups")
         selected = groups[firsts[self._files] + numbers]
-        self._records = _concatenate([footer.chunks for footer in footers], CHUNK_DTYPE)
+        self._records = concatenate_records([footer.chunks for footer in footers])
         chunk_ends = np.cumsum([len(footer.chunks) for footer in footers])
         self._first = np.concatenate([[0], chunk_ends[:-1]])[self._files] + selected["first_chunk"]
         self.num_rows: NDArray[np.int64] = np.ascontiguousarray(selected["num_rows"])
@@ -193,11 +193,3 @@ class RowGroupBatch:
                 raise Unsupported("many bytes")
             arrays[name] = convert(make_array_of_buffers(column.layout, count, *buffers), column.arrow)
         return arrays
-
-
-def _concatenate(records: Sequence[NDArray[np.void]], dtype: np.dtype[np.void]) -> NDArray[np.void]:
-    """Concatenate records of int64 numbers; NumPy itself compares the names of their fields again and again."""
-    if len(records) == 1:
-        return records[0]
-    width = len(dtype.names or ())
-    return np.concatenate([one.view(np.int64).reshape(-1, width) for one in records]).view(dtype).reshape(-1)

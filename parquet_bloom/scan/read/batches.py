@@ -192,7 +192,8 @@ class BatchPlanner:
 
     Parameters
     ----------
-    cache : of footers; files that it does not have are read one by one.
+    cache : of footers; None for none.
+    open_data : opens the version of a file that was planned; raises ParquetBloomError if that is not there.
     evaluator : the predicate of each file.
     make_filter : makes what is evaluated on rows of a predicate.
     projection : the columns of the result.
@@ -201,13 +202,15 @@ class BatchPlanner:
 
     def __init__(
         self,
-        cache: MetadataCache,
+        cache: MetadataCache | None,
+        open_data: OpenData,
         evaluator: FileResidualEvaluator,
         make_filter: Callable[[PruningPredicate], RowFilter],
         projection: Projection,
         find_key: Callable[[DataFile], Hashable | None],
     ):
         self._cache = cache
+        self._open_data = open_data
         self._evaluator = evaluator
         self._make_filter = make_filter
         self._projection = projection
@@ -218,11 +221,12 @@ class BatchPlanner:
         """Return the kind of a file and its footer; None if it is not read in a batch."""
         if plan.format != PARQUET or not isinstance(plan.identity, FileIdentity):
             return None
-        cached = self._cache.find_local(plan.path, plan.identity)
-        if cached is None:
-            return None
-        data = ParquetData(BloomFile(ClosedSource(plan.path, plan.identity), cached=cached))
+        cached = None if self._cache is None else self._cache.find_local(plan.path, plan.identity)
         try:
+            if cached is None:  # evicted, or too new to be cached
+                with self._open_data(plan) as opened:
+                    cached = opened.file.cached
+            data = ParquetData(BloomFile(ClosedSource(plan.path, plan.identity), cached=cached))
             predicate, key = self._evaluator.predicate_for(data), self._find_key(data)
             if not isinstance(predicate, PruningPredicate) or key is None:
                 return None

@@ -376,9 +376,11 @@ class RowReader:
     def _split(self, plans: Sequence[FilePlan], is_remote: bool, threads: int) -> Sequence[FilePlan | RowBatch]:
         """Put files into batches; those that are read one by one stay as they are."""
         request = self._plan.asked
-        if is_remote or request is None or request.node is None or self._cache is None:
+        if is_remote or request is None or request.node is None:
             return plans
-        planner = BatchPlanner(self._cache, self._evaluator, self._make_filter, self._projection, self._find_key)
+        make_filter, find_key = self._make_filter, self._find_key
+        open_data, projection = self._open_planned, self._projection
+        planner = BatchPlanner(self._cache, open_data, self._evaluator, make_filter, projection, find_key)
         return planner.plan(plans, threads)
 
     def _find_key(self, data: DataFile) -> Hashable | None:

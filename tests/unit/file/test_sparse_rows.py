@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,12 @@ import pytest
 import parquet_bloom
 from parquet_bloom.errors import MalformedFooterError
 from parquet_bloom.file.pages.reader import find_flat_columns
-from parquet_bloom.file.pages.sparse import SparseRows
+from parquet_bloom.file.pages.sparse import RowGroupBatch, RowsOfGroups
 from parquet_bloom.metadata.page_match import Targets, search_pages
 from parquet_bloom.metadata.page_rows import RowTaker
 from parquet_bloom.metadata.thrift_compact import index_pages
-from parquet_bloom.scan.read.sparse import SparseReader
+from parquet_bloom.scan.read.batches import BatchPlanner, RowBatch
+from parquet_bloom.storage import make_open_files
 
 ROWS = 4000
 
@@ -37,6 +39,14 @@ def make_table(rng: np.random.Generator, nulls: float, distinct: int) -> pa.Tabl
         "date": pa.array(keys.astype(np.int32), pa.date32(), mask=missing),
         "f64": pa.array(rng.random(ROWS), mask=missing),
         "time": pa.array(keys, pa.timestamp("us"), mask=missing),
+        "i8": pa.array((keys % 200 - 100).astype(np.int8), mask=missing),
+        "u16": pa.array((keys % 60_000).astype(np.uint16), mask=missing),
+        "large": pa.array(texts, pa.large_string(), mask=missing),
+        "small decimal": pa.array([Decimal(int(key)) / 100 for key in keys], pa.decimal128(7, 2), mask=missing),
+        "decimal": pa.array([-Decimal(int(key)) * 10**9 for key in keys], pa.decimal128(30, 4), mask=missing),
+        "dictionary": pa.array(texts, pa.string(), mask=missing).dictionary_encode(),
+        "flag": pa.array(keys % 2 == 0, mask=missing),
+        "list": pa.array([[key, None] for key in keys.tolist()], pa.list_(pa.int64()), mask=missing),
         "row": pa.array(range(ROWS)),
     }
     return pa.table(columns)
@@ -63,29 +73,33 @@ def test_rows_are_those_of_pyarrow(options: dict[str, Any], nulls: float, tmp_pa
         pq.write_table(table, path, row_group_size=1500, **options)
         with parquet_bloom.open(path) as file:
             schema = pq.read_schema(path)
-            sparse = SparseRows(file, find_flat_columns(file, schema))
+            files = make_open_files([path], [file.source.identity])
+            assert files.open()
+            groups = [(0, number) for number in range(3)]
+            sparse = RowGroupBatch([file.footer], groups, find_flat_columns(file, schema), files)
             names = [name for name in table.column_names if sparse.supports([name])]
-            assert names == table.column_names
+            assert names == [name for name in table.column_names if name not in ("flag", "list")]
             for name in ("i32", "i64", "text", "bytes", "fixed", "date"):
                 present = table[name].drop_null().unique()
                 count = min(len(present), 3)
                 chosen = present.take(pa.array(rng.choice(len(present), count, replace=False))) if count else present
                 absent = [b"absent", b"absent 8", b"1234"] if name in ("text", "bytes") else []
                 targets = Targets([*(_stored(value, name) for value in chosen.to_pylist()), *absent])
-                result = sparse.search(name, [0, 1, 2], targets)
+                result = sparse.search(name, targets, ROWS)
                 assert result is not None
-                rows, _ = result
+                (counts, rows), _ = result
                 expected = np.flatnonzero(pc.is_in(table[name], chosen).to_numpy()) if count else []
-                assert np.concatenate([rows[number] + 1500 * number for number in rows]).tolist() == [*expected]
+                assert (rows + 1500 * np.repeat(np.arange(3), counts)).tolist() == [*expected]
+                assert not len(expected) or sparse.search(name, targets, len(expected) - 1) is None
                 assert sparse.make_array(name, targets, result[1]).equals(
                     table[name].take(pa.array(expected, pa.int64())).combine_chunks()
                 )
-            some = {number: np.sort(rng.choice(1000, 7, replace=False)) for number in (0, 2)}
-            read = sparse.read(names, some)
-            assert read is not None
-            expected_rows = table.take(pa.array(np.concatenate([some[0], some[2] + 3000])))
+            some = [np.sort(rng.choice(1000, 7, replace=False)) for _ in range(2)]
+            read = sparse.read(names, RowsOfGroups(np.array([7, 0, 7]), np.concatenate(some)))
+            expected_rows = table.take(pa.array(np.concatenate([some[0], some[1] + 3000])))
             for name in names:
-                assert read[name].equals(expected_rows[name].combine_chunks()), name
+                assert read[name].type == table[name].type
+                assert read[name].to_pylist() == expected_rows[name].to_pylist(), name
                 read[name].validate(full=True)
 
 
@@ -98,7 +112,7 @@ def _stored(value: Any, name: str) -> bytes:
 
 
 @pytest.mark.parametrize("where", ["i64 = {0}", "i64 IN ({0}, {1}, 7)", "i32 = 5 AND f64 < 0.9 AND text <> 'x'"])
-@pytest.mark.parametrize("columns", [None, ["row"], ["text", "i64"], []])
+@pytest.mark.parametrize("columns", [None, ["row"], ["text", "i64"], [], ["list", "flag"]])
 def test_scans_by_search_and_without_are_the_same(
     where: str, columns: list[str] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,22 +120,23 @@ def test_scans_by_search_and_without_are_the_same(
     for number in range(2):
         pq.write_table(make_table(rng, 0.1, 300), tmp_path / f"{number}.parquet", row_group_size=900)
     where = where.format(5 << 33, 17 << 33)
-    searched: list[int] = []
-    original = SparseReader.find_rows
+    results: list[Any] = []
+    original = RowBatch._try
 
-    def noted(self: Any, selections: Any) -> Any:
-        candidates = original(self, selections)
-        searched.append(candidates is not None)
-        return candidates
+    def noted(self: Any, *args: Any) -> Any:
+        results.append(original(self, *args))
+        return results[-1]
 
     with monkeypatch.context() as patch:
-        patch.setattr(SparseReader, "find_rows", noted)
+        patch.setattr(RowBatch, "_try", noted)
         scan = parquet_bloom.dataset(tmp_path).scan(where, columns)
         result, count = scan.to_arrow(), scan.count_rows()
-    assert any(searched)
-    monkeypatch.setattr(SparseReader, "find_rows", lambda *_: None)
+    assert len(results) == 2
+    assert None not in results
+    monkeypatch.setattr(BatchPlanner, "plan", lambda _, plans, threads: plans)
     without = parquet_bloom.dataset(tmp_path).scan(where, columns).to_arrow()
-    assert result.equals(without)
+    assert result.schema.equals(without.schema, check_metadata=True)
+    assert result.to_pylist() == without.to_pylist()
     assert count == result.num_rows > 0
 
 
@@ -200,7 +215,8 @@ def test_values_that_differ_in_the_middle_alone(tmp_path: Path) -> None:
 def test_many_bytes_are_not_taken_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = pa.table({"a": [number % 20 for number in range(2000)], "long": ["x" * 4000] * 2000})
     pq.write_table(rows, tmp_path / "a.parquet")
-    monkeypatch.setattr("parquet_bloom.file.pages.sparse.MAX_TAKEN_BYTES", 100_000)
+    for module in ("file.pages", "scan.read"):
+        monkeypatch.setattr(f"parquet_bloom.{module}.sparse.MAX_TAKEN_BYTES", 100_000)
     result = parquet_bloom.dataset(tmp_path).scan("a = 3").to_arrow()
     assert result.equals(rows.filter(pc.equal(rows["a"], 3)))
     for codec in ("zstd", "gzip"):
