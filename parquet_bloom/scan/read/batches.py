@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -38,7 +39,7 @@ from .sparse import Equality, Matches, SparseReader, TooManyRows, find_equalitie
 
 R = TypeVar("R")
 
-OpenData = Callable[[FilePlan], ParquetData]
+OpenData = Callable[[FilePlan], AbstractContextManager[ParquetData]]
 
 _MOST_FILES = 256  # of a batch, that are open at a time
 _LEAST_ROWS, _MOST_ROWS = 1 << 16, 1 << 20  # of a batch, about

@@ -30,8 +30,7 @@ from ..model.plan import ORC
 from ..model.row_selection import RowGroupSelections, RowSelection, mask_to_positions
 from ..model.schemas import reading
 from . import orc_seek as orc_seeking
-from .orc_columns import column_positions, names_to_read, select_columns
-from .orc_timestamps import may_overflow, wraps_timestamps
+from .orc_columns import column_positions, may_overflow, names_to_read, select_columns, wraps_timestamps
 
 if TYPE_CHECKING:
     from typing import Self

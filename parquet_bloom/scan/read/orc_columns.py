@@ -1,12 +1,25 @@
-"""Select columns of an ORC file: their schema, and the names that pyarrow takes."""
+"""Select columns of an ORC file, and find timestamps that pyarrow cannot read.
+
+Current releases of pyarrow raise an error for timestamps that do not fit into its nanoseconds; older ones wrap them, and
+the wrong values must not be returned.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from functools import cache
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.orc as po
 
 from ...errors import UnknownColumnError
+from ...hashing.column_type import Kind
+from ...orc.values import fits_nanoseconds
+
+if TYPE_CHECKING:
+    from ...orc import OrcFile
+    from ...orc.metadata.schema import OrcLeaf
 
 
 def select_columns(schema: pa.Schema, names: Collection[str], path: str | None = None) -> pa.Schema:
@@ -77,3 +90,22 @@ def _has_unique_names(schema: pa.Schema) -> bool:
         return plain and all(is_plain(list(field.type)) for field in fields if pa.types.is_struct(field.type))
 
     return is_plain(list(schema))
+
+
+@cache
+def wraps_timestamps() -> bool:
+    """Return whether this pyarrow wraps timestamps that nanoseconds of 64 bits cannot count."""
+    new = pa.BufferOutputStream()
+    po.write_table(pa.table({"t": pa.array([253_402_214_400], pa.timestamp("s"))}), new)  # 9999-12-31
+    try:
+        po.ORCFile(pa.BufferReader(new.getvalue())).read()
+    except pa.ArrowException:
+        return False
+    return True
+
+
+def may_overflow(file: OrcFile, leaf: OrcLeaf, stripe: int) -> bool:
+    """Return whether a stripe may contain a timestamp that nanoseconds of 64 bits cannot count."""
+    if leaf.column_type.kind is not Kind.TIMESTAMP or leaf.column_type.physical != "INT96":
+        return False
+    return not fits_nanoseconds(file.stripe_statistics(leaf)[stripe])

@@ -451,13 +451,16 @@ class RowReader:
         file.limits = limits
         return file
 
-    def _open_planned(self, plan: FilePlan) -> ParquetData:
+    @contextmanager
+    def _open_planned(self, plan: FilePlan) -> Iterator[ParquetData]:
         """Open the version of a Parquet file that was planned."""
-        file = open_version(plan.path, self._filesystem, self._cache, plan.identity)
-        if not isinstance(file, ParquetData) or not plan.is_of(file):
-            file.close()
-            raise ConcurrentChangeError("another writer changed it meanwhile", path=plan.path)
-        return file
+        with open_version(plan.path, self._filesystem, self._cache, plan.identity) as file:
+            if not isinstance(file, ParquetData) or not plan.is_of(file):
+                raise ConcurrentChangeError("another writer changed it meanwhile", path=plan.path)
+            try:
+                yield file
+            finally:
+                self._meter.note(file.source)
 
     def _run_task(self, task: _FileTask | RowBatch, state: _Reading[R]) -> Iterator[Need | Piece[R]]:
         if isinstance(task, RowBatch):

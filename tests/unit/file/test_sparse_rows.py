@@ -192,7 +192,7 @@ def test_a_page_whose_header_is_wrong_hides_no_rows(tmp_path: Path) -> None:
             start = int(record["dictionary_page_offset"])
             start = start if start > 0 else int(record["data_page_offset"])
             chunk, codec = file.source.read_at(start, int(record["compressed_size"])), file.footer.codec(record)
-        pages = index_pages(chunk, 1000)
+        pages = index_pages(chunk, 1000).copy()
         targets = Targets([(999).to_bytes(8, "little")])
         assert search_pages(chunk, pages, 8, codec, False, 1000, targets)[0].tolist() == [999]
         pages[-1, 5] = 8

@@ -28,7 +28,7 @@ from parquet_bloom.scan.evaluate.planner import plan_scan
 from parquet_bloom.scan.model.partitions import Partitions
 from parquet_bloom.scan.model.plan import ORC, PARQUET
 from parquet_bloom.scan.read import orc as orc_read
-from parquet_bloom.scan.read import orc_seek, orc_timestamps
+from parquet_bloom.scan.read import orc_columns, orc_seek
 from parquet_bloom.scan.read.open import open_file
 from parquet_bloom.scan.read.reader import RowReader
 from parquet_bloom.storage import list_entries
@@ -429,7 +429,7 @@ def test_also_where_pyarrow_wraps_them(far, monkeypatch):
 
 
 def test_whether_pyarrow_wraps_is_found_out():
-    assert orc_timestamps.wraps_timestamps() in (False, True)
+    assert orc_columns.wraps_timestamps() in (False, True)
 
 
 # ---------------------------------------------------------------------------------------------------------- row groups
