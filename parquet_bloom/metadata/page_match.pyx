@@ -26,7 +26,6 @@ cdef uint64_t FACTOR_2 = 0xC2B2AE3D27D4EB4FULL
 
 cdef enum:
     SIEVE_BITS = 16        # of a hash: its table of 8 KiB stays in the cache
-    NO_TARGET = -1
 
 
 cdef inline uint64_t mix(const uint8_t* value, Py_ssize_t length) noexcept nogil:
@@ -71,14 +70,6 @@ cdef class Targets:
     longest : bytes of the longest one; -1 if there is none.
     """
 
-    cdef uint8_t[::1] data
-    cdef int64_t[::1] starts          # of each value in `data`, and the end of the last one
-    cdef uint64_t[::1] sieve          # a bit for each hash by `mix`, of SIEVE_BITS bits
-    cdef int32_t[::1] table           # value, or NO_TARGET, by `mix_all`; collisions go to the next entry
-    cdef Py_ssize_t count, shortest
-    cdef readonly Py_ssize_t longest
-    cdef readonly list values
-
     def __init__(self, list values not None):
         cdef Py_ssize_t i, bits = 4, at, size
         cdef uint64_t hashed
@@ -104,24 +95,25 @@ cdef class Targets:
     def __len__(self) -> int:
         return self.count
 
-    cdef inline Py_ssize_t find(self, const uint8_t* value, Py_ssize_t length) noexcept nogil:
-        """Return the number of the target that a value is; NO_TARGET if it is none."""
-        cdef uint64_t bit = mix(value, length) >> (64 - SIEVE_BITS)
-        cdef Py_ssize_t at
-        cdef int32_t target
-        if not self.sieve[bit >> 6] >> (bit & 63) & 1:
+
+cdef inline Py_ssize_t find_target(Targets targets, const uint8_t* value, Py_ssize_t length) noexcept nogil:
+    """Return the number of the target that a value is; NO_TARGET if it is none."""
+    cdef uint64_t bit = mix(value, length) >> (64 - SIEVE_BITS)
+    cdef Py_ssize_t at
+    cdef int32_t target
+    if not targets.sieve[bit >> 6] >> (bit & 63) & 1:
+        return NO_TARGET
+    at = mix_all(value, length) & (targets.table.shape[0] - 1)
+    while True:
+        target = targets.table[at]
+        if target == NO_TARGET:
             return NO_TARGET
-        at = mix_all(value, length) & (self.table.shape[0] - 1)
-        while True:
-            target = self.table[at]
-            if target == NO_TARGET:
-                return NO_TARGET
-            if (
-                self.starts[target + 1] - self.starts[target] == length
-                and memcmp(&self.data[self.starts[target]], value, length) == 0
-            ):
-                return target
-            at = (at + 1) & (self.table.shape[0] - 1)
+        if (
+            targets.starts[target + 1] - targets.starts[target] == length
+            and memcmp(&targets.data[targets.starts[target]], value, length) == 0
+        ):
+            return target
+        at = (at + 1) & (targets.table.shape[0] - 1)
 
 
 ctypedef fused Word:
@@ -167,7 +159,7 @@ cdef Py_ssize_t match_fixed(
             which[i] = 0
         return matches
     for i in range(count):
-        target = targets.find(data + i * width, width)
+        target = find_target(targets, data + i * width, width)
         if target != NO_TARGET:
             positions[matches], which[matches] = i, <int32_t>target
             matches += 1
@@ -188,7 +180,7 @@ cdef Py_ssize_t match_byte_arrays(
         if length > <uint64_t>(size - pos):
             return VALUE_CUT_OFF
         if targets.shortest <= <Py_ssize_t>length <= targets.longest:
-            target = targets.find(data + pos, length)
+            target = find_target(targets, data + pos, length)
             if target != NO_TARGET:
                 positions[matches], which[matches] = i, <int32_t>target
                 matches += 1
@@ -276,6 +268,31 @@ cdef Py_ssize_t find_rows(Runs* runs, int64_t* values, Py_ssize_t count) noexcep
     return 0
 
 
+cdef Py_ssize_t match_values(
+    const PageBody* body, int64_t encoding, Py_ssize_t count, Py_ssize_t width, Targets targets,
+    const int32_t* by_entry, Py_ssize_t num_entries, int64_t* positions, int32_t* which
+) noexcept nogil:
+    """Search the `count` values of a data page; return the number of matches, or a problem."""
+    cdef Runs runs
+    cdef Py_ssize_t i
+    if encoding == PLAIN:
+        if width == 0:
+            return match_byte_arrays(targets, body.values, body.value_bytes, count, positions, which)
+        if body.value_bytes // width < count:
+            return VALUES_MISSING
+        return match_fixed(targets, body.values, width, count, positions, which)
+    if num_entries == 0 or body.value_bytes == 0 or body.values[0] > 32:
+        return UNSUPPORTED
+    if body.values[0] == 0:  # a dictionary of one entry has numbers of no bits
+        if by_entry[0] == NO_TARGET:
+            return 0
+        for i in range(count):
+            positions[i], which[i] = i, by_entry[0]
+        return count
+    start_runs(&runs, body.values + 1, body.value_bytes - 1, body.values[0])
+    return match_runs(&runs, count, by_entry, num_entries, positions, which)
+
+
 cdef Py_ssize_t search_page(
     const uint8_t* data, const int64_t* page, Py_ssize_t width, int codec, bint required, Targets targets,
     const int32_t* by_entry, Py_ssize_t num_entries, int64_t* positions, int32_t* which, PageBody* body
@@ -291,24 +308,7 @@ cdef Py_ssize_t search_page(
         count = count_levels(&runs, count)
         if count <= 0:
             return count
-    if page[ENCODING] == PLAIN:
-        if width:
-            if body.value_bytes // width < count:
-                return VALUES_MISSING
-            matches = match_fixed(targets, body.values, width, count, positions, which)
-        else:
-            matches = match_byte_arrays(targets, body.values, body.value_bytes, count, positions, which)
-    elif num_entries == 0 or body.value_bytes == 0 or body.values[0] > 32:
-        return UNSUPPORTED
-    elif body.values[0] == 0:  # a dictionary of one entry has numbers of no bits
-        matches = 0
-        if by_entry[0] != NO_TARGET:
-            for matches in range(count):
-                positions[matches], which[matches] = matches, by_entry[0]
-            matches = count
-    else:
-        start_runs(&runs, body.values + 1, body.value_bytes - 1, body.values[0])
-        matches = match_runs(&runs, count, by_entry, num_entries, positions, which)
+    matches = match_values(body, page[ENCODING], count, width, targets, by_entry, num_entries, positions, which)
     if matches > 0 and count < page[NUM_VALUES]:
         start_runs(&runs, body.levels, body.level_bytes, 1)
         problem = <int>find_rows(&runs, positions, matches)
@@ -318,30 +318,35 @@ cdef Py_ssize_t search_page(
 
 
 cdef Py_ssize_t search_dictionary(
-    const uint8_t* data, const int64_t* page, Py_ssize_t width, int codec, Targets targets, int32_t* by_entry
+    const uint8_t* data, const int64_t* page, Py_ssize_t width, int codec, Targets targets, int32_t** by_entry
 ) noexcept nogil:
-    """Find the target that each entry of a dictionary is; return how many are one, or a problem."""
+    """Find the target that each entry of a dictionary is; return how many are one, or a problem.
+
+    `by_entry` is set to the numbers of the targets, which are to be freed.
+    """
     cdef PageBody body
     cdef Py_ssize_t count = page[NUM_VALUES], matches, i
     cdef int64_t* positions = NULL
     cdef int32_t* which = NULL
-    cdef int problem = open_page(data, page, codec, True, MOST_BYTES, &body)
+    if count > MOST_VALUES:
+        return UNSUPPORTED
+    by_entry[0] = <int32_t*>malloc(max(1, count) * sizeof(int32_t))
+    if by_entry[0] == NULL:
+        return NO_MEMORY
+    if count == 0:  # its bytes may be none
+        return 0
     for i in range(count):
-        by_entry[i] = NO_TARGET
-    matches = problem
-    if not problem:
-        positions = <int64_t*>malloc(max(1, count) * sizeof(int64_t))
-        which = <int32_t*>malloc(max(1, count) * sizeof(int32_t))
+        by_entry[0][i] = NO_TARGET
+    matches = open_page(data, page, codec, True, MOST_BYTES, &body)
+    if matches == 0:
+        positions = <int64_t*>malloc(count * sizeof(int64_t))
+        which = <int32_t*>malloc(count * sizeof(int32_t))
         if positions == NULL or which == NULL:
             matches = NO_MEMORY
-        elif width == 0:
-            matches = match_byte_arrays(targets, body.values, body.value_bytes, count, positions, which)
-        elif body.value_bytes // width < count:
-            matches = VALUES_MISSING
         else:
-            matches = match_fixed(targets, body.values, width, count, positions, which)
+            matches = match_values(&body, PLAIN, count, width, targets, NULL, 0, positions, which)
         for i in range(matches):
-            by_entry[positions[i]] = which[i]
+            by_entry[0][positions[i]] = which[i]
     free(positions)
     free(which)
     close_page(&body)
@@ -358,18 +363,11 @@ cdef Py_ssize_t search_all(
 ) noexcept nogil:
     """Search the pages of a chunk; return the number of matching rows, or a problem."""
     cdef PageBody body
-    cdef Py_ssize_t i, j, first = 0, num_entries = 0, in_dictionary = 0, matches = 0, in_page, before = 0
+    cdef Py_ssize_t i, j, first = 0, num_entries = 0, matches = 0, in_page, before = 0
     cdef int32_t* by_entry = NULL
     if pages.shape[0] and pages[0, KIND] == DICTIONARY_PAGE:
         first, num_entries = 1, pages[0, NUM_VALUES]
-        if num_entries > MOST_VALUES:
-            return UNSUPPORTED
-        by_entry = <int32_t*>malloc(max(1, num_entries) * sizeof(int32_t))
-        if by_entry == NULL:
-            return NO_MEMORY
-        if num_entries:  # else its bytes may be none
-            in_dictionary = search_dictionary(data, &pages[0, 0], width, codec, targets, by_entry)
-        matches = min(in_dictionary, 0)
+        matches = min(search_dictionary(data, &pages[0, 0], width, codec, targets, &by_entry), 0)
     for i in range(first, pages.shape[0]):
         if matches < 0:
             break
