@@ -22,7 +22,8 @@ cdef enum:
     REPEAT_BYTES = 8
     LEVEL_BYTES = 9
     COMPRESSED = 10
-    FIELDS = 11
+    REPEAT_ENCODING = 11
+    FIELDS = 12
 
 cdef enum:
     # Kinds of pages, encodings and codecs, by the format's numbers.

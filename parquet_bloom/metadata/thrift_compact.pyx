@@ -1130,9 +1130,9 @@ def index_pages(const uint8_t[::1] data not None, Py_ssize_t max_pages):
 
     Returns
     -------
-    int64 array of shape (pages, 11): where the page starts in `data`, then `header_bytes` and the other fields of
+    int64 array of shape (pages, 12): where the page starts in `data`, then `header_bytes` and the other fields of
     `read_page_header_fields` in this order: size, kind, num_values, encoding, unpacked, level_encoding, repeat_bytes,
-    level_bytes, compressed.
+    level_bytes, compressed, repeat_encoding.
 
     Raises
     ------
@@ -1144,7 +1144,7 @@ def index_pages(const uint8_t[::1] data not None, Py_ssize_t max_pages):
     cdef Py_ssize_t start, count = 0
     cdef Page page
     cdef int64_t[:, ::1] table
-    pages = np.empty((min(max_pages, 8), 11), np.int64)
+    pages = np.empty((min(max_pages, 8), 12), np.int64)
     table = pages
     while cursor.pos < cursor.end:
         start = cursor.pos
@@ -1162,7 +1162,7 @@ def index_pages(const uint8_t[::1] data not None, Py_ssize_t max_pages):
         table[count, 0], table[count, 1], table[count, 2] = start, page.header_bytes, page.size
         table[count, 3], table[count, 4], table[count, 5] = page.kind, page.num_values, page.encoding
         table[count, 6], table[count, 7], table[count, 8] = page.unpacked, page.level_encoding, page.repeat_bytes
-        table[count, 9], table[count, 10] = page.level_bytes, page.compressed
+        table[count, 9], table[count, 10], table[count, 11] = page.level_bytes, page.compressed, page.repeat_encoding
         count += 1
     return pages[:count]
 
