@@ -53,8 +53,8 @@ cdef inline void unpack_run(const Runs* runs, Py_ssize_t first, Py_ssize_t count
     """Unpack numbers of at most 8 bits of a packed run, eight at a time: up to 7 more may be written."""
     cdef int width = runs.width
     cdef uint64_t half = (<uint64_t>1 << 4 * width) - 1
-    cdef uint64_t quarter = ((<uint64_t>1 << 2 * width) - 1) * <uint64_t>0x0001000100010001
-    cdef uint64_t one = ((<uint64_t>1 << width) - 1) * <uint64_t>0x0101010101010101
+    cdef uint64_t quarter = ((<uint64_t>1 << 2 * width) - 1) * <uint64_t>0x0000000100000001
+    cdef uint64_t one = ((<uint64_t>1 << width) - 1) * <uint64_t>0x0001000100010001
     cdef uint64_t word
     cdef Py_ssize_t i, bit, byte
     for i in range(0, count, 8):
@@ -238,6 +238,8 @@ cdef Py_ssize_t search_data_pages(
         page = pages + i * FIELDS
         if page[KIND] != DATA_PAGE and page[KIND] != DATA_PAGE_V2:
             return UNSUPPORTED
+        if page[NUM_VALUES] == 0:  # pyarrow writes such pages, without levels
+            continue
         if page[ENCODING] != PLAIN and not (needs_dictionary(page) and by_entry != NULL):
             return UNSUPPORTED
         in_page = search_page(
