@@ -1,5 +1,3 @@
-from typing import SupportsInt
-
 import numpy as np
 from numpy.typing import NDArray
 

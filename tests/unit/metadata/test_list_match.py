@@ -1,4 +1,4 @@
-"""Elements of lists are searched as pyarrow reads them, whatever the pages are like; what is no such page is refused."""
+"""Elements of lists are searched as pyarrow reads them, whatever the pages are like; other bytes are refused."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_rows_are_those_of_pyarrow(options: dict[str, Any], nulls: float, distin
         {field.name: draw_value(field.type, draw, nulls, distinct, field.nullable) for field in SCHEMA}
         for _ in range(ROWS)
     ]
-    path, groups = tmp_path / "a.parquet", [range(0, GROUP), range(GROUP, ROWS)]
+    path, groups = tmp_path / "a.parquet", [range(GROUP), range(GROUP, ROWS)]
     pq.write_table(pa.Table.from_pylist(rows, SCHEMA), path, row_group_size=GROUP, **options)
     metadata = pq.read_metadata(path)
     with parquet_bloom.open(path) as file:
@@ -221,8 +221,7 @@ def test_pages_that_lie_are_refused() -> None:
         found: list[int] | None
         try:
             found = search(data, shape, width, num_rows, num_values, targets)
-        except MalformedFooterError as error:
-            assert "\n" not in str(error)
+        except MalformedFooterError:
             found = None
         assert found == expected
         refused += found is None
