@@ -275,7 +275,7 @@ def test_pages_of_other_kinds_are_refused() -> None:
     page = list_pages.data_page([(0, 3), (1, 3)], b"7" * 16, LISTS, 1, random.Random(0))
     least, targets = np.array([0, 2]), Targets([b"7" * 8])
     for column, value in [(5, RLE_DICTIONARY), (5, 5), (7, 4), (11, 4), (3, 1), (4, 1 << 24)]:
-        table = index_pages(page, 10)
+        table = index_pages(page, 10).copy()
         assert search_lists(page, table, 8, 0, least, 3, 1, 2, targets).tolist() == [0]
         table[0, column] = value
         with pytest.raises(MalformedFooterError):
