@@ -21,4 +21,4 @@ cdef Py_ssize_t search_list_pages(
     const ListShape* shape, Py_ssize_t num_rows, int64_t num_values, Targets targets, int64_t* rows
 ) noexcept nogil
 
-cdef str describe_list_problem(Py_ssize_t problem)
+cdef int fail_list_search(Py_ssize_t problem) except -1

@@ -28,6 +28,7 @@ from .runs cimport CUT_OFF, Runs, describe_problem, next_run, start_runs
 cdef enum:
     BLOCK = 1024  # levels that are unpacked at a time
     SLACK = 8     # bytes behind them that may be written
+    MOST_IN_CHUNK = 1 << 28  # values: runs of a few bytes could claim any amount of time
 
 cdef enum ListProblem:
     BAD_LEVEL = -40
@@ -263,7 +264,6 @@ cdef Py_ssize_t search_list_pages(
     ----------
     data, pages, num_pages : the bytes of pages, which are known to be inside of them, and their table.
     width, codec, shape, num_rows, num_values : as `search_lists` takes them.
-    targets : at least one, of the right length.
     rows : of length `num_rows`; take the matching rows, ascending.
     """
     cdef Py_ssize_t i, first = 0, num_entries = 0, matches = 0, largest = 0
@@ -271,6 +271,10 @@ cdef Py_ssize_t search_list_pages(
     cdef int32_t* by_entry = NULL
     cdef int64_t* positions
     cdef int32_t* which
+    if targets.count == 0 or width and not targets.shortest <= width <= targets.longest:
+        return 0
+    if not 0 <= num_rows <= MOST_VALUES or not 0 <= num_values <= MOST_IN_CHUNK:
+        return UNSUPPORTED
     if num_pages and pages[KIND] == DICTIONARY_PAGE:
         first, num_entries = 1, pages[NUM_VALUES]
     for i in range(first, num_pages):
@@ -297,17 +301,19 @@ cdef Py_ssize_t search_list_pages(
     return matches
 
 
-cdef str describe_list_problem(Py_ssize_t problem):
-    """Describe a problem of `search_list_pages`."""
+cdef int fail_list_search(Py_ssize_t problem) except -1:
+    """Raise the error of a problem that `search_list_pages` returned."""
     if problem == BAD_LEVEL:
-        return "a level is higher than the schema has any"
+        raise MalformedFooterError("page: a level is higher than the schema has any")
     if problem == NO_ELEMENTS:
-        return "a list without elements goes on"
+        raise MalformedFooterError("page: a list without elements goes on")
     if problem == OTHER_ROWS:
-        return "its rows are not those of the row group"
+        raise MalformedFooterError("page: its rows are not those of the row group")
     if problem == OTHER_VALUES:
-        return "its values are not those of the column chunk"
-    return describe_page_problem(problem) if problem <= UNSUPPORTED else describe_problem(<int>problem, 32)
+        raise MalformedFooterError("page: its values are not those of the column chunk")
+    raise MalformedFooterError("page: " + (
+        describe_page_problem(problem) if problem <= UNSUPPORTED else describe_problem(<int>problem, 32)
+    ))
 
 
 def search_lists(
@@ -350,12 +356,12 @@ def search_lists(
     if not 0 <= num_rows <= MOST_VALUES:
         raise MalformedFooterError(f"page: a row group of {num_rows} rows")
     all_rows = np.empty(max(1, num_rows), np.int64)
-    if targets.count and (not width or targets.shortest <= width <= targets.longest):
-        rows = all_rows
-        with nogil:
-            matches = search_list_pages(
-                &data[0] if data.shape[0] else NULL, &pages[0, 0], pages.shape[0], width, codec, &shape, num_rows, num_values, targets, &rows[0]
-            )
+    rows = all_rows
+    with nogil:
+        matches = search_list_pages(
+            &data[0] if data.shape[0] else NULL, &pages[0, 0] if pages.shape[0] else NULL, pages.shape[0], width, codec,
+            &shape, num_rows, num_values, targets, &rows[0]
+        )
     if matches < 0:
-        raise MalformedFooterError(f"page: {describe_list_problem(matches)}")
+        fail_list_search(matches)
     return all_rows[:matches].copy()

@@ -288,5 +288,8 @@ def test_pages_of_other_kinds_are_refused() -> None:
             search_lists(page, table, 8, 0, wrong, 3 if len(wrong) != 2 else 256, 1, 2, targets)
     with pytest.raises(MalformedFooterError):
         search_lists(b"", table[:0], 8, 0, least, 3, 1, 0, targets)
+    for num_rows, num_values in [(-1, 2), (1 << 40, 2), (1, -1), (1, 1 << 40)]:
+        with pytest.raises(MalformedFooterError):
+            search_lists(page, table, 8, 0, least, 3, num_rows, num_values, targets)
     with pytest.raises(ValueError, match="not in the data"):
         search_lists(page[:-1], table, 8, 0, least, 3, 1, 2, targets)
