@@ -1,13 +1,15 @@
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from .page_match import Targets
 
 def search_lists(
-    data: bytes | memoryview,
+    data: Any,
     pages: NDArray[np.int64],
     width: int,
-    codec: int | None,
+    codec: int,
     least: NDArray[np.int64],
     max_definition: int,
     num_rows: int,
