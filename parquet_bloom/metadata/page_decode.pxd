@@ -22,7 +22,8 @@ cdef enum:
     REPEAT_BYTES = 8
     LEVEL_BYTES = 9
     COMPRESSED = 10
-    FIELDS = 11
+    REPEAT_ENCODING = 11
+    FIELDS = 12
 
 cdef enum:
     # Kinds of pages, encodings and codecs, by the format's numbers.
@@ -51,6 +52,8 @@ cdef enum PageProblem:
 
 
 cdef struct PageBody:
+    const uint8_t* repeats  # repetition levels; those of definition follow
+    Py_ssize_t repeat_bytes
     const uint8_t* levels
     Py_ssize_t level_bytes
     const uint8_t* values
@@ -89,14 +92,31 @@ cdef inline int unpack_block(
     return 0
 
 
-cdef inline int open_page(
-    const uint8_t* data, const int64_t* page, int codec, bint required, int64_t needed, PageBody* body
+cdef inline int cut_levels(
+    const uint8_t** unpacked, Py_ssize_t* length, const uint8_t** levels, Py_ssize_t* level_bytes
 ) noexcept nogil:
-    """Split a data page, or a dictionary page, into its definition levels and values.
+    """Take levels, after their length, from the front of a page of version 1; return 0, or a `PageProblem`."""
+    cdef uint32_t size = 0
+    if length[0] < 4:
+        return UNSUPPORTED
+    memcpy(&size, unpacked[0], 4)  # little-endian, as the processor is
+    if size > <size_t>(length[0] - 4):
+        return BROKEN
+    levels[0], level_bytes[0] = unpacked[0] + 4, size
+    unpacked[0] += 4 + size
+    length[0] -= 4 + <Py_ssize_t>size
+    return 0
+
+
+cdef inline int open_nested_page(
+    const uint8_t* data, const int64_t* page, int codec, bint repeated, bint required, int64_t needed, PageBody* body
+) noexcept nogil:
+    """Split a data page, or a dictionary page, into its levels and values.
 
     Parameters
     ----------
     data, page : bytes of the pages, and a row of the table that `index_pages` made of them.
+    repeated, required : whether the column has repetition levels, and whether it has no definition levels.
     needed : bytes of levels and values that are needed from the beginning; more may be available.
     body : `close_page` must be called for it, whatever is returned.
 
@@ -106,36 +126,44 @@ cdef inline int open_page(
     """
     cdef const uint8_t* content = data + page[START] + page[HEADER_BYTES]
     cdef const uint8_t* unpacked
-    cdef Py_ssize_t size = page[SIZE], length, end
-    cdef uint32_t level_bytes = 0
+    cdef Py_ssize_t size = page[SIZE], length, end, first
     cdef int problem
     body.scratch = NULL
+    body.repeats, body.repeat_bytes = content, 0
     body.levels, body.level_bytes = content, 0
     if page[NUM_VALUES] > MOST_VALUES:
         return UNSUPPORTED
     if page[KIND] == DATA_PAGE_V2:
-        end = page[LEVEL_BYTES]
-        if page[REPEAT_BYTES] > 0 or not 0 <= end <= size or (end == 0) != required:
+        first, end = max(page[REPEAT_BYTES], 0), page[LEVEL_BYTES]
+        if (first > 0) != repeated or not 0 <= end <= size - first or (end == 0) != required:
             return UNSUPPORTED
-        body.level_bytes = end
+        body.repeat_bytes = first
+        body.levels, body.level_bytes = content + first, end
+        end += first
         return unpack_block(
             content + end, size - end, codec if page[COMPRESSED] else UNCOMPRESSED, page[UNPACKED] - end, needed - end,
             body, &body.values, &body.value_bytes
         )
     problem = unpack_block(content, size, codec, page[UNPACKED], needed, body, &unpacked, &length)
+    if repeated and problem == 0:
+        problem = UNSUPPORTED
+        if page[REPEAT_ENCODING] == RLE:
+            problem = cut_levels(&unpacked, &length, &body.repeats, &body.repeat_bytes)
+    if not required and page[KIND] == DATA_PAGE and problem == 0:
+        problem = UNSUPPORTED
+        if page[LEVEL_ENCODING] == RLE:
+            problem = cut_levels(&unpacked, &length, &body.levels, &body.level_bytes)
     if problem:
         return problem
-    if not required and page[KIND] == DATA_PAGE:
-        if page[LEVEL_ENCODING] != RLE or length < 4:
-            return UNSUPPORTED
-        memcpy(&level_bytes, unpacked, 4)  # little-endian, as the processor is
-        if level_bytes > <size_t>(length - 4):
-            return BROKEN
-        body.levels, body.level_bytes = unpacked + 4, level_bytes
-        unpacked += 4 + level_bytes
-        length -= 4 + <Py_ssize_t>level_bytes
     body.values, body.value_bytes = unpacked, length
     return 0
+
+
+cdef inline int open_page(
+    const uint8_t* data, const int64_t* page, int codec, bint required, int64_t needed, PageBody* body
+) noexcept nogil:
+    """Split a page of a column without lists: as `open_nested_page`."""
+    return open_nested_page(data, page, codec, False, required, needed, body)
 
 
 cdef inline str describe_page_problem(Py_ssize_t problem):

@@ -1131,7 +1131,7 @@ cdef int describe_page(Cursor cursor, int64_t* row) except -1 nogil:
     row[1], row[2] = page.header_bytes, page.size
     row[3], row[4], row[5] = page.kind, page.num_values, page.encoding
     row[6], row[7], row[8] = page.unpacked, page.level_encoding, page.repeat_bytes
-    row[9], row[10] = page.level_bytes, page.compressed
+    row[9], row[10], row[11] = page.level_bytes, page.compressed, page.repeat_encoding
     return 0
 
 
@@ -1177,9 +1177,9 @@ def index_pages(const uint8_t[::1] data not None, Py_ssize_t max_pages):
 
     Returns
     -------
-    int64 array of shape (pages, 11): where the page starts in `data`, then `header_bytes` and the other fields of
+    int64 array of shape (pages, 12): where the page starts in `data`, then `header_bytes` and the other fields of
     `read_page_header_fields` in this order: size, kind, num_values, encoding, unpacked, level_encoding, repeat_bytes,
-    level_bytes, compressed.
+    level_bytes, compressed, repeat_encoding.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Predicates: one tree, three notations that are parsed to it, and two evaluators.
 
-`literal` is below `tree`, and `parse` and `comparison` build on it; then `row_filter` selects the matching rows of a
-table, and `pruning` decides from `statistics` which row groups can match.
+`literal` is below `tree`, and `parse` and `comparison` build on it; then `row_filter`, upon `lists`, selects the
+matching rows of a table, and `pruning` decides from `statistics` which row groups can match.
 """
 
 from __future__ import annotations

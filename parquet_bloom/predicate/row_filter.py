@@ -12,21 +12,20 @@ integers rather than temporal types, bytes rather than strings. In addition:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from ..errors import PredicateError, UnsupportedTypeError
 from ..hashing.coerce import coerce, stored_forms
 from ..hashing.coerce_many import coerce_all
 from ..hashing.column_type import ColumnType, from_arrow
-from ..util.arrow_values import from_numpy, make_array, make_scalar, to_numpy
+from ..util.arrow_values import make_array, make_scalar
 from ..util.lazy import late_module
 from . import comparison as ordered
 from .expected import make_mismatch_error
+from .lists import any_element, list_element_type
 from .tree import (
     And,
     Compare,
@@ -66,8 +65,8 @@ class StoredColumn(NamedTuple):
     column_type: ColumnType
 
 
-Probes = dict[tuple[int, pa.DataType], tuple[pa.Array, bool]]
-"""Literals as arrays of a column type, by the id of their leaf and that type; see `row_mask`."""
+Probes = dict[tuple[int, str, pa.DataType], tuple[pa.Array, bool]]
+"""Literals as arrays of a column type, by the id of their leaf, or of what joins several, its column and that type."""
 
 
 def row_mask(
@@ -100,28 +99,54 @@ def row_mask(
         several columns.
     """
 
-    def join(connective: Connective, masks: list[Any]) -> Any:
-        combine = pc.and_kleene if isinstance(connective, And) else pc.or_kleene
+    def join(connective: Connective, parts: list[Leaf | pa.ChunkedArray]) -> pa.ChunkedArray:
+        combine, joined = (pc.and_kleene, NotContains) if isinstance(connective, And) else (pc.or_kleene, Contains)
+        masks, by_column = [], dict[str, list[Contains | NotContains]]()
+        for part in parts:
+            if isinstance(part, joined):  # elements are compared with all literals at once
+                by_column.setdefault(part.column, []).append(part)
+            else:
+                masks.append(evaluate(part))
+        masks += [contains(leaves, connective if len(leaves) > 1 else leaves[0]) for leaves in by_column.values()]
         result = masks[0]
         for other in masks[1:]:
             result = combine(result, other)
         return result
 
-    def compare(leaf: Leaf) -> pa.ChunkedArray:
-        positive = leaf
-        if isinstance(leaf, NotEqual | NotIn | NotContains | IsNotNull):
-            opposite = negation(leaf)
+    def evaluate(part: Leaf | pa.ChunkedArray) -> pa.ChunkedArray:
+        if not isinstance(part, Leaf):
+            return part
+        positive = part
+        if isinstance(part, Contains | NotContains):
+            return contains([part], part)
+        if isinstance(part, NotEqual | NotIn | IsNotNull):
+            opposite = negation(part)
             assert isinstance(opposite, Leaf)
             positive = opposite
-        if stored and leaf.column in stored:
-            mask = _evaluate_stored_leaf(stored[leaf.column], positive, timezone)
+        if stored and part.column in stored:
+            mask = _evaluate_stored_leaf(stored[part.column], positive, timezone)
         else:
-            mask = _evaluate_leaf(table, positive, num_rows, timezone, {} if probes is None else probes, id(leaf))
-        return mask if positive is leaf else pc.invert(mask)
+            mask = _evaluate_leaf(table, positive, num_rows, timezone, cache, id(part))
+        return mask if positive is part else pc.invert(mask)
+
+    def contains(leaves: Sequence[Contains | NotContains], origin: Node) -> pa.ChunkedArray:
+        """Evaluate leaves of one column: Contains that are joined by OR, or NotContains that are joined by AND."""
+        name, literals = leaves[0].column, [leaf.value for leaf in leaves]
+        if stored and name in stored:
+            raise PredicateError(f"{stored[name].column_type} is not a list", column=name)
+        column = _find_column(table, name)
+        mask = _evaluate_contains(column, name, literals, num_rows, timezone, cache, id(origin))
+        return mask if isinstance(leaves[0], Contains) else pc.invert(mask)
 
     # A table without columns does not know its number of rows.
     num_rows = len(next(iter(stored.values())).values) if stored else table.num_rows
-    return fold(node, compare, join)
+    cache: Probes = {} if probes is None else probes
+    return evaluate(fold(node, _keep, join))
+
+
+def _keep(leaf: Leaf) -> Leaf | pa.ChunkedArray:
+    """Leave a leaf to what joins it."""
+    return leaf
 
 
 def _evaluate_stored_leaf(column: StoredColumn, leaf: Leaf, timezone: str) -> pa.ChunkedArray:
@@ -129,8 +154,6 @@ def _evaluate_stored_leaf(column: StoredColumn, leaf: Leaf, timezone: str) -> pa
         return pc.is_null(column.values)
     if isinstance(leaf, Compare):
         return ordered.compare_stored(column.values, column.column_type, leaf, timezone)
-    if isinstance(leaf, Contains):
-        raise PredicateError(f"{column.column_type} is not a list", column=leaf.column)
     _require_equality(leaf)
     if not leaf.literals:
         return _make_constant(len(column.values), False)
@@ -141,7 +164,7 @@ def _evaluate_stored_leaf(column: StoredColumn, leaf: Leaf, timezone: str) -> pa
             raise make_mismatch_error(coerced.unknown, column.column_type, leaf.column)
         forms.extend(stored_forms(coerced.values, column.column_type))
     probes = make_array(forms, column.values.type)
-    return _apply_null_literal(leaf, [_equals_any(chunk, probes, False) for chunk in column.values.chunks])
+    return _apply_null_literal(leaf.literals, [_equals_any(chunk, probes, False) for chunk in column.values.chunks])
 
 
 def _require_equality(leaf: Leaf) -> None:
@@ -155,8 +178,6 @@ def _evaluate_leaf(
 ) -> pa.ChunkedArray:
     literals = [value for value in leaf.literals if value is not None]
     column = _find_column(table, leaf.column)
-    if isinstance(leaf, Contains):
-        return _evaluate_contains(column, leaf, num_rows, timezone)
     if column is not None and pa.types.is_nested(_unwrap_type(column.type)):
         raise PredicateError(f"a {column.type} is not a single value; name one of its leaves", column=leaf.column)
     if isinstance(leaf, IsNull):
@@ -168,21 +189,28 @@ def _evaluate_leaf(
     if isinstance(leaf, Compare):
         return ordered.compare([_decode(chunk) for chunk in column.chunks], _unwrap_type(column.type), leaf, timezone)
     _require_equality(leaf)
-    key = number, column.type
-    if key not in probe_cache:
-        probe_cache[key] = _coerce_literals(literals, column.type, leaf.column, timezone)
-    probes, with_nan = probe_cache[key]
-    return _apply_null_literal(leaf, [_equals_any(chunk, probes, with_nan) for chunk in column.chunks])
+    probes, with_nan = _find_probes(literals, column.type, leaf.column, timezone, probe_cache, number)
+    return _apply_null_literal(leaf.literals, [_equals_any(chunk, probes, with_nan) for chunk in column.chunks])
 
 
-def _evaluate_contains(column: pa.ChunkedArray | None, leaf: Contains, num_rows: int, timezone: str) -> pa.ChunkedArray:
+def _evaluate_contains(
+    column: pa.ChunkedArray | None,
+    name: str,
+    literals: Sequence[Any],
+    num_rows: int,
+    timezone: str,
+    probe_cache: Probes,
+    number: int,
+) -> pa.ChunkedArray:
+    """Return for each list whether any of its elements equals any of some literals."""
     if column is None or pa.types.is_null(column.type):
         return _make_constant(num_rows, None)
-    element_type = list_element_type(column.type, leaf.column)
+    element_type = list_element_type(column.type, name)
     inner = _unwrap_type(element_type)
     if pa.types.is_nested(inner):
-        raise PredicateError(f"a list of {inner} has no single values to compare", column=leaf.column)
-    if leaf.value is None:
+        raise PredicateError(f"a list of {inner} has no single values to compare", column=name)
+    others = [value for value in literals if value is not None]
+    if not others:
         return _make_constant(num_rows, None)
 
     def equal(elements: pa.Array) -> pa.Array:
@@ -192,14 +220,24 @@ def _evaluate_contains(column: pa.ChunkedArray | None, leaf: Contains, num_rows:
         return pa.nulls(len(elements), pa.bool_())
 
     if not pa.types.is_null(inner):
-        probes, with_nan = _coerce_literals([leaf.value], element_type, leaf.column, timezone)
+        probes, with_nan = _find_probes(others, element_type, name, timezone, probe_cache, number)
     matches = make_nulls if pa.types.is_null(inner) else equal
-    return pa.chunked_array([any_element(chunk, matches) for chunk in column.chunks], pa.bool_())
+    return _apply_null_literal(literals, [any_element(chunk, matches) for chunk in column.chunks])
 
 
-def _apply_null_literal(leaf: Leaf, chunks: list[pa.Array]) -> pa.ChunkedArray:
+def _find_probes(
+    literals: list[Any], arrow_type: pa.DataType, name: str, timezone: str, probe_cache: Probes, number: int
+) -> tuple[pa.Array, bool]:
+    """Return what `_coerce_literals` makes of the literals of a leaf, given its id, once for all tables."""
+    key = number, name, arrow_type
+    if key not in probe_cache:
+        probe_cache[key] = _coerce_literals(literals, arrow_type, name, timezone)
+    return probe_cache[key]
+
+
+def _apply_null_literal(literals: Sequence[Any], chunks: list[pa.Array]) -> pa.ChunkedArray:
     """Apply SQL's rule for x IN (1, NULL): a row that is not 1 is null, not false."""
-    if None in leaf.literals:
+    if None in literals:
         true, false, null = (make_scalar(value, pa.bool_()) for value in (True, False, None))
         chunks = [pc.if_else(pc.fill_null(chunk, false), true, null) for chunk in chunks]
     return pa.chunked_array(chunks, pa.bool_())
@@ -250,50 +288,6 @@ def _find_paths(fields: Any, name: str, full_name: str) -> list[list[int]]:
             elif pa.types.is_nested(_unwrap_type(field.type)):
                 raise PredicateError(f"values inside a {field.type} cannot be compared", column=full_name)
     return paths
-
-
-# -------------------------------------------------------------------------------------------------- the lists
-
-
-def list_element_type(arrow_type: pa.DataType, name: str) -> pa.DataType:
-    """Return the type of the elements of a list column.
-
-    Raises
-    ------
-    PredicateError
-        The column is not a list; a map is not a list either.
-    """
-    while isinstance(arrow_type, pa.BaseExtensionType) and not isinstance(arrow_type, pa.UuidType):
-        arrow_type = arrow_type.storage_type
-    types = pa.types
-    if types.is_list(arrow_type) or types.is_large_list(arrow_type) or types.is_fixed_size_list(arrow_type):
-        return arrow_type.value_type
-    if types.is_list_view(arrow_type) or types.is_large_list_view(arrow_type):
-        return arrow_type.value_type
-    raise PredicateError(f"a {arrow_type} is not a list", column=name)
-
-
-def any_element(lists: pa.Array, matches: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """Return for each list whether `matches` is true for any of its elements; null for a list that is null."""
-    while isinstance(lists, pa.ExtensionArray):
-        lists = lists.storage
-    starts, stops, elements = _list_layout(lists)
-    is_null = to_numpy(lists.is_null())
-    matched = to_numpy(pc.fill_null(matches(elements), make_scalar(False, pa.bool_())))
-    before = np.concatenate([[0], np.cumsum(matched)])
-    return from_numpy(before[stops] > before[starts], is_null)
-
-
-def _list_layout(lists: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], pa.Array]:
-    """Return the start and end of each list's elements, and the elements."""
-    types, arrow_type = pa.types, lists.type
-    if types.is_fixed_size_list(arrow_type):
-        starts = (np.arange(len(lists)) + lists.offset) * arrow_type.list_size
-        return starts, starts + arrow_type.list_size, lists.values
-    offsets = to_numpy(lists.offsets).astype(np.int64)
-    if types.is_list_view(arrow_type) or types.is_large_list_view(arrow_type):
-        return offsets, offsets + to_numpy(lists.sizes), lists.values
-    return offsets[:-1], offsets[1:], lists.values
 
 
 # ----------------------------------------------------------------------------------------------------- the literals

@@ -288,9 +288,10 @@ def unpack_pages(
             body = body[:0]
         elif header.version == 1:
             body = decompress(body, codec, header.unpacked_bytes)
-        elif header.compressed and 0 <= header.level_bytes <= len(body):
-            values = decompress(body[header.level_bytes :], codec, header.unpacked_bytes - header.level_bytes)
-            body = memoryview(b"".join((body[: header.level_bytes], values)))
+        elif header.compressed and 0 <= header.level_bytes <= len(body) - max(header.repeat_bytes, 0):
+            end = header.level_bytes + max(header.repeat_bytes, 0)
+            values = decompress(body[end:], codec, header.unpacked_bytes - end) if header.num_values else b""
+            body = memoryview(b"".join((body[:end], values)))
         bodies.append(body)
     for number, body in enumerate(bodies):
         table[number, :3] = position, 0, len(body)

@@ -1,7 +1,7 @@
 """Select columns of an ORC file, and find timestamps that pyarrow cannot read.
 
-Current releases of pyarrow raise an error for timestamps that do not fit into its nanoseconds; older ones wrap them, and
-the wrong values must not be returned.
+Current releases of pyarrow raise an error for timestamps that do not fit into its nanoseconds; older ones wrap them,
+and the wrong values must not be returned.
 """
 
 from __future__ import annotations

@@ -167,9 +167,9 @@ def test_literals_are_prepared_once():
     probes, node = {}, NotIn("x", tuple(range(5000)))
     for _ in range(2):
         assert row_mask(pa.table({"x": [1, 5000, None]}), node, probes=probes).to_pylist() == [False, True, None]
-    [(number, arrow)] = probes
-    assert (number, arrow) == (id(node), pa.int64())
-    probes[number, arrow] = pa.array([5000]), False
+    [(number, name, arrow)] = probes
+    assert (number, name, arrow) == (id(node), "x", pa.int64())
+    probes[number, name, arrow] = pa.array([5000]), False
     assert row_mask(pa.table({"x": [1, 5000, None]}), node, probes=probes).to_pylist() == [True, False, None]
 
 
