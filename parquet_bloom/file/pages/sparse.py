@@ -33,6 +33,7 @@ SMALL_DICTIONARY = 64 * 1024
 """Dictionary pages up to this size are fetched with the data pages, larger ones only if these use them."""
 
 _BATCH_BYTES = 4 << 20  # of chunks that are read at a time
+_FEW_ROWS = 1024
 
 
 class SparseRows:
@@ -99,6 +100,8 @@ class SparseRows:
         """Return the values of a column in the rows of all row groups that `search` returned, by their targets."""
         column = self._columns[name]
         every = np.concatenate([np.empty(0, np.int32), *numbers.values()])
+        if len(every) <= _FEW_ROWS:  # `take` imports pyarrow.compute
+            return make_array(column.arrow, [targets.values[number] for number in every.tolist()])
         used, positions = np.unique(every, return_inverse=True)
         return make_array(column.arrow, [targets.values[number] for number in used.tolist()]).take(
             from_numpy(positions)
