@@ -118,7 +118,7 @@ def tool() -> None:
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command line with `args`, and return the exit code; without `args`, run that of the process, and end it."""
+    """Run the command line with `args`, and return the exit code; without them run that of the process, and end it."""
     if args is None:
         prepare_process()
     before = _on_terminate(_terminated)

@@ -6,10 +6,8 @@ import errno
 import os
 
 from ..errors import StorageError
-from .filesystems.rewrite import RemoteRewrite
 from .filesystems.source import RemoteSource
 from .listing import Entry
-from .local.rewrite import LocalRewrite
 from .local.source import LocalSource
 from .objects.location import object_location
 from .objects.source import ObjectSource
@@ -69,8 +67,12 @@ def create(path: str | os.PathLike[str], filesystem: object | None = None, new: 
         return ObjectRewrite(None, location, new)
     remote = as_arrow_filesystem(filesystem)
     if remote is None:
+        from .local.rewrite import LocalRewrite
+
         return LocalRewrite(None, resolve_local_path(path), new)
     if new:
         problem = "the file system cannot create a file only if it does not exist; give a local path or a URL"
         raise StorageError(problem, path=path, errno=errno.EOPNOTSUPP)
+    from .filesystems.rewrite import RemoteRewrite
+
     return RemoteRewrite(None, path_text(path), remote)
