@@ -20,9 +20,7 @@ from .local.batch import ClosedSource, FilterAnswers, LocalFileBatch, read_file_
 from .local.batch_probe import usual_header
 from .local.source import FileIdentity, LocalSource
 from .managed_tables import managed_table
-from .objects.client import RequestCount
-from .objects.location import ListedObject, is_store, is_url, object_location, resolve_filesystem
-from .objects.source import ObjectSource
+from .objects.location import ListedObject, RequestCount, is_store, is_url, object_location, resolve_filesystem
 from .open import create, open_source
 from .paths import as_arrow_filesystem, normalize_path, path_text, resolve_local_path
 from .rewrite import Rewrite
@@ -41,7 +39,6 @@ __all__ = [
     "FileIdentity",
     "FilterAnswers",
     "LocalFileBatch",
-    "ObjectSource",
     "RemoteIdentity",
     "RequestCount",
     "Rewrite",
@@ -117,6 +114,7 @@ def rewrite(
     if location is not None:
         from .objects.rewrite import ObjectRewrite
         from .objects.s3.rewrite import rewrite_elsewhere
+        from .objects.source import ObjectSource
 
         same = isinstance(source, ObjectSource) and location.same(source.location)
         return _in_place(source) if same else rewrite_elsewhere(source, location) or ObjectRewrite(source, location)
@@ -139,6 +137,8 @@ def _in_place(source: Source) -> Rewrite:
         from .local.rewrite import LocalRewrite
 
         return LocalRewrite(source, None)
+    from .objects.source import ObjectSource
+
     if isinstance(source, ObjectSource):
         from .objects.s3.rewrite import rewrite_in_place
 

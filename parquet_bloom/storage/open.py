@@ -10,7 +10,6 @@ from .filesystems.source import RemoteSource
 from .listing import Entry
 from .local.source import LocalSource
 from .objects.location import object_location
-from .objects.source import ObjectSource
 from .paths import as_arrow_filesystem, path_text, resolve_local_path
 from .rewrite import Rewrite
 from .source import Source
@@ -33,6 +32,8 @@ def open_source(path: str | os.PathLike[str], filesystem: object | None = None, 
     listed = None if entry is None else entry.known
     location = object_location(path, filesystem) if listed is None else listed.location
     if location is not None:
+        from .objects.source import ObjectSource
+
         return ObjectSource(location, listed)
     remote = as_arrow_filesystem(filesystem)
     if remote is None:
