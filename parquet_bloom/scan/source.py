@@ -22,7 +22,6 @@ from ..storage.paths import resolve_given_path
 from ..tables.column_identity import is_same_column
 from ..tables.footers import as_table_footers
 from ..tables.open import find_table
-from ..tables.snapshot import Table, TableSnapshot
 from .compatibility import DatasetCompatibility
 from .evaluate.planner import plan_scan
 from .model.partitions import Partitions, parse_partitions
@@ -30,6 +29,7 @@ from .report import PruneReport
 from .table_columns import require_same_columns, spell_columns
 
 if TYPE_CHECKING:
+    from ..tables.snapshot import Table, TableSnapshot
     from .evaluate.lake_index import Index, IndexView
     from .evaluate.zones import Zones, ZoneView
 
