@@ -399,6 +399,7 @@ logging.basicConfig(format="%(message)s")
 lake, folder, limit, user = sys.argv[1:]
 if int(limit):
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
+parquet_bloom.DiskMetadataCache
 parquet_bloom.prune(lake, "n = -1", cache=None)  # all is imported, whoever may read it
 if int(user):
     os.setuid(int(user))
