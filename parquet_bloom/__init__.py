@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from .filter import SplitBlockBloomFilter
     from .lake.index import LakeIndex
     from .scan.advise import advise
-    from .scan.api import dataset, prune, read_table, semi_join
+    from .scan.api import prune, read_table
+    from .scan.engines.api import dataset, semi_join
     from .scan.engines.polars import scan_polars
     from .scan.verify import verify
     from .tables.delta.open import delta
@@ -65,7 +66,7 @@ _HOMES = {
     "MetadataCache": ".file.cache.memory",
     "SplitBlockBloomFilter": ".filter",
     "advise": ".scan.advise",
-    "dataset": ".scan.api",
+    "dataset": ".scan.engines.api",
     "delta": ".tables.delta.open",
     "drop": ".file.write.drop",
     "embed": ".file.write.embed",
@@ -77,7 +78,7 @@ _HOMES = {
     "prune": ".scan.api",
     "read_table": ".scan.api",
     "scan_polars": ".scan.engines.polars",
-    "semi_join": ".scan.api",
+    "semi_join": ".scan.engines.api",
     "size_for": ".core.bloom.sizing",
     "verify": ".scan.verify",
     "write_table": ".file.write.write_table",

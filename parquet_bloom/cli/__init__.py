@@ -1,12 +1,11 @@
 """The command line: `parquet-bloom COMMAND`, one module per command, of which only the one that runs is imported.
 
 `output` comes first, then `options`, then `run`, which processes many files, and `commands` builds on all three and on
-`lazy_group`.
+`lazy_group`; `process` is about the process that runs one.
 """
 
 from __future__ import annotations
 
-import gc
 import signal
 import sys
 import threading
@@ -19,6 +18,7 @@ from ..errors import ParquetBloomError
 from ..redaction import redacted
 from .lazy_group import LazyGroup
 from .output.output import ERROR, CannotPrintError, Output, abandon, say
+from .process import end_process, prepare_process
 
 __all__ = ["main"]
 
@@ -42,10 +42,6 @@ COMMANDS = {
 }
 
 INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143  # the exit codes of shells for SIGINT, SIGPIPE and SIGTERM
-
-_GARBAGE = (
-    100_000  # new objects between two searches for cycles: at Python's 700, imports spend a sixth of their time there
-)
 
 
 class Tool(LazyGroup):
@@ -122,18 +118,18 @@ def tool() -> None:
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command line with `args` (default: those of the process), and return the exit code."""
-    if args is None:  # the process is ours
-        gc.set_threshold(_GARBAGE)
+    """Run the command line with `args`, and return the exit code; without them run that of the process, and end it."""
+    if args is None:
+        prepare_process()
     before = _on_terminate(_terminated)
     try:
         code: int = tool.main(args, standalone_mode=False)
+        if args is None:
+            end_process(code)
         return code
     finally:
         if signal.getsignal(signal.SIGTERM) is _terminated:  # the service ignores further signals, to the very end
             _on_terminate(before)
-        if args is None:
-            gc.freeze()  # the end of the process frees everything, without a search for cycles in all modules
 
 
 def _terminated(number: int, frame: object) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
@@ -18,8 +18,10 @@ from ..metadata.filter_header import FilterHeader
 from ..metadata.footer import MAGIC, Footer, Leaf
 from ..storage import Source
 from .columns import type_of
-from .drafts.trial import Trial, candidates, read_some_hashes
-from .values import ColumnReader
+
+if TYPE_CHECKING:
+    from .drafts.trial import Trial
+    from .values import ColumnReader
 
 
 class FilterFile(Protocol):
@@ -187,6 +189,8 @@ class ChunkFilter:
         ------
         BrokenFilterError, UnreadableColumnError
         """
+        from .drafts.trial import Trial, read_some_hashes
+
         bitset = self._bitset
         values = read_some_hashes(self.file.column_reader(self.leaf), self.row_group)
         return Trial.of(self.header, bitset, values)
@@ -194,6 +198,8 @@ class ChunkFilter:
     @cached_property
     def _detected(self) -> Variant | str:
         """The variant determined from the column's values, or why it cannot be determined."""
+        from .drafts.trial import candidates
+
         if self.header_problem:
             return self.header_problem
         if not self.column_type.hashable:

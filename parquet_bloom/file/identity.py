@@ -14,7 +14,6 @@ from ..storage import (
     DATED,
     Entry,
     FileIdentity,
-    ObjectSource,
     RemoteIdentity,
     Source,
     is_local,
@@ -22,6 +21,7 @@ from ..storage import (
     open_source,
     stat_files,
 )
+from ..storage.objects.source import ObjectSource
 from ..util.threads import in_order
 from .cache.memory import FAR_SETTLED_NS, SETTLED_NS
 from .fingerprint import chunk_bytes_fingerprint, footer_fingerprint

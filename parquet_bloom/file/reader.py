@@ -29,11 +29,11 @@ from .cache.entry import CachedFooter
 from .cache.memory import MetadataCache, distinct
 from .chunk_filter import ChunkFilter
 from .columns import find_leaf, type_of
-from .drafts.pages import page_sizes
-from .values import ColumnReader
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from .values import ColumnReader
 
 
 def read_footer(source: Source) -> Footer:
@@ -258,10 +258,16 @@ class BloomFile:
     @cached_property
     def _page_sizes(self) -> np.ndarray | None:
         """Lengths of the column chunks' pages, where the footer's are wrong, as some drafts' writers left them."""
-        return page_sizes(self.footer, self._ends_by_header) if self.is_draft else None
+        if not self.is_draft:
+            return None
+        from .drafts.pages import page_sizes
+
+        return page_sizes(self.footer, self._ends_by_header)
 
     def column_reader(self, leaf: Leaf) -> ColumnReader:
         """Return a reader of a column's stored values."""
+        from .values import ColumnReader
+
         return ColumnReader(self.source, self.footer, leaf, self._page_sizes)
 
     @cached_property

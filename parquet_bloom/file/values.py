@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..core.keys import Keys
 from ..errors import ParquetBloomError, UnreadableColumnError
@@ -41,8 +40,9 @@ from .pages.decompress import Unsupported
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
+    import pyarrow.parquet as pq
 else:
-    pc = late_module("pyarrow.compute")
+    pc, pq = late_module("pyarrow.compute"), late_module("pyarrow.parquet")
 
 BATCH_ROWS = 1 << 13  # decoded at once: few enough to stay in the processor's caches until they are hashed
 DICTIONARY_ROWS = 1 << 16  # decoded at once where only dictionary indices are

@@ -9,11 +9,13 @@ from __future__ import annotations
 import decimal
 import math
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .coerce import Coerced, coerce
 from .column_type import NANOS_PER_DAY, UNITS_PER_SECOND, ColumnType, Domain, Kind, integer_range
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 _NANOS = 10**9
 _NO_ORDER = "values of {} have no order to compare by"
@@ -80,6 +82,8 @@ def _number(literal: Any, column_type: ColumnType, timezone: str) -> LiteralBoun
             return LiteralBounds(coerced.values[0], coerced.values[0])
     elif isinstance(literal, decimal.Decimal) and not (literal.is_finite() and -400 < literal.adjusted() < 400):
         return LiteralBounds(unknown=f"this Decimal cannot be ordered among values of {column_type}")
+    from fractions import Fraction
+
     return _between(Fraction(literal) * 10**scale, column_type)
 
 

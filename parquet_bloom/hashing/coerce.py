@@ -17,7 +17,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -286,6 +285,10 @@ _OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
 
 @lru_cache(maxsize=64)
 def _zone(timezone: str) -> dt.tzinfo | None:
+    if timezone == "UTC":
+        return dt.UTC
+    from zoneinfo import ZoneInfo
+
     try:
         if match := _OFFSET.fullmatch(timezone):
             offset = dt.timedelta(hours=int(match[2]), minutes=int(match[3]))

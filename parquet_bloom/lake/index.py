@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from ..errors import IndexInUseError, ParquetBloomError, StorageError
 from ..redaction import redacted
-from ..storage import Folder, is_local, is_url, resolve_filesystem
+from ..storage import is_local, is_url, resolve_filesystem
+from ..storage.folder.folder import Folder
 from ..tables.files import TableFiles
 from ..tables.snapshot import Table
 from ..util.threads import in_order, processors

@@ -24,7 +24,7 @@ from ..errors import BrokenIndexError, ConcurrentChangeError, IndexInUseError, P
 from ..hashing.column_type import ColumnType
 from ..hashing.column_type_json import type_from_json, type_to_json
 from ..predicate.statistics import ColumnShape
-from ..storage import Folder
+from ..storage.folder.folder import Folder
 from .files.listing import CATALOG, OUTSIDE
 from .parts import json_checks as strict
 from .parts.part import PartInfo

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import BrokenIndexError, ParquetBloomError
-from ..storage import Folder, is_local
+from ..storage import is_local
+from ..storage.folder.folder import Folder
 from ..util.threads import in_order
 from .files.table import NOT_COVERED, FileTable
 from .lookup import quick_hash

@@ -10,14 +10,19 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
-
-from thrift.protocol.TCompactProtocol import TCompactProtocol
-from thrift.Thrift import TException, TType
-from thrift.transport.TTransport import TMemoryBuffer
+from typing import TYPE_CHECKING, Any
 
 from ..core.bloom.variants import FINAL, MASK, MURMUR3, RAW, THRIFT3, THRIFT4, XXH64, Variant
 from ..errors import BrokenFilterError
+from ..util.lazy import late_module
+
+if TYPE_CHECKING:
+    import thrift.protocol.TCompactProtocol as compact
+    import thrift.Thrift as thrift
+    import thrift.transport.TTransport as transports
+else:
+    compact, transports = late_module("thrift.protocol.TCompactProtocol"), late_module("thrift.transport.TTransport")
+    thrift = late_module("thrift.Thrift")
 
 ALGORITHMS = {1: "BLOCK"}
 HASHES = {1: "XXHASH"}
@@ -164,8 +169,8 @@ _DRAFTS = ": it is a draft's; to read it, name its variant, or 'detect'"
 
 def _read_fields(data: bytes) -> dict[str, Any]:
     """Read the fields of a Thrift header, and its length."""
-    transport = TMemoryBuffer(data)
-    protocol = TCompactProtocol(
+    transport = transports.TMemoryBuffer(data)
+    protocol = compact.TCompactProtocol(
         transport, string_length_limit=MAX_HEADER_BYTES, container_length_limit=MAX_HEADER_BYTES
     )
     fields: dict[str, Any] = {}
@@ -173,18 +178,27 @@ def _read_fields(data: bytes) -> dict[str, Any]:
         protocol.readStructBegin()
         while True:
             _, kind, number = protocol.readFieldBegin()
-            if kind == TType.STOP:
+            if kind == thrift.TType.STOP:
                 break
-            if number == 1 and kind == TType.I32:
+            if number == 1 and kind == thrift.TType.I32:
                 fields["num_bytes"] = protocol.readI32()
-            elif number in _UNIONS and kind == TType.STRUCT:
+            elif number in _UNIONS and kind == thrift.TType.STRUCT:
                 name, members = _UNIONS[number]
                 fields[name] = _read_union(protocol, members)
             else:
                 protocol.skip(kind)
             protocol.readFieldEnd()
         protocol.readStructEnd()
-    except (TException, EOFError, ValueError, KeyError, IndexError, TypeError, AssertionError, RecursionError) as error:
+    except (
+        thrift.TException,
+        EOFError,
+        ValueError,
+        KeyError,
+        IndexError,
+        TypeError,
+        AssertionError,
+        RecursionError,
+    ) as error:
         raise BrokenFilterError("there is no filter header where the footer says") from error
     return fields | {"header_bytes": transport._buffer.tell()}
 
@@ -202,9 +216,9 @@ def _read_union(protocol: Any, members: dict[int, str]) -> str:
     protocol.readStructBegin()
     while True:
         _, kind, number = protocol.readFieldBegin()
-        if kind == TType.STOP:
+        if kind == thrift.TType.STOP:
             break
-        member = members.get(number) if kind == TType.STRUCT else None
+        member = members.get(number) if kind == thrift.TType.STRUCT else None
         name = member if member is not None and name == "empty" else f"unknown (field {number})"
         protocol.skip(kind)
         protocol.readFieldEnd()
@@ -217,18 +231,18 @@ def write_header(num_bytes: int, variant: Variant = FINAL) -> bytes:
     """Encode the header of an uncompressed split-block filter whose bitset has `num_bytes` bytes."""
     if variant.header == RAW:
         return _RAW.pack(num_bytes, 0, 0)
-    transport = TMemoryBuffer()
-    protocol = TCompactProtocol(transport)
+    transport = transports.TMemoryBuffer()
+    protocol = compact.TCompactProtocol(transport)
     protocol.writeStructBegin("BloomFilterHeader")
-    protocol.writeFieldBegin("numBytes", TType.I32, 1)
+    protocol.writeFieldBegin("numBytes", thrift.TType.I32, 1)
     protocol.writeI32(num_bytes)
     protocol.writeFieldEnd()
     for number, (name, _) in _UNIONS.items():
         if name == "compression" and variant.header == THRIFT3:
             break
-        protocol.writeFieldBegin(name, TType.STRUCT, number)
+        protocol.writeFieldBegin(name, thrift.TType.STRUCT, number)
         protocol.writeStructBegin(name)
-        protocol.writeFieldBegin("", TType.STRUCT, 1)
+        protocol.writeFieldBegin("", thrift.TType.STRUCT, 1)
         protocol.writeStructBegin("")
         protocol.writeFieldStop()
         protocol.writeStructEnd()

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import PredicateError
 from ..util.lazy import late_module
-from .parse.arrow import parse_expression
-from .parse.dnf import parse_dnf
 from .parse.sql.parser import parse_sql
 from .tree import And, Equal, In, Node, Or, columns
 
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 else:
     pc = late_module("pyarrow.compute")
 
-__all__ = ["And", "Equal", "In", "Node", "Or", "columns", "parse", "parse_dnf", "parse_expression", "parse_sql"]
+__all__ = ["And", "Equal", "In", "Node", "Or", "columns", "parse", "parse_sql"]
 
 
 def parse(where: Any, dialect: str | None = None) -> Node:
@@ -41,8 +39,12 @@ def parse(where: Any, dialect: str | None = None) -> Node:
     if isinstance(where, str):
         return parse_sql(where, dialect)
     if isinstance(where, list | tuple):
+        from .parse.dnf import parse_dnf
+
         return parse_dnf(where)
     if isinstance(where, pc.Expression):
+        from .parse.arrow import parse_expression
+
         return parse_expression(where)
     forms = "SQL text, a list of (column, op, value) tuples or a pyarrow expression"
     raise PredicateError(f"a condition must be {forms}, got {type(where).__name__}")

@@ -13,7 +13,6 @@ import sys
 import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias, cast
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -389,6 +388,8 @@ def _parse_fraction(digits: str) -> int:
 
 
 def _localize(moment: dt.datetime, name: str) -> dt.datetime:
+    from zoneinfo import ZoneInfo
+
     try:
         zone = ZoneInfo(name)
     except (KeyError, ValueError, OSError):

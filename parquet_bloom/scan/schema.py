@@ -12,7 +12,6 @@ from ..file.reader import BloomFile
 from ..storage import Entry, is_local
 from ..util.arrow_values import empty_table
 from .evaluate.local_batch import cache_footers
-from .evaluate.object_batch import read_footers
 from .model.schemas import arrow_schema, map_in_threads, reading, unify_schemas
 from .read.open import open_entry
 from .source import ScanSource
@@ -48,6 +47,8 @@ def fix_schema(source: ScanSource, schema: pa.Schema | None = None) -> tuple[Sca
     remote = not is_local(listing.filesystem, [entry.path for entry in entries])
     footers: list[BloomFile | None] = [None] * len(entries)
     if source.cache is not None and remote:
+        from .evaluate.object_batch import read_footers
+
         footers = read_footers(entries, source.cache)
     elif source.cache is not None:
         footers = cache_footers([entry.path for entry in entries], source.cache)

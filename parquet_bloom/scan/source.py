@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -22,18 +22,16 @@ from ..storage.paths import resolve_given_path
 from ..tables.column_identity import is_same_column
 from ..tables.footers import as_table_footers
 from ..tables.open import find_table
-from ..tables.snapshot import Table, TableSnapshot
 from .compatibility import DatasetCompatibility
-from .evaluate.lake_index import IndexView, open_lake_index
 from .evaluate.planner import plan_scan
-from .evaluate.zones import open_zone_indexes
 from .model.partitions import Partitions, parse_partitions
 from .report import PruneReport
 from .table_columns import require_same_columns, spell_columns
 
 if TYPE_CHECKING:
-    from .evaluate.lake_index import Index
-    from .evaluate.zones import Zones
+    from ..tables.snapshot import Table, TableSnapshot
+    from .evaluate.lake_index import Index, IndexView
+    from .evaluate.zones import Zones, ZoneView
 
 
 class Listing(NamedTuple):
@@ -159,7 +157,7 @@ class ScanSource:
             options["cache"] = as_table_footers(self.cache, table.columns)
         with (
             self._open_index({*_list_columns(node)}, trust, of_table) as view,
-            open_zone_indexes(self.zones, self.filesystem) as zone_view,
+            self._open_zones() as zone_view,
         ):
             if view is not None and view.of_table is not None:
                 report = self._of_table(view).plan(node, **arguments)
@@ -179,16 +177,29 @@ class ScanSource:
         self, columns: set[str], trust: DatasetCompatibility | None = None, listing: Listing | None = None
     ) -> AbstractContextManager[IndexView | None]:
         """Open the index for a query of some columns."""
+        of_lake = self.paths is None and self.table is None
+        if self.index is None and not of_lake:
+            return nullcontext()
+        from .evaluate.lake_index import open_lake_index
+
         table = None if listing is None else listing.table
         return open_lake_index(
             self.index,
             self.filesystem,
             self.storage_options,
-            of_lake=self.paths is None and self.table is None,
+            of_lake=of_lake,
             trusted=None if trust is None else trust.is_same,
             means=None if table is None else partial(is_same_column, table.columns),
             columns=columns,
         )
+
+    def _open_zones(self) -> AbstractContextManager[ZoneView | None]:
+        """Open the zone indexes for a query."""
+        if self.zones is None:
+            return nullcontext()
+        from .evaluate.zones import open_zone_indexes
+
+        return open_zone_indexes(self.zones, self.filesystem)
 
     def _of_table(self, view: IndexView) -> ScanSource:
         """Return the same source as one of the table that the index is over, whose own files these are."""

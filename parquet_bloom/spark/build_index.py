@@ -18,7 +18,8 @@ from ..lake.manifest import Manifest
 from ..lake.parts import layouts
 from ..lake.reports import AppendReport
 from ..lake.snapshot import open_segments
-from ..storage import Folder, is_url, resolve_filesystem
+from ..storage import is_url, resolve_filesystem
+from ..storage.folder.folder import Folder
 from ..tables.files import TableFiles
 from ..tables.locations import require_inside
 from ..tables.open import find_table

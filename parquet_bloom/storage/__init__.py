@@ -2,54 +2,45 @@
 
 `source` and `rewrite` are the interfaces, `local`, `filesystems` and `objects` implement them for the local disk,
 pyarrow and fsspec file systems, and object stores, and `listing`, `open`, `spill`, `sqlite_store` and `folder` build on
-these.
+these. What only some callers need, such as `folder` and `sqlite_store`, is imported from its module.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-
-from pyarrow.fs import FileSystem, LocalFileSystem
+from typing import TYPE_CHECKING
 
 from ..errors import StorageError
+from ..util.lazy import late_module
 from .extents import Extents
-from .filesystems.rewrite import RemoteRewrite
 from .filesystems.source import DATED, RemoteIdentity, RemoteSource
-from .folder.folder import Folder
 from .listing import Entry, as_path_list, list_entries, list_files
 from .local.batch import ClosedSource, FilterAnswers, LocalFileBatch, make_open_files, read_file_ends, stat_files
 from .local.batch_probe import usual_header
-from .local.mounts import keeps_change_times
 from .local.open_files import OpenFiles
-from .local.rewrite import LocalRewrite
 from .local.source import FileIdentity, LocalSource
-from .local.temporary import delete_leftover, displaced_from, leftovers, leftovers_below
 from .managed_tables import managed_table
-from .objects.arrow_filesystem import make_filesystem
-from .objects.batch import ClosedObject, listed_objects, read_tails
-from .objects.client import RequestCount
-from .objects.location import ListedObject, is_store, is_url, object_location, resolve_filesystem
-from .objects.source import ObjectSource
+from .objects.location import ListedObject, RequestCount, is_store, is_url, object_location, resolve_filesystem
 from .open import create, open_source
 from .paths import as_arrow_filesystem, normalize_path, path_text, resolve_local_path
 from .rewrite import Rewrite
 from .source import Source
-from .sqlite_store import RecordStore
+
+if TYPE_CHECKING:
+    import pyarrow.fs as fs
+else:
+    fs = late_module("pyarrow.fs")
 
 __all__ = [
     "DATED",
-    "ClosedObject",
     "ClosedSource",
     "Entry",
     "Extents",
     "FileIdentity",
     "FilterAnswers",
-    "Folder",
     "LocalFileBatch",
-    "ObjectSource",
     "OpenFiles",
-    "RecordStore",
     "RemoteIdentity",
     "RequestCount",
     "Rewrite",
@@ -57,23 +48,16 @@ __all__ = [
     "arrow_filesystem",
     "as_path_list",
     "create",
-    "delete_leftover",
-    "displaced_from",
     "entry_for_identity",
     "is_local",
     "is_url",
-    "keeps_change_times",
-    "leftovers",
-    "leftovers_below",
     "list_entries",
     "list_files",
-    "listed_objects",
     "make_open_files",
     "managed_table",
     "object_location",
     "open_source",
     "read_file_ends",
-    "read_tails",
     "resolve_filesystem",
     "rewrite",
     "same_place",
@@ -133,22 +117,31 @@ def rewrite(
     if location is not None:
         from .objects.rewrite import ObjectRewrite
         from .objects.s3.rewrite import rewrite_elsewhere
+        from .objects.source import ObjectSource
 
         same = isinstance(source, ObjectSource) and location.same(source.location)
         return _in_place(source) if same else rewrite_elsewhere(source, location) or ObjectRewrite(source, location)
     if remote is None:
+        from .local.rewrite import LocalRewrite
+
         return LocalRewrite(source, resolve_local_path(target))
     name = path_text(target)
     same = isinstance(source, RemoteSource) and source.filesystem.equals(remote)
     if same and normalize_path(name, remote) == normalize_path(source.name, remote):
         raise _not_in_place(source)
+    from .filesystems.rewrite import RemoteRewrite
+
     return RemoteRewrite(source, name, remote)
 
 
 def _in_place(source: Source) -> Rewrite:
     """Return the rewrite that replaces the source itself."""
     if isinstance(source, LocalSource):
+        from .local.rewrite import LocalRewrite
+
         return LocalRewrite(source, None)
+    from .objects.source import ObjectSource
+
     if isinstance(source, ObjectSource):
         from .objects.s3.rewrite import rewrite_in_place
 
@@ -156,7 +149,7 @@ def _in_place(source: Source) -> Rewrite:
     raise _not_in_place(source)
 
 
-def arrow_filesystem(filesystem: object | None = None, paths: Iterable[str] = ()) -> FileSystem:
+def arrow_filesystem(filesystem: object | None = None, paths: Iterable[str] = ()) -> fs.FileSystem:
     """Return the pyarrow file system on which pyarrow can open the paths that `list_files` returns.
 
     Parameters
@@ -165,7 +158,9 @@ def arrow_filesystem(filesystem: object | None = None, paths: Iterable[str] = ()
     paths : the paths to open; without `filesystem` the result is the local file system only if none of them is a URL.
     """
     if is_local(filesystem, paths):
-        return LocalFileSystem()
+        return fs.LocalFileSystem()
+    from .objects.arrow_filesystem import make_filesystem
+
     return as_arrow_filesystem(filesystem) or make_filesystem(filesystem)
 
 

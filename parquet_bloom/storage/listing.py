@@ -11,20 +11,23 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from itertools import chain, takewhile
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
-from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType
 
 from ..errors import StorageError
 from ..util import threads
+from ..util.lazy import late_module
 from .managed_tables import find_table_at, managed_table
-from .objects.client import RequestCount
-from .objects.listing import list_objects, needs_requests
-from .objects.location import ListedObject, ObjectLocation, resolve_stores
+from .objects.location import ListedObject, ObjectLocation, RequestCount, resolve_stores
 from .paths import as_arrow_filesystem, find_local_path, normalize_path, path_text
 from .patterns import Pattern, is_hidden
 from .table_markers import describe_table, find_tables, refuse_managed_table
+
+if TYPE_CHECKING:
+    import pyarrow.fs as fs
+else:
+    fs = late_module("pyarrow.fs")
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _PARALLEL = 16
@@ -115,6 +118,7 @@ def _list_each(
                 files = _list_local(find_local_path(path), isinstance(path, str))
             yield map(Entry, files)
         return
+    from .objects.listing import list_objects, needs_requests
 
     def entries(location: ObjectLocation) -> list[Entry]:
         counted = RequestCount()
@@ -201,7 +205,7 @@ def _walk(folder: str, above: frozenset[tuple[int, int]]) -> Iterator[str]:
             raise StorageError("the link leads nowhere", path=entry.path, errno=errno.ENOENT)
 
 
-def _list_remote(path: str, filesystem: FileSystem, may_be_pattern: bool) -> list[str]:
+def _list_remote(path: str, filesystem: fs.FileSystem, may_be_pattern: bool) -> list[str]:
     is_pattern = may_be_pattern and glob.has_magic(path)
     try:
         try:
@@ -210,14 +214,14 @@ def _list_remote(path: str, filesystem: FileSystem, may_be_pattern: bool) -> lis
             if not is_pattern:
                 raise
             return _expand_remote_pattern(path, filesystem)  # some file systems reject names with such characters
-        if is_pattern and info.type not in (FileType.File, FileType.Directory):
+        if is_pattern and info.type not in (fs.FileType.File, fs.FileType.Directory):
             return _expand_remote_pattern(path, filesystem)
-        if info.type == FileType.File:
+        if info.type == fs.FileType.File:
             return [path]
-        if info.type != FileType.Directory:
+        if info.type != fs.FileType.Directory:
             raise StorageError("there is no such file or folder", path=path, errno=errno.ENOENT)
         refuse_managed_table(managed_table(path, filesystem), path)
-        below = filesystem.get_file_info(FileSelector(path, recursive=True))
+        below = filesystem.get_file_info(fs.FileSelector(path, recursive=True))
     except (OSError, pa.ArrowException) as error:
         if isinstance(error, StorageError):
             raise
@@ -229,22 +233,24 @@ def _list_remote(path: str, filesystem: FileSystem, may_be_pattern: bool) -> lis
     for entry, relative in inside:
         *folders, name = relative.split("/")
         skipped = any(is_hidden(folder, is_folder=True) for folder in folders) or is_hidden(name, is_folder=False)
-        if entry.type == FileType.File and not skipped:
+        if entry.type == fs.FileType.File and not skipped:
             files.append(entry.path)
     return sorted(files)
 
 
-def _relative_names(root: str, below: Iterable[FileInfo], filesystem: FileSystem) -> list[tuple[FileInfo, str]]:
+def _relative_names(
+    root: str, below: Iterable[fs.FileInfo], filesystem: fs.FileSystem
+) -> list[tuple[fs.FileInfo, str]]:
     """Return each entry below a folder with its path relative to it; entries lack the scheme that the root may have."""
     start = len(normalize_path(root, filesystem).strip("/"))
     return [(entry, entry.path.strip("/")[start:].strip("/")) for entry in below]
 
 
-def _find_tables_in(inside: Iterable[tuple[FileInfo, str]]) -> Iterator[tuple[str, str]]:
-    return find_tables(relative + "/." * (entry.type == FileType.Directory) for entry, relative in inside)
+def _find_tables_in(inside: Iterable[tuple[fs.FileInfo, str]]) -> Iterator[tuple[str, str]]:
+    return find_tables(relative + "/." * (entry.type == fs.FileType.Directory) for entry, relative in inside)
 
 
-def _expand_remote_pattern(path: str, filesystem: FileSystem) -> list[str]:
+def _expand_remote_pattern(path: str, filesystem: fs.FileSystem) -> list[str]:
     """Return the files that match a pattern, from a listing of everything below its fixed folder."""
     scheme = _SCHEME.match(path)
     start = scheme[0] if scheme else ""
@@ -253,11 +259,11 @@ def _expand_remote_pattern(path: str, filesystem: FileSystem) -> list[str]:
     root = start + ("/" if path.startswith("/") else "") + "/".join(fixed)
     pattern = Pattern(parts[len(fixed) :], folders_only=path.endswith("/"))
     try:
-        below = filesystem.get_file_info(FileSelector(root, recursive=True, allow_not_found=True))
+        below = filesystem.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True))
     except (OSError, pa.ArrowException) as error:
         raise StorageError.wrap(error, "cannot list it", path) from error
     inside = _relative_names(root, below, filesystem)
-    matches = {name: entry.path for entry, name in inside if entry.type == FileType.File and pattern.takes(name)}
+    matches = {name: entry.path for entry, name in inside if entry.type == fs.FileType.File and pattern.takes(name)}
     if not matches:
         raise StorageError("no file matches the pattern", path=path, errno=errno.ENOENT)
     refuse_managed_table(managed_table(root, filesystem), path)

@@ -6,15 +6,20 @@ import errno
 import os
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyarrow.fs import FileSelector, FileSystem, FileType
 
 from ..errors import StorageError
+from ..util.lazy import late_module
 from .objects.location import object_location
-from .objects.managed_tables import find_table_above
 from .paths import as_arrow_filesystem, path_text, resolve_local_path
 from .table_markers import ICEBERG, ICEBERG_FILES, LOGS, describe_table, format_reason
+
+if TYPE_CHECKING:
+    import pyarrow.fs as fs
+else:
+    fs = late_module("pyarrow.fs")
 
 _AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*(?=/)")  # the root of a URL: there is no folder above it
 
@@ -33,6 +38,8 @@ def managed_table(path: str | os.PathLike[str], filesystem: object | None = None
     """
     location = object_location(path, filesystem)
     if location is not None:
+        from .objects.managed_tables import find_table_above
+
         return find_table_above(location, location.key, itself=True) if location.can_list else None
     remote = as_arrow_filesystem(filesystem)
     if remote is not None:
@@ -65,7 +72,7 @@ def find_table_at(folder: str, names: Iterable[str] | None = None) -> str | None
     return None
 
 
-def _find_remote_table(path: str, filesystem: FileSystem) -> str | None:
+def _find_remote_table(path: str, filesystem: fs.FileSystem) -> str | None:
     authority = _AUTHORITY.match(path)
     start = authority[0] if authority else ""
     folders = [start + folder for folder in _list_ancestors(path[len(start) :]) if folder.strip("/")]
@@ -73,11 +80,11 @@ def _find_remote_table(path: str, filesystem: FileSystem) -> str | None:
         for folder in folders:
             candidates = [f"{folder.rstrip('/')}/{name}" for name in (*LOGS, ICEBERG)]
             for info in filesystem.get_file_info(candidates):
-                if info.type != FileType.Directory:
+                if info.type != fs.FileType.Directory:
                     continue
                 if info.base_name in LOGS:
                     return describe_table(info.base_name, folder)
-                entries = filesystem.get_file_info(FileSelector(info.path))
+                entries = filesystem.get_file_info(fs.FileSelector(info.path))
                 if any(entry.base_name.endswith(ICEBERG_FILES) for entry in entries):
                     return describe_table(ICEBERG, folder)
     except (OSError, pa.ArrowException) as error:

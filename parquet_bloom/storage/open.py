@@ -6,13 +6,10 @@ import errno
 import os
 
 from ..errors import StorageError
-from .filesystems.rewrite import RemoteRewrite
 from .filesystems.source import RemoteSource
 from .listing import Entry
-from .local.rewrite import LocalRewrite
 from .local.source import LocalSource
 from .objects.location import object_location
-from .objects.source import ObjectSource
 from .paths import as_arrow_filesystem, path_text, resolve_local_path
 from .rewrite import Rewrite
 from .source import Source
@@ -35,6 +32,8 @@ def open_source(path: str | os.PathLike[str], filesystem: object | None = None, 
     listed = None if entry is None else entry.known
     location = object_location(path, filesystem) if listed is None else listed.location
     if location is not None:
+        from .objects.source import ObjectSource
+
         return ObjectSource(location, listed)
     remote = as_arrow_filesystem(filesystem)
     if remote is None:
@@ -69,8 +68,12 @@ def create(path: str | os.PathLike[str], filesystem: object | None = None, new: 
         return ObjectRewrite(None, location, new)
     remote = as_arrow_filesystem(filesystem)
     if remote is None:
+        from .local.rewrite import LocalRewrite
+
         return LocalRewrite(None, resolve_local_path(path), new)
     if new:
         problem = "the file system cannot create a file only if it does not exist; give a local path or a URL"
         raise StorageError(problem, path=path, errno=errno.EOPNOTSUPP)
+    from .filesystems.rewrite import RemoteRewrite
+
     return RemoteRewrite(None, path_text(path), remote)

@@ -6,28 +6,32 @@ import errno
 import os
 import re
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
-
-from pyarrow.fs import FileSystem, FSSpecHandler, LocalFileSystem, PyFileSystem
 
 from ..errors import StorageError
 from ..redaction import remember_filesystem
+from ..util.lazy import late_module
 from .objects.location import is_store, is_url, resolve_stores
+
+if TYPE_CHECKING:
+    import pyarrow.fs as fs
+else:
+    fs = late_module("pyarrow.fs")
 
 _FILE_URI = re.compile(r"file:(?://(?:localhost)?(?=/))?(?=/)")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
-def as_arrow_filesystem(filesystem: object | None) -> FileSystem | None:
+def as_arrow_filesystem(filesystem: object | None) -> fs.FileSystem | None:
     """Return the pyarrow file system for what a caller gave, or None.
 
     None means the local file system, which is read without pyarrow, or object stores, if `object_location` finds an
     object for the path.
     """
-    if filesystem is None or isinstance(filesystem, LocalFileSystem) or resolve_stores(filesystem) is not None:
+    if filesystem is None or isinstance(filesystem, fs.LocalFileSystem) or resolve_stores(filesystem) is not None:
         return None
-    if isinstance(filesystem, FileSystem):
+    if isinstance(filesystem, fs.FileSystem):
         remember_filesystem(filesystem)
         return filesystem
     fsspec = sys.modules.get("fsspec")  # a caller that has such an object has imported it
@@ -36,7 +40,7 @@ def as_arrow_filesystem(filesystem: object | None) -> FileSystem | None:
         if "file" in ((protocol,) if isinstance(protocol, str) else protocol):
             return None
         remember_filesystem(filesystem)
-        return PyFileSystem(FSSpecHandler(filesystem))
+        return fs.PyFileSystem(fs.FSSpecHandler(filesystem))
     raise StorageError(f"{type(filesystem).__name__} is not a file system of pyarrow or fsspec, nor a store of obstore")
 
 
@@ -54,10 +58,10 @@ def path_text(path: str | os.PathLike[str]) -> str:
     return text
 
 
-def normalize_path(path: str, filesystem: FileSystem) -> str:
+def normalize_path(path: str, filesystem: fs.FileSystem) -> str:
     """Return a path in the normal form of its file system; fsspec also removes the protocol."""
-    handler = filesystem.handler if isinstance(filesystem, PyFileSystem) else None
-    if isinstance(handler, FSSpecHandler):
+    handler = filesystem.handler if isinstance(filesystem, fs.PyFileSystem) else None
+    if isinstance(handler, fs.FSSpecHandler):
         path = handler.fs._strip_protocol(path)
     return str(filesystem.normalize_path(path))
 

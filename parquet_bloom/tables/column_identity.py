@@ -7,10 +7,13 @@ that are part of a name are quoted. Without `id` the file has no field ids, with
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ..errors import UnknownColumnError, UnsupportedTypeError
 from ..metadata.footer import Footer, Leaf
-from .snapshot import TableColumn
+
+if TYPE_CHECKING:
+    from .snapshot import TableColumn
 
 _FIELD_ID = 9  # of a schema's element
 _WITHOUT_ID = "-"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ParquetBloomError
 from ..metadata.footer import Footer
-from .snapshot import TableColumn
+
+if TYPE_CHECKING:
+    from .snapshot import TableColumn
 
 _CHILDREN, _NAME, _FIELD_ID, _REPETITION = 5, 4, 9, 3  # fields of a schema element
 _REPEATED = 2

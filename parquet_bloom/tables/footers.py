@@ -6,7 +6,7 @@ Everything that reads a file begins with its footer, so nothing else has to know
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ParquetBloomError
 from ..file.cache.entry import CachedFooter
@@ -14,7 +14,9 @@ from ..file.cache.memory import MetadataCache
 from ..file.reader import BloomFile
 from ..storage import ClosedSource, FileIdentity, Source
 from .column_names import find_names
-from .snapshot import TableColumn
+
+if TYPE_CHECKING:
+    from .snapshot import TableColumn
 
 
 def as_table_footers(cache: MetadataCache | None, columns: tuple[TableColumn, ...] | None) -> MetadataCache:

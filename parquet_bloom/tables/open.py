@@ -6,13 +6,15 @@ import glob
 import os
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..storage import is_url
 from ..storage.managed_tables import find_table_at
 from ..storage.paths import resolve_given_path
 from ..storage.table_markers import ICEBERG, ICEBERG_FILES
-from .snapshot import Table
+
+if TYPE_CHECKING:
+    from .snapshot import Table
 
 DELTA_LOG = "_delta_log"
 
@@ -26,8 +28,11 @@ def find_table(source: Any, storage_options: Mapping[str, Any] | None = None) ->
         of an Iceberg table's metadata file.
     storage_options : settings of the store of a Delta table.
     """
-    if isinstance(source, Table):
-        return source
+    if not isinstance(source, str | os.PathLike | list | tuple):
+        from .snapshot import Table
+
+        if isinstance(source, Table):
+            return source
     if _is_instance(source, "deltalake.table", "DeltaTable"):
         from .delta.open import delta
 

@@ -297,7 +297,7 @@ def test_rows_stream_in_bounded_memory(tmp_path):
             writer.write_table(pa.table({"id": pa.array([1] * 1000, pa.int64()), "text": texts.cast(pa.string())}))
     code = (
         "import re, sys; from parquet_bloom.cli import main\n"
-        "code = main()\n"
+        "code = main(sys.argv[1:])\n"
         "peak = re.search(r'VmHWM:\\s*([0-9]+) kB', open('/proc/self/status').read())[1]\n"  # rusage has the parent's
         "print(peak, file=sys.stderr); sys.exit(code)"
     )

@@ -20,7 +20,7 @@ import pytest
 from support.processes.on_a_terminal import ESCAPE, on_terminal
 
 import parquet_bloom
-from parquet_bloom.storage import Folder
+from parquet_bloom.storage.folder.folder import Folder
 
 NAMES = [
     "with spaces and 'quotes' \"both\"",

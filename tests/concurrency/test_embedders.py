@@ -16,9 +16,9 @@ from support.processes import churn
 
 import parquet_bloom
 from parquet_bloom.errors import ConcurrentChangeError
-from parquet_bloom.storage import leftovers
 from parquet_bloom.storage.local import rename
 from parquet_bloom.storage.local.rewrite import LocalRewrite
+from parquet_bloom.storage.local.temporary import leftovers
 
 COLUMNS = ("a", "b", "c")
 PROGRAM = """

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from parquet_bloom.lake.index import LakeIndex
-from parquet_bloom.storage import Folder
+from parquet_bloom.storage.folder.folder import Folder
 
 httpx = pytest.importorskip("httpx")
 pytest.importorskip("fastapi")

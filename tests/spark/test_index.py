@@ -50,7 +50,8 @@ from parquet_bloom.spark.scan.lake_index import _TypeCompatibility, make_index_v
 from parquet_bloom.spark.scan.parquet_columns import Rules
 from parquet_bloom.spark.scan.trust import SparkCompatibility
 from parquet_bloom.spark.session.fields import Field
-from parquet_bloom.storage import Entry, Folder
+from parquet_bloom.storage import Entry
+from parquet_bloom.storage.folder.folder import Folder
 
 pytestmark = pytest.mark.spark
 

@@ -18,7 +18,7 @@ from _load import Size, Step
 
 import parquet_bloom
 from parquet_bloom.lake.index import LakeIndex
-from parquet_bloom.storage import leftovers
+from parquet_bloom.storage.local.temporary import leftovers
 
 ROWS = 100
 A_FOLDER = 1_000  # files

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ...errors import ParquetBloomError, PredicateError, first_line
 from ...hashing.column_type import ColumnType, Kind
@@ -19,8 +17,16 @@ from ...predicate.literal import Literal, from_collection
 from ...predicate.parse.keys import parse_keys
 from ...predicate.tree import In
 from ...storage import open_source
+from ...util.lazy import late_module
 from .column_completion import complete_columns
 from .paths import STDIN
+
+if TYPE_CHECKING:
+    import csv
+
+    import pyarrow.parquet as pq
+else:
+    csv, pq = late_module("csv"), late_module("pyarrow.parquet")
 
 MAX_KEYS = 1_000_000
 MAX_BYTES = 1 << 28

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from ...errors import ManagedTableError, ParquetBloomError, StorageError
-from ...storage import Folder, is_url, list_files, same_place
+from ...storage import is_url, list_files, same_place
 from ...storage.paths import find_local_path, resolve_local_path
 from ..output.output import Output
 
@@ -166,4 +166,6 @@ def create_parent_folder(path: str) -> None:
     """Create the folder of an output file, as durably as the file itself."""
     folder = os.path.dirname(path)
     if folder and not is_url(path):
+        from ...storage.folder.folder import Folder
+
         Folder(folder).make()

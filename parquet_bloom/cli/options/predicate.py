@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...file.cache.disk import DiskMetadataCache
 from ...file.cache.memory import SHARED_CACHE, MetadataCache
 from ...predicate.tree import Node
 from ...scan.api import prune
-from ...scan.evaluate.lake_index import list_live_files
 from ...scan.report import PruneReport
 from ...util.wording import count, truncate_list
 from ..output.output import Output
@@ -83,6 +81,7 @@ def resolve_files(
     table.require_valid(paths)
     table.find(paths, output)  # refuses options that are for a table
     from ...lake.index import LakeIndex
+    from ...scan.evaluate.lake_index import list_live_files
 
     with ExitStack() as stack:
         with output.step("index"):
@@ -138,6 +137,8 @@ def open_footer_cache(folder: str | None) -> Iterator[MetadataCache]:
     if folder is None:
         yield SHARED_CACHE
     else:
+        from ...file.cache.disk import DiskMetadataCache
+
         with closing(DiskMetadataCache(folder)) as cache:
             yield cache
 

@@ -6,7 +6,7 @@ import datetime as dt
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,11 +17,13 @@ from ...storage.paths import resolve_local_path
 from ...storage.table_markers import ICEBERG, ICEBERG_FILES, describe_table
 from ...tables.footers import as_table_footers
 from ...tables.open import DELTA_LOG, find_table
-from ...tables.snapshot import ReadTable, Table
 from ..output.output import Output
 from .common import make_missing_path
 from .paths import STDIN, MatchedPaths, find_files
 from .table_completion import complete_catalogs
+
+if TYPE_CHECKING:
+    from ...tables.snapshot import ReadTable, Table
 
 WAY_OUT = "; a Delta or Iceberg table is read when its folder is the only PATH"
 
@@ -274,6 +276,8 @@ def find_inputs(paths: Sequence[str], request: TableRequest, output: Output) -> 
 
 def read_inputs(table: Table, output: Output) -> Inputs:
     """Return the files of a table, and say which version of it; raises as `Table.read_snapshot`."""
+    from ...tables.snapshot import ReadTable
+
     with output.step("table"):
         snapshot = table.read_snapshot()
     if table.storage_options and output.filesystem is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import math
@@ -90,6 +89,8 @@ class CsvRows(RowWriter):
     """Writes a line of headings, then a line per row; `escape` is for output to a terminal."""
 
     def __init__(self, columns: Sequence[Column], write: Write, escape: bool) -> None:
+        import csv
+
         super().__init__(columns, write)
         self._escape = escape
         self._buffer = io.StringIO()

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
-import traceback
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -124,6 +122,8 @@ class Output:
             return NdjsonRows(columns, write_utf8)
         if self.format == "csv":
             return CsvRows(columns, write_utf8, escape=terminal)
+        import shutil
+
         # An exported COLUMNS is meant to set the width in a pipe as well.
         width = shutil.get_terminal_size().columns if terminal or os.environ.get("COLUMNS") else None
         return TableRows(
@@ -177,6 +177,8 @@ class Output:
     def bug(self, error: Exception) -> None:
         """Report an unexpected exception as a bug; with `-v` also its traceback."""
         if self.verbose:
+            import traceback
+
             lines = "".join(traceback.format_exception(without_secrets(error))).splitlines()
             self._say("\n".join(map(printable, lines)))
         how = _ISSUES if self.verbose else f"{_ISSUES} with the output of -v"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,11 +57,22 @@ def _float(value: float) -> float | str:
 
 def _short_floats(array: pa.Array) -> list[Any]:
     """Convert floats of less than 64 bits to their shortest exact digits, not those of the nearest double."""
-    filled = array.fill_null(make_scalar(0.0, array.type)) if pa.types.is_float32(array.type) else array
-    texts = map(str, to_numpy(filled))
-    return [
-        _float(float(text)) if valid else None for text, valid in zip(texts, array.is_valid().to_pylist(), strict=True)
-    ]
+    texts = map(str, to_numpy(_fill_zeros(array) if pa.types.is_float32(array.type) else array))
+    return [_float(float(text)) if valid else None for text, valid in zip(texts, _list_valid(array), strict=True)]
+
+
+def _fill_zeros(array: pa.Array) -> pa.Array:
+    """Replace nulls by zeros; pyarrow's methods import pyarrow.compute, which most arrays can do without."""
+    return (
+        array.fill_null(make_scalar(0.0 if pa.types.is_floating(array.type) else 0, array.type))
+        if array.null_count
+        else array
+    )
+
+
+def _list_valid(array: pa.Array) -> Sequence[bool]:
+    """Return which values are not null."""
+    return array.is_valid().to_pylist() if array.null_count else [True] * len(array)
 
 
 def _texts(array: pa.Array) -> list[Any]:
@@ -78,13 +89,13 @@ def _moments(array: pa.Array) -> list[Any]:
         unit, integer_type = ("D", pa.int32()) if pa.types.is_date32(arrow_type) else ("ms", pa.int64())
     else:
         unit, integer_type = arrow_type.unit, pa.int64()
-    numbers = to_numpy(array.view(integer_type).fill_null(make_scalar(0, integer_type)))
+    numbers = to_numpy(_fill_zeros(array.view(integer_type)))
     moments = numbers.astype(f"datetime64[{unit}]")
     if pa.types.is_date(arrow_type):
         moments = moments.astype("datetime64[D]")
     end = "Z" if pa.types.is_timestamp(arrow_type) and arrow_type.tz is not None else ""
     texts = np.datetime_as_string(moments).tolist()
-    return [text + end if valid else None for text, valid in zip(texts, array.is_valid().to_pylist(), strict=True)]
+    return [text + end if valid else None for text, valid in zip(texts, _list_valid(array), strict=True)]
 
 
 def _structs(array: pa.Array) -> list[Any]:

@@ -12,7 +12,9 @@ from ...core.hash.xxh64 import hash_one
 from ...errors import ParquetBloomError
 from ...metadata.footer import TAIL_BYTES, Footer
 from ...redaction import redacted
-from ...storage import ClosedSource, FileIdentity, RecordStore, RemoteIdentity, Source, keeps_change_times, stat_files
+from ...storage import ClosedSource, FileIdentity, RemoteIdentity, Source, stat_files
+from ...storage.local.mounts import keeps_change_times
+from ...storage.sqlite_store import RecordStore
 from .entry import CachedFooter
 from .memory import DEFAULT_BYTES, MetadataCache, distinct
 

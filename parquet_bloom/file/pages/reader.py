@@ -12,16 +12,17 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ...errors import MalformedFooterError
 from ...metadata.footer import Leaf
 from ...metadata.footer_rewrite import ColumnPages, make_columns_file
 from ...metadata.page_index import CachedPageIndex
 from ...util.arrow_values import from_numpy
+from ...util.lazy import late_module
 from ..reader import BloomFile
 from . import lookup as page_lookup
 from .decompress import Unsupported
@@ -29,6 +30,11 @@ from .lookup import PageLookup
 from .plain import arrow_array, find_layout, make_array
 from .plan import FetchedPages, FlatColumn, PagePlan, RowPositions
 from .rows import Page, extract_rows, find_equal_rows
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+else:
+    pq = late_module("pyarrow.parquet")
 
 SPARSE_FACTOR = 16
 """If at most one in so many of the pages' rows is requested, these rows are extracted before anything is decoded."""

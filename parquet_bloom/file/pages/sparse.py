@@ -25,6 +25,7 @@ from .rows import byte_width, unpack_pages
 MAX_TAKEN_BYTES = 16 << 20
 """Rows with more bytes of values than that are not taken at once."""
 
+_FEW_ROWS = 1024
 _LARGE_BYTES = 1 << 20  # of a chunk: searching less takes no longer than reading its page index
 
 
@@ -160,6 +161,9 @@ class RowGroupBatch:
     def make_array(self, name: str, targets: Targets, numbers: NDArray[np.int32]) -> pa.Array:
         """Return the values of a column in the rows that `search` returned, by the numbers of their targets."""
         column = self._columns[name]
+        if len(numbers) <= _FEW_ROWS:  # `take` imports pyarrow.compute
+            stored = [targets.values[number] for number in numbers.tolist()]
+            return convert(make_array(column.layout, stored), column.arrow)
         used, positions = np.unique(numbers, return_inverse=True)
         values = make_array(column.layout, [targets.values[number] for number in used.tolist()])
         return convert(values.take(from_numpy(positions)), column.arrow)

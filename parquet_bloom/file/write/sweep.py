@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from ...errors import ParquetBloomError, StorageError
 from ...redaction import shown_redacted
-from ...storage import Source, delete_leftover, displaced_from, leftovers_below, open_source
+from ...storage import Source, open_source
+from ...storage.local.temporary import delete_leftover, displaced_from, leftovers_below
 from ..fingerprint import chunk_bytes_fingerprint, footer_fingerprint
 from ..reader import BloomFile
 

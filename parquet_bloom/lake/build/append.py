@@ -14,7 +14,8 @@ import pyarrow as pa
 from ...errors import ParquetBloomError, UnknownColumnError
 from ...file.column_hashes import hash_distinct
 from ...predicate.statistics import ColumnShape
-from ...storage import Entry, Folder
+from ...storage import Entry
+from ...storage.folder.folder import Folder
 from ...tables.snapshot import Table
 from .. import manifest as manifests
 from ..files import listing as sources

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ParquetBloomError, StorageError
-from ...storage import Folder, is_local
+from ...storage import is_local
+from ...storage.folder.folder import Folder
 from ...util.threads import in_order
 from .. import manifest as manifests
 from ..files import listing as sources

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ParquetBloomError
-from ...storage import Folder, is_local
+from ...storage import is_local
+from ...storage.folder.folder import Folder
 from ...util.threads import in_order
 from ..files.table import FileRecord, FileRows, FileTable
 from ..manifest import ColumnPart, Key, SegmentInfo

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from ...core.hash.xxh64 import hash_keys, hash_one
 from ...errors import BrokenIndexError, StorageError, first_line
 from ...hashing.arrow import keys_of
-from ...storage import Folder, ObjectSource
+from ...storage.folder.folder import Folder
+from ...storage.objects.source import ObjectSource
 from ...util.arrow_pool import can_use_arrow_threads
 from . import table_pages as file_pages
 from .table_pages import FilePages

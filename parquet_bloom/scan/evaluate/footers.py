@@ -26,7 +26,6 @@ from ..model.plan import FilePlan, ScanPlan
 from ..model.schemas import REMOTE_THREADS
 from .evaluator import group_by_predicate
 from .local_batch import evaluate_local
-from .object_batch import OBJECTS_PER_BATCH, evaluate_objects
 from .parquet import RowGroupPlanner, evaluate_row_groups, make_filter_prober, predicate_columns
 
 if TYPE_CHECKING:
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 
 _MAX_FILES_PER_TASK = 16
 _LOCAL_FILES_PER_BATCH = 4096
+_OBJECTS_PER_BATCH = 1024
 
 
 @dataclass
@@ -64,7 +64,7 @@ class FooterEvaluator:
         """See `Evaluator.evaluate`."""
         local = is_local(self.filesystem)
         for is_remote, group in groupby(files, lambda file: not local or is_url(file.entry.path)):
-            for batch in _split(group, OBJECTS_PER_BATCH if is_remote else _LOCAL_FILES_PER_BATCH):
+            for batch in _split(group, _OBJECTS_PER_BATCH if is_remote else _LOCAL_FILES_PER_BATCH):
                 yield from self._plan_files(batch, is_remote)
         if self.cache is not None:
             self.cache.flush()
@@ -95,6 +95,8 @@ class FooterEvaluator:
         options = self.cache, self.ignore_case
         for predicate, members in group_by_predicate(files):
             if is_remote:
+                from .object_batch import evaluate_objects
+
                 evaluated = evaluate_objects(members, predicate, *options, self.trust, self.fail_fast, self.threads)
             else:
                 paths = [file.entry.path for file in members]

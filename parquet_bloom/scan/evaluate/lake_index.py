@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from ...errors import ParquetBloomError, PredicateError, StorageError
 from ...file.identity import NO_TOKEN, version_token
 from ...predicate.pruning import PruningPredicate
-from ...storage import Entry, Folder, Source
+from ...storage import Entry, Source
+from ...storage.folder.folder import Folder
 from ..model.file_scan import FileScan
 from ..model.plan import INDEX, FilePlan, RowGroupPlan, ScanPlan
 from .evaluator import group_by_predicate

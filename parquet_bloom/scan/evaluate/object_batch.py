@@ -18,16 +18,8 @@ from ...file.cache.memory import MetadataCache
 from ...file.reader import BloomFile
 from ...file.statistics import ColumnCompatibility, cached_statistics
 from ...predicate.pruning import PruningPredicate
-from ...storage import (
-    ClosedObject,
-    Entry,
-    Extents,
-    FileIdentity,
-    FilterAnswers,
-    LocalFileBatch,
-    listed_objects,
-    read_tails,
-)
+from ...storage import Entry, Extents, FileIdentity, FilterAnswers, LocalFileBatch
+from ...storage.objects.batch import ClosedObject, listed_objects, read_tails
 from ...util.threads import in_order
 from ..model.file_scan import FileScan
 from .local_batch import (
@@ -40,8 +32,6 @@ from .local_batch import (
     try_file_statistics,
 )
 from .parquet import predicate_columns
-
-OBJECTS_PER_BATCH = 1024
 
 _NO_IDENTITY = FileIdentity(0, 0, 0, 0, 0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...errors import ParquetBloomError
 from ...file.cache.memory import MetadataCache
@@ -12,7 +12,6 @@ from ...file.statistics import ColumnCompatibility
 from ...predicate import tree
 from ...predicate.tree import Node
 from ...storage import Entry
-from ...tables.snapshot import TableSnapshot
 from ..model.file_scan import FileScan
 from ..model.named_columns import make_unknown_column_error
 from ..model.partitions import Partitions
@@ -22,6 +21,9 @@ from .evaluator import Evaluator
 from .footers import FooterEvaluator
 from .partitions import PartitionEvaluator
 from .table import TableEvaluator
+
+if TYPE_CHECKING:
+    from ...tables.snapshot import TableSnapshot
 
 
 def plan_scan(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...tables.snapshot import TableSnapshot
 from ..model.file_scan import FileScan
 from ..model.plan import TABLE, ScanPlan
 from .evaluator import group_by_predicate
+
+if TYPE_CHECKING:
+    from ...tables.snapshot import TableSnapshot
 
 
 class TableEvaluator:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -125,6 +124,8 @@ def suggest_names(name: str, names: Iterable[str]) -> str:
         return f"; {_list_names(otherwise)} differs in case only: spell it so, or {_IGNORE_CASE}"
     by_folded = {one.lower(): one for one in reversed(unique)}
     inner = [one for one in unique if one.lower().endswith(f".{folded}")]
+    from difflib import get_close_matches
+
     close = [by_folded[one] for one in get_close_matches(folded, by_folded, n=_SUGGESTIONS)]
     likely = list(dict.fromkeys(inner + close))[:_SUGGESTIONS]
     return f"; did you mean {_list_names(likely)}?" if likely else ""

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...predicate.reason import Reason
 from ...predicate.tree import Node
 from ...redaction import shown_redacted
-from ...tables.snapshot import TableSnapshot
 from .data_file import Identified
 from .partitions import Partitions
 from .row_selection import RowGroupSelections, RowSelection, count_rows
+
+if TYPE_CHECKING:
+    from ...tables.snapshot import TableSnapshot
 
 PARTITION, TABLE, INDEX = "partition", "table", "index"
 """Evidence that rules out files before they are opened."""
@@ -118,12 +121,18 @@ class FilePlan:
     @property
     def skipped_by(self) -> dict[str, int]:
         """Number of row groups that each kind of evidence (or combination, such as "filter+range") ruled out."""
-        return dict(Counter("+".join(sorted(plan.by)) for plan in self.row_groups if not plan.read))
+        return _count_by(self.row_groups)
 
     @property
     def doubts(self) -> list[Reason]:
         """Evidence that could not be used, each doubt once."""
         return list(dict.fromkeys(doubt for plan in self.row_groups for doubt in plan.doubts))
+
+
+def _count_by(row_groups: Iterable[RowGroupPlan]) -> dict[str, int]:
+    """Count the row groups that are not read, by the evidence against them."""
+    counts = Counter([plan.by for plan in row_groups if not plan.read])
+    return {"+".join(sorted(by)): number for by, number in counts.items()}
 
 
 class ScanRequest(NamedTuple):
@@ -232,10 +241,7 @@ class ScanPlan:
     @property
     def skipped_by(self) -> dict[str, int]:
         """Number of row groups that each kind of evidence (or combination, such as "filter+range") ruled out."""
-        counts: Counter[str] = Counter()
-        for file in self.files:
-            counts.update(file.skipped_by)
-        return dict(counts)
+        return _count_by(chain.from_iterable(file.row_groups for file in self.files))
 
     def first_files(self, count: int) -> list[FilePlan]:
         """Return at most `count` files: first those that are read, otherwise in the plan's order."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ...errors import (
     EncryptedFileError,
@@ -19,7 +18,14 @@ from ...errors import (
 from ...file.reader import BloomFile
 from ...metadata.footer import MAGIC, TAIL_BYTES
 from ...util.arrow_values import empty_table
+from ...util.lazy import late_module
+from ...util.parquet_schema import read_arrow_schema
 from ...util.threads import in_order, processors
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+else:
+    pq = late_module("pyarrow.parquet")
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -29,6 +35,7 @@ _THREADS = 8
 REMOTE_THREADS = 64  # reading footers from remote storage is bound by latency, not bandwidth
 _MAX_SCHEMAS = 64  # that files share
 _MAX_SELECTIONS = 64  # of columns of a schema
+_SMALL_FOOTER = 1 << 18  # bytes of one that is read twice rather than by a module that takes 15 ms to import
 
 _Schemas = dict[tuple[str, ...] | None, pa.Schema]
 _SCHEMAS: dict[tuple[Any, ...], _Schemas] = {}
@@ -64,7 +71,7 @@ def _make_encrypted_error(file: BloomFile) -> EncryptedFileError:
 
 def arrow_metadata(file: BloomFile) -> pq.FileMetaData:
     """Return pyarrow's metadata of a file, without reading the footer again."""
-    return _footer_reader(file).metadata
+    return _open_footer(file).metadata
 
 
 def open_parquet_file(file: BloomFile) -> pq.ParquetFile:
@@ -96,7 +103,11 @@ def select_schema(file: BloomFile, columns: Sequence[str] | None) -> pa.Schema:
                 raise UnknownColumnError("no such column", path=file.path, column=name)
         if len(schemas) > _MAX_SELECTIONS:
             schemas = {None: schemas[None]}
-        schemas[key] = _footer_reader(file).read_row_groups([], list(columns), use_threads=False).schema
+        is_plain = not any("." in name for name in top_level) and len({*top_level}) == len(top_level)
+        if is_plain and {*key} <= {*top_level} and len({*key}) == len(key):
+            schemas[key] = empty_table(schemas[None]).select(list(columns)).schema
+        else:
+            schemas[key] = _open_footer(file).read_row_groups([], list(columns), use_threads=False).schema
     return schemas[key]
 
 
@@ -107,7 +118,7 @@ def _schemas_of(file: BloomFile) -> _Schemas:
         key = file.cached.int96_unit, *file.footer.schema_key
         schemas = _SCHEMAS.get(key)
         if schemas is None:
-            schemas = {None: _footer_reader(file).schema_arrow}
+            schemas = {None: _read_arrow_schema(file)}
             if len(_SCHEMAS) >= _MAX_SCHEMAS:
                 _SCHEMAS.clear()
             _SCHEMAS[key] = schemas
@@ -115,13 +126,23 @@ def _schemas_of(file: BloomFile) -> _Schemas:
     return schemas
 
 
-def _footer_reader(file: BloomFile) -> pq.ParquetFile:
+def _read_arrow_schema(file: BloomFile) -> pa.Schema:
+    schema = None
+    if len(file.footer.data) <= _SMALL_FOOTER:
+        schema = read_arrow_schema(_make_footer_file(file), file.cached.int96_unit)
+    return _open_footer(file).schema_arrow if schema is None else schema
+
+
+def _open_footer(file: BloomFile) -> pq.ParquetFile:
     """Open the footer alone with pyarrow."""
+    data = pa.BufferReader(_make_footer_file(file))
+    return pq.ParquetFile(data, coerce_int96_timestamp_unit=file.cached.int96_unit)
+
+
+def _make_footer_file(file: BloomFile) -> bytes:
+    """Return a file of the footer alone."""
     data = file.footer.data
-    return pq.ParquetFile(
-        pa.BufferReader(b"".join((MAGIC, data, len(data).to_bytes(TAIL_BYTES - len(MAGIC), "little"), MAGIC))),
-        coerce_int96_timestamp_unit=file.cached.int96_unit,
-    )
+    return b"".join((MAGIC, data, len(data).to_bytes(TAIL_BYTES - len(MAGIC), "little"), MAGIC))
 
 
 def map_in_threads(function: Callable[[T], R], files: Sequence[T], *, remote: bool = False) -> list[R]:

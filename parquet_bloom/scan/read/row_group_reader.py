@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ...errors import UnreadableColumnError
 from ...file.page_checks import PageClaimError, require_pages
 from ...file.pages.reader import take_rows
 from ...file.reader import BloomFile
+from ...util.lazy import late_module
 from ..model.limits import ReadLimits
 from ..model.row_selection import RowPositions, slice_rows
 from ..model.schemas import open_parquet_file, select_schema
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+else:
+    pq = late_module("pyarrow.parquet")
 
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 16}
 _SMALL_BYTES = 256 * 1024  # of compressed chunks whose decoded size need not be known better

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,6 @@ from ...errors import ConcurrentChangeError, ParquetBloomError, UnreadableColumn
 from ...predicate import tree
 from ...predicate.row_filter import Probes, row_mask
 from ...predicate.tree import Node
-from ...tables.snapshot import TableSnapshot
 from ...util.arrow_values import empty_table
 from ..compatibility import DatasetCompatibility
 from ..model.data_file import DataFile, RowFilter
@@ -28,6 +28,9 @@ from ..model.row_selection import (
     to_row_selection,
 )
 from .projection import Projection
+
+if TYPE_CHECKING:
+    from ...tables.snapshot import TableSnapshot
 
 
 class TableRows:

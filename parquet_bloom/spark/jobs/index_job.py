@@ -22,7 +22,8 @@ from ...lake.parts import layouts
 from ...lake.parts.part import PartInfo
 from ...lake.parts.postings.writer import write_sorted
 from ...lake.reports import AppendReport
-from ...storage import Entry, Folder
+from ...storage import Entry
+from ...storage.folder.folder import Folder
 from ..session.fallback import log
 from .file_tasks import find_secrets
 from .hash_slices import LAST_HASH, Slices

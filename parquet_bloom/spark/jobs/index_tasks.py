@@ -30,7 +30,8 @@ from ...lake.parts.part import PartInfo
 from ...lake.parts.postings.writer import write_sorted
 from ...lake.parts.sorted_runs import SortedRuns
 from ...predicate.statistics import ColumnShape
-from ...storage import Entry, Folder, resolve_filesystem
+from ...storage import Entry, resolve_filesystem
+from ...storage.folder.folder import Folder
 from .file_tasks import hide_secrets, iter_numbers
 from .hash_slices import Slices
 

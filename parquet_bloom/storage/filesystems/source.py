@@ -6,16 +6,21 @@ import errno
 import sys
 from collections.abc import Callable
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyarrow.fs import FileInfo, FileSystem, FileType, FSSpecHandler, PyFileSystem
 
 from ...errors import ConcurrentChangeError, StorageError
+from ...util.lazy import late_module
 from .. import coalesce
 from ..source import Source
+
+if TYPE_CHECKING:
+    import pyarrow.fs as fs
+else:
+    fs = late_module("pyarrow.fs")
 
 DATED = "py::hdfs"
 """Type name of a file system whose modification times, in milliseconds, distinguish the versions of a file."""
@@ -50,7 +55,7 @@ class RemoteSource(Source):
     path: None
     identity: RemoteIdentity
 
-    def __init__(self, name: str, filesystem: FileSystem) -> None:
+    def __init__(self, name: str, filesystem: fs.FileSystem) -> None:
         self.name = name
         self.path = None
         self.filesystem = filesystem
@@ -75,15 +80,15 @@ class RemoteSource(Source):
             file.close()
             raise _convert_error(error, "cannot open", self.name) from error
 
-    def _stat(self) -> FileInfo:
+    def _stat(self) -> fs.FileInfo:
         """Return the file info of the path, which must be a file."""
         try:
             info = self.filesystem.get_file_info(self.name)
         except _FAILURES as error:
             raise _convert_error(error, "cannot open", self.name) from error
-        if info.type == FileType.NotFound:
+        if info.type == fs.FileType.NotFound:
             raise StorageError("there is no such file", path=self.name, errno=errno.ENOENT)
-        if info.type == FileType.Directory:
+        if info.type == fs.FileType.Directory:
             raise StorageError("cannot open: it is a folder", path=self.name, errno=errno.EISDIR)
         return info
 
@@ -96,8 +101,8 @@ class RemoteSource(Source):
 
     def _open_for_ranges(self) -> pa.NativeFile:
         """Open a file without read-ahead: the default of fsspec would read 5 MiB for every 32 bytes."""
-        handler = self.filesystem.handler if isinstance(self.filesystem, PyFileSystem) else None
-        if not isinstance(handler, FSSpecHandler):
+        handler = self.filesystem.handler if isinstance(self.filesystem, fs.PyFileSystem) else None
+        if not isinstance(handler, fs.FSSpecHandler):
             has_position = getattr(handler, "own_positions", False)
             others = _SideBySide.FILE_EACH if has_position else _SideBySide.NOT
             self._side_by_side = _SideBySide.ONE_FILE if handler is None else others

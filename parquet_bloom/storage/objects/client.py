@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -50,13 +49,6 @@ class StoreResponse(NamedTuple):
     start: int
     data: bytes
     tries: int
-
-
-@dataclass
-class RequestCount:
-    """Counter of requests."""
-
-    number: int = 0
 
 
 class Listed(NamedTuple):

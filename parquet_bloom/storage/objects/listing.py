@@ -12,9 +12,9 @@ from ...errors import StorageError
 from ...util import threads
 from ..patterns import Pattern, is_hidden
 from ..table_markers import describe_table, find_tables, refuse_managed_table
-from .client import Listed, RequestCount
+from .client import Listed
 from .errors import is_missing, translate_errors
-from .location import ListedObject, ObjectLocation
+from .location import ListedObject, ObjectLocation, RequestCount
 from .managed_tables import find_table_above
 from .source import ObjectSource
 

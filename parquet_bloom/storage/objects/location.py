@@ -9,15 +9,15 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping
-from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from ...errors import StorageError
 from ...redaction import redacted, remember, remember_filesystem, remember_url
-from .client import StoreClient
-from .limits import RequestLimits
-from .options import StoreHandle, make_store_handle, without_password
+
+if TYPE_CHECKING:
+    from .client import StoreClient
+    from .options import StoreHandle
 
 _URL = re.compile(r"(s3a?|gcs|gs|azure|az|abfss?|adl|https?)://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
 _SCHEME_ALIASES = {"gcs": "gs", "s3a": "s3", "azure": "az", "adl": "az"}  # obstore does not support all of these
@@ -95,6 +95,13 @@ class ListedObject(NamedTuple):
     requests: int = 0
 
 
+class RequestCount:
+    """Counter of requests."""
+
+    def __init__(self, number: int = 0):
+        self.number = number
+
+
 class ObjectStores:
     """Options for the stores of URLs, or one store; accepted wherever a file system is.
 
@@ -166,6 +173,10 @@ class ObjectStores:
         if _is_valid_key(key) and _PLAIN.fullmatch(key) and quote(key, safe=_UNQUOTED) == rest[1:]:
             return _make_location(self._get_handle(origin, path, environment), f"{origin}/", key, path)
         handle = self._get_handle(path.partition("#")[0], path, environment)
+        from hashlib import sha256
+
+        from .options import without_password
+
         # A query may be a signature, which must stay secret, or distinguish two files; so the label has a digest.
         label = f"{without_password(origin)} {sha256(path.encode()).hexdigest()[:32]}"
         return ObjectLocation(handle.store, "", path, path, label, handle.kind, handle.client)
@@ -177,6 +188,8 @@ class ObjectStores:
             if handle is not None:
                 _STORES.move_to_end(key)
                 return handle
+        from .options import make_store_handle
+
         handle = make_store_handle(url, self._options, path)
         with _LOCK:
             handle = _STORES.setdefault(key, handle)
@@ -190,6 +203,10 @@ def _make_location(handle: StoreHandle, root: str, key: str, name: str) -> Objec
 
 
 def _wrap_caller_store(store: Any) -> StoreHandle:
+    from .client import StoreClient
+    from .limits import RequestLimits
+    from .options import StoreHandle
+
     kind = type(store).__name__.removesuffix("Store")
     return StoreHandle(store, _make_label(store), kind, StoreClient(store, RequestLimits.from_caller_store(store)))
 

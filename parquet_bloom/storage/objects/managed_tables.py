@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 from ...errors import StorageError
 from ..table_markers import ICEBERG, ICEBERG_FILES, LOGS, describe_table
-from .client import LIST_PAGE, RequestCount
+from .client import LIST_PAGE
 from .errors import translate_errors
-from .location import ObjectLocation
+from .location import ObjectLocation, RequestCount
 
 REMEMBERED = 60.0
 """Seconds for which listings remember that a folder has no table; writers check each time."""

@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import Any
 
 from ...errors import ParquetBloomError
-from ...storage import Folder
+from ...storage.folder.folder import Folder
 from .log import LOG_FOLDER, list_commits
 
 _LONGEST_INFO = 16 * 1024 * 1024  # bytes of a commit's first line

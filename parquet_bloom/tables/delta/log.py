@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...errors import ParquetBloomError, StorageError
-from ...storage import Folder, Source
+from ...storage import Source
+from ...storage.folder.folder import Folder
 from ..locations import resolve_delta_path
 from ..snapshot import FileChange
 

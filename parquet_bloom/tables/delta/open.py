@@ -13,7 +13,8 @@ from datetime import datetime
 from typing import Any
 
 from ...errors import ParquetBloomError, StorageError
-from ...storage import Folder, resolve_filesystem
+from ...storage import resolve_filesystem
+from ...storage.folder.folder import Folder
 from ...storage.objects.errors import is_panic
 from ..locations import FILE_SCHEME, require_inside, resolve_delta_path
 from ..snapshot import Table, TableChanges, as_integer, make_missing_error

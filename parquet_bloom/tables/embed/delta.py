@@ -13,7 +13,8 @@ from uuid import uuid4
 import pyarrow as pa
 
 from ...errors import ParquetBloomError, StorageError, first_line
-from ...storage import Folder, is_url, resolve_filesystem
+from ...storage import is_url, resolve_filesystem
+from ...storage.folder.folder import Folder
 from ...storage.objects.errors import is_panic
 from ..delta.log import LOG_FOLDER, read_live_adds, require_same_files
 from ..delta.snapshot import make_snapshot

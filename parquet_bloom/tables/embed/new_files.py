@@ -15,7 +15,8 @@ from ...file.reader import BloomFile
 from ...file.verify import verify_parquet
 from ...file.write.embed import embed_in_table
 from ...file.write.options import FilterOptions
-from ...storage import Folder, stat_files
+from ...storage import stat_files
+from ...storage.folder.folder import Folder
 from .columns import FilterColumns
 from .target import Exchange, LiveFile
 

@@ -27,14 +27,10 @@ import parquet_bloom
 from parquet_bloom import DiskMetadataCache
 from parquet_bloom.file.cache import memory
 from parquet_bloom.scan.evaluate import footers, local_batch
-from parquet_bloom.storage import (
-    DATED,
-    RecordStore,
-    RemoteIdentity,
-    keeps_change_times,
-    sqlite_store,
-)
+from parquet_bloom.storage import DATED, RemoteIdentity, sqlite_store
 from parquet_bloom.storage.local import mounts
+from parquet_bloom.storage.local.mounts import keeps_change_times
+from parquet_bloom.storage.sqlite_store import RecordStore
 from parquet_bloom.types import PruneReport
 
 FILES, GROUPS, ROWS = 12, 4, 400
@@ -403,6 +399,7 @@ logging.basicConfig(format="%(message)s")
 lake, folder, limit, user = sys.argv[1:]
 if int(limit):
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
+parquet_bloom.DiskMetadataCache
 parquet_bloom.prune(lake, "n = -1", cache=None)  # all is imported, whoever may read it
 if int(user):
     os.setuid(int(user))

@@ -14,7 +14,8 @@ from parquet_bloom.lake.files import table as table_module
 from parquet_bloom.lake.files import table_pages
 from parquet_bloom.lake.files.table import FileRecord, FileTable
 from parquet_bloom.lake.index import LakeIndex
-from parquet_bloom.storage import Folder, resolve_filesystem
+from parquet_bloom.storage import resolve_filesystem
+from parquet_bloom.storage.folder.folder import Folder
 
 COUNT = 1_000
 

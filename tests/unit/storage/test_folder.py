@@ -19,8 +19,8 @@ import pytest
 from obstore.store import LocalStore, MemoryStore
 
 from parquet_bloom.errors import ConcurrentChangeError, IndexInUseError, ParquetBloomError, StorageError
-from parquet_bloom.storage import Folder
 from parquet_bloom.storage.folder import lock as folder_lock
+from parquet_bloom.storage.folder.folder import Folder
 from parquet_bloom.storage.local import rename
 from parquet_bloom.storage.local import rewrite as local_rewrite
 from parquet_bloom.storage.objects import put_if_absent
@@ -539,7 +539,7 @@ def test_deleting_is_refused(s3: Any) -> None:
 HOLDER = """
 import os, sys
 sys.path.insert(0, sys.argv[2])
-from parquet_bloom.storage import Folder
+from parquet_bloom.storage.folder.folder import Folder
 folder = Folder(sys.argv[1])
 with folder.lock():
     if "write" in sys.argv:
@@ -666,7 +666,7 @@ def test_a_fork_does_not_give_the_lock_back(tmp_path: Path) -> None:
 import os, sys
 sys.path.insert(0, sys.argv[2])
 from parquet_bloom.errors import IndexInUseError
-from parquet_bloom.storage import Folder
+from parquet_bloom.storage.folder.folder import Folder
 with Folder(sys.argv[1]).lock():
     child = os.fork()
     if not child:

@@ -20,18 +20,10 @@ import pyarrow.fs as fs
 import pytest
 
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, StorageError, TruncatedFileError
-from parquet_bloom.storage import (
-    create,
-    delete_leftover,
-    displaced_from,
-    leftovers,
-    leftovers_below,
-    open_source,
-    rewrite,
-    same_place,
-)
+from parquet_bloom.storage import create, open_source, rewrite, same_place
 from parquet_bloom.storage.local import copy as copy_module
 from parquet_bloom.storage.local import lease, rename
+from parquet_bloom.storage.local.temporary import delete_leftover, displaced_from, leftovers, leftovers_below
 
 OLD = bytes(np.random.default_rng(1).integers(0, 256, 50_000, dtype=np.uint8))
 PREFIX = 30_001

@@ -13,7 +13,8 @@ import click
 from ....errors import ParquetBloomError
 from ....lake import manifest
 from ....lake.index import LakeIndex
-from ....storage import Folder, is_url
+from ....storage import is_url
+from ....storage.folder.folder import Folder
 from ....storage.paths import resolve_local_path
 from ....tables.open import find_table
 from ...options.tables import TableRequest, catalog_options
