@@ -18,7 +18,7 @@ from ...core.keys import Keys
 from ...errors import MalformedFooterError
 from ...metadata.footer import REPEATED, REQUIRED, Leaf, read_repetition
 from ...metadata.page_index import PAGE_HEADER_BYTES, PLAIN, PLAIN_DICTIONARY, RLE, PageHeader, read_page_header
-from ...metadata.page_scan import count_nested, count_present, locate_byte_arrays, mark_used
+from ...metadata.page_scan import count_nested, count_present, locate_byte_arrays, mark_used, measure_byte_arrays
 from .decompress import UNCOMPRESSED, Unsupported, can_pair, decompress, decompress_pair
 from .rows import Page
 
@@ -319,10 +319,14 @@ def _plain_values(
     """Yield plain-encoded values, or those that are used; check that they fill their bytes."""
     validity = None if used is None else np.packbits(used, bitorder="little")
     if chunk.physical == "BYTE_ARRAY":
-        offsets = locate_byte_arrays(values, count)
+        width = measure_byte_arrays(values, count)
+        offsets = None if width else locate_byte_arrays(values, count)
         for start in range(0, count, PIECE_VALUES):
             length = min(PIECE_VALUES, count - start)
-            yield Keys.variable(offsets, values, length, start, validity, lead=_PREFIX_BYTES)
+            if offsets is None:
+                yield Keys.fixed(values, width, length, start, validity, lead=_PREFIX_BYTES)
+            else:
+                yield Keys.variable(offsets, values, length, start, validity, lead=_PREFIX_BYTES)
         return
     arrow = chunk.arrow
     if len(values) != count * arrow.byte_width:
