@@ -27,9 +27,10 @@ typedef struct {
 
 enum { PB_SNAPPY_STEP = 64 }; /* the most bytes that an element here writes, and that are read behind its tag */
 
-/* Of a tag: length, offset without the bytes that follow, and which bits of the two bytes that follow belong to it. */
+/* Of a tag: length, offset without the bytes that follow, which bits of the two bytes that follow belong to it, and the
+ * least offset from which it is copied here. */
 typedef struct {
-    uint16_t length, offset, mask;
+    uint16_t length, offset, mask, least;
 } pb_snappy_tag;
 
 static pb_snappy_tag pb_snappy_tags[256];
@@ -37,9 +38,9 @@ static pb_snappy_tag pb_snappy_tags[256];
 static void pb_snappy_prepare(void) {
     for (int tag = 0; tag < 256; tag++) {
         int kind = tag & 3, length = (tag >> 2) + 1;
-        pb_snappy_tag one = {(uint16_t)length, 0, 0}; /* left to the caller, as an offset of 0 is */
+        pb_snappy_tag one = {(uint16_t)length, 0, 0, 1}; /* left to the caller, as an offset of 0 is */
         if (kind == 0 && length <= 60) {
-            one.offset = 16; /* passes for a copy from far enough */
+            one.offset = 16; /* passes for a copy from far enough, behind the first 16 bytes */
         } else if (kind == 1) {
             one.length = (uint16_t)(4 + ((tag >> 2) & 7));
             one.offset = (uint16_t)((tag >> 5) << 8);
@@ -47,6 +48,7 @@ static void pb_snappy_prepare(void) {
         } else if (kind == 2) {
             one.mask = 0xFFFF;
         }
+        if (kind) one.least = one.length < 16 ? one.length : 16; /* nearer ones repeat what they write */
         pb_snappy_tags[tag] = one;
     }
 }
@@ -77,9 +79,8 @@ static inline int pb_snappy_element(const uint8_t **in, uint8_t **out, const uin
     uint64_t length = known->length;
     uint64_t offset = (pb_snappy_u16(*in + 1) & known->mask) | known->offset;
     uint64_t size = (tag & 3) + 1, literal_size = (tag >> 2) + 2; /* in the block */
-    uint64_t written = (uint64_t)(*out - start) + ((tag & 3) == 0 ? 16 : 0);
     const uint8_t *literal_from = *in + 1, *from;
-    if (PB_RARELY((offset < (length < 16 ? length : 16)) | (offset > written))) return 0;
+    if (PB_RARELY((offset < known->least) | (offset > (uint64_t)(*out - start)))) return 0;
     from = (const uint8_t *)((uintptr_t)*out - (uintptr_t)offset);
     PB_SELECT(tag, size, literal_size, from, literal_from);
     memcpy(*out, from, 16); /* it is far enough for these 16, or for all of fewer */
