@@ -9,6 +9,7 @@
 #ifndef PB_SNAPPY_H
 #define PB_SNAPPY_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -94,48 +95,46 @@ static inline int pb_snappy_element(const uint8_t **in, uint8_t **out, const uin
     return 1;
 }
 
-static inline int pb_snappy_has_room(const pb_snappy *block) {
-    return block->in_end - block->in > PB_SNAPPY_STEP && block->out_end - block->out >= PB_SNAPPY_STEP
-           && block->out < block->stop;
+/* The number of elements that can be decompressed before the end of the compressed, of the decompressed, or of the needed
+ * bytes has to be watched. */
+static inline ptrdiff_t pb_snappy_count(const pb_snappy *block, const uint8_t *in, const uint8_t *out) {
+    ptrdiff_t left = block->in_end - in - 1, room = block->out_end - out, missing = block->stop - out + PB_SNAPPY_STEP - 1;
+    if (missing < room) room = missing;
+    return (left < room ? left : room) / PB_SNAPPY_STEP;
 }
 
-/* The limits of `in` and `out` for one element, given that there is room. */
-static inline const uint8_t *pb_snappy_last_in(const pb_snappy *block) { return block->in_end - PB_SNAPPY_STEP - 1; }
-
-static inline const uint8_t *pb_snappy_last_out(const pb_snappy *block) {
-    const uint8_t *last = block->out_end - PB_SNAPPY_STEP;
-    return block->stop - 1 < last ? block->stop - 1 : last;
-}
-
-/* Decompress up to an element that is left to the caller, or until there is no room. */
+/* Decompress up to an element that is left to the caller, or until few bytes are left. */
 static void pb_snappy_run(pb_snappy *block) {
-    const uint8_t *in = block->in;
+    const uint8_t *in = block->in, *start = block->start;
     uint8_t *out = block->out;
-    if (!pb_snappy_has_room(block)) return;
-    const uint8_t *start = block->start, *last_in = pb_snappy_last_in(block), *last_out = pb_snappy_last_out(block);
-    while (in <= last_in && out <= last_out && pb_snappy_element(&in, &out, start)) {}
+    ptrdiff_t count;
+    while ((count = pb_snappy_count(block, in, out)) > 0) {
+        while (count && pb_snappy_element(&in, &out, start)) count--;
+        if (count) break;
+    }
     block->in = in;
     block->out = out;
 }
 
-/* Decompress two blocks in turn; return 0 or 1 for the block whose next element is left to the caller, 2 if there is no
- * room in one. */
+/* Decompress two blocks in turn; return 0 or 1 for the block whose next element is left to the caller, 2 if one has few
+ * bytes left. */
 static int pb_snappy_run_two(pb_snappy *blocks) {
-    const uint8_t *in0 = blocks[0].in, *in1 = blocks[1].in;
+    const uint8_t *in0 = blocks[0].in, *in1 = blocks[1].in, *start0 = blocks[0].start, *start1 = blocks[1].start;
     uint8_t *out0 = blocks[0].out, *out1 = blocks[1].out;
     int left = 2;
-    if (!pb_snappy_has_room(&blocks[0]) || !pb_snappy_has_room(&blocks[1])) return 2;
-    const uint8_t *start0 = blocks[0].start, *start1 = blocks[1].start;
-    const uint8_t *last_in0 = pb_snappy_last_in(&blocks[0]), *last_in1 = pb_snappy_last_in(&blocks[1]);
-    const uint8_t *last_out0 = pb_snappy_last_out(&blocks[0]), *last_out1 = pb_snappy_last_out(&blocks[1]);
-    while (in0 <= last_in0 && out0 <= last_out0 && in1 <= last_in1 && out1 <= last_out1) {
-        if (!pb_snappy_element(&in0, &out0, start0)) {
-            left = 0;
-            break;
-        }
-        if (!pb_snappy_element(&in1, &out1, start1)) {
-            left = 1;
-            break;
+    while (left == 2) {
+        ptrdiff_t count = pb_snappy_count(&blocks[0], in0, out0), other = pb_snappy_count(&blocks[1], in1, out1);
+        if (other < count) count = other;
+        if (count <= 0) break;
+        for (; count; count--) {
+            if (!pb_snappy_element(&in0, &out0, start0)) {
+                left = 0;
+                break;
+            }
+            if (!pb_snappy_element(&in1, &out1, start1)) {
+                left = 1;
+                break;
+            }
         }
     }
     blocks[0].in = in0;
