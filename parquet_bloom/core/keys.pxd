@@ -3,7 +3,7 @@ from libc.string cimport memcpy
 
 
 cdef enum Layout:
-    FIXED      # `width` bytes per key, consecutive
+    FIXED      # `width` bytes per key, `lead` included, consecutive
     OFFSETS32  # bytes addressed by length + 1 offsets of 32 bits
     OFFSETS64  # bytes addressed by length + 1 offsets of 64 bits
     VIEWS      # 16 bytes per key that hold it, or its location
@@ -28,7 +28,7 @@ cdef struct KeySpan:
     const uint8_t* offsets    # at the first key; NULL except for OFFSETS
     const uint8_t** buffers   # the buffers that VIEWS refer to
     Py_ssize_t width          # bytes per key; 0 for OFFSETS and VIEWS
-    Py_ssize_t lead           # bytes in front of each key that belong to none; 0 except for OFFSETS
+    Py_ssize_t lead           # bytes in front of each key that belong to none; 0 except for FIXED and OFFSETS
     const uint8_t* validity   # Arrow bitmap, NULL if every key is valid
     int64_t validity_offset   # bit of the first key
     Py_ssize_t length         # keys

@@ -78,19 +78,23 @@ cdef class Keys:
         return self.span.length
 
     @staticmethod
-    def fixed(values, Py_ssize_t width, Py_ssize_t length, Py_ssize_t offset=0, validity=None):
+    def fixed(
+        values, Py_ssize_t width, Py_ssize_t length, Py_ssize_t offset=0, validity=None, Py_ssize_t lead=0
+    ):
         """Create keys of `width` bytes each, the first at key number `offset` of the buffer `values`.
 
-        `validity` is an Arrow bitmap whose bit `offset` belongs to the first key; None when all are valid.
+        `validity` is an Arrow bitmap whose bit `offset` belongs to the first key; None when all are valid. Of each key's
+        bytes, the first `lead` belong to none, as the lengths of plain-encoded byte arrays.
         """
         cdef Keys keys = Keys.__new__(Keys)
         cdef Py_ssize_t num_bytes = 0
-        if width < 1 or length < 0 or offset < 0:
-            raise ValueError("width must be positive, length and offset not negative")
+        if width < 1 or length < 0 or offset < 0 or not 0 <= lead <= width:
+            raise ValueError("width must be positive, length and offset not negative, lead not more than width")
         keys.owners = (values, validity)
         keys.span.layout = FIXED
         keys.span.offsets = NULL
         keys.span.width = width
+        keys.span.lead = lead
         keys.span.length = length
         keys.span.data = NULL
         if length:

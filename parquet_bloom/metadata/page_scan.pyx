@@ -226,6 +226,31 @@ def mark_used(const uint8_t[::1] data not None, int width, Py_ssize_t count, uin
             done += length
 
 
+def measure_byte_arrays(const uint8_t[::1] data not None, Py_ssize_t count):
+    """Return the bytes that each of some length-prefixed byte arrays takes, if all are of one length and fill a buffer.
+
+    Returns
+    -------
+    Number of bytes, prefix included; 0 if there is no such number.
+    """
+    cdef Py_ssize_t size = data.shape[0], i
+    cdef uint64_t width
+    cdef uint32_t first = 0, length = 0, other = 0
+    cdef const uint8_t* start
+    if count < 1 or size < 4:
+        return 0
+    start = &data[0]
+    memcpy(&first, start, 4)  # little-endian, as the processor is
+    width = 4 + <uint64_t>first
+    if <uint64_t>size % width or <uint64_t>size // width != <uint64_t>count:
+        return 0
+    with nogil:
+        for i in range(count):
+            memcpy(&length, start + i * <Py_ssize_t>width, 4)
+            other |= length ^ first
+    return 0 if other else width
+
+
 def locate_byte_arrays(const uint8_t[::1] data not None, Py_ssize_t count):
     """Return the offsets of length-prefixed byte arrays that fill a buffer, and its size: int32, `count` + 1 numbers.
 

@@ -65,7 +65,7 @@ ALLOWED = {
     ("spark/jobs/run.py", "pickle"): DRIVER,
     ("spark/jobs/run.py", "pyspark.cloudpickle"): "written only: whether a task can be sent to executors",
     ("storage/local/rename.py", "ctypes"): "renameat2",
-    ("storage/local/copy.py", "ctypes"): "sync_file_range",
+    ("storage/local/copy.py", "ctypes"): "fallocate, sync_file_range",
     ("storage/local/libc.py", "ctypes"): "functions of the C library by constant names",
     ("util/arrow_dataset.py", "importlib.import_module"): "'pyarrow.dataset'",
     ("util/arrow_dataset.py", "import_module"): "'pyarrow.dataset'",

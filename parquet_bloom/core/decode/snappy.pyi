@@ -4,3 +4,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 def unpack_front(data: Any, size: int, needed: int) -> NDArray[np.uint8]: ...
+def unpack_pair(
+    first: Any, first_size: int, second: Any, second_size: int
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]: ...

@@ -76,7 +76,7 @@ cdef Py_ssize_t hash_span(const KeySpan* span, uint32_t seed, uint64_t* out) noe
         if not is_valid(span, i):  # the view of a null is undefined
             continue
         if span.layout == FIXED or span.layout == HASHES:
-            start, length = span.data + span.width * i, <uint64_t>span.width
+            start, length = span.data + span.width * i + span.lead, <uint64_t>(span.width - span.lead)
         elif span.layout == VIEWS:
             view = key_view(span, i)
             length = <uint64_t>view.length

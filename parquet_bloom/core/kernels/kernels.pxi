@@ -57,8 +57,8 @@ cdef void hash_strings(const KeySpan* span, Py_ssize_t start, Py_ssize_t count, 
     cdef Py_ssize_t i
     if span.layout == FIXED:
         for i in range(count):
-            starts[i] = span.data + span.width * (start + i)
-            lengths[i] = span.width
+            starts[i] = span.data + span.width * (start + i) + span.lead
+            lengths[i] = <uint64_t>(span.width - span.lead)
         fetch_lines(span.data + span.width * start + INPUT_AHEAD, span.width * count)
     elif span.layout == OFFSETS32:
         find_strings(span, 4, start, count, starts, lengths)
@@ -87,11 +87,11 @@ cdef void hash_chunk(const KeySpan* span, Py_ssize_t start, Py_ssize_t count, ui
     if span.layout == HASHES:
         fetch_lines(keys + INPUT_AHEAD, 8 * count)
         memcpy(out, keys, 8 * count)
-    elif span.layout == FIXED and span.width == 8:
+    elif span.layout == FIXED and span.width == 8 and span.lead == 0:
         fetch_lines(keys + INPUT_AHEAD, 8 * count)
         for i in range(pb_hash8(keys, count, out), count):
             out[i] = hash8(keys + 8 * i)
-    elif span.layout == FIXED and span.width == 4:
+    elif span.layout == FIXED and span.width == 4 and span.lead == 0:
         fetch_lines(keys + INPUT_AHEAD, 4 * count)
         for i in range(pb_hash4(keys, count, out), count):
             out[i] = hash4(keys + 4 * i)

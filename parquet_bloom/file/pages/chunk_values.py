@@ -18,8 +18,8 @@ from ...core.keys import Keys
 from ...errors import MalformedFooterError
 from ...metadata.footer import REPEATED, REQUIRED, Leaf, read_repetition
 from ...metadata.page_index import PAGE_HEADER_BYTES, PLAIN, PLAIN_DICTIONARY, RLE, PageHeader, read_page_header
-from ...metadata.page_scan import count_nested, count_present, locate_byte_arrays, mark_used
-from .decompress import UNCOMPRESSED, Unsupported, decompress
+from ...metadata.page_scan import count_nested, count_present, locate_byte_arrays, mark_used, measure_byte_arrays
+from .decompress import UNCOMPRESSED, Unsupported, can_pair, decompress, decompress_pair
 from .rows import Page
 
 ENCODINGS = {"PLAIN", "PLAIN_DICTIONARY", "RLE_DICTIONARY", "RLE", "BIT_PACKED"}
@@ -154,21 +154,14 @@ def iter_occurring(pages: ChunkPages, chunk: StoredChunk) -> Iterator[pa.Array |
     Unsupported, MalformedFooterError, ValueError, OSError, pyarrow.ArrowException
         pyarrow has to read the chunk; what was yielded before occurs in it, as far as its pages can be read.
     """
-    missing, num_rows, last_level = chunk.num_values, 0, -1
+    num_rows, last_level = 0, -1
     dictionary: _Dictionary | None = None
-    while missing:
-        page = pages.next_page()
-        header = page.header
-        is_first = missing == chunk.num_values
+    for block, unpacked in _iter_unpacked(pages, chunk):
+        header = block.header
         if header.is_dictionary:
-            if dictionary is not None or not is_first:
-                raise Unsupported("a dictionary page behind other pages")
-            dictionary = _Dictionary(page, chunk)
+            dictionary = _Dictionary(header, unpacked, chunk)
             continue
-        if not 0 < header.num_values <= missing or (is_first and header.num_values < min(missing, chunk.least_values)):
-            raise Unsupported(f"a page of {header.num_values} values where {missing} are left")
-        missing -= header.num_values
-        repetition, definition, values = _split_page(page, chunk)
+        repetition, definition, values = _split_levels(block, unpacked, chunk)
         num_begun = num_present = header.num_values
         if len(chunk.list_levels) > 1:
             num_begun, num_present, last_level = count_nested(
@@ -198,12 +191,10 @@ def iter_occurring(pages: ChunkPages, chunk: StoredChunk) -> Iterator[pa.Array |
 class _Dictionary:
     """The entries of a dictionary page, and which of them are used by data pages."""
 
-    def __init__(self, page: Page, chunk: StoredChunk) -> None:
-        header = page.header
-        if header.encoding not in (PLAIN, PLAIN_DICTIONARY) or header.num_values > len(page.body) * _MOST_RATIO:
-            raise Unsupported(f"a dictionary of encoding {header.encoding} and {header.num_values} entries")
-        self._chunk = chunk
-        self._values = _decompress_exactly(page.body, chunk.codec, header.unpacked_bytes)
+    def __init__(self, header: PageHeader, values: memoryview, chunk: StoredChunk) -> None:
+        if header.encoding not in (PLAIN, PLAIN_DICTIONARY):
+            raise Unsupported(f"a dictionary of encoding {header.encoding}")
+        self._chunk, self._values = chunk, values
         width = 0 if chunk.physical == "BYTE_ARRAY" else chunk.arrow.byte_width
         if header.num_values * (width or _PREFIX_BYTES) > len(self._values):
             raise Unsupported("entries of the dictionary are missing")
@@ -224,26 +215,85 @@ class _Dictionary:
 
 
 _MOST_BITS = 32  # of an index
-_MOST_RATIO = 1 << 12  # entries per byte of a dictionary page, far above what compression reaches
 
 
-def _split_page(page: Page, chunk: StoredChunk) -> tuple[memoryview, memoryview, memoryview]:
-    """Return repetition levels, definition levels and encoded values of a data page."""
+class _Block(NamedTuple):
+    """The part of a page that is compressed as a whole.
+
+    Attributes
+    ----------
+    header : the page's header.
+    repetition, definition : levels in front of it, of a page of version 2.
+    data, codec, size : its bytes, their codec, and the number of bytes that are compressed in it.
+    """
+
+    header: PageHeader
+    repetition: memoryview
+    definition: memoryview
+    data: memoryview
+    codec: int | None
+    size: int
+
+
+def _iter_pages(pages: ChunkPages, chunk: StoredChunk) -> Iterator[Page]:
+    """Yield pages until these have all values of the chunk; check their order and numbers."""
+    missing, is_first = chunk.num_values, True
+    while missing:
+        page = pages.next_page()
+        num_values = page.header.num_values
+        if page.header.is_dictionary:
+            if not is_first:
+                raise Unsupported("a dictionary page behind other pages")
+            yield page
+            page = pages.next_page()
+            num_values = page.header.num_values
+            if page.header.is_dictionary:
+                raise Unsupported("two dictionary pages")
+        if not 0 < num_values <= missing or (is_first and num_values < min(missing, chunk.least_values)):
+            raise Unsupported(f"a page of {num_values} values where {missing} are left")
+        missing -= num_values
+        is_first = False
+        yield page
+
+
+def _iter_unpacked(pages: ChunkPages, chunk: StoredChunk) -> Iterator[tuple[_Block, memoryview]]:
+    """Yield each page's block and its decompressed bytes: two pages are decompressed together where that is faster."""
+    blocks = (_find_block(page, chunk) for page in _iter_pages(pages, chunk))
+    for block in blocks:
+        other = next(blocks, None) if can_pair(block.codec, block.size) else None
+        if other is not None and can_pair(other.codec, other.size):
+            unpacked = decompress_pair(block.data, block.size, other.data, other.size)
+            yield block, unpacked[0]
+            yield other, unpacked[1]
+            continue
+        yield block, _decompress_exactly(block)
+        if other is not None:
+            yield other, _decompress_exactly(other)
+
+
+def _find_block(page: Page, chunk: StoredChunk) -> _Block:
+    """Return the compressed part of a page."""
     header, body = page.header, page.body
-    has_lists, has_nulls = len(chunk.list_levels) > 1, chunk.max_definition > 0
-    if header.version == 1:
-        if min(header.encoding, header.level_encoding, header.repeat_encoding) < 0:
+    if header.is_dictionary or header.version == 1:
+        if not header.is_dictionary and min(header.encoding, header.level_encoding, header.repeat_encoding) < 0:
             raise Unsupported("a header without encodings")
-        body = _decompress_exactly(body, chunk.codec, header.unpacked_bytes)
-        repetition, body = _cut_runs(body, has_lists, header.repeat_encoding)
-        return repetition, *_cut_runs(body, has_nulls, header.level_encoding)
+        return _Block(header, body[:0], body[:0], body, chunk.codec, header.unpacked_bytes)
     first, end = header.repeat_bytes, header.repeat_bytes + header.level_bytes
     if min(header.repeat_bytes, header.level_bytes) < 0 or end > len(body):
         raise Unsupported("levels beyond the page")
-    if (first and not has_lists) or (end > first and not has_nulls):
+    if (first and len(chunk.list_levels) == 1) or (end > first and not chunk.max_definition):
         raise Unsupported("levels of another kind of column")
     codec = chunk.codec if header.compressed else UNCOMPRESSED
-    return body[:first], body[first:end], _decompress_exactly(body[end:], codec, header.unpacked_bytes - end)
+    return _Block(header, body[:first], body[first:end], body[end:], codec, header.unpacked_bytes - end)
+
+
+def _split_levels(block: _Block, unpacked: memoryview, chunk: StoredChunk) -> tuple[memoryview, memoryview, memoryview]:
+    """Return repetition levels, definition levels and encoded values of a data page."""
+    header = block.header
+    if header.version == 2:
+        return block.repetition, block.definition, unpacked
+    repetition, unpacked = _cut_runs(unpacked, len(chunk.list_levels) > 1, header.repeat_encoding)
+    return repetition, *_cut_runs(unpacked, chunk.max_definition > 0, header.level_encoding)
 
 
 def _cut_runs(body: memoryview, exist: bool, encoding: int) -> tuple[memoryview, memoryview]:
@@ -256,11 +306,11 @@ def _cut_runs(body: memoryview, exist: bool, encoding: int) -> tuple[memoryview,
     return body[4:end], body[end:]
 
 
-def _decompress_exactly(data: memoryview, codec: int | None, size: int) -> memoryview:
+def _decompress_exactly(block: _Block) -> memoryview:
     """Decompress bytes that must be as many as their header claims."""
-    if codec == UNCOMPRESSED and len(data) != size:
-        raise Unsupported(f"{len(data)} bytes instead of {size}")
-    return decompress(data, codec, size) if len(data) or size else data
+    if block.codec == UNCOMPRESSED and len(block.data) != block.size:
+        raise Unsupported(f"{len(block.data)} bytes instead of {block.size}")
+    return decompress(block.data, block.codec, block.size) if len(block.data) or block.size else block.data
 
 
 def _plain_values(
@@ -269,10 +319,14 @@ def _plain_values(
     """Yield plain-encoded values, or those that are used; check that they fill their bytes."""
     validity = None if used is None else np.packbits(used, bitorder="little")
     if chunk.physical == "BYTE_ARRAY":
-        offsets = locate_byte_arrays(values, count)
+        width = measure_byte_arrays(values, count)
+        offsets = None if width else locate_byte_arrays(values, count)
         for start in range(0, count, PIECE_VALUES):
             length = min(PIECE_VALUES, count - start)
-            yield Keys.variable(offsets, values, length, start, validity, lead=_PREFIX_BYTES)
+            if offsets is None:
+                yield Keys.fixed(values, width, length, start, validity, lead=_PREFIX_BYTES)
+            else:
+                yield Keys.variable(offsets, values, length, start, validity, lead=_PREFIX_BYTES)
         return
     arrow = chunk.arrow
     if len(values) != count * arrow.byte_width:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from ...core.decode.snappy import unpack_front
+from ...core.decode.snappy import unpack_front, unpack_pair
 
 MAX_PAGE_BYTES = 64 << 20
 """Limit of a decompressed page: larger ones are left to pyarrow."""
 
 UNCOMPRESSED, SNAPPY, _GZIP, _BROTLI, _ZSTD, _LZ4_RAW = 0, 1, 2, 4, 6, 7
 _STREAMED = {_GZIP: "gzip", _BROTLI: "brotli"}
+
+_MOST_PAIRED = 4 << 20  # decompressed bytes of each of two pages that are decompressed together
 
 _EXTRA_BYTES = 4096  # decompressed beyond the share of a page that its rows would take if all had the same size
 
@@ -51,6 +53,23 @@ def decompress(data: memoryview, codec: int | None, size: int, share: float = 1)
             raise ValueError(f"{len(result)} bytes were compressed, not {size}")
         return result
     raise Unsupported(f"codec {codec}")
+
+
+def can_pair(codec: int | None, size: int) -> bool:
+    """Return whether bytes are better decompressed with those of another page, by `decompress_pair`."""
+    return codec == SNAPPY and 0 < size <= _MOST_PAIRED
+
+
+def decompress_pair(data: memoryview, size: int, other: memoryview, other_size: int) -> tuple[memoryview, memoryview]:
+    """Decompress the bytes of two pages, for both of which `can_pair` is true.
+
+    Raises
+    ------
+    ValueError
+        The bytes of one are invalid, or of another size.
+    """
+    first, second = unpack_pair(data, size, other, other_size)
+    return first.data, second.data
 
 
 def _decompress_lz4(data: memoryview, size: int) -> memoryview:

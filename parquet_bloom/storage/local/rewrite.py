@@ -87,7 +87,6 @@ class LocalRewrite(Rewrite):
 
     def _copy(self, source: Source, length: int) -> None:
         copy.copy_prefix(source, self._descriptor, length)
-        copy.begin_flush(self._descriptor, length)
 
     def _write(self, data: memoryview) -> None:
         copy.write_at(self._descriptor, data, self._position)
