@@ -126,8 +126,10 @@ class RowBatch:
         """
 
         def read_rows(reader: SparseReader, matches: Matches) -> pa.Table:
-            read_others = partial(self._read_others, open_data)
-            return reader.read(matches, self.kind.projection.schema, read_others)
+            schema = self.kind.projection.schema
+            return reader.read(
+                matches, schema, partial(self._read_others, open_data, schema, self.kind.projection.names)
+            )
 
         return self._try(read_rows, open_data)
 
@@ -146,7 +148,8 @@ class RowBatch:
                 reader = SparseReader(batch, self.kind.equalities, self.kind.row_filter)
                 if self._has_page_bounds(batch, reader, open_data):
                     return None
-                result = use(reader, reader.find_matches([group.rows for _, group in self.row_groups]))
+                read_others = partial(self._read_flat, open_data)
+                result = use(reader, reader.find_matches([group.rows for _, group in self.row_groups], read_others))
                 return result if self.versions.files.are_unchanged() else None
             finally:
                 self.cost = batch.cost
@@ -170,10 +173,28 @@ class RowBatch:
         with open_data(self.plans[number]) as data:
             return data.select_by_pages(group.row_group, predicate)
 
-    def _read_others(self, open_data: OpenData, names: Sequence[str], rows: RowsOfGroups) -> dict[str, pa.ChunkedArray]:
-        """Read columns of some rows that cannot be taken out of their pages."""
-        schema = pa.schema([self.kind.projection.schema.field(name) for name in names])
-        chosen = self.kind.projection.names
+    def _read_flat(self, open_data: OpenData, names: Sequence[str], rows: RowsOfGroups) -> dict[str, pa.ChunkedArray]:
+        """Read flat columns of some rows, of which pyarrow gives the stored values."""
+        columns = self.kind.columns
+        if not all(name in columns and columns[name].leaf.physical != "INT96" for name in names):
+            raise Unsupported("a column of the predicate has to be decoded")
+        return self._read_others(open_data, arrow_schema(self.kind.file), None, names, rows)
+
+    def _read_others(
+        self,
+        open_data: OpenData,
+        schema: pa.Schema,
+        chosen: Sequence[str] | None,
+        names: Sequence[str],
+        rows: RowsOfGroups,
+    ) -> dict[str, pa.ChunkedArray]:
+        """Read columns of some rows that cannot be taken out of their pages.
+
+        Parameters
+        ----------
+        schema, chosen : of columns that include these, and their names as `pyarrow.parquet` takes them; None for all.
+        """
+        schema = pa.schema([schema.field(name) for name in names])
         leaves = names if chosen is None else [name for name in chosen if name in names or name.split(".")[0] in names]
         tables = [empty_table(schema)]
         ends = np.cumsum(rows.counts).tolist()

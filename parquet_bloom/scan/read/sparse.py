@@ -56,7 +56,7 @@ class Matches(NamedTuple):
     """
 
     rows: RowsOfGroups
-    columns: dict[str, pa.Array]
+    columns: Mapping[str, pa.Array | pa.ChunkedArray]
 
 
 class SparseReader:
@@ -81,12 +81,13 @@ class SparseReader:
         """The column that is searched."""
         return self._leaf.column
 
-    def find_matches(self, selections: Sequence[RowSelection | None]) -> Matches:
+    def find_matches(self, selections: Sequence[RowSelection | None], read_others: ReadOthers) -> Matches:
         """Return the selected rows that match.
 
         Parameters
         ----------
         selections : of each row group; None for all of its rows.
+        read_others : reads columns that cannot be taken out of their pages.
 
         Raises
         ------
@@ -94,7 +95,7 @@ class SparseReader:
         Unsupported, MalformedFooterError, StorageError
             The row groups have to be read in the general way.
         """
-        return self._keep_matching(*self._find_equal(self._leaf, self._targets, selections))
+        return self._keep_matching(*self._find_equal(self._leaf, self._targets, selections), read_others)
 
     def _find_equal(
         self, leaf: tree.Leaf, targets: Targets, selections: Sequence[RowSelection | None]
@@ -119,15 +120,12 @@ class SparseReader:
             return None
         return tree.all_of(child for child in self._node.children if child is not leaf)
 
-    def _keep_matching(self, matches: Matches, rest: Node | None) -> Matches:
+    def _keep_matching(self, matches: Matches, rest: Node | None, read_others: ReadOthers) -> Matches:
         """Return the rows that meet the rest of the predicate."""
         rows, columns = matches
         if rest is None or not len(rows.rows):
             return matches
-        others = sorted(tree.columns(rest) - columns.keys())
-        if not self._batch.supports(others):
-            raise Unsupported("a column of the predicate has to be decoded")
-        columns = columns | self._batch.read(others, rows)
+        columns = self._read(sorted(tree.columns(rest) - columns.keys()), matches, read_others)
         mask = row_mask(
             pa.Table.from_arrays([*columns.values()], [*columns]),
             rest,
@@ -142,14 +140,15 @@ class SparseReader:
 
     def read(self, matches: Matches, schema: pa.Schema, read_others: ReadOthers) -> pa.Table:
         """Read the columns of a schema in rows that match; for errors see `find_matches`."""
-        rows, known = matches
-        new = [name for name in schema.names if name not in known]
-        taken = [name for name in new if self._batch.supports([name])]
-        columns: dict[str, pa.Array | pa.ChunkedArray] = {**known, **self._batch.read(taken, rows)}
-        others = [name for name in new if name not in columns]
-        if others:
-            columns |= read_others(others, rows)
+        columns = self._read([name for name in schema.names if name not in matches.columns], matches, read_others)
         return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+    def _read(self, names: Sequence[str], matches: Matches, read_others: ReadOthers) -> dict[str, pa.ChunkedArray]:
+        """Return columns in some rows, and those that are known of them."""
+        taken = [name for name in names if self._batch.supports([name])]
+        columns = {**matches.columns, **self._batch.read(taken, matches.rows)}
+        others = [name for name in names if name not in columns]
+        return {**columns, **read_others(others, matches.rows)} if others else columns
 
 
 def find_equalities(file: BloomFile, row_filter: RowFilter) -> list[Equality]:

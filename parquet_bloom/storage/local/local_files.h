@@ -17,6 +17,11 @@ static inline int pb_identify(int descriptor, int64_t* identity) {
     return 0;
 }
 
+static inline int pb_is_unwritten(int descriptor, const int64_t* identity) {
+    (void)descriptor; (void)identity;
+    return 0;
+}
+
 static inline int pb_open(const char* path) {
     (void)path;
     return -1;
@@ -64,6 +69,18 @@ static inline int pb_is_same(int descriptor, const char* path, const int64_t* id
         && (int64_t)status.st_size == identity[2]
         && pb_nanoseconds(pb_time(status, m)) == identity[3]
         && pb_nanoseconds(pb_time(status, c)) == identity[4];
+}
+
+/* Return whether an open file has the bytes of an identity: one that was replaced or deleted since still has them, though
+   that changes its change time. */
+static inline int pb_is_unwritten(int descriptor, const int64_t* identity) {
+    struct stat status;
+    return fstat(descriptor, &status) == 0
+        && (int64_t)status.st_dev == identity[0]
+        && (int64_t)status.st_ino == identity[1]
+        && (int64_t)status.st_size == identity[2]
+        && pb_nanoseconds(pb_time(status, m)) == identity[3]
+        && (status.st_nlink == 0 || pb_nanoseconds(pb_time(status, c)) == identity[4]);
 }
 
 /* Store the identity of a regular file; return 0 if it is not one. */

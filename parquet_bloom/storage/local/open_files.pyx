@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 
 from .batch_read cimport make_path_strings, require_paths
-from .local_files cimport pb_close, pb_is_same, pb_open, pb_read_range
+from .local_files cimport pb_close, pb_is_same, pb_is_unwritten, pb_open, pb_read_range
 
 
 cdef class OpenFiles:
@@ -62,12 +62,15 @@ cdef class OpenFiles:
         return same
 
     def are_unchanged(self):
-        """Return whether each of the open files is still the expected version, so that what was read is of it."""
+        """Return whether nothing was written to the open files, so that what was read is of the expected version.
+
+        Files that were replaced or deleted are unchanged.
+        """
         cdef Py_ssize_t i
         cdef bint same = True
         with nogil:
             for i in range(self._count):
-                if self._descriptors[i] < 0 or not pb_is_same(self._descriptors[i], b"", &self._identities[i, 0]):
+                if self._descriptors[i] < 0 or not pb_is_unwritten(self._descriptors[i], &self._identities[i, 0]):
                     same = False
                     break
         return same

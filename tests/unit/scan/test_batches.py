@@ -1,0 +1,189 @@
+"""Files that are read together give the rows that they give one by one, whatever happens to them meanwhile."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import parquet_bloom
+from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError
+from parquet_bloom.scan.read import batches
+from parquet_bloom.scan.read.batches import BatchPlanner, RowBatch
+from parquet_bloom.scan.read.reader import RowReader
+from parquet_bloom.scan.read.sparse import SparseReader
+
+ROWS = 2000
+CODECS = ["snappy", "zstd", "none", "gzip", "lz4", "brotli"]
+
+
+def make_rows(number: int, rows: int = ROWS) -> pa.Table:
+    """Return rows in which each key from 0 to 199 comes about ten times."""
+    rng = np.random.default_rng(number)
+    keys = rng.integers(0, 200, rows)
+    return pa.table(
+        {
+            "key": pa.array(keys),
+            "text": pa.array([f"t{key}" for key in keys.tolist()], mask=rng.random(rows) < 0.1),
+            "value": pa.array(rng.random(rows)),
+            "flag": pa.array(keys % 3 == 0),
+            "file": pa.array([number] * rows),
+            "row": pa.array(range(rows)),
+        }
+    )
+
+
+def write(path: Path, table: pa.Table, **options: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, path, **{"row_group_size": 500, **options})
+
+
+@pytest.fixture
+def results(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Note which batches are read, and not declined."""
+    noted: list[bool] = []
+    original = RowBatch._try
+
+    def note(self: RowBatch, *args: Any) -> Any:
+        result = original(self, *args)
+        noted.append(result is not None)
+        return result
+
+    monkeypatch.setattr(RowBatch, "_try", note)
+    return noted
+
+
+def read_one_by_one(lake: Path, where: str, columns: list[str] | None = None) -> pa.Table:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BatchPlanner, "plan", lambda _, plans, threads: plans)
+        return parquet_bloom.dataset(lake).scan(where, columns).to_arrow()
+
+
+@pytest.mark.parametrize("where", ["key = 7", "key IN (7, 8, 1000) AND value < 0.5", "text = 't9' AND flag = TRUE"])
+def test_random_lakes(where: str, tmp_path: Path, results: list[bool]) -> None:
+    """Files of several codecs and schemas, in folders of partitions, with empty ones among them."""
+    rng = np.random.default_rng(len(where))
+    for number in range(24):
+        table = make_rows(number, 0 if number == 5 else int(rng.integers(600, ROWS)))
+        table = table.drop_columns(["row"]) if number % 5 == 2 else table
+        options = {"compression": CODECS[number % 6], "data_page_version": "2.0" if number % 4 == 1 else "1.0"}
+        write(tmp_path / f"day={number // 8}" / f"{number:02}.parquet", table, **options)
+    for columns in (None, ["row"], ["day", "value"], []):
+        scan = parquet_bloom.dataset(tmp_path).scan(where, columns)
+        rows, expected = scan.to_arrow(), read_one_by_one(tmp_path, where, columns)
+        assert rows.schema.equals(expected.schema)
+        assert rows.num_rows == expected.num_rows == scan.count_rows() > 0
+        assert rows.to_pylist() == expected.to_pylist()
+    rows = parquet_bloom.dataset(tmp_path).scan(f"({where}) AND day = 1").to_arrow()
+    assert rows.to_pylist() == [row for row in read_one_by_one(tmp_path, where).to_pylist() if row["day"] == 1]
+    assert len(results) > 20
+    assert all(results)
+
+
+def test_many_rows_are_read_as_columns(tmp_path: Path, results: list[bool]) -> None:
+    write(tmp_path / "0.parquet", make_rows(0))
+    where = f"key IN ({', '.join(map(str, range(50)))})"
+    assert parquet_bloom.dataset(tmp_path).scan(where).to_arrow().equals(read_one_by_one(tmp_path, where))
+    assert results == [False]
+
+
+def test_a_damaged_file_is_reported_and_the_others_are_read(tmp_path: Path) -> None:
+    for number in range(6):
+        write(tmp_path / f"{number}.parquet", make_rows(number), compression="none", use_dictionary=False)
+    dataset = parquet_bloom.dataset(tmp_path)
+    scan = dataset.scan("key = 7")
+    plan = scan.plan()
+    data = bytearray((tmp_path / "3.parquet").read_bytes())
+    data[4:40] = bytes(36)  # the first page's header
+    (tmp_path / "3.parquet").write_bytes(data)
+    with pytest.raises(ParquetBloomError, match=r"3\.parquet"):
+        scan.to_arrow()
+    assert len(plan.files) == 6
+
+
+def change_after_search(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
+    """Call a function once, as soon as the rows of a batch are known."""
+    original, done = SparseReader.find_matches, []
+
+    def find_matches(self: SparseReader, *args: Any) -> Any:
+        matches = original(self, *args)
+        if not done:
+            done.append(True)
+            change()
+        return matches
+
+    monkeypatch.setattr(SparseReader, "find_matches", find_matches)
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_a_file_that_changes_while_it_is_read(count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is overwritten in place, with rows of the same form: none of its rows are of both versions."""
+    for number in range(count):
+        write(tmp_path / f"{number}.parquet", make_rows(number), compression="none", use_dictionary=False)
+    new = make_rows(77)
+    write(tmp_path / "new", new, compression="none", use_dictionary=False)
+    data = (tmp_path / "new").read_bytes()
+    (tmp_path / "new").unlink()
+    scan = parquet_bloom.dataset(tmp_path).scan("key = 7")
+    scan.plan()
+    change_after_search(monkeypatch, lambda: (tmp_path / "0.parquet").write_bytes(data))
+    rows = scan.to_arrow()
+    expected = pa.concat_tables([new, *(make_rows(number) for number in range(1, count))])
+    assert rows.equals(expected.filter(pc.equal(expected["key"], 7)).combine_chunks())
+
+
+def test_a_large_file_that_is_replaced_between_its_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first part is read of the old version: the others are read of it, too, or there is an error."""
+    old, new = (make_rows(number, 8000).drop_columns(["flag"]) for number in (0, 1))
+    write(tmp_path / "0.parquet", old)
+    monkeypatch.setattr(batches, "_LEAST_ROWS", 1000)
+    monkeypatch.setattr(batches, "_MOST_ROWS", 1000)
+    expected = old.filter(pc.equal(old["key"], 7))
+
+    def replace() -> None:
+        write(tmp_path.parent / "new.parquet", new)
+        os.replace(tmp_path.parent / "new.parquet", tmp_path / "0.parquet")
+
+    change_after_search(monkeypatch, replace)
+    scan = parquet_bloom.dataset(tmp_path).scan("key = 7", threads=1)
+    assert scan.to_arrow().equals(expected.combine_chunks())
+    # Parts that cannot be read together after that are not left out.
+    write(tmp_path / "0.parquet", old)
+    change_after_search(monkeypatch, replace)
+    original, calls = RowBatch._try, []
+
+    def decline(self: RowBatch, *args: Any) -> Any:
+        calls.append(self)
+        return original(self, *args) if len(calls) == 1 else None
+
+    monkeypatch.setattr(RowBatch, "_try", decline)
+    with pytest.raises(ConcurrentChangeError):
+        parquet_bloom.dataset(tmp_path).scan("key = 7", threads=1).to_arrow()
+
+
+def test_a_file_that_is_replaced_after_it_was_planned(tmp_path: Path) -> None:
+    for number in range(3):
+        write(tmp_path / f"{number}.parquet", make_rows(number))
+    scan = parquet_bloom.dataset(tmp_path).scan("key = 7")
+    scan.plan()
+    write(tmp_path / "other", make_rows(9, 900))
+    os.replace(tmp_path / "other", tmp_path / "1.parquet")
+    expected = pa.concat_tables([make_rows(0), make_rows(9, 900), make_rows(2)])
+    expected = expected.filter(pc.equal(expected["key"], 7))
+    assert scan.to_arrow().equals(expected.combine_chunks())
+    assert scan.count_rows() == expected.num_rows
+
+
+def test_files_are_counted_as_they_are_read(tmp_path: Path) -> None:
+    for number in range(9):
+        write(tmp_path / f"{number}.parquet", make_rows(number))
+    calls: list[tuple[int, int]] = []
+    reader = RowReader(parquet_bloom.prune(tmp_path, "key = 7"))
+    assert reader.count_rows(progress=lambda done, total: calls.append((done, total))) > 0
+    assert calls == [(done, 9) for done in range(1, 10)]
