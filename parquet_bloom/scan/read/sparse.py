@@ -14,7 +14,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...file.columns import find_leaves, type_of
-from ...file.pages.decompress import Unsupported
 from ...file.pages.reader import SPARSE_FACTOR
 from ...file.pages.sparse import MAX_TAKEN_BYTES, RowGroupBatch, RowsOfGroups
 from ...file.reader import BloomFile
