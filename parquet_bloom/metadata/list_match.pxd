@@ -21,4 +21,6 @@ cdef Py_ssize_t search_list_pages(
     const ListShape* shape, Py_ssize_t num_rows, int64_t num_values, Targets targets, int64_t* rows
 ) noexcept nogil
 
+cdef ListShape make_shape(const int64_t[::1] least, int max_definition) except *
+
 cdef int fail_list_search(Py_ssize_t problem) except -1

@@ -316,6 +316,20 @@ cdef int fail_list_search(Py_ssize_t problem) except -1:
     ))
 
 
+cdef ListShape make_shape(const int64_t[::1] least, int max_definition) except *:
+    """Return the levels of a column; for the parameters see `search_lists`."""
+    cdef ListShape shape
+    cdef Py_ssize_t i
+    if not 1 < least.shape[0] <= MOST_DEPTH + 1 or not 0 < max_definition <= MOST_LEVEL:
+        raise MalformedFooterError(f"page: lists of {least.shape[0] - 1} levels, with {max_definition} of definition")
+    shape.max_repetition, shape.max_definition = <int>least.shape[0] - 1, max_definition
+    for i in range(least.shape[0]):
+        if not 0 <= least[i] <= max_definition or (least[i] == 0) != (i == 0):
+            raise ValueError("a least definition level that the column does not have")
+        shape.least[i] = <uint8_t>least[i]
+    return shape
+
+
 def search_lists(
     const uint8_t[::1] data not None, const int64_t[:, ::1] pages not None, Py_ssize_t width, int codec,
     const int64_t[::1] least not None, int max_definition, Py_ssize_t num_rows, int64_t num_values, Targets targets not None
@@ -342,18 +356,11 @@ def search_lists(
     MalformedFooterError
         The pages have other numbers of rows or values, contradict themselves, or are of a kind that is not supported.
     """
-    cdef ListShape shape
-    cdef Py_ssize_t matches = 0, i
+    cdef ListShape shape = make_shape(least, max_definition)
+    cdef Py_ssize_t matches = 0
     cdef int64_t[::1] rows
     require_pages(data, pages)
-    if not 1 < least.shape[0] <= MOST_DEPTH + 1 or not 0 < max_definition <= MOST_LEVEL or width < 0:
-        raise MalformedFooterError(f"page: lists of {least.shape[0] - 1} levels, with {max_definition} of definition")
-    shape.max_repetition, shape.max_definition = <int>least.shape[0] - 1, max_definition
-    for i in range(least.shape[0]):
-        if not 0 <= least[i] <= max_definition or (least[i] == 0) != (i == 0):
-            raise ValueError("a least definition level that the column does not have")
-        shape.least[i] = <uint8_t>least[i]
-    if not 0 <= num_rows <= MOST_VALUES:
+    if not 0 <= num_rows <= MOST_VALUES or width < 0:
         raise MalformedFooterError(f"page: a row group of {num_rows} rows")
     all_rows = np.empty(max(1, num_rows), np.int64)
     rows = all_rows

@@ -30,11 +30,17 @@ def list_element_type(arrow_type: pa.DataType, name: str) -> pa.DataType:
     while isinstance(arrow_type, pa.BaseExtensionType) and not isinstance(arrow_type, pa.UuidType):
         arrow_type = arrow_type.storage_type
     types = pa.types
-    if types.is_list(arrow_type) or types.is_large_list(arrow_type) or types.is_fixed_size_list(arrow_type):
+    if is_list(arrow_type):
         return arrow_type.value_type
     if types.is_list_view(arrow_type) or types.is_large_list_view(arrow_type):
         return arrow_type.value_type
     raise PredicateError(f"a {arrow_type} is not a list", column=name)
+
+
+def is_list(arrow_type: pa.DataType) -> bool:
+    """Return whether a type is that of lists."""
+    types = pa.types
+    return bool(types.is_list(arrow_type) or types.is_large_list(arrow_type) or types.is_fixed_size_list(arrow_type))
 
 
 def any_element(lists: pa.Array, matches: Callable[[pa.Array], pa.Array]) -> pa.Array:

@@ -16,6 +16,15 @@ class ChunkBatch:
     def search(
         self, chunks: NDArray[np.int64], width: int, required: bool, targets: Targets, most: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]] | None: ...
+    def search_lists(
+        self,
+        chunks: NDArray[np.int64],
+        width: int,
+        least: NDArray[np.int64],
+        max_definition: int,
+        targets: Targets,
+        most: int,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None: ...
     def take(
         self,
         chunks: NDArray[np.int64],

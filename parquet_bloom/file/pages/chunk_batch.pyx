@@ -17,6 +17,7 @@ from ...metadata.page_decode cimport (
     DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, ENCODING, FIELDS, HEADER_BYTES, KIND, MOST_VALUES, NUM_VALUES, OTHER_ROWS, SIZE,
     SNAPPY, START, UNCOMPRESSED, UNSUPPORTED, require_pages
 )
+from ...metadata.list_match cimport ListShape, fail_list_search, make_shape, search_list_pages
 from ...metadata.page_match cimport Targets, fail_search, needs_dictionary, search_chunk
 from ...metadata.page_rows cimport RowTaker, fail
 from ...metadata.thrift_compact cimport Cursor, PageRows, add_page, describe_page, walk_pages
@@ -29,7 +30,8 @@ cdef enum:
     NUM_BYTES = 2
     NUM_ROWS = 3
     CODEC = 4
-    CHUNK_FIELDS = 5
+    VALUES = 5         # numbers of values, nulls and empty lists included
+    CHUNK_FIELDS = 6
 
 cdef enum:
     MAX_PAGES = 1 << 20            # of a chunk
@@ -106,7 +108,7 @@ cdef class ChunkBatch:
 
         Parameters
         ----------
-        chunks : of shape (chunks, 5): number of the file, offset, bytes, rows, and codec of each.
+        chunks : of shape (chunks, 6): number of the file, offset, bytes, rows, codec, and values of each.
         width : bytes per value; 0 for length-prefixed byte arrays.
         required : whether each row has a value.
         most : the search ends if there are more rows.
@@ -121,14 +123,9 @@ cdef class ChunkBatch:
         MalformedFooterError, StorageError, decompress.Unsupported
             A chunk has to be read in another way.
         """
-        cdef Py_ssize_t count = chunks.shape[0], total = 0, i, largest = 1
-        require_chunks(chunks, len(self.files))
-        for i in range(count):
-            largest = max(largest, chunks[i, NUM_ROWS])
-        if width < 0 or most < 0:
-            raise ValueError("width and most must not be negative")
+        cdef Py_ssize_t count = chunks.shape[0], total = 0, i, room = find_room(chunks, len(self.files), width, most)
         all_counts = np.zeros(count, np.int64)
-        rows, which = np.empty(most + largest, np.int64), np.empty(most + largest, np.int32)
+        rows, which = np.empty(room, np.int64), np.empty(room, np.int32)
         cdef int64_t[::1] counts_of = all_counts, rows_of = rows
         cdef int32_t[::1] which_of = which
         with nogil:
@@ -145,22 +142,10 @@ cdef class ChunkBatch:
         self, const int64_t* chunk, Py_ssize_t width, bint required, Targets targets, int64_t* rows, int32_t* which
     ) except -1 nogil:
         cdef Py_ssize_t matches
-        cdef int64_t size = chunk[NUM_BYTES]
         cdef const uint8_t* data
         cdef const int64_t* pages
         cdef int codec = <int>chunk[CODEC]
-        if size > MAX_PAGE_BYTES:
-            with gil:
-                fail_search(UNSUPPORTED)
-        reserve(&self.buffer, size)
-        self.read(chunk, 0, size, self.buffer.data)
-        self.cursor.data, self.cursor.pos, self.cursor.end = self.buffer.data, 0, size
-        walk_pages(self.cursor, &self.pages, MAX_PAGES)
-        data, pages = self.buffer.data, self.pages.rows
-        if codec != UNCOMPRESSED and codec != SNAPPY:
-            with gil:
-                self.unpacked = self.unpack_pages(self.buffer.data, size, self.pages.rows, self.pages.count, &codec)
-                data, pages = data_of(self.unpacked), pages_of(self.unpacked)
+        self.load(chunk, &codec, &data, &pages)
         matches = search_chunk(
             data, pages, self.pages.count, width, codec, required, chunk[NUM_ROWS], targets, rows, which
         )
@@ -168,6 +153,73 @@ cdef class ChunkBatch:
             with gil:
                 fail_search(matches)
         return matches
+
+    def search_lists(
+        self, const int64_t[:, ::1] chunks not None, Py_ssize_t width, const int64_t[::1] least not None,
+        int max_definition, Targets targets not None, Py_ssize_t most
+    ):
+        """Find the rows of chunks of one column with lists that have an element that is one of some targets.
+
+        Parameters
+        ----------
+        chunks, width, targets, most : as for `search`.
+        least, max_definition : as for `list_match.search_lists`.
+
+        Returns
+        -------
+        (counts, rows) : as `search` returns them.
+
+        Raises
+        ------
+        MalformedFooterError, StorageError, decompress.Unsupported
+            A chunk has to be read in another way.
+        """
+        cdef Py_ssize_t count = chunks.shape[0], total = 0, i, room = find_room(chunks, len(self.files), width, most)
+        cdef ListShape shape = make_shape(least, max_definition)
+        all_counts, rows = np.zeros(count, np.int64), np.empty(room, np.int64)
+        cdef int64_t[::1] counts_of = all_counts, rows_of = rows
+        with nogil:
+            for i in range(count):
+                counts_of[i] = self.search_one_list(&chunks[i, 0], width, &shape, targets, &rows_of[total])
+                total += counts_of[i]
+                if total > most:
+                    break
+        return None if total > most else (all_counts, rows[:total].copy())
+
+    cdef Py_ssize_t search_one_list(
+        self, const int64_t* chunk, Py_ssize_t width, const ListShape* shape, Targets targets, int64_t* rows
+    ) except -1 nogil:
+        cdef Py_ssize_t matches
+        cdef const uint8_t* data
+        cdef const int64_t* pages
+        cdef int codec = <int>chunk[CODEC]
+        self.load(chunk, &codec, &data, &pages)
+        matches = search_list_pages(
+            data, pages, self.pages.count, width, codec, shape, chunk[NUM_ROWS], chunk[VALUES], targets, rows
+        )
+        if matches < 0:
+            with gil:
+                fail_list_search(matches)
+        return matches
+
+    cdef int load(
+        self, const int64_t* chunk, int* codec, const uint8_t** data, const int64_t** pages
+    ) except -1 nogil:
+        """Read a chunk and the headers of its pages, in a codec that compiled code knows."""
+        cdef int64_t size = chunk[NUM_BYTES]
+        if size > MAX_PAGE_BYTES:
+            with gil:
+                fail_search(UNSUPPORTED)
+        reserve(&self.buffer, size)
+        self.read(chunk, 0, size, self.buffer.data)
+        self.cursor.data, self.cursor.pos, self.cursor.end = self.buffer.data, 0, size
+        walk_pages(self.cursor, &self.pages, MAX_PAGES)
+        data[0], pages[0] = self.buffer.data, self.pages.rows
+        if codec[0] != UNCOMPRESSED and codec[0] != SNAPPY:
+            with gil:
+                self.unpacked = self.unpack_pages(self.buffer.data, size, self.pages.rows, self.pages.count, codec)
+                data[0], pages[0] = data_of(self.unpacked), pages_of(self.unpacked)
+        return 0
 
     cdef int read(self, const int64_t* chunk, int64_t start, int64_t size, uint8_t* to) except -1 nogil:
         """Read bytes of a chunk from `start` on."""
@@ -368,15 +420,26 @@ cdef const int64_t* pages_of(tuple unpacked) except NULL:
     return &pages[0, 0]
 
 
+cdef Py_ssize_t find_room(const int64_t[:, ::1] chunks, Py_ssize_t num_files, Py_ssize_t width, Py_ssize_t most) except -1:
+    """Return for how many rows a search needs room that ends once there are more than `most`."""
+    cdef Py_ssize_t largest = 1, i
+    require_chunks(chunks, num_files)
+    for i in range(chunks.shape[0]):
+        largest = max(largest, chunks[i, NUM_ROWS])
+    if width < 0 or most < 0:
+        raise ValueError("width and most must not be negative")
+    return most + largest
+
+
 cdef int require_chunks(const int64_t[:, ::1] chunks, Py_ssize_t num_files) except -1:
     """Raise ValueError unless chunks are of the files, and of a possible size."""
     cdef Py_ssize_t i
     if chunks.shape[1] != CHUNK_FIELDS:
-        raise ValueError("there must be five numbers for each chunk")
+        raise ValueError("there must be six numbers for each chunk")
     for i in range(chunks.shape[0]):
         if not (
             0 <= chunks[i, FILE] < num_files and chunks[i, OFFSET] >= 0 and chunks[i, NUM_BYTES] > 0
-            and 0 <= chunks[i, NUM_ROWS] <= MOST_VALUES and 0 <= chunks[i, CODEC] <= 127
+            and 0 <= chunks[i, NUM_ROWS] <= MOST_VALUES and 0 <= chunks[i, CODEC] <= 127 and chunks[i, VALUES] >= 0
         ):
             raise MalformedFooterError("metadata: a column chunk has an impossible position or size")
     return 0

@@ -11,12 +11,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...errors import MalformedFooterError
-from ...metadata.footer import PHYSICAL_TYPES, Footer, Leaf, concatenate_records
+from ...metadata.footer import PHYSICAL_TYPES, REQUIRED, Footer, Leaf, concatenate_records, read_repetition
 from ...metadata.page_match import Targets
 from ...metadata.thrift_compact import have_path
 from ...storage import OpenFiles
 from ...util.arrow_values import from_numpy
 from .chunk_batch import MAX_CHUNK_BYTES, ChunkBatch
+from .chunk_values import list_levels
 from .decompress import Unsupported
 from .plain import convert, make_array, make_array_of_buffers
 from .plan import FlatColumn, RowPositions
@@ -108,9 +109,9 @@ class RowGroupBatch:
         """Return whether the types of some columns allow to take rows out of their pages."""
         return all(name in self._columns and self._columns[name].layout is not None for name in names)
 
-    def find_indexed(self, name: str) -> list[int]:
+    def find_indexed(self, leaf: Leaf) -> list[int]:
         """Return which row groups have a large chunk of a column, with a page index."""
-        records = self._records[self._first + self._columns[name].leaf.index]
+        records = self._records[self._first + leaf.index]
         is_large = (records["compressed_size"] >= _LARGE_BYTES) & (records["offset_index_offset"] >= 0)
         return np.flatnonzero(is_large).tolist()
 
@@ -132,7 +133,7 @@ class RowGroupBatch:
         paths = np.ascontiguousarray(records["path_start"])
         if not usual.all() or not have_path(self._footers, self._files, paths, self._stored_leaf(leaf).encoded_path):
             raise MalformedFooterError("metadata: a column chunk is unusual")
-        return np.stack([self._files, start, size, self.num_rows, records["codec"]], axis=1)
+        return np.stack([self._files, start, size, self.num_rows, records["codec"], records["num_values"]], axis=1)
 
     def search(self, name: str, targets: Targets, most: int) -> tuple[RowsOfGroups, NDArray[np.int32]] | None:
         """Find the rows with one of some values.
@@ -152,11 +153,28 @@ class RowGroupBatch:
             A chunk has to be read in another way.
         """
         leaf = self._columns[name].leaf
+        chunks = self._find_small_chunks(leaf)
+        result = self._batch.search(chunks, byte_width(leaf), leaf.required, targets, most)
+        return None if result is None else (RowsOfGroups(*result[:2]), result[2])
+
+    def search_lists(self, leaf: Leaf, targets: Targets, most: int) -> RowsOfGroups | None:
+        """Find the rows whose list has one of some elements; for errors see `search`.
+
+        Parameters
+        ----------
+        leaf : the elements of the lists, whose equal values have equal bytes.
+        most : the search ends if there are more rows; then the result is None.
+        """
+        chunks, levels = self._find_small_chunks(leaf), list_levels(leaf)
+        highest = sum(read_repetition(node) != REQUIRED for node in leaf.nodes)
+        result = self._batch.search_lists(chunks, byte_width(leaf), levels, highest, targets, most)
+        return None if result is None else RowsOfGroups(*result)
+
+    def _find_small_chunks(self, leaf: Leaf) -> NDArray[np.int64]:
         chunks = self.find_chunks(leaf)
         if len(chunks) and int(chunks[:, 2].max()) > MAX_CHUNK_BYTES:
             raise Unsupported("a column chunk is large")
-        result = self._batch.search(chunks, byte_width(leaf), leaf.required, targets, most)
-        return None if result is None else (RowsOfGroups(*result[:2]), result[2])
+        return chunks
 
     def make_array(self, name: str, targets: Targets, numbers: NDArray[np.int32]) -> pa.Array:
         """Return the values of a column in the rows that `search` returned, by the numbers of their targets."""

@@ -148,7 +148,7 @@ class RowBatch:
                 reader = SparseReader(batch, self.kind.equalities, self.kind.row_filter)
                 if self._has_page_bounds(batch, reader, open_data):
                     return None
-                read_others = partial(self._read_flat, open_data)
+                read_others = partial(self._read_stored, open_data)
                 result = use(reader, reader.find_matches([group.rows for _, group in self.row_groups], read_others))
                 return result if self.versions.files.are_unchanged() else None
             finally:
@@ -164,7 +164,7 @@ class RowBatch:
     def _has_page_bounds(self, batch: RowGroupBatch, reader: SparseReader, open_data: OpenData) -> bool:
         """Return whether statistics of pages rule out rows, so that large chunks need not be searched whole."""
         return any(
-            self._select_by_pages(open_data, *self.row_groups[number]) for number in batch.find_indexed(reader.column)
+            self._select_by_pages(open_data, *self.row_groups[number]) for number in batch.find_indexed(reader.leaf)
         )
 
     def _select_by_pages(self, open_data: OpenData, number: int, group: RowGroupPlan) -> bool:
@@ -173,12 +173,13 @@ class RowBatch:
         with open_data(self.plans[number]) as data:
             return data.select_by_pages(group.row_group, predicate)
 
-    def _read_flat(self, open_data: OpenData, names: Sequence[str], rows: RowsOfGroups) -> dict[str, pa.ChunkedArray]:
-        """Read flat columns of some rows, of which pyarrow gives the stored values."""
-        columns = self.kind.columns
-        if not all(name in columns and columns[name].leaf.physical != "INT96" for name in names):
-            raise Unsupported("a column of the predicate has to be decoded")
-        return self._read_others(open_data, arrow_schema(self.kind.file), None, names, rows)
+    def _read_stored(self, open_data: OpenData, names: Sequence[str], rows: RowsOfGroups) -> dict[str, pa.ChunkedArray]:
+        """Read top-level columns of some rows, of which pyarrow gives the stored values."""
+        schema = arrow_schema(self.kind.file)
+        changed = {leaf.path[0] for leaf in self.kind.file.leaves if leaf.physical == "INT96"}
+        if any(schema.names.count(name) != 1 or name in changed for name in names):
+            raise Unsupported("pyarrow shows other values of a column of the predicate")
+        return self._read_others(open_data, schema, None, names, rows)
 
     def _read_others(
         self,
@@ -261,9 +262,11 @@ class BatchPlanner:
         return None if kind is None else (kind, cached)
 
     def _make_kind(self, data: ParquetData, row_filter: RowFilter) -> FileKind | None:
-        equalities = find_equalities(data.file, row_filter)
-        columns = find_flat_columns(data.file, arrow_schema(data.file))
-        if not any(leaf.column in columns and columns[leaf.column].layout is not None for leaf, _ in equalities):
+        schema = arrow_schema(data.file)
+        columns = find_flat_columns(data.file, schema)
+        flat = {name for name, column in columns.items() if column.layout is not None}
+        equalities = find_equalities(data.file, schema, row_filter)
+        if not any(equality.leaf.repeated or equality.column in flat for equality in equalities):
             return None
         return FileKind(data.file, row_filter, equalities, columns, self._projection.project(data), [])
 

@@ -249,9 +249,9 @@ class ParquetData:
         Whether all remaining rows match; otherwise the predicate is to be evaluated on them.
         """
         assert isinstance(row_filter.predicate, PruningPredicate)
-        for leaf, targets in find_equalities(self.file, row_filter):
-            if rows.keep_equal(leaf.column, targets):
-                return leaf is row_filter.predicate.node
+        for equality in find_equalities(self.file, arrow_schema(self.file), row_filter):
+            if not equality.leaf.repeated and rows.keep_equal(equality.column, equality.targets):
+                return equality.node is row_filter.predicate.node
         return False
 
     def _read_stored(self, row_group: int, row_filter: RowFilter) -> dict[str, StoredColumn]:

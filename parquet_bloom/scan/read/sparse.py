@@ -13,15 +13,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...file.columns import find_leaves, type_of
+from ...file.columns import find_leaves, holds_elements, type_of
 from ...file.pages.reader import SPARSE_FACTOR
 from ...file.pages.sparse import MAX_TAKEN_BYTES, RowGroupBatch, RowsOfGroups
 from ...file.reader import BloomFile
 from ...hashing.coerce import stored_forms
 from ...hashing.coerce_many import coerce_all
 from ...hashing.column_type import Kind
+from ...metadata.footer import Leaf
 from ...metadata.page_match import Targets
 from ...predicate import tree
+from ...predicate.lists import is_list
 from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import row_mask
 from ...predicate.tree import Node
@@ -34,8 +36,22 @@ MAX_LITERALS = 100_000
 
 _STORED_ALIKE = (Kind.INTEGER, Kind.DATE, Kind.STRING, Kind.BYTES, Kind.UUID)  # equal values have the same bytes
 
-Equality = tuple[tree.Leaf, Targets]
-"""An equality that every matching row meets, and the stored values that decide it."""
+
+class Equality(NamedTuple):
+    """An equality that every matching row meets, and that stored values decide.
+
+    Attributes
+    ----------
+    node : part of the predicate: Equal, In, Contains, or several Contains of one column that are joined by OR.
+    column, leaf : its column, and the values that are compared, which may be the elements of lists.
+    targets : stored values that are equal.
+    """
+
+    node: Node
+    column: str
+    leaf: Leaf
+    targets: Targets
+
 
 ReadOthers = Callable[[Sequence[str], RowsOfGroups], Mapping[str, pa.ChunkedArray]]
 """Reads columns in some rows in the general way."""
@@ -71,14 +87,14 @@ class SparseReader:
     def __init__(self, batch: RowGroupBatch, equalities: Sequence[Equality], row_filter: RowFilter):
         assert isinstance(row_filter.predicate, PruningPredicate)
         self._batch = batch
-        self._leaf, self._targets = next(one for one in equalities if batch.supports([one[0].column]))
+        self._equality = next(one for one in equalities if one.leaf.repeated or batch.supports([one.column]))
         self._row_filter = row_filter
         self._node = row_filter.predicate.node
 
     @property
-    def column(self) -> str:
+    def leaf(self) -> Leaf:
         """The column that is searched."""
-        return self._leaf.column
+        return self._equality.leaf
 
     def find_matches(self, selections: Sequence[RowSelection | None], read_others: ReadOthers) -> Matches:
         """Return the selected rows that match.
@@ -94,30 +110,35 @@ class SparseReader:
         Unsupported, MalformedFooterError, StorageError
             The row groups have to be read in the general way.
         """
-        return self._keep_matching(*self._find_equal(self._leaf, self._targets, selections), read_others)
+        return self._keep_matching(self._find_equal(selections), self._find_rest(), read_others)
 
-    def _find_equal(
-        self, leaf: tree.Leaf, targets: Targets, selections: Sequence[RowSelection | None]
-    ) -> tuple[Matches, Node | None]:
-        """Return the selected rows that an equality leaves, and what else the predicate says; None for nothing."""
+    def _find_equal(self, selections: Sequence[RowSelection | None]) -> Matches:
+        """Return the selected rows that the equality leaves."""
+        targets, column = self._equality.targets, self._equality.column
         most = self._batch.total_rows // SPARSE_FACTOR
-        result = self._batch.search(leaf.column, targets, most)
+        if self.leaf.repeated:
+            in_lists = self._batch.search_lists(self.leaf, targets, most)
+            result = None if in_lists is None else (in_lists, np.empty(len(in_lists.rows), np.int32))
+        else:
+            result = self._batch.search(column, targets, most)
         if result is None:
             raise TooManyRows
         rows, numbers = result
         if any(selection is not None for selection in selections):
             inside = _find_selected(rows, selections)
             rows, numbers = _take_rows(rows, np.flatnonzero(inside)), numbers[inside]
+        if self.leaf.repeated:
+            return Matches(rows, {})
         if len(rows.rows) * targets.longest > MAX_TAKEN_BYTES:
             raise TooManyRows
-        values = self._batch.make_array(leaf.column, targets, numbers)
-        return Matches(rows, {leaf.column: values}), self._find_rest(leaf)
+        return Matches(rows, {column: self._batch.make_array(column, targets, numbers)})
 
-    def _find_rest(self, leaf: tree.Leaf) -> Node | None:
-        """Return what the predicate says besides an equality of it; None for nothing."""
-        if leaf is self._node or not isinstance(self._node, tree.And):
+    def _find_rest(self) -> Node | None:
+        """Return what the predicate says besides the equality; None for nothing."""
+        node = self._equality.node
+        if node is self._node or not isinstance(self._node, tree.And):
             return None
-        return tree.all_of(child for child in self._node.children if child is not leaf)
+        return tree.all_of(child for child in self._node.children if child is not node)
 
     def _keep_matching(self, matches: Matches, rest: Node | None, read_others: ReadOthers) -> Matches:
         """Return the rows that meet the rest of the predicate."""
@@ -150,31 +171,64 @@ class SparseReader:
         return {**columns, **read_others(others, matches.rows)} if others else columns
 
 
-def find_equalities(file: BloomFile, row_filter: RowFilter) -> list[Equality]:
-    """Return the equalities that every matching row meets, and that stored values decide; those of few values first."""
+def find_equalities(file: BloomFile, schema: pa.Schema, row_filter: RowFilter) -> list[Equality]:
+    """Return the equalities of a predicate that stored values decide; those of few values first.
+
+    Parameters
+    ----------
+    schema : of the file's rows, as pyarrow reads them.
+    """
     assert isinstance(row_filter.predicate, PruningPredicate)
     node = row_filter.predicate.node
-    leaves = node.children if isinstance(node, tree.And) else (node,)
-    equalities = [leaf for leaf in leaves if isinstance(leaf, tree.Equal | tree.In)]
-    pairs = [(leaf, _make_targets(file, leaf, row_filter)) for leaf in sorted(equalities, key=_count_literals)]
-    return [(leaf, targets) for leaf, targets in pairs if targets is not None]
+    conjuncts = node.children if isinstance(node, tree.And) else (node,)
+    parts = [(part, leaves) for part in conjuncts if (leaves := _find_comparisons(part))]
+    return [
+        Equality(part, leaves[0].column, leaf, targets)
+        for part, leaves in sorted(parts, key=_count_literals)
+        if (leaf := _find_compared(file, schema, leaves[0])) is not None
+        and (targets := _make_targets(leaf, part, leaves, row_filter)) is not None
+    ]
 
 
-def _count_literals(leaf: tree.Leaf) -> int:
-    return len(leaf.literals)
+def _find_comparisons(part: Node) -> Sequence[tree.Leaf]:
+    """Return the comparisons of one column for equality that a part of a predicate consists of; none for others."""
+    if isinstance(part, tree.Equal | tree.In | tree.Contains):
+        return [part]
+    leaves = part.children if isinstance(part, tree.Or) else ()
+    alike = leaves and all(isinstance(leaf, tree.Contains) and leaf.column == leaves[0].column for leaf in leaves)
+    return leaves if alike else ()
 
 
-def _make_targets(file: BloomFile, leaf: tree.Leaf, row_filter: RowFilter) -> Targets | None:
-    """Return the stored values that decide an equality; None if there are no such values."""
-    leaves = find_leaves(file.leaves, leaf.column)
-    column_type = type_of(leaves[0]) if len(leaves) == 1 else None
-    if column_type is None or column_type.kind not in _STORED_ALIKE:
+def _count_literals(part: tuple[Node, Sequence[tree.Leaf]]) -> int:
+    return sum(len(leaf.literals) for leaf in part[1])
+
+
+def _find_compared(file: BloomFile, schema: pa.Schema, comparison: tree.Leaf) -> Leaf | None:
+    """Return the leaf whose values a comparison is about; None if there is not just one, or not of such a kind."""
+    leaves = find_leaves(file.leaves, comparison.column)
+    if len(leaves) != 1 or type_of(leaves[0]).kind not in _STORED_ALIKE:
         return None
-    key = id(leaf), column_type
+    leaf = leaves[0]
+    if leaf.repeated != isinstance(comparison, tree.Contains):
+        return None
+    if leaf.repeated:
+        is_top = comparison.column == leaf.path[0] and schema.names.count(comparison.column) == 1
+        if not is_top or not holds_elements(leaf, comparison.column):
+            return None
+        if not is_list(schema.field(comparison.column).type):
+            return None
+    return leaf
+
+
+def _make_targets(leaf: Leaf, part: Node, comparisons: Sequence[tree.Leaf], row_filter: RowFilter) -> Targets | None:
+    """Return the stored values that decide an equality; None if there are no such values."""
+    column_type = type_of(leaf)
+    key = id(part), column_type
     if key not in row_filter.targets:
         targets = None
-        if None not in leaf.literals and len(leaf.literals) <= MAX_LITERALS:
-            values, unknown = coerce_all(list(leaf.literals), column_type, row_filter.timezone)
+        literals = [literal for comparison in comparisons for literal in comparison.literals]
+        if None not in literals and len(literals) <= MAX_LITERALS:
+            values, unknown = coerce_all(literals, column_type, row_filter.timezone)
             if unknown is None:
                 targets = Targets([*dict.fromkeys(stored_forms(values, column_type))])
         row_filter.targets.setdefault(key, targets)

@@ -86,6 +86,35 @@ def test_random_lakes(where: str, tmp_path: Path, results: list[bool]) -> None:
     assert all(results)
 
 
+@pytest.mark.parametrize(
+    "where",
+    [
+        "array_contains(tags, 7)",
+        "(array_contains(tags, 7) OR array_contains(tags, 900)) AND value < 0.7",
+        "array_contains(names, 'n7') AND array_contains(tags, 7)",
+    ],
+)
+def test_lists(where: str, tmp_path: Path, results: list[bool]) -> None:
+    rng = np.random.default_rng(1)
+    for number in range(12):
+        lists = [
+            None if chance < 0.1 else [int(tag) if tag % 9 else None for tag in rng.integers(0, 1000, int(chance * 12))]
+            for chance in rng.random(ROWS)
+        ]
+        names = [None if one is None else [f"n{tag}" for tag in one] for one in lists]
+        table = pa.table({"tags": pa.array(lists, pa.list_(pa.int64())), "names": names, "value": rng.random(ROWS)})
+        options = {"compression": CODECS[number % 6], "data_page_version": "2.0" if number % 4 == 1 else "1.0"}
+        write(tmp_path / f"{number:02}.parquet", table, data_page_size=2000, write_batch_size=50, **options)
+    for columns in (None, ["value"], []):
+        scan = parquet_bloom.dataset(tmp_path).scan(where, columns)
+        rows, expected = scan.to_arrow(), read_one_by_one(tmp_path, where, columns)
+        assert rows.num_rows == expected.num_rows == scan.count_rows()
+        assert rows.to_pylist() == expected.to_pylist()
+    assert rows.num_rows > 50
+    assert results
+    assert all(results)
+
+
 def test_many_rows_are_read_as_columns(tmp_path: Path, results: list[bool]) -> None:
     write(tmp_path / "0.parquet", make_rows(0))
     where = f"key IN ({', '.join(map(str, range(50)))})"
