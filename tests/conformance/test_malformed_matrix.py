@@ -1,6 +1,6 @@
 """Every field of the metadata wrong in every way: rows are found or refused by name, and nothing else happens.
 
-A share of the matrix in each run of CI; all of it, for an hour or two, by `--tier all`, or by hand with a table of what
+A share of the matrix in each run of CI; all of it by `--tier all`, or, for an hour or two, by hand with a table of what
 came of it: `python tests/support/malformed/malformed_matrix.py parquet FOLDER`.
 """
 

@@ -125,7 +125,7 @@ def add_to_record(path: Path, result: Result) -> None:
 
 
 def finished(pieces: Iterable[Piece], results: Sequence[Result], commit: str | None) -> dict[int, Result]:
-    """Return each piece's last result by its tests of now, at a commit or, for None, at any; keys are numbers of pieces."""
+    """Return, by number, each piece's last result of the tests that it has now, at a commit or, for None, at any."""
     digests = {piece.number: piece.digest for piece in pieces}
     return {
         result.piece: result
