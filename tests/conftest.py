@@ -128,11 +128,12 @@ def missing(what: str) -> None:
 
 @pytest.fixture(scope="session")
 def corpus() -> Path:
-    """The folder of files from other projects' test suites (``PARQUET_BLOOM_CORPUS``, or beside the project)."""
-    folder = Path(os.environ.get("PARQUET_BLOOM_CORPUS") or PROJECT.parent / "shared" / "corpus")
-    if not folder.is_dir():
-        pytest.skip(f"no corpus at {folder}")
-    return folder
+    """The folder of files from other projects' test suites."""
+    from support import corpus
+
+    if not corpus.FOLDER.is_dir():
+        pytest.skip(f"no corpus at {corpus.FOLDER}")
+    return corpus.FOLDER
 
 
 @pytest.fixture(autouse=True)
