@@ -117,9 +117,9 @@ def read_record(path: Path) -> list[Result]:
 
 def add_to_record(path: Path, result: Result) -> None:
     """Append a result, so that it is there after a power cut."""
+    cut_off = path.exists() and not path.read_bytes().endswith(b"\n")
     with path.open("ab") as record:
-        # The line before it may have been cut off.
-        record.write(b"\n" * (record.tell() > 0) + json.dumps(dataclasses.asdict(result)).encode())
+        record.write(b"\n" * cut_off + json.dumps(dataclasses.asdict(result)).encode() + b"\n")
         record.flush()
         os.fsync(record.fileno())
 
