@@ -205,7 +205,7 @@ def pytest_once(log: Path, *arguments: str) -> tuple[int, Any]:
 def run_piece(piece: Piece, commit: str, options: Sequence[str]) -> Result:
     """Run a piece and record its result."""
     began = time.monotonic()
-    code, outcomes = pytest_once(LOGS / f"{piece.number}.log", *options, *piece.tests)
+    code, outcomes = pytest_once(LOGS / f"{piece.number}.log", "--durations=10", *options, *piece.tests)
     result = judge(piece, commit, code, outcomes, time.monotonic() - began)
     add_to_record(RECORD, result)
     return result
