@@ -2,7 +2,7 @@
 # Installs what the tests need, builds the package, and runs the tests:
 #     bash tools/test.sh          what a change breaks most likely (the default tier)
 #     bash tools/test.sh --ci     that, all engines, Spark, and this commit's share of the long campaigns
-#     bash tools/test.sh --all    everything, for hours, in pieces: stopped, it continues with the next call
+#     bash tools/test.sh --all    everything, for an hour or two, in pieces: stopped, it continues with the next call
 #         --again begins with the first piece; --keep keeps what passed at another commit
 # Other arguments go to pytest: bash tools/test.sh tests/unit/file -k embed
 set -uo pipefail
