@@ -47,6 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--share", metavar="K/N", default="0/1", help="the part of the long campaigns that --tier ci runs, K from 0"
     )
+    group.addoption("--report", metavar="FILE", type=Path, help="store there what `support.pieces.Report` does")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -57,6 +58,10 @@ def pytest_configure(config: pytest.Config) -> None:
     tiers.TIER, tiers.SHARE = tier, tiers.parse_share(share)
     os.environ[tiers.TIER_VARIABLE], os.environ[tiers.SHARE_VARIABLE] = tier, share
     hypothesis.settings.load_profile(tier)
+    if (report := config.getoption("--report")) and not hasattr(config, "workerinput"):
+        from support import pieces
+
+        config.pluginmanager.register(pieces.Report(report))
     # A shell has commands in the background ignore interrupts, and all that they start would do so, too.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -123,11 +128,12 @@ def missing(what: str) -> None:
 
 @pytest.fixture(scope="session")
 def corpus() -> Path:
-    """The folder of files from other projects' test suites (``PARQUET_BLOOM_CORPUS``, or beside the project)."""
-    folder = Path(os.environ.get("PARQUET_BLOOM_CORPUS") or PROJECT.parent / "shared" / "corpus")
-    if not folder.is_dir():
-        pytest.skip(f"no corpus at {folder}")
-    return folder
+    """The folder of files from other projects' test suites."""
+    from support import corpus
+
+    if not corpus.FOLDER.is_dir():
+        pytest.skip(f"no corpus at {corpus.FOLDER}")
+    return corpus.FOLDER
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,6 @@
 """Every field of the metadata wrong in every way: rows are found or refused by name, and nothing else happens.
 
-A share of the matrix in each run of CI; all of it, for an hour or two, by `--tier all`, or by hand with a table of what
+A share of the matrix in each run of CI; all of it by `--tier all`, or, for an hour or two, by hand with a table of what
 came of it: `python tests/support/malformed/malformed_matrix.py parquet FOLDER`.
 """
 
@@ -54,20 +54,24 @@ def test_a_reader_that_loses_rows_would_be_seen(good, tmp_path, monkeypatch):
         asking.ask("search", good, tmp_path / "made")
 
 
-@pytest.mark.timeout(20_000)
-@pytest.mark.parametrize("part", range(tiers.by_tier(1, 1, 8)))
+PARTS = tiers.by_tier(1, 1, tiers.SHARES)
+
+
+@pytest.mark.parts
+@pytest.mark.parametrize("part", range(PARTS))
 def test_the_matrix(part, good, tmp_path):
-    numbers = tiers.share_of(range(len(fields.cases(good))))[part :: tiers.by_tier(1, 1, 8)]
+    numbers = tiers.share_of(range(len(fields.cases(good))))[part::PARTS]
     answers = list(matrix.run(good, tmp_path, numbers, asking.QUESTIONS))
     assert len(answers) == len(asking.QUESTIONS) * len(numbers) > 0
     assert wrong(answers) == []
     print(matrix.table(answers))
 
 
-@pytest.mark.timeout(20_000)
-def test_the_matrix_of_orc(tmp_path):
+@pytest.mark.parts
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_matrix_of_orc(part, tmp_path):
     good = malformed_orc.good_file(tmp_path / "good.orc")
-    numbers = tiers.share_of(range(len(malformed_orc.cases(good))))
+    numbers = tiers.share_of(range(len(malformed_orc.cases(good))))[part::PARTS]
     answers = list(matrix.run(good, tmp_path, numbers, malformed_orc_asking.QUESTIONS, "orc"))
     assert len(answers) == len(malformed_orc_asking.QUESTIONS) * len(numbers) > 0
     assert wrong(answers) == []

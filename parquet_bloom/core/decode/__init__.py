@@ -1,4 +1,4 @@
-"""Decoders of encoded bytes: snappy blocks, records of Avro files, and the lengths of strings in ORC.
+"""Decoders of encoded bytes: snappy blocks, sizes of LZ4 blocks, Avro records, lengths of strings in ORC.
 
 The modules are independent of each other.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from ...core.decode.lz4 import count_unpacked
 from ...core.decode.snappy import unpack_front, unpack_pair
 
 MAX_PAGE_BYTES = 64 << 20
@@ -73,11 +74,7 @@ def decompress_pair(data: memoryview, size: int, other: memoryview, other_size: 
 
 
 def _decompress_lz4(data: memoryview, size: int) -> memoryview:
-    lz4 = pa.Codec("lz4_raw")
-    result = memoryview(lz4.decompress(data, decompressed_size=size)).cast("B")
-    # pyarrow does not report if there were fewer bytes; then they would also fit into less room.
-    try:
-        lz4.decompress(data, decompressed_size=size - 1)
-    except (OSError, pa.ArrowException):
-        return result
-    raise ValueError(f"fewer than {size} bytes were compressed")
+    unpacked = count_unpacked(data)  # pyarrow does not report if there are fewer bytes
+    if unpacked != size:
+        raise ValueError(f"{unpacked} bytes were compressed, not {size}")
+    return memoryview(pa.Codec("lz4_raw").decompress(data, decompressed_size=size)).cast("B")

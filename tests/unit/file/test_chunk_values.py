@@ -140,6 +140,12 @@ def test_sizes_are_those_that_headers_claim(number: int, codec: str) -> None:
             decompress(packed, number, size)
 
 
+def test_an_empty_block_of_lz4() -> None:
+    """The codec accepts it where there is room for a byte, and leaves that byte as it was."""
+    with pytest.raises(ValueError, match="0 bytes were compressed, not 1"):
+        decompress(memoryview(b"\x02"), 7, 1)
+
+
 def test_codecs_that_are_left() -> None:
     for number in (3, 5, 99, None):
         with pytest.raises(Unsupported, match="codec"):

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support import corpus
 from support.writers import changing_tables as tables
 
 import parquet_bloom
@@ -29,7 +30,7 @@ from parquet_bloom.tables.embed.api import embed_table
 
 deltalake = pytest.importorskip("deltalake")
 
-CORPUS = Path(__file__).parents[4].parent / "shared" / "corpus" / "delta"
+CORPUS = corpus.FOLDER / "delta"
 
 
 def log(root: str, version: int) -> list[dict[str, Any]]:

@@ -1,0 +1,3 @@
+from typing import Any
+
+def count_unpacked(data: Any) -> int: ...
