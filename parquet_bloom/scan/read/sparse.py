@@ -194,8 +194,9 @@ def _find_comparisons(part: Node) -> Sequence[tree.Leaf]:
     """Return the comparisons of one column for equality that a part of a predicate consists of; none for others."""
     if isinstance(part, tree.Equal | tree.In | tree.Contains):
         return [part]
-    leaves = part.children if isinstance(part, tree.Or) else ()
-    alike = leaves and all(isinstance(leaf, tree.Contains) and leaf.column == leaves[0].column for leaf in leaves)
+    parts = part.children if isinstance(part, tree.Or) else ()
+    leaves = [leaf for leaf in parts if isinstance(leaf, tree.Contains)]
+    alike = len(leaves) == len(parts) and len({leaf.column for leaf in leaves}) == 1
     return leaves if alike else ()
 
 
