@@ -41,7 +41,7 @@ R = TypeVar("R")
 
 OpenData = Callable[[FilePlan], AbstractContextManager[ParquetData]]
 
-_MOST_FILES = 256  # of a batch, that are open at a time
+_OPEN_FILES = 512  # at a time: many systems allow 1,024 for each process
 _LEAST_ROWS, _MOST_ROWS = 1 << 16, 1 << 20  # of a batch, about
 _BATCHES_PER_THREAD = 4
 _TRIES = 2  # batches with too many rows, after which no more are searched
@@ -273,21 +273,22 @@ class BatchPlanner:
     def plan(self, plans: Sequence[FilePlan], threads: int) -> list[FilePlan | RowBatch]:
         """Return batches, and files that are read one by one, in the order of the plans."""
         total = sum([group.num_rows for plan in plans for group in plan.row_groups if group.read])
+        most_files = max(_OPEN_FILES // (2 * threads), 1)
         most_rows = min(max(_LEAST_ROWS, total // (_BATCHES_PER_THREAD * threads)), _MOST_ROWS)
         parts: list[FilePlan | RowBatch] = []
         batch: _OpenBatch | None = None
         for plan in plans:
             groups = [group for group in plan.row_groups if group.read]
-            found = None if not groups or any(map(_is_narrow, groups)) else self.find_kind(plan)
+            alike = None if not groups or any(map(_is_narrow, groups)) else self.find_kind(plan)
             num_rows = sum([group.num_rows for group in groups])
-            if batch is not None and (found is None or not batch.takes(found[0], num_rows, most_rows)):
+            if batch is not None and (alike is None or not batch.takes(alike[0], num_rows, most_files, most_rows)):
                 parts += batch.finish(most_rows)
                 batch = None
-            if found is None:
+            if alike is None:
                 parts.append(plan)
                 continue
-            batch = batch or _OpenBatch(found[0])
-            batch.add(plan, found[1], groups, num_rows)
+            batch = batch or _OpenBatch(alike[0])
+            batch.add(plan, alike[1], groups, num_rows)
         if batch is not None:
             parts += batch.finish(most_rows)
         return parts
@@ -303,9 +304,9 @@ class _OpenBatch:
         self._row_groups: list[tuple[int, RowGroupPlan]] = []
         self._num_rows = 0
 
-    def takes(self, kind: FileKind, num_rows: int, most_rows: int) -> bool:
+    def takes(self, kind: FileKind, num_rows: int, most_files: int, most_rows: int) -> bool:
         """Return whether a file may be added."""
-        return kind is self._kind and len(self._plans) < _MOST_FILES and self._num_rows + num_rows <= most_rows
+        return kind is self._kind and len(self._plans) < most_files and self._num_rows + num_rows <= most_rows
 
     def add(self, plan: FilePlan, footer: CachedFooter, row_groups: Sequence[RowGroupPlan], num_rows: int) -> None:
         """Add a file."""
