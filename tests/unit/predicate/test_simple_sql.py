@@ -40,7 +40,8 @@ LEAVES = [
 TEXT = """
     a b x `q,q` "a.b" a.b date case end year interval 5 -5 1.5 1e5 1. .5 1L 0x1F 1_000 99999999999999999999999 1e999 'a'
     'it''s' '' 'é' AND and OR NOT IN IS NULL BETWEEN ( ) , = == <> != < <= > >= <=> TRUE false X'AB' N'x' -- /* */ :: ?
-    @ :a $1 a.5 _x a$ ü ; [a] a[1] ESCAPE COLLATE -> | ~ DATE TIMESTAMP UUID '2020-01-01' '2020-02-30' CAST AS DOUBLE uuid
+    @ :a $1 a.5 _x a$ ü ; [a] a[1] ESCAPE COLLATE -> | ~ DATE TIMESTAMP UUID '2020-01-01' '2020-02-30' CAST AS DOUBLE
+    uuid
 """
 ATOMS = TEXT.split()
 SIGNS = [*" '\"`().,-=<>5aeE\n\t!_\\$@#é/*;:[]{}|&~%^?+x", "--", " AND ", "\x00", "\u00a0", "\v"]
