@@ -290,12 +290,6 @@ class PageTable:
         """Bytes of each data page, header included."""
         return self.pages[self.num_dictionaries :, 1] + self.pages[self.num_dictionaries :, 2]
 
-    @property
-    def needs_dictionary(self) -> bool:
-        """Whether the values of a data page are indices into a dictionary."""
-        encodings = self.pages[self.num_dictionaries :, 5].tolist()
-        return PLAIN_DICTIONARY in encodings or RLE_DICTIONARY in encodings
-
     def make_index(self, start: int) -> OffsetIndex | None:
         """Return the offset index of a column chunk with these pages from `start` on; None if a page has no rows."""
         counts = self.counts

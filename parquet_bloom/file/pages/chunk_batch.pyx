@@ -210,15 +210,21 @@ cdef class ChunkBatch:
         if size > MAX_PAGE_BYTES:
             with gil:
                 fail_search(UNSUPPORTED)
-        reserve(&self.buffer, size)
-        self.read(chunk, 0, size, self.buffer.data)
-        self.cursor.data, self.cursor.pos, self.cursor.end = self.buffer.data, 0, size
-        walk_pages(self.cursor, &self.pages, MAX_PAGES)
+        self.read_whole(chunk)
         data[0], pages[0] = self.buffer.data, self.pages.rows
         if codec[0] != UNCOMPRESSED and codec[0] != SNAPPY:
             with gil:
                 self.unpacked = self.unpack_pages(self.buffer.data, size, self.pages.rows, self.pages.count, codec)
                 data[0], pages[0] = data_of(self.unpacked), pages_of(self.unpacked)
+        return 0
+
+    cdef int read_whole(self, const int64_t* chunk) except -1 nogil:
+        """Read a chunk and the headers of its pages."""
+        cdef int64_t size = chunk[NUM_BYTES]
+        reserve(&self.buffer, size)
+        self.read(chunk, 0, size, self.buffer.data)
+        self.cursor.data, self.cursor.pos, self.cursor.end = self.buffer.data, 0, size
+        walk_pages(self.cursor, &self.pages, MAX_PAGES)
         return 0
 
     cdef int read(self, const int64_t* chunk, int64_t start, int64_t size, uint8_t* to) except -1 nogil:
@@ -327,10 +333,7 @@ cdef class ChunkBatch:
         cdef int64_t size = chunk[NUM_BYTES], at = 0, window
         cdef int64_t* row
         if whole:
-            reserve(&self.buffer, max(1, size))
-            self.read(chunk, 0, size, self.buffer.data)
-            self.cursor.data, self.cursor.pos, self.cursor.end = self.buffer.data, 0, size
-            walk_pages(self.cursor, &self.pages, MAX_PAGES)
+            self.read_whole(chunk)
         else:
             reserve(&self.buffer, HEADER_WINDOW)
             self.pages.count = 0

@@ -128,15 +128,6 @@ class PageLookup:
                 self.give_up(leaf)
         return {leaf: cached for leaf, cached in indexes.items() if cached.is_confirmed}
 
-    def find_confirmed(self, leaves: Sequence[Leaf]) -> dict[int, CachedPageIndex]:
-        """Return where the pages of those leaves of a local file are of which that is certain, by leaf index."""
-        cached, row_group = self._file.cached.pages, self._row_group
-        known = {leaf.index: pages for leaf in leaves if (pages := cached.get((row_group, leaf.index))) is not None}
-        if len(known) < len(leaves):
-            self.walk(leaves)
-            known = self.find(leaves)
-        return self.confirm(known)
-
     def gather(self, parts: Sequence[Sequence[tuple[int, int]]]) -> list[memoryview]:
         """Read lists of ranges (offset, length) all at once; return the concatenated bytes of each list."""
         if not any(parts):
@@ -181,10 +172,6 @@ class PageLookup:
         start, length = _find_start(record), int(record["compressed_size"])
         return (start, length) if start > 0 < length <= file.footer.start - start else None
 
-    def has_index(self, leaf: Leaf) -> bool:
-        """Return whether a column chunk has a page index that is worth reading."""
-        return self._chunk_bytes(leaf) > 0
-
     def _chunk_bytes(self, leaf: Leaf) -> int:
         """Return the size of a column chunk with a page index that is worth reading; 0 for others."""
         span = self.chunk_span(leaf)
@@ -227,14 +214,6 @@ class PageLookup:
         )
 
     # ----------------------------------------------------------------------------------------- without a page index
-
-    def keep_walked(self, leaf: Leaf, index: OffsetIndex) -> None:
-        """Keep the pages of a chunk, as their own headers say, if the file has no index of them."""
-        key = self._row_group, leaf.index
-        span = self.chunk_span(leaf)
-        if span is not None and key not in self._file.cached.pages and self._has_no_index(leaf):
-            self._keep(leaf, index, span[0], index.num_pages)
-            self._file.remember()
 
     def walk(self, leaves: Iterable[Leaf]) -> None:
         """Find the pages of a local file's chunks by their headers: of small chunks, and of those without an index.

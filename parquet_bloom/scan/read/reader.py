@@ -454,13 +454,10 @@ class RowReader:
     @contextmanager
     def _open_planned(self, plan: FilePlan) -> Iterator[ParquetData]:
         """Open the version of a Parquet file that was planned."""
-        with open_version(plan.path, self._filesystem, self._cache, plan.identity) as file:
+        with self._open(plan) as file:
             if not isinstance(file, ParquetData) or not plan.is_of(file):
                 raise ConcurrentChangeError("another writer changed it meanwhile", path=plan.path)
-            try:
-                yield file
-            finally:
-                self._meter.note(file.source)
+            yield file
 
     def _run_task(self, task: _FileTask | RowBatch, state: _Reading[R]) -> Iterator[Need | Piece[R]]:
         if isinstance(task, RowBatch):
