@@ -36,10 +36,26 @@ LEAVES = [
     "uuid IN ('a', 'b')",
     "uuid.v BETWEEN 1 AND 2",
     'x."a b".`c` != NULL',
+    "(a = 5)",
+    "NOT a = 5",
+    "NOT (a = 5 OR NOT (b = 6 AND c IN (7, 8)))",
+    "array_contains(tags, 5)",
+    "Array_Contains(`a b`.c, 'x') ",
+    "list_contains(tags, DATE '2020-01-01')",
+    "list_has(tags, -5)",
+    "NOT array_has(tags, NULL)",
+    "arrays_overlap(tags, ARRAY(1, 2))",
+    "arrays_overlap(tags, array['a', 'b'])",
+    "list_has_any(tags, [1])",
+    "array_has_any(tags, [1, 2.5])",
+    "list_has_all(tags, [1, 2])",
+    "(array_has_all(tags, ARRAY[1, 2]))",
 ]
 TEXT = """
     a b x `q,q` "a.b" a.b date case end year interval 5 -5 1.5 1e5 1. .5 1L 0x1F 1_000 99999999999999999999999 1e999 'a'
     'it''s' '' 'é' AND and OR NOT IN IS NULL BETWEEN ( ) , = == <> != < <= > >= <=> TRUE false X'AB' N'x' -- /* */ :: ?
+    array_contains list_contains list_has array_has arrays_overlap list_has_any array_has_any array_has_all ARRAY ] [ (
+    array_contains(a, array_contains(a,5) list_has_all(b, ARRAY[1,2]) arrays_overlap(a, [
     @ :a $1 a.5 _x a$ ü ; [a] a[1] ESCAPE COLLATE -> | ~ DATE TIMESTAMP UUID '2020-01-01' '2020-02-30' CAST AS DOUBLE
     uuid
 """
@@ -76,8 +92,24 @@ def test_simple_conditions_are_parsed_without_sqlglot(text):
         "a",
         "a = b",
         "5 = a",
-        "(a = 5)",
-        "NOT a = 5",
+        "(a) = 5",
+        "(a = 5",
+        "a = 5)",
+        "(a = 5) = TRUE",
+        "()",
+        "NOT NOT a = 5",
+        "(" * 60 + "a = 5" + ")" * 60,
+        "array_contains(tags)",
+        "array_contains(tags, 5, 6)",
+        "array_contains(5, tags)",
+        "array_contains(tags, 5) = TRUE",
+        "contains(tags, 5)",
+        '"array_contains"(tags, 5)',
+        "arrays_overlap(tags, ARRAY())",
+        "arrays_overlap(tags, ARRAY(1, NULL))",
+        "arrays_overlap(tags, ARRAY(1, 2])",
+        "arrays_overlap(tags, (1, 2))",
+        "arrays_overlap(tags, 1)",
         "a = 5 AND",
         "a = 5;",
         "a = 5 -- b",
@@ -127,6 +159,8 @@ def test_random_conditions_are_parsed_alike_or_left_to_sqlglot(seed):
             text = rng.choice(LEAVES)
             for _ in range(rng.randrange(3)):
                 text += rng.choice([" AND ", " or ", " AND NOT ", "\nAND\n"]) + rng.choice(LEAVES)
+            if rng.random() < 0.3:
+                text = f"{rng.choice(['', 'NOT '])}({text}) {rng.choice(['AND', 'or'])} ({text})"
             for _ in range(rng.randrange(4)):
                 at = rng.randrange(len(text) + 1)
                 inserted = rng.choice([rng.choice(SIGNS), rng.choice(SIGNS), "", text[at : at + 3]])
@@ -140,5 +174,6 @@ def test_random_conditions_are_parsed_alike_or_left_to_sqlglot(seed):
 def test_texts_of_random_trees_are_parsed_alike_or_left_to_sqlglot():
     rows = pa.table({"a": [1, None], "b.c": [1.5, 2.0], "d e": ["x", "it's"], "f": [dt.date(2020, 1, 1), None]})
     rng = random.Random(0)
-    texts = [to_text(draw_node(rng, find_columns(rows), depth=1)) for _ in range(by_tier(500, 2_000, 20_000))]
+    count = by_tier(500, 2_000, 20_000)
+    texts = [to_text(draw_node(rng, find_columns(rows), depth=rng.randrange(4))) for _ in range(count)]
     assert sum(map(assert_same_or_none, texts)) > len(texts) // 3

@@ -1,8 +1,8 @@
 """Parse the simplest conditions without sqlglot, whose import alone takes longer than most queries.
 
-A condition is simple if it consists of comparisons of one column with literals, joined by AND and OR without
-parentheses, in the default dialect. Of all others `parse_simple` returns None, and so for whatever is unusual, or an
-error: `parser` decides on them. For simple ones both return the same tree.
+A condition is simple if it consists of comparisons of one column with literals and of the functions of lists, joined
+by AND, OR, NOT and parentheses, in the default dialect. Of all others `parse_simple` returns None, and so for whatever
+is unusual, or an error: `parser` decides on them. For simple ones both return the same tree.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from ....errors import PredicateError
 from ... import literal
-from ...tree import And, Compare, Equal, In, IsNull, Node, NotEqual, all_of, any_of, negation
+from ...tree import And, Compare, Contains, Equal, In, IsNull, Node, NotEqual, all_of, any_of, negation
 
 # What follows a token must not continue it: `1L`, `'a' 'b'` and `x'AB'` mean other things, or nothing.
 _TOKEN = re.compile(
@@ -27,7 +27,7 @@ _TOKEN = re.compile(
         (?! [\w.'"`$@#] )
       )
     | (?P<operator> (?: = | == | <> | != | < | <= | > | >= ) (?![=<>!~@&|#*/%^?:]) )
-    | (?P<sign> [(),-] )
+    | (?P<sign> [][(),-] )
     | (?P<end> \Z )
     )
     """,
@@ -48,6 +48,18 @@ _RESERVED_WORDS = """
 _RESERVED = frozenset(_RESERVED_WORDS.split())
 _WORDS = {"NULL": None, "TRUE": True, "FALSE": False}
 _TYPED = {"DATE": "date", "TIMESTAMP": "timestamp", "UUID": "uuid"}
+
+# Functions of a list column and a literal, or an array of literals of which any or all are to be contained. They are
+# what `lists` knows by sqlglot's names.
+_OF_ONE = frozenset({"ARRAY_CONTAINS", "LIST_CONTAINS", "LIST_HAS", "ARRAY_HAS"})
+_OF_MANY = {
+    "ARRAYS_OVERLAP": any_of,
+    "LIST_HAS_ANY": any_of,
+    "ARRAY_HAS_ANY": any_of,
+    "LIST_HAS_ALL": all_of,
+    "ARRAY_HAS_ALL": all_of,
+}
+_DEEPEST = 50  # parentheses within parentheses
 
 _Token: TypeAlias = tuple[str, str]  # kind and text
 
@@ -85,17 +97,34 @@ class _Parser:
     def __init__(self, tokens: list[_Token]) -> None:
         self._tokens = tokens
         self._index = 0
+        self._depth = 0
 
     def parse(self) -> Node:
-        terms: list[list[Node]] = [[self._read_comparison()]]  # joined by OR, each a list joined by AND
-        while self._tokens[self._index][0] != "end":
+        node = self._read_condition()
+        self._require(self._tokens[self._index][0] == "end")
+        return node
+
+    def _read_condition(self) -> Node:
+        terms = [[self._read_term()]]  # joined by OR, each a list joined by AND
+        while True:
             if self._take_word("AND"):
-                terms[-1].append(self._read_comparison())
+                terms[-1].append(self._read_term())
             elif self._take_word("OR"):
-                terms.append([self._read_comparison()])
+                terms.append([self._read_term()])
             else:
-                raise _NotSimpleError
-        return any_of([all_of(term) for term in terms])
+                return any_of([all_of(term) for term in terms])
+
+    def _read_term(self) -> Node:
+        is_negated = self._take_word("NOT")
+        if self._take_sign("("):
+            self._depth += 1
+            self._require(self._depth <= _DEEPEST)
+            node = self._read_condition()
+            self._require(self._take_sign(")"))
+            self._depth -= 1
+        else:
+            node = self._read_comparison()
+        return negation(node) if is_negated else node
 
     def _next(self) -> _Token:
         token = self._tokens[self._index]
@@ -118,6 +147,8 @@ class _Parser:
             raise _NotSimpleError
 
     def _read_comparison(self) -> Node:
+        if self._tokens[self._index + 1 : self._index + 2] == [("sign", "(")]:
+            return self._read_function()
         column = self._read_column()
         kind, text = self._tokens[self._index]
         if kind == "operator":
@@ -138,6 +169,26 @@ class _Parser:
                 node = And((Compare(column, ">=", low), Compare(column, "<=", self._read_literal())))
         return negation(node) if is_negated else node
 
+    def _read_function(self) -> Node:
+        kind, name = self._next()
+        self._require(kind == "name")
+        name = name.upper()
+        self._require(self._take_sign("("))
+        column = self._read_column()
+        self._require(self._take_sign(","))
+        if name in _OF_ONE:
+            node: Node = Contains(column, self._read_literal())
+        else:
+            self._require(name in _OF_MANY)
+            is_named = self._take_word("ARRAY")
+            closing = ")" if is_named and self._take_sign("(") else "]"
+            self._require(closing == ")" or self._take_sign("["))
+            values = self._read_literals(closing)
+            self._require(len(values) == 1 or None not in values)
+            node = _OF_MANY[name]([Contains(column, value) for value in values])
+        self._require(self._take_sign(")"))
+        return node
+
     def _read_column(self) -> str:
         kind, text = self._next()
         self._require(kind == "name")
@@ -153,11 +204,14 @@ class _Parser:
 
     def _read_list(self, column: str) -> Node:
         self._require(self._take_sign("("))
+        return In(column, tuple(self._read_literals(")")))
+
+    def _read_literals(self, closing: str) -> list[literal.Literal]:
         values = [self._read_literal()]
         while self._take_sign(","):
             values.append(self._read_literal())
-        self._require(self._take_sign(")"))
-        return In(column, tuple(values))
+        self._require(self._take_sign(closing))
+        return values
 
     def _read_literal(self) -> literal.Literal:
         kind, text = self._next()
