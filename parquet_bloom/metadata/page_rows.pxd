@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from .page_decode cimport PageBody
+from .page_decode cimport FIELDS, PageBody
 
 
 cdef class RowTaker:
@@ -14,13 +14,19 @@ cdef class RowTaker:
     cdef int32_t[::1] ends       # of byte arrays
     cdef uint8_t[::1] valid
     cdef object _ends, _valid
-    cdef PageBody dictionary
+    cdef const uint8_t* dictionary_data
+    cdef int64_t[FIELDS] dictionary_page
     cdef object held             # what the dictionary's bytes may be in
     cdef int64_t num_entries     # of the dictionary; -1 without one
-    cdef int64_t* entries        # where its byte arrays begin
+    cdef PageBody dictionary     # decompressed, as far as entries were needed
+    cdef int64_t num_ready       # entries that are decompressed
+    cdef int64_t* entries        # where their byte arrays begin
 
     cdef void begin(self, int codec) noexcept nogil
     cdef int open_dictionary(self, const uint8_t* data, const int64_t* page) noexcept nogil
+    cdef void forget_dictionary(self) noexcept nogil
+    cdef int need_entries(self, int64_t count) noexcept nogil
+    cdef int unpack_entries(self, int64_t count, int64_t needed) noexcept nogil
     cdef int take_pages(
         self, const uint8_t* data, const int64_t[:, ::1] pages, int64_t before, const int64_t[::1] rows
     ) noexcept nogil

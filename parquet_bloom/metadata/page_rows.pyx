@@ -67,10 +67,7 @@ cdef class RowTaker:
 
     cdef void begin(self, int codec) noexcept nogil:
         self.codec = codec
-        close_page(&self.dictionary)
-        free(self.entries)
-        self.entries = NULL
-        self.num_entries = -1
+        self.forget_dictionary()
 
     def set_dictionary(self, const uint8_t[::1] data not None, const int64_t[:, ::1] pages not None):
         """Set the dictionary of the chunk: the only page of `pages`. `data` has to live until the next chunk begins.
@@ -90,27 +87,58 @@ cdef class RowTaker:
             fail(problem)
 
     cdef int open_dictionary(self, const uint8_t* data, const int64_t* page) noexcept nogil:
+        """Set the dictionary of the chunk, whose bytes have to stay where they are; they are read when entries are needed."""
+        self.forget_dictionary()
+        if not 0 <= page[NUM_VALUES] <= MOST_VALUES:
+            return UNSUPPORTED
+        self.dictionary_data = data
+        memcpy(self.dictionary_page, page, FIELDS * sizeof(int64_t))
+        self.num_entries = page[NUM_VALUES]
+        return 0
+
+    cdef void forget_dictionary(self) noexcept nogil:
+        close_page(&self.dictionary)
+        free(self.entries)
+        self.entries = NULL
+        self.num_entries = -1
+        self.num_ready = 0
+
+    cdef int need_entries(self, int64_t count) noexcept nogil:
+        """Decompress the dictionary as far as its first `count` entries reach; return 0, or a problem."""
+        cdef int64_t unpacked = self.dictionary_page[UNPACKED]
+        cdef int problem = UNSUPPORTED
+        if count <= self.num_ready:
+            return 0
+        if count > self.num_entries:
+            return NOT_IN_DICTIONARY
+        if self.num_ready == 0:
+            problem = self.unpack_entries(
+                count, <int64_t>(<double>unpacked * count / self.num_entries) + EXTRA_BYTES
+            )
+        if problem:  # perhaps the share was too small: sizes of values differ; or more entries are needed than before
+            problem = self.unpack_entries(self.num_entries, MOST_BYTES)
+        return problem
+
+    cdef int unpack_entries(self, int64_t count, int64_t needed) noexcept nogil:
+        """Decompress at least `needed` bytes of the dictionary, which must have the first `count` entries."""
         cdef Py_ssize_t i, pos = 0
         cdef uint32_t length = 0
         cdef int problem
         close_page(&self.dictionary)
         free(self.entries)
         self.entries = NULL
-        self.num_entries = -1
-        if page[NUM_VALUES] == 0:  # its bytes may be none
-            self.num_entries = 0
-            return 0
-        problem = open_page(data, page, self.codec, True, MOST_BYTES, &self.dictionary)
+        self.num_ready = 0
+        problem = open_page(self.dictionary_data, self.dictionary_page, self.codec, True, needed, &self.dictionary)
         if problem:
             return problem
         if self.width:
-            if self.dictionary.value_bytes // self.width < page[NUM_VALUES]:
+            if self.dictionary.value_bytes // self.width < count:
                 return VALUES_MISSING
         else:
-            self.entries = <int64_t*>malloc(max(1, page[NUM_VALUES]) * sizeof(int64_t))
+            self.entries = <int64_t*>malloc(max(1, count) * sizeof(int64_t))
             if self.entries == NULL:
                 return NO_MEMORY
-            for i in range(page[NUM_VALUES]):
+            for i in range(count):
                 if self.dictionary.value_bytes - pos < 4:
                     return VALUES_MISSING
                 memcpy(&length, self.dictionary.values + pos, 4)
@@ -118,7 +146,7 @@ cdef class RowTaker:
                     return VALUE_CUT_OFF
                 self.entries[i] = pos
                 pos += 4 + <Py_ssize_t>length
-        self.num_entries = page[NUM_VALUES]
+        self.num_ready = count
         return 0
 
     def take(
@@ -306,12 +334,16 @@ cdef class RowTaker:
     cdef int copy_entries(self, const int64_t* numbers, Py_ssize_t count, Py_ssize_t rows) noexcept nogil:
         """Append values by their numbers in the dictionary; `rows` rows have these and nulls."""
         cdef Py_ssize_t i, row = self.taken
+        cdef int64_t last = 0
         cdef uint32_t length = 0
         cdef const uint8_t* entry
         cdef int problem
         for i in range(count):
-            if numbers[i] >= self.num_entries:
-                return NOT_IN_DICTIONARY
+            last = max(last, numbers[i])
+        problem = self.need_entries(last + 1)
+        if problem:
+            return problem
+        for i in range(count):
             if self.width:
                 memcpy(self.values + self.size, self.dictionary.values + numbers[i] * self.width, self.width)
                 self.size += self.width

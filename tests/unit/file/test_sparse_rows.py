@@ -212,6 +212,21 @@ def test_values_that_differ_in_the_middle_alone(tmp_path: Path) -> None:
         assert dataset.scan(f"{name} IN ({shown})").to_arrow()[name].to_pylist() == [values[i] for i in chosen]
 
 
+@pytest.mark.parametrize("longest_first", [True, False])
+def test_entries_of_a_dictionary_that_differ_in_size(longest_first: bool, tmp_path: Path) -> None:
+    """Only a part of a dictionary is decompressed: as much as entries would take that are all alike."""
+    sizes = sorted([1] * 1_800 + [3_000] * 200, reverse=longest_first)
+    rng = np.random.default_rng(0)
+    texts = [str(number) + rng.bytes(size // 2).hex() for number, size in enumerate(sizes)]
+    table = pa.table({"id": range(2_000), "text": texts, "bytes": [text.encode() for text in texts]})
+    path = tmp_path / "a.parquet"
+    pq.write_table(table, path, data_page_size=2_000, write_batch_size=64)
+    dataset = parquet_bloom.dataset(path)
+    for ids in ([0], [190], [205], [1_990], [5, 1_500, 1_999], [1_700, 1_900]):
+        rows = dataset.scan(f"id IN ({', '.join(map(str, ids))})").to_arrow()
+        assert rows.equals(table.take(ids))
+
+
 def test_many_bytes_are_not_taken_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = pa.table({"a": [number % 20 for number in range(2000)], "long": ["x" * 4000] * 2000})
     pq.write_table(rows, tmp_path / "a.parquet")
