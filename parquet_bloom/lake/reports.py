@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..errors import ParquetBloomError
+from ..file.identity import NO_TOKEN
 from ..redaction import shown_redacted
 from ..util.wording import count
 
@@ -22,6 +23,25 @@ class Candidate(NamedTuple):
 
     path: str
     row_groups: tuple[int, ...] | None = None
+
+
+class FileSelection(NamedTuple):
+    """Result of an index for one file.
+
+    Attributes
+    ----------
+    current : False if the file is not indexed, or has changed since where that matters; it has to be read then.
+    read : whether any row of the file can match.
+    row_groups : row groups that can match; None where the index does not distinguish them.
+    reason : why the file is pruned.
+    stamp : version token of the indexed file, where `row_groups` is given (see `file.identity`).
+    """
+
+    current: bool
+    read: bool = True
+    row_groups: frozenset[int] | None = None
+    reason: str = ""
+    stamp: bytes = NO_TOKEN
 
 
 class Answers(list[list[Candidate]]):

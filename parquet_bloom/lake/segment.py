@@ -212,6 +212,12 @@ class Segment:
         """Return the row group that a unit is in its file; None where units are files."""
         return unit - int(self.files.first_units[file]) if self._by_row_group else None
 
+    def find_row_groups(self, units: NDArray[np.uint32], file: int) -> frozenset[int] | None:
+        """Return the row groups that units of a file are; None where units are files."""
+        if not self._by_row_group:
+            return None
+        return frozenset((units.astype(np.int64) - int(self.files.first_units[file])).tolist())
+
     def close(self) -> None:
         for part in self.parts:
             part.close()

@@ -19,6 +19,7 @@ from ..util.threads import in_order
 from .files import listing as sources
 from .files.liveness import FileRef, PathTable, match_stamps
 from .files.table import NOT_COVERED
+from .reports import FileSelection
 from .segment import OpenPart, Segment
 from .snapshot import IndexSnapshotReader
 
@@ -26,25 +27,6 @@ _SEGMENTS_AT_A_TIME = 16
 
 Trusted = Callable[[str, ColumnType], bool]
 Means = Callable[[str, str], bool]
-
-
-class FileSelection(NamedTuple):
-    """Result of an index for one file.
-
-    Attributes
-    ----------
-    current : False if the file is not indexed, or has changed since where that matters; it has to be read then.
-    read : whether any row of the file can match.
-    row_groups : row groups that can match; None where the index does not distinguish them.
-    reason : why the file is pruned.
-    stamp : version token of the indexed file, where `row_groups` is given (see `file.identity`).
-    """
-
-    current: bool
-    read: bool = True
-    row_groups: frozenset[int] | None = None
-    reason: str = ""
-    stamp: bytes = NO_TOKEN
 
 
 _MISSING = (-2, NO_TOKEN)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,12 @@ from ..storage import is_local
 from ..storage.folder.folder import Folder
 from ..util.threads import in_order
 from . import manifest as manifests
-from .files.liveness import LakeState
+from .files.liveness import FileRef, LakeState
 from .files.table import FileTable
 from .lookup import Probes, hash_literals
 from .manifest import Manifest
 from .parts.part import PartMatches
-from .reports import Answers, Candidate
+from .reports import Answers, Candidate, FileSelection
 from .segment import OpenPart, Segment
 
 _SEGMENTS_AT_A_TIME = 16
@@ -28,6 +28,50 @@ _TRIES = 4
 
 
 _PartQuery = tuple[int, Segment, int, OpenPart, Probes]
+
+
+class _PartMatch(NamedTuple):
+    """What a part says of some values.
+
+    Attributes
+    ----------
+    number, segment : the segment that the part is in.
+    values, units : the numbers of values, and the units that may hold them.
+    unknown : values of which the part says nothing.
+    every : where there are such values, all units that the part has values of.
+    """
+
+    number: int
+    segment: Segment
+    values: NDArray[np.intp]
+    units: NDArray[np.uint32]
+    unknown: list[int]
+    every: NDArray[np.uint32]
+
+
+class _Matches(NamedTuple):
+    """What all parts say of some values, with the doubts and the cost of asking them."""
+
+    parts: list[_PartMatch]
+    doubts: Mapping[str, None]
+    requests: int
+    bytes_read: int
+
+
+class Selections(NamedTuple):
+    """The files that may hold any of some values.
+
+    Attributes
+    ----------
+    files : by their paths, with what is known of their row groups; None where that is nothing.
+    doubts : problems with reading the index.
+    requests, bytes_read : what was read of the index.
+    """
+
+    files: dict[str, FileSelection | None]
+    doubts: Mapping[str, None]
+    requests: int
+    bytes_read: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +102,47 @@ class IndexSnapshotReader:
             one = self._lookup_one(column, literals[0])
             if one is not None:
                 return one
+        candidates: list[list[Candidate]] = [[] for _ in literals]
+        matches = self._query_parts(column, literals, timezone, remote)
+        for part in matches.parts:
+            self._add_candidates(candidates, part.values, part.units, part.segment, part.number)
+            for value in part.unknown:
+                every = part.every
+                self._add_candidates(candidates, np.full(len(every), value), every, part.segment, part.number)
+        always = self.always(column)
+        for matching in candidates:
+            _merge(matching)
+            matching += always
+        return Answers(candidates, matches.doubts, *self._add_table_costs(matches))
+
+    def select(self, column: str, literals: Sequence[Any], timezone: str, remote: bool) -> Selections:
+        """Return the files that may hold any of some values, and what is known of their row groups."""
+        files: dict[str, FileSelection | None] = {}
+        matches = self._query_parts(column, literals, timezone, remote)
+        for part in matches.parts:
+            units, segment = np.unique(part.every if part.unknown else part.units), part.segment
+            of_file = segment.files.find_files(units)
+            inside = self.live.alive[part.number][of_file]
+            units, of_file = units[inside], of_file[inside]
+            numbers, first = np.unique(of_file, return_index=True)
+            for number, path, some in zip(
+                numbers.tolist(), segment.files.paths(numbers), np.split(units, first[1:]), strict=True
+            ):
+                row_groups = segment.find_row_groups(some, number)
+                before = files.get(path)
+                if row_groups is None or (path in files and before is None):
+                    files[path] = None
+                    continue
+                if before is not None and before.row_groups is not None:
+                    row_groups |= before.row_groups
+                restamped = self.live.restamped.get(FileRef(part.number, number))
+                stamp = segment.files.stamps[number].as_py() if restamped is None else restamped[1]
+                files[path] = FileSelection(True, True, row_groups, stamp=stamp)
+        files.update(dict.fromkeys([candidate.path for candidate in self.always(column)]))
+        return Selections(files, matches.doubts, *self._add_table_costs(matches))
+
+    def _query_parts(self, column: str, literals: Sequence[Any], timezone: str, remote: bool) -> _Matches:
+        """Query all parts that hold values of a column; those of a remote index concurrently."""
         part_queries: list[_PartQuery] = []
         probes: dict[Any, Probes] = {}
         for i, segment, number, part in self._list_parts(column):
@@ -65,8 +150,8 @@ class IndexSnapshotReader:
             if column_type not in probes:
                 probes[column_type] = hash_literals(literals, column_type, timezone)
             part_queries.append((i, segment, number, part, probes[column_type]))
-        candidates: list[list[Candidate]] = [[] for _ in literals]
         doubts: dict[str, None] = {}
+        parts: list[_PartMatch] = []
         requests = bytes_read = 0
         threads = min(_SEGMENTS_AT_A_TIME, len(part_queries)) if remote else 1
         one_by_one = nullcontext(map(_find_in_part, part_queries))
@@ -74,25 +159,19 @@ class IndexSnapshotReader:
             for (i, segment, number, _, probe), matches in zip(part_queries, results, strict=True):
                 requests += matches.requests
                 bytes_read += matches.bytes_read
-                values, units = probe.values[matches.queries], matches.units
                 unknown = dict(probe.unknown)
                 for query, why in matches.unknown.items():
                     unknown.setdefault(int(probe.values[query]), why)
                     doubts[why] = None
-                self._add_candidates(candidates, values, units, segment, i)
-                if unknown:
-                    every = segment.find_units(column, number)
-                    for value in unknown:
-                        self._add_candidates(candidates, np.full(len(every), value), every, segment, i)
-                    doubts.update(dict.fromkeys(probe.unknown.values()))
-        always = self.always(column)
-        for matching in candidates:
-            _merge(matching)
-            matching += always
-        for segment in self.segments:
-            more, num_bytes = segment.files.new_cost()
-            requests, bytes_read = requests + more, bytes_read + num_bytes
-        return Answers(candidates, doubts, requests, bytes_read)
+                doubts.update(dict.fromkeys(probe.unknown.values()))
+                every = segment.find_units(column, number) if unknown else matches.units
+                parts.append(_PartMatch(i, segment, probe.values[matches.queries], matches.units, [*unknown], every))
+        return _Matches(parts, doubts, requests, bytes_read)
+
+    def _add_table_costs(self, matches: _Matches) -> tuple[int, int]:
+        """Return the requests and bytes of matches, with those of the tables of files."""
+        costs = [segment.files.new_cost() for segment in self.segments]  # the names of files were read just now
+        return matches.requests + sum(cost[0] for cost in costs), matches.bytes_read + sum(cost[1] for cost in costs)
 
     def _lookup_one(self, column: str, literal: Any) -> Answers | None:
         """Look up a single value with one hash on a fast path; None where the general path is needed."""

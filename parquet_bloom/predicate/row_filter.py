@@ -134,7 +134,7 @@ def row_mask(
         name, literals = leaves[0].column, [leaf.value for leaf in leaves]
         if stored and name in stored:
             raise PredicateError(f"{stored[name].column_type} is not a list", column=name)
-        column = _find_column(table, name)
+        column = find_column(table, name)
         mask = _evaluate_contains(column, name, literals, num_rows, timezone, cache, id(origin))
         return mask if isinstance(leaves[0], Contains) else pc.invert(mask)
 
@@ -177,7 +177,7 @@ def _evaluate_leaf(
     table: pa.Table, leaf: Leaf, num_rows: int, timezone: str, probe_cache: Probes, number: int
 ) -> pa.ChunkedArray:
     literals = [value for value in leaf.literals if value is not None]
-    column = _find_column(table, leaf.column)
+    column = find_column(table, leaf.column)
     if column is not None and pa.types.is_nested(_unwrap_type(column.type)):
         raise PredicateError(f"a {column.type} is not a single value; name one of its leaves", column=leaf.column)
     if isinstance(leaf, IsNull):
@@ -187,7 +187,7 @@ def _evaluate_leaf(
     if column is None or not literals or pa.types.is_null(column.type):
         return _make_constant(num_rows, None)
     if isinstance(leaf, Compare):
-        return ordered.compare([_decode(chunk) for chunk in column.chunks], _unwrap_type(column.type), leaf, timezone)
+        return ordered.compare([decode(chunk) for chunk in column.chunks], _unwrap_type(column.type), leaf, timezone)
     _require_equality(leaf)
     probes, with_nan = _find_probes(literals, column.type, leaf.column, timezone, probe_cache, number)
     return _apply_null_literal(leaf.literals, [_equals_any(chunk, probes, with_nan) for chunk in column.chunks])
@@ -228,10 +228,10 @@ def _evaluate_contains(
 def _find_probes(
     literals: list[Any], arrow_type: pa.DataType, name: str, timezone: str, probe_cache: Probes, number: int
 ) -> tuple[pa.Array, bool]:
-    """Return what `_coerce_literals` makes of the literals of a leaf, given its id, once for all tables."""
+    """Return what `coerce_literals` makes of the literals of a leaf, given its id, once for all tables."""
     key = number, name, arrow_type
     if key not in probe_cache:
-        probe_cache[key] = _coerce_literals(literals, arrow_type, name, timezone)
+        probe_cache[key] = coerce_literals(literals, arrow_type, name, timezone)
     return probe_cache[key]
 
 
@@ -250,7 +250,7 @@ def _make_constant(length: int, value: bool | None) -> pa.ChunkedArray:
 # ------------------------------------------------------------------------------------------------------- the column
 
 
-def _find_column(table: pa.Table, name: str) -> pa.ChunkedArray | None:
+def find_column(table: pa.Table, name: str) -> pa.ChunkedArray | None:
     """Return the column or struct leaf of a dotted name; None when there is none."""
     paths = _find_paths(table.schema, name, name)
     if len(paths) > 1:
@@ -293,7 +293,7 @@ def _find_paths(fields: Any, name: str, full_name: str) -> list[list[int]]:
 # ----------------------------------------------------------------------------------------------------- the literals
 
 
-def _coerce_literals(literals: list[Any], arrow_type: pa.DataType, name: str, timezone: str) -> tuple[pa.Array, bool]:
+def coerce_literals(literals: list[Any], arrow_type: pa.DataType, name: str, timezone: str) -> tuple[pa.Array, bool]:
     """Return the values to look for, as an array of the type of `_to_stored`, and whether NaN is one of them."""
     inner = _unwrap_type(arrow_type)
     try:
@@ -359,7 +359,7 @@ def _equals_any(chunk: pa.Array, probes: pa.Array, with_nan: bool) -> pa.Array:
     """Return for each value whether it is one of the probes; null for null."""
     if isinstance(chunk, pa.DictionaryArray):  # fewer values to compare
         return _equals_any(chunk.dictionary, probes, with_nan).take(chunk.indices)
-    stored = _decode(chunk)
+    stored = decode(chunk)
     if len(probes) == 1:
         mask = pc.equal(stored, probes[0])
     else:
@@ -370,14 +370,14 @@ def _equals_any(chunk: pa.Array, probes: pa.Array, with_nan: bool) -> pa.Array:
     return pc.or_(mask, pc.is_nan(stored)) if with_nan else mask
 
 
-def _decode(chunk: pa.Array) -> pa.Array:
+def decode(chunk: pa.Array) -> pa.Array:
     """Decode the values: stored values as from `_to_stored`, without extension types and encodings."""
     if isinstance(chunk, pa.ExtensionArray):
-        return _decode(chunk.storage)
+        return decode(chunk.storage)
     if pa.types.is_run_end_encoded(chunk.type):
-        return _decode(pc.run_end_decode(chunk))
+        return decode(pc.run_enddecode(chunk))
     if isinstance(chunk, pa.DictionaryArray):
-        return _decode(chunk.dictionary).take(chunk.indices)
+        return decode(chunk.dictionary).take(chunk.indices)
     return _to_stored(chunk)
 
 

@@ -18,6 +18,7 @@ from .filesystems.source import DATED, RemoteIdentity, RemoteSource
 from .listing import Entry, as_path_list, list_entries, list_files
 from .local.batch import ClosedSource, FilterAnswers, LocalFileBatch, make_open_files, read_file_ends, stat_files
 from .local.batch_probe import usual_header
+from .local.batch_read import PathStates
 from .local.open_files import OpenFiles
 from .local.source import FileIdentity, LocalSource
 from .managed_tables import managed_table
@@ -41,6 +42,7 @@ __all__ = [
     "FilterAnswers",
     "LocalFileBatch",
     "OpenFiles",
+    "PathStates",
     "RemoteIdentity",
     "RequestCount",
     "Rewrite",

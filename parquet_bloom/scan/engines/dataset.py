@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -33,6 +34,8 @@ from .streams import stop_at_exit
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
+
+    from ..lookup.session import LookupSession
 else:
     ds = import_dataset()
 
@@ -144,6 +147,59 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
             raise ParquetBloomError(f"threads must be at least 1, got {threads}")
         handler = None if on_error == "raise" else on_error
         return Scan(self._source, node, columns, progress=progress, on_error=handler, **options)
+
+    def get(
+        self,
+        column: str | Sequence[str],
+        keys: Any,
+        columns: Sequence[str] | None = None,
+        *,
+        timezone: str = "UTC",
+        threads: int | None = None,
+    ) -> pa.Table:
+        """Read the rows with one key or with many.
+
+        With an index, what it says is used without asking the other files. The index and what is known of files stays
+        in memory between calls; files that were added, replaced or removed are noticed at each call. Only of a dataset
+        that is a `LakeIndex` itself the files are those as of its opening, or of its last `refresh`.
+
+        Parameters
+        ----------
+        column : of the key; or a list of columns, whose values together are the key.
+        keys : a value, or a list, Arrow or NumPy array or Series of values; for several columns a tuple, a list of
+            tuples, or a table with these columns. They are compared as literals of a predicate are.
+        columns : of the result, as for `scan`.
+        timezone, threads : as for `scan`.
+
+        Returns
+        -------
+        pyarrow.Table
+            All rows of the first key in the order of files, then those of the second one, and so on: a key that is
+            given twice has its rows twice, and one that no row has none.
+
+        Raises
+        ------
+        PredicateError
+            A key is null, or cannot be compared with the column.
+        UnknownColumnError
+            There is no such column.
+        """
+        from ..lookup.get import get_rows
+        from ..lookup.keys import Keys
+
+        if self._condition is not None:
+            raise ParquetBloomError("a dataset that was filtered has no lookups of its own; use the dataset itself")
+        parsed = Keys.parse(column, keys)
+        return get_rows(self._source, self._arrow_schema, self._lookups, parsed, columns, timezone, threads)
+
+    @cached_property
+    def _lookups(self) -> LookupSession | None:
+        """What lookups keep between calls; None where each of them plans anew."""
+        if self._source.index is None and self._source.paths is not None or self._source.table is not None:
+            return None
+        from ..lookup.session import LookupSession
+
+        return LookupSession(self._source)
 
     def to_polars(self) -> Any:
         """Return the dataset as a polars LazyFrame, whose filters prune; see `scan_polars`."""

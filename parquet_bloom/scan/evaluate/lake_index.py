@@ -96,7 +96,7 @@ class IndexView:
                 if not selection.read:
                     file.rule_out(selection.reason, INDEX)
                 elif selection.row_groups is not None:
-                    file.narrow = partial(_remove_row_groups, selection=selection)
+                    file.narrow = partial(remove_row_groups, selection=selection)
         plan.requests += self.requests
         plan.bytes_read += self.bytes_read
         plan.index_doubts = [*self.doubts]
@@ -239,7 +239,7 @@ def _has_no_index(folder: Folder) -> bool:
         return error.errno in (errno.ENOENT, errno.ENOTDIR)
 
 
-def _remove_row_groups(plan: FilePlan, selection: FileSelection) -> FilePlan:
+def remove_row_groups(plan: FilePlan, selection: FileSelection) -> FilePlan:
     """Skip the row groups that an index rules out, if the file is the indexed version."""
     selected = selection.row_groups
     if selected is None or selection.stamp == NO_TOKEN or version_token(plan.identity) != selection.stamp:

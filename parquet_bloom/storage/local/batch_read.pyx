@@ -1,17 +1,19 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Reads of the last bytes of many local files in one call, with the files' identities."""
+"""Many local files in one call: their last bytes with their identities, and whether they have changed."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memcmp
 
 import numpy as np
 
-from .local_files cimport pb_close, pb_identify, pb_is_same, pb_open, pb_read_at_once, pb_read_range
+from .local_files cimport pb_close, pb_describe_path, pb_identify, pb_is_same, pb_open, pb_read_at_once, pb_read_range
 
 cdef enum:
     TOGETHER = 64  # files that are open at a time, so that the disk can work on all of them at once
+    FIELDS = 6     # of a state: the fields of `FileIdentity`, and the mode
 
 
 cdef int require_paths(list paths) except -1:
@@ -106,3 +108,56 @@ def read_ends(list paths not None, Py_ssize_t length):
     finally:
         free(names)
     return ends
+
+
+cdef class PathStates:
+    """The states of files and folders when this was made, to find out later whether any has changed.
+
+    A folder has changed if an entry was added to it, removed or renamed, but not if a file in it was written to.
+
+    Parameters
+    ----------
+    paths : of files and folders, as bytes. Links are followed.
+
+    Attributes
+    ----------
+    states : int64, of shape (paths, 6): device, inode, size, times of modification and of change, mode; all of them -1
+        where there is nothing.
+    """
+
+    cdef list paths
+    cdef const char** names
+    cdef readonly object states
+    cdef const int64_t[:, ::1] before
+
+    def __cinit__(self, list paths not None):
+        require_paths(paths)
+        self.paths = list(paths)
+        self.names = make_path_strings(self.paths)
+        cdef Py_ssize_t count = len(self.paths), i, j
+        self.states = np.full((count, FIELDS), -1, np.int64)
+        cdef int64_t[:, ::1] states = self.states
+        with nogil:
+            for i in range(count):
+                if not pb_describe_path(self.names[i], &states[i, 0]):
+                    for j in range(FIELDS):
+                        states[i, j] = -1
+        self.before = self.states
+
+    def __dealloc__(self):
+        free(self.names)
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def are_same(self) -> bool:
+        """Return whether everything is as it was."""
+        cdef int64_t state[FIELDS]
+        cdef Py_ssize_t i, count = self.before.shape[0]
+        cdef bint same = True
+        with nogil:
+            for i in range(count):
+                if not pb_describe_path(self.names[i], state) or memcmp(state, &self.before[i, 0], sizeof(state)):
+                    same = False
+                    break
+        return same

@@ -22,6 +22,11 @@ static inline int pb_is_unwritten(int descriptor, const int64_t* identity) {
     return 0;
 }
 
+static inline int pb_describe_path(const char* path, int64_t* state) {
+    (void)path; (void)state;
+    return 0;
+}
+
 static inline int pb_open(const char* path) {
     (void)path;
     return -1;
@@ -92,6 +97,19 @@ static inline int pb_identify(int descriptor, int64_t* identity) {
     identity[2] = (int64_t)status.st_size;
     identity[3] = pb_nanoseconds(pb_time(status, m));
     identity[4] = pb_nanoseconds(pb_time(status, c));
+    return 1;
+}
+
+/* Store the state of whatever is at a path: its identity, and its mode; return 0 if there is nothing. */
+static inline int pb_describe_path(const char* path, int64_t* state) {
+    struct stat status;
+    if (stat(path, &status) != 0) return 0;
+    state[0] = (int64_t)status.st_dev;
+    state[1] = (int64_t)status.st_ino;
+    state[2] = (int64_t)status.st_size;
+    state[3] = pb_nanoseconds(pb_time(status, m));
+    state[4] = pb_nanoseconds(pb_time(status, c));
+    state[5] = (int64_t)status.st_mode;
     return 1;
 }
 

@@ -1,0 +1,82 @@
+"""The keys of a lookup: values of one column, or of several together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ...errors import PredicateError
+from ...predicate import literal
+from ...predicate.tree import Equal, In, Node, all_of
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Keys to find.
+
+    Attributes
+    ----------
+    columns : of the key.
+    literals : for each column, its literal in each key.
+    is_single : whether the caller gave one key, not a collection of keys.
+    """
+
+    columns: tuple[str, ...]
+    literals: tuple[tuple[Any, ...], ...]
+    is_single: bool
+
+    @classmethod
+    def parse(cls, columns: str | Sequence[str], keys: Any) -> Keys:
+        """Return a caller's key or keys.
+
+        Parameters
+        ----------
+        columns : one column, or a list of several.
+        keys : of one column: a value, or a list, Arrow or NumPy array or Series of values. Of several: a tuple of a
+            value of each, a list of such tuples, or a table or mapping that has these columns.
+
+        Raises
+        ------
+        PredicateError
+            A value is null, or cannot be a literal; or a key has not as many values as there are columns.
+        """
+        if isinstance(columns, str):
+            is_single = not isinstance(keys, Collection | pa.Array | pa.ChunkedArray) or isinstance(keys, str | bytes)
+            is_single &= not hasattr(keys, "__array__") or np.ndim(keys) == 0
+            values = (literal.from_python(keys),) if is_single else literal.from_collection(keys)
+            return cls._check((columns,), (values,), is_single)
+        columns = tuple(columns)
+        if not columns:
+            raise PredicateError("a key needs a column")
+        if isinstance(keys, pa.Table | pa.RecordBatch | Mapping):
+            return cls._check(columns, tuple(literal.from_collection(keys[name]) for name in columns), False)
+        is_single = isinstance(keys, tuple)
+        rows = [keys] if is_single else [*keys]
+        for row in rows:
+            if not isinstance(row, Sequence) or isinstance(row, str | bytes) or len(row) != len(columns):
+                raise PredicateError(f"a key of {len(columns)} columns is a tuple of {len(columns)} values, not {row!r}")
+        parts = tuple(literal.from_collection([row[i] for row in rows]) for i in range(len(columns)))
+        return cls._check(columns, parts, is_single)
+
+    @classmethod
+    def _check(cls, columns: tuple[str, ...], literals: tuple[tuple[Any, ...], ...], is_single: bool) -> Keys:
+        for column, values in zip(columns, literals, strict=True):
+            if None in values:
+                raise PredicateError("a null is no key: nothing equals it", column=column)
+        return cls(columns, literals, is_single)
+
+    def __len__(self) -> int:
+        return len(self.literals[0])
+
+    @cached_property
+    def node(self) -> Node:
+        """The predicate that all rows of the keys meet, and of one column no others."""
+        leaves: list[Node] = []
+        for column, values in zip(self.columns, self.literals, strict=True):
+            leaves.append(Equal(column, values[0]) if len(values) == 1 else In(column, values))
+        return all_of(leaves)

@@ -1,0 +1,114 @@
+"""What lookups of a dataset keep between calls: an open index, and the state of the files that it was checked for."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Generator, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from ...lake.index import LakeIndex
+from ...lake.reports import FileSelection
+from ...storage import Entry, as_path_list, is_local, list_entries
+from ..evaluate.lake_index import remove_row_groups
+from ..evaluate.planner import plan_scan
+from ..model.file_scan import FileScan
+from ..model.partitions import parse_partitions
+from ..model.plan import ScanPlan
+from ..source import ScanSource
+from .keys import Keys
+from .watch import LakeWatch
+
+
+class LookupSession:
+    """Plans lookups of a dataset by its index; thread-safe.
+
+    Parameters
+    ----------
+    source : of the dataset, with an index.
+    """
+
+    def __init__(self, source: ScanSource):
+        self._source = source
+        self._index: LakeIndex | None = None
+        self._watch: LakeWatch | None = None
+        self._lock = threading.Lock()
+
+    def plan(self, keys: Keys, timezone: str, threads: int | None = None) -> ScanPlan | None:
+        """Plan the scan for some keys; None if the index cannot say which files may have them."""
+        source, columns = self._source, self._source.partition_columns
+        index = self._open()
+        known = [] if columns is None else columns.names
+        indexed = [
+            (column, literals)
+            for column, literals in zip(keys.columns, keys.literals, strict=True)
+            if column in index.columns and column not in known
+        ]
+        if not indexed:
+            return None
+        roots = index.state.manifest.lake.get("paths", ()) if source.paths is None else source.paths
+        answers = [index.state.select(column, literals, timezone, index.remote) for column, literals in indexed]
+        paths = sorted(set.intersection(*(set(answer.files) for answer in answers)))
+        plan = plan_scan(
+            [Entry(path) for path in paths],
+            keys.node,
+            parse_partitions(paths, source.partitioning, roots, columns),
+            filesystem=source.filesystem,
+            timezone=timezone,
+            cache=source.cache,
+            threads=threads,
+            named=lambda _: True,
+            index=_CandidateEvaluator(answers[0].files),
+        )
+        plan.requests += sum(answer.requests for answer in answers)
+        plan.bytes_read += sum(answer.bytes_read for answer in answers)
+        plan.index_doubts = list(dict.fromkeys(doubt for answer in answers for doubt in answer.doubts))
+        return plan
+
+    def _open(self) -> LakeIndex:
+        """Return the index, opened for the files as they are now; one that was given for its own files is as it is."""
+        source = self._source
+        if isinstance(source.index, LakeIndex) and source.paths is None:
+            return source.index
+        with self._lock:
+            if self._index is None or self._watch is None or not self._watch.is_current():
+                self._watch = None
+                watch = self._make_watch()
+                if self._index is None:
+                    self._index = self._open_index()
+                else:
+                    self._index.refresh()
+                self._watch = watch  # of a state before the index was checked for it
+            return self._index
+
+    def _open_index(self) -> LakeIndex:
+        source = self._source
+        given: Any = source.index
+        path = given.path if isinstance(given, LakeIndex) else given
+        options = {"filesystem": source.filesystem, "lake_filesystem": source.filesystem}
+        return LakeIndex.open(path, lake=source.paths, **options)
+
+    def _make_watch(self) -> LakeWatch | None:
+        """Return the state of the files now; None where that takes a listing each time."""
+        source = self._source
+        roots = as_path_list(source.paths)
+        if source.paths is None or not is_local(source.filesystem, roots):
+            return None
+        files = [entry.path for entry in list_entries(source.paths, source.filesystem)]
+        return LakeWatch([os.path.abspath(root) for root in roots], files)
+
+
+class _CandidateEvaluator:
+    """Leaves of each file the row groups that an index names; see `Evaluator`."""
+
+    def __init__(self, files: Mapping[str, FileSelection | None]):
+        self._files = files
+
+    def evaluate(self, files: Iterator[FileScan], plan: ScanPlan) -> Generator[FileScan, None, None]:
+        """See `Evaluator.evaluate`."""
+        for file in files:
+            selection = self._files[file.entry.path]
+            if selection is not None:
+                file.narrow = partial(remove_row_groups, selection=selection)
+            yield file
