@@ -240,7 +240,7 @@ def test_a_large_file_that_is_replaced_before_its_first_part_is_read(
 
 @pytest.mark.parametrize("where", ["key = 7", "key < 7"])  # read together, and one by one
 def test_few_files_are_open_at_a_time(where: str, tmp_path: Path) -> None:
-    for number in range(100):
+    for number in range(200):
         write(tmp_path / f"{number:03}.parquet", make_rows(number, 50))
     script = f"""
 import resource, parquet_bloom
