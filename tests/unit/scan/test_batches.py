@@ -248,7 +248,7 @@ from parquet_bloom.scan.read.batches import RowBatch
 original, results = RowBatch._try, []
 RowBatch._try = lambda *args: results.append(original(*args)) or results[-1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (96, 96))
-rows = parquet_bloom.read_table({str(tmp_path)!r}, {where!r}, ["row"], threads=4)
+rows = parquet_bloom.read_table({str(tmp_path)!r}, {where!r}, ["row"], threads=1)
 assert None not in results
 print(rows.num_rows)
 """
