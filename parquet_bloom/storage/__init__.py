@@ -16,7 +16,15 @@ from ..util.lazy import late_module
 from .extents import Extents
 from .filesystems.source import DATED, RemoteIdentity, RemoteSource
 from .listing import Entry, as_path_list, list_entries, list_files
-from .local.batch import ClosedSource, FilterAnswers, LocalFileBatch, make_open_files, read_file_ends, stat_files
+from .local.batch import (
+    OPEN_FILE_BUDGET,
+    ClosedSource,
+    FilterAnswers,
+    LocalFileBatch,
+    make_open_files,
+    read_file_ends,
+    stat_files,
+)
 from .local.batch_probe import usual_header
 from .local.open_files import OpenFiles
 from .local.source import FileIdentity, LocalSource
@@ -34,6 +42,7 @@ else:
 
 __all__ = [
     "DATED",
+    "OPEN_FILE_BUDGET",
     "ClosedSource",
     "Entry",
     "Extents",

@@ -26,7 +26,7 @@ from ...file.pages.reader import SPARSE_FACTOR, find_flat_columns
 from ...file.pages.sparse import RowGroupBatch, RowsOfGroups
 from ...file.reader import BloomFile
 from ...predicate.pruning import PruningPredicate
-from ...storage import ClosedSource, FileIdentity, make_open_files
+from ...storage import OPEN_FILE_BUDGET, ClosedSource, FileIdentity, make_open_files
 from ...util.arrow_values import empty_table
 from ..model.columns import FileResidualEvaluator
 from ..model.data_file import DataFile, FileProjection, RowFilter
@@ -41,7 +41,6 @@ R = TypeVar("R")
 
 OpenData = Callable[[FilePlan], AbstractContextManager[ParquetData]]
 
-_OPEN_FILES = 512  # at a time: many systems allow 1,024 for each process
 _LEAST_ROWS, _MOST_ROWS = 1 << 16, 1 << 20  # of a batch, about
 _BATCHES_PER_THREAD = 4
 _TRIES = 2  # batches with too many rows, after which no more are searched
@@ -79,13 +78,18 @@ class _Versions:
         self.files = make_open_files([plan.path for plan in plans], identities)
         self._remaining = num_batches
         self._are_open: bool | None = None
+        self._taken = 0  # of the budget
         self._lock = threading.Lock()
 
     def open(self) -> bool:
         """Return whether the files are those of the plan."""
         with self._lock:
             if self._are_open is None:
-                self._are_open = self.files.open()
+                if OPEN_FILE_BUDGET.take(len(self.files)):
+                    self._taken = len(self.files)
+                self._are_open = self._taken > 0 and self.files.open()
+                if not self._are_open:
+                    self._close()
             return self._are_open
 
     def release(self) -> None:
@@ -93,7 +97,16 @@ class _Versions:
         with self._lock:
             self._remaining -= 1
             if self._remaining <= 0:
-                self.files.close()
+                self._close()
+
+    def _close(self) -> None:
+        self.files.close()
+        taken, self._taken = self._taken, 0
+        OPEN_FILE_BUDGET.give_back(taken)
+
+    def __del__(self) -> None:  # batches of a scan that is given up are never read
+        if getattr(self, "_taken", 0):
+            self._close()
 
 
 @dataclass(eq=False)
@@ -205,6 +218,8 @@ class RowBatch:
                 mask[rows.rows[end - count : end]] = True
                 with open_data(self.plans[number]) as data:
                     table = data.read_rows(group.row_group, leaves, to_row_selection(find_runs(mask)))
+                if not {*names} <= {*table.schema.names}:  # "x.y" may be a column, and a field of another one
+                    raise Unsupported("a name is ambiguous")
                 tables.append(table.select(names).replace_schema_metadata(None))
         table = pa.concat_tables(tables)
         return dict(zip(names, table.columns, strict=True))
@@ -268,12 +283,15 @@ class BatchPlanner:
         equalities = find_equalities(data.file, schema, row_filter)
         if not any(equality.leaf.repeated or equality.column in flat for equality in equalities):
             return None
-        return FileKind(data.file, row_filter, equalities, columns, self._projection.project(data), [])
+        projection = self._projection.project(data)
+        if len({*projection.schema.names}) < len(projection.schema):
+            return None
+        return FileKind(data.file, row_filter, equalities, columns, projection, [])
 
     def plan(self, plans: Sequence[FilePlan], threads: int) -> list[FilePlan | RowBatch]:
         """Return batches, and files that are read one by one, in the order of the plans."""
         total = sum([group.num_rows for plan in plans for group in plan.row_groups if group.read])
-        most_files = max(_OPEN_FILES // (2 * threads), 1)
+        most_files = max(OPEN_FILE_BUDGET.find_limit() // (2 * threads), 1)
         most_rows = min(max(_LEAST_ROWS, total // (_BATCHES_PER_THREAD * threads)), _MOST_ROWS)
         parts: list[FilePlan | RowBatch] = []
         batch: _OpenBatch | None = None

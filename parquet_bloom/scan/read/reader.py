@@ -463,8 +463,8 @@ class RowReader:
         if isinstance(task, RowBatch):
             yield Need(BATCH_BYTES)
             value = state.reader.read_batch(task)
-            if task.is_part and value is not None:
-                state.files[id(task.plans[0])].is_partly_read = True
+            if task.is_part and value is not None and not state.files[id(task.plans[0])].accept_part():
+                value = None
             yield Piece(cast(R, _DECLINED) if value is None else value, 0 if value is None else BATCH_BYTES)
             return
         file = task.file
