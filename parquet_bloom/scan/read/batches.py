@@ -136,12 +136,10 @@ class RowBatch:
         return self._try(read_rows, open_data, table)
 
     def count(self, open_data: OpenData, table: TableRows | None = None) -> list[int] | None:
-        """Count the rows that match, of each row group; None if the batch is declined. For the parameters see `read`."""
+        """Count the rows that match, of each row group; None if the batch is declined; see `read`."""
         return self._try(lambda _, matches: matches.rows.counts.tolist(), open_data, table)
 
-    def _try(
-        self, use: Callable[[SparseReader, Matches], R], open_data: OpenData, table: TableRows | None
-    ) -> R | None:
+    def _try(self, use: Callable[[SparseReader, Matches], R], open_data: OpenData, table: TableRows | None) -> R | None:
         try:
             if len(self.kind.too_many) >= _TRIES or not self.versions.open():
                 return None
@@ -168,9 +166,7 @@ class RowBatch:
             self.versions.release()
         return None
 
-    def _leave_deleted(
-        self, reader: SparseReader, matches: Matches, table: TableRows, open_data: OpenData
-    ) -> Matches:
+    def _leave_deleted(self, reader: SparseReader, matches: Matches, table: TableRows, open_data: OpenData) -> Matches:
         """Return the matches without the rows that the table has deleted."""
         if not any(table.has_deletes(plan.path) for plan in self.plans):
             return matches

@@ -164,9 +164,7 @@ class TableRows:
             raise UnreadableColumnError(f"cannot be read: {problem}", path=file.path, row_group=row_group)
         return rows
 
-    def _read(
-        self, file: DataFile, paths: Sequence[str], names: Sequence[str], read_columns: ReadColumns
-    ) -> pa.Table:
+    def _read(self, file: DataFile, paths: Sequence[str], names: Sequence[str], read_columns: ReadColumns) -> pa.Table:
         """Read columns of files that are alike as the table shows them."""
         for path in paths:
             self._table.require_defined(path, file.leaves, names)
