@@ -36,6 +36,7 @@ from ..model.schemas import arrow_schema
 from .parquet import ParquetData
 from .projection import Projection
 from .sparse import Equality, Matches, SparseReader, TooManyRows, find_equalities
+from .table_rows import TableRows
 
 R = TypeVar("R")
 
@@ -130,12 +131,13 @@ class RowBatch:
     is_part: bool = False
     cost: tuple[int, int] = (0, 0)
 
-    def read(self, open_data: OpenData) -> pa.Table | None:
+    def read(self, open_data: OpenData, table: TableRows | None = None) -> pa.Table | None:
         """Read the rows that match, of the columns in the files; None if the batch is declined.
 
         Parameters
         ----------
         open_data : opens a file; raises ParquetBloomError if the version that was planned is not there.
+        table : the table whose files they are, of which deleted rows are left out; None for files of no table.
         """
 
         def read_rows(reader: SparseReader, matches: Matches) -> pa.Table:
@@ -144,13 +146,13 @@ class RowBatch:
                 matches, schema, partial(self._read_others, open_data, schema, self.kind.projection.names)
             )
 
-        return self._try(read_rows, open_data)
+        return self._try(read_rows, open_data, table)
 
-    def count(self, open_data: OpenData) -> list[int] | None:
-        """Count the rows that match, of each row group; None if the batch is declined."""
-        return self._try(lambda _, matches: matches.rows.counts.tolist(), open_data)
+    def count(self, open_data: OpenData, table: TableRows | None = None) -> list[int] | None:
+        """Count the rows that match, of each row group; None if the batch is declined; see `read`."""
+        return self._try(lambda _, matches: matches.rows.counts.tolist(), open_data, table)
 
-    def _try(self, use: Callable[[SparseReader, Matches], R], open_data: OpenData) -> R | None:
+    def _try(self, use: Callable[[SparseReader, Matches], R], open_data: OpenData, table: TableRows | None) -> R | None:
         try:
             if len(self.kind.too_many) >= _TRIES or not self.versions.open():
                 return None
@@ -162,7 +164,10 @@ class RowBatch:
                 if self._has_page_bounds(batch, reader, open_data):
                     return None
                 read_others = partial(self._read_stored, open_data)
-                result = use(reader, reader.find_matches([group.rows for _, group in self.row_groups], read_others))
+                matches = reader.find_matches([group.rows for _, group in self.row_groups], read_others)
+                if table is not None:
+                    matches = self._leave_deleted(reader, matches, table, open_data)
+                result = use(reader, matches)
                 return result if self.versions.files.are_unchanged() else None
             finally:
                 self.cost = batch.cost
@@ -173,6 +178,24 @@ class RowBatch:
         finally:
             self.versions.release()
         return None
+
+    def _leave_deleted(self, reader: SparseReader, matches: Matches, table: TableRows, open_data: OpenData) -> Matches:
+        """Return the matches without the rows that the table has deleted."""
+        if not any(table.has_deletes(plan.path) for plan in self.plans):
+            return matches
+        ends = np.cumsum(matches.rows.counts).tolist()
+        parts = []
+        for (number, group), count, end in zip(self.row_groups, matches.rows.counts.tolist(), ends, strict=True):
+            if count:
+                before = self.footers[number].footer.row_groups["num_rows"][: group.row_group]
+                parts.append((self.plans[number].path, matches.rows.rows[end - count : end] + int(before.sum())))
+
+        def read_columns(columns: FileProjection) -> list[pa.Table]:
+            read_others = partial(self._read_others, open_data, columns.schema, columns.names)
+            return [reader.read(matches, columns.schema, read_others)]
+
+        live = table.find_live(ParquetData(self.kind.file), parts, read_columns)
+        return matches.take(np.flatnonzero(live))
 
     def _has_page_bounds(self, batch: RowGroupBatch, reader: SparseReader, open_data: OpenData) -> bool:
         """Return whether statistics of pages rule out rows, so that large chunks need not be searched whole."""

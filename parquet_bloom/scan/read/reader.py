@@ -387,7 +387,7 @@ class RowReader:
         """Return what files have in common whose rows are read together; None for one that is read by itself."""
         if self._table is not None:
             self._table.require_defined(data)
-            if self._find_filter(data) is not None or self._table.has_deletes(data.path):
+            if self._find_filter(data) is not None:
                 return None
         return self._plan.partitions.find_folder(data.path)
 
@@ -519,7 +519,7 @@ class RowReader:
         """Return what reads rows, and converts them."""
 
         def read_batch(batch: RowBatch) -> R | None:
-            rows = batch.read(self._open_planned)
+            rows = batch.read(self._open_planned, self._table)
             if rows is None:
                 return None
             rows = self._projection.add_absent(rows, batch.kind.projection)
@@ -528,7 +528,7 @@ class RowReader:
         return _PartReader(partial(self._read_rows, convert), read_batch)
 
     def _count_batch(self, batch: RowBatch) -> dict[int, int] | None:
-        counts = batch.count(self._open_planned)
+        counts = batch.count(self._open_planned, self._table)
         return None if counts is None else dict(enumerate(counts))
 
     def _read_rows(
