@@ -71,7 +71,7 @@ class FileKind(NamedTuple):
     too_many: list[None]
 
 
-class _Versions:
+class FileVersions:
     """Files that several batches read, opened by the first of them and closed after the last one."""
 
     def __init__(self, plans: Sequence[FilePlan], num_batches: int):
@@ -100,14 +100,16 @@ class _Versions:
             if self._remaining <= 0:
                 self._close()
 
+    def close(self) -> None:
+        """Close the files, whatever batches have not been read; no more are read after that."""
+        with self._lock:
+            self._are_open = False
+            self._close()
+
     def _close(self) -> None:
         self.files.close()
         taken, self._taken = self._taken, 0
         OPEN_FILE_BUDGET.give_back(taken)
-
-    def __del__(self) -> None:  # batches of a scan that is given up are never read
-        if getattr(self, "_taken", 0):
-            self._close()
 
 
 @dataclass(eq=False)
@@ -127,7 +129,7 @@ class RowBatch:
     row_groups: list[tuple[int, RowGroupPlan]]
     kind: FileKind
     footers: list[CachedFooter]
-    versions: _Versions
+    versions: FileVersions
     is_part: bool = False
     cost: tuple[int, int] = (0, 0)
 
@@ -365,7 +367,7 @@ class _OpenBatch:
                 cuts.append(number)
                 num_rows = 0
             num_rows += group.num_rows
-        versions = _Versions(self._plans, len(cuts))
+        versions = FileVersions(self._plans, len(cuts))
         return [
             RowBatch(self._plans, self._row_groups[start:end], self._kind, self._footers, versions, len(cuts) > 1)
             for start, end in pairwise([*cuts, len(self._row_groups)])

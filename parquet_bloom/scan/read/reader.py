@@ -29,7 +29,7 @@ from ..model.limits import MAX_BYTES, ReadLimits
 from ..model.plan import FilePlan, RowGroupPlan, ScanPlan
 from ..model.row_selection import RowGroupSelections
 from ..model.schemas import map_in_threads, promote_table, unify_schemas
-from .batches import BATCH_BYTES, BatchPlanner, RowBatch
+from .batches import BATCH_BYTES, BatchPlanner, FileVersions, RowBatch
 from .open import open_file, open_version
 from .parquet import ParquetData
 from .projection import Projection
@@ -370,7 +370,8 @@ class RowReader:
             use_threads=threads > 1 and len(tasks) < threads and can_use_arrow_threads(),
         )
         done = _Progress(len(plans), run.progress, len(plans) - len(remaining))
-        with _closing_all(files.values()):
+        versions = [task.versions for task in tasks if isinstance(task, RowBatch)]
+        with _closing_all([*files.values(), *versions]):
             yield from self._read_tasks(tasks, _Reading(files, reader, run, limits, threads, task_rows, done))
 
     def _split(self, plans: Sequence[FilePlan], is_remote: bool, threads: int) -> Sequence[FilePlan | RowBatch]:
@@ -627,10 +628,10 @@ def _find_task_rows(plans: Sequence[FilePlan], threads: int) -> int:
 
 
 @contextmanager
-def _closing_all(files: Iterable[SharedFile]) -> Iterator[None]:
+def _closing_all(opened: Iterable[SharedFile | FileVersions]) -> Iterator[None]:
     """Close files at the end."""
     try:
         yield
     finally:
-        for file in files:
-            file.close()
+        for one in opened:
+            one.close()
