@@ -1,0 +1,462 @@
+"""file/pages/chunk_batch.pyx: chunks of several files searched together, and rows taken out of them.
+
+An input is a recipe: which column of which files, what is damaged, and how. Of files that are sound the rows are those
+that were written; else what is not refused agrees with itself, with pyarrow, and in other chunks with what was written.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from choices import Choices, damaged
+from numpy.typing import NDArray
+from scratch import as_folder, one_line
+from support.oracle import oracle
+from taking import is_compared
+from wire import Spelled
+
+from parquet_bloom.errors import ParquetBloomError
+from parquet_bloom.file.pages.chunk_batch import ChunkBatch
+from parquet_bloom.file.pages.decompress import Unsupported
+from parquet_bloom.file.pages.rows import unpack_pages
+from parquet_bloom.metadata.page_match import Targets
+from parquet_bloom.storage import make_open_files, stat_files
+
+ALLOWED = (ParquetBloomError, Unsupported)
+MAX_INPUT = 1024
+SLICE = 300
+
+R = TypeVar("R")
+Chunks = NDArray[np.int64]
+Cell = bytes | list[bytes | None] | None
+"""A stored value; of a column with lists, those of a row."""
+
+ROWS, GROUP, FILES = 24, 12, 2
+MOST = 1000
+FILE, OFFSET, NUM_BYTES, NUM_ROWS, CODEC, VALUES = range(6)
+_CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "BROTLI": 4, "ZSTD": 6, "LZ4": 7}
+
+
+class Column(NamedTuple):
+    """A column: bytes per value, whether each row has one, and the levels of its lists, if it has any."""
+
+    width: int
+    required: bool
+    least: tuple[int, ...] = ()
+    max_definition: int = 1
+
+
+COLUMNS = {
+    "k": Column(8, True),
+    "n": Column(4, False),
+    "s": Column(0, False),
+    "f": Column(3, False),
+    "l.list.element": Column(8, False, (0, 2), 3),
+    "t.list.element": Column(0, False, (0, 2), 3),
+}
+_SMALL = {"data_page_size": 1, "write_batch_size": 4}
+_DELTA = {"k": "DELTA_BINARY_PACKED", "s": "DELTA_BYTE_ARRAY", "t.list.element": "DELTA_LENGTH_BYTE_ARRAY"}
+_OPTIONS: list[dict[str, Any]] = [
+    {"compression": "none", "use_dictionary": False, **_SMALL},
+    {"compression": "none", "data_page_version": "2.0"},
+    {"compression": "snappy", **_SMALL},
+    {"compression": "snappy", "use_dictionary": False, "data_page_version": "2.0", **_SMALL},
+    {"compression": "zstd", "data_page_version": "2.0", **_SMALL},
+    {"compression": "gzip", "use_dictionary": False},
+    {"compression": "lz4", "use_dictionary": False, **_SMALL},
+    {"compression": "brotli", "data_page_version": "2.0"},
+    {"compression": "snappy", "use_dictionary": ["n", "f"], "column_encoding": _DELTA, **_SMALL},
+    {"compression": "none", "use_dictionary": False, "large": True, **_SMALL},
+    {"compression": "snappy", "large": True, "data_page_version": "2.0", **_SMALL},
+    {"compression": "zstd", "large": True, **_SMALL},
+]
+
+
+def _columns(number: int, large: bool) -> dict[str, list[Any]]:
+    """Return the rows of a file; where they are large, no chunk of texts is read whole to take a few of its rows."""
+    rows = range(number * ROWS, (number + 1) * ROWS)
+    noise = np.random.default_rng(number)
+    words = [noise.bytes(4000).hex() if large else f"v{row % 9}" * (row % 3) for row in rows]
+    return {
+        "k": [row // 2 * 7 for row in rows],
+        "n": [None if row % 5 == 2 else row % 11 for row in rows],
+        "s": [None if row % 7 == 3 else word for row, word in zip(rows, words, strict=True)],
+        "f": [None if row % 4 == 1 else bytes([row % 6, 1, row % 3]) for row in rows],
+        "l": [[row, None, row + 1][: row % 4] if row % 6 else None for row in rows],
+        "t": [[word, f"v{row}"][: row % 3] if row % 8 else None for row, word in zip(rows, words, strict=True)],
+    }
+
+
+_SCHEMA = pa.schema(
+    [
+        pa.field("k", pa.int64(), nullable=False),
+        ("n", pa.int32()),
+        ("s", pa.string()),
+        ("f", pa.binary(3)),
+        ("l", pa.list_(pa.int64())),
+        ("t", pa.list_(pa.string())),
+    ]
+)
+
+
+def _stored(value: Any, width: int) -> Any:
+    """Return a value as pages have it."""
+    if isinstance(value, list):
+        return [_stored(element, width) for element in value]
+    if isinstance(value, int):
+        return value.to_bytes(width, "little", signed=True)
+    return value.encode() if isinstance(value, str) else value
+
+
+@dataclass(frozen=True)
+class Base:
+    """Files that are alike, where the chunks of each column are, and what is in each of these."""
+
+    files: list[bytes]
+    chunks: dict[str, Chunks]
+    cells: dict[str, list[list[Cell]]]
+    declined: frozenset[str]  # columns in an encoding that is left to pyarrow
+
+
+@functools.cache
+def _base(number: int) -> Base:
+    options = dict(_OPTIONS[number])
+    large = options.pop("large", False)
+    files: list[bytes] = []
+    chunks: dict[str, list[list[int]]] = {name: [] for name in COLUMNS}
+    cells: dict[str, list[list[Cell]]] = {name: [] for name in COLUMNS}
+    for file in range(FILES):
+        sink, columns = io.BytesIO(), _columns(file, large)
+        pq.write_table(pa.table(columns, schema=_SCHEMA), sink, row_group_size=GROUP, **options)
+        files.append(sink.getvalue())
+        metadata = pq.read_metadata(sink)
+        for group in range(ROWS // GROUP):
+            for i in range(metadata.num_columns):
+                chunk = metadata.row_group(group).column(i)
+                start = min(filter(None, (chunk.dictionary_page_offset, chunk.data_page_offset)))
+                name = chunk.path_in_schema
+                size, codec = chunk.total_compressed_size, _CODECS[chunk.compression]
+                chunks[name].append([file, start, size, GROUP, codec, chunk.num_values])
+                part = columns[name.partition(".")[0]][group * GROUP : (group + 1) * GROUP]
+                cells[name].append([_stored(value, COLUMNS[name].width) for value in part])
+    declined = frozenset(_DELTA) if "column_encoding" in options else frozenset[str]()
+    return Base(files, {name: np.array(rows, np.int64) for name, rows in chunks.items()}, cells, declined)
+
+
+def has(cell: Cell, value: bytes) -> bool:
+    return value in cell if isinstance(cell, list) else cell == value
+
+
+class Case:
+    """A column of some files, and what is searched for and taken in it."""
+
+    def __init__(self, choices: Choices) -> None:
+        number = choices.below(len(_OPTIONS))
+        self.base = _base(number)
+        self.name = choices.pick(list(COLUMNS))
+        self.column = COLUMNS[self.name]
+        self.chunks = self.base.chunks[self.name].copy()
+        self.cells = self.base.cells[self.name]
+        self.files = list(self.base.files)
+        present = [cell for part in self.cells for row in part for cell in (row if isinstance(row, list) else [row])]
+        values = [cell for cell in present if cell is not None]
+        picked = [choices.pick(values) for _ in range(choices.below(3))] + [b"absentee"[: self.column.width or None]]
+        self.values = [*dict.fromkeys(picked)]
+        self.few = [sorted({choices.below(GROUP) for _ in range(choices.below(4))}) for _ in self.cells]
+
+    def search(self, batch: ChunkBatch, chunks: Chunks, most: int = MOST) -> list[list[int]] | None:
+        """Return the rows of each chunk that match; None if there are more than `most`."""
+        column, targets = self.column, Targets(self.values)
+        if column.least:
+            least = np.array(column.least, np.int64)
+            found = batch.search_lists(chunks, column.width, least, column.max_definition, targets, most)
+            if found is None:
+                return None
+        else:
+            with_numbers = batch.search(chunks, column.width, column.required, targets, most)
+            if with_numbers is None:
+                return None
+            found = with_numbers[:2]
+            assert ((with_numbers[2] >= 0) & (with_numbers[2] < len(self.values))).all()
+        counts, rows = found
+        parts = [part.tolist() for part in np.split(rows, np.cumsum(counts))]
+        assert parts.pop() == []
+        for part, num_rows in zip(parts, chunks[:, NUM_ROWS].tolist(), strict=True):
+            assert part == sorted(set(part))
+            assert not part or 0 <= part[0] <= part[-1] < num_rows
+        return parts
+
+    def take(self, batch: ChunkBatch, chunks: Chunks, rows: list[list[int]]) -> list[list[Cell]]:
+        """Return the values of some rows of each chunk."""
+        counts = np.array([len(part) for part in rows], np.int64)
+        together = np.array([row for part in rows for row in part], np.int64)
+        valid, ends, values = batch.take(chunks, self.column.width, self.column.required, counts, together)
+        assert valid is None or valid.shape == together.shape
+        if ends is None:
+            bounds = np.arange(len(together) + 1) * self.column.width
+        else:
+            bounds = ends.astype(np.int64)
+            assert bounds[0] == 0
+            assert (np.diff(bounds) >= 0).all()
+        assert len(bounds) == len(together) + 1
+        assert bounds[-1] == len(values)
+        stored = values.tobytes()
+        cells: list[Cell] = [
+            stored[bounds[i] : bounds[i + 1]] if valid is None or valid[i] else None for i in range(len(together))
+        ]
+        return [cells[stop - count : stop] for count, stop in zip(counts, np.cumsum(counts), strict=True)]
+
+    def some_cells(self, which: list[int]) -> list[list[Cell]]:
+        """Return what was written into the few rows of some chunks."""
+        return [[self.cells[i][row] for row in self.few[i]] for i in which]
+
+    def matches(self, cells: list[Cell]) -> list[int]:
+        return [row for row, cell in enumerate(cells) if any(has(cell, value) for value in self.values)]
+
+    def require_sound(self, batch: ChunkBatch, which: list[int], chunks: Chunks | None = None) -> None:
+        """Hold what is read of sound chunks to what was written."""
+        chunks = self.chunks[which] if chunks is None else chunks
+        assert self.search(batch, chunks) == [self.matches(self.cells[i]) for i in which]
+        if not self.column.least:
+            assert self.take(batch, chunks, [self.few[i] for i in which]) == self.some_cells(which)
+
+
+def attempt(read: Callable[[], R]) -> R | None:
+    """Return what is read, or None where it is refused by a named error."""
+    try:
+        return read()
+    except ALLOWED as error:
+        one_line(error)
+        return None
+
+
+def run(data: bytes) -> None:
+    choices = Choices(data)
+    how, case = choices.below(8), Case(choices)
+    damage = [nothing, of_bytes, of_bytes, of_header, of_table, of_file, of_arguments, replacement][how]
+    damage(case, choices, is_compared(data))
+
+
+def opened(case: Case, read: Callable[[ChunkBatch], None]) -> None:
+    names = [f"{number}.parquet" for number in range(len(case.files))]
+    with as_folder(dict(zip(names, case.files, strict=True))) as folder:
+        sources = [source for source in stat_files([f"{folder}/{name}" for name in names]) if source is not None]
+        files = make_open_files([source.path for source in sources], [source.identity for source in sources])
+        assert files.open()
+        try:
+            read(ChunkBatch(files, unpack_pages))
+        finally:
+            files.close()
+
+
+def nothing(case: Case, choices: Choices, compared: bool) -> None:
+    """Sound files: exactly the rows that were written, or all columns of an encoding are declined."""
+    nulls: list[list[Cell]] = [[None] * len(part) for part in case.few]  # rows without a value take no decoding
+
+    def read(batch: ChunkBatch) -> None:
+        every = [*range(len(case.chunks))]
+        if case.name in case.base.declined:
+            assert attempt(lambda: case.search(batch, case.chunks)) is None
+            if not case.column.least:
+                cells = attempt(lambda: case.take(batch, case.chunks, case.few))
+                assert cells is None or cells == nulls == case.some_cells(every)
+            return
+        case.require_sound(batch, every)
+        case.require_sound(batch, [choices.below(len(every)) for _ in range(choices.below(6))])
+        total = sum(len(case.matches(part)) for part in case.cells)
+        for most in (0, total - 1, total, total + 1):
+            assert most < 0 or (case.search(batch, case.chunks, most) is None) == (total > most)
+
+    opened(case, read)
+
+
+def with_chunk(case: Case, number: int, chunk: bytes, compared: bool) -> None:
+    """Read a damaged chunk together with the others."""
+    file = int(case.chunks[number, FILE])
+    original = case.chunks[number].copy()
+    start = len(case.files[file])
+    case.chunks[number, OFFSET], case.chunks[number, NUM_BYTES] = start, len(chunk)
+    sound = [i for i in range(len(case.chunks)) if i != number]
+    case.files[file] += chunk
+
+    def read(batch: ChunkBatch) -> None:
+        alone = case.chunks[number : number + 1]
+        rows = attempt(lambda: case.search(batch, alone))
+        cells = None if case.column.least else attempt(lambda: case.take(batch, alone, [[*range(GROUP)]]))
+        together = attempt(lambda: case.search(batch, case.chunks))
+        assert (together is None) == (rows is None or case.name in case.base.declined), "it depends on other chunks"
+        if case.name in case.base.declined:
+            return
+        if together is not None and rows is not None:
+            assert together[number] == rows[0]
+            assert [together[i] for i in sound] == [case.matches(case.cells[i]) for i in sound]
+        if rows is not None and cells is not None:
+            assert case.matches(cells[0]) == rows[0], f"{rows[0]} are found, and {cells[0]} taken"
+        if cells is not None:
+            few = attempt(lambda: case.take(batch, alone, [case.few[number]]))
+            assert few == [[cells[0][row] for row in case.few[number]]]
+        if (rows or cells) and compared:
+            expected = by_pyarrow(case, number, original, chunk)
+            if expected is not None:
+                assert cells is None or cells[0] == expected, f"{cells}, where pyarrow has {expected}"
+                assert rows is None or rows[0] == case.matches(expected), f"{rows}, where pyarrow has {expected}"
+        case.require_sound(batch, sound)  # whatever the others ended in
+
+    opened(case, read)
+
+
+def by_pyarrow(case: Case, number: int, original: NDArray[np.int64], chunk: bytes) -> list[Cell] | None:
+    """Return what pyarrow reads if the chunk is in the place of the original one, if that is of one size; else None."""
+    start, size = int(original[OFFSET]), int(original[NUM_BYTES])
+    if size != len(chunk):
+        return None
+    complete = case.base.files[int(original[FILE])]
+    complete = complete[:start] + chunk + complete[start + size :]
+    name = case.name.partition(".")[0]
+    try:
+        file = pq.ParquetFile(io.BytesIO(complete))
+        group = file.read_row_group(number % (ROWS // GROUP), columns=[name], use_threads=False)
+        group.validate(full=True)
+        return [_stored(value, case.column.width) for value in group[name].to_pylist()]
+    except (pa.ArrowException, OSError, ValueError):
+        return None
+
+
+def bytes_of(case: Case, number: int) -> bytes:
+    file, start, size = case.base.chunks[case.name][number, :3].tolist()
+    return case.base.files[file][start : start + size]
+
+
+def page_starts(chunk: bytes) -> list[int]:
+    starts = [0]
+    while True:
+        header, end = oracle.read_struct(chunk, starts[-1])
+        starts.append(end + header.value(3))
+        if starts[-1] >= len(chunk):
+            return starts[:-1]
+
+
+def of_bytes(case: Case, choices: Choices, compared: bool) -> None:
+    """A few bytes from the beginning of a page on are others; others move, or stay where they are."""
+    number = choices.below(len(case.chunks))
+    chunk = bytes_of(case, number)
+    start = choices.pick(page_starts(chunk))
+    end = min(len(chunk), start + choices.pick((40, 80, 10_000, 100_000)))
+    keeps_size = choices.below(2)
+    part = damaged(chunk[start:end], choices)
+    part = part[: end - start].ljust(end - start, b"\0") if keeps_size else part
+    with_chunk(case, number, chunk[:start] + part + chunk[end:] or b"\0", compared)
+
+
+def of_header(case: Case, choices: Choices, compared: bool) -> None:
+    """A page's header has other numbers, fields that are missing, or fields more."""
+    number = choices.below(len(case.chunks))
+    chunk = bytes_of(case, number)
+    start = choices.pick(page_starts(chunk))
+    header, end = oracle.read_struct(chunk, start)
+    with_chunk(case, number, chunk[:start] + Spelled.of(header).changed(choices) + chunk[end:], compared)
+
+
+def replacement(case: Case, choices: Choices, compared: bool) -> None:
+    """All bytes of a chunk are those of the input."""
+    number = choices.below(len(case.chunks))
+    size = int(case.chunks[number, NUM_BYTES])
+    chunk = choices.rest
+    with_chunk(case, number, chunk[:size].ljust(size, b"\0") if size <= MAX_INPUT else chunk or b"\0", compared)
+
+
+def of_table(case: Case, choices: Choices, compared: bool) -> None:
+    """The table of chunks has another number: chunks are beyond the file, or have a negative size, or another codec."""
+    sound = case.chunks.copy()
+    for _ in range(1 + choices.below(2)):
+        number, field = choices.below(len(sound)), choices.below(6)
+        case.chunks[number, field] = choices.odd_number(int(sound[number, field]))
+    changed = (case.chunks != sound).any(axis=1)
+
+    def read(batch: ChunkBatch) -> None:
+        rows = attempt(lambda: case.search(batch, case.chunks))
+        few = [
+            [row for row in part if row < rows_of] for part, rows_of in zip(case.few, case.chunks[:, 3], strict=True)
+        ]
+        cells = None if case.column.least else attempt(lambda: case.take(batch, case.chunks, few))
+        if case.name in case.base.declined:
+            return
+        for i in np.flatnonzero(~changed).tolist():
+            assert rows is None or rows[i] == case.matches(case.cells[i])
+            assert cells is None or cells[i] == [case.cells[i][row] for row in case.few[i]]
+        for i in np.flatnonzero(changed).tolist():
+            other = case.chunks[i] != sound[i]
+            if other[[FILE, OFFSET]].any():  # the chunk may be another one
+                continue
+            if other[NUM_ROWS] or (other[VALUES] and case.column.least):
+                assert rows is None or not case.values, "rows are lost"
+            assert rows is None or rows[i] == case.matches(case.cells[i])
+        case.require_sound(batch, [*range(len(sound))], sound)
+
+    opened(case, read)
+
+
+def of_file(case: Case, choices: Choices, compared: bool) -> None:
+    """A file ends early."""
+    file = choices.below(FILES)
+    size = choices.below(len(case.files[file]) + 1)
+    case.files[file] = case.files[file][:size]
+    whole = (case.chunks[:, FILE] != file) | (case.chunks[:, OFFSET] + case.chunks[:, NUM_BYTES] <= size)
+
+    def read(batch: ChunkBatch) -> None:
+        if case.name in case.base.declined:
+            assert attempt(lambda: case.search(batch, case.chunks)) is None
+            return
+        rows = attempt(lambda: case.search(batch, case.chunks))
+        assert (rows is not None) == whole.all()
+        case.require_sound(batch, np.flatnonzero(whole).tolist())
+
+    opened(case, read)
+
+
+def of_arguments(case: Case, choices: Choices, compared: bool) -> None:
+    """Rows and counts that do not fit together, and levels and widths that the column does not have."""
+    column = case.column
+    counts = np.array([choices.odd_number(len(part)) for part in case.few], np.int64)
+    rows = np.array([choices.odd_number(row) for part in case.few for row in part], np.int64)
+    least = np.array([choices.odd_number(level) for level in column.least or (0, 2)], np.int64)
+    width, most = choices.odd_number(column.width), min(choices.odd_number(MOST), 1 << 20)
+    highest = min(max(choices.odd_number(column.max_definition), -1), 300)
+    chunks = case.chunks[:, : 5 + choices.below(2)].copy() if choices.below(4) == 3 else case.chunks
+
+    def read(batch: ChunkBatch) -> None:
+        for use in (
+            lambda: batch.take(chunks, width, column.required, counts, rows),
+            lambda: batch.take(chunks, width, not column.required, counts, rows),
+            lambda: batch.search(chunks, width, column.required, Targets(case.values), most),
+            lambda: batch.search(chunks, column.width, not column.required, Targets([*case.values, b""]), most),
+            lambda: batch.search_lists(chunks, width, least, highest, Targets(case.values), most),
+        ):
+            try:
+                attempt(use)
+            except ValueError as error:
+                one_line(error)
+        if case.name not in case.base.declined:
+            case.require_sound(batch, [*range(len(case.chunks))])
+
+    opened(case, read)
+
+
+@functools.cache
+def seeds() -> list[bytes]:
+    results = []
+    for base in range(len(_OPTIONS)):
+        for column in range(len(COLUMNS)):
+            front = bytes([base, column, 2, 3, 20, 3, 0, 5, 11, 0, 2, 4, 9, 1, 3])
+            results += [bytes([how]) + front + bytes([1, 1, 0, 1, 2, 3, 4]) for how in range(7)]
+            chunk = bytes_of(Case(Choices(front)), 1)
+            if len(chunk) < 400:
+                results.append(b"\7" + front + b"\1" + chunk)
+    return results
