@@ -240,7 +240,7 @@ def attempt(read: Callable[[], R]) -> R | None:
 def run(data: bytes) -> None:
     choices = Choices(data)
     how, case = choices.below(8), Case(choices)
-    damage = [nothing, of_bytes, of_bytes, of_header, of_table, of_file, of_arguments, replacement][how]
+    damage = [nothing, of_bytes, of_body, of_header, of_table, of_file, of_arguments, replacement][how]
     damage(case, choices, is_compared(data))
 
 
@@ -344,15 +344,24 @@ def page_starts(chunk: bytes) -> list[int]:
 
 
 def of_bytes(case: Case, choices: Choices, compared: bool) -> None:
-    """A few bytes from the beginning of a page on are others; others move, or stay where they are."""
+    """A few bytes from the header of a page on are others, and what follows them moves."""
     number = choices.below(len(case.chunks))
     chunk = bytes_of(case, number)
     start = choices.pick(page_starts(chunk))
     end = min(len(chunk), start + choices.pick((40, 80, 10_000, 100_000)))
-    keeps_size = choices.below(2)
-    part = damaged(chunk[start:end], choices)
-    part = part[: end - start].ljust(end - start, b"\0") if keeps_size else part
-    with_chunk(case, number, chunk[:start] + part + chunk[end:] or b"\0", compared)
+    with_chunk(case, number, chunk[:start] + damaged(chunk[start:end], choices) + chunk[end:] or b"\0", compared)
+
+
+def of_body(case: Case, choices: Choices, compared: bool) -> None:
+    """A few bytes of a page are others, of as many bytes as before."""
+    number = choices.below(len(case.chunks))
+    chunk = bytes_of(case, number)
+    start = choices.pick(page_starts(chunk))
+    header, start = oracle.read_struct(chunk, start)
+    end = start + header.value(3)
+    end = min(end, start + choices.pick((8, 24, 100, 100_000)))
+    body = damaged(chunk[start:end], choices, 2)[: end - start].ljust(end - start, b"\0")
+    with_chunk(case, number, chunk[:start] + body + chunk[end:], compared)
 
 
 def of_header(case: Case, choices: Choices, compared: bool) -> None:
