@@ -2,7 +2,7 @@
 
 `source` and `rewrite` are the interfaces, `local`, `filesystems` and `objects` implement them for the local disk,
 pyarrow and fsspec file systems, and object stores, and `listing`, `open`, `spill`, `sqlite_store` and `folder` build on
-these. What only some callers need, such as `folder` and `sqlite_store`, is imported from its module.
+these. What only some callers need, such as `folder` and `tree_state`, is imported from its module.
 """
 
 from __future__ import annotations
