@@ -171,7 +171,7 @@ class StorageError(ParquetBloomError, OSError):
         self.strerror = None if errno is None else os.strerror(errno)
 
     @classmethod
-    def wrap(cls, error: Exception, action: str, path: str | os.PathLike[str]) -> StorageError:
+    def wrap(cls, error: Exception, action: str, path: str | os.PathLike[str] | None) -> StorageError:
         """Convert an error of the system or of a file-system library: `path: action: reason`."""
         without_secrets(error)
         number = getattr(error, "errno", None)

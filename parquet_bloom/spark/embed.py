@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from ..errors import ConcurrentChangeError, ParquetBloomError, StorageError, UnknownColumnError
-from ..file.reader import open
+from ..file.reader import BloomFile, open
 from ..file.write.embed import embed_file
 from ..file.write.options import Columns, FilterOptions, parse_columns, plan_columns
 from ..file.write.rewrite import refuse_managed
@@ -160,30 +161,39 @@ class _Embed:
 
     def __call__(self, path: str) -> FileResult:
         for attempt in range(1, _MAX_ATTEMPTS + 1):
-            with open(path, storage_options=self.storage_options) as file:
-                names = match_columns(file, self.options, self.ignore_case)
-            missing = tuple(name for name in self.options if name not in names)
-            if not names:
-                return FileResult(path, "unchanged", missing=missing)
-            columns = {names[name]: asdict(self.options[name]) for name in names}
+            names: dict[str, str] = {}
             try:
                 result = embed_file(
                     path,
-                    columns,
+                    partial(self._choose, names),
                     replace=self.replace,
                     keep_footer=self.keep_footer,
                     dry_run=self.dry_run,
                     storage_options=self.storage_options,
                     threads=1,
                 )
+            except _NoColumns:
+                return FileResult(path, "unchanged", missing=tuple(self.options))
             except ConcurrentChangeError:
                 # Often another attempt at this task (speculation, an executor considered lost): check its result.
                 if attempt == _MAX_ATTEMPTS:
                     raise
                 continue
+            missing = tuple(name for name in self.options if name not in names)
             status = "would embed" if self.dry_run and result.filters else "embedded" if result.changed else "unchanged"
             return FileResult(path, status, result.bytes_added, result.num_filters, result.kept, missing)
         raise AssertionError("the last attempt returns or raises")
+
+    def _choose(self, names: dict[str, str], file: BloomFile) -> dict[str, FilterOptions]:
+        """Return the columns of a file that get filters, and put their names, {requested: the file's}, into `names`."""
+        names.update(match_columns(file, self.options, self.ignore_case))
+        if not names:
+            raise _NoColumns
+        return {names[name]: self.options[name] for name in names}
+
+
+class _NoColumns(Exception):
+    """A file has none of the columns."""
 
 
 def _make_result(outcome: Outcome[FileResult]) -> FileResult:

@@ -2,7 +2,7 @@
 
 `source` and `rewrite` are the interfaces, `local`, `filesystems` and `objects` implement them for the local disk,
 pyarrow and fsspec file systems, and object stores, and `listing`, `open`, `spill`, `sqlite_store` and `folder` build on
-these. What only some callers need, such as `folder` and `sqlite_store`, is imported from its module.
+these. What only some callers need, such as `folder` and `tree_state`, is imported from its module.
 """
 
 from __future__ import annotations
@@ -16,7 +16,15 @@ from ..util.lazy import late_module
 from .extents import Extents
 from .filesystems.source import DATED, RemoteIdentity, RemoteSource
 from .listing import Entry, as_path_list, list_entries, list_files
-from .local.batch import ClosedSource, FilterAnswers, LocalFileBatch, make_open_files, read_file_ends, stat_files
+from .local.batch import (
+    OPEN_FILE_BUDGET,
+    ClosedSource,
+    FilterAnswers,
+    LocalFileBatch,
+    make_open_files,
+    read_file_ends,
+    stat_files,
+)
 from .local.batch_probe import usual_header
 from .local.batch_read import PathStates
 from .local.open_files import OpenFiles
@@ -35,6 +43,7 @@ else:
 
 __all__ = [
     "DATED",
+    "OPEN_FILE_BUDGET",
     "ClosedSource",
     "Entry",
     "Extents",

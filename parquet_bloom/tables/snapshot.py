@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from ..errors import ParquetBloomError, UnreadableColumnError
 from ..file.columns import Named, find_leaves
 from ..predicate.statistics import PruningStatisticsArray
 from ..redaction import redacted, shown_redacted
+from .deleted_rows import DeletedRows
 
 
 class TableFile(NamedTuple):
@@ -43,28 +42,6 @@ class TableColumn:
     field_id: int | None = None
     names: tuple[str, ...] = ()
     parts: tuple[TableColumn, ...] = ()
-
-
-ReadRows = Callable[[Sequence[str]], pa.Table]
-"""Reads columns of a table, by their names in it and as its types, in the rows of one row group."""
-
-
-class DeletedRows(Protocol):
-    """The rows of one data file that its table has deleted. Several threads may use it at once."""
-
-    def find_positions(self, start: int, stop: int, read: ReadRows) -> NDArray[np.int64]:
-        """Return the deleted rows of a row group, ascending, counted from the first row of the file.
-
-        Parameters
-        ----------
-        start, stop : the rows of the row group, `stop` excluded.
-        read : reads columns in exactly these rows, if the values decide on them.
-
-        Raises
-        ------
-        ParquetBloomError
-            They cannot be determined; the file's rows must not be shown.
-        """
 
 
 @shown_redacted

@@ -1,11 +1,15 @@
-"""Numbers taken off the front of an input, for targets that want more than bytes; and put there, for their seeds."""
+"""Numbers taken off the front of an input, and put there for seeds; and results held to those of a slow twin."""
 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from parquet_bloom.errors import MalformedFooterError
 
 compared_every = 1
 """Of so many inputs one is also tried on the slow twin. Campaigns of millions set it, to have more inputs."""
@@ -17,6 +21,32 @@ TELLING = np.array(
 
 def is_compared(data: bytes) -> bool:
     return compared_every == 1 or zlib.crc32(data) % compared_every == 0
+
+
+class RefusedError(Exception):
+    """A twin refuses its bytes."""
+
+
+def check(data: bytes, ours: Callable[[], Any], twin: Callable[[], Any]) -> None:
+    """Hold what the package does with an input to what a slow twin does: the same result, or both refuse it.
+
+    Parameters
+    ----------
+    twin : returns None, or raises RefusedError, where the bytes are to be refused.
+    """
+    if not is_compared(data):
+        ours()
+        return
+    try:
+        expected = twin()
+    except RefusedError:
+        expected = None
+    try:
+        result = ours()
+    except MalformedFooterError:
+        assert expected is None, f"refused, where {expected} is right"
+        raise
+    assert result == expected, f"{result}, where {expected} is right"
 
 
 class Taken:

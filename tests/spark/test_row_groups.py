@@ -153,6 +153,15 @@ def test_a_file_that_changed_meanwhile(spark: Any, write: Any, rows: Any) -> Non
         rows(frame)
 
 
+def test_the_check_for_changes_reads_no_contents(spark: Any, write: Any, rows: Any, conf: Any) -> None:
+    """Spark's source of binary files refuses to read those that are longer than this, 2 GiB by default."""
+    path = write("checked", "id", files=1, embed=["id"], **{"parquet.block.row.count.limit": 10})
+    with conf({"spark.sql.sources.binaryFile.maxLength": "1"}):
+        frame = parquet_bloom.spark.pruned(spark.read.parquet(str(path)), "id = 7", row_groups=True)
+        assert "ExistingRDD" in frame._jdf.queryExecution().toString()
+        assert [row.id for row in frame.collect()] == [7]
+
+
 def test_other_writers_nested(spark: Any, tmp_path: Path, ask_spark: Any) -> None:
     """Lists by other names, dictionaries, large and view types, sliced batches."""
     count = 40_000

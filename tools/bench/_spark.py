@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import _common  # noqa: F401  (first, to import the package of this checkout)
@@ -32,6 +33,10 @@ _SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.log.level": "ERROR",
 }
+
+
+BY_HAND = "surviving files by hand"
+"""Name of the way that has Spark read a list of files that the caller gives."""
 
 
 @contextmanager
@@ -64,6 +69,7 @@ class Way:
     Attributes
     ----------
     ask : makes the DataFrame; included in the time.
+    prepare : called with the condition before the time is taken; None for nothing.
     cold : whether to clear footers cached in memory before each run.
     seconds, files, rows, extra : {kind of query: a value per run}; files and rows read are Spark's own metrics.
     planning, scanning : {kind of query: a count per run} of requests until Spark has a plan, and after that.
@@ -72,6 +78,7 @@ class Way:
     name: str
     ask: Ask
     cold: bool = False
+    prepare: Callable[[str], Any] | None = None
     seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     files: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     rows: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -90,6 +97,8 @@ class Way:
         count: Callable[[], int] | None = None,
     ) -> list[Any]:
         """Query once, and return the rows; without a kind, only to warm up. `count` returns the requests since."""
+        if self.prepare is not None:
+            self.prepare(where)
         if self.cold:
             SHARED_CACHE.clear()
         if count is not None:
@@ -132,6 +141,25 @@ def ways_of(spark: Any, path: str) -> list[Way]:
         ("install", parquet_bloom.spark.install(spark.read.parquet(path)).where),
     ]
     return ways + [Way(f"{name}, {case}", ask, case == "cold") for name, ask in ours for case in ("cold", "warm")]
+
+
+def by_hand(spark: Any, path: str) -> list[Way]:
+    """Return Spark on a list of the files that can hold a match, which the caller knows: with and without a schema."""
+    frame = spark.read.parquet(path)
+
+    @cache
+    def survivors(where: str) -> list[str]:
+        files = parquet_bloom.spark.pruned(frame, where, row_groups=False, max_fraction=1.0).inputFiles()
+        return files or frame.inputFiles()[:1]  # Spark reads no empty list
+
+    return [
+        Way(BY_HAND, lambda where: spark.read.parquet(*survivors(where)).where(where), prepare=survivors),
+        Way(
+            f"{BY_HAND}, schema given",
+            lambda where: spark.read.schema(frame.schema).parquet(*survivors(where)).where(where),
+            prepare=survivors,
+        ),
+    ]
 
 
 def scanned(frame: Any) -> tuple[int, int]:

@@ -11,6 +11,7 @@ session of two task slots that is warmed up first; figures are medians.
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -62,6 +63,7 @@ def measure(spark: Any, name: str, folder: Path, repeat: int) -> None:
         shutil.rmtree(output, ignore_errors=True)
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(lake, copy)
+        os.sync()  # a lake's files are on disk; else whoever flushes first would wait for the copy, too
 
     def embed() -> None:
         report = parquet_bloom.spark.embed(spark, copy, COLUMNS, fpp=FPP)

@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 KINDS = ("there", "absent")
 WARMING = 3
 DELAY = 0.025
+MOST_OF_LIST = 1.3
 Question = Callable[[str], tuple[str, list[dict[str, Any]]]]
 """Makes a condition of a kind of query, and its rows."""
 
@@ -74,7 +76,8 @@ def print_ways(ways: Sequence[Way], columns: Sequence[tuple[str, str, float, int
 def bases(ways: Sequence[Way]) -> dict[str, str]:
     """Return the way to compare with: native from the path for ours from the path, else native on a DataFrame."""
     natives = ("native, DataFrame at hand", "native, from the path")
-    return {way.name: natives[way.name.startswith("read_parquet")] for way in ways if not way.name.startswith("native")}
+    ours = [way.name for way in ways if not way.name.startswith(("native", _spark.BY_HAND))]
+    return {name: natives[name.startswith("read_parquet")] for name in ours}
 
 
 def verdict(ways: Sequence[Way], case: str, target: float, title: str) -> None:
@@ -89,6 +92,17 @@ def verdict(ways: Sequence[Way], case: str, target: float, title: str) -> None:
     reached = "reached" if worst >= target else "missed"
     text = ", ".join(f"{name.partition(',')[0]} {ratio:.1f}" for name, ratio in ratios.items())
     print(f"{title}: {text} x (asked: at least {target:.1f}): {reached}")
+
+
+def against_list(ways: Sequence[Way], case: str = "") -> None:
+    """Check each of our ways against Spark on a hand-given list of the surviving files; an absent value leaves none."""
+    by_name = {way.name: way for way in ways}
+    hand = by_name[_spark.BY_HAND].median("seconds", "there")
+    for name in bases(ways):
+        if name.endswith(case):
+            ratio = by_name[name].median("seconds", "there") / hand
+            reached = "reached" if ratio <= MOST_OF_LIST else "missed"
+            print(f"of the time by hand: {name} {ratio:.2f} x (asked: at most {MOST_OF_LIST}): {reached}")
 
 
 class Ids:
@@ -107,16 +121,18 @@ class Ids:
 
 def selecting(ways: Sequence[Way], *columns: str) -> list[Way]:
     """Return the same ways, for some columns only."""
-    return [Way(way.name, lambda where, ask=way.ask: ask(where).select(*columns), way.cold) for way in ways]
+    return [replace(way, ask=lambda where, ask=way.ask: ask(where).select(*columns)) for way in ways]
 
 
 def lake_part(spark: Any, lake: Lake, repeat: int) -> None:
     print(f"{lake.files:,} files of one row group of {lake.rows:,} rows: one id")
-    ways = selecting(_spark.ways_of(spark, str(lake.data)), "id", "key")
+    path = str(lake.data)
+    ways = selecting([*_spark.ways_of(spark, path), *_spark.by_hand(spark, path)], "id", "key")
     race(ways, Ids(lake), repeat)
     print_ways(ways, [("ms", "seconds", 1000, 0), ("numFiles", "files", 1, 0)], bases(ways))
     verdict(ways, "warm", 10, "faster, warm")
     verdict(ways, "cold", 1 / 1.1, "faster, cold")
+    against_list(ways, "warm")
     print()
 
 
@@ -125,7 +141,8 @@ def moments_part(spark: Any, home: Path, repeat: int) -> None:
         for kind in MOMENTS:
             moments = Moments(spark, home, kind, files, row_groups, size)
             moments.make()
-            ways = selecting(moment_ways(spark, str(moments.data)), "id")
+            path = str(moments.data)
+            ways = selecting([*moment_ways(spark, path), *_spark.by_hand(spark, path)], "id")
             print(f"{kind}: {count(files, 'file')} of {row_groups} x {moments.rows:,} rows: one value")
             race(ways, moments, repeat)
             for way in ways:
@@ -134,6 +151,7 @@ def moments_part(spark: Any, home: Path, repeat: int) -> None:
             columns = [("ms", "seconds", 1000, 0), ("numFiles", "files", 1, 0), ("row groups", "extra", 1, 0)]
             print_ways(ways, columns, bases(ways))
             verdict([way for way in ways if "False" not in way.name], "", 1, "faster")
+            against_list(ways)
             print()
 
 

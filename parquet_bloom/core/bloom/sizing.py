@@ -9,6 +9,7 @@ most writers use ignores that keys are distributed unevenly over blocks, and giv
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 MIN_BYTES = 32
 MAX_BYTES = 128 * 1024 * 1024
@@ -17,6 +18,15 @@ WORDS = 8
 WORD_BITS = 32
 
 _MISS = 1.0 - 1.0 / WORD_BITS  # probability that one key leaves a given bit of a word unset
+_FEW = 64  # keys in a block on average, above which the expanded formula is used
+
+
+def _num_terms(lam: float) -> int:
+    """Return the number of keys that a block does not reach, as far as a double shows, if it has `lam` on average."""
+    return int(lam + 12 * math.sqrt(lam) + 40)
+
+
+_MAYBE = [(1 - _MISS**keys) ** WORDS for keys in range(_num_terms(_FEW))]  # of a block that holds so many keys
 
 
 def fpp_for(ndv: float, num_bytes: int) -> float:
@@ -25,18 +35,23 @@ def fpp_for(ndv: float, num_bytes: int) -> float:
         raise ValueError(f"a filter has at least {BLOCK_BYTES} bytes, not {num_bytes}")
     if not ndv >= 0:
         raise ValueError(f"the number of distinct values cannot be negative: {ndv}")
-    lam = ndv / (num_bytes // BLOCK_BYTES)
+    return _evaluate_model(ndv / (num_bytes // BLOCK_BYTES))
+
+
+@lru_cache(1 << 12)  # files of one lake mostly have as many rows, and often as many distinct values
+def _evaluate_model(lam: float) -> float:
+    """Return the false-positive probability for a mean number of keys in a block."""
     if math.isinf(lam):
         return 1.0
-    if lam >= 64:
+    if lam >= _FEW:
         # (1 - q^i)^8 expanded; E[q^(k i)] of a Poisson variable is exp(-lam (1 - q^k)). Exact, and without cancellation
         # here, where the result is not much smaller than its terms.
         return math.fsum((-1) ** k * math.comb(WORDS, k) * math.exp(-lam * (1 - _MISS**k)) for k in range(WORDS + 1))
     term = math.exp(-lam)
     terms = []
-    for keys in range(1, int(lam + 12 * math.sqrt(lam) + 40)):
+    for keys in range(1, _num_terms(lam)):
         term *= lam / keys
-        terms.append(term * (1 - _MISS**keys) ** WORDS)
+        terms.append(term * _MAYBE[keys])
     return math.fsum(terms)
 
 

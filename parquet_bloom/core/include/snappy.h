@@ -84,7 +84,7 @@ static inline int pb_snappy_element(const uint8_t **in, uint8_t **out, const uin
     if (PB_RARELY((offset < known->least) | (offset > (uint64_t)(*out - start)))) return 0;
     from = (const uint8_t *)((uintptr_t)*out - (uintptr_t)offset);
     PB_SELECT(tag, size, literal_size, from, literal_from);
-    memcpy(*out, from, 16); /* it is far enough for these 16, or for all of fewer */
+    memmove(*out, from, 16); /* it is far enough for these 16, or for all of fewer, of which the rest may overlap */
     if (PB_RARELY(length > 16)) {
         memcpy(*out + 16, from + 16, 16);
         memcpy(*out + 32, from + 32, 16);

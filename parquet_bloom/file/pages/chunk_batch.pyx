@@ -302,7 +302,7 @@ cdef class ChunkBatch:
         cdef int64_t before = 0
         cdef Py_ssize_t first, start = 0, stop, i
         cdef int64_t* page
-        self.find_pages(chunk, whole)
+        whole = self.find_pages(chunk, whole)
         first = 1 if self.pages.rows[KIND] == DICTIONARY_PAGE else 0
         for i in range(first, self.pages.count):
             page = self.pages.rows + i * FIELDS
@@ -328,17 +328,22 @@ cdef class ChunkBatch:
             before += page[NUM_VALUES]
         return 0
 
-    cdef int find_pages(self, const int64_t* chunk, bint whole) except -1 nogil:
-        """Read the headers of a chunk's pages, and all of it if it is small."""
-        cdef int64_t size = chunk[NUM_BYTES], at = 0, window
+    cdef bint find_pages(self, const int64_t* chunk, bint whole) except -1 nogil:
+        """Read the headers of a chunk's pages; return whether all of it was read, as it is if that is less to read."""
+        cdef int64_t size = chunk[NUM_BYTES], at = 0, window, windows = 0
         cdef int64_t* row
-        if whole:
-            self.read_whole(chunk)
-        else:
+        if not whole:
             reserve(&self.buffer, HEADER_WINDOW)
             self.pages.count = 0
             while at < size:
                 window = min(HEADER_WINDOW, size - at)
+                windows += window
+                if windows > size:  # pages are small
+                    if size > MAX_PAGE_BYTES:
+                        with gil:
+                            fail(UNSUPPORTED)
+                    whole = True
+                    break
                 self.read(chunk, at, window, self.buffer.data)
                 self.cursor.data, self.cursor.pos, self.cursor.end = self.buffer.data, 0, window
                 row = add_page(&self.pages, MAX_PAGES)
@@ -347,9 +352,11 @@ cdef class ChunkBatch:
                 if row[SIZE] > size - at - row[HEADER_BYTES] or (row[KIND] == DICTIONARY_PAGE and at):
                     self.cursor.fail_with("a page does not end within its column chunk")
                 at += row[HEADER_BYTES] + row[SIZE]
+        if whole:
+            self.read_whole(chunk)
         if self.pages.count == 0:
             self.cursor.fail_with("there are no pages")
-        return 0
+        return whole
 
     cdef const uint8_t* fetch(self, const int64_t* chunk, const int64_t* page, bint whole, Buffer* buffer) except NULL nogil:
         """Return the bytes of a page, header included."""

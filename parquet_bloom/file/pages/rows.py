@@ -274,29 +274,36 @@ def unpack_pages(
     Raises
     ------
     Unsupported
+        There is no such codec here, or a page is malformed or large.
     """
     if codec in (UNCOMPRESSED, SNAPPY):
         return data, pages, codec
-    if int(pages[:, 6].sum()) > _MOST_UNPACKED:  # all pages are in memory at once
+    if int(pages[:, 6].clip(min=0).sum()) > _MOST_UNPACKED:  # all pages are in memory at once
         raise Unsupported("the pages are large")
-    bodies, table, position = [], pages.copy(), 0
-    for row in table.tolist():
-        page = data[row[0] : row[0] + row[1] + row[2]]
-        header = read_page_header(page)
-        body = page[header.header_bytes :]
-        if header.is_dictionary and not header.num_values:
-            body = body[:0]
-        elif header.version == 1:
-            body = decompress(body, codec, header.unpacked_bytes)
-        elif header.compressed and 0 <= header.level_bytes <= len(body) - max(header.repeat_bytes, 0):
-            end = header.level_bytes + max(header.repeat_bytes, 0)
-            values = decompress(body[end:], codec, header.unpacked_bytes - end) if header.num_values else b""
-            body = memoryview(b"".join((body[:end], values)))
-        bodies.append(body)
+    try:
+        bodies = [_unpack_body(data[row[0] : row[0] + row[1] + row[2]], codec) for row in pages.tolist()]
+    except (MalformedFooterError, pa.ArrowException, OSError, ValueError) as error:
+        raise Unsupported(str(error)) from error  # pyarrow reports what is wrong, if anything is
+    table, position = pages.copy(), 0
     for number, body in enumerate(bodies):
         table[number, :3] = position, 0, len(body)
         position += len(body)
     return memoryview(b"".join(bodies)), table, UNCOMPRESSED
+
+
+def _unpack_body(page: memoryview, codec: int | None) -> memoryview:
+    """Decompress what follows the header of a page."""
+    header = read_page_header(page)
+    body = page[header.header_bytes :]
+    if header.is_dictionary and not header.num_values:
+        return body[:0]
+    if header.version == 1:
+        return decompress(body, codec, header.unpacked_bytes)
+    if header.compressed and 0 <= header.level_bytes <= len(body) - max(header.repeat_bytes, 0):
+        end = header.level_bytes + max(header.repeat_bytes, 0)
+        values = decompress(body[end:], codec, header.unpacked_bytes - end) if header.num_values else b""
+        return memoryview(b"".join((body[:end], values)))
+    return body
 
 
 def byte_width(leaf: Leaf) -> int:

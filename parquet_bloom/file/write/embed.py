@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -173,7 +174,7 @@ def embed(
 
 def embed_file(
     path: Any,
-    columns: Columns,
+    columns: Columns | Callable[[BloomFile], Mapping[str, FilterOptions]],
     *,
     fpp: float = 0.01,
     power_of_two: bool = True,
@@ -186,12 +187,17 @@ def embed_file(
     progress: Progress | None = None,
     threads: int | None = None,
 ) -> EmbedReport:
-    """Embed Bloom filters into one file; the parameters are those of `embed`."""
+    """Embed Bloom filters into one file; the parameters are those of `embed`.
+
+    `columns` may also be a function that returns the columns that the opened file gets filters for, as `choose` of
+    `embed_in_table`.
+    """
     started = time.perf_counter()
-    requested = parse_columns(columns, FilterOptions(fpp, None, power_of_two))
+    requested = None if callable(columns) else parse_columns(columns, FilterOptions(fpp, None, power_of_two))
     filesystem = resolve_filesystem(filesystem, storage_options)
     with open_for_edit(path, output, filesystem) as (file, target):
-        job = _EmbedJob(file, plan_columns(file.leaves, requested, file.path), replace, keep_footer)
+        chosen = columns(file) if callable(columns) else requested or {}
+        job = _EmbedJob(file, plan_columns(file.leaves, chosen, file.path), replace, keep_footer)
         report = EmbedReport(file.path, file.path if target is None else os.fspath(target), old_size=file.source.size)
         report.kept, report.dead_bytes = job.kept, job.tail.dead_bytes
         report.new_size = file.source.size
@@ -334,7 +340,9 @@ class _EmbedJob:
         locations: dict[tuple[int, int], tuple[int, int] | None] = {}
         jobs = {(row_group, plan.leaf.index): plan for row_group, plan in self.todo}
         done = 0
-        with in_order(build, self.todo, threads) as built:
+        # With one thread a pool would take longer than it saves, for a small file more than half of its time.
+        building = in_order(build, self.todo, threads) if threads > 1 else nullcontext(map(build, self.todo))
+        with building as built:
             new.copy_prefix(self.tail.cut)
             for owner in sorted(jobs.keys() | self.tail.moved.keys()):
                 if owner in self.tail.moved:

@@ -168,9 +168,18 @@ def unify_schemas(schemas: Iterable[pa.Schema]) -> pa.Schema:
     if len(distinct) == 1:
         return distinct[0]
     try:
-        return pa.unify_schemas(_decode_mixed_dictionaries(distinct), promote_options="permissive")
+        unified = pa.unify_schemas(_decode_mixed_dictionaries(distinct), promote_options="permissive")
+        return _make_missing_nullable(unified, distinct)
     except pa.ArrowException as error:
         raise make_mismatch_error(error) from error
+
+
+def _make_missing_nullable(unified: pa.Schema, schemas: Sequence[pa.Schema]) -> pa.Schema:
+    """Make columns nullable that some schemas do not have: they are null in the rows of those files."""
+    for i, field in enumerate(unified):
+        if not field.nullable and any(field.name not in schema.names for schema in schemas):
+            unified = unified.set(i, field.with_nullable(True))
+    return unified
 
 
 def _decode_mixed_dictionaries(schemas: Sequence[pa.Schema]) -> list[pa.Schema]:
@@ -208,5 +217,5 @@ def promote_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
             if plain is not field and not pa.types.is_dictionary(schema.field(field.name).type):
                 table = table.set_column(i, plain, table.column(i).cast(plain.type))
         return pa.concat_tables([empty_table(schema), table], promote_options="permissive").cast(schema)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, ValueError) as error:  # ValueError: nulls where there must be none
         raise make_mismatch_error(error) from error

@@ -26,7 +26,7 @@ from ...file.pages.reader import SPARSE_FACTOR, find_flat_columns
 from ...file.pages.sparse import RowGroupBatch, RowsOfGroups
 from ...file.reader import BloomFile
 from ...predicate.pruning import PruningPredicate
-from ...storage import ClosedSource, FileIdentity, make_open_files
+from ...storage import OPEN_FILE_BUDGET, ClosedSource, FileIdentity, make_open_files
 from ...util.arrow_values import empty_table
 from ..model.columns import FileResidualEvaluator
 from ..model.data_file import DataFile, FileProjection, RowFilter
@@ -36,12 +36,12 @@ from ..model.schemas import arrow_schema
 from .parquet import ParquetData
 from .projection import Projection
 from .sparse import Equality, Matches, SparseReader, TooManyRows, find_equalities
+from .table_rows import TableRows
 
 R = TypeVar("R")
 
 OpenData = Callable[[FilePlan], AbstractContextManager[ParquetData]]
 
-_OPEN_FILES = 512  # at a time: many systems allow 1,024 for each process
 _LEAST_ROWS, _MOST_ROWS = 1 << 16, 1 << 20  # of a batch, about
 _BATCHES_PER_THREAD = 4
 _TRIES = 2  # batches with too many rows, after which no more are searched
@@ -71,7 +71,7 @@ class FileKind(NamedTuple):
     too_many: list[None]
 
 
-class _Versions:
+class FileVersions:
     """Files that several batches read, opened by the first of them and closed after the last one."""
 
     def __init__(self, plans: Sequence[FilePlan], num_batches: int):
@@ -79,13 +79,18 @@ class _Versions:
         self.files = make_open_files([plan.path for plan in plans], identities)
         self._remaining = num_batches
         self._are_open: bool | None = None
+        self._taken = 0  # of the budget
         self._lock = threading.Lock()
 
     def open(self) -> bool:
         """Return whether the files are those of the plan."""
         with self._lock:
             if self._are_open is None:
-                self._are_open = self.files.open()
+                if OPEN_FILE_BUDGET.take(len(self.files)):
+                    self._taken = len(self.files)
+                self._are_open = self._taken > 0 and self.files.open()
+                if not self._are_open:
+                    self._close()
             return self._are_open
 
     def release(self) -> None:
@@ -93,7 +98,18 @@ class _Versions:
         with self._lock:
             self._remaining -= 1
             if self._remaining <= 0:
-                self.files.close()
+                self._close()
+
+    def close(self) -> None:
+        """Close the files, whatever batches have not been read; no more are read after that."""
+        with self._lock:
+            self._are_open = False
+            self._close()
+
+    def _close(self) -> None:
+        self.files.close()
+        taken, self._taken = self._taken, 0
+        OPEN_FILE_BUDGET.give_back(taken)
 
 
 @dataclass(eq=False)
@@ -113,16 +129,17 @@ class RowBatch:
     row_groups: list[tuple[int, RowGroupPlan]]
     kind: FileKind
     footers: list[CachedFooter]
-    versions: _Versions
+    versions: FileVersions
     is_part: bool = False
     cost: tuple[int, int] = (0, 0)
 
-    def read(self, open_data: OpenData) -> pa.Table | None:
+    def read(self, open_data: OpenData, table: TableRows | None = None) -> pa.Table | None:
         """Read the rows that match, of the columns in the files; None if the batch is declined.
 
         Parameters
         ----------
         open_data : opens a file; raises ParquetBloomError if the version that was planned is not there.
+        table : the table whose files they are, of which deleted rows are left out; None for files of no table.
         """
 
         def read_rows(reader: SparseReader, matches: Matches) -> pa.Table:
@@ -131,13 +148,13 @@ class RowBatch:
                 matches, schema, partial(self._read_others, open_data, schema, self.kind.projection.names)
             )
 
-        return self._try(read_rows, open_data)
+        return self._try(read_rows, open_data, table)
 
-    def count(self, open_data: OpenData) -> list[int] | None:
-        """Count the rows that match, of each row group; None if the batch is declined."""
-        return self._try(lambda _, matches: matches.rows.counts.tolist(), open_data)
+    def count(self, open_data: OpenData, table: TableRows | None = None) -> list[int] | None:
+        """Count the rows that match, of each row group; None if the batch is declined; see `read`."""
+        return self._try(lambda _, matches: matches.rows.counts.tolist(), open_data, table)
 
-    def _try(self, use: Callable[[SparseReader, Matches], R], open_data: OpenData) -> R | None:
+    def _try(self, use: Callable[[SparseReader, Matches], R], open_data: OpenData, table: TableRows | None) -> R | None:
         try:
             if len(self.kind.too_many) >= _TRIES or not self.versions.open():
                 return None
@@ -149,7 +166,10 @@ class RowBatch:
                 if self._has_page_bounds(batch, reader, open_data):
                     return None
                 read_others = partial(self._read_stored, open_data)
-                result = use(reader, reader.find_matches([group.rows for _, group in self.row_groups], read_others))
+                matches = reader.find_matches([group.rows for _, group in self.row_groups], read_others)
+                if table is not None:
+                    matches = self._leave_deleted(reader, matches, table, open_data)
+                result = use(reader, matches)
                 return result if self.versions.files.are_unchanged() else None
             finally:
                 self.cost = batch.cost
@@ -160,6 +180,24 @@ class RowBatch:
         finally:
             self.versions.release()
         return None
+
+    def _leave_deleted(self, reader: SparseReader, matches: Matches, table: TableRows, open_data: OpenData) -> Matches:
+        """Return the matches without the rows that the table has deleted."""
+        if not any(table.has_deletes(plan.path) for plan in self.plans):
+            return matches
+        ends = np.cumsum(matches.rows.counts).tolist()
+        parts = []
+        for (number, group), count, end in zip(self.row_groups, matches.rows.counts.tolist(), ends, strict=True):
+            if count:
+                before = self.footers[number].footer.row_groups["num_rows"][: group.row_group]
+                parts.append((self.plans[number].path, matches.rows.rows[end - count : end] + int(before.sum())))
+
+        def read_columns(columns: FileProjection) -> list[pa.Table]:
+            read_others = partial(self._read_others, open_data, columns.schema, columns.names)
+            return [reader.read(matches, columns.schema, read_others)]
+
+        live = table.find_live(ParquetData(self.kind.file), parts, read_columns)
+        return matches.take(np.flatnonzero(live))
 
     def _has_page_bounds(self, batch: RowGroupBatch, reader: SparseReader, open_data: OpenData) -> bool:
         """Return whether statistics of pages rule out rows, so that large chunks need not be searched whole."""
@@ -205,6 +243,8 @@ class RowBatch:
                 mask[rows.rows[end - count : end]] = True
                 with open_data(self.plans[number]) as data:
                     table = data.read_rows(group.row_group, leaves, to_row_selection(find_runs(mask)))
+                if not {*names} <= {*table.schema.names}:  # "x.y" may be a column, and a field of another one
+                    raise Unsupported("a name is ambiguous")
                 tables.append(table.select(names).replace_schema_metadata(None))
         table = pa.concat_tables(tables)
         return dict(zip(names, table.columns, strict=True))
@@ -268,12 +308,15 @@ class BatchPlanner:
         equalities = find_equalities(data.file, schema, row_filter)
         if not any(equality.leaf.repeated or equality.column in flat for equality in equalities):
             return None
-        return FileKind(data.file, row_filter, equalities, columns, self._projection.project(data), [])
+        projection = self._projection.project(data)
+        if len({*projection.schema.names}) < len(projection.schema):
+            return None
+        return FileKind(data.file, row_filter, equalities, columns, projection, [])
 
     def plan(self, plans: Sequence[FilePlan], threads: int) -> list[FilePlan | RowBatch]:
         """Return batches, and files that are read one by one, in the order of the plans."""
         total = sum([group.num_rows for plan in plans for group in plan.row_groups if group.read])
-        most_files = max(_OPEN_FILES // (2 * threads), 1)
+        most_files = max(OPEN_FILE_BUDGET.find_limit() // (2 * threads), 1)
         most_rows = min(max(_LEAST_ROWS, total // (_BATCHES_PER_THREAD * threads)), _MOST_ROWS)
         parts: list[FilePlan | RowBatch] = []
         batch: _OpenBatch | None = None
@@ -324,7 +367,7 @@ class _OpenBatch:
                 cuts.append(number)
                 num_rows = 0
             num_rows += group.num_rows
-        versions = _Versions(self._plans, len(cuts))
+        versions = FileVersions(self._plans, len(cuts))
         return [
             RowBatch(self._plans, self._row_groups[start:end], self._kind, self._footers, versions, len(cuts) > 1)
             for start, end in pairwise([*cuts, len(self._row_groups)])

@@ -141,6 +141,7 @@ class OrcData:
 
     def close(self) -> None:
         self._last = None
+        self.__dict__.pop("reader", None)  # has a descriptor of its own
         self.file.close()
 
     def __enter__(self) -> Self:

@@ -273,6 +273,7 @@ class ParquetData:
         return stored
 
     def close(self) -> None:
+        self._reader.close()
         self.file.close()
 
     def __enter__(self) -> Self:

@@ -29,7 +29,7 @@ from ..model.limits import MAX_BYTES, ReadLimits
 from ..model.plan import FilePlan, RowGroupPlan, ScanPlan
 from ..model.row_selection import RowGroupSelections
 from ..model.schemas import map_in_threads, promote_table, unify_schemas
-from .batches import BATCH_BYTES, BatchPlanner, RowBatch
+from .batches import BATCH_BYTES, BatchPlanner, FileVersions, RowBatch
 from .open import open_file, open_version
 from .parquet import ParquetData
 from .projection import Projection
@@ -370,7 +370,8 @@ class RowReader:
             use_threads=threads > 1 and len(tasks) < threads and can_use_arrow_threads(),
         )
         done = _Progress(len(plans), run.progress, len(plans) - len(remaining))
-        with _closing_all(files.values()):
+        versions = [task.versions for task in tasks if isinstance(task, RowBatch)]
+        with _closing_all([*files.values(), *versions]):
             yield from self._read_tasks(tasks, _Reading(files, reader, run, limits, threads, task_rows, done))
 
     def _split(self, plans: Sequence[FilePlan], is_remote: bool, threads: int) -> Sequence[FilePlan | RowBatch]:
@@ -387,7 +388,7 @@ class RowReader:
         """Return what files have in common whose rows are read together; None for one that is read by itself."""
         if self._table is not None:
             self._table.require_defined(data)
-            if self._find_filter(data) is not None or self._table.has_deletes(data.path):
+            if self._find_filter(data) is not None:
                 return None
         return self._plan.partitions.find_folder(data.path)
 
@@ -463,8 +464,8 @@ class RowReader:
         if isinstance(task, RowBatch):
             yield Need(BATCH_BYTES)
             value = state.reader.read_batch(task)
-            if task.is_part and value is not None:
-                state.files[id(task.plans[0])].is_partly_read = True
+            if task.is_part and value is not None and not state.files[id(task.plans[0])].accept_part():
+                value = None
             yield Piece(cast(R, _DECLINED) if value is None else value, 0 if value is None else BATCH_BYTES)
             return
         file = task.file
@@ -519,7 +520,7 @@ class RowReader:
         """Return what reads rows, and converts them."""
 
         def read_batch(batch: RowBatch) -> R | None:
-            rows = batch.read(self._open_planned)
+            rows = batch.read(self._open_planned, self._table)
             if rows is None:
                 return None
             rows = self._projection.add_absent(rows, batch.kind.projection)
@@ -528,7 +529,7 @@ class RowReader:
         return _PartReader(partial(self._read_rows, convert), read_batch)
 
     def _count_batch(self, batch: RowBatch) -> dict[int, int] | None:
-        counts = batch.count(self._open_planned)
+        counts = batch.count(self._open_planned, self._table)
         return None if counts is None else dict(enumerate(counts))
 
     def _read_rows(
@@ -627,10 +628,10 @@ def _find_task_rows(plans: Sequence[FilePlan], threads: int) -> int:
 
 
 @contextmanager
-def _closing_all(files: Iterable[SharedFile]) -> Iterator[None]:
+def _closing_all(opened: Iterable[SharedFile | FileVersions]) -> Iterator[None]:
     """Close files at the end."""
     try:
         yield
     finally:
-        for file in files:
-            file.close()
+        for one in opened:
+            one.close()

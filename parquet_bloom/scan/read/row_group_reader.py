@@ -59,6 +59,12 @@ class RowGroupReader:
         _ = file.metadata  # pyarrow shows other threads an object that is not complete yet, when it is first used
         return file
 
+    def close(self) -> None:
+        """Close pyarrow's reader, which has a descriptor of its own."""
+        file = self.__dict__.pop("parquet_file", None)
+        if file is not None:
+            file.close(force=True)
+
     def read_row_group(self, row_group: int, names: Sequence[str] | None) -> pa.Table:
         """Read some columns of a row group, given as `pyarrow.parquet` takes them; None for all."""
         self.prefetch(row_group, names)

@@ -73,6 +73,14 @@ class Matches(NamedTuple):
     rows: RowsOfGroups
     columns: Mapping[str, pa.Array | pa.ChunkedArray]
 
+    def take(self, positions: RowPositions) -> Matches:
+        """Return some rows, given by their positions among all."""
+        if len(positions) == len(self.rows.rows):
+            return self
+        taken = from_numpy(positions)
+        columns = {name: column.take(taken) for name, column in self.columns.items()}
+        return Matches(_take_rows(self.rows, positions), columns)
+
 
 class SparseReader:
     """Reads few rows of row groups.
@@ -152,11 +160,7 @@ class SparseReader:
             timezone=self._row_filter.timezone,
             probes=self._row_filter.probes,
         )
-        positions = mask_to_positions(mask)
-        if len(positions) == len(rows.rows):
-            return Matches(rows, columns)
-        taken = from_numpy(positions)
-        return Matches(_take_rows(rows, positions), {name: column.take(taken) for name, column in columns.items()})
+        return Matches(rows, columns).take(mask_to_positions(mask))
 
     def read(self, matches: Matches, schema: pa.Schema, read_others: ReadOthers) -> pa.Table:
         """Read the columns of a schema in rows that match; for errors see `find_matches`."""

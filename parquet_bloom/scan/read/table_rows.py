@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ...errors import ConcurrentChangeError, ParquetBloomError, UnreadableColumnError
 from ...predicate import tree
 from ...predicate.row_filter import Probes, row_mask
 from ...predicate.tree import Node
+from ...tables.deleted_rows import RowsOfFile, find_deleted
 from ...util.arrow_values import empty_table
 from ..compatibility import DatasetCompatibility
-from ..model.data_file import DataFile, RowFilter
+from ..model.data_file import DataFile, FileProjection, RowFilter
 from ..model.fit import fit_table
 from ..model.partitions import Partitions
 from ..model.plan import ORC, FilePlan
 from ..model.row_selection import (
     RowGroupSelections,
+    RowPositions,
     RowSelection,
     find_runs,
     intersect_ranges,
@@ -31,6 +34,9 @@ from .projection import Projection
 
 if TYPE_CHECKING:
     from ...tables.snapshot import TableSnapshot
+
+ReadColumns = Callable[[FileProjection], Iterable[pa.Table]]
+"""Reads columns of a file, or of files that are alike, in some rows."""
 
 
 class TableRows:
@@ -115,34 +121,58 @@ class TableRows:
         live: list[tuple[int, RowSelection | None]] = []
         for row_group, selection in selections:
             start, stop = starts[row_group], starts[row_group + 1]
-            try:
-                positions = deleted.find_positions(start, stop, partial(self._read, file, row_group))
-            except ParquetBloomError as error:
-                error.path = error.path or file.path
-                raise
-            if not len(positions):
+            read = partial(self._read_row_group, file, row_group)
+            is_deleted = find_deleted([RowsOfFile(file.path, deleted, range(start, stop))], read)
+            if not is_deleted.any():
                 live.append((row_group, selection))
                 continue
-            mask = np.ones(stop - start, np.bool_)
-            mask[positions - start] = False
-            ranges = intersect_ranges(find_runs(mask), None if selection is None else to_row_ranges(selection))
+            ranges = intersect_ranges(find_runs(~is_deleted), None if selection is None else to_row_ranges(selection))
             assert ranges is not None
             if len(ranges):
                 live.append((row_group, to_row_selection(ranges)))
         return live
 
-    def _read(self, file: DataFile, row_group: int, names: Sequence[str]) -> pa.Table:
+    def find_live(
+        self, file: DataFile, parts: Sequence[tuple[str, RowPositions]], read_columns: ReadColumns
+    ) -> NDArray[np.bool_]:
+        """Return which rows of files are not deleted, those of one part after those of the other.
+
+        Parameters
+        ----------
+        file : one of the files, which have the same schema and the same partition values.
+        parts : files by their paths, each with some of its rows, counted from its first one, ascending.
+        read_columns : reads columns in all of these rows.
+
+        Raises
+        ------
+        ParquetBloomError
+            It cannot be determined which rows are deleted.
+        """
+        paths = dict.fromkeys(path for path, _ in parts)
+        deletes = self._table.deletes
+        rows = [RowsOfFile(path, deletes.get(path), positions) for path, positions in parts]
+        return ~find_deleted(rows, lambda names: self._read(file, [*paths], names, read_columns))
+
+    def _read_row_group(self, file: DataFile, row_group: int, names: Sequence[str]) -> pa.Table:
         """Read columns of all rows of a row group as the table shows them."""
-        self._table.require_defined(file.path, file.leaves, names)
-        projection = Projection(names, self._partitions)
-        of_file = projection.project(file)
-        schema = pa.schema([self._table.schema.field(name) for name in names])
-        tables = [
-            fit_table(projection.add_partitions(projection.add_absent(table, of_file), file.path), schema)
-            for table in file.read_matches([(row_group, None)], RowFilter(True, self._timezone, {}, {}), of_file)
-        ]
-        rows = pa.concat_tables([empty_table(schema), *tables])
+        every = RowFilter(True, self._timezone, {}, {})
+        rows = self._read(
+            file, [file.path], names, lambda columns: file.read_matches([(row_group, None)], every, columns)
+        )
         if rows.num_rows != file.num_rows_of(row_group):
             problem = f"{rows.num_rows} rows instead of {file.num_rows_of(row_group)}"
             raise UnreadableColumnError(f"cannot be read: {problem}", path=file.path, row_group=row_group)
         return rows
+
+    def _read(self, file: DataFile, paths: Sequence[str], names: Sequence[str], read_columns: ReadColumns) -> pa.Table:
+        """Read columns of files that are alike as the table shows them."""
+        for path in paths:
+            self._table.require_defined(path, file.leaves, names)
+        projection = Projection(names, self._partitions)
+        of_file = projection.project(file)
+        schema = pa.schema([self._table.schema.field(name) for name in names])
+        tables = [
+            fit_table(projection.add_partitions(projection.add_absent(table, of_file), paths[0]), schema)
+            for table in read_columns(of_file)
+        ]
+        return pa.concat_tables([empty_table(schema), *tables])

@@ -26,7 +26,7 @@ from .progress import is_terminal, make_bar, run_with_progress
 R = TypeVar("R")
 T = TypeVar("T")
 
-_THREADS_PER_TASK = 4  # where files are small: a file mostly waits for the disk to flush it, or to answer
+_THREADS_PER_TASK = 12  # where files are small: a file mostly waits for the disk to flush it, or to answer
 _REMOTE_THREADS_PER_TASK = 8
 _BYTES_AT_A_TIME = 64 << 20  # of the files that a task processes at a time
 MAX_DRIVER_LOAD = 32 << 20  # bytes, see `estimate_load`: measured, a job takes longer to start than the driver for it

@@ -216,4 +216,6 @@ def _make_change_check(scan: ParquetScan, listing: Listing, selected: Sequence[i
     state = F.concat_ws(_SEPARATOR, "path", "length", F.unix_millis("modificationTime"))
     problem = F.concat("path", F.lit(f": {CHANGED}"))
     unchanged = F.when(state.isin(expected), F.lit(False)).otherwise(F.raise_error(problem).cast("boolean"))
-    return frame.where(unchanged)._jdf.queryExecution().toRdd()
+    # Without this choice of columns the tasks would read the contents, too, and refuse files of more than 2 GiB.
+    states = frame.select("path", "length", "modificationTime").where(unchanged)
+    return states._jdf.queryExecution().toRdd()

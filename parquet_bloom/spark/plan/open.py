@@ -19,6 +19,7 @@ from ..session.fields import fold_case
 from ..session.paths import local_path, to_reader_path
 from ..session.settings import ignores_case
 from ..session.storage import resolve_storage
+from .known_paths import open_known
 
 
 def open_paths(
@@ -39,10 +40,14 @@ def open_paths(
     StorageError
         There is no such path.
     """
-    reader = spark.read.options(**options)
-    try:
+
+    def load() -> DataFrame:
+        reader = spark.read.options(**options)
         reader = reader if schema is None else reader.schema(schema)
         return analyze(reader.format(kind).load(list(map(to_reader_path, paths))))
+
+    try:
+        return open_known(spark, kind, paths, schema, options, load)
     except AnalysisException as error:
         if "PATH_NOT_FOUND" not in str(error):
             raise

@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 import struct
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -30,6 +31,9 @@ _READ_NS = 600  # a read, however short
 _BYTES_PER_NS = 8  # of longer reads
 _CHECK_NS = 5  # a key in a block
 _WORTH_A_THREAD_NS = 1_000_000
+
+_MOST_OPEN = 512  # files at a time
+_WAIT_SECONDS = 1.0  # for descriptors: reading files one by one takes longer than waiting for a few batches
 
 
 class FilterAnswers(NamedTuple):
@@ -119,6 +123,53 @@ class LocalFileBatch:
 def make_open_files(paths: Sequence[str], identities: Sequence[FileIdentity]) -> OpenFiles:
     """Return files that were opened before, to be opened and read together."""
     return OpenFiles([os.fsencode(path) for path in paths], _pack(identities))
+
+
+class OpenFileBudget:
+    """Descriptors that files of batches take at a time in this process: a share of those that it may have open.
+
+    Without it several scans at once would leave none to what opens files one by one, and has no other way.
+    """
+
+    def __init__(self) -> None:
+        self._in_use = 0
+        self._changed = threading.Condition()
+
+    @staticmethod
+    def find_limit() -> int:
+        """Return how many descriptors there are: at least one."""
+        try:
+            import resource
+        except ImportError:  # Windows
+            return _MOST_OPEN
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return _MOST_OPEN if soft == resource.RLIM_INFINITY else max(1, min(_MOST_OPEN, soft // 4))
+
+    def take(self, count: int, timeout: float = _WAIT_SECONDS) -> bool:
+        """Take descriptors, waiting for others to give theirs back; return whether that was possible in time.
+
+        More than there are can be taken if nobody has any.
+        """
+        most = self.find_limit()
+        with self._changed:
+            taken = self._changed.wait_for(lambda: not self._in_use or self._in_use + count <= most, timeout)
+            self._in_use += count if taken else 0
+        return taken
+
+    def give_back(self, count: int) -> None:
+        """Give descriptors back; also while garbage is collected."""
+        with self._changed:  # its lock may be taken again by the thread that has it
+            self._in_use = max(self._in_use - count, 0)
+            self._changed.notify_all()
+
+    def forget(self) -> None:
+        """Begin anew, in a process that was forked: its parent's threads do not give back here."""
+        self._in_use, self._changed = 0, threading.Condition()
+
+
+OPEN_FILE_BUDGET = OpenFileBudget()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=OPEN_FILE_BUDGET.forget)
 
 
 def _pack(identities: Sequence[FileIdentity]) -> NDArray[np.int64]:

@@ -13,8 +13,9 @@ from ...errors import ParquetBloomError
 from ...predicate.statistics import PruningStatisticsArray
 from ...redaction import shown_redacted
 from ...storage.objects.errors import is_panic
+from ..deleted_rows import DeletedRows
 from ..locations import require_inside, resolve_delta_path
-from ..snapshot import DeletedRows, TableFile, TableSnapshot
+from ..snapshot import TableFile, TableSnapshot
 from .log import read_live_adds, require_same_files
 from .schema import DeltaLeaf, find_leaves, find_mapping_mode, make_columns, require_understood
 from .statistics import make_statistics

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,8 @@ from pyroaring import BitMap64
 
 from ...errors import ParquetBloomError
 from ...storage import open_source
+from ..deleted_rows import RowNumbers, find_in_bitmap
 from ..locations import require_inside, resolve_delta_path
-from ..snapshot import ReadRows
 
 FEATURE = "deletionVectors"
 """The reader feature of tables that have deletion vectors."""
@@ -83,7 +83,7 @@ class VectorDescriptor:
 
 
 class DeletionVector:
-    """The deleted rows of one data file, read when they are first needed; a `DeletedRows` of `tables.snapshot`.
+    """The deleted rows of one data file, read when they are first needed; a `DeletedRows` of `tables.deleted_rows`.
 
     Parameters
     ----------
@@ -94,6 +94,8 @@ class DeletionVector:
     outside : whether the vector may lie outside of the table's folder.
     """
 
+    values = None
+
     def __init__(
         self, action: Any, path: str, root: str, filesystem: object | None = None, outside: bool = False
     ) -> None:
@@ -102,15 +104,17 @@ class DeletionVector:
         self._bitmap: BitMap64 | None = None
         self._lock = threading.Lock()
 
-    def find_positions(self, start: int, stop: int, read: ReadRows) -> NDArray[np.int64]:
-        """Return the deleted rows from `start` to `stop`; see `DeletedRows.find_positions`."""
+    def find_positions(self, rows: RowNumbers) -> NDArray[np.int64]:
+        """Return those of some rows that are deleted; see `DeletedRows.find_positions`."""
         bitmap = self._read()
-        count = bitmap.range_cardinality(start, stop)
+        if not isinstance(rows, range):
+            return find_in_bitmap(bitmap, rows)
+        count = bitmap.range_cardinality(rows.start, rows.stop)
         if count > _MOST_ROWS:
-            problem = f"{count:,} of its rows {start:,} to {stop:,} are deleted, which is more than a row group has"
-            raise ParquetBloomError(problem, path=self._where[0])
+            problem = f"{count:,} of its rows {rows.start:,} to {rows.stop:,} are deleted"
+            raise ParquetBloomError(f"{problem}, which is more than a row group has", path=self._where[0])
         # A bitmap of the range, to intersect with, would take memory for all of a range that a footer only claims.
-        return np.fromiter(islice(bitmap.iter_equal_or_larger(start), count), np.int64, count)
+        return np.fromiter(islice(bitmap.iter_equal_or_larger(rows.start), count), np.int64, count)
 
     def _read(self) -> BitMap64:
         with self._lock:
@@ -140,8 +144,9 @@ class UndeclaredVector:
 
     path: str
     root: str
+    values: ClassVar[None] = None
 
-    def find_positions(self, start: int, stop: int, read: ReadRows) -> NDArray[np.int64]:
+    def find_positions(self, rows: RowNumbers) -> NDArray[np.int64]:
         """Raise ParquetBloomError: some readers apply such a vector, others show the rows."""
         problem = f"the log of {self.root} gives it a deletion vector, but the table lacks the feature '{FEATURE}'"
         way_out = f"its rows are not shown, as readers differ about them: add the feature (deltalake: {_ADD_FEATURE})"

@@ -19,7 +19,7 @@ from ..locations import require_inside, without_scheme
 from ..snapshot import TableFile, TableSnapshot
 from .cache import SizedCache
 from .columns import Field, list_defaults, list_fields, make_arrow_schema, make_columns
-from .deletes.rows import DeleteContext, FileDeletes
+from .deletes.rows import DeleteContext, EqualityDeletes, FileDeletes
 from .locations import require_all_inside, require_location, resolve_path
 from .manifests.entries import Manifests, read_manifests
 from .matching import AppliedDeletes, match_deletes
@@ -188,11 +188,14 @@ def make_snapshot(contents: Contents, name: str, outside: bool) -> IcebergSnapsh
         SizedCache(),
     )
     files, deletes = contents.files, {}
+    by_values: dict[int, EqualityDeletes] = {}  # files that the same ones apply to share the tuple of them
     for place, row in enumerate(contents.order):
         if row in contents.deletes:
-            path = files[place].path
-            written = without_scheme(manifests.paths[row])
-            deletes[path] = FileDeletes(path, written, contents.deletes[row], context)
+            path, applied = files[place].path, contents.deletes[row]
+            written, values = without_scheme(manifests.paths[row]), None
+            if applied.equality:
+                values = by_values.setdefault(id(applied.equality), EqualityDeletes(applied.equality, context))
+            deletes[path] = FileDeletes(written, applied, context, values)
     return IcebergSnapshot(
         "iceberg",
         str(table.metadata.table_uuid),

@@ -1,12 +1,13 @@
 """Decompressing the beginning of Snappy data gives the original bytes; invalid data gives an error or other bytes."""
 
+import itertools
 import random
 from contextlib import suppress
 
 import pyarrow as pa
 import pytest
 
-from parquet_bloom.core.decode.snappy import unpack_front
+from parquet_bloom.core.decode.snappy import unpack_front, unpack_pair
 
 SNAPPY = pa.Codec("snappy")
 
@@ -49,23 +50,23 @@ def test_copies_with_four_byte_offsets() -> None:
     assert SNAPPY.decompress(packed, size, asbytes=True) == text + text[4000:4064]
 
 
-@pytest.mark.parametrize(
-    ("packed", "size"),
-    [
-        (b"", 0),
-        (b"\x80", 0),
-        (b"\x80\x80\x80\x80\x80\x01", 1 << 35),
-        (b"\x05\x10abcde", 4),  # of another size
-        (b"\x05\x10abcd", 5),  # a literal cut off
-        (b"\x05\xf0", 5),  # its length cut off
-        (b"\x05\x14abcdef", 5),  # more than there is room for
-        (b"\x05\x01\x01", 5),  # a copy from in front of the beginning
-        (b"\x05\x00a\x01\x00", 5),  # a copy from nowhere
-        (b"\x05\x00a\x02\x01", 5),  # a copy cut off
-        (b"\x05\x00a\x3e\x01\x00", 5),  # a copy of more than there is room for
-        (b"\x05\x00a", 5),
-    ],
-)
+BROKEN = [
+    (b"", 0),
+    (b"\x80", 0),
+    (b"\x80\x80\x80\x80\x80\x01", 1 << 35),
+    (b"\x05\x10abcde", 4),  # of another size
+    (b"\x05\x10abcd", 5),  # a literal cut off
+    (b"\x05\xf0", 5),  # its length cut off
+    (b"\x05\x14abcdef", 5),  # more than there is room for
+    (b"\x05\x01\x01", 5),  # a copy from in front of the beginning
+    (b"\x05\x00a\x01\x00", 5),  # a copy from nowhere
+    (b"\x05\x00a\x02\x01", 5),  # a copy cut off
+    (b"\x05\x00a\x3e\x01\x00", 5),  # a copy of more than there is room for
+    (b"\x05\x00a", 5),
+]
+
+
+@pytest.mark.parametrize(("packed", "size"), BROKEN)
 def test_broken(packed, size) -> None:
     with pytest.raises(ValueError, match="snappy"):
         unpack_front(packed, size, max(size, 1))
@@ -89,3 +90,56 @@ def test_broken_at_random() -> None:
         with suppress(OSError, pa.ArrowException):  # it may object to bytes after the end
             same_as_arrow += SNAPPY.decompress(bytes(packed), len(text), asbytes=True) == data
     assert min(same_as_arrow, refused) > 300
+
+
+def test_pairs() -> None:
+    """Two blocks in turn give what each gives alone, whichever ends first."""
+    rng = random.Random(4)
+    for _ in range(40):
+        every = [*texts(rng), *texts(rng)]
+        rng.shuffle(every)
+        for one, other in itertools.pairwise(every):
+            first, second = unpack_pair(compress(one), len(one), compress(other), len(other))
+            assert (first.tobytes(), second.tobytes()) == (one, other)
+    text = b"abcdefg" * 999
+    packed = compress(text)
+    assert [part.tobytes() for part in unpack_pair(packed, len(text), packed, len(text))] == [text, text]
+
+
+@pytest.mark.parametrize(("packed", "size"), BROKEN)
+def test_broken_pairs(packed: bytes, size: int) -> None:
+    for text in (b"", b"a" * 1000, bytes(range(256)) * 20):
+        with pytest.raises(ValueError, match="snappy"):
+            unpack_pair(packed, size, compress(text), len(text))
+        with pytest.raises(ValueError, match="snappy"):
+            unpack_pair(compress(text), len(text), packed, size)
+    with pytest.raises(ValueError, match="below 0"):
+        unpack_pair(compress(b"a"), 1, compress(b"a"), -1)
+
+
+def test_pairs_broken_at_random() -> None:
+    """A block is refused, or gives the same bytes, whether it is decompressed alone or beside another one."""
+    rng = random.Random(5)
+    refused = taken = 0
+    for _ in range(3000):
+        blocks = []
+        for _ in range(2):
+            text = bytes(rng.choices(b"0123456789abcdef", k=rng.choice([rng.randrange(200), rng.randrange(3000)])))
+            packed = bytearray(compress(text))
+            for _ in range(rng.randint(0, 2)):
+                packed[rng.randrange(len(packed))] = rng.randrange(256)
+            del packed[rng.choice([len(packed), len(packed), rng.randrange(len(packed) + 1)]) :]
+            blocks.append((bytes(packed), len(text)))
+        expected = []
+        for packed, size in blocks:
+            with suppress(ValueError):
+                expected.append(unpack_front(packed, size, size).tobytes())
+        try:
+            result = [part.tobytes() for part in unpack_pair(*blocks[0], *blocks[1])]
+        except ValueError:
+            refused += 1
+            assert len(expected) < 2
+            continue
+        taken += 1
+        assert result == expected
+    assert min(taken, refused) > 300

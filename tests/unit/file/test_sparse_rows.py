@@ -14,11 +14,13 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.errors import MalformedFooterError
+from parquet_bloom.file.pages.decompress import Unsupported
 from parquet_bloom.file.pages.reader import find_flat_columns
+from parquet_bloom.file.pages.rows import unpack_pages
 from parquet_bloom.file.pages.sparse import RowGroupBatch, RowsOfGroups
 from parquet_bloom.metadata.page_match import Targets, search_pages
 from parquet_bloom.metadata.page_rows import RowTaker
-from parquet_bloom.metadata.thrift_compact import index_pages
+from parquet_bloom.metadata.thrift_compact import I32, STRUCT, index_pages, write_struct
 from parquet_bloom.scan.read.batches import BatchPlanner, RowBatch
 from parquet_bloom.storage import make_open_files
 
@@ -238,3 +240,35 @@ def test_many_bytes_are_not_taken_at_once(tmp_path: Path, monkeypatch: pytest.Mo
         pq.write_table(rows, tmp_path / "a.parquet", compression=codec)
         monkeypatch.setattr("parquet_bloom.file.pages.rows._MOST_UNPACKED", 1000)
         assert parquet_bloom.dataset(tmp_path).scan("a = 3").count_rows() == 100
+
+
+def make_page(body: bytes, size: int, num_values: int = 1, dictionary: bool = False) -> bytes:
+    """Return a page of version 1 whose header claims that so many bytes were compressed."""
+    fields = [(1, I32, num_values), (2, I32, 0), *([] if dictionary else [(3, I32, 3), (4, I32, 3)])]
+    header = [(1, I32, 2 if dictionary else 0), (2, I32, size), (3, I32, len(body))]
+    return write_struct([*header, (7 if dictionary else 5, STRUCT, fields)]) + body
+
+
+@pytest.mark.parametrize("codec", [2, 4, 6, 7])
+def test_pages_that_cannot_be_decompressed_are_declined(codec: int) -> None:
+    name = {2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}[codec]
+    text = b"abcdefghijkl" * 50
+    packed = pa.Codec(name).compress(text, asbytes=True)
+    good = make_page(packed, len(text))
+    result = unpack_pages(memoryview(good), index_pages(good, 1), codec)
+    assert (bytes(result[0]), result[2]) == (text, 0)
+    for body, size in ((packed[:-9], len(text)), (packed, len(text) - 1), (packed, len(text) + 1), (b"\xff" * 9, 9)):
+        page = make_page(body, size)
+        with pytest.raises(Unsupported):
+            unpack_pages(memoryview(page), index_pages(page, 1), codec)
+
+
+def test_sizes_below_0_leave_no_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All pages of a chunk are in memory at once, so that the sum of their sizes is bounded."""
+    monkeypatch.setattr("parquet_bloom.file.pages.rows._MOST_UNPACKED", 1000)
+    page = make_page(pa.Codec("zstd").compress(bytes(800), asbytes=True), 800)
+    empty = make_page(b"", -(1 << 31), 0, dictionary=True)
+    assert len(unpack_pages(memoryview(empty + page), index_pages(empty + page, 2), 6)[0]) == 800
+    data = empty + 2 * page
+    with pytest.raises(Unsupported, match="large"):
+        unpack_pages(memoryview(data), index_pages(data, 3), 6)

@@ -8,7 +8,13 @@ import pytest
 from support.oracle.oracle import varint
 
 from parquet_bloom.errors import MalformedFooterError
-from parquet_bloom.metadata.page_scan import count_nested, count_present, locate_byte_arrays, mark_used
+from parquet_bloom.metadata.page_scan import (
+    count_nested,
+    count_present,
+    locate_byte_arrays,
+    mark_used,
+    measure_byte_arrays,
+)
 
 
 def encode(numbers: list[int], width: int, rng: random.Random) -> bytes:
@@ -139,3 +145,36 @@ def test_byte_arrays() -> None:
     for length in (2, 1 << 31, (1 << 32) - 1):
         with pytest.raises(MalformedFooterError, match="cut off"):
             locate_byte_arrays(struct.pack("<I", length) + b"a", 1)
+
+
+def test_byte_arrays_of_one_length() -> None:
+    rng = random.Random(6)
+    for length in (0, 1, 4, 5, 300):
+        for count in (1, 2, 3, 100):
+            data = b"".join(struct.pack("<I", length) + rng.randbytes(length) for _ in range(count))
+            width = 4 + length
+            assert measure_byte_arrays(data, count) == width
+            # Other numbers of values, or of bytes.
+            for wrong in (-1, 0, count - 1, count + 1, 1 << 62):
+                assert measure_byte_arrays(data, wrong) == 0
+            assert measure_byte_arrays(data[:-1], count) == 0
+            assert measure_byte_arrays(data + b"\0", count) == 0
+            # One of another length, by any bit of any prefix: it is for `locate_byte_arrays` to judge.
+            for number in (0, count // 2, count - 1):
+                other = bytearray(data)
+                other[number * width + rng.randrange(4)] ^= 1 << rng.randrange(8)
+                assert measure_byte_arrays(bytes(other), count) == 0
+
+
+def test_byte_arrays_whose_lengths_lie() -> None:
+    for data, count in (
+        (b"", 0),
+        (b"", 1),
+        (b"\0\0\0", 1),
+        (b"\x01\0\0\0", 1),
+        (b"\xff\xff\xff\xff" + b"a" * 8, 1),
+        (b"\xfc\xff\xff\xff" * 2, 1 << 32),
+        # As many bytes as four values of the first one's length take, but the second one is longer.
+        (b"\x02\0\0\0ab" + b"\x08\0\0\0abcdefgh" + b"\x02\0\0\0ab", 4),
+    ):
+        assert measure_byte_arrays(data, count) == 0, data

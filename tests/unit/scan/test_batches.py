@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,10 @@ from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError
 from parquet_bloom.scan.read import batches
 from parquet_bloom.scan.read.batches import BatchPlanner, RowBatch
 from parquet_bloom.scan.read.reader import RowReader
+from parquet_bloom.scan.read.shared_file import SharedFile
 from parquet_bloom.scan.read.sparse import SparseReader
+from parquet_bloom.storage import OPEN_FILE_BUDGET
+from parquet_bloom.storage.local.batch import OpenFileBudget
 
 ROWS = 2000
 CODECS = ["snappy", "zstd", "none", "gzip", "lz4", "brotli"]
@@ -194,6 +200,107 @@ def test_a_large_file_that_is_replaced_between_its_parts(tmp_path: Path, monkeyp
     monkeypatch.setattr(RowBatch, "_try", decline)
     with pytest.raises(ConcurrentChangeError):
         parquet_bloom.dataset(tmp_path).scan("key = 7", threads=1).to_arrow()
+
+
+def test_a_large_file_that_is_replaced_before_its_first_part_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its second part is declined, and finds another version: the first part is not given without the second one."""
+    old, new = make_rows(0), make_rows(1)
+    write(tmp_path / "0.parquet", old)
+    write(tmp_path / "new", new)
+    monkeypatch.setattr(batches, "_LEAST_ROWS", 1000)
+    monkeypatch.setattr(batches, "_MOST_ROWS", 1000)
+    scan = parquet_bloom.dataset(tmp_path / "0.parquet").scan("key = 7", threads=2)
+    scan.plan()
+    original, select = RowBatch._try, SharedFile.select
+    selected, is_open = threading.Event(), threading.Event()
+
+    def try_part(self: RowBatch, *args: Any) -> Any:
+        if self.row_groups[0][1].row_group == 0:
+            result = original(self, *args)
+            is_open.set()
+            assert selected.wait(60)
+            return result
+        assert is_open.wait(60)
+        os.replace(tmp_path / "new", tmp_path / "0.parquet")
+        return None
+
+    def note(self: SharedFile, *args: Any) -> Any:
+        try:
+            return select(self, *args)
+        finally:
+            selected.set()
+
+    monkeypatch.setattr(RowBatch, "_try", try_part)
+    monkeypatch.setattr(SharedFile, "select", note)
+    assert scan.count_rows() == pc.sum(pc.equal(new["key"], 7)).as_py()
+
+
+@pytest.mark.parametrize("where", ["key = 7", "key < 7"])  # read together, and one by one
+def test_few_files_are_open_at_a_time(where: str, tmp_path: Path) -> None:
+    for number in range(200):
+        write(tmp_path / f"{number:03}.parquet", make_rows(number, 50))
+    script = f"""
+import resource, parquet_bloom
+from parquet_bloom.scan.read.batches import RowBatch
+original, results = RowBatch._try, []
+RowBatch._try = lambda *args: results.append(original(*args)) or results[-1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (96, 96))
+rows = parquet_bloom.read_table({str(tmp_path)!r}, {where!r}, ["row"], threads=1)
+assert None not in results
+print(rows.num_rows)
+"""
+    printed = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=300)
+    assert int(printed.stdout) == read_one_by_one(tmp_path, where).num_rows
+
+
+def test_a_scan_that_is_given_up_gives_back_its_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "0.parquet", make_rows(0, 8000))
+    monkeypatch.setattr(batches, "_LEAST_ROWS", 500)
+    monkeypatch.setattr(batches, "_MOST_ROWS", 500)
+    before = OPEN_FILE_BUDGET._in_use
+    rows = parquet_bloom.dataset(tmp_path).scan("key = 7", threads=1).to_batches(1)
+    next(rows)
+    assert OPEN_FILE_BUDGET._in_use == before + 1
+    rows.close()
+    assert OPEN_FILE_BUDGET._in_use == before
+
+
+def test_scans_at_once_share_descriptors() -> None:
+    budget = OpenFileBudget()
+    most = budget.find_limit()
+    assert budget.take(most)
+    assert not budget.take(1, timeout=0)
+    budget.give_back(most)
+    assert budget.take(10 * most, timeout=0)  # a batch alone goes on
+    budget.give_back(10 * most)
+    assert budget.take(1, timeout=0)
+
+
+def test_columns_of_one_name(tmp_path: Path) -> None:
+    columns = [pa.array(range(1000)), pa.array(range(1000)), pa.array(["x"] * 1000)]
+    write(tmp_path / "0.parquet", pa.Table.from_arrays(columns, ["key", "a", "a"]))
+    rows = parquet_bloom.read_table(tmp_path, "key = 7")
+    assert rows.column_names == ["key", "a", "a"]
+    assert [column.to_pylist() for column in rows.columns] == [[7], [7], ["x"]]
+
+
+def test_a_column_named_as_a_field_of_another(tmp_path: Path) -> None:
+    structs = [{"y": -number} for number in range(1000)]
+    write(tmp_path / "0.parquet", pa.table({"key": range(1000), "x.y": range(1000), "x": structs}))
+    rows = parquet_bloom.read_table(tmp_path, "key = 7", ["x.y"])
+    assert rows.to_pylist() == [{"x.y": 7, "x": {"y": -7}}]
+
+
+def test_a_required_column_that_some_files_lack(tmp_path: Path) -> None:
+    required = pa.schema([pa.field("key", pa.int64()), pa.field("more", pa.int64(), nullable=False)])
+    write(tmp_path / "0.parquet", pa.table({"key": range(1000), "more": range(1000)}, schema=required))
+    write(tmp_path / "1.parquet", pa.table({"key": range(1000)}))
+    for where in ("key = 7", "key < 1"):
+        rows = parquet_bloom.read_table(tmp_path, where)
+        assert rows.schema.field("more").nullable
+        assert rows["more"].to_pylist() == [rows["key"][0].as_py(), None]
 
 
 def test_a_file_that_is_replaced_after_it_was_planned(tmp_path: Path) -> None:

@@ -54,13 +54,19 @@ class Deleted:
     def __init__(self, positions=(), column="id", value=None):
         self.positions, self.column, self.value = np.array(sorted(positions), np.int64), column, value
 
-    def find_positions(self, start, stop, read):
-        inside = self.positions[(self.positions >= start) & (self.positions < stop)]
-        if self.value is not None:
-            rows = read([self.column]).column(0)
-            assert len(rows) == stop - start
-            inside = np.union1d(inside, start + np.flatnonzero(pc.equal(rows, self.value).to_numpy()))
-        return inside
+    @property
+    def values(self):
+        return None if self.value is None else self
+
+    def find_positions(self, rows):
+        return np.intersect1d(self.positions, rows)
+
+    def find_columns(self):
+        return [self.column]
+
+    def find_deleted(self, rows):
+        assert rows.schema.names == [self.column]
+        return pc.equal(rows.column(0), self.value).fill_null(False).to_numpy()
 
 
 class Snapshot(TableSnapshot):
@@ -265,7 +271,7 @@ def test_undefined_columns_are_refused_where_files_lack_them(table):
 
 def test_deletes_that_cannot_be_read_show_no_rows(table):
     class Broken:
-        def find_positions(self, start, stop, read):
+        def find_positions(self, rows):
             raise ParquetBloomError("its deletion vector is damaged")
 
     table.snapshot.deletes[table.snapshot.files[0].path] = Broken()

@@ -93,6 +93,8 @@ def make_comparable(values: pa.ChunkedArray, arrow_type: pa.DataType) -> pa.Arra
 def find_deleted(rows: pa.Table, deleted: pa.Table) -> NDArray[np.bool_]:
     """Return which rows equal one of the deleted ones; both tables have the same columns, in comparable form."""
     count = rows.num_columns
+    if len(rows) < len(deleted):  # a hash table of a few rows takes less time than one of all that is deleted
+        deleted = deleted.filter(pa.array(_match_columns(deleted, rows)))
     candidates = _match_columns(rows, deleted)
     if count == 1 or not candidates.any():
         return candidates

@@ -432,12 +432,12 @@ def test_files_with_deletion_vectors(tmp_path: Path) -> None:
     commit(tmp_path, 1, [remove("a"), add("a", deletionVector=outside)])
     table = delta(tmp_path)
     before = delta(tmp_path, version=0).read_snapshot().deletes
-    found = {path: rows.find_positions(0, 9, pa.table).tolist() for path, rows in before.items()}
+    found = {path: rows.find_positions(range(9)).tolist() for path, rows in before.items()}
     assert found == {f"{tmp_path}/b": [0], f"{tmp_path}/c": [1, 2]}
     deletes = table.read_snapshot().deletes
     assert deletes.keys() == {f"{tmp_path}/{name}" for name in "abc"}
     with pytest.raises(ParquetBloomError, match=r"a: its deleted rows cannot be determined: .* stored as 'x'"):
-        deletes[f"{tmp_path}/a"].find_positions(0, 9, pa.table)
+        deletes[f"{tmp_path}/a"].find_positions(range(9))
 
 
 # ------------------------------------------------------------------------------------------------------------

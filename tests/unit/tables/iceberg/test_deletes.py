@@ -21,6 +21,7 @@ from support.cases import each_case
 from support.writers.iceberg_tables import PATH_ID, Entry, HandTable, make_blob
 
 from parquet_bloom.errors import ParquetBloomError
+from parquet_bloom.tables.deleted_rows import DeletedRows, RowsOfFile, find_deleted
 from parquet_bloom.tables.iceberg.cache import SizedCache
 from parquet_bloom.tables.iceberg.deletes import rows as rows_module
 from parquet_bloom.tables.iceberg.deletes.roaring import parse_bitmap
@@ -43,6 +44,16 @@ def read_rows(rows: pa.Table, start: int, stop: int) -> Any:
     return lambda names: rows.slice(start, stop - start).select(names)
 
 
+def find_in(deleted: DeletedRows, start: int, stop: int, read: Any, path: str = "") -> list[int]:
+    """The deleted rows of a range, which are the same when single rows of it are asked for."""
+    mask = find_deleted([RowsOfFile(path, deleted, range(start, stop))], read)
+    some = np.arange(stop - start)[::2]
+    assert find_deleted([RowsOfFile(path, deleted, some + start)], lambda names: read(names).take(some)).tolist() == (
+        mask[some].tolist()
+    )
+    return [start + number for number in np.flatnonzero(mask).tolist()]
+
+
 def find(table: HandTable, entries: Sequence[Entry], rows: pa.Table = ROWS, **arguments: Any) -> list[int]:
     """The deleted rows of the table's only file."""
     table.add_snapshot(entries)
@@ -53,8 +64,7 @@ def find(table: HandTable, entries: Sequence[Entry], rows: pa.Table = ROWS, **ar
     found: list[int] = []
     for start in range(0, len(rows), 5):
         stop = min(start + 5, len(rows))
-        part = snapshot.deletes[file.path].find_positions(start, stop, read_rows(rows, start, stop))
-        found += part.tolist()
+        found += find_in(snapshot.deletes[file.path], start, stop, read_rows(rows, start, stop), file.path)
     return found
 
 
@@ -363,7 +373,7 @@ def test_equality_deletes_that_are_refused(tmp_path: Path) -> None:
     table.add_snapshot([data, good])
     (deletes,) = iceberg(table.write_metadata()).read_snapshot().deletes.values()
     with pytest.raises(ParquetBloomError, match="4 rows were read for its equality deletes instead of 5"):
-        deletes.find_positions(0, 5, read_rows(ROWS, 0, 4))
+        find_in(deletes, 0, 5, read_rows(ROWS, 0, 4))
 
 
 def test_delete_files_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -380,14 +390,14 @@ def test_delete_files_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     def ask(number: int) -> list[int]:
         path = snapshot.files[number % 4].path
-        return snapshot.deletes[path].find_positions(0, 10, read_rows(ROWS, 0, 10)).tolist()  # type: ignore[no-any-return]
+        return find_in(snapshot.deletes[path], 0, 10, read_rows(ROWS, 0, 10))
 
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(ask, range(40)))
     assert answers == [[i % 4, 8] for i in range(40)]
     assert sorted(read) == sorted([positions.path, equality.path])
     again = pickle.loads(pickle.dumps(snapshot.deletes))
-    assert again[snapshot.files[2].path].find_positions(0, 10, read_rows(ROWS, 0, 10)).tolist() == [2, 8]
+    assert find_in(again[snapshot.files[2].path], 0, 10, read_rows(ROWS, 0, 10)) == [2, 8]
 
 
 def test_the_cache_is_bounded() -> None:

@@ -18,6 +18,7 @@ from support.random_cases.random_predicates import draw_predicate
 from support.tiers import by_tier
 
 from parquet_bloom.predicate.pruning import PruningPredicate
+from parquet_bloom.tables.deleted_rows import RowsOfFile, find_deleted
 from parquet_bloom.tables.iceberg.open import iceberg
 
 pytest.importorskip("pyiceberg")
@@ -71,11 +72,8 @@ def list_ids(path: str) -> list[int]:
                 def read(names: Any, begin: int = start, end: int = stop, path: str = file.path) -> Any:
                     return read_columns(path, begin, end, names, snapshot.schema)
 
-                deleted = snapshot.deletes[file.path].find_positions(start, stop, read)
-                assert deleted.dtype == np.int64
-                assert (np.diff(deleted) > 0).all()
-                assert ((deleted >= start) & (deleted < stop)).all()
-                of_group = np.delete(of_group, deleted - start)
+                part = RowsOfFile(file.path, snapshot.deletes[file.path], range(start, stop))
+                of_group = of_group[~find_deleted([part], read)]
             ids += of_group.tolist()
             start = stop
     return sorted(ids)
