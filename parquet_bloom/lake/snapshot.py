@@ -49,6 +49,14 @@ class _PartMatch(NamedTuple):
     every: NDArray[np.uint32]
 
 
+class _OneMatch(NamedTuple):
+    """Units that may hold a single value: (number of the segment, segment, file, unit) of each; and the cost."""
+
+    units: list[tuple[int, Segment, int, int]]
+    requests: int
+    bytes_read: int
+
+
 class _Matches(NamedTuple):
     """What all parts say of some values, with the doubts and the cost of asking them."""
 
@@ -117,6 +125,9 @@ class IndexSnapshotReader:
 
     def select(self, column: str, literals: Sequence[Any], timezone: str, remote: bool) -> Selections:
         """Return the files that may hold any of some values, and what is known of their row groups."""
+        one = self._select_one(column, literals[0]) if len(literals) == 1 and not remote else None
+        if one is not None:
+            return one
         files: dict[str, FileSelection | None] = {}
         matches = self._query_parts(column, literals, timezone, remote)
         for part in matches.parts:
@@ -128,18 +139,28 @@ class IndexSnapshotReader:
             for number, path, some in zip(
                 numbers.tolist(), segment.files.paths(numbers), np.split(units, first[1:]), strict=True
             ):
-                row_groups = segment.find_row_groups(some, number)
-                before = files.get(path)
-                if row_groups is None or (path in files and before is None):
-                    files[path] = None
-                    continue
-                if before is not None and before.row_groups is not None:
-                    row_groups |= before.row_groups
-                restamped = self.live.restamped.get(FileRef(part.number, number))
-                stamp = segment.files.stamps[number].as_py() if restamped is None else restamped[1]
-                files[path] = FileSelection(True, True, row_groups, stamp=stamp)
+                self._add_selection(files, path, segment.find_row_groups(some, number), part.number, number)
         files.update(dict.fromkeys([candidate.path for candidate in self.always(column)]))
         return Selections(files, matches.doubts, *self._add_table_costs(matches))
+
+    def _add_selection(
+        self,
+        files: dict[str, FileSelection | None],
+        path: str,
+        row_groups: frozenset[int] | None,
+        number: int,
+        file: int,
+    ) -> None:
+        """Add row groups of a file of a segment, both given by their numbers, to what is selected of its path."""
+        before = files.get(path)
+        if row_groups is None or (path in files and before is None):
+            files[path] = None
+            return
+        if before is not None and before.row_groups is not None:
+            row_groups |= before.row_groups
+        restamped = self.live.restamped.get(FileRef(number, file))
+        stamp = self.segments[number].files.stamps[file].as_py() if restamped is None else restamped[1]
+        files[path] = FileSelection(True, True, row_groups, stamp=stamp)
 
     def _query_parts(self, column: str, literals: Sequence[Any], timezone: str, remote: bool) -> _Matches:
         """Query all parts that hold values of a column; those of a remote index concurrently."""
@@ -175,7 +196,32 @@ class IndexSnapshotReader:
 
     def _lookup_one(self, column: str, literal: Any) -> Answers | None:
         """Look up a single value with one hash on a fast path; None where the general path is needed."""
-        candidates: list[Candidate] = []
+        one = self._find_one(column, literal)
+        if one is None:
+            return None
+        candidates = []
+        for _, segment, file, unit in one.units:
+            row_group = segment.find_row_group(unit, file)
+            candidates.append(Candidate(segment.files.path(file), None if row_group is None else (row_group,)))
+        if len(candidates) > 1:
+            _merge(candidates)
+        always = self.always(column)
+        return Answers([candidates + always if always else candidates], (), one.requests, one.bytes_read)
+
+    def _select_one(self, column: str, literal: Any) -> Selections | None:
+        one = self._find_one(column, literal)
+        if one is None:
+            return None
+        files: dict[str, FileSelection | None] = {}
+        for i, segment, file, unit in one.units:
+            path, row_group = segment.files.path(file), segment.find_row_group(unit, file)
+            self._add_selection(files, path, None if row_group is None else frozenset([row_group]), i, file)
+        files.update(dict.fromkeys([candidate.path for candidate in self.always(column)]))
+        return Selections(files, {}, one.requests, one.bytes_read)
+
+    def _find_one(self, column: str, literal: Any) -> _OneMatch | None:
+        """Find the units of a single value with one hash in each part; None where the general path is needed."""
+        units: list[tuple[int, Segment, int, int]] = []
         requests = bytes_read = 0
         for i, segment, _, part in self._list_parts(column):
             h = part.quick_hash(literal)
@@ -190,13 +236,8 @@ class IndexSnapshotReader:
             for unit in matches.units.tolist():
                 file = segment.find_file(unit)
                 if alive[file]:
-                    row_group = segment.find_row_group(unit, file)
-                    path = segment.files.path(file)
-                    candidates.append(Candidate(path, None if row_group is None else (row_group,)))
-        if len(candidates) > 1:
-            _merge(candidates)
-        always = self.always(column)
-        return Answers([candidates + always if always else candidates], (), requests, bytes_read)
+                    units.append((i, segment, file, unit))
+        return _OneMatch(units, requests, bytes_read)
 
     def _list_parts(self, column: str) -> list[tuple[int, Segment, int, OpenPart]]:
         """Return (segment's position, segment, part's number, part) of every part that holds values of a column."""

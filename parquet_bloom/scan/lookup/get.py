@@ -27,6 +27,11 @@ def get_rows(
     """Read the rows of keys, in the order of the keys and of the files; see `Dataset.get`."""
     if not len(keys):
         return empty_table(select_columns(schema, columns)[1] or schema)
+    chosen, result = select_columns(schema, columns)
+    if session is not None and len(keys) == 1 and result is not None and len(result):
+        rows = session.read(keys, result, timezone)
+        if rows is not None:
+            return rows
     plan = None if session is None else session.plan(keys, timezone, threads)
     if plan is None:
         plan = source.plan(keys.node, timezone=timezone, threads=threads, named=schema.names.__contains__)

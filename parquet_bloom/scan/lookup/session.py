@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Generator, Iterator, Mapping
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
+
+import pyarrow as pa
 
 from ...lake.index import LakeIndex
 from ...lake.reports import FileSelection
 from ...storage import Entry, as_path_list, is_local, list_entries
+from ...util.arrow_values import empty_table
 from ..evaluate.lake_index import remove_row_groups
 from ..evaluate.planner import plan_scan
 from ..model.file_scan import FileScan
@@ -18,7 +22,10 @@ from ..model.partitions import parse_partitions
 from ..model.plan import ScanPlan
 from ..source import ScanSource
 from .keys import Keys
+from .known_file import KnownFiles
 from .watch import LakeWatch
+
+_MOST_FILES = 8  # that are read without a plan
 
 
 class LookupSession:
@@ -34,6 +41,8 @@ class LookupSession:
         self._index: LakeIndex | None = None
         self._watch: LakeWatch | None = None
         self._lock = threading.Lock()
+        self._known = KnownFiles(source.cache)
+        self._is_plain = is_local(source.filesystem, as_path_list(source.paths or ())) and source.zones is None
 
     def plan(self, keys: Keys, timezone: str, threads: int | None = None) -> ScanPlan | None:
         """Plan the scan for some keys; None if the index cannot say which files may have them."""
@@ -65,6 +74,46 @@ class LookupSession:
         plan.bytes_read += sum(answer.bytes_read for answer in answers)
         plan.index_doubts = list(dict.fromkeys(doubt for answer in answers for doubt in answer.doubts))
         return plan
+
+    def read(self, keys: Keys, schema: pa.Schema, timezone: str) -> pa.Table | None:
+        """Read the rows of one key out of few files; None if the general way has to.
+
+        Whether the lake's files are still the same is found out meanwhile.
+
+        Parameters
+        ----------
+        schema : of the result.
+        """
+        index, watch, columns = self._index, self._watch, self._source.partition_columns
+        if isinstance(self._source.index, LakeIndex) and self._source.paths is None:
+            index = self._source.index
+        elif watch is None:
+            return None
+        if index is None or not self._is_plain or (columns is not None and len(columns)) or len(keys.columns) != 1:
+            return None
+        column, literal = keys.columns[0], keys.literals[0][0]
+        if column not in index.columns or index.remote:
+            return None
+        with nullcontext() if watch is None else watch.check() as check:
+            rows = self._read_files(index, column, literal, timezone, schema)
+        return rows if check is None or check.is_current() else None
+
+    def _read_files(
+        self, index: LakeIndex, column: str, literal: Any, timezone: str, schema: pa.Schema
+    ) -> pa.Table | None:
+        selected = index.state.select(column, [literal], timezone, remote=False)
+        if selected.doubts or len(selected.files) > _MOST_FILES:
+            return None
+        tables = [empty_table(schema)]
+        for path in sorted(selected.files):
+            selection = selected.files[path]
+            known = self._known.find(path, None if selection is None else selection.stamp)
+            row_groups = None if selection is None else selection.row_groups
+            rows = None if known is None else known.read(row_groups, column, literal, timezone, schema)
+            if rows is None:
+                return None
+            tables.append(rows)
+        return tables[1] if len(tables) == 2 else pa.concat_tables(tables)
 
     def _open(self) -> LakeIndex:
         """Return the index, opened for the files as they are now; one that was given for its own files is as it is."""

@@ -5,9 +5,15 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 from ...file.cache.memory import distinct
 from ...storage import FileIdentity, PathStates
+
+
+_FEW = 128  # are compared faster than by two threads
+_POOL = ThreadPoolExecutor(1, "parquet-bloom-watch")
 
 
 class LakeWatch:
@@ -30,7 +36,36 @@ class LakeWatch:
 
     def is_current(self) -> bool:
         """Return whether everything is as it was, and would differ if it were not."""
-        return self._is_settled and self._states.are_same()
+        return self._is_settled and self._states.begin_check().run()
+
+    @contextmanager
+    def check(self) -> Iterator[WatchCheck]:
+        """Find out in another thread, and at the end in this one too, whether everything is as it was."""
+        check = WatchCheck(self._is_settled, self._states)
+        try:
+            yield check
+        finally:
+            check.finish()
+
+
+class WatchCheck:
+    """A comparison of files and folders with what they were."""
+
+    def __init__(self, is_settled: bool, states: PathStates):
+        self._is_settled = is_settled
+        self._check = states.begin_check()
+        self._other = _POOL.submit(self._check.run) if is_settled and len(states) > _FEW else None
+
+    def finish(self) -> None:
+        """Take part in the comparison, until all is compared."""
+        if self._is_settled:
+            self._is_settled = self._check.run()
+        if self._other is not None:
+            self._is_settled &= self._other.result()
+
+    def is_current(self) -> bool:
+        """Return whether nothing has changed, once the check is finished."""
+        return self._is_settled
 
 
 def _fixed_folder(root: str) -> str:

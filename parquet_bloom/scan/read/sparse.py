@@ -34,7 +34,7 @@ from ..model.row_selection import RowPositions, RowSelection, mask_to_positions,
 MAX_LITERALS = 100_000
 """Lists of more literals are not searched for."""
 
-_STORED_ALIKE = (Kind.INTEGER, Kind.DATE, Kind.STRING, Kind.BYTES, Kind.UUID)  # equal values have the same bytes
+STORED_ALIKE = (Kind.INTEGER, Kind.DATE, Kind.STRING, Kind.BYTES, Kind.UUID)  # equal values have the same bytes
 
 
 class Equality(NamedTuple):
@@ -211,7 +211,7 @@ def _count_literals(part: tuple[Node, Sequence[tree.Leaf]]) -> int:
 def _find_compared(file: BloomFile, schema: pa.Schema, comparison: tree.Leaf) -> Leaf | None:
     """Return the leaf whose values a comparison is about; None if there is not just one, or not of such a kind."""
     leaves = find_leaves(file.leaves, comparison.column)
-    if len(leaves) != 1 or type_of(leaves[0]).kind not in _STORED_ALIKE:
+    if len(leaves) != 1 or type_of(leaves[0]).kind not in STORED_ALIKE:
         return None
     leaf = leaves[0]
     if leaf.repeated != isinstance(comparison, tree.Contains):

@@ -13,6 +13,7 @@ from .local_files cimport pb_close, pb_describe_path, pb_identify, pb_is_same, p
 
 cdef enum:
     TOGETHER = 64  # files that are open at a time, so that the disk can work on all of them at once
+    CHECKED_AT_ONCE = 64
     FIELDS = 6     # of a state: the fields of `FileIdentity`, and the mode
 
 
@@ -150,14 +151,37 @@ cdef class PathStates:
     def __len__(self) -> int:
         return len(self.paths)
 
-    def are_same(self) -> bool:
-        """Return whether everything is as it was."""
+    def begin_check(self) -> PathCheck:
+        """Return a comparison with how everything is now; see `PathCheck`."""
+        return PathCheck(self)
+
+
+cdef class PathCheck:
+    """A comparison of paths with their states, which several threads can share."""
+
+    cdef PathStates states
+    cdef Py_ssize_t begun
+    cdef bint same
+
+    def __cinit__(self, PathStates states not None):
+        self.states, self.same = states, True
+
+    def run(self) -> bool:
+        """Compare what no other thread has begun to compare; return whether nothing of all that was compared differs."""
         cdef int64_t state[FIELDS]
-        cdef Py_ssize_t i, count = self.before.shape[0]
+        cdef Py_ssize_t i, start, count = self.states.before.shape[0]
         cdef bint same = True
-        with nogil:
-            for i in range(count):
-                if not pb_describe_path(self.names[i], state) or memcmp(state, &self.before[i, 0], sizeof(state)):
-                    same = False
-                    break
-        return same
+        while self.same and self.begun < count:
+            start = self.begun
+            self.begun += CHECKED_AT_ONCE
+            with nogil:
+                for i in range(start, min(start + CHECKED_AT_ONCE, count)):
+                    if (
+                        not pb_describe_path(self.states.names[i], state)
+                        or memcmp(state, &self.states.before[i, 0], sizeof(state))
+                    ):
+                        same = False
+                        break
+            if not same:
+                self.same = False
+        return self.same

@@ -1,0 +1,158 @@
+"""Files of which lookups know what a search needs: the rows of one key are read without planning a scan.
+
+Nothing here decides on its own: what is not as usual is left to the general way, which also reports errors.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from ...errors import ParquetBloomError
+from ...file.cache.memory import MetadataCache
+from ...file.columns import type_of
+from ...file.identity import version_token
+from ...file.pages.decompress import Unsupported
+from ...file.pages.plan import FlatColumn
+from ...file.pages.reader import SPARSE_FACTOR, find_flat_columns
+from ...file.pages.sparse import RowGroupBatch
+from ...hashing.coerce import stored_forms
+from ...hashing.coerce_many import coerce_all
+from ...metadata.page_match import Targets
+from ...storage import FileIdentity, make_open_files, open_source
+from ..model.schemas import arrow_schema
+from ...file.reader import BloomFile
+from ..read.sparse import STORED_ALIKE
+
+MAX_FILES = 1024
+
+_CANNOT_READ = (ParquetBloomError, Unsupported, pa.ArrowException, OSError, ValueError)
+
+
+class KnownFile:
+    """A version of a local file, with what is known of its column chunks; it is opened to be read.
+
+    Attributes
+    ----------
+    token : the version, as an index has it.
+    columns : its flat columns by name.
+    """
+
+    def __init__(self, path: str, cache: MetadataCache | None):
+        with open_source(path) as source, BloomFile(source, cache) as file:
+            identity = source.identity
+            if not isinstance(identity, FileIdentity):
+                raise Unsupported("it is not a local file")
+            self._footer = file.footer
+            self.columns: Mapping[str, FlatColumn] = find_flat_columns(file, arrow_schema(file))
+        self.token = version_token(identity)
+        self._files = make_open_files([path], [identity])
+        self._batches: dict[tuple[int, ...], RowGroupBatch] = {}
+        self._lock = threading.Lock()  # a batch is not for several threads at once
+
+    def read(
+        self, row_groups: Sequence[int] | None, column: str, literal: object, timezone: str, schema: pa.Schema
+    ) -> pa.Table | None:
+        """Read the rows with one key.
+
+        Parameters
+        ----------
+        row_groups : that may have it; None for all.
+        schema : of the result.
+
+        Returns
+        -------
+        None if the rows have to be read in the general way, or this is no longer the version at its path.
+        """
+        if not self._supports(column) or not all(self._has(field) for field in schema):
+            return None
+        column_type = type_of(self.columns[column].leaf)
+        if column_type.kind not in STORED_ALIKE:
+            return None
+        values, unknown = coerce_all([literal], column_type, timezone)
+        if unknown is not None:
+            return None
+        targets = Targets([*dict.fromkeys(stored_forms(values, column_type))])
+        with self._lock:
+            try:
+                if not self._files.open():
+                    return None
+                batch = self._find_batch(row_groups)
+                result = batch.search(column, targets, batch.total_rows // SPARSE_FACTOR)
+                if result is None:
+                    return None
+                rows, matched = result
+                arrays = batch.read([name for name in schema.names if name != column], rows)
+                if column in schema.names:
+                    arrays[column] = batch.make_array(column, targets, matched)
+                if not self._files.are_unchanged():
+                    return None
+            except _CANNOT_READ:
+                return None
+            finally:
+                self._files.close()
+        return pa.Table.from_arrays([arrays[name] for name in schema.names], schema=schema)
+
+    def is_current(self) -> bool:
+        """Return whether this version is at its path."""
+        with self._lock:
+            try:
+                return self._files.open()
+            finally:
+                self._files.close()
+
+    def _find_batch(self, row_groups: Sequence[int] | None) -> RowGroupBatch:
+        numbers = tuple(range(self._footer.num_row_groups) if row_groups is None else sorted(row_groups))
+        if numbers not in self._batches:
+            if len(self._batches) > self._footer.num_row_groups:  # each alone, and all
+                self._batches.clear()
+            groups = [(0, number) for number in numbers]
+            self._batches[numbers] = RowGroupBatch([self._footer], groups, self.columns, self._files)
+        return self._batches[numbers]
+
+    def _supports(self, name: str) -> bool:
+        return name in self.columns and self.columns[name].layout is not None
+
+    def _has(self, field: pa.Field) -> bool:
+        return self._supports(field.name) and self.columns[field.name].arrow.equals(field.type)
+
+
+class KnownFiles:
+    """The files that were looked up last. Thread-safe.
+
+    Parameters
+    ----------
+    cache : of footers.
+    """
+
+    def __init__(self, cache: MetadataCache | None):
+        self._cache = cache
+        self._files: OrderedDict[str, KnownFile] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def find(self, path: str, token: bytes | None) -> KnownFile | None:
+        """Return a version of a file; None if there is another one, or it is unusual.
+
+        Parameters
+        ----------
+        token : the version that an index has; None for the one that is there.
+        """
+        with self._lock:
+            known = self._files.get(path)
+            if known is not None and (known.is_current() if token is None else known.token == token):
+                self._files.move_to_end(path)
+                return known
+        try:
+            known = KnownFile(path, self._cache)
+        except _CANNOT_READ:
+            return None
+        if token is not None and known.token != token:
+            return None
+        with self._lock:
+            self._files[path] = known
+            if len(self._files) > MAX_FILES:
+                self._files.popitem(last=False)
+        return known
