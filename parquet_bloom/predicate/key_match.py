@@ -114,9 +114,7 @@ def _to_ids(positions: pa.Array | pa.ChunkedArray) -> Int64s:
     return np.array(pc.fill_null(positions, -1), np.int64)
 
 
-def _coerce_at_once(
-    literals: Sequence[Any], arrow_type: pa.DataType
-) -> tuple[pa.Array, Int64s, list[int]] | None:
+def _coerce_at_once(literals: Sequence[Any], arrow_type: pa.DataType) -> tuple[pa.Array, Int64s, list[int]] | None:
     """Return stored values of literals, and the numbers of these; None where each has to be coerced by itself."""
     kinds = {type(literal) for literal in literals}
     if kinds == {int} and pa.types.is_integer(arrow_type):

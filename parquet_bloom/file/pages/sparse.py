@@ -71,6 +71,7 @@ class RowGroupBatch:
         self._columns = columns
         self._batch = ChunkBatch(files, unpack_pages)
         self._width = len(footers[0].leaves)
+        self._chunks: dict[int, NDArray[np.int64]] = {}  # by the number of their leaf
         self._files, numbers = np.array(row_groups, np.int64).reshape(-1, 2).T.copy()
         self._starts = np.array([footer.start for footer in footers], np.int64)[self._files]
         groups = concatenate_records([footer.row_groups for footer in footers])
@@ -123,6 +124,11 @@ class RowGroupBatch:
         MalformedFooterError
             One is not where chunks can be, or of another column.
         """
+        if leaf.index not in self._chunks:
+            self._chunks[leaf.index] = self._locate_chunks(leaf)
+        return self._chunks[leaf.index]
+
+    def _locate_chunks(self, leaf: Leaf) -> NDArray[np.int64]:
         records = self._records[self._first + leaf.index]
         dictionary, data = records["dictionary_page_offset"], records["data_page_offset"]
         start = np.where((dictionary > 0) & (dictionary < data), dictionary, data)

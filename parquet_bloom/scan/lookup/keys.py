@@ -59,7 +59,9 @@ class Keys:
         rows = [keys] if is_single else [*keys]
         for row in rows:
             if not isinstance(row, Sequence) or isinstance(row, str | bytes) or len(row) != len(columns):
-                raise PredicateError(f"a key of {len(columns)} columns is a tuple of {len(columns)} values, not {row!r}")
+                raise PredicateError(
+                    f"a key of {len(columns)} columns is a tuple of {len(columns)} values, not {row!r}"
+                )
         parts = tuple(literal.from_collection([row[i] for row in rows]) for i in range(len(columns)))
         return cls._check(columns, parts, is_single)
 

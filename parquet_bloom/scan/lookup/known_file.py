@@ -28,6 +28,9 @@ from ...file.reader import BloomFile
 from ..read.sparse import STORED_ALIKE
 
 MAX_FILES = 1024
+"""Of which lookups of a dataset know at a time."""
+
+_FEW_ROWS = 1024  # are taken out of pages, however small the row groups are
 
 _CANNOT_READ = (ParquetBloomError, Unsupported, pa.ArrowException, OSError, ValueError)
 
@@ -81,7 +84,7 @@ class KnownFile:
                 if not self._files.open():
                     return None
                 batch = self._find_batch(row_groups)
-                result = batch.search(column, targets, batch.total_rows // SPARSE_FACTOR)
+                result = batch.search(column, targets, max(batch.total_rows // SPARSE_FACTOR, _FEW_ROWS))
                 if result is None:
                     return None
                 rows, matched = result

@@ -87,7 +87,7 @@ class LookupSession:
         index, watch, columns = self._index, self._watch, self._source.partition_columns
         if isinstance(self._source.index, LakeIndex) and self._source.paths is None:
             index = self._source.index
-        elif watch is None:
+        elif watch is None or not watch.is_settled:
             return None
         if index is None or not self._is_plain or (columns is not None and len(columns)) or len(keys.columns) != 1:
             return None

@@ -1,0 +1,336 @@
+"""Rows by their keys are those that a scan of all files gives, in the order of the keys, whatever changes meanwhile."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import pickle
+import random
+import shutil
+import threading
+import uuid
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import parquet_bloom
+from parquet_bloom.errors import ParquetBloomError, PredicateError, UnknownColumnError
+from parquet_bloom.file.cache import memory
+from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.scan.lookup.known_file import KnownFile
+
+DAY = dt.date(2026, 1, 1)
+
+
+@pytest.fixture(autouse=True)
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the times of new files to show every change: nothing here changes twice within a tick."""
+    monkeypatch.setattr(memory, "SETTLED_NS", -(1 << 62))
+    monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)
+
+
+def make_rows(rng: random.Random, count: int, distinct: int) -> pa.Table:
+    keys = [rng.randrange(distinct) for _ in range(count)]
+
+    def some(values: list[Any]) -> list[Any]:
+        return [None if rng.random() < 0.1 else value for value in values]
+
+    return pa.table(
+        {
+            "id": pa.array(some(keys), pa.int64()),
+            "text": some([f"text {key}" for key in keys]),
+            "uuid": some([str(uuid.UUID(int=key)) for key in keys]),
+            "day": pa.array(some([DAY + dt.timedelta(key) for key in keys]), pa.date32()),
+            "price": pa.array(some([Decimal(key) / 100 for key in keys]), pa.decimal128(9, 2)),
+            "ratio": some([float(key) for key in keys]),
+            "tags": [[key, key + 1] for key in keys],
+            "row": range(count),
+        }
+    )
+
+
+def write_lake(folder: Path, rng: random.Random, files: int = 6, distinct: int = 40) -> None:
+    for number in range(files):
+        (folder / f"{number % 2}").mkdir(parents=True, exist_ok=True)
+        path = folder / f"{number % 2}" / f"{number}.parquet"
+        pq.write_table(make_rows(rng, rng.randrange(1, 300), distinct), path, row_group_size=rng.choice([50, 1000]))
+
+
+def find_rows(folder: Path, column: str, keys: Sequence[Any], columns: Sequence[str] | None) -> list[dict[str, Any]]:
+    """Return the rows of keys by reading everything."""
+    rows = [row for path in sorted(folder.rglob("*.parquet")) for row in pq.ParquetFile(path).read().to_pylist()]
+    matching = [row for key in keys for row in rows if row[column] == key]
+    return [{name: row[name] for name in columns or row} for row in matching]
+
+
+KEYS = {
+    "id": lambda number: number,
+    "text": lambda number: f"text {number}",
+    "uuid": lambda number: str(uuid.UUID(int=number)),
+    "day": lambda number: DAY + dt.timedelta(number),
+    "price": lambda number: Decimal(number) / 100,
+    "ratio": float,
+}
+
+
+@pytest.mark.parametrize("granularity", ["file", "row_group", None])
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_are_those_of_a_scan_of_everything(seed: int, granularity: str | None, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    lake, index = tmp_path / "lake", tmp_path / "index"
+    write_lake(lake, rng)
+    if granularity is not None:
+        with LakeIndex.create(index, list(KEYS), lake=lake, granularity=granularity) as made:  # type: ignore[arg-type]
+            made.append()
+    datasets = [parquet_bloom.dataset(lake, index=index if granularity else None)]
+    if granularity is not None:
+        datasets.append(parquet_bloom.dataset(LakeIndex.open(index)))
+    for column, make_key in KEYS.items():
+        for dataset in datasets:
+            for columns in (None, ["row"], ["tags", column], [column], ["row", "text", "ratio"]):
+                one = make_key(rng.randrange(50))
+                assert dataset.get(column, one, columns).to_pylist() == find_rows(lake, column, [one], columns)
+                keys = [make_key(rng.randrange(50)) for _ in range(rng.randrange(5))]
+                assert dataset.get(column, keys, columns).to_pylist() == find_rows(lake, column, keys, columns)
+
+
+def test_keys_of_several_columns(tmp_path: Path) -> None:
+    rng = random.Random(0)
+    write_lake(tmp_path / "lake", rng, distinct=4)
+    with LakeIndex.create(tmp_path / "index", ["id"], lake=tmp_path / "lake") as index:
+        index.append()
+    rows = [row for path in sorted((tmp_path / "lake").rglob("*.parquet")) for row in pq.read_table(path).to_pylist()]
+    for dataset in (
+        parquet_bloom.dataset(tmp_path / "lake"),
+        parquet_bloom.dataset(tmp_path / "lake", index=tmp_path / "index"),
+    ):
+        for keys in ([(1, "text 1")], [(1, "text 1"), (2, "text 3"), (3, "text 3"), (1, "text 1")], []):
+            expected = [row for key in keys for row in rows if (row["id"], row["text"]) == key]
+            assert dataset.get(["id", "text"], keys).to_pylist() == expected
+        expected = [{"row": row["row"]} for row in rows if (row["id"], row["text"]) == (1, "text 1")]
+        assert dataset.get(["id", "text"], (1, "text 1"), ["row"]).to_pylist() == expected
+        table = pa.table({"text": ["text 1"], "id": [1]})
+        assert dataset.get(["id", "text"], table, ["row"]).to_pylist() == expected
+
+
+@pytest.mark.parametrize("keys", [pa.array([3, 1]), pa.chunked_array([[3], [1]]), (3, 1), {3: 0, 1: 0}.keys()])
+def test_kinds_of_collections(keys: Any, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": range(5)}), tmp_path / "a.parquet")
+    assert parquet_bloom.dataset(tmp_path).get("id", keys)["id"].to_pylist() == [3, 1]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    folder = tmp_path / "lake"
+    write_lake(folder, random.Random(1))
+    with LakeIndex.create(tmp_path / "index", ["id", "text"], lake=folder, granularity="row_group") as index:
+        index.append()
+    return folder
+
+
+def check(dataset: Any, folder: Path, keys: Sequence[int] = range(0, 50, 7)) -> None:
+    for key in keys:
+        assert dataset.get("id", key, ["id", "row"]).to_pylist() == find_rows(folder, "id", [key], ["id", "row"])
+
+
+def add_file(lake: Path) -> None:
+    write(lake / "0" / "new.parquet", 7)
+
+
+def add_folder(lake: Path) -> None:
+    (lake / "0" / "deep" / "er").mkdir(parents=True)
+    write(lake / "0" / "deep" / "er" / "new.parquet", 7)
+
+
+def replace_file(lake: Path) -> None:
+    write(lake / "other", 7)
+    os.replace(lake / "other", lake / "1" / "1.parquet")
+
+
+def overwrite_file(lake: Path) -> None:
+    """Write to a file in place, which does not change its folder."""
+    write(lake / "1" / "3.parquet", 7)
+
+
+def remove_file(lake: Path) -> None:
+    os.remove(lake / "0" / "2.parquet")
+
+
+def exchange_folder(lake: Path) -> None:
+    os.rename(lake / "1", lake.parent / "1")
+    (lake / "1").mkdir()
+    write(lake / "1" / "1.parquet", 7)
+
+
+def write(path: Path, key: int) -> None:
+    pq.write_table(make_rows(random.Random(key), 20, 1).set_column(0, "id", pa.array([key] * 20)), path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [add_file, add_folder, replace_file, overwrite_file, remove_file, exchange_folder],
+    ids=lambda f: f.__name__,
+)
+def test_changes_of_the_lake_are_noticed(change: Any, lake: Path) -> None:
+    dataset = parquet_bloom.dataset(lake, index=lake.parent / "index")
+    check(dataset, lake)
+    check(dataset, lake)
+    change(lake)
+    check(dataset, lake)
+    check(dataset, lake)
+
+
+def test_an_empty_folder_that_gets_a_file(lake: Path) -> None:
+    (lake / "empty").mkdir()
+    dataset = parquet_bloom.dataset(f"{lake}/*/*.parquet", index=lake.parent / "index")
+    check(dataset, lake)
+    write(lake / "empty" / "new.parquet", 7)
+    check(dataset, lake)
+
+
+def test_files_that_changed_just_now_are_checked_each_time(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "SETTLED_NS", 1 << 62)
+    dataset = parquet_bloom.dataset(lake, index=lake.parent / "index")
+    check(dataset, lake)
+    path = lake / "1" / "3.parquet"
+    status = os.stat(path)
+    write(path, 7)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    check(dataset, lake)
+
+
+def test_an_open_index_is_as_of_its_refresh(lake: Path) -> None:
+    with LakeIndex.open(lake.parent / "index") as index:
+        dataset = parquet_bloom.dataset(index)
+        before = find_rows(lake, "id", [7], ["row"])
+        assert dataset.get("id", 7, ["row"]).to_pylist() == before
+        add_file(lake)
+        assert dataset.get("id", 7, ["row"]).to_pylist() == before
+        index.refresh()
+        check(dataset, lake)
+
+
+def test_a_file_of_an_open_index_that_is_replaced_is_read_as_it_is(lake: Path) -> None:
+    with LakeIndex.open(lake.parent / "index") as index:
+        dataset = parquet_bloom.dataset(index)
+        path = lake / "0" / "0.parquet"
+        key = next(key for key in pq.read_table(path)["id"].to_pylist() if key is not None)
+        assert dataset.get("id", key).num_rows
+        rows = make_rows(random.Random(9), 30, 1).set_column(0, "id", pa.array([key] * 30))
+        pq.write_table(rows, path)
+        assert dataset.get("id", key, ["row"]).num_rows >= 30
+
+
+def test_an_index_that_is_appended_to_meanwhile(lake: Path) -> None:
+    dataset = parquet_bloom.dataset(lake, index=lake.parent / "index")
+    check(dataset, lake)
+    add_file(lake)
+    with LakeIndex.open(lake.parent / "index") as index:
+        index.append()
+    check(dataset, lake)
+    remove_file(lake)
+    check(dataset, lake)
+
+
+def test_one_key_is_read_without_a_plan(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = parquet_bloom.dataset(lake, index=lake.parent / "index")
+    check(dataset, lake)
+    read = []
+    original = KnownFile.read
+
+    def note(self: KnownFile, *arguments: Any) -> pa.Table | None:
+        rows = original(self, *arguments)
+        read.append(rows is not None)
+        return rows
+
+    monkeypatch.setattr(KnownFile, "read", note)
+    check(dataset, lake, range(40))
+    assert len(read) > 40
+    assert all(read)
+
+
+def test_threads_share_a_dataset(lake: Path) -> None:
+    dataset = parquet_bloom.dataset(lake, index=lake.parent / "index")
+    expected = {key: find_rows(lake, "id", [key], ["row"]) for key in range(50)}
+    wrong = []
+
+    def look_up(seed: int) -> None:
+        rng = random.Random(seed)
+        for _ in range(60):
+            key = rng.randrange(50)
+            if dataset.get("id", key, ["row"]).to_pylist() != expected[key]:
+                wrong.append(key)
+
+    threads = [threading.Thread(target=look_up, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_partition_columns_decide_by_folders(tmp_path: Path) -> None:
+    for day in (1, 2):
+        (tmp_path / "lake" / f"day={day}").mkdir(parents=True)
+        pq.write_table(pa.table({"id": range(20), "day": [9] * 20}), tmp_path / "lake" / f"day={day}" / "a.parquet")
+    with LakeIndex.create(tmp_path / "index", ["id", "day"], lake=tmp_path / "lake") as index:
+        index.append()
+    dataset = parquet_bloom.dataset(tmp_path / "lake", index=tmp_path / "index")
+    for _ in range(2):
+        assert dataset.get("id", 5).to_pylist() == [{"id": 5, "day": 1}, {"id": 5, "day": 2}]
+        assert dataset.get("day", 2, ["id"]).num_rows == 20
+        assert dataset.get("day", 9).num_rows == 0
+        assert dataset.get(["id", "day"], [(5, 2), (6, 1)]).to_pylist() == [{"id": 5, "day": 2}, {"id": 6, "day": 1}]
+
+
+def test_columns_of_other_types_in_some_files(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    pq.write_table(pa.table({"id": pa.array([1, 2], pa.int32()), "a": [1, 2]}), lake / "0.parquet")
+    pq.write_table(pa.table({"id": pa.array([1, 1 << 40], pa.int64()), "b": ["x", "y"]}), lake / "1.parquet")
+    with LakeIndex.create(tmp_path / "index", ["id"], lake=lake) as index:
+        index.append()
+    dataset = parquet_bloom.dataset(lake, index=tmp_path / "index", schema=parquet_bloom.dataset(lake).schema)
+    for _ in range(2):
+        assert dataset.get("id", 1).to_pylist() == [{"id": 1, "a": 1, "b": None}, {"id": 1, "a": None, "b": "x"}]
+        assert dataset.get("id", 1 << 40).to_pylist() == [{"id": 1 << 40, "a": None, "b": "y"}]
+        assert dataset.get("id", 1 << 70).num_rows == 0
+
+
+def test_what_is_no_key(lake: Path) -> None:
+    dataset = parquet_bloom.dataset(lake, index=lake.parent / "index")
+    for keys in (None, [1, None], [[1]], object()):
+        with pytest.raises(PredicateError):
+            dataset.get("id", keys)
+    with pytest.raises(PredicateError):
+        dataset.get("id", "text")
+    for column in ("none", "tags.x"):
+        with pytest.raises(UnknownColumnError):
+            dataset.get(column, 1)
+    with pytest.raises(UnknownColumnError):
+        dataset.get("id", 1, ["none"])
+    for key in ((1,), (1, 2, 3)):
+        with pytest.raises(PredicateError):
+            dataset.get(["id", "text"], key)
+    with pytest.raises(PredicateError):
+        dataset.get([], [()])
+    with pytest.raises(ParquetBloomError):
+        dataset.get("id", 1, "row")
+
+
+def test_a_copy_looks_up_the_same(lake: Path) -> None:
+    dataset = parquet_bloom.dataset(lake, index=lake.parent / "index")
+    check(dataset, lake)
+    check(pickle.loads(pickle.dumps(dataset)), lake)
+
+
+def test_an_index_that_is_gone(lake: Path) -> None:
+    dataset = parquet_bloom.dataset(lake, index=lake.parent / "index")
+    shutil.rmtree(lake.parent / "index")
+    with pytest.raises(ParquetBloomError, match="no index"):
+        dataset.get("id", 1)
