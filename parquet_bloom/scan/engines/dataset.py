@@ -195,7 +195,7 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
     @cached_property
     def _lookups(self) -> LookupSession | None:
         """What lookups keep between calls; None where each of them plans anew."""
-        if self._source.index is None and self._source.paths is not None or self._source.table is not None:
+        if (self._source.index is None and self._source.paths is not None) or self._source.table is not None:
             return None
         from ..lookup.session import LookupSession
 

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from ...file.cache.memory import distinct
 from ...storage import FileIdentity, PathStates
 
-
 _FEW = 128  # are compared faster than by two threads
 _POOL = ThreadPoolExecutor(1, "parquet-bloom-watch")
 
@@ -66,3 +65,28 @@ class WatchCheck:
     def is_current(self) -> bool:
         """Return whether nothing has changed, once the check is finished."""
         return self._is_current
+
+
+def _fixed_folder(root: str) -> str:
+    """Return the folder below which a root's files are."""
+    parts = root.split("/")
+    while len(parts) > 1 and (any(map(glob.has_magic, parts)) or not os.path.isdir("/".join(parts) or "/")):
+        parts.pop()
+    return "/".join(parts) or "/"
+
+
+def _list_folders(folder: str, above: Iterable[tuple[int, int]] = ()) -> Iterator[str]:
+    """Yield a folder and all below it, by links too, but none that leads back to one above."""
+    try:
+        status = os.stat(folder)
+        key = status.st_dev, status.st_ino
+        if key in above:
+            return
+        with os.scandir(folder) as listing:
+            below = [entry.path for entry in listing if entry.is_dir()]
+    except OSError:
+        yield folder  # its state says that there is nothing, which counts as a change
+        return
+    yield folder
+    for path in below:
+        yield from _list_folders(path, {*above, key})
