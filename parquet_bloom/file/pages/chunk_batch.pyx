@@ -36,7 +36,9 @@ cdef enum:
 cdef enum:
     MAX_PAGES = 1 << 20            # of a chunk
     SMALL_BYTES = 64 << 10         # a smaller chunk is read whole
-    HEADER_WINDOW = 8 << 10        # of a larger one are read for each page header
+    SMALL_WINDOW = 256             # of a larger one are read for each page header, or if that is too little:
+    HEADER_WINDOW = 8 << 10
+    READ_COST = 4 << 10            # bytes that are copied in the time that a read takes at least
     MAX_PAGE_BYTES = 64 << 20      # larger pages, and larger chunks that are to be searched, are left to pyarrow
 
 MAX_CHUNK_BYTES = MAX_PAGE_BYTES
@@ -330,33 +332,44 @@ cdef class ChunkBatch:
 
     cdef bint find_pages(self, const int64_t* chunk, bint whole) except -1 nogil:
         """Read the headers of a chunk's pages; return whether all of it was read, as it is if that is less to read."""
-        cdef int64_t size = chunk[NUM_BYTES], at = 0, window, windows = 0
-        cdef int64_t* row
-        if not whole:
-            reserve(&self.buffer, HEADER_WINDOW)
-            self.pages.count = 0
-            while at < size:
-                window = min(HEADER_WINDOW, size - at)
-                windows += window
-                if windows > size:  # pages are small
-                    if size > MAX_PAGE_BYTES:
-                        with gil:
-                            fail(UNSUPPORTED)
-                    whole = True
-                    break
-                self.read(chunk, at, window, self.buffer.data)
-                self.cursor.data, self.cursor.pos, self.cursor.end = self.buffer.data, 0, window
-                row = add_page(&self.pages, MAX_PAGES)
-                describe_page(self.cursor, row)
-                row[START] = at
-                if row[SIZE] > size - at - row[HEADER_BYTES] or (row[KIND] == DICTIONARY_PAGE and at):
-                    self.cursor.fail_with("a page does not end within its column chunk")
-                at += row[HEADER_BYTES] + row[SIZE]
         if whole:
             self.read_whole(chunk)
+        else:
+            with gil:
+                try:
+                    with nogil:
+                        whole = self.read_headers(chunk, SMALL_WINDOW)
+                except MalformedFooterError:  # one may be longer
+                    with nogil:
+                        whole = self.read_headers(chunk, HEADER_WINDOW)
         if self.pages.count == 0:
             self.cursor.fail_with("there are no pages")
         return whole
+
+    cdef bint read_headers(self, const int64_t* chunk, int64_t most) except -1 nogil:
+        """Read the header of each page by itself, in at most so many bytes; or the whole chunk if its pages are small."""
+        cdef int64_t size = chunk[NUM_BYTES], at = 0, window, windows = 0
+        cdef int64_t* row
+        reserve(&self.buffer, HEADER_WINDOW)
+        self.pages.count = 0
+        while at < size:
+            window = min(most, size - at)
+            windows += window + READ_COST
+            if windows > size:
+                if size > MAX_PAGE_BYTES:
+                    with gil:
+                        fail(UNSUPPORTED)
+                self.read_whole(chunk)
+                return True
+            self.read(chunk, at, window, self.buffer.data)
+            self.cursor.data, self.cursor.pos, self.cursor.end = self.buffer.data, 0, window
+            row = add_page(&self.pages, MAX_PAGES)
+            describe_page(self.cursor, row)
+            row[START] = at
+            if row[SIZE] > size - at - row[HEADER_BYTES] or (row[KIND] == DICTIONARY_PAGE and at):
+                self.cursor.fail_with("a page does not end within its column chunk")
+            at += row[HEADER_BYTES] + row[SIZE]
+        return False
 
     cdef const uint8_t* fetch(self, const int64_t* chunk, const int64_t* page, bint whole, Buffer* buffer) except NULL nogil:
         """Return the bytes of a page, header included."""
