@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from ...errors import ParquetBloomError
 from ...predicate.key_match import match_keys
 from ...util.arrow_values import empty_table
 from ..read.reader import RowReader
 from ..schema import select_columns
 from ..source import ScanSource
 from .keys import Keys
-from .session import LookupSession
+from .session import Lookup, LookupSession
 
 
 def get_rows(
@@ -27,17 +28,62 @@ def get_rows(
     """Read the rows of keys, in the order of the keys and of the files; see `Dataset.get`."""
     if not len(keys):
         return empty_table(select_columns(schema, columns)[1] or schema)
-    chosen, result = select_columns(schema, columns)
-    if session is not None and len(keys) == 1 and result is not None and len(result):
-        rows = session.read(keys, result, timezone)
-        if rows is not None:
-            return rows
-    plan = None if session is None else session.plan(keys, timezone, threads)
-    if plan is None:
-        plan = source.plan(keys.node, timezone=timezone, threads=threads, named=schema.names.__contains__)
-    names = columns if columns is None else [*columns, *(name for name in keys.columns if name not in columns)]
-    chosen, result = select_columns(schema, names)
-    rows = RowReader(plan, chosen, schema=result, cache=source.cache).read_table(threads=threads)
-    if len(keys) > 1:
-        rows = rows.take(pa.array(match_keys(rows, keys.columns, keys.literals, timezone).rows))
-    return rows if columns is None else rows.select(columns)
+    reader = _KeyReader(source, schema, keys, columns, timezone, threads)
+    if session is None:
+        return reader.read(None)
+    try:
+        with session.begin(refresh=False) as lookup:
+            rows = reader.read(lookup)
+    except ParquetBloomError:  # such as of a file that is gone
+        if lookup.is_current:
+            raise
+    if not lookup.is_current:
+        with session.begin(refresh=True) as lookup:
+            rows = reader.read(lookup)
+    return rows
+
+
+class _KeyReader:
+    def __init__(
+        self,
+        source: ScanSource,
+        schema: pa.Schema,
+        keys: Keys,
+        columns: Sequence[str] | None,
+        timezone: str,
+        threads: int | None,
+    ):
+        self._source = source
+        self._schema = schema
+        self._keys = keys
+        self._columns = columns
+        self._timezone = timezone
+        self._threads = threads
+
+    def read(self, lookup: Lookup | None) -> pa.Table:
+        """Read the rows.
+
+        Parameters
+        ----------
+        lookup : by an index; None to plan a scan of all files.
+        """
+        keys, timezone, threads = self._keys, self._timezone, self._threads
+        plan = None
+        if lookup is not None:
+            schema = select_columns(self._schema, self._columns)[1]
+            if len(keys) == len(keys.columns) == 1 and schema is not None and len(schema):
+                rows = lookup.read(keys, schema, timezone)
+                if rows is not None:
+                    return rows
+            plan = lookup.plan(keys, timezone, threads)
+        if plan is None:
+            has_column = self._schema.names.__contains__
+            plan = self._source.plan(keys.node, timezone=timezone, threads=threads, named=has_column)
+        names = self._columns
+        if names is not None:
+            names = [*names, *(name for name in keys.columns if name not in names)]
+        chosen, result = select_columns(self._schema, names)
+        rows = RowReader(plan, chosen, schema=result, cache=self._source.cache).read_table(threads=threads)
+        if len(keys) > 1:
+            rows = rows.take(pa.array(match_keys(rows, keys.columns, keys.literals, timezone).rows))
+        return rows if self._columns is None else rows.select(self._columns)

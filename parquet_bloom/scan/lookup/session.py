@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -23,17 +23,17 @@ from ..model.plan import ScanPlan
 from ..source import ScanSource
 from .keys import Keys
 from .known_file import KnownFiles
-from .watch import LakeWatch
+from .watch import LakeWatch, ListedWatch, LocalWatch
 
 _MOST_FILES = 8  # that are read without a plan
 
 
 class LookupSession:
-    """Plans lookups of a dataset by its index; thread-safe.
+    """Keeps the index of a dataset open; thread-safe.
 
     Parameters
     ----------
-    source : of the dataset, with an index.
+    source : of the dataset, with an index, and of no table.
     """
 
     def __init__(self, source: ScanSource):
@@ -42,12 +42,88 @@ class LookupSession:
         self._watch: LakeWatch | None = None
         self._lock = threading.Lock()
         self._known = KnownFiles(source.cache)
-        self._is_plain = is_local(source.filesystem, as_path_list(source.paths or ())) and source.zones is None
+
+    @contextmanager
+    def begin(self, refresh: bool) -> Iterator[Lookup]:
+        """Begin a lookup by the index as it is in memory; whether it is still up to date is found out meanwhile.
+
+        Parameters
+        ----------
+        refresh : whether to check the index for the files as they are now before it is used.
+        """
+        source, wait = self._source, None
+        if isinstance(source.index, LakeIndex) and source.paths is None:
+            index = source.index  # whose files are as of its opening, or of its last refresh
+        else:
+            with self._lock:
+                watch = self._watch
+                if refresh or self._index is None or watch is None or not watch.is_settled:
+                    self._index = self._refresh()
+                else:
+                    wait = watch.begin_check()
+                index = self._index
+        lookup = Lookup(source, index, self._known)
+        try:
+            yield lookup
+        finally:
+            if wait is not None:
+                lookup.is_current = wait()
+
+    def _refresh(self) -> LakeIndex:
+        """Return the index, checked for the files as they are now."""
+        self._watch = None
+        watch = self._make_watch()
+        index = self._index
+        if index is None:
+            index = self._open_index()
+        else:
+            index.refresh()
+        self._watch = watch  # of the time before the check
+        return index
+
+    def _open_index(self) -> LakeIndex:
+        source = self._source
+        given: Any = source.index
+        path = given.path if isinstance(given, LakeIndex) else given
+        return LakeIndex.open(path, lake=source.paths, filesystem=source.filesystem, lake_filesystem=source.filesystem)
+
+    def _make_watch(self) -> LakeWatch | None:
+        """Return the state of the files now; None where it cannot be told from another one."""
+        source = self._source
+        if source.paths is None:
+            return None
+        roots = as_path_list(source.paths)
+        if is_local(source.filesystem, roots):
+            files = [entry.path for entry in list_entries(source.paths, source.filesystem)]
+            return LocalWatch([os.path.abspath(root) for root in roots], files)
+        return ListedWatch(partial(list_entries, source.paths, source.filesystem))
+
+
+class Lookup:
+    """One lookup.
+
+    Parameters
+    ----------
+    source : of the dataset.
+    index : as it is used.
+    known : files that were looked up before.
+
+    Attributes
+    ----------
+    is_current : at the end, whether the index was up to date.
+    """
+
+    def __init__(self, source: ScanSource, index: LakeIndex, known: KnownFiles):
+        self.is_current = True
+        self._source = source
+        self._index = index
+        self._known = known
+        self._filesystem = index.lake_filesystem if source.filesystem is None else source.filesystem
 
     def plan(self, keys: Keys, timezone: str, threads: int | None = None) -> ScanPlan | None:
         """Plan the scan for some keys; None if the index cannot say which files may have them."""
-        source, columns = self._source, self._source.partition_columns
-        index = self._open()
+        source, index = self._source, self._index
+        columns = source.partition_columns
         known = [] if columns is None else columns.names
         indexed = [
             (column, literals)
@@ -56,14 +132,15 @@ class LookupSession:
         ]
         if not indexed:
             return None
-        roots = index.state.manifest.lake.get("paths", ()) if source.paths is None else source.paths
-        answers = [index.state.select(column, literals, timezone, index.remote) for column, literals in indexed]
+        state = index.state
+        answers = [state.select(column, literals, timezone, index.remote) for column, literals in indexed]
         paths = sorted(set.intersection(*(set(answer.files) for answer in answers)))
+        roots = state.manifest.lake.get("paths", ()) if source.paths is None else source.paths
         plan = plan_scan(
             [Entry(path) for path in paths],
             keys.node,
             parse_partitions(paths, source.partitioning, roots, columns),
-            filesystem=source.filesystem,
+            filesystem=self._filesystem,
             timezone=timezone,
             cache=source.cache,
             threads=threads,
@@ -76,31 +153,19 @@ class LookupSession:
         return plan
 
     def read(self, keys: Keys, schema: pa.Schema, timezone: str) -> pa.Table | None:
-        """Read the rows of one key out of few files; None if the general way has to.
-
-        Whether the lake's files are still the same is found out meanwhile.
+        """Read the rows of one key of one column out of few local files; None if the general way has to.
 
         Parameters
         ----------
         schema : of the result.
         """
-        index, watch, columns = self._index, self._watch, self._source.partition_columns
-        if isinstance(self._source.index, LakeIndex) and self._source.paths is None:
-            index = self._source.index
-        elif watch is None or not watch.is_settled:
-            return None
-        if index is None or not self._is_plain or (columns is not None and len(columns)) or len(keys.columns) != 1:
-            return None
+        source, index, columns = self._source, self._index, self._source.partition_columns
         column, literal = keys.columns[0], keys.literals[0][0]
-        if column not in index.columns or index.remote:
+        is_plain = not index.remote and is_local(self._filesystem, as_path_list(source.paths or ()))
+        if not is_plain or source.zones is not None or (columns is not None and len(columns)):
             return None
-        with nullcontext() if watch is None else watch.check() as check:
-            rows = self._read_files(index, column, literal, timezone, schema)
-        return rows if check is None or check.is_current() else None
-
-    def _read_files(
-        self, index: LakeIndex, column: str, literal: Any, timezone: str, schema: pa.Schema
-    ) -> pa.Table | None:
+        if column not in index.columns:
+            return None
         selected = index.state.select(column, [literal], timezone, remote=False)
         if selected.doubts or len(selected.files) > _MOST_FILES:
             return None
@@ -115,38 +180,6 @@ class LookupSession:
             tables.append(rows)
         return tables[1] if len(tables) == 2 else pa.concat_tables(tables)
 
-    def _open(self) -> LakeIndex:
-        """Return the index, opened for the files as they are now; one that was given for its own files is as it is."""
-        source = self._source
-        if isinstance(source.index, LakeIndex) and source.paths is None:
-            return source.index
-        with self._lock:
-            if self._index is None or self._watch is None or not self._watch.is_current():
-                self._watch = None
-                watch = self._make_watch()
-                if self._index is None:
-                    self._index = self._open_index()
-                else:
-                    self._index.refresh()
-                self._watch = watch  # of a state before the index was checked for it
-            return self._index
-
-    def _open_index(self) -> LakeIndex:
-        source = self._source
-        given: Any = source.index
-        path = given.path if isinstance(given, LakeIndex) else given
-        options = {"filesystem": source.filesystem, "lake_filesystem": source.filesystem}
-        return LakeIndex.open(path, lake=source.paths, **options)
-
-    def _make_watch(self) -> LakeWatch | None:
-        """Return the state of the files now; None where that takes a listing each time."""
-        source = self._source
-        roots = as_path_list(source.paths)
-        if source.paths is None or not is_local(source.filesystem, roots):
-            return None
-        files = [entry.path for entry in list_entries(source.paths, source.filesystem)]
-        return LakeWatch([os.path.abspath(root) for root in roots], files)
-
 
 class _CandidateEvaluator:
     """Leaves of each file the row groups that an index names; see `Evaluator`."""
@@ -159,5 +192,7 @@ class _CandidateEvaluator:
         for file in files:
             selection = self._files[file.entry.path]
             if selection is not None:
+                # The index says more than statistics and filters would, which take time, or requests.
+                file.predicate = True
                 file.narrow = partial(remove_row_groups, selection=selection)
             yield file

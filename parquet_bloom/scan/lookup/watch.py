@@ -1,33 +1,48 @@
-"""Notice that the local files of a lake have changed, without listing them again."""
+"""Notice that the files of a lake have changed since an index was checked for them, while they are already read."""
 
 from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Protocol
 
+from ...errors import ParquetBloomError
 from ...file.cache.memory import distinct
-from ...storage import FileIdentity, PathStates
+from ...storage import Entry, FileIdentity, PathStates
 
-_FEW = 128  # are compared faster than by two threads
-_POOL = ThreadPoolExecutor(1, "parquet-bloom-watch")
+_FEW = 128  # local files are compared faster than by two threads
+_POOL = ThreadPoolExecutor(4, "parquet-bloom-watch")
 
 
-class LakeWatch:
-    """The state of folders and files when they were listed.
-
-    It is taken before an index checks the files, so that whatever changes later differs from it.
-
-    Parameters
-    ----------
-    roots : the folders, patterns and files that were listed: absolute local paths.
-    files : the files that were listed.
+class LakeWatch(Protocol):
+    """The state of a lake's files, taken before an index is checked for them: whatever changes later differs from it.
 
     Attributes
     ----------
     is_settled : whether every later change will show; what changed just now may change again within the same tick.
+    """
+
+    @property
+    def is_settled(self) -> bool: ...
+
+    def begin_check(self) -> Callable[[], bool]:
+        """Begin to compare the files with this state, in another thread.
+
+        Returns
+        -------
+        A function that waits for the result: whether nothing has changed.
+        """
+
+
+class LocalWatch:
+    """The state of local files, and of all folders in which others may appear.
+
+    Parameters
+    ----------
+    roots : the folders, patterns and files that were listed: absolute paths.
+    files : the files that were listed.
     """
 
     def __init__(self, roots: Sequence[str], files: Sequence[str]):
@@ -36,35 +51,41 @@ class LakeWatch:
         identities = [FileIdentity(*state[:5]) for state in self._states.states.tolist()]
         self.is_settled = all(identity.inode >= 0 and distinct(identity) for identity in identities)
 
-    def is_current(self) -> bool:
-        """Return whether everything is as it was, and would differ if it were not."""
-        return self.is_settled and self._states.begin_check().run()
-
-    @contextmanager
-    def check(self) -> Iterator[WatchCheck]:
-        """Find out in another thread, and at the end in this one too, whether everything is as it was."""
-        check = WatchCheck(self._states)
-        try:
-            yield check
-        finally:
-            check.finish()
+    def begin_check(self) -> Callable[[], bool]:
+        """See `LakeWatch.begin_check`: the thread that waits takes part in the comparison."""
+        check = self._states.begin_check()
+        other: Future[bool] | None = _POOL.submit(check.run) if len(self._states) > _FEW else None
+        return lambda: check.run() and (other is None or other.result())
 
 
-class WatchCheck:
-    """A comparison of files and folders with what they were, by two threads."""
+class ListedWatch:
+    """The state of objects in a store as listings give it.
 
-    def __init__(self, states: PathStates):
-        self._check = states.begin_check()
-        self._other = _POOL.submit(self._check.run) if len(states) > _FEW else None
-        self._is_current = False
+    Parameters
+    ----------
+    list_files : lists the files.
+    """
 
-    def finish(self) -> None:
-        """Take part in the comparison, until all is compared."""
-        self._is_current = self._check.run() and (self._other is None or self._other.result())
+    def __init__(self, list_files: Callable[[], Sequence[Entry]]):
+        self._list_files = list_files
+        self._files = self._describe()
+        self.is_settled = all(e_tag is not None for _, _, e_tag in self._files)
 
-    def is_current(self) -> bool:
-        """Return whether nothing has changed, once the check is finished."""
-        return self._is_current
+    def _describe(self) -> list[tuple[str, int | None, str | None]]:
+        known = [(entry.path, entry.known) for entry in self._list_files()]
+        return [(path, None if one is None else one.size, None if one is None else one.e_tag) for path, one in known]
+
+    def begin_check(self) -> Callable[[], bool]:
+        """See `LakeWatch.begin_check`."""
+        future = _POOL.submit(self._describe)
+
+        def is_same() -> bool:
+            try:
+                return future.result() == self._files
+            except ParquetBloomError:  # which the next listing raises
+                return False
+
+        return is_same
 
 
 def _fixed_folder(root: str) -> str:
