@@ -31,16 +31,18 @@ def get_rows(
     reader = _KeyReader(source, schema, keys, columns, timezone, threads)
     if session is None:
         return reader.read(None)
+    lookup: Lookup | None = None
     try:
         with session.begin(refresh=False) as lookup:
             rows = reader.read(lookup)
-    except ParquetBloomError:  # such as of a file that is gone
-        if lookup.is_current:
+    except ParquetBloomError:
+        if lookup is None or lookup.is_current:
             raise
-    if not lookup.is_current:
-        with session.begin(refresh=True) as lookup:
-            rows = reader.read(lookup)
-    return rows
+    else:
+        if lookup.is_current:
+            return rows
+    with session.begin(refresh=True) as lookup:  # files have changed, of which one may be gone
+        return reader.read(lookup)
 
 
 class _KeyReader:
