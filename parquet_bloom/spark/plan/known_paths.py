@@ -48,22 +48,22 @@ def open_known(
     paths: Sequence[str],
     schema: StructType | str | None,
     options: Mapping[str, Any],
-    load: Callable[[], DataFrame],
+    open_paths: Callable[[], DataFrame],
 ) -> DataFrame:
-    """Return what `load` returns, without calling it if Spark would list the same files and find the same schema.
+    """Return what `open_paths` returns, without calling it if Spark would list the same files and find the same schema.
 
     Parameters
     ----------
     kind, paths, schema, options : all that the DataFrame depends on, apart from the session's settings.
-    load : has Spark open the paths.
+    open_paths : has Spark open them.
     """
     locations = [local_path(path) for path in paths]
     if not is_classic(spark) or not all(locations) or not all(map(_is_plain, paths)):
-        return load()
+        return open_paths()
     states = tuple(state for state in map(read_tree_state, filter(None, locations)) if state is not None)
     # A change in the same tick of the clock as the last one would not show.
     if len(states) < len(paths) or max(state.newest_ns for state in states) > time.time_ns() - SETTLED_NS:
-        return load()
+        return open_paths()
     jvm = Jvm(spark)
     try:
         key = _make_key(spark, kind, paths, schema, options)
@@ -72,8 +72,8 @@ def open_known(
         if known is not None and known.states == states:
             return make_dataframe(jvm, known.relation.newInstance())  # with columns of its own, as if opened anew
     except (Py4JError, PySparkException):
-        return load()
-    frame = load()
+        return open_paths()
+    frame = open_paths()
     try:
         relation = frame._jdf.queryExecution().analyzed()
         if _reads(jvm, relation, sorted(filter(None, locations))):
