@@ -42,13 +42,13 @@ class _Ids(NamedTuple):
     ----------
     of_rows : the number of each row's value; -1 for a value that no key equals.
     of_keys, keys : pairs of a number and a key that equals the value, by key.
-    count : how many numbers there are.
+    size : how many numbers there are.
     """
 
     of_rows: Int64s
     of_keys: Int64s
     keys: Int64s
-    count: int
+    size: int
 
 
 def match_keys(table: pa.Table, columns: Sequence[str], keys: Sequence[Sequence[Any]], timezone: str) -> KeyMatches:
@@ -70,7 +70,7 @@ def match_keys(table: pa.Table, columns: Sequence[str], keys: Sequence[Sequence[
     size = 1
     for column, literals in zip(columns, keys, strict=True):
         ids = _find_ids(table, column, literals, timezone)
-        if size * max(1, ids.count) >= _LARGEST_CODE:
+        if size * max(1, ids.size) >= _LARGEST_CODE:
             known, codes = np.unique(codes, return_inverse=True)
             places = np.searchsorted(known, rows)
             rows = np.where(known[np.minimum(places, len(known) - 1)] == rows, places, -1)
@@ -78,9 +78,9 @@ def match_keys(table: pa.Table, columns: Sequence[str], keys: Sequence[Sequence[
         first, last = np.searchsorted(ids.keys, numbers, "left"), np.searchsorted(ids.keys, numbers, "right")
         counts = last - first
         pairs = np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
-        numbers, codes = np.repeat(numbers, counts), np.repeat(codes, counts) * ids.count + ids.of_keys[pairs]
-        rows = np.where((rows >= 0) & (ids.of_rows >= 0), rows * ids.count + ids.of_rows, -1)
-        size *= max(1, ids.count)
+        numbers, codes = np.repeat(numbers, counts), np.repeat(codes, counts) * ids.size + ids.of_keys[pairs]
+        rows = np.where((rows >= 0) & (ids.of_rows >= 0), rows * ids.size + ids.of_rows, -1)
+        size *= max(1, ids.size)
     order = np.argsort(codes, kind="stable")
     matching = np.flatnonzero(rows >= 0)
     first = np.searchsorted(codes[order], rows[matching], "left")

@@ -21,7 +21,8 @@ from .evaluator import group_by_predicate
 
 if TYPE_CHECKING:
     from ...lake.index import LakeIndex
-    from ...lake.select import FileSelection, Means, Trusted
+    from ...lake.reports import FileSelection
+    from ...lake.select import Means, Trusted
     from ...lake.snapshot import IndexSnapshotReader
     from ...tables.snapshot import Table
 

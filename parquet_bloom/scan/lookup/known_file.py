@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 import pyarrow as pa
 
@@ -57,7 +57,7 @@ class KnownFile:
         self._lock = threading.Lock()  # a batch is not for several threads at once
 
     def read(
-        self, row_groups: Sequence[int] | None, column: str, literal: object, timezone: str, schema: pa.Schema
+        self, row_groups: Collection[int] | None, column: str, literal: object, timezone: str, schema: pa.Schema
     ) -> pa.Table | None:
         """Read the rows with one key.
 
@@ -107,7 +107,7 @@ class KnownFile:
             finally:
                 self._files.close()
 
-    def _find_batch(self, row_groups: Sequence[int] | None) -> RowGroupBatch:
+    def _find_batch(self, row_groups: Collection[int] | None) -> RowGroupBatch:
         numbers = tuple(range(self._footer.num_row_groups) if row_groups is None else sorted(row_groups))
         if numbers not in self._batches:
             if len(self._batches) > self._footer.num_row_groups:  # each alone, and all
