@@ -68,6 +68,8 @@ class LookupSession:
         finally:
             if wait is not None:
                 lookup.is_current = wait()
+            if lookup.has_doubts:  # another process may have removed parts of the index that are not open yet
+                self._watch = None
 
     def _refresh(self) -> LakeIndex:
         """Return the index, checked for the files as they are now."""
@@ -78,14 +80,19 @@ class LookupSession:
             index = self._open_index()
         else:
             index.refresh()
-        self._watch = watch  # of the time before the check
+        # Of the time before the check. A remote index shows by being opened alone that files were added to it.
+        self._watch = None if index.remote and index.unindexed else watch
         return index
+
+    @property
+    def _index_path(self) -> str:
+        index: Any = self._source.index
+        return os.fsdecode(index.path if isinstance(index, LakeIndex) else index)
 
     def _open_index(self) -> LakeIndex:
         source = self._source
-        given: Any = source.index
-        path = given.path if isinstance(given, LakeIndex) else given
-        return LakeIndex.open(path, lake=source.paths, filesystem=source.filesystem, lake_filesystem=source.filesystem)
+        files = {"filesystem": source.filesystem, "lake_filesystem": source.filesystem}
+        return LakeIndex.open(self._index_path, lake=source.paths, **files)
 
     def _make_watch(self) -> LakeWatch | None:
         """Return the state of the files now; None where it cannot be told from another one."""
@@ -95,7 +102,9 @@ class LookupSession:
         roots = as_path_list(source.paths)
         if is_local(source.filesystem, roots):
             files = [entry.path for entry in list_entries(source.paths, source.filesystem)]
-            return LocalWatch([os.path.abspath(root) for root in roots], files)
+            index = self._index_path
+            others = [index] if is_local(source.filesystem, [index]) else []
+            return LocalWatch([os.path.abspath(root) for root in roots], [*files, *others])
         return ListedWatch(partial(list_entries, source.paths, source.filesystem))
 
 
@@ -111,10 +120,11 @@ class Lookup:
     Attributes
     ----------
     is_current : at the end, whether the index was up to date.
+    has_doubts : whether the index could not be read everywhere.
     """
 
     def __init__(self, source: ScanSource, index: LakeIndex, known: KnownFiles):
-        self.is_current = True
+        self.is_current, self.has_doubts = True, False
         self._source = source
         self._index = index
         self._known = known
@@ -134,6 +144,7 @@ class Lookup:
             return None
         state = index.state
         answers = [state.select(column, literals, timezone, index.remote) for column, literals in indexed]
+        self.has_doubts |= any(answer.doubts for answer in answers)
         paths = sorted(set.intersection(*(set(answer.files) for answer in answers)))
         roots = state.manifest.lake.get("paths", ()) if source.paths is None else source.paths
         plan = plan_scan(

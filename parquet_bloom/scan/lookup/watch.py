@@ -42,7 +42,7 @@ class LocalWatch:
     Parameters
     ----------
     roots : the folders, patterns and files that were listed: absolute paths.
-    files : the files that were listed.
+    files : the files that were listed, and other files or folders.
     """
 
     def __init__(self, roots: Sequence[str], files: Sequence[str]):

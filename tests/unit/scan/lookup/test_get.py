@@ -237,6 +237,27 @@ def test_an_index_that_is_appended_to_meanwhile(lake: Path) -> None:
     check(dataset, lake)
 
 
+def test_files_that_another_process_adds_to_the_index_are_no_longer_read_each_time(lake: Path) -> None:
+    add_file(lake)
+    dataset = parquet_bloom.dataset(lake, index=lake.parent / "index")
+    check(dataset, lake)
+    assert dataset._lookups._index.unindexed == [str(lake / "0" / "new.parquet")]
+    with LakeIndex.open(lake.parent / "index") as index:
+        index.append()
+    check(dataset, lake)
+    assert dataset._lookups._index.unindexed == []
+
+
+def test_an_index_that_is_compacted_meanwhile(lake: Path) -> None:
+    dataset = parquet_bloom.dataset(lake, index=lake.parent / "index")
+    check(dataset, lake)
+    with LakeIndex.open(lake.parent / "index") as index:
+        add_file(lake)
+        index.append()
+        index.compact(keep_seconds=0)
+    check(dataset, lake)
+
+
 def test_one_key_is_read_without_a_plan(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dataset = parquet_bloom.dataset(lake, index=lake.parent / "index")
     check(dataset, lake)
