@@ -219,10 +219,10 @@ def test_a_file_of_an_open_index_that_is_replaced_is_read_as_it_is(lake: Path) -
     with LakeIndex.open(lake.parent / "index") as index:
         dataset = parquet_bloom.dataset(index)
         path = lake / "0" / "0.parquet"
-        key = next(key for key in pq.read_table(path)["id"].to_pylist() if key is not None)
+        key = next(key for key in pq.ParquetFile(path).read_row_group(0)["id"].to_pylist() if key is not None)
         assert dataset.get("id", key).num_rows
-        rows = make_rows(random.Random(9), 30, 1).set_column(0, "id", pa.array([key] * 30))
-        pq.write_table(rows, path)
+        rows = make_rows(random.Random(9), 3_000, 1).set_column(0, "id", pa.array([1 << 40] * 2_970 + [key] * 30))
+        pq.write_table(rows, path, row_group_size=100)
         assert dataset.get("id", key, ["row"]).num_rows >= 30
 
 
