@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ...lake.index import LakeIndex
 from ...lake.reports import FileSelection
-from ...storage import Entry, as_path_list, is_local, list_entries
+from ...storage import Entry, as_path_list, entry_for_identity, is_local, list_entries
 from ...util.arrow_values import empty_table
 from ..evaluate.lake_index import remove_row_groups
 from ..evaluate.planner import plan_scan
@@ -148,7 +148,7 @@ class Lookup:
         paths = sorted(set.intersection(*(set(answer.files) for answer in answers)))
         roots = state.manifest.lake.get("paths", ()) if source.paths is None else source.paths
         plan = plan_scan(
-            [Entry(path) for path in paths],
+            self._find_entries(paths),
             keys.node,
             parse_partitions(paths, source.partitioning, roots, columns),
             filesystem=self._filesystem,
@@ -162,6 +162,16 @@ class Lookup:
         plan.bytes_read += sum(answer.bytes_read for answer in answers)
         plan.index_doubts = list(dict.fromkeys(doubt for answer in answers for doubt in answer.doubts))
         return plan
+
+    def _find_entries(self, paths: Sequence[str]) -> list[Entry]:
+        """Return entries of files; those of objects that were opened before need no request to be opened.
+
+        Reads of such an object ask for that version of it: if there is another one, all of that is read.
+        """
+        cache = self._source.cache
+        if cache is None or is_local(self._filesystem, paths):
+            return [Entry(path) for path in paths]
+        return [entry_for_identity(path, self._filesystem, cache.last_identity(path)) or Entry(path) for path in paths]
 
     def read(self, keys: Keys, schema: pa.Schema, timezone: str) -> pa.Table | None:
         """Read the rows of one key of one column out of few local files; None if the general way has to.
