@@ -44,8 +44,15 @@ class LookupSession:
         self._known = KnownFiles(source.cache)
         self._is_plain = is_local(source.filesystem, as_path_list(source.paths or ())) and source.zones is None
 
-    def plan(self, keys: Keys, timezone: str, threads: int | None = None) -> ScanPlan | None:
-        """Plan the scan for some keys; None if the index cannot say which files may have them."""
+    def plan(
+        self, keys: Keys, timezone: str, threads: int | None = None, *, by_index_alone: bool = False
+    ) -> ScanPlan | None:
+        """Plan the scan for some keys; None if the index cannot say which files may have them.
+
+        Parameters
+        ----------
+        by_index_alone : do not query the statistics and filters of the files that the index leaves.
+        """
         source, columns = self._source, self._source.partition_columns
         index = self._open()
         known = [] if columns is None else columns.names
@@ -61,7 +68,7 @@ class LookupSession:
         paths = sorted(set.intersection(*(set(answer.files) for answer in answers)))
         plan = plan_scan(
             [Entry(path) for path in paths],
-            keys.node,
+            None if by_index_alone else keys.node,
             parse_partitions(paths, source.partitioning, roots, columns),
             filesystem=source.filesystem,
             timezone=timezone,
