@@ -425,7 +425,7 @@ def decode(chunk: pa.Array) -> pa.Array:
     if isinstance(chunk, pa.ExtensionArray):
         return decode(chunk.storage)
     if pa.types.is_run_end_encoded(chunk.type):
-        return decode(pc.run_enddecode(chunk))
+        return decode(pc.run_end_decode(chunk))
     if isinstance(chunk, pa.DictionaryArray):
         return decode(chunk.dictionary).take(chunk.indices)
     return _to_stored(chunk)

@@ -211,8 +211,8 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         Returns
         -------
         pyarrow.Table
-            `key` (the row's value; a struct for several columns), `path` (as listed), `row_group`, and `row`, its number
-            in the file, from 0 through all row groups; in the order of files and rows.
+            `key` (the row's value; a struct for several columns), `path` (as listed), `row_group`, and `row`: its
+            number in the file, from 0 through all row groups. In the order of files and rows.
 
         Raises
         ------
@@ -246,7 +246,7 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
     @cached_property
     def _lookups(self) -> LookupSession | None:
         """What lookups keep between calls; None where each of them plans anew."""
-        if self._source.index is None and self._source.paths is not None or self._source.table is not None:
+        if (self._source.index is None and self._source.paths is not None) or self._source.table is not None:
             return None
         from ..lookup.session import LookupSession
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import decimal
 import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -37,6 +39,7 @@ CHUNK_TUPLES = 100_000
 """Keys of several columns that are searched for at once: they become Python objects."""
 
 _FILE_BATCH = 1 << 17  # keys of a file that are read at a time
+_INT64 = 1 << 63
 _BUCKETS = 256  # of keys that are too many for one chunk
 
 
@@ -61,7 +64,7 @@ class KeyChunk:
     @cached_property
     def arrays(self) -> list[pa.Array]:
         """The values of each column, distinct."""
-        return [_combine(column.unique()) for column in self.keys.columns]
+        return [_find_distinct(column) for column in self.keys.columns]
 
     @cached_property
     def node(self) -> Node:
@@ -163,12 +166,16 @@ def _iterate_tables(columns: str | Sequence[str], names: Sequence[str], keys: An
 
 def _to_array(values: Sequence[Any], column: str) -> pa.Array:
     """Return Python values as an array of the type that they have together."""
-    try:
-        made = list(chunks_of(list(values)))
-    except ParquetBloomError as error:
-        problem = f"its keys have no type in common: {error.problem}; give an Arrow array of the column's type"
-        raise PredicateError(problem, column=column) from None
-    return made[0]
+    problem = "its keys have no type in common"
+    kinds = {type(value) for value in values}
+    zoned = {value.tzinfo is not None for value in values if isinstance(value, dt.datetime)}
+    if len(zoned) < 2 and (len(kinds) < 2 or kinds <= {int, float, decimal.Decimal}):
+        wide = kinds == {int} and not all(-_INT64 <= value < _INT64 for value in values)
+        try:
+            return next(chunks_of(list(values), pa.decimal128(38) if wide else None))
+        except ParquetBloomError as error:
+            problem = f"{problem}: {error.problem}"
+    raise PredicateError(f"{problem}; give an Arrow array of the column's type", column=column)
 
 
 def _read_file(path: str, names: Sequence[str]) -> Iterator[pa.Table]:
@@ -241,11 +248,7 @@ def _make_distinct(tables: Sequence[pa.Table]) -> pa.Table:
         raise PredicateError("the keys are not all of one type", column=names[0])
     table = pa.concat_tables(tables)
     if len(names) == 1:
-        column = table.column(0)
-        if isinstance(column.type, pa.UuidType):
-            stored = _combine(pa.chunked_array([chunk.storage for chunk in column.chunks])).unique()
-            return pa.table([pa.ExtensionArray.from_storage(column.type, stored)], names=names)
-        return pa.table([_combine(column).unique()], names=names)
+        return pa.table([_find_distinct(table.column(0))], names=names)
     hashes = _hash(table)
     order = np.argsort(hashes, kind="stable")
     sorted_hashes = hashes[order]
@@ -266,6 +269,13 @@ def _make_distinct(tables: Sequence[pa.Table]) -> pa.Table:
             seen.add(key)
             kept.add(number)
     return table.take(pa.array(sorted(kept), pa.int64()))
+
+
+def _find_distinct(column: pa.ChunkedArray) -> pa.Array:
+    array = _combine(column)
+    if isinstance(array, pa.ExtensionArray):
+        return pa.ExtensionArray.from_storage(array.type, array.storage.unique())
+    return array.unique()
 
 
 def _hash(table: pa.Table) -> NDArray[np.uint64]:

@@ -19,12 +19,12 @@ from ...file.pages.decompress import Unsupported
 from ...file.pages.plan import FlatColumn
 from ...file.pages.reader import SPARSE_FACTOR, find_flat_columns
 from ...file.pages.sparse import RowGroupBatch
+from ...file.reader import BloomFile
 from ...hashing.coerce import stored_forms
 from ...hashing.coerce_many import coerce_all
 from ...metadata.page_match import Targets
 from ...storage import FileIdentity, make_open_files, open_source
 from ..model.schemas import arrow_schema
-from ...file.reader import BloomFile
 from ..read.sparse import STORED_ALIKE
 
 MAX_FILES = 1024

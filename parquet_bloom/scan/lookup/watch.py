@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from ...file.cache.memory import distinct
 from ...storage import FileIdentity, PathStates
 
-
 _FEW = 128  # are compared faster than by two threads
 _POOL = ThreadPoolExecutor(1, "parquet-bloom-watch")
 

@@ -31,10 +31,10 @@ from ...util.arrow_values import empty_table
 from ..model.columns import FileResidualEvaluator
 from ..model.data_file import DataFile, FileProjection, RowFilter
 from ..model.plan import PARQUET, FilePlan, RowGroupPlan
+from ..model.positions import add_positions
 from ..model.row_selection import find_runs, to_row_selection
 from ..model.schemas import arrow_schema
 from .parquet import ParquetData
-from ..model.positions import add_positions
 from .projection import Projection
 from .sparse import Equality, Matches, SparseReader, TooManyRows, find_equalities
 from .table_rows import TableRows

@@ -28,12 +28,12 @@ from ..model.data_file import DataFile, RowFilter
 from ..model.fit import fit_table
 from ..model.limits import MAX_BYTES, ReadLimits
 from ..model.plan import FilePlan, RowGroupPlan, ScanPlan
+from ..model.positions import add_positions, with_positions
 from ..model.row_selection import RowGroupSelections
 from ..model.schemas import map_in_threads, promote_table, unify_schemas
 from .batches import BATCH_BYTES, BatchPlanner, FileVersions, RowBatch
 from .open import open_file, open_version
 from .parquet import ParquetData
-from ..model.positions import add_positions, with_positions
 from .projection import Projection
 from .shared_file import CostMeter, SharedFile
 from .table_rows import TableRows
