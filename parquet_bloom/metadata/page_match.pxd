@@ -11,7 +11,7 @@ cdef enum:
 cdef class Targets:
     cdef uint8_t[::1] data
     cdef int64_t[::1] starts          # of each value in `data`, and the end of the last one
-    cdef uint64_t[::1] sieve          # a bit for each hash by `mix`, of `sieve_bits` bits
+    cdef uint64_t[::1] sieve          # two bits of one word for each hash by `mix`; 1 << `sieve_bits` bits
     cdef int32_t[::1] table           # value, or NO_TARGET, by `mix_all`; collisions go to the next entry
     cdef Py_ssize_t count, shortest, sieve_bits
     cdef readonly Py_ssize_t longest

@@ -27,7 +27,7 @@ cdef uint64_t FACTOR_2 = 0xC2B2AE3D27D4EB4FULL
 cdef enum:
     SIEVE_BITS = 16        # of a hash, for a table of 8 KiB, which stays in the cache
     MOST_SIEVE_BITS = 28   # 32 MiB: for more targets each value costs a search all the same
-    SPARSE_BITS = 4        # so that at most one bit in 16 is set
+    SPARSE_BITS = 4        # so that at most one bit in 8 is set, and one value in 64 has to be searched for
 
 
 cdef inline uint64_t mix(const uint8_t* value, Py_ssize_t length) noexcept nogil:
@@ -58,6 +58,11 @@ cdef inline uint64_t mix_all(const uint8_t* value, Py_ssize_t length) noexcept n
         at += 8
     hashed *= FACTOR_2
     return hashed ^ hashed >> 32
+
+
+cdef inline uint64_t find_pattern(Py_ssize_t sieve_bits, uint64_t hashed) noexcept nogil:
+    """Return the two bits of a hash in its word of a sieve; the word's number are the bits of the hash above theirs."""
+    return <uint64_t>1 << (hashed >> (64 - sieve_bits) & 63) | <uint64_t>1 << (hashed >> (58 - sieve_bits) & 63)
 
 
 cdef class Targets:
@@ -112,12 +117,12 @@ cdef class Targets:
     cdef void fill(self, Py_ssize_t size) noexcept nogil:
         """Enter the targets into the sieve and the table."""
         cdef Py_ssize_t i, at, length
-        cdef uint64_t bit
+        cdef uint64_t hashed
         cdef const uint8_t* value
         for i in range(self.count):
             value, length = &self.data[self.starts[i]], self.starts[i + 1] - self.starts[i]
-            bit = mix(value, length) >> (64 - self.sieve_bits)
-            self.sieve[bit >> 6] |= <uint64_t>1 << (bit & 63)
+            hashed = mix(value, length)
+            self.sieve[hashed >> (70 - self.sieve_bits)] |= find_pattern(self.sieve_bits, hashed)
             at = mix_all(value, length) & (size - 1)
             while self.table[at] != NO_TARGET:
                 at = (at + 1) & (size - 1)
@@ -168,17 +173,23 @@ cdef class Targets:
 
 cdef inline Py_ssize_t find_target(Targets targets, const uint8_t* value, Py_ssize_t length) noexcept nogil:
     """Return the number of the target that a value is; NO_TARGET if it is none."""
-    cdef uint64_t bit = mix(value, length) >> (64 - targets.sieve_bits)
-    cdef Py_ssize_t at
+    cdef uint64_t hashed = mix(value, length), pattern = find_pattern(targets.sieve_bits, hashed)
+    cdef Py_ssize_t at, start
     cdef int32_t target
-    if not targets.sieve[bit >> 6] >> (bit & 63) & 1:
+    if targets.sieve[hashed >> (70 - targets.sieve_bits)] & pattern != pattern:
+        return NO_TARGET
+    if targets.shortest == targets.longest and length != targets.longest:
         return NO_TARGET
     at = mix_all(value, length) & (targets.table.shape[0] - 1)
     while True:
         target = targets.table[at]
         if target == NO_TARGET:
             return NO_TARGET
-        if (
+        if targets.shortest == targets.longest:  # most time is spent on memory that is far away: this is less of it
+            start = targets.starts[0] + target * length
+            if memcmp(&targets.data[start], value, length) == 0:
+                return target
+        elif (
             targets.starts[target + 1] - targets.starts[target] == length
             and memcmp(&targets.data[targets.starts[target]], value, length) == 0
         ):
