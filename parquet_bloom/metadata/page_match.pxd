@@ -11,11 +11,12 @@ cdef enum:
 cdef class Targets:
     cdef uint8_t[::1] data
     cdef int64_t[::1] starts          # of each value in `data`, and the end of the last one
-    cdef uint64_t[::1] sieve          # a bit for each hash by `mix`, of SIEVE_BITS bits
+    cdef uint64_t[::1] sieve          # two bits of one word for each hash by `mix`; 1 << `sieve_bits` bits
     cdef int32_t[::1] table           # value, or NO_TARGET, by `mix_all`; collisions go to the next entry
-    cdef Py_ssize_t count, shortest
+    cdef Py_ssize_t count, shortest, sieve_bits
     cdef readonly Py_ssize_t longest
-    cdef readonly list values
+    cdef prepare(self, data, starts)
+    cdef void fill(self, Py_ssize_t size) noexcept nogil
 
 
 cdef Py_ssize_t match_values(

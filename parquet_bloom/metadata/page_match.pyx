@@ -25,7 +25,9 @@ cdef uint64_t FACTOR_1 = 0x9E3779B97F4A7C15ULL
 cdef uint64_t FACTOR_2 = 0xC2B2AE3D27D4EB4FULL
 
 cdef enum:
-    SIEVE_BITS = 16        # of a hash: its table of 8 KiB stays in the cache
+    SIEVE_BITS = 16        # of a hash, for a table of 8 KiB, which stays in the cache
+    MOST_SIEVE_BITS = 28   # 32 MiB: for more targets each value costs a search all the same
+    SPARSE_BITS = 4        # so that at most one bit in 8 is set, and one value in 64 has to be searched for
 
 
 cdef inline uint64_t mix(const uint8_t* value, Py_ssize_t length) noexcept nogil:
@@ -58,6 +60,11 @@ cdef inline uint64_t mix_all(const uint8_t* value, Py_ssize_t length) noexcept n
     return hashed ^ hashed >> 32
 
 
+cdef inline uint64_t find_pattern(Py_ssize_t sieve_bits, uint64_t hashed) noexcept nogil:
+    """Return the two bits of a hash in its word of a sieve; the word's number are the bits of the hash above theirs."""
+    return <uint64_t>1 << (hashed >> (64 - sieve_bits) & 63) | <uint64_t>1 << (hashed >> (58 - sieve_bits) & 63)
+
+
 cdef class Targets:
     """Values to search for, as they are stored, without length prefixes; shared by threads.
 
@@ -71,23 +78,52 @@ cdef class Targets:
     """
 
     def __init__(self, list values not None):
-        cdef Py_ssize_t i, bits = 4, at, size
-        cdef uint64_t hashed
-        self.values = values
-        self.count = len(values)
-        self.data = np.frombuffer(b"".join(values) + b"\0", np.uint8).copy()
-        self.starts = np.cumsum([0, *map(len, values)], dtype=np.int64)
-        self.shortest = min(map(len, values), default=0)
-        self.longest = max(map(len, values), default=-1)
+        starts = np.cumsum([0, *map(len, values)], dtype=np.int64)
+        self.prepare(np.frombuffer(b"".join(values) + b"\0", np.uint8), starts)
+
+    @classmethod
+    def of_buffer(cls, data not None, starts not None):
+        """Return the targets of values that lie one after the other in one buffer, all different.
+
+        Parameters
+        ----------
+        data : buffer of bytes.
+        starts : where each value begins, and the end of the last one; int64, ascending.
+        """
+        targets = Targets.__new__(Targets)
+        (<Targets>targets).prepare(np.frombuffer(data, np.uint8), np.ascontiguousarray(starts, np.int64))
+        return targets
+
+    cdef prepare(self, data, starts):
+        cdef Py_ssize_t bits = 4, size
+        self.count = len(starts) - 1
+        lengths = np.diff(starts)
+        if not 0 <= self.count <= MOST_VALUES or starts[0] < 0 or starts[self.count] > len(data) or (lengths < 0).any():
+            raise ValueError("the values are not inside of their buffer")
+        # The byte behind the last value is there to be pointed at.
+        self.data = np.append(data[: starts[self.count]], np.uint8(0))
+        self.starts = starts
+        self.shortest = int(lengths.min()) if self.count else 0
+        self.longest = int(lengths.max()) if self.count else -1
         while (1 << bits) < 2 * self.count:
             bits += 1
         size = 1 << bits
         self.table = np.full(size, NO_TARGET, np.int32)
-        self.sieve = np.zeros(1 << (SIEVE_BITS - 6), np.uint64)
+        self.sieve_bits = min(max(SIEVE_BITS, bits - 1 + SPARSE_BITS), MOST_SIEVE_BITS)
+        self.sieve = np.zeros(1 << (self.sieve_bits - 6), np.uint64)
+        with nogil:
+            self.fill(size)
+
+    cdef void fill(self, Py_ssize_t size) noexcept nogil:
+        """Enter the targets into the sieve and the table."""
+        cdef Py_ssize_t i, at, length
+        cdef uint64_t hashed
+        cdef const uint8_t* value
         for i in range(self.count):
-            hashed = mix(&self.data[self.starts[i]], self.starts[i + 1] - self.starts[i])
-            self.sieve[hashed >> (64 - SIEVE_BITS) >> 6] |= <uint64_t>1 << (hashed >> (64 - SIEVE_BITS) & 63)
-            at = mix_all(&self.data[self.starts[i]], self.starts[i + 1] - self.starts[i]) & (size - 1)
+            value, length = &self.data[self.starts[i]], self.starts[i + 1] - self.starts[i]
+            hashed = mix(value, length)
+            self.sieve[hashed >> (70 - self.sieve_bits)] |= find_pattern(self.sieve_bits, hashed)
+            at = mix_all(value, length) & (size - 1)
             while self.table[at] != NO_TARGET:
                 at = (at + 1) & (size - 1)
             self.table[at] = <int32_t>i
@@ -95,20 +131,65 @@ cdef class Targets:
     def __len__(self) -> int:
         return self.count
 
+    def __getitem__(self, Py_ssize_t number):
+        """Return a value as bytes."""
+        if not 0 <= number < self.count:
+            raise IndexError(number)
+        cdef Py_ssize_t start = self.starts[number], end = self.starts[number + 1]
+        return (<char*>&self.data[start])[: end - start]
+
+    def contain_fixed(self, const uint8_t[::1] data not None, Py_ssize_t width, Py_ssize_t count):
+        """Return for each of `count` values of `width` bytes whether it is one of the targets; a bool array."""
+        cdef Py_ssize_t i
+        if width < 1 or count < 0 or data.shape[0] // width < count:
+            raise ValueError("the values are not inside of their buffer")
+        is_target = np.zeros(count, np.bool_)
+        cdef uint8_t[::1] result = is_target.view(np.uint8)
+        if self.shortest <= width <= self.longest:
+            with nogil:
+                for i in range(count):
+                    result[i] = find_target(self, &data[i * width], width) != NO_TARGET
+        return is_target
+
+    def contain_slices(self, const uint8_t[::1] data not None, const int64_t[::1] starts not None):
+        """Return for each of some values whether it is one of the targets; see `of_buffer`."""
+        cdef Py_ssize_t i, count = starts.shape[0] - 1, length
+        cdef const uint8_t* first = &data[0] if data.shape[0] else <const uint8_t*>b""
+        is_target = np.zeros(max(count, 0), np.bool_)
+        cdef uint8_t[::1] result = is_target.view(np.uint8)
+        cdef bint inside = True
+        with nogil:
+            for i in range(count):
+                length = starts[i + 1] - starts[i]
+                if starts[i] < 0 or length < 0 or starts[i + 1] > data.shape[0]:
+                    inside = False
+                    break
+                if self.shortest <= length <= self.longest:
+                    result[i] = find_target(self, first + starts[i], length) != NO_TARGET
+        if not inside:
+            raise ValueError("the values are not inside of their buffer")
+        return is_target
+
 
 cdef inline Py_ssize_t find_target(Targets targets, const uint8_t* value, Py_ssize_t length) noexcept nogil:
     """Return the number of the target that a value is; NO_TARGET if it is none."""
-    cdef uint64_t bit = mix(value, length) >> (64 - SIEVE_BITS)
-    cdef Py_ssize_t at
+    cdef uint64_t hashed = mix(value, length), pattern = find_pattern(targets.sieve_bits, hashed)
+    cdef Py_ssize_t at, start
     cdef int32_t target
-    if not targets.sieve[bit >> 6] >> (bit & 63) & 1:
+    if targets.sieve[hashed >> (70 - targets.sieve_bits)] & pattern != pattern:
+        return NO_TARGET
+    if targets.shortest == targets.longest and length != targets.longest:
         return NO_TARGET
     at = mix_all(value, length) & (targets.table.shape[0] - 1)
     while True:
         target = targets.table[at]
         if target == NO_TARGET:
             return NO_TARGET
-        if (
+        if targets.shortest == targets.longest:  # most time is spent on memory that is far away: this is less of it
+            start = targets.starts[0] + target * length
+            if memcmp(&targets.data[start], value, length) == 0:
+                return target
+        elif (
             targets.starts[target + 1] - targets.starts[target] == length
             and memcmp(&targets.data[targets.starts[target]], value, length) == 0
         ):

@@ -21,10 +21,12 @@ from ..errors import PredicateError, UnsupportedTypeError
 from ..hashing.coerce import coerce, stored_forms
 from ..hashing.coerce_many import coerce_all
 from ..hashing.column_type import ColumnType, from_arrow
-from ..util.arrow_values import make_array, make_scalar
+from ..metadata.page_match import Targets
+from ..util.arrow_values import from_numpy, make_array, make_scalar
 from ..util.lazy import late_module
 from . import comparison as ordered
 from .expected import make_mismatch_error
+from .in_array import InArray, contain, find_targets
 from .lists import any_element, list_element_type
 from .tree import (
     And,
@@ -50,6 +52,7 @@ else:
     pc = late_module("pyarrow.compute")
 
 _DAY_MILLIS = 86_400_000
+_MANY_PROBES = 10_000
 
 
 class StoredColumn(NamedTuple):
@@ -65,7 +68,22 @@ class StoredColumn(NamedTuple):
     column_type: ColumnType
 
 
-Probes = dict[tuple[int, str, pa.DataType], tuple[pa.Array, bool]]
+class ProbeValues(NamedTuple):
+    """Literals of a leaf as values of a column.
+
+    Attributes
+    ----------
+    values : distinct, of the type of `decode`.
+    with_nan : whether NaN is one of them.
+    targets : many values, to be searched for: `is_in` would arrange them anew for each table. None for few.
+    """
+
+    values: pa.Array
+    with_nan: bool
+    targets: Targets | None
+
+
+Probes = dict[tuple[int, str, pa.DataType], ProbeValues]
 """Literals as arrays of a column type, by the id of their leaf, or of what joins several, its column and that type."""
 
 
@@ -164,7 +182,8 @@ def _evaluate_stored_leaf(column: StoredColumn, leaf: Leaf, timezone: str) -> pa
             raise make_mismatch_error(coerced.unknown, column.column_type, leaf.column)
         forms.extend(stored_forms(coerced.values, column.column_type))
     probes = make_array(forms, column.values.type)
-    return _apply_null_literal(leaf.literals, [_equals_any(chunk, probes, False) for chunk in column.values.chunks])
+    prepared = ProbeValues(probes, False, None)
+    return _apply_null_literal(leaf.literals, [_equals_any(chunk, prepared) for chunk in column.values.chunks])
 
 
 def _require_equality(leaf: Leaf) -> None:
@@ -176,7 +195,9 @@ def _require_equality(leaf: Leaf) -> None:
 def _evaluate_leaf(
     table: pa.Table, leaf: Leaf, num_rows: int, timezone: str, probe_cache: Probes, number: int
 ) -> pa.ChunkedArray:
-    literals = [value for value in leaf.literals if value is not None]
+    literals: Sequence[Any] = leaf.literals
+    if not isinstance(leaf, InArray):
+        literals = [value for value in literals if value is not None]
     column = find_column(table, leaf.column)
     if column is not None and pa.types.is_nested(_unwrap_type(column.type)):
         raise PredicateError(f"a {column.type} is not a single value; name one of its leaves", column=leaf.column)
@@ -189,8 +210,9 @@ def _evaluate_leaf(
     if isinstance(leaf, Compare):
         return ordered.compare([decode(chunk) for chunk in column.chunks], _unwrap_type(column.type), leaf, timezone)
     _require_equality(leaf)
-    probes, with_nan = _find_probes(literals, column.type, leaf.column, timezone, probe_cache, number)
-    return _apply_null_literal(leaf.literals, [_equals_any(chunk, probes, with_nan) for chunk in column.chunks])
+    given = leaf if isinstance(leaf, InArray) else literals
+    probes = _find_probes(given, column.type, leaf.column, timezone, probe_cache, number)
+    return _apply_null_literal(leaf.literals, [_equals_any(chunk, probes) for chunk in column.chunks])
 
 
 def _evaluate_contains(
@@ -214,25 +236,50 @@ def _evaluate_contains(
         return _make_constant(num_rows, None)
 
     def equal(elements: pa.Array) -> pa.Array:
-        return _equals_any(elements, probes, with_nan)
+        return _equals_any(elements, probes)
 
     def make_nulls(elements: pa.Array) -> pa.Array:
         return pa.nulls(len(elements), pa.bool_())
 
     if not pa.types.is_null(inner):
-        probes, with_nan = _find_probes(others, element_type, name, timezone, probe_cache, number)
+        probes = _find_probes(others, element_type, name, timezone, probe_cache, number)
     matches = make_nulls if pa.types.is_null(inner) else equal
     return _apply_null_literal(literals, [any_element(chunk, matches) for chunk in column.chunks])
 
 
 def _find_probes(
-    literals: list[Any], arrow_type: pa.DataType, name: str, timezone: str, probe_cache: Probes, number: int
-) -> tuple[pa.Array, bool]:
-    """Return what `coerce_literals` makes of the literals of a leaf, given its id, once for all tables."""
+    literals: Sequence[Any] | InArray,
+    arrow_type: pa.DataType,
+    name: str,
+    timezone: str,
+    probe_cache: Probes,
+    number: int,
+) -> ProbeValues:
+    """Return the literals of a leaf, given its id, as values of a column, once for all tables."""
     key = number, name, arrow_type
     if key not in probe_cache:
-        probe_cache[key] = coerce_literals(literals, arrow_type, name, timezone)
+        made = _take_array(literals.array, _unwrap_type(arrow_type)) if isinstance(literals, InArray) else None
+        if made is None:
+            given = literals.literals if isinstance(literals, InArray) else literals
+            made = coerce_literals(list(given), arrow_type, name, timezone)
+        values, with_nan = made
+        targets = find_targets(values.unique()) if len(values) >= _MANY_PROBES else None
+        probe_cache.setdefault(key, ProbeValues(values, with_nan, targets))
     return probe_cache[key]
+
+
+def _take_array(array: pa.Array, inner: pa.DataType) -> tuple[pa.Array, bool] | None:
+    """Return what `coerce_literals` makes of an array of values of the column's own type; None for other types."""
+    if _unwrap_type(array.type) != inner or pa.types.is_date64(inner) or pa.types.is_nested(inner):
+        return None
+    stored = decode(array)
+    if not pa.types.is_floating(inner):
+        return stored, False
+    is_nan = pc.is_nan(stored)
+    stored = stored.filter(pc.invert(is_nan))
+    if pc.any(pc.equal(stored, 0.0)).as_py():  # `is_in` distinguishes the zeros, `=` does not
+        stored = pa.concat_arrays([stored, make_array([0.0, -0.0], stored.type)])
+    return stored, bool(pc.any(is_nan).as_py())
 
 
 def _apply_null_literal(literals: Sequence[Any], chunks: list[pa.Array]) -> pa.ChunkedArray:
@@ -355,19 +402,22 @@ def _binary_type(arrow_type: pa.DataType) -> pa.DataType:
 # ------------------------------------------------------------------------------------------------ the stored values
 
 
-def _equals_any(chunk: pa.Array, probes: pa.Array, with_nan: bool) -> pa.Array:
+def _equals_any(chunk: pa.Array, probes: ProbeValues) -> pa.Array:
     """Return for each value whether it is one of the probes; null for null."""
     if isinstance(chunk, pa.DictionaryArray):  # fewer values to compare
-        return _equals_any(chunk.dictionary, probes, with_nan).take(chunk.indices)
+        return _equals_any(chunk.dictionary, probes).take(chunk.indices)
     stored = decode(chunk)
-    if len(probes) == 1:
-        mask = pc.equal(stored, probes[0])
+    if len(probes.values) == 1:
+        mask = pc.equal(stored, probes.values[0])
     else:
-        mask = pc.is_in(stored, value_set=probes)
+        if probes.targets is not None and stored.type == probes.values.type:
+            mask = from_numpy(contain(probes.targets, stored))
+        else:
+            mask = pc.is_in(stored, value_set=probes.values)
         if stored.null_count:
             mask = pc.if_else(pc.is_valid(stored), mask, make_scalar(None, pa.bool_()))
     # is_in finds only one bit pattern of NaN, and equal finds none.
-    return pc.or_(mask, pc.is_nan(stored)) if with_nan else mask
+    return pc.or_(mask, pc.is_nan(stored)) if probes.with_nan else mask
 
 
 def decode(chunk: pa.Array) -> pa.Array:
@@ -375,7 +425,7 @@ def decode(chunk: pa.Array) -> pa.Array:
     if isinstance(chunk, pa.ExtensionArray):
         return decode(chunk.storage)
     if pa.types.is_run_end_encoded(chunk.type):
-        return decode(pc.run_enddecode(chunk))
+        return decode(pc.run_end_decode(chunk))
     if isinstance(chunk, pa.DictionaryArray):
         return decode(chunk.dictionary).take(chunk.indices)
     return _to_stored(chunk)

@@ -300,10 +300,12 @@ def negation(node: Node) -> Node:
     def leaf(item: Leaf) -> Node:
         if isinstance(item, Compare):
             return Compare(item.column, OPERATORS[item.operator], item.value)
-        opposite = _OPPOSITES[type(item)]
+        opposite = _OPPOSITES[In if isinstance(item, In) else type(item)]
         if isinstance(item, _OneLiteralLeaf):
             return opposite(item.column, item.value)
-        return opposite(item.column, item.values) if isinstance(item, _ManyLiteralsLeaf) else opposite(item.column)
+        return (
+            opposite(item.column, tuple(item.values)) if isinstance(item, _ManyLiteralsLeaf) else opposite(item.column)
+        )
 
     def join(item: Connective, children: list[Node]) -> Node:
         return Or(tuple(children)) if isinstance(item, And) else And(tuple(children))
@@ -394,7 +396,9 @@ def to_text(node: Node, *, shown: int | None = None) -> str:
         texts = [literal.to_text(value, brief=shown is not None) for value in item.literals[:shown]]
         if len(texts) < len(item.literals):
             texts.append(f"... {len(item.literals) - len(texts):,} more")
-        operator = item.operator if isinstance(item, Compare) else _SQL_OPERATORS[type(item)]
+        operator = (
+            item.operator if isinstance(item, Compare) else _SQL_OPERATORS[In if isinstance(item, In) else type(item)]
+        )
         return operator.format(name, ", ".join(texts)) if "{" in operator else f"{name} {operator} {texts[0]}"
 
     def join(item: Connective, texts: list[str]) -> str:

@@ -186,10 +186,10 @@ class RowGroupBatch:
         """Return the values of a column in the rows that `search` returned, by the numbers of their targets."""
         column = self._columns[name]
         if len(numbers) <= _FEW_ROWS:  # `take` imports pyarrow.compute
-            stored = [targets.values[number] for number in numbers.tolist()]
+            stored = [targets[number] for number in numbers.tolist()]
             return convert(make_array(column.layout, stored), column.arrow)
         used, positions = np.unique(numbers, return_inverse=True)
-        values = make_array(column.layout, [targets.values[number] for number in used.tolist()])
+        values = make_array(column.layout, [targets[number] for number in used.tolist()])
         return convert(values.take(from_numpy(positions)), column.arrow)
 
     def read(self, names: Sequence[str], rows: RowsOfGroups) -> dict[str, pa.Array]:

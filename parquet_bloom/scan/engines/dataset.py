@@ -35,6 +35,7 @@ from .streams import stop_at_exit
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
+    from ..lookup.locate import Locator
     from ..lookup.session import LookupSession
 else:
     ds = import_dataset()
@@ -191,6 +192,56 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
             raise ParquetBloomError("a dataset that was filtered has no lookups of its own; use the dataset itself")
         parsed = Keys.parse(column, keys)
         return get_rows(self._source, self._arrow_schema, self._lookups, parsed, columns, timezone, threads)
+
+    def locate(
+        self, column: str | Sequence[str], keys: Any, *, timezone: str = "UTC", threads: int | None = None
+    ) -> pa.Table:
+        """Find the physical positions of all rows with any of some keys, of which there may be any number.
+
+        Positions are exact: the values are compared. Rows that a table has deleted are left out. Beyond a million keys
+        (100,000 of several columns), the lake is searched once for each so many of them, and those that are not
+        searched for yet are in a temporary file.
+
+        Parameters
+        ----------
+        column, timezone, threads : as for `get`.
+        keys : as for `get`; also a `pyarrow.RecordBatchReader` or table with these columns, or a `pathlib.Path` of a
+            Parquet file that has them, which are read in batches. Keys that are given twice are so only once.
+
+        Returns
+        -------
+        pyarrow.Table
+            `key` (the row's value; a struct for several columns), `path` (as listed), `row_group`, and `row`: its
+            number in the file, from 0 through all row groups. In the order of files and rows.
+
+        Raises
+        ------
+        PredicateError
+            A key is null, or cannot be compared with the column, or the column has no single values.
+        UnknownColumnError
+            There is no such column.
+        """
+        return self._make_locator(column, timezone, threads).read_table(keys)
+
+    def locate_batches(
+        self, column: str | Sequence[str], keys: Any, *, timezone: str = "UTC", threads: int | None = None
+    ) -> pa.RecordBatchReader:
+        """Find positions as `locate` does, as a stream.
+
+        Of more keys than are searched for at once, the positions of some come after those of others: only these are in
+        the order of files and rows.
+        """
+        locator = self._make_locator(column, timezone, threads)
+        return pa.RecordBatchReader.from_batches(locator.schema, stop_at_exit(locator.read_batches(keys)))
+
+    def _make_locator(self, column: str | Sequence[str], timezone: str, threads: int | None) -> Locator:
+        from ..lookup.locate import Locator
+
+        if self._condition is not None:
+            raise ParquetBloomError("a dataset that was filtered has no lookups of its own; use the dataset itself")
+        if threads is not None and threads < 1:
+            raise ParquetBloomError(f"threads must be at least 1, got {threads}")
+        return Locator(self._source, self._arrow_schema, self._lookups, column, timezone, threads)
 
     @cached_property
     def _lookups(self) -> LookupSession | None:

@@ -71,6 +71,17 @@ class LookupSession:
             if lookup.has_doubts:  # another process may have removed parts of the index that are not open yet
                 self._watch = None
 
+    def plan(
+        self, keys: Keys, timezone: str, threads: int | None = None, *, by_index_alone: bool = False
+    ) -> ScanPlan | None:
+        """Plan the scan for some keys by the index as it is now; see `Lookup.plan`."""
+        with self.begin(refresh=False) as lookup:
+            plan = lookup.plan(keys, timezone, threads, by_index_alone=by_index_alone)
+        if not lookup.is_current:
+            with self.begin(refresh=True) as lookup:
+                plan = lookup.plan(keys, timezone, threads, by_index_alone=by_index_alone)
+        return plan
+
     def _refresh(self) -> LakeIndex:
         """Return the index, checked for the files as they are now."""
         self._watch = None
@@ -130,8 +141,15 @@ class Lookup:
         self._known = known
         self._filesystem = index.lake_filesystem if source.filesystem is None else source.filesystem
 
-    def plan(self, keys: Keys, timezone: str, threads: int | None = None) -> ScanPlan | None:
-        """Plan the scan for some keys; None if the index cannot say which files may have them."""
+    def plan(
+        self, keys: Keys, timezone: str, threads: int | None = None, *, by_index_alone: bool = False
+    ) -> ScanPlan | None:
+        """Plan the scan for some keys; None if the index cannot say which files may have them.
+
+        Parameters
+        ----------
+        by_index_alone : do not query the statistics and filters of the files that the index leaves.
+        """
         source, index = self._source, self._index
         columns = source.partition_columns
         known = [] if columns is None else columns.names
@@ -149,7 +167,7 @@ class Lookup:
         roots = state.manifest.lake.get("paths", ()) if source.paths is None else source.paths
         plan = plan_scan(
             self._find_entries(paths),
-            keys.node,
+            None if by_index_alone else keys.node,
             parse_partitions(paths, source.partitioning, roots, columns),
             filesystem=self._filesystem,
             timezone=timezone,

@@ -15,7 +15,7 @@ from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import Probes
 from ...storage import Source
 from .limits import ReadLimits
-from .row_selection import RowGroupSelections, RowSelection
+from .row_selection import RowGroupSelections, RowPositions, RowSelection
 
 if TYPE_CHECKING:
     from typing import Self
@@ -36,6 +36,21 @@ class FileProjection(NamedTuple):
     absent: list[str]
     schema: pa.Schema
     is_counter: bool = False
+
+
+class MatchingRows(NamedTuple):
+    """Rows of one row group that match a predicate.
+
+    Attributes
+    ----------
+    table : their columns.
+    row_group : its ordinal.
+    positions : of the rows, counted from the first one of the row group, ascending.
+    """
+
+    table: pa.Table
+    row_group: int
+    positions: RowPositions | range
 
 
 class RowFilter(NamedTuple):
@@ -107,13 +122,16 @@ class DataFile(Protocol):
     def num_rows_of(self, row_group: int) -> int:
         """Return the number of rows of a row group."""
 
+    def first_row_of(self, row_group: int) -> int:
+        """Return the number of rows in the row groups before one."""
+
     def find_doubts(self, trust: ColumnCompatibility) -> Mapping[str, str]:
         """Return {column: why it is shown as other values than the file stores}, see `ColumnCompatibility`."""
 
     def read_matches(
         self, selections: RowGroupSelections, row_filter: RowFilter, projection: FileProjection
-    ) -> Iterator[pa.Table]:
-        """Read the selected rows that match, and no others: a table for each row group that has any, or several."""
+    ) -> Iterator[MatchingRows]:
+        """Read the selected rows that match, and no others: once for each row group that has any, or several times."""
 
     def split(self, selections: RowGroupSelections, row_filter: RowFilter) -> Iterator[RowGroupSelections]:
         """Split row groups into those that are decoded together."""

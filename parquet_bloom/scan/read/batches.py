@@ -31,6 +31,7 @@ from ...util.arrow_values import empty_table
 from ..model.columns import FileResidualEvaluator
 from ..model.data_file import DataFile, FileProjection, RowFilter
 from ..model.plan import PARQUET, FilePlan, RowGroupPlan
+from ..model.positions import add_positions
 from ..model.row_selection import find_runs, to_row_selection
 from ..model.schemas import arrow_schema
 from .parquet import ParquetData
@@ -133,8 +134,8 @@ class RowBatch:
     is_part: bool = False
     cost: tuple[int, int] = (0, 0)
 
-    def read(self, open_data: OpenData, table: TableRows | None = None) -> pa.Table | None:
-        """Read the rows that match, of the columns in the files; None if the batch is declined.
+    def read(self, open_data: OpenData, table: TableRows | None = None) -> tuple[pa.Table, RowsOfGroups] | None:
+        """Read the rows that match, of the columns in the files, and which they are; None if the batch is declined.
 
         Parameters
         ----------
@@ -142,13 +143,23 @@ class RowBatch:
         table : the table whose files they are, of which deleted rows are left out; None for files of no table.
         """
 
-        def read_rows(reader: SparseReader, matches: Matches) -> pa.Table:
+        def read_rows(reader: SparseReader, matches: Matches) -> tuple[pa.Table, RowsOfGroups]:
             schema = self.kind.projection.schema
-            return reader.read(
-                matches, schema, partial(self._read_others, open_data, schema, self.kind.projection.names)
-            )
+            read_others = partial(self._read_others, open_data, schema, self.kind.projection.names)
+            return reader.read(matches, schema, read_others), matches.rows
 
         return self._try(read_rows, open_data, table)
+
+    def add_positions(self, table: pa.Table, rows: RowsOfGroups) -> pa.Table:
+        """Append their physical positions to rows that `read` has returned."""
+        counts = rows.counts.tolist()
+        firsts = [
+            int(self.footers[number].footer.row_groups["num_rows"][: group.row_group].sum()) if count else 0
+            for (number, group), count in zip(self.row_groups, counts, strict=True)
+        ]
+        paths = [self.plans[number].path for number, _ in self.row_groups]
+        positions = rows.rows + np.repeat(np.array(firsts, np.int64), counts)
+        return add_positions(table, paths, [group.row_group for _, group in self.row_groups], counts, positions)
 
     def count(self, open_data: OpenData, table: TableRows | None = None) -> list[int] | None:
         """Count the rows that match, of each row group; None if the batch is declined; see `read`."""

@@ -24,7 +24,7 @@ from ...predicate.row_filter import row_mask
 from ...storage import Source
 from ...util.arrow_values import empty_table
 from ..evaluate.orc import find_distrusted
-from ..model.data_file import FileProjection, RowFilter
+from ..model.data_file import FileProjection, MatchingRows, RowFilter
 from ..model.limits import ReadLimits
 from ..model.plan import ORC
 from ..model.row_selection import RowGroupSelections, RowSelection, mask_to_positions
@@ -85,16 +85,19 @@ class OrcData:
     def num_rows_of(self, row_group: int) -> int:
         return self.file.row_groups[row_group].num_rows
 
+    def first_row_of(self, row_group: int) -> int:
+        return self.file.row_groups[row_group].first_row
+
     def find_doubts(self, trust: ColumnCompatibility) -> Mapping[str, str]:
         return find_distrusted(self.file, [leaf.name for leaf in self.leaves], trust)
 
     def read_matches(
         self, selections: RowGroupSelections, row_filter: RowFilter, projection: FileProjection
-    ) -> Iterator[pa.Table]:
+    ) -> Iterator[MatchingRows]:
         for stripe in self._stripes([row_group for row_group, _ in selections]):  # zones are of Parquet files only
             with reading(self):
-                tables = list(stripe.read_matches(row_filter, projection.schema))
-            yield from (table for table in tables if table.num_rows)
+                of_stripe = list(stripe.read_matches(row_filter, projection.schema))
+            yield from (matches for matches in of_stripe if matches.table.num_rows)
 
     def split(self, selections: RowGroupSelections, row_filter: RowFilter) -> Iterator[RowGroupSelections]:
         for _, members in groupby(selections, lambda one: self.file.row_groups[one[0]].stripe):
@@ -214,13 +217,13 @@ class _Stripe:
         ends = np.cumsum([member.num_rows for member in self._members])
         return table, np.split(rows, np.searchsorted(rows, ends[:-1]))
 
-    def read_matches(self, row_filter: RowFilter, schema: pa.Schema) -> Iterator[pa.Table]:
+    def read_matches(self, row_filter: RowFilter, schema: pa.Schema) -> Iterator[MatchingRows]:
         """Read the matching rows of each row group."""
         if row_filter.predicate is True:
             rows = self.read(schema)
             start = 0
-            for member in self._members:
-                yield rows.slice(start, member.num_rows)
+            for row_group, member in zip(self.row_groups, self._members, strict=True):
+                yield MatchingRows(rows.slice(start, member.num_rows), row_group, range(member.num_rows))
                 start += member.num_rows
             return
         table, matches = self.find_matches(row_filter)
@@ -242,5 +245,6 @@ class _Stripe:
                 else take_rows(next(unread), matches[i] - first[i] + start)
                 for position, done in zip(positions, is_read, strict=True)
             ]
-            yield pa.Table.from_arrays(columns, schema=schema)
+            table_of_group = pa.Table.from_arrays(columns, schema=schema)
+            yield MatchingRows(table_of_group, self.row_groups[i], matches[i] - first[i])
             start += self._members[i].num_rows

@@ -20,7 +20,7 @@ from ...predicate.row_filter import StoredColumn, row_mask
 from ...storage import Source
 from ...util.arrow_values import make_scalar
 from ...util.lazy import late_module
-from ..model.data_file import FileProjection, RowFilter
+from ..model.data_file import FileProjection, MatchingRows, RowFilter
 from ..model.limits import ReadLimits
 from ..model.plan import PARQUET
 from ..model.row_selection import (
@@ -94,29 +94,33 @@ class ParquetData:
     def num_rows_of(self, row_group: int) -> int:
         return self.file.footer.num_rows_of(row_group)
 
+    def first_row_of(self, row_group: int) -> int:
+        return int(self.file.footer.row_groups["num_rows"][:row_group].sum())
+
     def find_doubts(self, trust: ColumnCompatibility) -> Mapping[str, str]:
         return trust.doubts(self.file)
 
     def read_matches(
         self, selections: RowGroupSelections, row_filter: RowFilter, projection: FileProjection
-    ) -> Iterator[pa.Table]:
+    ) -> Iterator[MatchingRows]:
         for row_group, selection in selections:
             num_bytes = self._estimate_bytes(row_group, projection.names, row_filter)
             with reading(self.file):
                 self.file.footer.require_value_per_row(row_group)
                 if self.limits.needs_windows(num_bytes):
-                    tables = self._stream_matches(row_group, row_filter, projection, selection, num_bytes)
-                    yield from (table for table in tables if table.num_rows)
+                    windows = self._stream_matches(row_group, row_filter, projection, selection, num_bytes)
+                    yield from (matches for matches in windows if matches.table.num_rows)
                     continue
                 if row_filter.predicate is True and selection is None:
                     table = self._reader.read_row_group(row_group, projection.names)
+                    matches = MatchingRows(table, row_group, range(table.num_rows))
                 else:
                     rows = self._select_rows(row_group, row_filter, selection)
                     if not rows.num_left:
                         continue
-                    table = self._read_selected(rows, row_filter, projection)
-            if table.num_rows:
-                yield table
+                    matches = self._read_selected(rows, row_filter, projection)
+            if matches.table.num_rows:
+                yield matches
 
     def _stream_matches(
         self,
@@ -125,14 +129,15 @@ class ParquetData:
         projection: FileProjection,
         selection: RowSelection | None,
         num_bytes: int,
-    ) -> Iterator[pa.Table]:
+    ) -> Iterator[MatchingRows]:
         """Read the matching rows of a large row group a window of rows at a time."""
         window_rows = self.limits.window_rows(self.num_rows_of(row_group), num_bytes)
         if row_filter.predicate is True and selection is None:
             stream = self._reader.stream(row_group, projection.names)
             num_rows = self.num_rows_of(row_group)
             for start in range(0, num_rows, window_rows):
-                yield stream.read(start, min(start + window_rows, num_rows))
+                stop = min(start + window_rows, num_rows)
+                yield MatchingRows(stream.read(start, stop), row_group, range(start, stop))
             return
         rows = self._select_rows(row_group, row_filter, selection)
         if not rows.num_left:
@@ -141,13 +146,15 @@ class ParquetData:
             yield self._read_selected(rows, row_filter, projection)
             return
         names, evaluate = self._make_evaluator(rows, row_filter)
-        yield from rows.stream_matches(projection.names, projection.schema, names, evaluate, window_rows)
+        for table, positions in rows.stream_matches(projection.names, projection.schema, names, evaluate, window_rows):
+            yield MatchingRows(table, row_group, positions)
 
-    def _read_selected(self, rows: RowGroupRows, row_filter: RowFilter, projection: FileProjection) -> pa.Table:
+    def _read_selected(self, rows: RowGroupRows, row_filter: RowFilter, projection: FileProjection) -> MatchingRows:
         """Read those of the selected rows of a row group that match."""
         is_decided = row_filter.predicate is True or self._keep_equal(rows, row_filter)
         mask = None if is_decided or not rows.num_left else self._make_mask(rows, row_filter)
-        return rows.read_matches(mask, projection.names, projection.schema)
+        table, positions = rows.read_matches(mask, projection.names, projection.schema)
+        return MatchingRows(table, rows.row_group, positions)
 
     def _make_evaluator(
         self, selected: RowGroupRows, row_filter: RowFilter

@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from functools import cached_property, partial
 from typing import Generic, NamedTuple, TypeVar, cast
 
+import numpy as np
 import pyarrow as pa
 
 from ...errors import ConcurrentChangeError, ParquetBloomError
@@ -27,6 +28,7 @@ from ..model.data_file import DataFile, RowFilter
 from ..model.fit import fit_table
 from ..model.limits import MAX_BYTES, ReadLimits
 from ..model.plan import FilePlan, RowGroupPlan, ScanPlan
+from ..model.positions import add_positions, with_positions
 from ..model.row_selection import RowGroupSelections
 from ..model.schemas import map_in_threads, promote_table, unify_schemas
 from .batches import BATCH_BYTES, BatchPlanner, FileVersions, RowBatch
@@ -138,6 +140,7 @@ class RowReader:
     cache : of footers.
     trust : the columns that a dataset shows as other values than a file stores: their comparisons are left to its
         engine.
+    positions : append the physical position of each row to what `read_batches` gives; see `positions.py`.
     """
 
     def __init__(
@@ -148,6 +151,7 @@ class RowReader:
         schema: pa.Schema | None = None,
         cache: MetadataCache | None = SHARED_CACHE,
         trust: ColumnCompatibility | None = None,
+        positions: bool = False,
     ):
         request = plan.asked
         assert request is not None, "the report is not prune's"
@@ -170,6 +174,7 @@ class RowReader:
         self._targets: dict[tuple[int, ColumnType], Targets | None] = {}
         self._fit = promote_table if plan.table is None else fit_table
         self._meter = CostMeter(plan)
+        self._positions = positions
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -205,6 +210,8 @@ class RowReader:
         fail = _make_handler(on_error, failed)
         plans = self._files_to_open()  # now, so that files that must not be read are refused before the first batch
         schema = self._find_schema(None if on_error is None else fail)
+        if self._positions:
+            schema = with_positions(schema)
 
         def convert(table: pa.Table) -> list[pa.RecordBatch]:
             batches: list[pa.RecordBatch] = self._fit(table, schema).combine_chunks().to_batches(batch_size)
@@ -520,11 +527,12 @@ class RowReader:
         """Return what reads rows, and converts them."""
 
         def read_batch(batch: RowBatch) -> R | None:
-            rows = batch.read(self._open_planned, self._table)
-            if rows is None:
+            result = batch.read(self._open_planned, self._table)
+            if result is None:
                 return None
-            rows = self._projection.add_absent(rows, batch.kind.projection)
-            return convert(self._projection.add_partitions(rows, batch.plans[0].path))
+            rows = self._projection.add_absent(result[0], batch.kind.projection)
+            rows = self._projection.add_partitions(rows, batch.plans[0].path)
+            return convert(batch.add_positions(rows, result[1]) if self._positions else rows)
 
         return _PartReader(partial(self._read_rows, convert), read_batch)
 
@@ -548,8 +556,11 @@ class RowReader:
         step, has_more = data.estimate_step(selections, projection.names, row_filter)
         yield Need(step)
         tables: list[pa.Table] = []
-        for rows in data.read_matches(selections, row_filter, projection):
-            rows = columns.add_partitions(columns.add_absent(rows, projection), data.path)
+        for matches in data.read_matches(selections, row_filter, projection):
+            rows = columns.add_partitions(columns.add_absent(matches.table, projection), data.path)
+            if self._positions:
+                in_file = np.asarray(matches.positions, np.int64) + data.first_row_of(matches.row_group)
+                rows = add_positions(rows, [data.path], [matches.row_group], [rows.num_rows], in_file)
             tables.append(rows if table is None else table.filter(rows))
             if has_more:
                 yield Piece(convert(tables[0]), tables.pop().get_total_buffer_size())

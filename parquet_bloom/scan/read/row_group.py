@@ -91,7 +91,7 @@ class RowGroupRows:
         """
         if self._rows is None or len(targets) > _FEW_TARGETS:
             return False
-        matches = self._pages.read_equal(name, self._rows, targets.values)
+        matches = self._pages.read_equal(name, self._rows, [targets[number] for number in range(len(targets))])
         if matches is None:
             return False
         self._rows, self._columns[name] = matches
@@ -146,8 +146,8 @@ class RowGroupRows:
         predicate_names: Sequence[str],
         evaluate: Callable[[pa.Table, RowPositions], pa.ChunkedArray],
         window_rows: int,
-    ) -> Iterator[pa.Table]:
-        """Read the rows for which a predicate is true, a window of rows at a time.
+    ) -> Iterator[tuple[pa.Table, RowPositions]]:
+        """Read the rows for which a predicate is true, and their positions, a window of rows at a time.
 
         Parameters
         ----------
@@ -175,7 +175,7 @@ class RowGroupRows:
                 columns = {name: columns[name] for name in known}
                 unread = iter(take_rows(others.read(start, stop), rows - start).columns)
             arrays = [columns[name] if name in columns else next(unread) for name in schema.names]
-            yield pa.Table.from_arrays(arrays, schema=schema)
+            yield pa.Table.from_arrays(arrays, schema=schema), rows
 
     def count_matches(
         self,
@@ -187,8 +187,10 @@ class RowGroupRows:
         tables = self._stream_selected(predicate_names, window_rows)
         return sum(len(mask_to_positions(evaluate(table, selected))) for _, _, table, selected in tables)
 
-    def read_matches(self, mask: pa.ChunkedArray | None, names: Sequence[str] | None, schema: pa.Schema) -> pa.Table:
-        """Read the rows for which a predicate is true.
+    def read_matches(
+        self, mask: pa.ChunkedArray | None, names: Sequence[str] | None, schema: pa.Schema
+    ) -> tuple[pa.Table, RowPositions]:
+        """Read the rows for which a predicate is true; return them and their positions.
 
         Parameters
         ----------
@@ -205,18 +207,18 @@ class RowGroupRows:
             columns = {name: take_rows(column, matches) for name, column in columns.items()}
         assert rows is not None
         if not len(rows):  # the other columns need not be read
-            return empty_table(schema)
+            return empty_table(schema), rows
         columns |= self._pages.read([name for name in schema.names if name not in columns], rows)
         others = [name for name in schema.names if name not in columns]
         if not others:
-            return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
+            return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema), rows
         remaining = others if names is None else [name for name in names if name not in columns]
         table = self._reader.read_rows(self.row_group, remaining, rows, num_rows)
         if table.schema.names != others:  # a name matches other columns, too
-            return self._reader.read_rows(self.row_group, names, rows, num_rows)
+            return self._reader.read_rows(self.row_group, names, rows, num_rows), rows
         rest = iter(table.columns)
         arrays = [columns[name] if name in columns else next(rest) for name in schema.names]
-        return pa.Table.from_arrays(arrays, schema=schema)
+        return pa.Table.from_arrays(arrays, schema=schema), rows
 
 
 def select_rows(

@@ -23,6 +23,7 @@ from ...hashing.column_type import Kind
 from ...metadata.footer import Leaf
 from ...metadata.page_match import Targets
 from ...predicate import tree
+from ...predicate.in_array import InArray, make_targets
 from ...predicate.lists import is_list
 from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import row_mask
@@ -32,7 +33,7 @@ from ..model.data_file import RowFilter
 from ..model.row_selection import RowPositions, RowSelection, mask_to_positions, to_row_ranges
 
 MAX_LITERALS = 100_000
-"""Lists of more literals are not searched for."""
+"""Lists of more literals are not searched for, unless they are arrays."""
 
 STORED_ALIKE = (Kind.INTEGER, Kind.DATE, Kind.STRING, Kind.BYTES, Kind.UUID)  # equal values have the same bytes
 
@@ -230,9 +231,9 @@ def _make_targets(leaf: Leaf, part: Node, comparisons: Sequence[tree.Leaf], row_
     column_type = type_of(leaf)
     key = id(part), column_type
     if key not in row_filter.targets:
-        targets = None
-        literals = [literal for comparison in comparisons for literal in comparison.literals]
-        if None not in literals and len(literals) <= MAX_LITERALS:
+        targets = make_targets(part.array, column_type) if isinstance(part, InArray) else None
+        literals = [] if targets is not None else [literal for leaf in comparisons for literal in leaf.literals]
+        if targets is None and None not in literals and (len(literals) <= MAX_LITERALS or isinstance(part, InArray)):
             values, unknown = coerce_all(literals, column_type, row_filter.timezone)
             if unknown is None:
                 targets = Targets([*dict.fromkeys(stored_forms(values, column_type))])

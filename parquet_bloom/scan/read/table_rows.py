@@ -156,9 +156,11 @@ class TableRows:
     def _read_row_group(self, file: DataFile, row_group: int, names: Sequence[str]) -> pa.Table:
         """Read columns of all rows of a row group as the table shows them."""
         every = RowFilter(True, self._timezone, {}, {})
-        rows = self._read(
-            file, [file.path], names, lambda columns: file.read_matches([(row_group, None)], every, columns)
-        )
+
+        def read_columns(columns: FileProjection) -> Iterable[pa.Table]:
+            return (matches.table for matches in file.read_matches([(row_group, None)], every, columns))
+
+        rows = self._read(file, [file.path], names, read_columns)
         if rows.num_rows != file.num_rows_of(row_group):
             problem = f"{rows.num_rows} rows instead of {file.num_rows_of(row_group)}"
             raise UnreadableColumnError(f"cannot be read: {problem}", path=file.path, row_group=row_group)

@@ -1,0 +1,189 @@
+"""Find the physical positions of the rows of keys, however many there are.
+
+Few keys are planned as a predicate is. Many would take longer to look up in the statistics and filters of each file
+than it takes to search the column: they are hashed once, and the pages of all candidates are searched for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ...errors import PredicateError, UnknownColumnError
+from ...predicate.key_match import match_keys
+from ...predicate.row_filter import find_column
+from ...util.arrow_values import empty_table
+from ..model.plan import ScanPlan, ScanRequest
+from ..model.positions import PATH, ROW, ROW_GROUP
+from ..read.reader import RowReader
+from ..schema import select_columns
+from ..source import ScanSource
+from .key_chunks import KeyChunk, iterate_chunks
+from .session import LookupSession
+
+FEW_KEYS = 1000
+"""Keys that statistics and filters are queried for."""
+
+INDEX_KEYS = 100_000
+"""Keys that an index is queried for."""
+
+_MATCHED_ROWS = 1 << 20  # rows that are compared with keys of several columns at once
+
+
+class Locator:
+    """Finds the positions of keys in a dataset.
+
+    Parameters
+    ----------
+    source, schema : of the dataset.
+    session : its lookups by an index, if it has one.
+    columns : of the key.
+    timezone, threads : as for `Dataset.scan`.
+
+    Attributes
+    ----------
+    schema : of the result.
+    """
+
+    def __init__(
+        self,
+        source: ScanSource,
+        schema: pa.Schema,
+        session: LookupSession | None,
+        columns: str | Sequence[str],
+        timezone: str,
+        threads: int | None,
+    ):
+        self._source = source
+        self._dataset_schema = schema
+        self._session = session
+        self._columns = columns
+        self._timezone = timezone
+        self._threads = threads
+        self._names = [columns] if isinstance(columns, str) else [*columns]
+        fields = [pa.field(name, _find_type(schema, name)) for name in self._names]
+        key_type = fields[0].type if isinstance(columns, str) else pa.struct(fields)
+        self.schema = pa.schema(
+            [
+                pa.field("key", key_type),
+                pa.field("path", pa.string()),
+                pa.field("row_group", pa.int32()),
+                pa.field("row", pa.int64()),
+            ]
+        )
+
+    def read_batches(self, keys: Any) -> Generator[pa.RecordBatch, None, None]:
+        """Yield the positions of keys, those of one chunk of keys after those of the other."""
+        for batches in self._read_chunks(keys, {}):
+            yield from batches
+
+    def read_table(self, keys: Any) -> pa.Table:
+        """Return the positions of all keys, in the order of files and rows."""
+        order: dict[str, int] = {}
+        chunks = [list(batches) for batches in self._read_chunks(keys, order)]
+        table = pa.Table.from_batches([batch for batches in chunks for batch in batches], self.schema)
+        if len(chunks) < 2 or not table.num_rows:
+            return table
+        paths = table["path"].combine_chunks().dictionary_encode() if table.num_rows else table["path"]
+        paths = paths.chunk(0) if isinstance(paths, pa.ChunkedArray) else paths
+        ranks = np.array([order[path] for path in paths.dictionary.to_pylist()], np.int64)
+        rows = np.lexsort((np.asarray(table["row"]), ranks[np.asarray(paths.indices)]))
+        return table.take(pa.array(rows))
+
+    def _read_chunks(self, keys: Any, order: dict[str, int]) -> Iterator[Generator[pa.RecordBatch, None, None]]:
+        """Yield the positions of each chunk of keys; the numbers of files are entered into `order`."""
+        with closing(iterate_chunks(self._columns, keys)) as chunks:
+            for number, chunk in enumerate(chunks):
+                plan = self._plan(chunk, is_only=number == 0 and len(chunk) <= INDEX_KEYS)
+                for file in plan.files:
+                    order.setdefault(file.path, len(order))
+                with closing(self._read(chunk, plan)) as batches:
+                    yield batches
+
+    def _plan(self, chunk: KeyChunk, is_only: bool) -> ScanPlan:
+        """Return the files and row groups that may have a key.
+
+        Parameters
+        ----------
+        is_only : whether there are no other chunks, which need the same order of files.
+        """
+        named = self._dataset_schema.names.__contains__
+        if len(chunk) <= FEW_KEYS:
+            keys = chunk.to_keys()
+            plan = None if self._session is None else self._session.plan(keys, self._timezone, self._threads)
+            if plan is None:
+                plan = self._source.plan(keys.node, timezone=self._timezone, threads=self._threads, named=named)
+            return plan
+        plan = None
+        if self._session is not None and is_only:
+            plan = self._session.plan(chunk.to_keys(), self._timezone, self._threads, by_index_alone=True)
+        if plan is None:
+            plan = self._source.plan(chunk.bounds, timezone=self._timezone, threads=self._threads, named=named)
+        plan.asked = ScanRequest(chunk.node, self._timezone, False)
+        return plan
+
+    def _read(self, chunk: KeyChunk, plan: ScanPlan) -> Generator[pa.RecordBatch, None, None]:
+        """Yield the positions of a chunk of keys."""
+        columns, schema = select_columns(self._dataset_schema, list(dict.fromkeys(self._names)))
+        reader = RowReader(plan, columns, schema=schema, cache=self._source.cache, positions=True)
+        batches = reader.read_batches(threads=self._threads)[1]
+        with closing(batches):
+            if len(self._names) == 1:
+                for batch in batches:
+                    yield self._make_batch(pa.Table.from_batches([batch]))
+                return
+            held: list[pa.RecordBatch] = []
+            for batch in batches:
+                held.append(batch)
+                if sum(one.num_rows for one in held) >= _MATCHED_ROWS:
+                    yield from self._match(chunk, held)
+                    held = []
+            yield from self._match(chunk, held)
+
+    def _match(self, chunk: KeyChunk, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that have all values of a key of several columns."""
+        if not batches:
+            return
+        table = pa.Table.from_batches(batches)
+        rows = np.unique(match_keys(table, self._names, chunk.literals, self._timezone).rows)
+        if len(rows):
+            yield self._make_batch(table.take(pa.array(rows)))
+
+    def _make_batch(self, table: pa.Table) -> pa.RecordBatch:
+        arrays = []
+        for name in self._names:
+            column = find_column(table, name)
+            assert column is not None
+            arrays.append(_decode(column.combine_chunks()))
+        key = self.schema.field("key").type
+        if isinstance(self._columns, str):
+            keys = arrays[0].cast(key) if arrays[0].type != key else arrays[0]
+        else:
+            keys = pa.StructArray.from_arrays(
+                [array.cast(field.type) for array, field in zip(arrays, key, strict=True)], fields=list(key)
+            )
+        rest = [table.column(name).combine_chunks() for name in (PATH, ROW_GROUP, ROW)]
+        rest = [column.chunk(0) if isinstance(column, pa.ChunkedArray) else column for column in rest]
+        return pa.RecordBatch.from_arrays([keys, *rest], schema=self.schema)
+
+
+def _decode(column: Any) -> pa.Array:
+    """Return one array of a column, without a dictionary."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
+    return column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column
+
+
+def _find_type(schema: pa.Schema, name: str) -> pa.DataType:
+    """Return the type of a key's column."""
+    column = find_column(empty_table(schema), name)
+    if column is None:
+        raise UnknownColumnError("no such column", column=name)
+    key_type = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_nested(key_type):
+        raise PredicateError(f"a {key_type} has no single values: keys are of a column of these", column=name)
+    return key_type
