@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from ...lake.index import LakeIndex
+from ...lake.expressions import find_tuples
 from ...lake.reports import FileSelection
 from ...storage import Entry, as_path_list, is_local, list_entries
 from ...util.arrow_values import empty_table
@@ -49,11 +50,15 @@ class LookupSession:
         source, columns = self._source, self._source.partition_columns
         index = self._open()
         known = [] if columns is None else columns.names
-        indexed = [
+        manifest = index.state.manifest
+        indexed = find_tuples(manifest.expressions, keys.columns, keys.literals, known)
+        covered = {column for key, _ in indexed for column in key.columns}
+        others: list[tuple[str, Sequence[Any]]] = [
             (column, literals)
             for column, literals in zip(keys.columns, keys.literals, strict=True)
-            if column in index.columns and column not in known
+            if manifest.has_column(column) and column not in known and column not in covered
         ]
+        indexed = [*indexed, *others]
         if not indexed:
             return None
         roots = index.state.manifest.lake.get("paths", ()) if source.paths is None else source.paths
@@ -92,7 +97,7 @@ class LookupSession:
         if index is None or not self._is_plain or (columns is not None and len(columns)) or len(keys.columns) != 1:
             return None
         column, literal = keys.columns[0], keys.literals[0][0]
-        if column not in index.columns or index.remote:
+        if not index.state.manifest.has_column(column) or index.remote:
             return None
         with nullcontext() if watch is None else watch.check() as check:
             rows = self._read_files(index, column, literal, timezone, schema)
