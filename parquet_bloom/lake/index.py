@@ -379,8 +379,11 @@ class LakeIndex:
         """
         state = self._state
         column = state.find_column(column)
-        parse = parse_key_literals if isinstance(column, KeyExpression) else parse_literals
-        return state.lookup(column, parse(values, column), timezone, self._remote)
+        if isinstance(column, KeyExpression):
+            literals = parse_key_literals(values, column)
+        else:
+            literals = parse_literals(values, column)
+        return state.lookup(column, literals, timezone, self._remote)
 
     @property
     def state(self) -> IndexSnapshotReader:

@@ -188,11 +188,10 @@ class IndexSnapshotReader:
         for i, segment, number, part in self._list_parts(column):
             types = part.info.column_type, *part.info.other_types
             if types not in probes:
-                is_plain = not isinstance(column, KeyExpression)
                 probes[types] = (
-                    hash_literals(literals, types[0], timezone)
-                    if is_plain
-                    else hash_key_literals(column, literals, types, timezone)
+                    hash_key_literals(column, literals, types, timezone)
+                    if isinstance(column, KeyExpression)
+                    else hash_literals(literals, types[0], timezone)
                 )
             part_queries.append((i, segment, number, part, probes[types]))
         doubts: dict[str, None] = {}

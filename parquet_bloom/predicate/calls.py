@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -25,10 +25,10 @@ from ..core.hash.xxh64 import hash_keys, hash_one
 from ..errors import ParquetBloomError, PredicateError, UnsupportedTypeError
 from ..hashing.arrow import keys_of, plain
 from ..hashing.coerce_many import hash_all
-from ..hashing.column_type import ColumnType, Kind
+from ..hashing.column_type import ColumnType, Domain, Kind
 from ..util.arrow_values import from_numpy, make_array, make_scalar, to_numpy
 from ..util.lazy import late_module
-from .tree import call_text
+from .tree import CallIn, CallNotIn, call_text
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -60,7 +60,7 @@ _MAPPINGS = {"lower": 0xE681FD560D4D4E0E, "upper": 0xEE72053503D68A98}
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31, as days since 1970
 
 
-def hash_texts(values: Sequence[bytes], column_type: ColumnType) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+def hash_texts(values: Sequence[Domain], column_type: ColumnType) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
     """Return the hashes to search for each of some results: its own, and `OTHER`; see `coerce_many.hash_all`."""
     own, first = hash_all(values, column_type)
     return add_other(own), 2 * first
@@ -108,47 +108,56 @@ def require_type(function: str, column_type: ColumnType) -> None:
         raise UnsupportedTypeError(f"{function} takes a text, not {column_type}")
 
 
-def find_results(chunk: pa.Array, function: str, texts: Sequence[str], column: str) -> pa.Array:
-    """Return for each value whether a function's result is one of some texts; null for null.
+def find_results(chunk: pa.Array, leaf: CallIn | CallNotIn) -> pa.Array:
+    """Evaluate a leaf without NULL literals, or regardless of them, for each value; null for null.
 
     Raises
     ------
     PredicateError
-        The function is not defined for such values, or engines disagree about one of them.
+        The function is not defined for such values, or the leaf is exact and engines disagree about one of them.
     """
     if isinstance(chunk, pa.DictionaryArray):
-        return find_results(chunk.dictionary, function, texts, column).take(chunk.indices)
+        return find_results(chunk.dictionary, leaf).take(chunk.indices)
     values = chunk if isinstance(chunk.type, pa.UuidType) else plain(chunk)
-    wanted = make_array([text.encode("utf-8", "surrogatepass") for text in texts], pa.large_binary())
-    if function == "string":
-        results, ordinary = _to_texts(values, column)
-        mask = to_numpy(_is_in(results, wanted))
-    else:
-        if not _is_text(values.type):
-            problem = f"{function} takes a text, not {values.type}"
-            raise PredicateError(problem, column=column)
-        raw = values.cast(pa.large_string()).view(pa.large_binary())
-        ordinary = np.ones(len(raw), np.bool_)
-        mask, disagree = np.zeros(len(raw), np.bool_), np.zeros(len(raw), np.bool_)
-        read, valid = _read_texts(raw)
-        mask[valid] = to_numpy(_is_in(_change_case(read, function), wanted))
-        ordinary[valid] = _is_ordinary(read, function)
-        unusual = np.flatnonzero(valid & ~ordinary)
-        for position, text in zip(unusual.tolist(), raw.take(from_numpy(unusual)).to_pylist(), strict=True):
-            if text is not None:
-                full = (text.decode().lower() if function == "lower" else text.decode().upper()).encode()
-                disagree[position] = mask[position] != (full in {one.as_py() for one in wanted})
-        ordinary = valid & ~disagree
+    wanted = {text.encode("utf-8", "surrogatepass") for text in leaf.values if isinstance(text, str)}
+    mask, doubtful = (_match_texts if leaf.function == "string" else _match_cases)(values, leaf, wanted)
     present = to_numpy(values.is_valid())
-    if not (ordinary | ~present).all():
-        shown = values[int(np.flatnonzero(~ordinary & present)[0])].as_py()
-        problem = f"{call_text(function, column)} of {str(shown)[:50]!r} is not the same in all engines"
-        raise PredicateError(f"{problem}: compare the column itself", column=column)
-    return pc.if_else(from_numpy(present), from_numpy(mask), make_scalar(None, pa.bool_()))
+    if leaf.is_exact and (doubtful & present).any():
+        shown = values[int(np.flatnonzero(doubtful & present)[0])].as_py()
+        problem = f"{call_text(leaf.function, leaf.column)} of {str(shown)[:50]!r} is not the same in all engines"
+        raise PredicateError(f"{problem}: compare the column itself", column=leaf.column)
+    result = (mask if isinstance(leaf, CallIn) else ~mask) | doubtful
+    return pc.if_else(from_numpy(present), from_numpy(result), make_scalar(None, pa.bool_()))
 
 
-def _is_in(texts: pa.Array, wanted: pa.Array) -> pa.Array:
-    return pc.fill_null(pc.is_in(texts.cast(pa.large_binary()), value_set=wanted), make_scalar(False, pa.bool_()))
+_Matches: TypeAlias = tuple[NDArray[np.bool_], NDArray[np.bool_]]
+"""For each value whether its result is wanted, and whether engines disagree about that."""
+
+
+def _match_texts(values: pa.Array, leaf: CallIn | CallNotIn, wanted: set[bytes]) -> _Matches:
+    texts, ordinary = _to_texts(values, leaf.column)
+    return _is_in(texts, wanted), ~ordinary
+
+
+def _match_cases(values: pa.Array, leaf: CallIn | CallNotIn, wanted: set[bytes]) -> _Matches:
+    if not _is_text(values.type):
+        raise PredicateError(f"{leaf.function} takes a text, not {values.type}", column=leaf.column)
+    raw = values.cast(pa.large_string()).view(pa.large_binary())
+    mask, doubtful = np.zeros(len(raw), np.bool_), np.zeros(len(raw), np.bool_)
+    texts, valid = _read_texts(raw)
+    doubtful[~valid] = True
+    mask[valid] = _is_in(_change_case(texts, leaf.function), wanted)
+    unusual = np.flatnonzero(valid)[~_is_ordinary(texts, leaf.function)]
+    for position, value in zip(unusual.tolist(), raw.take(from_numpy(unusual)).to_pylist(), strict=True):
+        text = value.decode()
+        full = text.lower() if leaf.function == "lower" else text.upper()
+        doubtful[position] = mask[position] != (full.encode() in wanted)
+    return mask, doubtful
+
+
+def _is_in(texts: pa.Array, wanted: set[bytes]) -> NDArray[np.bool_]:
+    found = pc.is_in(texts.cast(pa.large_binary()), value_set=make_array(sorted(wanted), pa.large_binary()))
+    return np.asarray(to_numpy(found), np.bool_)
 
 
 # ------------------------------------------------------------------------------------------------------------- case

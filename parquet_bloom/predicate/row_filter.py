@@ -123,7 +123,7 @@ def row_mask(
         positive = part
         if isinstance(part, Contains | NotContains):
             return contains([part], part)
-        if isinstance(part, NotEqual | NotIn | IsNotNull | CallNotIn):
+        if isinstance(part, NotEqual | NotIn | IsNotNull) or (isinstance(part, CallNotIn) and part.is_exact):
             opposite = negation(part)
             assert isinstance(opposite, Leaf)
             positive = opposite
@@ -187,11 +187,13 @@ def _evaluate_leaf(
     if isinstance(leaf, IsNull):
         return _make_constant(num_rows, True) if column is None else pc.is_null(column)
     if not leaf.literals:  # IN () is false even where the column is null
-        return _make_constant(num_rows, False)
+        return _make_constant(num_rows, isinstance(leaf, CallNotIn))
     if column is None or not literals or pa.types.is_null(column.type):
         return _make_constant(num_rows, None)
-    if isinstance(leaf, CallIn):
-        chunks = [find_results(chunk, leaf.function, literals, leaf.column) for chunk in column.chunks]
+    if isinstance(leaf, CallIn | CallNotIn):
+        chunks = [find_results(chunk, leaf) for chunk in column.chunks]
+        if isinstance(leaf, CallNotIn) and None in leaf.values:
+            return _make_constant(num_rows, None)
         return _apply_null_literal(leaf.literals, chunks)
     if isinstance(leaf, Compare):
         return ordered.compare([decode(chunk) for chunk in column.chunks], _unwrap_type(column.type), leaf, timezone)
@@ -382,7 +384,7 @@ def decode(chunk: pa.Array) -> pa.Array:
     if isinstance(chunk, pa.ExtensionArray):
         return decode(chunk.storage)
     if pa.types.is_run_end_encoded(chunk.type):
-        return decode(pc.run_enddecode(chunk))
+        return decode(pc.run_end_decode(chunk))
     if isinstance(chunk, pa.DictionaryArray):
         return decode(chunk.dictionary).take(chunk.indices)
     return _to_stored(chunk)

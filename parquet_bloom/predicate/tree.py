@@ -189,11 +189,16 @@ class IsNotNull(_NoLiteralLeaf):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _CallLeaf(Leaf):
-    """A leaf that compares the result of a function of a column with texts; see `calls` for the functions."""
+    """A leaf that compares the result of a function of a column with texts; see `calls` for the functions.
+
+    Of a few values engines have different results. Where `is_exact`, a row with such a value is an error; else the leaf
+    is true for it: that is for conditions that an engine evaluates again.
+    """
 
     column: str
     function: str
     values: tuple[literal.Literal, ...]
+    is_exact: bool = True
 
     def __post_init__(self) -> None:
         _check_column(self.column)
@@ -209,10 +214,10 @@ class _CallLeaf(Leaf):
         return self.values
 
     def _key(self) -> tuple[Any, ...]:
-        return (type(self), self.column, self.function, tuple(map(literal.key, self.literals)))
+        return (type(self), self.column, self.function, self.is_exact, tuple(map(literal.key, self.literals)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.column, self.function, self.values)
+        return type(self), (self.column, self.function, self.values, self.is_exact)
 
 
 class CallIn(_CallLeaf):
@@ -347,7 +352,7 @@ def negation(node: Node) -> Node:
             return Compare(item.column, OPERATORS[item.operator], item.value)
         opposite = _OPPOSITES[type(item)]
         if isinstance(item, _CallLeaf):
-            return opposite(item.column, item.function, item.values)
+            return opposite(item.column, item.function, item.values, item.is_exact)
         if isinstance(item, _OneLiteralLeaf):
             return opposite(item.column, item.value)
         return opposite(item.column, item.values) if isinstance(item, _ManyLiteralsLeaf) else opposite(item.column)

@@ -265,7 +265,7 @@ def _is_in(operands: list[_Operand], options: Mapping[str, pa.Scalar]) -> Condit
         return UNKNOWN
     members = values.values
     literals = literal.from_collection(members.drop_null())
-    inside: Node = Subject(column.name, column.function).is_in(literals)
+    inside: Node = Subject(column.name, column.function, is_exact=False).is_in(literals)
     if nulls == _MATCH and members.null_count:
         return Conditions(any_of((IsNull(column.name), inside)), IsNotNull(column.name))
     if column.type is None or pa.types.is_floating(column.type):
@@ -290,7 +290,7 @@ def _compare(operator: str, left: _Operand, right: _Operand) -> Conditions:
     if left.function:
         if operator not in ("=", "<>"):
             return UNKNOWN
-        inside = Subject(left.name, left.function).compare("=", literal.from_python(right))
+        inside = Subject(left.name, left.function, is_exact=False).compare("=", literal.from_python(right))
         return Conditions(inside, negation(inside)) if operator == "=" else Conditions(negation(inside), inside)
     value, is_float = literal.from_python(right), pa.types.is_floating(left.type)
     equal, unequal = Equal(left.name, value), NotEqual(left.name, value)

@@ -51,14 +51,14 @@ class LookupSession:
         index = self._open()
         known = [] if columns is None else columns.names
         manifest = index.state.manifest
-        indexed = find_tuples(manifest.expressions, keys.columns, keys.literals, known)
-        covered = {column for key, _ in indexed for column in key.columns}
-        others: list[tuple[str, Sequence[Any]]] = [
+        tuples = find_tuples(manifest.expressions, keys.columns, keys.literals, known)
+        covered = {column for key, _ in tuples for column in key.columns}
+        indexed: list[tuple[str, Sequence[Any]]] = [
             (column, literals)
             for column, literals in zip(keys.columns, keys.literals, strict=True)
             if manifest.has_column(column) and column not in known and column not in covered
         ]
-        indexed = [*indexed, *others]
+        indexed = [*tuples, *indexed]
         if not indexed:
             return None
         roots = index.state.manifest.lake.get("paths", ()) if source.paths is None else source.paths
