@@ -22,7 +22,6 @@ from ..tables.files import TableFiles
 from ..tables.snapshot import Table
 from ..util.threads import in_order, processors
 from . import manifest as manifests
-from .expressions import parse_key_literals
 from .files import listing as sources
 from .files.liveness import LivenessCheck, assume_live
 from .files.table import FileTable
@@ -379,10 +378,7 @@ class LakeIndex:
         """
         state = self._state
         column = state.find_column(column)
-        if isinstance(column, KeyExpression):
-            literals = parse_key_literals(values, column)
-        else:
-            literals = parse_literals(values, column)
+        literals: Any = values if isinstance(column, KeyExpression) else parse_literals(values, column)
         return state.lookup(column, literals, timezone, self._remote)
 
     @property

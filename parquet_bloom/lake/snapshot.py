@@ -17,7 +17,7 @@ from ..storage import is_local
 from ..storage.folder.folder import Folder
 from ..util.threads import in_order
 from . import manifest as manifests
-from .expressions import hash_key_literals
+from .expressions import hash_key_literals, parse_key_literals
 from .files.liveness import FileRef, LakeState
 from .files.table import FileTable
 from .lookup import Probes, hash_literals
@@ -105,6 +105,8 @@ class IndexSnapshotReader:
     def lookup(self, column: str, literals: Sequence[Any], timezone: str, remote: bool) -> Answers:
         """Return the files that may hold each of some values. See `LakeIndex.lookup`."""
         column = self.find_column(column)
+        if isinstance(column, KeyExpression):
+            literals = parse_key_literals(literals, column)
         if not literals:
             return Answers([])
         if len(literals) == 1 and not remote:
