@@ -123,7 +123,7 @@ def find_results(chunk: pa.Array, leaf: CallIn | CallNotIn) -> pa.Array:
     mask, doubtful = (_match_texts if leaf.function == "string" else _match_cases)(values, leaf, wanted)
     present = to_numpy(values.is_valid())
     if leaf.is_exact and (doubtful & present).any():
-        shown = values[int(np.flatnonzero(doubtful & present)[0])].as_py()
+        shown = values[int(np.flatnonzero(doubtful & present)[0])].cast(pa.string()).as_py()
         problem = f"{call_text(leaf.function, leaf.column)} of {str(shown)[:50]!r} is not the same in all engines"
         raise PredicateError(f"{problem}: compare the column itself", column=leaf.column)
     result = (mask if isinstance(leaf, CallIn) else ~mask) | doubtful

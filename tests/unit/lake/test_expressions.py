@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 import pytest
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 from support.tiers import by_tier
 
 import parquet_bloom
@@ -262,3 +263,21 @@ def test_engines_agree_on_ordinary_characters(function: str) -> None:
     assert duckdb.sql(f"SELECT {function}(x) FROM characters_table").to_arrow_table().column(0).to_pylist() == expected
     assert getattr(pl.Series(characters).str, f"to_{function}case")().to_list() == expected
     assert all(len(one) == 1 for one in expected)
+
+
+def test_a_lake_in_an_object_store_is_read_once(tmp_path: Path) -> None:
+    table = make_lake(tmp_path / "lake", random.Random(11), files=4)
+    remote = SubTreeFileSystem(str(tmp_path), LocalFileSystem())
+    with (
+        LakeIndex.create(tmp_path / "i", KEYS, lake=tmp_path / "lake") as local,
+        LakeIndex.create("j", KEYS, lake="lake", filesystem=remote, lake_filesystem=remote) as index,
+    ):
+        local.append()
+        index.append()
+        assert index.stats().entries == local.stats().entries
+        assert index.check(4).problems == []
+        rows = [row for row in table.to_pylist() if row["tenant"] and row["n"] is not None][:20]
+        keys = [(row["tenant"], row["n"]) for row in rows]
+        names = [[Path(one.path).name for one in answer] for answer in index.lookup("(tenant, n)", keys)]
+        assert names == [[Path(one.path).name for one in answer] for answer in local.lookup("(tenant, n)", keys)]
+        assert all(names)
