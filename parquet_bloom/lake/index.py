@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import IndexInUseError, ParquetBloomError, StorageError
+from ..predicate.key_expression import KeyExpression
 from ..redaction import redacted
 from ..storage import is_local, is_url, resolve_filesystem
 from ..storage.folder.folder import Folder
@@ -106,7 +107,9 @@ class LakeIndex:
         Parameters
         ----------
         path : a folder that does not exist yet, or is empty: a local path, or a URL of an object store.
-        columns : dotted names of the columns to index.
+        columns : dotted names of the columns to index, and expressions over them: `lower(column)`, `upper(column)`,
+            `CAST(column AS STRING)`, or several columns together, `(tenant, id)`; see "Expressions" in the guide to
+            lake indexes. A column whose own name looks like one is given in double quotes.
         layout : "postings" has the fewest false candidates and reads least; "cuckoo" uses aligned cuckoo filters.
         granularity : whether lookups return files only, or also the row groups in them.
         lake : the folders and patterns whose files are indexed; or a Delta or Iceberg table: its folder, one of
@@ -134,6 +137,7 @@ class LakeIndex:
         settings = layouts.make_settings(layout, remainder_bits, fingerprint_bits, expected_values, num_buckets)
         folder = Folder(path, resolve_filesystem(filesystem, storage_options))
         table = sources.find_lake_table(lake, lake_storage_options)
+        sources.require_no_table(names, table)
         followed = None
         if table is not None:
             followed, lake_storage_options = _follow(lake, table), lake_storage_options or table.storage_options
@@ -354,9 +358,9 @@ class LakeIndex:
 
         Parameters
         ----------
-        column : one of the indexed columns.
-        values : Python literals, or an Arrow or NumPy array. They are compared as in `prune`: exactly, in the type that
-            each file stores.
+        column : one of the indexed columns, or the text of an expression.
+        values : Python literals, or an Arrow or NumPy array; of several columns together a list of tuples, of functions
+            texts. They are compared as in `prune`: exactly, in the type that each file stores.
         timezone : zone of timestamps without one, where a column holds instants.
 
         Returns
@@ -372,7 +376,10 @@ class LakeIndex:
         PredicateError
             The values are not a list, or one is null.
         """
-        return self._state.lookup(column, parse_literals(values, column), timezone, self._remote)
+        state = self._state
+        column = state.find_column(column)
+        literals: Any = values if isinstance(column, KeyExpression) else parse_literals(values, column)
+        return state.lookup(column, literals, timezone, self._remote)
 
     @property
     def state(self) -> IndexSnapshotReader:

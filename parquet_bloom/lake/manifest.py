@@ -23,6 +23,7 @@ from ..core.hash.xxh64 import hash_one
 from ..errors import BrokenIndexError, ConcurrentChangeError, IndexInUseError, ParquetBloomError, StorageError
 from ..hashing.column_type import ColumnType
 from ..hashing.column_type_json import type_from_json, type_to_json
+from ..predicate.key_expression import KeyExpression
 from ..predicate.statistics import ColumnShape
 from ..storage.folder.folder import Folder
 from .files.listing import CATALOG, OUTSIDE
@@ -30,6 +31,7 @@ from .parts import json_checks as strict
 from .parts.part import PartInfo
 
 FORMAT = 1
+_FORMAT_WITH_EXPRESSIONS = 2  # which versions that do not know expressions refuse
 _SETTINGS = {"postings": {"prefix_bits": 40}, "cuckoo": {"num_buckets": 2**32, "fingerprint_bits": 24}}
 """Settings of each layout, and their upper limits."""
 
@@ -39,8 +41,8 @@ _MOMENT = 0.005  # seconds
 _CHECKSUM_BYTES = 18  # a line break, sixteen digits, a line break
 
 
-Key = tuple[str, ColumnType, ColumnShape, str]
-"""Column, column type, shape, and meaning of a part; see `ColumnPart`."""
+Key = tuple[str, ColumnType, ColumnShape, str, tuple[ColumnType, ...]]
+"""Column, column type, shape, meaning, and other types of a part; see `ColumnPart`."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,12 @@ class ColumnPart:
 
     Attributes
     ----------
-    column : name of the indexed column.
-    column_type : stored type of the values.
+    column : name of the indexed column, or a `KeyExpression`.
+    column_type : stored type of the values; of an expression, those of its first column.
     holds : whether they are the column's values, elements of its list, or parts of a nested value.
     meaning : which stored column of a table's files it is, see `tables.column_identity`; empty for the one that files
         name so, if nothing else is known of them.
+    other_types : of a tuple, the stored types of its columns after the first.
     slices : the files that hold them, each for a range of hashes.
     """
 
@@ -61,12 +64,13 @@ class ColumnPart:
     column_type: ColumnType
     holds: ColumnShape
     meaning: str
+    other_types: tuple[ColumnType, ...]
     slices: tuple[PartInfo, ...]
 
     @property
     def key(self) -> Key:
         """Key of the part, unique in its segment."""
-        return self.column, self.column_type, self.holds, self.meaning
+        return self.column, self.column_type, self.holds, self.meaning, self.other_types
 
     @property
     def by_name(self) -> bool:
@@ -128,7 +132,7 @@ class Manifest:
     Attributes
     ----------
     number : number of this manifest, from 1.
-    columns : dotted names of the indexed columns.
+    columns : dotted names of the indexed columns, and `KeyExpression`s.
     layout : "postings" or "cuckoo".
     granularity : "file" or "row_group": what a unit is.
     settings : settings of the layout.
@@ -153,6 +157,15 @@ class Manifest:
     def names(self) -> set[str]:
         """Names of all files in the index's folder that the manifest refers to, including itself."""
         return {manifest_name(self.number), *(name for segment in self.segments for name in segment.names)}
+
+    @property
+    def expressions(self) -> tuple[KeyExpression, ...]:
+        """The expressions among the columns."""
+        return tuple(column for column in self.columns if isinstance(column, KeyExpression))
+
+    def has_column(self, name: str) -> bool:
+        """Return whether a column, not an expression of such a text, is indexed."""
+        return any(column == name and not isinstance(column, KeyExpression) for column in self.columns)
 
     @property
     def num_files(self) -> int:
@@ -219,11 +232,12 @@ def read(folder: Folder, number: int) -> Manifest:
         raise BrokenIndexError("the manifest does not fit its checksum", path=folder.path_of(name))
     try:
         fields = json.loads(body)
-        if fields["format"] != FORMAT:
-            raise BrokenIndexError(f"it is an index of format {fields['format']!r}; this version knows {FORMAT}")
+        if fields["format"] not in (FORMAT, _FORMAT_WITH_EXPRESSIONS):
+            known = f"{FORMAT} and {_FORMAT_WITH_EXPRESSIONS}"
+            raise BrokenIndexError(f"it is an index of format {fields['format']!r}; this version knows {known}")
         if fields["number"] != number:
             raise BrokenIndexError(f"the manifest says that its number is {fields['number']}")
-        columns = tuple(strict.text(column) for column in strict.items(fields["columns"]))
+        columns = _parse_columns(fields)
         layout = strict.one_of(fields["layout"], tuple(_SETTINGS))
         return Manifest(
             number,
@@ -255,7 +269,7 @@ def write(folder: Folder, manifest: Manifest) -> None:
     """
     body = json.dumps(
         {
-            "format": FORMAT,
+            "format": _FORMAT_WITH_EXPRESSIONS if manifest.expressions else FORMAT,
             "number": manifest.number,
             "columns": manifest.columns,
             "layout": manifest.layout,
@@ -266,6 +280,7 @@ def write(folder: Folder, manifest: Manifest) -> None:
             "segments": [_segment_to_json(segment) for segment in manifest.segments],
         }
         | ({} if manifest.num_live is None else {"num_live": manifest.num_live})
+        | ({"expressions": {one: one.to_json() for one in manifest.expressions}} if manifest.expressions else {})
     ).encode()
     try:
         with folder.create(manifest_name(manifest.number), new=True) as new:
@@ -295,10 +310,32 @@ def _segment_to_json(segment: SegmentInfo) -> dict[str, Any]:
                 "meaning": part.meaning,
                 "slices": [asdict(each) for each in part.slices],
             }
+            | ({"other_types": [*map(type_to_json, part.other_types)]} if part.other_types else {})
             for part in segment.parts
         ],
         "removed": b64encode(removed).decode(),
     }
+
+
+def _parse_columns(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the columns, of which format 2 says which are expressions."""
+    columns = [strict.text(column) for column in strict.items(fields["columns"])]
+    expressions = {} if fields["format"] == FORMAT else strict.fields(fields["expressions"])
+    if not set(expressions) <= set(columns):
+        raise ValueError("an expression is not among the columns")
+    return tuple(
+        KeyExpression.from_json(column, strict.fields(expressions[column])) if column in expressions else column
+        for column in columns
+    )
+
+
+def _parse_other_types(fields: Mapping[str, Any], columns: tuple[str, ...]) -> tuple[ColumnType, ...]:
+    """Return the other types of a part, as many as its expression has columns after the first."""
+    types = tuple(type_from_json(strict.fields(one)) for one in strict.items(fields.get("other_types", [])))
+    column = next(one for one in columns if one == fields["column"])
+    if len(types) != (len(column.columns) - 1 if isinstance(column, KeyExpression) else 0):
+        raise ValueError(f"a part of {column!r} has {1 + len(types)} types")
+    return types
 
 
 def _parse_lake(fields: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -344,6 +381,7 @@ def _parse_segment(fields: Mapping[str, Any], columns: tuple[str, ...]) -> Segme
             type_from_json(strict.fields(part["type"])),
             ColumnShape(part["holds"]),
             strict.text(part["meaning"]),
+            _parse_other_types(part, columns),
             _require_all_hashes(tuple(map(_parse_slice, strict.items(part["slices"])))),
         )
         for part in strict.items(fields["parts"])

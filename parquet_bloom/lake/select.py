@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..file.identity import NO_TOKEN, read_version_tokens
 from ..hashing.column_type import ColumnType
+from ..predicate.key_expression import KeyExpression
 from ..predicate.pruning import FilterProbe, ProbeResult, PruningPredicate
 from ..predicate.statistics import UNKNOWN, PruningStatisticsArray, make_domain_array
 from ..predicate.tree import Node
 from ..storage import Entry
 from ..util.threads import in_order
+from .expressions import TEXT, IndexedKey, KeyPredicate
 from .files import listing as sources
 from .files.liveness import FileRef, PathTable, match_stamps
 from .files.table import NOT_COVERED
@@ -68,8 +71,13 @@ class IndexPruner:
         self._filesystem = filesystem
         self._trusted = trusted
         self._means = means
-        self._predicate = PruningPredicate(node, timezone)
-        self._indexed_names = _match_columns(self._predicate.columns, state.manifest.columns, ignore_case)
+        keys = KeyPredicate(node, state.manifest.expressions, timezone, ignore_case)
+        self._keys = keys.by_name
+        self._predicate = PruningPredicate(keys.node, timezone)
+        plain = [column for column in state.manifest.columns if not isinstance(column, KeyExpression)]
+        names = [name for name in self._predicate.columns if name not in self._keys]
+        self._indexed_names = _match_columns(names, plain, ignore_case)
+        self._indexed_names |= {name: key.expression for name, key in self._keys.items()}
         self._verdicts: dict[int, NDArray[np.int32]] = {}
         self._path_table: PathTable | None = None
 
@@ -199,6 +207,11 @@ class IndexPruner:
             if number == NOT_COVERED:
                 continue
             part = segment.parts[number]
+            if name in self._keys:
+                statistics = self._make_key_statistics(self._keys[name], part, len(units))
+                if statistics is not None:
+                    parts[name], columns[name] = part, statistics
+                continue
             same = part.info.by_name if self._means is None else self._means(indexed_name, part.info.meaning)
             if not same:
                 continue
@@ -210,6 +223,16 @@ class IndexPruner:
             return [self._probe_part(parts[question.column], question, segment, units) for question in questions]
 
         return self._predicate.decide_all(columns, len(units), ask)
+
+    def _make_key_statistics(self, key: IndexedKey, part: OpenPart, count: int) -> PruningStatisticsArray | None:
+        """Return statistics of units that have keys of an expression; None if they cannot be used."""
+        types = part.info.column_type, *part.info.other_types
+        if self._means is not None or (
+            self._trusted is not None and not all(map(self._trusted, key.expression.columns, types))
+        ):
+            return None
+        hasher = key.find_hasher(types)
+        return None if hasher is None else replace(make_unknown(TEXT, count), hash_values=hasher)
 
     def _probe_part(self, part: OpenPart, probe: FilterProbe, segment: Segment, units: NDArray[np.intp]) -> ProbeResult:
         matches = part.find(probe.hashes)
@@ -235,11 +258,16 @@ def _match_columns(names: Sequence[str], indexed: Sequence[str], ignore_case: bo
 
 
 def _make_statistics(part: OpenPart, count: int) -> PruningStatisticsArray:
+    """Return pruning statistics of `count` units of a part."""
+    return make_unknown(part.info.column_type, count).holding(part.info.holds)
+
+
+def make_unknown(column_type: ColumnType, count: int) -> PruningStatisticsArray:
     """Return pruning statistics of `count` units that have a filter, but no other statistics."""
     unknown, never = np.full(count, UNKNOWN, np.int8), np.zeros(count, np.bool_)
-    values = np.zeros(count, make_domain_array([None], part.info.column_type).dtype)
+    values = np.zeros(count, make_domain_array([None], column_type).dtype)
     return PruningStatisticsArray(
-        part.info.column_type,
+        column_type,
         unknown,
         unknown,
         values,
@@ -247,6 +275,4 @@ def _make_statistics(part: OpenPart, count: int) -> PruningStatisticsArray:
         values,
         never,
         np.ones(count, np.bool_),
-        (),
-        part.info.holds,
     )

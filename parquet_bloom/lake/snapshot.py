@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ConcurrentChangeError, ParquetBloomError, StorageError, UnknownColumnError
+from ..predicate.key_expression import KeyExpression, parse_key
 from ..storage import is_local
 from ..storage.folder.folder import Folder
 from ..util.threads import in_order
 from . import manifest as manifests
+from .expressions import hash_key_literals, parse_key_literals
 from .files.liveness import FileRef, LakeState
 from .files.table import FileTable
 from .lookup import Probes, hash_literals
@@ -101,9 +104,9 @@ class IndexSnapshotReader:
 
     def lookup(self, column: str, literals: Sequence[Any], timezone: str, remote: bool) -> Answers:
         """Return the files that may hold each of some values. See `LakeIndex.lookup`."""
-        if column not in self.manifest.columns:
-            names = ", ".join(self.manifest.columns)
-            raise UnknownColumnError(f"the index has no such column; it has: {names}", column=column)
+        column = self.find_column(column)
+        if isinstance(column, KeyExpression):
+            literals = parse_key_literals(literals, column)
         if not literals:
             return Answers([])
         if len(literals) == 1 and not remote:
@@ -162,15 +165,37 @@ class IndexSnapshotReader:
         stamp = self.segments[number].files.stamps[file].as_py() if restamped is None else restamped[1]
         files[path] = FileSelection(True, True, row_groups, stamp=stamp)
 
+    def find_column(self, name: str) -> str:
+        """Return the indexed column or expression of a name or text.
+
+        Raises
+        ------
+        UnknownColumnError
+            There is none.
+        """
+        found = self._columns.get(name) or self._columns.get(parse_key(name))
+        if found is None:
+            names = ", ".join(self.manifest.columns)
+            raise UnknownColumnError(f"the index has no such column; it has: {names}", column=name)
+        return found
+
+    @cached_property
+    def _columns(self) -> dict[str, str]:
+        return {column: column for column in self.manifest.columns}
+
     def _query_parts(self, column: str, literals: Sequence[Any], timezone: str, remote: bool) -> _Matches:
         """Query all parts that hold values of a column; those of a remote index concurrently."""
         part_queries: list[_PartQuery] = []
         probes: dict[Any, Probes] = {}
         for i, segment, number, part in self._list_parts(column):
-            column_type = part.info.column_type
-            if column_type not in probes:
-                probes[column_type] = hash_literals(literals, column_type, timezone)
-            part_queries.append((i, segment, number, part, probes[column_type]))
+            types = part.info.column_type, *part.info.other_types
+            if types not in probes:
+                probes[types] = (
+                    hash_key_literals(column, literals, types, timezone)
+                    if isinstance(column, KeyExpression)
+                    else hash_literals(literals, types[0], timezone)
+                )
+            part_queries.append((i, segment, number, part, probes[types]))
         doubts: dict[str, None] = {}
         parts: list[_PartMatch] = []
         requests = bytes_read = 0
@@ -221,6 +246,8 @@ class IndexSnapshotReader:
 
     def _find_one(self, column: str, literal: Any) -> _OneMatch | None:
         """Find the units of a single value with one hash in each part; None where the general path is needed."""
+        if isinstance(column, KeyExpression):
+            return None
         units: list[tuple[int, Segment, int, int]] = []
         requests = bytes_read = 0
         for i, segment, _, part in self._list_parts(column):

@@ -22,6 +22,8 @@ from .comparison import holds_for_all, select_bound
 from .reason import MISSING, Reason
 from .statistics import NO, ColumnShape, KeyHasher, PruningStatistics, PruningStatisticsArray, make_domain_array
 from .tree import (
+    CallIn,
+    CallNotIn,
     Compare,
     Connective,
     Contains,
@@ -230,16 +232,16 @@ class PruningPredicate:
         if isinstance(leaf, IsNull):
             self._rule_out(verdicts, column.has_nulls == NO, f"{name} is null in no row", "nulls")
             return verdicts
-        if isinstance(leaf, NotContains) or (isinstance(leaf, NotIn) and not leaf.values):
+        if isinstance(leaf, NotContains) or (isinstance(leaf, NotIn | CallNotIn) and not leaf.values):
             return verdicts
-        if isinstance(leaf, IsNotNull) and column.holds is not ColumnShape.VALUES:
+        if isinstance(leaf, IsNotNull | CallIn | CallNotIn) and column.holds is not ColumnShape.VALUES:
             return verdicts  # an empty list is not null, nor is a struct with only null fields
         if isinstance(leaf, Contains) and column.holds is not ColumnShape.ELEMENTS:
             problem = "the column is not a list of single values in the file"
             self._doubt_all(verdicts, Reason(problem, column=leaf.column))
             return verdicts
-        if isinstance(leaf, IsNotNull):
-            pass
+        if isinstance(leaf, IsNotNull | CallIn | CallNotIn):
+            pass  # statistics are of the values, not of a function's results; of null that is null
         elif isinstance(leaf, Compare):
             self._evaluate_compare(leaf, column, verdicts)
         elif isinstance(leaf, NotEqual | NotIn):

@@ -5,6 +5,7 @@ integers rather than temporal types, bytes rather than strings. In addition:
 
 - Zero equals zero, whatever the signs. NaN equals NaN, as in Spark and DuckDB (unlike IEEE 754).
 - A column that the table does not have is null in every row, and so is the leaf of a struct that is null.
+- A function of a column, such as `lower(x)`, gives what `calls` says, or an error where engines differ.
 - Whether a list has an element equal to a literal does not depend on null elements, as in DuckDB; Spark returns null
   instead of false where a list has one.
 """
@@ -25,11 +26,14 @@ from ..metadata.page_match import Targets
 from ..util.arrow_values import from_numpy, make_array, make_scalar
 from ..util.lazy import late_module
 from . import comparison as ordered
+from .calls import find_results
 from .expected import make_mismatch_error
 from .in_array import InArray, contain, find_targets
 from .lists import any_element, list_element_type
 from .tree import (
     And,
+    CallIn,
+    CallNotIn,
     Compare,
     Connective,
     Contains,
@@ -137,7 +141,7 @@ def row_mask(
         positive = part
         if isinstance(part, Contains | NotContains):
             return contains([part], part)
-        if isinstance(part, NotEqual | NotIn | IsNotNull):
+        if isinstance(part, NotEqual | NotIn | IsNotNull) or (isinstance(part, CallNotIn) and part.is_exact):
             opposite = negation(part)
             assert isinstance(opposite, Leaf)
             positive = opposite
@@ -204,9 +208,14 @@ def _evaluate_leaf(
     if isinstance(leaf, IsNull):
         return _make_constant(num_rows, True) if column is None else pc.is_null(column)
     if not leaf.literals:  # IN () is false even where the column is null
-        return _make_constant(num_rows, False)
+        return _make_constant(num_rows, isinstance(leaf, CallNotIn))
     if column is None or not literals or pa.types.is_null(column.type):
         return _make_constant(num_rows, None)
+    if isinstance(leaf, CallIn | CallNotIn):
+        chunks = [find_results(chunk, leaf) for chunk in column.chunks]
+        if isinstance(leaf, CallNotIn) and None in leaf.values:
+            return _make_constant(num_rows, None)
+        return _apply_null_literal(leaf.literals, chunks)
     if isinstance(leaf, Compare):
         return ordered.compare([decode(chunk) for chunk in column.chunks], _unwrap_type(column.type), leaf, timezone)
     _require_equality(leaf)

@@ -33,6 +33,9 @@ T = TypeVar("T")
 OPERATORS = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 """The operators of `Compare`, each with its opposite."""
 
+FUNCTIONS = {"lower": "lower({})", "upper": "upper({})", "string": "CAST({} AS STRING)"}
+"""The functions of `CallIn` and `CallNotIn`, each with its text."""
+
 _MAX_SHOWN = 8  # literals of an IN list, and terms of an AND or OR, in str()
 
 
@@ -185,6 +188,51 @@ class IsNotNull(_NoLiteralLeaf):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class _CallLeaf(Leaf):
+    """A leaf that compares the result of a function of a column with texts; see `calls` for the functions.
+
+    Of a few values engines have different results. Where `is_exact`, a row with such a value is an error; else the leaf
+    is true for it: that is for conditions that an engine evaluates again.
+    """
+
+    column: str
+    function: str
+    values: tuple[literal.Literal, ...]
+    is_exact: bool = True
+
+    def __post_init__(self) -> None:
+        _check_column(self.column)
+        if self.function not in FUNCTIONS:
+            raise PredicateError(f"the function {self.function!r} must be one of {', '.join(FUNCTIONS)}")
+        if not all(value is None or type(value) is str for value in self.values):
+            problem = f"{call_text(self.function, self.column)} is a text: it can be compared with texts only"
+            raise PredicateError(problem, column=self.column)
+        literal.check(self.values)
+
+    @property
+    def literals(self) -> tuple[literal.Literal, ...]:
+        return self.values
+
+    def _key(self) -> tuple[Any, ...]:
+        return (type(self), self.column, self.function, self.is_exact, tuple(map(literal.key, self.literals)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.column, self.function, self.values, self.is_exact)
+
+
+class CallIn(_CallLeaf):
+    """`function(column) IN (values)`, which is null for a null."""
+
+    __slots__ = ()
+
+
+class CallNotIn(_CallLeaf):
+    """`function(column) NOT IN (values)`."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Compare(Leaf):
     """`column < value`, or another of OPERATORS. NaN is above all other numbers, as in Spark and DuckDB."""
 
@@ -291,6 +339,8 @@ _OPPOSITES: dict[type[Leaf], type[Any]] = {
     IsNotNull: IsNull,
     Contains: NotContains,
     NotContains: Contains,
+    CallIn: CallNotIn,
+    CallNotIn: CallIn,
 }
 
 
@@ -301,6 +351,8 @@ def negation(node: Node) -> Node:
         if isinstance(item, Compare):
             return Compare(item.column, OPERATORS[item.operator], item.value)
         opposite = _OPPOSITES[In if isinstance(item, In) else type(item)]
+        if isinstance(item, _CallLeaf):
+            return opposite(item.column, item.function, item.values, item.is_exact)
         if isinstance(item, _OneLiteralLeaf):
             return opposite(item.column, item.value)
         return (
@@ -316,6 +368,11 @@ def negation(node: Node) -> Node:
 def null_safe_equal(column: str, value: literal.Literal) -> Node:
     """Return `column <=> value` (IS NOT DISTINCT FROM): never null, and NULL equals NULL."""
     return IsNull(column) if value is None else And((IsNotNull(column), Equal(column, value)))
+
+
+def call_text(function: str, column: str) -> str:
+    """Format a function of a column, given by its text, as SQL."""
+    return FUNCTIONS[function].format(column)
 
 
 def leaves(node: Node) -> Iterator[Leaf]:
@@ -393,6 +450,8 @@ def to_text(node: Node, *, shown: int | None = None) -> str:
     def leaf(item: Leaf) -> str:
         plain = all(part.isidentifier() for part in item.column.split("."))
         name = item.column if plain and shown is not None else _quote(item.column)
+        if isinstance(item, _CallLeaf):
+            name = call_text(item.function, name)
         texts = [literal.to_text(value, brief=shown is not None) for value in item.literals[:shown]]
         if len(texts) < len(item.literals):
             texts.append(f"... {len(item.literals) - len(texts):,} more")
@@ -423,6 +482,8 @@ _SQL_OPERATORS: dict[type[Leaf], str] = {
     IsNotNull: "{} IS NOT NULL",
     Contains: "array_contains({}, {})",
     NotContains: "NOT array_contains({}, {})",
+    CallIn: "{} IN ({})",
+    CallNotIn: "{} NOT IN ({})",
 }
 
 

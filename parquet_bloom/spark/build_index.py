@@ -18,6 +18,7 @@ from ..lake.manifest import Manifest
 from ..lake.parts import layouts
 from ..lake.reports import AppendReport
 from ..lake.snapshot import open_segments
+from ..predicate.key_expression import KeyExpression
 from ..storage import is_url, resolve_filesystem
 from ..storage.folder.folder import Folder
 from ..tables.files import TableFiles
@@ -98,6 +99,9 @@ def build_index(
     if slices is not None and (not isinstance(slices, int) or not 1 <= slices <= 4096):
         raise ParquetBloomError(f"slices must be a number from 1 to 4096, got {slices!r}")
     names = layouts.parse_columns(columns)
+    if any(isinstance(name, KeyExpression) for name in names):
+        problem = "Spark builds indexes of columns: append to one of expressions by LakeIndex.append"
+        raise ParquetBloomError(problem, path=output)
     if granularity is not None:
         layouts.require_granularity(granularity)
     index_options = storage_options if index_storage_options is None else index_storage_options

@@ -79,6 +79,7 @@ def append(
             listing, num_live = recent
             live = LakeState.make_unchecked(segments, listing)
             live.unindexed = [entry.path for entry in listing.entries]
+        sources.require_no_table(manifest.columns, listing.table)
         roots = sources.merge_roots(manifest.lake, listing.roots, is_table_of(manifest, listing))
         sources.require_outside(folder.path, roots)
         entries = list(listing.entries)
@@ -296,7 +297,7 @@ class _Appending:
     @staticmethod
     def _key(column: str, opened_file: OpenedFile) -> Key:
         covered = opened_file.columns[column]
-        return column, covered.column_type, covered.holds, covered.meaning
+        return column, covered.column_type, covered.holds, covered.meaning, covered.other_types
 
     def _abandon(self, opened_file: OpenedFile | None, entry: Entry) -> None:
         if self._begun and opened_file is not None:
@@ -344,6 +345,9 @@ class _Appending:
         parts: dict[str, int] = {}
         for name, arrays in batches:
             path = sources.resolve_given_path(os.fsdecode(name))
+            if self._manifest.expressions:
+                problem = "an index of expressions takes files, not values"
+                raise ParquetBloomError(problem, path=path, column=self._manifest.expressions[0])
             unknown_columns = set(arrays) - set(self._manifest.columns)
             if unknown_columns:
                 raise UnknownColumnError("the index has no such column", path=path, column=min(unknown_columns))
@@ -360,7 +364,7 @@ class _Appending:
                 except ParquetBloomError as error:
                     error.path, error.column = path, column
                     raise
-                key = column, column_type, ColumnShape.VALUES, ""
+                key = column, column_type, ColumnShape.VALUES, "", ()
                 number = self._builder.part_number(key)
                 if parts.setdefault(column, number) != number:
                     problem = "batches of one file have the column in two types"

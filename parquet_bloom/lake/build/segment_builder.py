@@ -70,7 +70,7 @@ class SegmentBuilder:
         self._first_unit = self.num_units
 
     def add(self, key: Key, row_group: int, hashes: NDArray[np.uint64]) -> None:
-        """Add hashes of a column in a row group of the current file; the key is (column, type, holds, meaning)."""
+        """Add hashes of a column in a row group of the current file; the key is that of `ColumnPart`."""
         unit = self._first_unit + (row_group if self.granularity == "row_group" else 0)
         self._part(key).writer.add(unit, hashes)
 

@@ -7,7 +7,7 @@ fingerprinted.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -18,9 +18,11 @@ from ...file.column_hashes import ColumnHashes
 from ...file.columns import find_leaves, holds_elements
 from ...file.fingerprint import ColumnFingerprint, chunk_bytes_fingerprint, footer_fingerprint
 from ...file.identity import require_unchanged, wait_until_settled
+from ...file.key_hashes import ExpressionHashes
 from ...file.reader import BloomFile
 from ...hashing.column_type import ColumnType
 from ...metadata.footer import Leaf
+from ...predicate.key_expression import KeyExpression
 from ...predicate.statistics import ColumnShape
 from ...storage import Entry, Source, is_local, open_source
 from ...tables.column_identity import identify_column
@@ -43,17 +45,18 @@ class Covered:
 
     Attributes
     ----------
-    leaf : the column.
+    leaves : the column; those of an expression.
     column_type, holds : stored type of its values, and their shape.
     hashes : reader of its hashes.
-    meaning : which stored column it is, as in `ColumnPart`.
+    meaning, other_types : as in `ColumnPart`.
     """
 
-    leaf: Leaf
+    leaves: tuple[Leaf, ...]
     column_type: ColumnType
     holds: ColumnShape
-    hashes: ColumnHashes
+    hashes: ColumnHashes | ExpressionHashes
     meaning: str = ""
+    other_types: tuple[ColumnType, ...] = ()
 
 
 @dataclass
@@ -85,7 +88,7 @@ class OpenedFile:
 
     def data_fingerprint(self) -> int:
         """Return the fingerprint of the indexed columns' stored bytes."""
-        leaves = [column.leaf for column in self.columns.values()]
+        leaves = [leaf for column in self.columns.values() for leaf in column.leaves]
         return chunk_bytes_fingerprint(self.file.source, self.file.footer, leaves)
 
 
@@ -189,6 +192,8 @@ def cover_column(file: BloomFile, column: str, table_columns: TableColumns = Non
     ----------
     file : as the table shows it, if `table_columns` are given.
     """
+    if isinstance(column, KeyExpression):
+        return _cover_expression(file, column, table_columns)
     leaf = find_column_leaf(file, column)
     meaning = "" if table_columns is None else identify_column(file.footer, leaf, column, table_columns)
     hashes = ColumnHashes(file, leaf)
@@ -196,7 +201,25 @@ def cover_column(file: BloomFile, column: str, table_columns: TableColumns = Non
         holds = ColumnShape.VALUES
     else:
         holds = ColumnShape.ELEMENTS if holds_elements(leaf, column) else ColumnShape.PARTS
-    return Covered(leaf, hashes.column_type, holds, hashes, meaning)
+    return Covered((leaf,), hashes.column_type, holds, hashes, meaning)
+
+
+def find_key_leaves(file: BloomFile, column: str) -> list[Leaf]:
+    """Return the leaves of a file that the values of a column or expression are from; see `find_column_leaf`."""
+    names = column.columns if isinstance(column, KeyExpression) else (column,)
+    return [find_column_leaf(file, name) for name in names]
+
+
+def _cover_expression(file: BloomFile, expression: KeyExpression, table_columns: TableColumns) -> Covered:
+    if table_columns is not None:  # whose columns may be renamed, each by itself
+        raise ParquetBloomError(f"the expression {expression} is not indexed in tables")
+    leaves = find_key_leaves(file, expression)
+    for leaf, name in zip(leaves, expression.columns, strict=True):
+        if leaf.repeated or leaf.name != name:
+            raise ParquetBloomError("it is not a column of single values", path=file.path, column=name)
+    hashes = ExpressionHashes(file, expression, leaves)
+    first, *others = hashes.column_types
+    return Covered(tuple(leaves), first, ColumnShape.VALUES, hashes, "", tuple(others))
 
 
 def hash_files(
@@ -269,7 +292,7 @@ def _plan_local(result: RowGroupResult, opened: OpenedFile) -> Iterator[tuple[li
 
 
 def _plan_remote(result: RowGroupResult, opened: OpenedFile) -> Iterator[tuple[list[RowGroupResult], FetchedChunks]]:
-    leaves = [column.leaf for column in opened.columns.values()]
+    leaves = [leaf for column in opened.columns.values() for leaf in column.leaves]
     opened.fetching = Fetching(opened.file.source, ColumnFingerprint(opened.file.footer, leaves, opened.file.path))
     for chunks, row_groups in opened.fetching.group_row_groups(opened.file.row_groups):
         pairs = ((row_group, column) for row_group in row_groups for column in opened.columns)
@@ -291,8 +314,9 @@ def _read(result: RowGroupResult, opened: OpenedFile) -> RowGroupResult:
         if opened.fetching is None or result.chunks is None:
             result.hashes = column.hashes.of(result.row_group)
         else:
-            with opened.fetching.chunk(result.chunks, result.row_group, column.leaf) as chunk:
-                result.hashes = column.hashes.of(result.row_group, chunk)
+            with ExitStack() as stack:
+                fetched = (opened.fetching.chunk(result.chunks, result.row_group, leaf) for leaf in column.leaves)
+                result.hashes = column.hashes.of(result.row_group, *map(stack.enter_context, fetched))
             result.chunks = None
     elif opened.fetching is None:
         opened.data = opened.data_fingerprint()

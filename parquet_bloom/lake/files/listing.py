@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import ParquetBloomError
+from ...predicate.key_expression import KeyExpression
 from ...storage import Entry, is_local, is_url, list_entries
 from ...storage.paths import name_of as name_of
 from ...storage.paths import resolve_given_path as resolve_given_path
@@ -55,6 +56,14 @@ class Listing:
     def means(self, column: str, meaning: str) -> bool:
         """Return whether a column of the files is the stored column of some meaning; see `ColumnPart`."""
         return not meaning if self.table is None else is_same_column(self.table.columns, column, meaning)
+
+
+def require_no_table(columns: Sequence[str], table: object | None) -> None:
+    """Raise ParquetBloomError for an index of expressions over a table."""
+    expression = next((column for column in columns if isinstance(column, KeyExpression)), None)
+    if table is not None and expression is not None:
+        problem = "indexes of Delta and Iceberg tables are of columns, not of expressions, as columns may be renamed"
+        raise ParquetBloomError(problem, column=expression)
 
 
 def list_lake(lake: Any, filesystem: object | None, storage_options: Mapping[str, Any] | None = None) -> Listing:

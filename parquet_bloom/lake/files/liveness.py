@@ -22,7 +22,7 @@ from ...tables.footers import show_as_table
 from ...util.threads import in_order
 from ..segment import Segment
 from . import listing as sources
-from .hash_files import TableColumns, find_column_leaf
+from .hash_files import TableColumns, find_key_leaves
 from .table import NOT_COVERED, encode_paths
 
 _OPENED_AT_A_TIME = 16
@@ -281,7 +281,7 @@ class LivenessCheck:
 
         def find_leaves(file: BloomFile) -> list[Leaf]:
             shown = file if table_columns is None else show_as_table(file, table_columns)
-            return [find_column_leaf(shown, column) for column in columns]
+            return [leaf for column in columns for leaf in find_key_leaves(shown, column)]
 
         same, token = compare_contents(entry, self._filesystem, footer, data, find_leaves)
         if token != NO_TOKEN and token == stamp:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ...core.index.cuckoo import MOST_BUCKETS
 from ...errors import BrokenIndexError, ParquetBloomError
+from ...predicate.key_expression import parse_key
 from ...storage import Entry
 from .cuckoo.merge import merge as merge_cuckoo
 from .cuckoo.reader import CuckooReader
@@ -83,12 +84,15 @@ def make_settings(
 
 
 def parse_columns(columns: Any) -> tuple[str, ...]:
-    """Return a caller's column or columns as a tuple; raise ParquetBloomError if they are invalid."""
+    """Return a caller's columns, or expressions over them, as a tuple; raise ParquetBloomError if they are invalid."""
     is_list = not isinstance(columns, str) and isinstance(columns, Iterable)
     names = tuple(columns) if is_list else (columns,)
     if not names or not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
         raise ParquetBloomError("columns are one or more different names")
-    return names
+    keys = tuple(map(parse_key, names))
+    if len(set(keys)) < len(keys):
+        raise ParquetBloomError("columns are one or more different names")
+    return keys
 
 
 def require_granularity(granularity: Any) -> None:

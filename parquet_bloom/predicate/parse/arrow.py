@@ -18,7 +18,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -27,7 +27,7 @@ from ...util.lazy import late_module
 from .. import literal
 from ..tree import (
     And,
-    Compare,
+    CallIn,
     Connective,
     Equal,
     In,
@@ -35,13 +35,13 @@ from ..tree import (
     IsNull,
     Leaf,
     Node,
-    NotEqual,
     Or,
     all_of,
     any_of,
     fold,
     negation,
 )
+from .subject import Subject
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -59,16 +59,15 @@ COMPARISONS = {
 SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _CONNECTIVES: dict[str, type[Connective]] = {"and_kleene": And, "or_kleene": Or}
 
-SUPPORTED = "supported are ==, !=, <, <=, >, >=, isin, is_null, is_valid, is_nan, &, | and ~ over fields and literals"
+SUPPORTED = (
+    "supported are ==, !=, <, <=, >, >=, isin, is_null, is_valid, is_nan, &, | and ~ over fields and literals, and ==,"
+    " != and isin over utf8_lower, utf8_upper and casts to string of a field"
+)
 
 
-class _Field(NamedTuple):
-    """A reference to a column or struct leaf, by its dotted name."""
+_FUNCTIONS = {"utf8_lower": "lower", "utf8_upper": "upper"}
 
-    name: str
-
-
-_Operand: TypeAlias = Node | _Field | pa.Scalar
+_Operand: TypeAlias = Node | Subject | pa.Scalar
 
 
 def parse_expression(expression: pc.Expression) -> Node:
@@ -77,7 +76,8 @@ def parse_expression(expression: pc.Expression) -> Node:
     Parameters
     ----------
     expression : comparisons of a field with a literal in either order, `isin`, `is_null`, `is_valid`, `is_nan` and
-        fields of booleans, under `&`, `|` and `~`. Fields are given by name, those of structs as `field("a", "b")`.
+        fields of booleans, under `&`, `|` and `~`; ==, != and isin also of `utf8_lower`, `utf8_upper` or a cast to
+        string of a field. Fields are given by name, those of structs as `field("a", "b")`.
 
     Raises
     ------
@@ -117,12 +117,12 @@ def _decode(parts: Iterator[tuple[str, str]], batch: pa.RecordBatch) -> _Operand
         if kind == "literal":
             operand = batch.column(int(text))[0]
         elif kind == "field_ref":
-            operand = _Field(text)
+            operand = Subject(text)
         elif kind == "nested_field_ref":
             names = [next(parts, ("", "")) for _ in range(int(text))]
             if any(name[0] != "field_ref" for name in names):
                 raise ExpressionError(f"a field that is not given by name is not supported; {SUPPORTED}")
-            operand = _Field(".".join(name for _, name in names))
+            operand = Subject(".".join(name for _, name in names))
         elif kind == "end" and open_calls and open_calls[-1][0] == text:
             operand = _make_call(*open_calls.pop())
         else:
@@ -142,6 +142,8 @@ def _make_call(name: str, operands: list[_Operand], options: list[pa.Scalar]) ->
         return negation(_to_condition(operands[0]))
     if name in COMPARISONS and len(operands) == 2 and not options:
         return _make_comparison(COMPARISONS[name], *operands)
+    if name in _FUNCTIONS and len(operands) == 1 and isinstance(operands[0], Subject) and not operands[0].function:
+        return Subject(operands[0].name, _FUNCTIONS[name])
     handler = _HANDLERS.get(name)
     if handler is None or len(operands) != 1 or len(options) > 1:
         raise ExpressionError(f"the function {name!r} is not supported; {SUPPORTED}")
@@ -161,26 +163,24 @@ def _is_truth(operand: Any, value: bool) -> bool:
 
 def _to_condition(operand: _Operand) -> Node:
     """Convert an operand in the position of a condition; a boolean field means `field = TRUE`."""
-    if isinstance(operand, _Field):
-        return Equal(operand.name, True)
+    if isinstance(operand, Subject):
+        return operand.compare("=", True)
     if isinstance(operand, pa.Scalar):
         raise ExpressionError(f"a literal as a condition is not supported; {SUPPORTED}")
     return operand
 
 
 def _make_comparison(operator: str, left: _Operand, right: _Operand) -> Node:
-    if isinstance(right, _Field):
+    if isinstance(right, Subject):
         left, right, operator = right, left, SWAPPED.get(operator, operator)
-    if not isinstance(left, _Field) or not isinstance(right, pa.Scalar):
+    if not isinstance(left, Subject) or not isinstance(right, pa.Scalar):
         raise ExpressionError(f"a comparison of anything but a field with a literal is not supported; {SUPPORTED}")
     value = literal.from_python(right)
-    if operator == "=":
-        return Equal(left.name, value)
-    return NotEqual(left.name, value) if operator == "<>" else Compare(left.name, operator, value)
+    return left.compare(operator, value)
 
 
 def _require_field(operand: _Operand, function: str) -> str:
-    if not isinstance(operand, _Field):
+    if not isinstance(operand, Subject):
         raise ExpressionError(f"{function} of anything but a field is not supported; {SUPPORTED}")
     return operand.name
 
@@ -193,11 +193,12 @@ def _is_null(operand: _Operand, options: dict[str, pa.Scalar]) -> Node:
 
 def _is_in(operand: _Operand, options: dict[str, pa.Scalar]) -> Node:
     column = _require_field(operand, "isin")
+    assert isinstance(operand, Subject)
     nulls = get_option(options, "null_matching_behavior", None)
     if nulls not in (_MATCH, _SKIP) or "value_set" not in options:
         raise ExpressionError(f"these options of is_in are not supported; {SUPPORTED}", column=column)
     values = options["value_set"].values
-    member = In(column, literal.from_collection(values.drop_null()))
+    member = operand.is_in(literal.from_collection(values.drop_null()))
     # Never null, so that the negation matches null rows, as in Arrow.
     return Or((IsNull(column), member)) if values.null_count and nulls == _MATCH else And((IsNotNull(column), member))
 
@@ -205,8 +206,12 @@ def _is_in(operand: _Operand, options: dict[str, pa.Scalar]) -> Node:
 _MATCH, _SKIP = 0, 1  # arrow::compute::SetLookupOptions::NullMatchingBehavior
 
 
-def _cast(operand: _Operand, options: dict[str, pa.Scalar]) -> pa.Scalar:
-    """Cast a literal. A cast of a field is rejected: filters hold its values before the cast."""
+def _cast(operand: _Operand, options: dict[str, pa.Scalar]) -> pa.Scalar | Subject:
+    """Cast a literal, or a field to a text. Other casts of a field are rejected: filters hold the values before."""
+    if isinstance(operand, Subject) and not operand.function and "to_type" in options:
+        to = options["to_type"].type
+        if pa.types.is_string(to) or pa.types.is_large_string(to) or pa.types.is_string_view(to):
+            return Subject(operand.name, "string")
     if not isinstance(operand, pa.Scalar):
         raise ExpressionError(f"a cast of a field is not supported; {SUPPORTED}")
     return cast_literal(operand, options)
@@ -244,7 +249,7 @@ def _simplify(node: Node) -> Node:
     def join(connective: Connective, children: list[Node]) -> Node:
         if isinstance(connective, Or):
             return any_of(children)
-        compared = {child.column for child in children if isinstance(child, In)}
+        compared = {child.column for child in children if isinstance(child, In | CallIn)}
         return all_of(child for child in children if not (isinstance(child, IsNotNull) and child.column in compared))
 
     def leaf(item: Leaf) -> Node:

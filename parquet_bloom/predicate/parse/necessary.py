@@ -11,7 +11,8 @@ wherever it is false, which a negation needs. Null is neither. Where they differ
   compare exactly are used.
 - NaN is not equal to anything, nor less or greater: "not (x > 5)" is true for it, so the negation of a comparison of
   floats means nothing here.
-- A cast of a column, arithmetic, LIKE and all other functions are not used.
+- `utf8_lower`, `utf8_upper` and casts of texts, integers and dates to text are used; they are what `calls` says. Other
+  casts of a column, arithmetic, LIKE and all other functions are not.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ import pyarrow as pa
 from ...errors import ExpressionError, PredicateError
 from ...util.lazy import late_module
 from .. import literal
-from ..tree import Compare, Equal, In, IsNotNull, IsNull, Node, NotEqual, NotIn, all_of, any_of
+from ..tree import Compare, Equal, IsNotNull, IsNull, Node, NotEqual, all_of, any_of, negation
 from .arrow import COMPARISONS, SWAPPED, cast_literal, get_option, read_parts
+from .subject import Subject
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -53,10 +55,22 @@ UNKNOWN = Conditions()
 
 
 class _Column(NamedTuple):
-    """A column, or a leaf of a struct by its dotted name; `type` is None if it is not in the schema."""
+    """A column, or a leaf of a struct by its dotted name; `type` is None if it is not in the schema.
+
+    With a function it is its result of that column, a text; see `Subject`.
+    """
 
     name: str
     type: pa.DataType | None
+    function: str = ""
+
+    def call(self, function: str) -> _Operand:
+        """Return a function of the column, if Arrow's is the one of `predicate.calls` for such values."""
+        if self.type is None or self.function:
+            return UNKNOWN
+        if not _is_string(self.type) and not (function == "string" and _has_text(self.type)):
+            return UNKNOWN
+        return _Column(self.name, pa.string(), function)
 
 
 _Operand: TypeAlias = Conditions | _Column | pa.Scalar
@@ -161,6 +175,10 @@ def _make_call(name: str, operands: list[_Operand], options: Mapping[str, pa.Sca
     try:
         if name == "cast" and len(operands) == 1 and isinstance(operands[0], pa.Scalar):
             return cast_literal(operands[0], options)
+        if name in _FUNCTIONS and len(operands) == 1 and isinstance(operands[0], _Column):
+            return operands[0].call(_FUNCTIONS[name])
+        if name == "cast" and len(operands) == 1 and isinstance(operands[0], _Column) and "to_type" in options:
+            return operands[0].call("string") if _is_string(options["to_type"].type) else UNKNOWN
         if name in COMPARISONS and len(operands) == 2:
             return _compare(COMPARISONS[name], *operands)
         handler = _HANDLERS.get(name)
@@ -247,13 +265,13 @@ def _is_in(operands: list[_Operand], options: Mapping[str, pa.Scalar]) -> Condit
         return UNKNOWN
     members = values.values
     literals = literal.from_collection(members.drop_null())
-    inside: Node = In(column.name, literals)
+    inside: Node = Subject(column.name, column.function, is_exact=False).is_in(literals)
     if nulls == _MATCH and members.null_count:
         return Conditions(any_of((IsNull(column.name), inside)), IsNotNull(column.name))
     if column.type is None or pa.types.is_floating(column.type):
         return Conditions(inside)
     # It is never null, and so false for null.
-    return Conditions(inside, any_of((IsNull(column.name), NotIn(column.name, literals))))
+    return Conditions(inside, any_of((IsNull(column.name), negation(inside))))
 
 
 _MATCH, _SKIP = 0, 1  # arrow::compute::SetLookupOptions::NullMatchingBehavior
@@ -269,6 +287,11 @@ def _compare(operator: str, left: _Operand, right: _Operand) -> Conditions:
     if not compares_exactly(left.type, right.type) and not _is_exact_double(left.type, right):
         return UNKNOWN
     assert left.type is not None
+    if left.function:
+        if operator not in ("=", "<>"):
+            return UNKNOWN
+        inside = Subject(left.name, left.function, is_exact=False).compare("=", literal.from_python(right))
+        return Conditions(inside, negation(inside)) if operator == "=" else Conditions(negation(inside), inside)
     value, is_float = literal.from_python(right), pa.types.is_floating(left.type)
     equal, unequal = Equal(left.name, value), NotEqual(left.name, value)
     if operator in ("=", "<>"):
@@ -320,6 +343,10 @@ def _is_string(arrow_type: pa.DataType) -> bool:
     return bool(types.is_string(arrow_type) or types.is_large_string(arrow_type) or types.is_string_view(arrow_type))
 
 
+def _has_text(arrow_type: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(arrow_type) or pa.types.is_date32(arrow_type))
+
+
 def _is_binary(arrow_type: pa.DataType) -> bool:
     types = pa.types
     return bool(types.is_binary(arrow_type) or types.is_large_binary(arrow_type) or types.is_binary_view(arrow_type))
@@ -329,6 +356,7 @@ def _is_literal(operand: _Operand, value: bool) -> bool:
     return isinstance(operand, pa.Scalar) and pa.types.is_boolean(operand.type) and operand.as_py() is value
 
 
+_FUNCTIONS = {"utf8_lower": "lower", "utf8_upper": "upper"}
 _HANDLERS = {
     "and_kleene": _and,
     "or_kleene": _or,

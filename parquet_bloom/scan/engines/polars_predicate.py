@@ -13,7 +13,8 @@ from collections.abc import Callable, Collection, Mapping
 from io import StringIO
 from typing import Any
 
-from ...predicate import literal
+from ...predicate import literal, tree
+from ...predicate.parse.subject import Subject
 from ...predicate.tree import (
     Compare,
     Contains,
@@ -51,6 +52,7 @@ _STATES: dict[str, Callable[[str], Node]] = {
 _OPPOSITE = {"Eq": "NotEq", "NotEq": "Eq", "Lt": "GtEq", "GtEq": "Lt", "Gt": "LtEq", "LtEq": "Gt"}
 _OPPOSITE |= {"IsNull": "IsNotNull", "IsNotNull": "IsNull", "IsIn": "IsNotIn"}
 _SWAPPED = {"Eq": "Eq", "NotEq": "NotEq", "Lt": "Gt", "Gt": "Lt", "LtEq": "GtEq", "GtEq": "LtEq"}
+_CALLS = {"Lowercase": "lower", "Uppercase": "upper"}
 _ANY = {"And": False, "LogicalAnd": False, "Or": True, "LogicalOr": True}
 _BETWEEN = {"Both": ("GtEq", "LtEq"), "Left": ("GtEq", "Lt"), "Right": ("Gt", "LtEq"), "None": ("Gt", "Lt")}
 
@@ -98,7 +100,7 @@ class _Translation:
             if _ANY[operator] != negated:
                 return any_of(supported) if len(supported) == len(parts) else None
             return all_of(supported) if supported else None
-        if "Column" not in left:
+        if "Literal" in left or "Alias" in left:
             operator, left, right = _SWAPPED.get(operator, ""), right, left
         return self._comparison(operator, left, right, negated)
 
@@ -122,6 +124,13 @@ class _Translation:
         return None if column is None or state is None else state(column)
 
     def _comparison(self, operator: str, item: dict[str, Any], value: dict[str, Any], negated: bool) -> Node | None:
+        call = self._call(item)
+        if call is not None:
+            values = self._values(value)
+            is_text = values is not None and len(values) == 1 and values.dtype == self._pl.String
+            if operator not in ("Eq", "NotEq") or not is_text or values.null_count():
+                return None
+            return call.compare("=" if (operator == "Eq") != negated else "<>", literal.from_collection(values)[0])
         column = self._column(item)
         compare = _COMPARISONS.get(_OPPOSITE.get(operator, "") if negated else operator)
         if column is None or compare is None:
@@ -134,19 +143,25 @@ class _Translation:
         return compare(column, literal.from_collection(values)[0])
 
     def _membership(self, item: dict[str, Any], value: dict[str, Any], negated: bool, nulls_equal: bool) -> Node | None:
-        column = self._column(item)
+        call = self._call(item)
+        column = self._column(item) if call is None else call.name
         member = _MEMBERSHIPS.get(_OPPOSITE["IsIn"] if negated else "IsIn")
         if column is None or member is None:
             return None
         values = self._values(value)
         if values is not None and isinstance(values.dtype, self._pl.List):
             values = values.explode() if len(values) == 1 else None
-        if values is None or not self._compares_exactly(column, values.dtype):
+        if values is None or not (
+            self._compares_exactly(column, values.dtype) if call is None else values.dtype == self._pl.String
+        ):
             return None
         if nulls_equal and (negated or values.null_count()):
             return None
         # In polars, unlike in SQL, a null in the list makes no comparison null.
-        return member(column, literal.from_collection(values.drop_nulls()))
+        literals = literal.from_collection(values.drop_nulls())
+        if call is not None:
+            return tree.negation(call.is_in(literals)) if negated else call.is_in(literals)
+        return member(column, literals)
 
     def _contains(self, item: dict[str, Any], value: dict[str, Any], negated: bool) -> Node | None:
         column, values = item.get("Column"), self._values(value)
@@ -160,6 +175,21 @@ class _Translation:
         """Return the name of a bare column of single values; None for other expressions."""
         name = item.get("Column")
         return None if name is None or name not in self._columns or self._is_list(name) else name
+
+    def _call(self, item: dict[str, Any]) -> Subject | None:
+        """Return the function of a bare column that `predicate.calls` knows; None for other expressions."""
+        if "Cast" in item and item["Cast"]["dtype"] == {"Literal": "String"}:
+            name = self._column(item["Cast"]["expr"])
+            dtype = self._dtypes.get(name)
+            has_text = dtype is not None and (dtype.is_integer() or dtype in (self._pl.Date, self._pl.String))
+            return Subject(name, "string", is_exact=False) if name is not None and has_text else None
+        if "Function" not in item or len(item["Function"]["input"]) != 1:
+            return None
+        function = item["Function"]["function"]
+        function = _CALLS.get(function.get("StringExpr")) if isinstance(function, dict) else None
+        name = self._column(item["Function"]["input"][0])
+        is_text = name is not None and self._dtypes[name] == self._pl.String
+        return Subject(name, function, is_exact=False) if function is not None and is_text else None
 
     def _is_list(self, column: str) -> bool:
         return isinstance(self._dtypes[column], self._pl.List)

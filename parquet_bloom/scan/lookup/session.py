@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ...lake.expressions import find_tuples
 from ...lake.index import LakeIndex
 from ...lake.reports import FileSelection
 from ...storage import Entry, as_path_list, entry_for_identity, is_local, list_entries
@@ -153,11 +154,15 @@ class Lookup:
         source, index = self._source, self._index
         columns = source.partition_columns
         known = [] if columns is None else columns.names
-        indexed = [
+        manifest = index.state.manifest
+        tuples = find_tuples(manifest.expressions, keys.columns, keys.literals, known)
+        covered = {column for key, _ in tuples for column in key.columns}
+        indexed: list[tuple[str, Sequence[Any]]] = [
             (column, literals)
             for column, literals in zip(keys.columns, keys.literals, strict=True)
-            if column in index.columns and column not in known
+            if manifest.has_column(column) and column not in known and column not in covered
         ]
+        indexed = [*tuples, *indexed]
         if not indexed:
             return None
         state = index.state
@@ -203,7 +208,7 @@ class Lookup:
         is_plain = not index.remote and is_local(self._filesystem, as_path_list(source.paths or ()))
         if not is_plain or source.zones is not None or (columns is not None and len(columns)):
             return None
-        if column not in index.columns:
+        if not index.state.manifest.has_column(column):
             return None
         selected = index.state.select(column, [literal], timezone, remote=False)
         if selected.doubts or len(selected.files) > _MOST_FILES:

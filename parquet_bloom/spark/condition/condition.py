@@ -15,6 +15,8 @@ from ...errors import PredicateError, UnknownColumnError, first_line
 from ...predicate import parse, tree
 from ...predicate.tree import (
     And,
+    CallIn,
+    CallNotIn,
     Compare,
     Connective,
     Contains,
@@ -33,6 +35,7 @@ from ..session.connect import is_connect
 from ..session.fallback import CannotPush, log
 from ..session.fields import Field, find_field, iter_types
 from ..session.settings import ignores_case, is_set
+from .calls import read_call
 from .comparison import Comparison, evaluate_literals
 from .literals import Zone, convert_typed_values, convert_values, is_ordered_alike
 from .terms import (
@@ -391,8 +394,10 @@ def _coerce_literals(node: Node, fields: Mapping[str, Field], coerce: Coerce) ->
             return item
         if isinstance(item, Compare):
             return _coerce_order(item, fields[item.column].type, coerce)
-        if isinstance(item, NotEqual | NotIn):
+        if isinstance(item, NotEqual | NotIn | CallNotIn):
             return IsNotNull(item.column)
+        if isinstance(item, CallIn):
+            return read_call(item, fields[item.column].type)
         if not isinstance(item, Equal | In | Contains):  # a new kind of leaf must not be taken for an equality
             raise CannotPush(f"{item} is not supported")
         data_type = fields[item.column].type

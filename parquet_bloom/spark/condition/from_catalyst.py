@@ -18,10 +18,11 @@ import numpy as np
 from pyspark.sql.types import DoubleType, FloatType, StructType
 
 from ...predicate import tree
-from ...predicate.tree import Compare, Contains, Equal, In, IsNotNull, IsNull, Node, all_of, any_of
+from ...predicate.tree import CallIn, Compare, Contains, Equal, In, IsNotNull, IsNull, Node, all_of, any_of
 from ..session.fallback import CannotPush
 from ..session.fields import Field, find_field, iter_types
 from ..session.jvm import Jvm, class_name
+from .calls import read_call
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
@@ -31,6 +32,7 @@ _INTEGER_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}  # digits
 _DECIMAL = re.compile(r"decimal\(([0-9]+),([0-9]+)\)")
 _INTERNAL = frozenset({"date", "timestamp", "timestamp_ntz", "binary"})  # their texts are not exact
 _BINARY = "UTF8_BINARY"
+_CALLS = {"Lower": "lower", "Upper": "upper", "Cast": "string"}
 _METADATA = ("__metadata_col", "__file_source_metadata_col")  # missing in Spark's JSON of an attribute
 
 
@@ -174,6 +176,9 @@ class _Reader:
             if not _is_supported(type_name):
                 raise _Unknown
             return (IsNull if kind == "IsNull" else IsNotNull)(field.name)
+        call = self._read_call(item)
+        if call is not None:
+            return call
         if kind in ("In", "InSet"):
             field, type_name = self._read_number(children[0])
             values = (
@@ -199,6 +204,25 @@ class _Reader:
             operator = _COMPARISONS[kind]
             return Compare(field.name, _MIRRORED[operator] if mirrored else operator, value)
         raise _Unknown
+
+    def _read_call(self, item: _Item) -> Node | None:
+        """Read a comparison of a function of a column with texts for equality; None for other comparisons."""
+        if item.kind not in ("EqualTo", "In", "InSet"):
+            return None
+        children = item.children
+        call, *others = reversed(children) if children[0].kind == "Literal" and len(children) == 2 else children
+        function = _CALLS.get(call.kind)
+        if function is None or len(call.children) != 1:
+            return None
+        if function == "string" and call.json["dataType"] != "string":
+            return None
+        field, _ = self._read_column(call.children[0])
+        values = self._read_set(item, "string") if item.kind == "InSet" else self._read_literals(others, "string")
+        try:
+            return read_call(CallIn(field.name, function, tuple(values)), field.type)
+        except CannotPush as error:
+            self._unknown.append(str(error))
+            raise _Unknown from None
 
     def _read_number(self, item: _Item) -> tuple[Field, Any]:
         """Read a column, which may be cast to a wider number type, or to double, to which integers are rounded."""

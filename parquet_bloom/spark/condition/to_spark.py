@@ -17,6 +17,8 @@ from ...errors import PredicateError
 from ...predicate import tree
 from ...predicate.tree import (
     And,
+    CallIn,
+    CallNotIn,
     Compare,
     Connective,
     Contains,
@@ -30,11 +32,12 @@ from ...predicate.tree import (
     NotEqual,
     NotIn,
     Or,
+    call_text,
 )
 from ..session.fallback import CannotPush
 from ..session.fields import Field
 from .comparison import Comparison, Literal
-from .terms import Spelling, join_spellings, negate
+from .terms import Spelling, as_column, join_spellings, negate
 
 # Texts that need no escapes under any setting of Spark's parser: no quotes, backslashes or ${variables}.
 _PLAIN = re.compile(r"[^'\"\\$\x00-\x1f\x7f]*")
@@ -71,6 +74,11 @@ def iter_spellings(node: Node, fields: Mapping[str, Field], *, naive: str | None
 
     `a <=> 5`, `a BETWEEN 5 AND 6` and their negations are two leaves in a tree, but one expression in Spark.
     """
+    if isinstance(node, CallIn | CallNotIn) and len(node.values) == 1:  # `=`, or an IN with one value
+        item = tree.negation(node) if isinstance(node, CallNotIn) else node
+        assert isinstance(item, CallIn)
+        equality = _spell_call(item, fields[item.column], "=")
+        yield equality if item is node else negate(equality)
     for is_opposite in (False, True) if isinstance(node, Connective) else ():
         item = tree.negation(node) if is_opposite else node
         children = item.children if isinstance(item, And) and len(item.children) == 2 else ()
@@ -108,15 +116,28 @@ _OPERATORS: dict[type[Leaf], str] = {
 
 
 def _spell_leaf(item: Leaf, field: Field, stamp: str) -> Spelling:
-    if isinstance(item, NotIn | NotEqual | NotContains):
+    if isinstance(item, NotIn | NotEqual | NotContains | CallNotIn):
         opposite = tree.negation(item)
         assert isinstance(opposite, Leaf)
         return negate(_spell_leaf(opposite, field, stamp))
     literals = [Literal(_spell_literal(value, stamp)) for value in item.literals]
+    if isinstance(item, CallIn):
+        return _spell_call(item, field, "in")
     operator = item.operator if isinstance(item, Compare) else _OPERATORS.get(type(item))
     if operator is None:
         raise CannotPush(f"{item} is not supported")
     return Comparison(operator, field.name, literals).spell(field)
+
+
+def _spell_call(item: CallIn, field: Field, operator: str) -> Spelling:
+    """Format a comparison of a function of a column; its values are texts, whose spelling depends on no setting."""
+    subject = call_text(item.function, field.sql)
+    spellings = [_spell_literal(value, "TIMESTAMP_LTZ") for value in item.literals]
+    texts = [spelling for spelling in spellings if isinstance(spelling, str)]
+    if texts and len(texts) == len(spellings) and "$" not in subject:
+        return f"{subject} IN ({', '.join(texts)})" if operator == "in" else f"{subject} = {texts[0]}"
+    values = [as_column(spelling) for spelling in spellings]
+    return F.expr(subject).isin(*values) if operator == "in" else F.expr(subject) == values[0]
 
 
 def _spell_literal(value: Any, stamp: str) -> Spelling:

@@ -59,7 +59,7 @@ def decode_part_name(name: str) -> Key:
     """Return the part that a name identifies."""
     description = json.loads(name)
     column_type = ColumnType(**{**description["type"], "kind": Kind(description["type"]["kind"])})
-    return description["column"], column_type, ColumnShape(description["holds"]), description["meaning"]
+    return description["column"], column_type, ColumnShape(description["holds"]), description["meaning"], ()
 
 
 @dataclass

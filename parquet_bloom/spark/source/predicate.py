@@ -16,6 +16,8 @@ from ...errors import ParquetBloomError, PredicateError, UnknownColumnError
 from ...predicate import parse, tree
 from ...predicate.tree import (
     And,
+    CallIn,
+    CallNotIn,
     Compare,
     Connective,
     Contains,
@@ -29,6 +31,7 @@ from ...predicate.tree import (
     NotEqual,
     NotIn,
 )
+from ..condition.calls import read_call
 from ..condition.literals import Values, Zone, convert_values, is_ordered_alike
 from ..partitions.values import find_zone
 from ..session.fallback import CannotPush
@@ -102,8 +105,10 @@ def _make_exact(item: Leaf, field: Field, zone: _NamedZone) -> Node:
     """Return an equivalent condition on stored values, or IS NOT NULL if Spark may treat other values as equal."""
     if isinstance(item, NotContains | IsNull | IsNotNull) or (isinstance(item, NotIn) and not item.values):
         return item
-    if isinstance(item, NotEqual | NotIn):
+    if isinstance(item, NotEqual | NotIn | CallNotIn):
         return IsNotNull(item.column)
+    if isinstance(item, CallIn):
+        return read_call(item, field.type)
     if not isinstance(item, Compare | Equal | In | Contains):  # a new kind of leaf must not be taken for an equality
         raise CannotPush(f"{item} is not supported")
     data_type = field.type

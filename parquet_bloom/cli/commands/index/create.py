@@ -29,6 +29,7 @@ COLUMNS = (
     "index create",
     example=(
         "parquet-bloom index create ids.index user.id trace --lake lake/\n"
+        "parquet-bloom index create mail.index 'lower(email)' '(tenant, id)' --lake lake/\n"
         "parquet-bloom index create s3://bucket/ids.index id --delta s3://bucket/events --granularity row_group\n"
         "parquet-bloom index create ids.index id --iceberg-catalog prod --table db.events"
     ),
@@ -105,7 +106,8 @@ def create(
 ) -> int:
     """Create an empty index of COLUMNs (dotted paths) in a folder that does not exist yet, or is empty.
 
-    `index append` fills it. An index of several columns answers lookups in each of them.
+    `index append` fills it. An index of several columns answers lookups in each of them. A COLUMN may also be an
+    expression: lower(email), upper(email), CAST(n AS STRING), or several columns together, (tenant, id).
     """
     lake = resolve_lake(list(lakes), delta, iceberg, table, output, "--lake")
     with (

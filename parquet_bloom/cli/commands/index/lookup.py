@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from ....errors import PredicateError
-from ....predicate import Equal, parse_sql
+from ....predicate import Equal, In, parse_sql
 from ....util.wording import count
 from ...options.common import command, timezone_option
 from ...options.paths import STDIN
@@ -54,13 +54,15 @@ class _Lookup(click.Command):
         "parquet-bloom index lookup ids.index user.id 42 43\n"
         "parquet-bloom index lookup ids.index trace --text f00d --format ndjson | jq -r .file\n"
         "parquet-bloom index lookup ids.index day \"DATE '2026-01-30'\"\n"
+        "parquet-bloom index lookup ids.index '(tenant, id)' \"('acme', 42)\"\n"
         "parquet-bloom index lookup ids.index user.id - < ids.txt"
     ),
     exit_codes="0 files are listed, 1 no file is: no row has any of the values; 2 error.",
     paths=False,
     about=(
         f"{INDEX_HELP} A VALUE is a literal as in `find --where`: 42, 1.50, 1e3, 'text', TRUE, X'AB', DATE "
-        "'2026-01-30', TIMESTAMP '...', UUID '...'; or - for values on standard input, one a line."
+        "'2026-01-30', TIMESTAMP '...', UUID '...'; of several columns together ('acme', 42); or - for values on "
+        "standard input, one a line."
     ),
     cls=_Lookup,
     ignore_unknown_options=True,
@@ -133,8 +135,19 @@ def _parse_literals(texts: Iterable[str]) -> Iterator[Any]:
             yield int(text)
         elif match := _PLAIN.fullmatch(text):
             yield match[1].replace("''", "'")
+        elif text.startswith("(") and text.endswith(")"):
+            yield _parse_tuple(text)
         else:
             yield _parse_literal(text)
+
+
+def _parse_tuple(text: str) -> tuple[Any, ...]:
+    """Parse literals in parentheses: the values of several columns together."""
+    with suppress(PredicateError):
+        node = parse_sql(f"x IN {text}")
+        if isinstance(node, In) and node.column == "x":
+            return node.values
+    raise PredicateError(f"{text} is not a list of literals such as ('text', 42)")
 
 
 def _parse_literal(text: str) -> Any:

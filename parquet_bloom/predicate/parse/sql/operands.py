@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from ....errors import PredicateError
 from ... import literal
+from ..subject import Subject
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
 SUPPORTED = (
     "supported are =, <=>, <>, <, <=, >, >=, BETWEEN, IN, IS NULL, AND, OR, NOT and array_contains over columns and"
-    " literals"
+    " literals, and =, <>, IN over lower, upper and CAST AS VARCHAR of a column"
 )
 
 _UNQUOTED = re.compile(r"\w+")
@@ -69,10 +70,12 @@ class Operands:
     Parameters
     ----------
     exp : the expressions module of sqlglot, which this module does not import.
+    casts_exactly : whether casts to texts are what `predicate.calls` says in this dialect.
     """
 
-    def __init__(self, exp: Any) -> None:
+    def __init__(self, exp: Any, casts_exactly: bool = False) -> None:
         self.exp = exp
+        self._casts_exactly = casts_exactly
 
     def refusal(self, node: exp.Expression) -> PredicateError:
         """Make the error for a construct that is not supported."""
@@ -89,6 +92,37 @@ class Operands:
         while type(node) is self.exp.Dot:
             node = node.this
         return type(node) is self.exp.Column
+
+    def is_subject(self, node: exp.Expression) -> bool:
+        """Return whether a node is a column, or a function of one that can be compared."""
+        inner = self._find_argument(node)
+        return self.is_column(node) or (inner is not None and self.is_column(inner))
+
+    def subject(self, node: exp.Expression) -> Subject:
+        """Return the column, or function of one, that a node is; raises as `column`."""
+        inner = self._find_argument(strip_parentheses(node, self.exp))
+        if inner is None or not self.is_column(inner):
+            return Subject(self.column(node))
+        return Subject(self.column(inner), self._find_function(strip_parentheses(node, self.exp)))
+
+    def _find_function(self, node: exp.Expression) -> str:
+        """Return the function of `tree.FUNCTIONS` that a node is; empty for others."""
+        exp = self.exp
+        name = {exp.Lower: "lower", exp.Upper: "upper", exp.Cast: "string", exp.TryCast: "string"}.get(type(node), "")
+        if name != "string":
+            return name
+        to, types = node.args["to"], exp.DataType.Type
+        is_text = to.this in (types.TEXT, types.VARCHAR)
+        is_plain = not any(value for key, value in to.args.items() if key not in ("this", "nested"))
+        others = any(value for key, value in node.args.items() if key not in ("this", "to", "safe"))
+        return name if is_text and is_plain and not others and self._casts_exactly else ""
+
+    def _find_argument(self, node: exp.Expression) -> Any:
+        """Return the argument of a function that can be compared; None for other nodes."""
+        if not self._find_function(node):
+            return None
+        others = any(value for key, value in node.args.items() if key not in ("this", "to", "safe"))
+        return None if others else strip_parentheses(node.this, self.exp)
 
     def column(self, node: exp.Expression) -> str:
         """Return the dotted name of a column or struct leaf.

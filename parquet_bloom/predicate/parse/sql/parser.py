@@ -21,15 +21,12 @@ from ...tree import (
     And,
     Compare,
     Contains,
-    Equal,
-    In,
+    IsNotNull,
     IsNull,
     Node,
-    NotEqual,
     all_of,
     any_of,
     negation,
-    null_safe_equal,
 )
 from .lists import ListComparison, find_list_comparison
 from .operands import SUPPORTED, Operands, strip_parentheses
@@ -62,7 +59,8 @@ def parse_sql(text: str, dialect: str | None = None) -> Node:
     literal, in either order; `[NOT] BETWEEN`, `[NOT] IN (...)`, `IS [NOT] NULL`; `array_contains(column, literal)` of
     lists, also by its names in other engines (`list_contains`, `array_has`, `literal = ANY(column)`), and for several
     literals `arrays_overlap`, `list_has_any` and `list_has_all`; NOT, AND, OR and parentheses; struct leaves as dotted
-    names; whole numbers of any size, `1.50` (a Decimal), `1e3` (a float),
+    names; `lower(column)`, `upper(column)` and `CAST(column AS VARCHAR)` (or STRING, or TEXT) in place of a column,
+    with `=`, `<>`, `IN` and `IS NULL`; whole numbers of any size, `1.50` (a Decimal), `1e3` (a float),
     `'text'`, TRUE, FALSE, NULL, `X'AB'` (bytes), and DATE, TIME, TIMESTAMP, TIMESTAMPTZ, TIMESTAMP_NTZ, UUID and
     DOUBLE before a text, after it with `::`, or in a CAST of one. The text of a timestamp may end in a UTC offset or
     the name of a time zone. Comments are skipped.
@@ -105,7 +103,7 @@ class _Comparisons:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._exp = source.exp
-        self._operands = Operands(source.exp)
+        self._operands = Operands(source.exp, source.casts_exactly)
 
     def read(self, start: int, stop: int) -> Node:
         """Parse the comparison of the tokens from start to stop.
@@ -173,7 +171,7 @@ class _Comparisons:
             if tokens[index].token_type != types.COMMA:
                 return None
             index += 1
-        return In(self._operands.column(self._parse_with_sqlglot(start, opening - 1)), tuple(values))
+        return self._operands.subject(self._parse_with_sqlglot(start, opening - 1)).is_in(tuple(values))
 
     def _convert(self, node: exp.Expression, start: int, stop: int) -> Node:
         exp = self._exp
@@ -188,7 +186,7 @@ class _Comparisons:
         if type(node) is exp.Is:
             if type(node.expression) is not exp.Null:
                 raise PredicateError(f"IS takes NULL; {SUPPORTED}")
-            return IsNull(self._operands.column(node.this))
+            return IsNull(self._operands.subject(node.this).name)  # of a function, too: its result is null for a null
         if type(node) is exp.Between:
             if any(value for name, value in node.args.items() if name not in ("this", "low", "high")):
                 raise PredicateError(f"such a BETWEEN is not supported; {SUPPORTED}")
@@ -198,7 +196,7 @@ class _Comparisons:
         if type(node) is exp.In:
             if any(value for name, value in node.args.items() if name not in ("this", "expressions")):
                 raise PredicateError(f"IN takes a list of literals in parentheses; {SUPPORTED}")
-            column = self._operands.column(node.this)
+            subject = self._operands.subject(node.this)
             values = tuple(self._operands.value(strip_parentheses(item, exp)) for item in node.expressions)
             # sqlglot accepts missing items: `IN (1,,2)`
             commas = sum(token.token_type == self._source.types.COMMA for token in self._source.tokens[start:stop])
@@ -207,7 +205,7 @@ class _Comparisons:
                 or self._source.tokens[stop - 1].token_type != self._source.types.R_PAREN
             ):
                 raise PredicateError("a literal is missing in the list")
-            return In(column, values)
+            return subject.is_in(values)
         raise self._operands.refusal(node)
 
     def _count_commas(self, start: int, stop: int) -> int:
@@ -235,18 +233,17 @@ class _Comparisons:
             if '"' in source.text and not source.backslash and right.find(exp.Identifier).args.get("quoted"):
                 hint = " (double quotes are for names, texts take single quotes)"
             raise PredicateError(f"a comparison of two columns{hint} is not supported; {SUPPORTED}")
-        if self._operands.is_column(right):
+        if self._operands.is_subject(right):
             left, right, operator = right, left, _SWAPPED.get(operator, operator)
-        if not self._operands.is_column(left):
+        if not self._operands.is_subject(left):
             self._operands.value(right)
             self._operands.value(left)
             raise PredicateError(f"a comparison without a column is not supported; {SUPPORTED}")
-        column, value = self._operands.column(left), self._operands.value(right)
-        if operator == "=":
-            return Equal(column, value)
-        if operator == "<>":
-            return NotEqual(column, value)
-        if operator in ("<=>", "distinct"):
-            equality = null_safe_equal(column, value)
-            return equality if operator == "<=>" else negation(equality)
-        return Compare(column, operator, value)
+        subject, value = self._operands.subject(left), self._operands.value(right)
+        if operator not in ("<=>", "distinct"):
+            return subject.compare(operator, value)
+        if value is None:
+            equality: Node = IsNull(subject.name)
+        else:
+            equality = And((IsNotNull(subject.name), subject.compare("=", value)))
+        return equality if operator == "<=>" else negation(equality)

@@ -78,6 +78,10 @@ def _is_not_ours(record: logging.LogRecord) -> bool:
     return not _parsing.get()
 
 
+_EXACT_CASTS = {"ParquetBloom", "DuckDB", "Spark", "Databricks", "Postgres", "Trino", "Athena"}
+"""Classes of dialects in which a CAST AS VARCHAR neither cuts texts nor has texts of values of its own."""
+
+
 @lru_cache(maxsize=1)
 def _default_dialect() -> Dialect:
     from sqlglot import tokens
@@ -114,6 +118,7 @@ class Source:
     tokens : sqlglot's.
     types, exp, parser : sqlglot's kinds of tokens, its expressions, and the dialect's parser.
     backslash : whether a backslash escapes in texts.
+    casts_exactly : whether it is a dialect whose VARCHAR has no limit, and whose texts of values are those of others.
     changed : problems of tokens that differ from their source, by index.
     closing : index of each opening bracket -> index of its closing bracket.
 
@@ -132,6 +137,7 @@ class Source:
         self.exp = exp
         self.types = TokenType
         self.parser = dialect.parser(error_level=ErrorLevel.IMMEDIATE)
+        self.casts_exactly = type(dialect).__name__ in _EXACT_CASTS
         self.backslash = "\\" in dialect.tokenizer_class.STRING_ESCAPES
         try:
             self.tokens: list[Token] = dialect.tokenize(text)
