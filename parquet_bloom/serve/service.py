@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 
 from ..errors import ParquetBloomError
 from ..lake.index import LakeIndex
+from ..lake.manifest import list_lake_roots
 from .errors import ApiError, change_error, encode_json, hide_index_path, lookup_error
-from .limits.allowed_paths import AllowedPaths, lake_roots
+from .limits.allowed_paths import AllowedPaths
 from .limits.request_body import Budget, parse_body
 from .limits.workers import BoundedExecutor
 from .settings import Settings
@@ -147,7 +148,7 @@ class Service:
                 raise ApiError(422, "files: required, as the index has no recorded lake")
             paths = None
             if files is not None:
-                paths = AllowedPaths([*lake_roots(lake), *self.settings.roots]).check(files, self._filesystem)
+                paths = AllowedPaths([*list_lake_roots(lake), *self.settings.roots]).check(files, self._filesystem)
             report = self.index.append(
                 paths,
                 progress=self._progress(),
