@@ -49,9 +49,9 @@ COMMANDS = {
     "prune": "prune lake --where \"id = 4250 AND tag IN ('tag 0', 'tag 1')\"",
     "prune-nothing": 'prune lake --where "id = 4251 OR id = 7"',
     "find-index": 'find lake --index lake.index --where "id = 4250" --columns tag,id,by --limit 2',
-    "get": "get lake/by=pyarrow lake/by=spark --index lake.index --key id=4250 --key id=4251 --key id=100 --columns tag,id,by",
-    "get-several": "get lake/by=pyarrow lake/by=spark --index lake.index --columns tag,id,by --key 'id=4250,\"tag=tag 0\"' --key 'id=4250,\"tag=tag 1\"'",
-    "get-nothing": "get lake/by=pyarrow lake/by=spark --index lake.index --key id=4251",
+    "get": "get 'lake/by=[ps]*' --index lake.index --key id=4250 --key id=4251 --key id=100 --columns tag,id,by",
+    "get-several": "get 'lake/by=s*' --index lake.index --columns tag,id,by --key 'id=100,tag=tag 1' --key id=50,tag=x",
+    "get-nothing": "get lake --index lake.index --key id=4251",
     "prune-index": "prune lake --index lake.index --where \"by <> 'spark' AND id = 4251\"",
     "prune-index-row-groups": "prune lake --index groups.index --where \"tag IN ('tag 0', 'tag 9') AND id = 4250\"",
     "prune-index-damaged": 'prune lake --index damaged.index --where "id = 4251"',
@@ -201,6 +201,7 @@ ROWS: dict[str, tuple[str, dict[str, type | tuple[type | None, ...]]]] = {
     ),
     "find": ("rows", {"tag": str, "id": int, "by": str}),
     "get": ("rows", {"tag": str, "id": int, "by": str}),
+    "get-several": ("rows", {"id": int, "tag": str}),
     "prune": (
         "row_groups",
         {

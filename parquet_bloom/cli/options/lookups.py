@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from ...scan.engines.dataset import Dataset
 
 KEYS_HELP = (
-    "A key is written as its column's values are in text: 42, 1.50, 2026-01-30, 2026-01-30T12:00:00Z, a UUID, a string as "
-    "it is, bytes as X'AB'. Several columns together are one key: tenant=a,id=42; where a value has a comma, quote it with "
-    "its column: '\"name=Smith, J.\",id=42'."
+    "A key is text as its column's type has it: 42, 1.50, 2026-01-30, 2026-01-30T12:00:00Z, a UUID, a string as it is, "
+    "bytes as X'AB'. Several columns together are one key: tenant=a,id=42; where a value has a comma, quote it with its "
+    "column: '\"name=Smith, J.\",id=42'."
 )
 
 _OPTIONS = (
@@ -43,8 +43,8 @@ _OPTIONS = (
         "--keys",
         "keys_from",
         metavar="FILE",
-        help="Look up the keys of this file: text with one key per line, or - for standard input; or a Parquet, Arrow or "
-        ".csv file (with a header) that has the --key-column, or of one column only that.",
+        help="Look up the keys of this file: text with one key per line, or - for standard input; or a Parquet, Arrow "
+        "or .csv file (with a header) that has the --key-column, or only one.",
     ),
     click.option(
         "--key-column",
@@ -52,8 +52,7 @@ _OPTIONS = (
         metavar="NAME",
         multiple=True,
         shell_complete=complete_columns,
-        help="A column of --keys; repeatable, for keys of several columns. Default: the column of the index, if it has "
-        "one only.",
+        help="A column of --keys; repeatable, for keys of several columns. Default: the index's column, if it has one.",
     ),
     click.option(
         "--index",
