@@ -201,7 +201,6 @@ ROWS: dict[str, tuple[str, dict[str, type | tuple[type | None, ...]]]] = {
     ),
     "find": ("rows", {"tag": str, "id": int, "by": str}),
     "get": ("rows", {"tag": str, "id": int, "by": str}),
-    "get-several": ("rows", {"id": int, "tag": str}),
     "prune": (
         "row_groups",
         {

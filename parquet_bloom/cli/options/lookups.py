@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ...scan.engines.dataset import Dataset
 
 KEYS_HELP = (
-    "A key is text as its column's type has it: 42, 1.50, 2026-01-30, 2026-01-30T12:00:00Z, a UUID, a string as it is, "
+    "A key is text of its column's type: 42, 1.50, 2026-01-30, 2026-01-30T12:00:00Z, a UUID, a string as it is, "
     "bytes as X'AB'. Several columns together are one key: tenant=a,id=42; where a value has a comma, quote it with its "
     "column: '\"name=Smith, J.\",id=42'."
 )
