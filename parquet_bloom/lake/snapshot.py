@@ -137,7 +137,7 @@ class IndexSnapshotReader:
             units, of_file = units[inside], of_file[inside]
             numbers, first = np.unique(of_file, return_index=True)
             for number, path, some in zip(
-                numbers.tolist(), segment.files.paths(numbers), np.split(units, first[1:]), strict=True
+                numbers.tolist(), segment.files.paths(numbers), np.split(units, first)[1:], strict=True
             ):
                 self._add_selection(files, path, segment.find_row_groups(some, number), part.number, number)
         files.update(dict.fromkeys([candidate.path for candidate in self.always(column)]))

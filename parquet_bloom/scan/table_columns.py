@@ -14,9 +14,13 @@ from .model.named_columns import suggest_names
 
 
 def select_table_columns(
-    schema: pa.Schema, columns: Sequence[str] | None, case_sensitive: bool = True
+    schema: pa.Schema, columns: Sequence[str] | None, case_sensitive: bool = True, kind: str = "table"
 ) -> tuple[list[str], pa.Schema]:
     """Return the columns to read of a table, top-level ones or dotted fields of structs, and the schema of the result.
+
+    Parameters
+    ----------
+    kind : what errors call it.
 
     Raises
     ------
@@ -25,7 +29,7 @@ def select_table_columns(
     """
     if columns is None:
         return schema.names, schema
-    names = [_spell(name, [*_list_names(schema)], not case_sensitive) for name in columns]
+    names = [_spell(name, [*_list_names(schema)], not case_sensitive, kind) for name in columns]
     paths = [_find_path(schema, name) for name in dict.fromkeys(names)]
     tops = dict.fromkeys(path[0] for path in paths)
     fields = [_prune_field(schema.field(top), [path[1:] for path in paths if path[0] == top]) for top in tops]

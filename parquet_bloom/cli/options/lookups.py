@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 KEYS_HELP = (
     "A key is text of its column's type: 42, 1.50, 2026-01-30, 2026-01-30T12:00:00Z, a UUID, a string as it is, "
-    "bytes as X'AB'. Several columns together are one key: tenant=a,id=42; where a value has a comma, quote it with its "
-    "column: '\"name=Smith, J.\",id=42'."
+    "bytes as X'AB'. Several columns together are one key: tenant=a,id=42; where a value has a comma, quote it with "
+    "its column: '\"name=Smith, J.\",id=42'."
 )
 
 _OPTIONS = (
