@@ -32,6 +32,7 @@ COMMANDS = {
     "drop": "Remove Bloom filters from Parquet files.",
     "verify": "Check the filters of Parquet and ORC files.",
     "find": "Find the rows that match a predicate.",
+    "get": "Print the rows of keys, by an index.",
     "prune": "Show the row groups a predicate has to read, and why.",
     "index": "Create and query an index from values to the files of a lake.",
     "zones": "Build and show zone indexes, from values to rows.",

@@ -387,3 +387,12 @@ def _parse_segment(fields: Mapping[str, Any], columns: tuple[str, ...]) -> Segme
         for part in strict.items(fields["parts"])
     )
     return SegmentInfo(strict.text(fields["name"]), strict.text(fields["files"]), num_files, num_units, parts, removed)
+
+
+def list_lake_roots(lake: Mapping[str, Any]) -> list[str]:
+    """Return the folders and patterns of an index's lake, as recorded in its manifest."""
+    roots: list[str] = []
+    for value in lake.values():
+        if not isinstance(value, bool):  # a setting
+            roots += [value] if isinstance(value, str) else map(str, value)
+    return roots

@@ -14,9 +14,13 @@ from .model.named_columns import suggest_names
 
 
 def select_table_columns(
-    schema: pa.Schema, columns: Sequence[str] | None, case_sensitive: bool = True
+    schema: pa.Schema, columns: Sequence[str] | None, case_sensitive: bool = True, kind: str = "table"
 ) -> tuple[list[str], pa.Schema]:
     """Return the columns to read of a table, top-level ones or dotted fields of structs, and the schema of the result.
+
+    Parameters
+    ----------
+    kind : what errors call it.
 
     Raises
     ------
@@ -25,15 +29,21 @@ def select_table_columns(
     """
     if columns is None:
         return schema.names, schema
-    names = [_spell(name, [*_list_names(schema)], not case_sensitive) for name in columns]
+    names = [_spell(name, [*_list_names(schema)], not case_sensitive, kind) for name in columns]
     paths = [_find_path(schema, name) for name in dict.fromkeys(names)]
     tops = dict.fromkeys(path[0] for path in paths)
     fields = [_prune_field(schema.field(top), [path[1:] for path in paths if path[0] == top]) for top in tops]
     return names, pa.schema(fields, schema.metadata)
 
 
-def find_table_column_type(schema: pa.Schema, name: str, case_sensitive: bool = True) -> ColumnType:
+def find_table_column_type(
+    schema: pa.Schema, name: str, case_sensitive: bool = True, kind: str = "table"
+) -> ColumnType:
     """Return the type of a column of a table, a top-level one or a dotted field of structs.
+
+    Parameters
+    ----------
+    kind : what errors call it.
 
     Raises
     ------
@@ -42,7 +52,7 @@ def find_table_column_type(schema: pa.Schema, name: str, case_sensitive: bool = 
     UnsupportedTypeError
         Its type is one whose values cannot be compared.
     """
-    path = _find_path(schema, _spell(name, [*_list_names(schema)], not case_sensitive))
+    path = _find_path(schema, _spell(name, [*_list_names(schema)], not case_sensitive, kind))
     field = schema.field(path[0])
     for part in path[1:]:
         field = field.type.field(part)
@@ -92,13 +102,13 @@ def require_same_columns(schema: pa.Schema, expected: pa.Schema, table: str) -> 
             raise UnreadableColumnError(problem, path=table, column=field.name)
 
 
-def _spell(name: str, names: Sequence[str], ignore_case: bool) -> str:
+def _spell(name: str, names: Sequence[str], ignore_case: bool, kind: str = "table") -> str:
     """Return a name as it is spelled among `names`."""
     matches = [name] if name in names else []
     if ignore_case and not matches:
         matches = [other for other in dict.fromkeys(names) if other.lower() == name.lower()]
     if not matches:
-        raise UnknownColumnError(f"the table has no such column{suggest_names(name, names)}", column=name)
+        raise UnknownColumnError(f"the {kind} has no such column{suggest_names(name, names)}", column=name)
     if len(matches) > 1:
         raise UnknownColumnError(f"several columns match the name: {', '.join(matches)}", column=name)
     return matches[0]

@@ -17,6 +17,8 @@ from .limits.request_body import read_body
 from .models import (
     AppendAnswer,
     AppendRequest,
+    GetAnswer,
+    GetRequest,
     HealthAnswer,
     LookupAnswer,
     LookupQuery,
@@ -27,11 +29,12 @@ from .models import (
     RemoveRequest,
     StatsAnswer,
 )
+from .rows import ARROW_STREAM, GetQuery, accepts_arrow
 from .service import Service, version
 
 _DESCRIPTIONS = {
     400: "The request is not valid JSON or not valid HTTP.",
-    403: "The service is read-only; or a file is outside of the allowed folders; or a page of another site asks.",
+    403: "The service is read-only, or gives no rows; a file is outside of the folders; or another site's page asks.",
     404: "The index has no such column or file, or the file does not exist.",
     408: "The request was sent too slowly.",
     409: "Another writer is changing the index.",
@@ -112,6 +115,17 @@ def _add_lookups(app: FastAPI, service: Service) -> None:
         _check_query(request)
         return json_response(await service.lookup_text(query.column, query.value, query.type, query.timezone))
 
+    described = _describe_errors(*_WITH_BODY, 404)
+    described[200] = {"content": {ARROW_STREAM: {"schema": {"type": "string", "format": "binary"}}}}
+
+    @app.post("/get", response_model=GetAnswer, responses=described)
+    async def get(request: Request, body: GetRequest) -> Response:
+        """Get the rows of keys; as an Arrow stream if the request accepts it by name."""
+        as_arrow = accepts_arrow(request.headers.getlist("accept"))
+        columns = [body.column] if isinstance(body.column, str) else body.column
+        answer = await service.get(GetQuery(columns, body.keys, body.columns, body.timezone, as_arrow))
+        return Response(answer, media_type=ARROW_STREAM) if as_arrow else json_response(answer)
+
     @app.get("/stats", response_model=StatsAnswer, responses=_describe_errors(*_ALWAYS))
     async def stats() -> Response:
         """Return the size and precision of the index."""
@@ -150,6 +164,7 @@ def _describe_bounds(app: FastAPI, service: Service) -> None:
         if app.openapi_schema is None:
             schemas = make_openapi()["components"]["schemas"]
             schemas["LookupRequest"]["properties"]["values"]["maxItems"] = service.settings.max_values
+            schemas["GetRequest"]["properties"]["keys"]["maxItems"] = service.settings.max_values
             schemas["RemoveRequest"]["properties"]["files"]["maxItems"] = service.settings.max_values
             schemas["AppendRequest"]["properties"]["files"]["anyOf"][0]["maxItems"] = service.settings.max_values
         assert app.openapi_schema is not None

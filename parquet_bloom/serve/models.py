@@ -76,6 +76,15 @@ class LookupQuery(BaseModel):
     timezone: Timezone = "UTC"
 
 
+class GetRequest(_Request):
+    """Keys whose rows to get."""
+
+    column: Annotated[str | list[str], Field(description="The column of the key, or several that are one together.")]
+    keys: Annotated[list[Value | list[Value]], Field(description="Values; for several columns, lists of one of each.")]
+    columns: Annotated[list[str] | None, Field(description="Columns of the rows; all by default.")] = None
+    timezone: Timezone = "UTC"
+
+
 class AppendRequest(_Request):
     """Files to index; indexed files that have not changed are skipped."""
 
@@ -121,6 +130,20 @@ class LookupAnswer(BaseModel):
     column: str
     results: Annotated[list[Result], Field(description="In the order of the values.")]
     doubts: Annotated[list[str], Field(description="Reasons why more files than necessary are listed; usually empty.")]
+
+
+class GetAnswer(BaseModel):
+    """The rows of the first key, in the order of files, then those of the second one, and so on."""
+
+    version: Version
+    columns: list[str]
+    rows: Annotated[
+        list[dict[str, Any]],
+        Field(
+            description="Decimals, dates, times and timestamps are strings, bytes are hexadecimal; NaN and the "
+            'infinities are "NaN", "Infinity" and "-Infinity".'
+        ),
+    ]
 
 
 class AppendAnswer(BaseModel):
@@ -189,6 +212,7 @@ class HealthAnswer(BaseModel):
     unindexed: int | None
     changes: Annotated[int, Field(description="Running and waiting changes and refreshes.")]
     read_only: bool
+    rows: Annotated[bool, Field(description="Whether the service gives rows.")]
     refreshed_seconds_ago: float
     refresh_problem: Annotated[str | None, Field(description="Error of the last refresh, if it failed.")]
 

@@ -13,10 +13,12 @@ from typing import Any, TypeVar
 
 from ..errors import ParquetBloomError
 from ..lake.index import LakeIndex
+from ..lake.manifest import list_lake_roots
 from .errors import ApiError, change_error, encode_json, hide_index_path, lookup_error
-from .limits.allowed_paths import AllowedPaths, lake_roots
+from .limits.allowed_paths import AllowedPaths
 from .limits.request_body import Budget, parse_body
 from .limits.workers import BoundedExecutor
+from .rows import GetQuery, RowLookups, rows_error
 from .settings import Settings
 from .values import check_timezone, parse_literals, parse_text_literal
 
@@ -46,6 +48,8 @@ class Service:
         self._stopping = threading.Event()
         waiting = settings.lookups_waiting
         self._lookups = BoundedExecutor("lookup", settings.lookup_threads, waiting, lambda: _busy("requests"))
+        self._gets = BoundedExecutor("get", settings.row_threads, settings.rows_waiting, lambda: _busy("requests"))
+        self._rows = RowLookups(index, settings)
         self._bodies = BoundedExecutor("body", 1, waiting, lambda: _busy("large requests"))
         self._changes = BoundedExecutor("change", 1, settings.changes_waiting, _changing)
 
@@ -56,7 +60,7 @@ class Service:
     def close(self) -> None:
         """Wait for running requests, and close the index."""
         self.stop()
-        for executor in (self._bodies, self._lookups, self._changes):
+        for executor in (self._bodies, self._lookups, self._gets, self._changes):
             executor.close()
         self.index.close()
 
@@ -110,6 +114,20 @@ class Service:
         texts = [hide_index_path(doubt, self.index.path) for doubt in doubts]
         return encode_json({"version": number, "column": column, "results": results, "doubts": texts})
 
+    async def get(self, query: GetQuery) -> bytes:
+        """Return the encoded response to `POST /get`."""
+        if not self.settings.rows:
+            raise ApiError(403, "the service gives no rows: it was started without --rows")
+
+        def get() -> bytes:
+            try:
+                return self._rows.read(query, self._stopping.is_set)
+            except ParquetBloomError as error:
+                raise rows_error(error, self.index.path) from error
+
+        seconds = self.settings.lookup_seconds
+        return await self._gets.run(get, seconds, lambda: _late(seconds))
+
     async def stats(self) -> dict[str, Any]:
         statistics = await self._query(self.index.stats)
         return asdict(statistics) | {"bytes_a_value": statistics.bytes_a_value}
@@ -124,6 +142,7 @@ class Service:
             "unindexed": len(state.live.unindexed) if state.live.listed else None,
             "changes": self._changes.taken,
             "read_only": self.settings.read_only,
+            "rows": self.settings.rows,
             "refreshed_seconds_ago": round(time.monotonic() - self._refreshed, 3),
             "refresh_problem": self._problem,
         }
@@ -147,7 +166,7 @@ class Service:
                 raise ApiError(422, "files: required, as the index has no recorded lake")
             paths = None
             if files is not None:
-                paths = AllowedPaths([*lake_roots(lake), *self.settings.roots]).check(files, self._filesystem)
+                paths = AllowedPaths([*list_lake_roots(lake), *self.settings.roots]).check(files, self._filesystem)
             report = self.index.append(
                 paths,
                 progress=self._progress(),
@@ -215,6 +234,7 @@ class Service:
         return progress
 
     def _mark_fresh(self) -> None:
+        self._rows.reset()
         self._refreshed, self._problem = time.monotonic(), None
 
 

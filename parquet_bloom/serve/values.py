@@ -159,8 +159,12 @@ _TYPE_OF_KIND = {
 }
 
 
-def parse_literals(values: Sequence[Any]) -> list[Any]:
+def parse_literals(values: Sequence[Any], name: str = "values", part: str = "") -> list[Any]:
     """Parse the values of a request.
+
+    Parameters
+    ----------
+    name, part : the field that they are in, and their position in its items, for messages.
 
     Raises
     ------
@@ -168,7 +172,7 @@ def parse_literals(values: Sequence[Any]) -> list[Any]:
         A value is invalid.
     """
     plain = (int, str, float, bool)
-    return [value if type(value) in plain else _literal(value, f"values[{i}]") for i, value in enumerate(values)]
+    return [value if type(value) in plain else _literal(value, f"{name}[{i}]{part}") for i, value in enumerate(values)]
 
 
 def _literal(value: Any, where: str) -> Any:

@@ -49,6 +49,9 @@ COMMANDS = {
     "prune": "prune lake --where \"id = 4250 AND tag IN ('tag 0', 'tag 1')\"",
     "prune-nothing": 'prune lake --where "id = 4251 OR id = 7"',
     "find-index": 'find lake --index lake.index --where "id = 4250" --columns tag,id,by --limit 2',
+    "get": "get 'lake/by=[ps]*' --index lake.index --key id=4250 --key id=4251 --key id=100 --columns tag,id,by",
+    "get-several": "get 'lake/by=s*' --index lake.index --columns tag,id,by --key 'id=100,tag=tag 1' --key id=50,tag=x",
+    "get-nothing": "get lake --index lake.index --key id=4251",
     "prune-index": "prune lake --index lake.index --where \"by <> 'spark' AND id = 4251\"",
     "prune-index-row-groups": "prune lake --index groups.index --where \"tag IN ('tag 0', 'tag 9') AND id = 4250\"",
     "prune-index-damaged": 'prune lake --index damaged.index --where "id = 4251"',
@@ -197,6 +200,7 @@ ROWS: dict[str, tuple[str, dict[str, type | tuple[type | None, ...]]]] = {
         },
     ),
     "find": ("rows", {"tag": str, "id": int, "by": str}),
+    "get": ("rows", {"tag": str, "id": int, "by": str}),
     "prune": (
         "row_groups",
         {
@@ -286,6 +290,7 @@ FACTS = {
     "embed": {"dry_run"},
     "drop": {"dry_run"},
     "find": {"where"},
+    "get": {"key"},
     "prune": {"where"},
     "size": {"ndv", "fpp"},
     "sweep": {"dry_run"},
@@ -302,6 +307,7 @@ TOTALS = {
     "verify": {"files", "filters", "bad"},
     "sweep": {"files", "deleted", "kept", "bytes_deleted"},
     "find": {"rows", *PRUNED},
+    "get": {"keys", "rows"},
     "prune": PRUNED,
     "index lookup": {"values", "candidates", "files", "unindexed", "requests", "bytes_read"},
     "index stats": {"segments", "files", "units", "unindexed", "changed", "gone", "files_bytes"},

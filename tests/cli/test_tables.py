@@ -609,3 +609,15 @@ def test_an_interrupt_while_modules_are_imported(module, delta, tmp_path):
     command = [sys.executable, "-c", INTERRUPT, module, "find", path, "--where", "user = 7"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
+def test_get_leaves_deleted_rows_out_by_an_index_too(delta, run):
+    arguments = ["--key", "user=100", "--columns", "by,user,label", "--format", "csv"]
+    rows = run("find", delta, "--where", "user = 100", "--columns", "by,user,label", "--format", "csv").out
+    assert "spark" not in rows
+    assert "pyarrow" in rows
+    assert run("get", delta, *arguments).out == rows
+    assert run("index", "create", "users.index", "user", "--delta", delta).code == 0
+    assert run("index", "append", "users.index").code == 0
+    assert run("get", "--index", "users.index", *arguments).out == rows
+    assert run("get", delta, "--index", "users.index", *arguments).out == rows

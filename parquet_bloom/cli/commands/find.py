@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
 from typing import Any
 
 import click
@@ -16,9 +16,8 @@ from ...scan.model.named_columns import FoundType, find_column_type
 from ...scan.model.partitions import parse_partitions
 from ...scan.read.reader import RowReader
 from ...scan.table_columns import find_table_column_type, select_table_columns
-from ...storage import Rewrite, create
 from ...util.wording import count
-from ..options.common import column_option, command
+from ..options.common import command
 from ..options.keys import key_options, read_keys
 from ..options.paths import check_output
 from ..options.predicate import (
@@ -29,17 +28,14 @@ from ..options.predicate import (
     resolve_files,
     where_options,
 )
+from ..options.rows import parse_columns, rows_options
 from ..options.tables import TABLES_HELP, Inputs, TableRequest, table_options
-from ..output.formats import RowWriter, Write, as_value
+from ..output.lake_rows import open_rows
 from ..output.output import BAD, GOOD, Output
-from ..output.row_files import FORMATS, open_batch_writer, parse_format
-from ..output.table import Column
-from ..output.values import is_number, plain_rows
+from ..output.row_files import parse_format
 
 _BATCH_ROWS = 8192
 _MAX_BYTES = 48 * 1024 * 1024  # of rows that are read ahead: printing them takes longer than reading them
-
-_Take = Callable[[pa.RecordBatch], None]
 
 
 @command(
@@ -59,18 +55,8 @@ _Take = Callable[[pa.RecordBatch], None]
 @where_options(required=False)
 @table_options
 @key_options
-@column_option(
-    "Print this column only, a top-level one or a dotted leaf. Repeatable; columns are printed in the order given."
-)
-@click.option("--columns", "listed", metavar="A,B", help="Print these columns only, as a comma-separated list.")
+@rows_options
 @click.option("--limit", metavar="N", type=click.IntRange(min=1), help="Stop after this number of rows.")
-@click.option(
-    "-o",
-    "--output",
-    "target",
-    metavar="FILE",
-    help=f"Write the rows into a file, atomically; its name ends in {', '.join(FORMATS)}.",
-)
 def find(
     output: Output,
     paths: tuple[str, ...],
@@ -99,7 +85,7 @@ def find(
     if where is None and ids_from is None and id_column is None:
         raise click.UsageError("nothing to find: give --where, or --ids-from", click.get_current_context())
     nodes = [] if where is None else [parse(where, dialect)]
-    requested = _parse_columns(columns, listed)
+    requested = parse_columns(columns, listed)
     kind = None if target is None else parse_format(target)
     keys = read_keys(ids_from, id_column, paths, output.filesystem)
     num_rows = 0
@@ -129,7 +115,7 @@ def find(
         names = _sort_columns(schema.names, requested, case_sensitive)
         schema = pa.schema([schema.field(name) for name in names], schema.metadata)
         facts: dict[str, Any] = {"where": report.where, "totals": {"rows": 0} | collect_totals(report)} | inputs.facts
-        with _open_writer(output, target, kind, schema, facts) as take:
+        with open_rows(output, target, kind, schema, facts) as take:
             with closing(batches):
                 for batch in _limit(batches, limit):
                     num_rows += batch.num_rows
@@ -154,15 +140,6 @@ def _find_type(
     return find_column_type(column, paths, partitions, **options)
 
 
-def _parse_columns(columns: Sequence[str], listed: str | None) -> list[str] | None:
-    """Return the requested columns; None for all."""
-    names = [*columns, *(listed.split(",") if listed is not None else ())]
-    for name in names:
-        if not name:
-            raise click.UsageError("a column has no name", click.get_current_context())
-    return list(dict.fromkeys(names)) or None
-
-
 def _sort_columns(names: Sequence[str], requested: Sequence[str] | None, case_sensitive: bool) -> list[str]:
     """Sort columns by the order in which they, or leaves of them, were requested."""
     keys = [one if case_sensitive else one.lower() for one in requested or ()]
@@ -185,34 +162,3 @@ def _limit(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.
         remaining -= batch.num_rows
         if remaining <= 0:
             return
-
-
-@contextmanager
-def _open_writer(
-    output: Output, target: str | None, kind: str | None, schema: pa.Schema, facts: dict[str, Any]
-) -> Iterator[_Take]:
-    """Open standard output, or a file that is put in place once all batches are written."""
-    columns = [
-        Column(field.name, field.name, right=is_number(field.type), text=as_value, folds=True) for field in schema
-    ]
-    with nullcontext() if target is None else create(target, output.filesystem) as new:
-        if new is not None and kind in ("parquet", "arrow"):
-            with open_batch_writer(new, kind, schema) as into:
-                yield into.add
-        else:
-            with output.records("rows", columns, None if new is None else _text_into(new), kind) as rows:
-                rows.facts = facts
-                yield lambda batch: _add(rows, batch, schema)
-        if new is not None:
-            new.commit()
-
-
-def _text_into(new: Rewrite) -> Write:
-    def write(text: str) -> None:
-        new.write(text.encode("utf-8", "surrogateescape"))
-
-    return write
-
-
-def _add(rows: RowWriter, batch: pa.RecordBatch, schema: pa.Schema) -> None:
-    rows.add_all(dict(zip(schema.names, row, strict=True)) for row in plain_rows(batch))

@@ -1,5 +1,5 @@
 """Options that many commands share, and their completion by the shell.
 
-`paths`, `table_completion` and `column_completion` come first, `common` builds on `column_completion`, `tables` and
-`keys` on these, and `predicate` on all of them.
+`paths`, `table_completion` and `column_completion` come first, `common` builds on `column_completion`, `rows` on
+`common`, `tables` and `keys` on these, and `predicate` and `lookups` on all of them.
 """

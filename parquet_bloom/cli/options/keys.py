@@ -1,4 +1,4 @@
-"""`--ids-from FILE`: thousands of keys, from lines of text or from a column of a Parquet, Arrow or CSV file."""
+"""Keys of `--ids-from FILE` and `--keys FILE`: lines of text, or columns of a Parquet, Arrow or CSV file."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ class Keys:
     Attributes
     ----------
     column : the column that they are keys of.
-    source : their file, for messages.
+    source : their file, for messages; None for keys of an option.
     texts : keys as text, with their number in the file.
     values : keys that have a type already.
     unit : what the numbers of `texts` count.
     """
 
     column: str
-    source: str
+    source: str | None
     texts: Sequence[tuple[int, str]] = ()
     values: tuple[Literal, ...] = ()
     unit: str = "line"
@@ -77,15 +77,19 @@ class Keys:
         PredicateError
             A key is not a value of the column's type.
         """
+        return In(self.column, tuple(dict.fromkeys(self.parse(column_type))))
+
+    def parse(self, column_type: ColumnType) -> tuple[Literal, ...]:
+        """Return the keys as literals, in their order; raises as `match`."""
         values = self.values
         try:
             if self.texts:
-                values = parse_keys(self.texts, column_type, self.unit)
-            elif column_type.kind not in (Kind.STRING, Kind.BYTES) and any(isinstance(key, str) for key in values):
-                values = parse_keys(((n, str(key)) for n, key in enumerate(values, 1)), column_type, "row")
+                return parse_keys(self.texts, column_type, self.unit)
+            if column_type.kind not in (Kind.STRING, Kind.BYTES) and any(isinstance(key, str) for key in values):
+                return parse_keys(((n, str(key)) for n, key in enumerate(values, 1)), column_type, "row")
         except PredicateError as error:
             raise PredicateError(error.problem, path=self.source, column=self.column) from None
-        return In(self.column, values)
+        return values
 
 
 def read_keys(path: str | None, column: str | None, paths: Sequence[str], filesystem: Any) -> Keys | None:
@@ -102,6 +106,27 @@ def read_keys(path: str | None, column: str | None, paths: Sequence[str], filesy
         return None
     if path is None or column is None:
         raise click.UsageError("--ids-from and --id-column go together", click.get_current_context())
+    return read_key_columns(path, [column], paths, filesystem, skip_nulls=True)[0]
+
+
+def read_key_columns(
+    path: str, columns: Sequence[str], paths: Sequence[str], filesystem: Any, *, skip_nulls: bool = False
+) -> list[Keys]:
+    """Read the columns of a file of keys; of a text file with one key per line there is one.
+
+    Parameters
+    ----------
+    columns : of the keys.
+    paths : arguments of the command, of which - is the standard input as well.
+    skip_nulls : leave out keys that are null in place of refusing them.
+
+    Raises
+    ------
+    click.UsageError
+        Standard input is to be read twice.
+    ParquetBloomError
+        The file cannot be read, is too large, or has no such column.
+    """
     if path == STDIN and STDIN in paths:
         raise click.UsageError("standard input holds either PATHs or keys, not both", click.get_current_context())
     name = "standard input" if path == STDIN else path
@@ -110,16 +135,21 @@ def read_keys(path: str | None, column: str | None, paths: Sequence[str], filesy
         raise ParquetBloomError(f"more than {MAX_BYTES:,} bytes of keys; find them in several steps", path=name)
     try:
         if data[:4] == b"PAR1":
-            return _from_arrow(pq.ParquetFile(pa.BufferReader(data)), column, name)
+            return _from_arrow(pq.ParquetFile(pa.BufferReader(data)), columns, name, skip_nulls)
         if data[:6] == b"ARROW1":
-            return _from_arrow(pa.ipc.open_file(pa.BufferReader(data)), column, name)
+            return _from_arrow(pa.ipc.open_file(pa.BufferReader(data)), columns, name, skip_nulls)
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, ParquetBloomError):
             raise
         raise ParquetBloomError(f"its keys cannot be read: {first_line(error)}", path=name) from error
-    texts = list(_read_csv(data, column, name) if path.lower().endswith(".csv") else _read_lines(data, name))
-    _refuse_many(len(texts), name)
-    return Keys(column, name, texts)
+    if path.lower().endswith(".csv"):
+        texts = _read_csv(data, columns, name, skip_nulls)
+    elif len(columns) > 1:
+        raise ParquetBloomError("keys of several columns are in a Parquet, Arrow or .csv file, not in lines", path=name)
+    else:
+        texts = [list(_read_lines(data, name))]
+    _refuse_many(len(texts[0]), name)
+    return [Keys(column, name, some) for column, some in zip(columns, texts, strict=True)]
 
 
 def _read_stdin() -> bytes:
@@ -154,8 +184,8 @@ def _decode(data: bytes, line: int, name: str) -> str:
         raise ParquetBloomError(f"line {line:,} is not valid UTF-8", path=name) from None
 
 
-def _read_csv(data: bytes, column: str, name: str) -> Iterator[tuple[int, str]]:
-    """Yield the fields of the column that are not empty, with the numbers of their lines."""
+def _read_csv(data: bytes, columns: Sequence[str], name: str, skip_nulls: bool) -> list[list[tuple[int, str]]]:
+    """Return the fields of each column, with the numbers of their lines; an empty one is a null."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -163,39 +193,55 @@ def _read_csv(data: bytes, column: str, name: str) -> Iterator[tuple[int, str]]:
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         header = next(reader, [])
-        position = _find_column(header, column, name)
+        positions = [_find_column(header, column, name, len(columns)) for column in columns]
+        texts: list[list[tuple[int, str]]] = [[] for _ in columns]
         for row in reader:
             if row and len(row) != len(header):
                 problem = f"line {reader.line_num:,} has {len(row):,} fields, the header {len(header):,}"
                 raise ParquetBloomError(problem, path=name)
-            if row and row[position]:
-                yield reader.line_num, row[position]
+            for column, position, fields in zip(columns, positions, texts, strict=True):
+                if row and row[position]:
+                    fields.append((reader.line_num, row[position]))
+                elif row and not skip_nulls:
+                    raise _make_null_error(f"line {reader.line_num:,}", column, name)
     except csv.Error as error:
         raise ParquetBloomError(f"line {reader.line_num:,} is not CSV: {error}", path=name) from None
+    return texts
 
 
-def _from_arrow(file: Any, column: str, name: str) -> Keys:
-    """Read the column of a Parquet or Arrow file."""
+def _make_null_error(where: str, column: str, name: str) -> PredicateError:
+    return PredicateError(f"{where} has no key: nothing equals a null", path=name, column=column)
+
+
+def _from_arrow(file: Any, columns: Sequence[str], name: str, skip_nulls: bool) -> list[Keys]:
+    """Read columns of a Parquet or Arrow file."""
     schema = file.schema_arrow if isinstance(file, pq.ParquetFile) else file.schema
-    position = _find_column(schema.names, column, name)
+    positions = [_find_column(schema.names, column, name, len(columns)) for column in columns]
     if isinstance(file, pq.ParquetFile):
         _refuse_many(file.metadata.num_rows, name)
-        values = file.read([schema.names[position]]).column(0)
+        table = file.read([schema.names[position] for position in dict.fromkeys(positions)])
     else:
-        values = file.read_all().column(position)
-    _refuse_many(len(values), name)
-    try:
-        keys = from_collection(values.drop_null())
-    except PredicateError as error:
-        raise PredicateError(error.problem, path=name, column=schema.names[position]) from None
-    return Keys(column, name, values=tuple(dict.fromkeys(keys)))
+        table = file.read_all()
+    _refuse_many(table.num_rows, name)
+    keys = []
+    for column, position in zip(columns, positions, strict=True):
+        values = table.column(schema.names[position])
+        if values.null_count and not skip_nulls:
+            row = values.is_null().to_pylist().index(True) + 1
+            raise _make_null_error(f"row {row:,}", schema.names[position], name)
+        try:
+            keys.append(Keys(column, name, values=tuple(from_collection(values.drop_null()))))
+        except PredicateError as error:
+            raise PredicateError(error.problem, path=name, column=schema.names[position]) from None
+    return keys
 
 
-def _find_column(names: Sequence[str], column: str, name: str) -> int:
-    """Return the position of the keys' column: of that name, or the only one."""
+def _find_column(names: Sequence[str], column: str, name: str, count: int = 1) -> int:
+    """Return the position of a column of keys: of that name, or of one alone the only one."""
     if names.count(column) == 1:
         return names.index(column)
-    if len(names) == 1:
+    if len(names) == 1 == count:
         return 0
-    problem = f"it has no column '{column}', and not just one" if column not in names else "several columns match"
+    only = ", and not just one" if count == 1 else ""
+    problem = f"it has no column '{column}'{only}" if column not in names else "several columns match"
     raise ParquetBloomError(problem, path=name)

@@ -119,7 +119,7 @@ class CsvRows(RowWriter):
 
 
 class ValueCsvRows(CsvRows):
-    """Writes values of `values.plain`: a null is an empty field, an empty string `""`, nested values are JSON."""
+    """Writes values of `plain_values.plain`: a null is an empty field, an empty string `""`, nested values are JSON."""
 
     def _line(self, cells: list[Any]) -> str:
         line = ",".join(map(self._quote, cells))

@@ -85,7 +85,7 @@ class Output:
 
         Parameters
         ----------
-        name, columns : as in `rows`; the values are those of `values.plain`.
+        name, columns : as in `rows`; the values are those of `plain_values.plain`.
         write, format : destination and format; None for standard output and the format of the command.
         """
         if format is None and self.format != "csv":

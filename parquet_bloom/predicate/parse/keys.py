@@ -20,7 +20,7 @@ _LONGEST = 60  # characters of a key in a message
 
 
 def parse_keys(texts: Iterable[tuple[int, str]], column_type: ColumnType, unit: str = "line") -> tuple[Literal, ...]:
-    """Parse keys into the literals of an IN list, each once.
+    """Parse keys into literals, in their order.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def parse_keys(texts: Iterable[tuple[int, str]], column_type: ColumnType, unit: 
     if parse is None:
         raise PredicateError(f"values of the type {column_type} cannot be compared")
     verbatim = column_type.kind in (Kind.STRING, Kind.BYTES)
-    keys: dict[Literal, None] = {}
+    keys: list[Literal] = []
     for number, text in texts:
         try:
             value = parse(text if verbatim else text.strip())
@@ -47,7 +47,7 @@ def parse_keys(texts: Iterable[tuple[int, str]], column_type: ColumnType, unit: 
             value = None
         if value is None:
             raise PredicateError(f"{unit} {number:,}: {shortened(repr(text), _LONGEST)} is not {expected}")
-        keys[value] = None
+        keys.append(value)
     return tuple(keys)
 
 

@@ -246,11 +246,13 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
     @cached_property
     def _lookups(self) -> LookupSession | None:
         """What lookups keep between calls; None where each of them plans anew."""
-        if (self._source.index is None and self._source.paths is not None) or self._source.table is not None:
+        source = self._source
+        is_table = source.table is not None or source.table_schema is not None  # the latter of an index over one
+        if is_table or (source.index is None and source.paths is not None):
             return None
         from ..lookup.session import LookupSession
 
-        return LookupSession(self._source)
+        return LookupSession(source)
 
     def to_polars(self) -> Any:
         """Return the dataset as a polars LazyFrame, whose filters prune; see `scan_polars`."""

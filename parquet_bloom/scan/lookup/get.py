@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
-from ...errors import ParquetBloomError
+from ...errors import ParquetBloomError, UnknownColumnError
 from ...predicate.key_match import match_keys
 from ...util.arrow_values import empty_table
+from ..model.named_columns import suggest_names
 from ..read.reader import RowReader
-from ..schema import select_columns
+from ..schema import has_column, select_columns
 from ..source import ScanSource
+from ..table_columns import select_table_columns
 from .keys import Keys
 from .session import Lookup, LookupSession
 
@@ -24,11 +27,22 @@ def get_rows(
     columns: Sequence[str] | None,
     timezone: str,
     threads: int | None,
+    note: Callable[[pa.Table], None] | None = None,
 ) -> pa.Table:
-    """Read the rows of keys, in the order of the keys and of the files; see `Dataset.get`."""
+    """Read the rows of keys, in the order of the keys and of the files; see `Dataset.get`.
+
+    Parameters
+    ----------
+    note : called with rows as they are read, before more are; what it raises ends the read.
+    """
+    for column in keys.columns:
+        if not has_column(schema, column):
+            raise UnknownColumnError(
+                f"the dataset has no such column{suggest_names(column, schema.names)}", column=column
+            )
     if not len(keys):
-        return empty_table(select_columns(schema, columns)[1] or schema)
-    reader = _KeyReader(source, schema, keys, columns, timezone, threads)
+        return empty_table(select_table_columns(schema, columns, kind="dataset")[1])
+    reader = _KeyReader(source, schema, keys, columns, timezone, threads, note)
     if session is None:
         return reader.read(None)
     lookup: Lookup | None = None
@@ -45,22 +59,17 @@ def get_rows(
         return reader.read(lookup)
 
 
+@dataclass(frozen=True)
 class _KeyReader:
-    def __init__(
-        self,
-        source: ScanSource,
-        schema: pa.Schema,
-        keys: Keys,
-        columns: Sequence[str] | None,
-        timezone: str,
-        threads: int | None,
-    ):
-        self._source = source
-        self._schema = schema
-        self._keys = keys
-        self._columns = columns
-        self._timezone = timezone
-        self._threads = threads
+    """The arguments of `get_rows`."""
+
+    source: ScanSource
+    schema: pa.Schema
+    keys: Keys
+    columns: Sequence[str] | None
+    timezone: str
+    threads: int | None
+    note: Callable[[pa.Table], None] | None
 
     def read(self, lookup: Lookup | None) -> pa.Table:
         """Read the rows.
@@ -69,23 +78,26 @@ class _KeyReader:
         ----------
         lookup : by an index; None to plan a scan of all files.
         """
-        keys, timezone, threads = self._keys, self._timezone, self._threads
+        keys, timezone, threads = self.keys, self.timezone, self.threads
         plan = None
         if lookup is not None:
-            schema = select_columns(self._schema, self._columns)[1]
+            schema = select_columns(self.schema, self.columns)[1]
             if len(keys) == len(keys.columns) == 1 and schema is not None and len(schema):
                 rows = lookup.read(keys, schema, timezone)
                 if rows is not None:
+                    if self.note is not None:
+                        self.note(rows)
                     return rows
             plan = lookup.plan(keys, timezone, threads)
         if plan is None:
-            has_column = self._schema.names.__contains__
-            plan = self._source.plan(keys.node, timezone=timezone, threads=threads, named=has_column)
-        names = self._columns
+            named = self.schema.names.__contains__
+            plan = self.source.plan(keys.node, timezone=timezone, threads=threads, named=named)
+        names = self.columns
         if names is not None:
             names = [*names, *(name for name in keys.columns if name not in names)]
-        chosen, result = select_columns(self._schema, names)
-        rows = RowReader(plan, chosen, schema=result, cache=self._source.cache).read_table(threads=threads)
+        chosen, result = select_columns(self.schema, names)
+        reader = RowReader(plan, chosen, schema=result, cache=self.source.cache)
+        rows = reader.read_table(threads=threads, note=self.note)
         if len(keys) > 1:
             rows = rows.take(pa.array(match_keys(rows, keys.columns, keys.literals, timezone).rows))
-        return rows if self._columns is None else rows.select(self._columns)
+        return rows if self.columns is None else rows.select(self.columns)

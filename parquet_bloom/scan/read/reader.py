@@ -225,8 +225,20 @@ class RowReader:
 
         return schema, read_batches()
 
-    def read_table(self, *, max_bytes: int | None = None, threads: int | None = None) -> pa.Table:
-        """Read all rows; for the parameters see `read_batches`."""
+    def read_table(
+        self,
+        *,
+        max_bytes: int | None = None,
+        threads: int | None = None,
+        note: Callable[[pa.Table], None] | None = None,
+    ) -> pa.Table:
+        """Read all rows.
+
+        Parameters
+        ----------
+        max_bytes, threads : as for `read_batches`.
+        note : called with rows as they are read, before more are taken; what it raises ends the read.
+        """
         if self._projection.is_ambiguous:  # the first file decides on the spelling of names
             _ = self.schema
         plans = self._files_to_open()
@@ -235,6 +247,8 @@ class RowReader:
         known: set[str] = set()
         with closing(self._read(plans, self._make_parts(lambda table: table), run)) as results:
             for of_table, table in results:
+                if note is not None:
+                    note(table)
                 tables[of_table[0].path].append(table)
                 known.update(plan.path for plan in of_table)
         schema = self._schema

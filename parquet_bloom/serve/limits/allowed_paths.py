@@ -9,9 +9,8 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
 
 from ...errors import ParquetBloomError
 from ...lake.files.listing import name_of
@@ -104,15 +103,6 @@ class AllowedPaths:
         )
         if ambiguous or not any(_matches(parts, root) for root in self._urls):
             raise _outside(path)
-
-
-def lake_roots(lake: Mapping[str, Any]) -> list[str]:
-    """Return the folders and patterns of an index's lake, as recorded in its manifest."""
-    roots: list[str] = []
-    for value in lake.values():
-        if not isinstance(value, bool):  # a setting
-            roots += [value] if isinstance(value, str) else map(str, value)
-    return roots
 
 
 def check_roots(roots: Iterable[str]) -> None:

@@ -38,6 +38,11 @@ from .common import index_argument, open_index, parse_size
     show_default=True,
     help="Port to listen on; 0 for a free port. The URL is printed when the service is ready.",
 )
+@click.option(
+    "--rows",
+    is_flag=True,
+    help="Answer POST /get with rows of the lake, to anyone who can reach the service. Default: names of files only.",
+)
 @click.option("--read-only", is_flag=True, help="Answer lookups only: refuse append and remove.")
 @click.option(
     "--root",
@@ -69,22 +74,42 @@ from .common import index_argument, open_index, parse_size
     callback=parse_size,
     help="Maximum size of a request.",
 )
+@click.option(
+    "--max-rows",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=100_000,
+    show_default=True,
+    help="Maximum number of rows in an answer to POST /get.",
+)
+@click.option(
+    "--max-answer",
+    metavar="SIZE",
+    default="16MB",
+    show_default=True,
+    callback=parse_size,
+    help="Maximum size of the rows in an answer.",
+)
 def serve(
     output: Output,
     path: str,
     host: str,
     port: int,
+    rows: bool,
     read_only: bool,
     roots: tuple[str, ...],
     refresh_seconds: float | None,
     max_values: int,
     max_body: int,
+    max_rows: int,
+    max_answer: int,
 ) -> int:
     """Answer lookups in an index over HTTP, and index appended files.
 
     POST /lookup {"column": ..., "values": [...]}, GET /lookup?column=&value=, POST /append and /remove with
     {"files": [...]}, POST /refresh, GET /stats, /health, /openapi.json and /docs. Responses are JSON; errors are
-    {"error": ...}.
+    {"error": ...}. With --rows also POST /get {"column": ..., "keys": [...], "columns": [...]}, which answers with
+    rows, as JSON, or as an Arrow stream where Accept says application/vnd.apache.arrow.stream.
 
     The lake is checked for changed and new files when the service starts, changes the index, and refreshes.
     """
@@ -92,6 +117,7 @@ def serve(
         from ....serve import server
         from ....serve.limits import allowed_paths
         from ....serve.limits.host_guard import is_loopback
+        from ....serve.rows import check_lake
         from ....serve.service import Service
         from ....serve.settings import Settings
     except ImportError as error:
@@ -99,11 +125,16 @@ def serve(
         raise ParquetBloomError(text) from error
 
     allowed_paths.check_roots(roots)
-    settings = Settings(read_only, roots, refresh_seconds, max_values, max_body)
+    bounds = {"max_values": max_values, "max_body": max_body, "max_rows": max_rows, "max_answer": max_answer}
+    settings = Settings(read_only, roots, refresh_seconds, rows=rows, **bounds)
     with open_index(output, path) as index:
+        if rows:
+            check_lake(index)
         listening = server.listen(host, port)
         if not is_loopback(listening.getsockname()[0]):
             output.note(f"warning: no authentication: anyone who can reach {host} may look up, append and remove")
+            if rows:
+                output.note("warning: and read all rows of the lake")
         service = Service(index, settings, index.lake_filesystem)
 
         def ready(url: str) -> None:

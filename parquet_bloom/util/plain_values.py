@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from ...util.arrow_values import make_scalar, to_numpy
-from ...util.lazy import late_module
+from .arrow_values import make_scalar, to_numpy
+from .lazy import late_module
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc

@@ -1,0 +1,195 @@
+"""Rows of the lake by their keys: which keys may be looked up, how much of an answer there may be, and its form."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from ..errors import ParquetBloomError, PredicateError, UnknownColumnError
+from ..lake.index import LakeIndex
+from ..scan.lookup.get import get_rows
+from ..scan.lookup.keys import Keys
+from ..scan.lookup.session import LookupSession
+from ..scan.schema import fix_schema
+from ..scan.source import ScanSource
+from ..util.plain_values import plain_rows
+from .errors import ApiError, encode_json, hide_index_path
+from .settings import Settings
+from .values import check_timezone, parse_literals
+
+ARROW_STREAM = "application/vnd.apache.arrow.stream"
+
+_ROWS_AT_A_TIME = 1_000  # that are encoded before the answer's size is checked
+
+
+class GetQuery(NamedTuple):
+    """A request for rows; see `GetRequest`.
+
+    Attributes
+    ----------
+    columns : of the key.
+    keys : one literal, or for several columns a list of one for each, of each key.
+    selected : columns of the rows; None for all.
+    """
+
+    columns: list[str]
+    keys: list[Any]
+    selected: list[str] | None
+    timezone: str
+    as_arrow: bool
+
+
+class _Source(NamedTuple):
+    """The lake as rows are read from it.
+
+    Attributes
+    ----------
+    session : None where a scan is planned for each request, as it is for a table.
+    """
+
+    source: ScanSource
+    schema: pa.Schema
+    session: LookupSession | None
+
+
+class RowLookups:
+    """Reads the rows of keys out of an index's lake; thread-safe.
+
+    Parameters
+    ----------
+    index : the index; each request uses its state at that time.
+    settings : limits of the answers.
+    """
+
+    def __init__(self, index: LakeIndex, settings: Settings):
+        self._index = index
+        self._settings = settings
+        self._source: _Source | None = None
+        self._lock = threading.Lock()
+
+    def reset(self) -> None:
+        """Read the schema of the lake again before the next rows, as its files have changed."""
+        self._source = None
+
+    def read(self, query: GetQuery, is_stopping: Callable[[], bool]) -> bytes:
+        """Return the encoded response to a request.
+
+        Raises
+        ------
+        ApiError
+            The request is invalid, or its answer too large.
+        ParquetBloomError
+            There is no such column, or the lake or the index cannot be read.
+        """
+        check_timezone(query.timezone)
+        keys = _parse_keys(query)
+        if not any(column in self._index.columns for column in keys.columns):
+            problem = f"the index has no such column; it has: {', '.join(self._index.columns)}"
+            raise UnknownColumnError(problem, column=keys.columns[0])
+        number = self._index.state.manifest.number
+        source, schema, session = self._open()
+        limit = _AnswerLimit(self._settings, is_stopping)
+        selected = None if query.selected is None else [*dict.fromkeys(query.selected)]
+        rows = get_rows(source, schema, session, keys, selected, query.timezone, None, limit.add)
+        if query.as_arrow:
+            return self._encode_stream(rows)
+        return self._encode_rows(rows, number)
+
+    def _open(self) -> _Source:
+        with self._lock:
+            if self._source is None:
+                options: dict[str, Any] = {"filesystem": self._index.lake_filesystem, "storage_options": None}
+                source, schema = fix_schema(ScanSource.resolve(self._index, index=None, **options))
+                session = None if source.table_schema is not None else LookupSession(source)
+                self._source = _Source(source, schema, session)
+            return self._source
+
+    def _encode_stream(self, rows: pa.Table) -> bytes:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema) as writer:
+            writer.write_table(rows.combine_chunks())
+        return sink.getvalue().to_pybytes()
+
+    def _encode_rows(self, rows: pa.Table, number: int) -> bytes:
+        head = encode_json({"version": number, "columns": rows.column_names})
+        parts: list[bytes] = []
+        size = 0
+        for batch in rows.to_batches(max_chunksize=_ROWS_AT_A_TIME):
+            part = encode_json([dict(zip(rows.column_names, row, strict=True)) for row in plain_rows(batch)])[1:-1]
+            size += len(part)
+            if size > self._settings.max_answer:
+                raise _too_large(self._settings)
+            parts.append(part)
+        return head[:-1] + b',"rows":[' + b",".join(parts) + b"]}"
+
+
+class _AnswerLimit:
+    """Ends a read that has taken too many rows, bytes or seconds."""
+
+    def __init__(self, settings: Settings, is_stopping: Callable[[], bool]):
+        self._settings = settings
+        self._is_stopping = is_stopping
+        self._rows = self._bytes = 0
+        self._end = time.monotonic() + settings.lookup_seconds
+
+    def add(self, rows: pa.Table) -> None:
+        """Count rows that were read."""
+        self._rows += rows.num_rows
+        self._bytes += rows.nbytes
+        if self._rows > self._settings.max_rows:
+            raise ApiError(422, f"keys: they have more than {self._settings.max_rows:,} rows; get fewer at a time")
+        if self._bytes > self._settings.max_answer:
+            raise _too_large(self._settings)
+        if self._is_stopping() or time.monotonic() > self._end:  # nobody waits for the answer any more
+            raise ApiError(503, "the service is stopping, or the request took too long")
+
+
+def rows_error(error: ParquetBloomError, index: str) -> ApiError:
+    """Turn the error of a request for rows into a response; `index` is the path of the index."""
+    text = hide_index_path(str(error), index)
+    if isinstance(error, UnknownColumnError):
+        return ApiError(404, text)
+    return ApiError(422 if isinstance(error, PredicateError) else 500, text)
+
+
+def _parse_keys(query: GetQuery) -> Keys:
+    columns = query.columns
+    if not columns or len({*columns}) < len(columns):
+        raise ApiError(422, "column: a column, or a list of different ones")
+    if len(columns) == 1:
+        return Keys.parse(columns[0], parse_literals([_only(key, i) for i, key in enumerate(query.keys)], "keys"))
+    for i, key in enumerate(query.keys):
+        if not isinstance(key, list) or len(key) != len(columns):
+            raise ApiError(422, f"keys[{i}]: not a list of {len(columns)} values, one for each column")
+    parts = {
+        column: parse_literals([key[i] for key in query.keys], "keys", f"[{i}]") for i, column in enumerate(columns)
+    }
+    return Keys.parse(columns, parts)
+
+
+def _only(key: Any, number: int) -> Any:
+    if not isinstance(key, list):
+        return key
+    raise ApiError(422, f"keys[{number}]: a list is a key of several columns")
+
+
+def _too_large(settings: Settings) -> ApiError:
+    problem = f"keys: their rows take more than {settings.max_answer:,} bytes; get fewer at a time, or fewer columns"
+    return ApiError(422, problem)
+
+
+def check_lake(index: LakeIndex) -> None:
+    """Raise ParquetBloomError if an index has no lake of its own, whose rows could be read."""
+    if not index.state.manifest.lake:
+        problem = "the index has no lake of its own, so there are no rows to read; create it with --lake, or leave out"
+        raise ParquetBloomError(f"{problem} --rows", path=index.path)
+
+
+def accepts_arrow(accept: Sequence[str]) -> bool:
+    """Return whether the values of Accept name the Arrow stream format."""
+    ranges = [one.partition(";")[0].strip().lower() for value in accept for one in value.split(",")]
+    return ARROW_STREAM in ranges
