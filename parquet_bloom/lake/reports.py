@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..errors import ParquetBloomError
-from ..file.identity import NO_TOKEN
 from ..redaction import shown_redacted
 from ..util.wording import count
 
@@ -41,7 +40,7 @@ class FileSelection(NamedTuple):
     read: bool = True
     row_groups: frozenset[int] | None = None
     reason: str = ""
-    stamp: bytes = NO_TOKEN
+    stamp: bytes = b""  # `file.identity.NO_TOKEN`, which takes long to import
 
 
 class Answers(list[list[Candidate]]):
