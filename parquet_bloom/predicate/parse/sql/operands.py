@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 SUPPORTED = (
     "supported are =, <=>, <>, <, <=, >, >=, BETWEEN, IN, IS NULL, AND, OR, NOT and array_contains over columns and"
-    " literals, and =, <>, IN over lower, upper and CAST AS VARCHAR of a column"
+    " literals; =, <>, IN over lower(x), upper(x), x::text"
 )
 
 _UNQUOTED = re.compile(r"\w+")
