@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 SUPPORTED = (
-    "supported are =, <=>, <>, <, <=, >, >=, BETWEEN, IN, IS NULL, AND, OR, NOT and array_contains over columns and"
-    " literals; =, <>, IN over lower(x), upper(x), x::text"
+    "supported are =, <=>, <>, <, <=, >, >=, BETWEEN, IN, IS NULL, AND, OR, NOT and array_contains over columns,"
+    " lower(x), upper(x) and literals"
 )
 
 _UNQUOTED = re.compile(r"\w+")
