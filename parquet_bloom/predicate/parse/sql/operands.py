@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 SUPPORTED = (
     "supported are =, <=>, <>, <, <=, >, >=, BETWEEN, IN, IS NULL, AND, OR, NOT and array_contains over columns,"
-    " lower(x), upper(x) and literals"
+    " lower(x), upper(x), literals"
 )
 
 _UNQUOTED = re.compile(r"\w+")
