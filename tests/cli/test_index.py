@@ -531,3 +531,20 @@ def test_an_iceberg_table(here, run):
     assert run("index", "append", "ids.index", "--iceberg", folder).code == 0
     assert [len(files) for files in named(run, "ids.index", "id", 5, 77).values()] == [1, 1]
     assert "iceberg version" in run("index", "stats", "ids.index").err
+
+
+def test_expressions(indexed, run):
+    Path("tenants").mkdir()
+    pq.write_table(pa.table({"tenant": ["A", "b"], "n": [1, 2]}), "tenants/tenants.parquet")
+    done = run("index", "create", "e.index", "lower(tenant)", "(tenant,n)", "--lake", "tenants", "--json")
+    assert json.loads(done.out)["indexes"][0]["columns"] == ["lower(tenant)", "(tenant, n)"]
+    assert run("index", "append", "e.index").code == 0
+    files = {"tenants.parquet"}
+    for column, value in (("lower(tenant)", "'a'"), ("( tenant, n )", "('A', 1)")):
+        done = run("index", "lookup", "e.index", column, value, "--json")
+        assert {Path(row["file"]).name for row in json.loads(done.out)["candidates"]} == files
+    assert run("index", "lookup", "e.index", "lower(tenant)", "'A'").code == 1
+    assert run("index", "lookup", "e.index", "(tenant, n)", "('A', 2)").code == 1
+    done = run("index", "lookup", "e.index", "(tenant, n)", "5")
+    assert done.code == 2
+    assert "tuples of 2 values" in done.err

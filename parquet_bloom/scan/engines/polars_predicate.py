@@ -180,16 +180,19 @@ class _Translation:
         """Return the function of a bare column that `predicate.calls` knows; None for other expressions."""
         if "Cast" in item and item["Cast"]["dtype"] == {"Literal": "String"}:
             name = self._column(item["Cast"]["expr"])
-            dtype = self._dtypes.get(name)
-            has_text = dtype is not None and (dtype.is_integer() or dtype in (self._pl.Date, self._pl.String))
-            return Subject(name, "string", is_exact=False) if name is not None and has_text else None
+            if name is None:
+                return None
+            dtype = self._dtypes[name]
+            has_text = dtype.is_integer() or dtype in (self._pl.Date, self._pl.String)
+            return Subject(name, "string", is_exact=False) if has_text else None
         if "Function" not in item or len(item["Function"]["input"]) != 1:
             return None
-        function = item["Function"]["function"]
-        function = _CALLS.get(function.get("StringExpr")) if isinstance(function, dict) else None
+        kind = item["Function"]["function"]
+        function = _CALLS.get(str(kind.get("StringExpr"))) if isinstance(kind, dict) else None
         name = self._column(item["Function"]["input"][0])
-        is_text = name is not None and self._dtypes[name] == self._pl.String
-        return Subject(name, function, is_exact=False) if function is not None and is_text else None
+        if name is None or function is None or self._dtypes[name] != self._pl.String:
+            return None
+        return Subject(name, function, is_exact=False)
 
     def _is_list(self, column: str) -> bool:
         return isinstance(self._dtypes[column], self._pl.List)

@@ -270,7 +270,7 @@ def test_a_lake_in_an_object_store_is_read_once(tmp_path: Path) -> None:
     remote = SubTreeFileSystem(str(tmp_path), LocalFileSystem())
     with (
         LakeIndex.create(tmp_path / "i", KEYS, lake=tmp_path / "lake") as local,
-        LakeIndex.create("j", KEYS, lake="lake", filesystem=remote, lake_filesystem=remote) as index,
+        LakeIndex.create(tmp_path / "j", KEYS, lake="lake", lake_filesystem=remote) as index,
     ):
         local.append()
         index.append()

@@ -135,19 +135,8 @@ def _parse_literals(texts: Iterable[str]) -> Iterator[Any]:
             yield int(text)
         elif match := _PLAIN.fullmatch(text):
             yield match[1].replace("''", "'")
-        elif text.startswith("(") and text.endswith(")"):
-            yield _parse_tuple(text)
         else:
             yield _parse_literal(text)
-
-
-def _parse_tuple(text: str) -> tuple[Any, ...]:
-    """Parse literals in parentheses: the values of several columns together."""
-    with suppress(PredicateError):
-        node = parse_sql(f"x IN {text}")
-        if isinstance(node, In) and node.column == "x":
-            return node.values
-    raise PredicateError(f"{text} is not a list of literals such as ('text', 42)")
 
 
 def _parse_literal(text: str) -> Any:
@@ -155,6 +144,10 @@ def _parse_literal(text: str) -> Any:
         node = parse_sql(f"x = {text}")
         if isinstance(node, Equal) and node.column == "x" and node.value is not None:
             return node.value
+    with suppress(PredicateError):  # values of several columns together
+        node = parse_sql(f"x IN {text}")
+        if isinstance(node, In) and node.column == "x" and text.startswith("(") and len(node.values) > 1:
+            return node.values
     raise PredicateError(
         f"{text} is not a literal such as 42, 'text' or DATE '2026-01-30'; use --text for strings without quotes"
     )

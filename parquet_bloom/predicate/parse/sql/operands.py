@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 SUPPORTED = (
-    "supported are =, <=>, <>, <, <=, >, >=, BETWEEN, IN, IS NULL, AND, OR, NOT and array_contains over columns and"
-    " literals, and =, <>, IN over lower, upper and CAST AS VARCHAR of a column"
+    "supported are =, <=>, <>, <, <=, >, >=, BETWEEN, IN, IS NULL, AND, OR, NOT and array_contains over columns,"
+    " lower(x), upper(x), literals"
 )
 
 _UNQUOTED = re.compile(r"\w+")
