@@ -79,7 +79,7 @@ def run(way: str, folder: Path, total: int, count: int) -> None:
 
         table = pa.table({"id": keys})  # which DuckDB finds by its name
         files = f"read_parquet('{folder}/data/*.parquet', filename = true, file_row_number = true)"
-        query = f"SELECT id, filename, file_row_number FROM {files} JOIN \"table\" USING (id)"
+        query = f'SELECT id, filename, file_row_number FROM {files} JOIN "table" USING (id)'
         connection = duckdb.connect()
         connection.register("table", table)
         begun, cpu = time.perf_counter(), time.process_time()

@@ -304,6 +304,22 @@ def test_an_index(tmp_path: Path) -> None:
         assert to_rows(dataset.locate("key", keys)) == expect(tmp_path / "lake", [*tables, rows], keys)
 
 
+def test_an_index_for_keys_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are in one order, though the keys of each part are in others of them."""
+    (tmp_path / "lake").mkdir()
+    tables = [pa.table({"key": range(number * 100, number * 100 + 100)}) for number in (3, 0, 2, 1)]
+    for number, table in enumerate(tables):
+        pq.write_table(table, tmp_path / f"lake/{number}.parquet", row_group_size=GROUP)
+    with parquet_bloom.LakeIndex.create(tmp_path / "index", ["key"]) as index:
+        index.append(tmp_path / "lake")
+    monkeypatch.setattr(key_chunks, "CHUNK_KEYS", 20)
+    dataset = parquet_bloom.dataset(tmp_path / "lake", index=tmp_path / "index")
+    keys = [*range(0, 400, 4)]
+    for few in (5, 1000):
+        monkeypatch.setattr(locate, "FEW_KEYS", few)
+        assert to_rows(dataset.locate("key", keys)) == expect(tmp_path / "lake", tables, keys)
+
+
 def test_orc(tmp_path: Path) -> None:
     table = pa.table(
         {"key": pa.array([n % 20_000 if n % 11 else None for n in range(50_000)]), "pad": ["x" * 9] * 50_000}
