@@ -78,8 +78,9 @@ class Locator:
 
     def read_batches(self, keys: Any) -> Generator[pa.RecordBatch, None, None]:
         """Yield the positions of keys, those of one chunk of keys after those of the other."""
-        for batches in self._read_chunks(keys, {}):
-            yield from batches
+        with closing(self._read_chunks(keys, {})) as chunks:
+            for batches in chunks:
+                yield from batches
 
     def read_table(self, keys: Any) -> pa.Table:
         """Return the positions of all keys, in the order of files and rows."""
@@ -94,32 +95,37 @@ class Locator:
         rows = np.lexsort((np.asarray(table["row"]), ranks[np.asarray(paths.indices)]))
         return table.take(pa.array(rows))
 
-    def _read_chunks(self, keys: Any, order: dict[str, int]) -> Iterator[Generator[pa.RecordBatch, None, None]]:
+    def _read_chunks(
+        self, keys: Any, order: dict[str, int]
+    ) -> Generator[Generator[pa.RecordBatch, None, None], None, None]:
         """Yield the positions of each chunk of keys; the numbers of files are entered into `order`."""
         with closing(iterate_chunks(self._columns, keys)) as chunks:
-            for number, chunk in enumerate(chunks):
-                plan = self._plan(chunk, is_only=number == 0 and len(chunk) <= INDEX_KEYS)
+            chunk, following = next(chunks, None), next(chunks, None)
+            is_only = following is None
+            while chunk is not None:
+                plan = self._plan(chunk, is_only)
                 for file in plan.files:
                     order.setdefault(file.path, len(order))
                 with closing(self._read(chunk, plan)) as batches:
                     yield batches
+                chunk, following = following, next(chunks, None)
 
     def _plan(self, chunk: KeyChunk, is_only: bool) -> ScanPlan:
         """Return the files and row groups that may have a key.
 
         Parameters
         ----------
-        is_only : whether there are no other chunks, which need the same order of files.
+        is_only : whether there are no other chunks, so that the files that have no key need no number.
         """
         named = self._dataset_schema.names.__contains__
         if len(chunk) <= FEW_KEYS:
             keys = chunk.to_keys()
-            plan = None if self._session is None else self._session.plan(keys, self._timezone, self._threads)
+            plan = self._session.plan(keys, self._timezone, self._threads) if self._session and is_only else None
             if plan is None:
                 plan = self._source.plan(keys.node, timezone=self._timezone, threads=self._threads, named=named)
             return plan
         plan = None
-        if self._session is not None and is_only:
+        if self._session is not None and is_only and len(chunk) <= INDEX_KEYS:
             plan = self._session.plan(chunk.to_keys(), self._timezone, self._threads, by_index_alone=True)
         if plan is None:
             plan = self._source.plan(chunk.bounds, timezone=self._timezone, threads=self._threads, named=named)

@@ -16,7 +16,7 @@ from support.cases import each_case
 import parquet_bloom
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate import parse
-from parquet_bloom.predicate.row_filter import row_mask
+from parquet_bloom.predicate.row_filter import ProbeValues, row_mask
 from parquet_bloom.predicate.tree import (
     And,
     Compare,
@@ -169,7 +169,7 @@ def test_literals_are_prepared_once():
         assert row_mask(pa.table({"x": [1, 5000, None]}), node, probes=probes).to_pylist() == [False, True, None]
     [(number, name, arrow)] = probes
     assert (number, name, arrow) == (id(node), "x", pa.int64())
-    probes[number, name, arrow] = pa.array([5000]), False
+    probes[number, name, arrow] = ProbeValues(pa.array([5000]), with_nan=False, targets=None)
     assert row_mask(pa.table({"x": [1, 5000, None]}), node, probes=probes).to_pylist() == [True, False, None]
 
 

@@ -20,6 +20,7 @@ from support.writers.iceberg_tables import Entry, HandTable
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, PredicateError, UnknownColumnError
+from parquet_bloom.predicate import row_filter
 from parquet_bloom.scan.lookup import key_chunks, locate
 from parquet_bloom.scan.read.batches import BatchPlanner
 
@@ -113,6 +114,17 @@ def test_types(tmp_path: Path, kind: str) -> None:
         assert [field.type for field in located.schema][1:] == [pa.string(), pa.int32(), pa.int64()]
         if kind not in ("timestamp_ns",):
             assert to_rows(dataset.locate("key", keys.to_pylist())) == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_types_in_files_that_are_read_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """Many keys are then searched for in the columns as pyarrow decodes them."""
+    monkeypatch.setattr(BatchPlanner, "plan", lambda _, plans, threads: plans)
+    monkeypatch.setattr(row_filter, "_MANY_PROBES", 100)
+    tables = write_lake(tmp_path / "lake", kind)
+    keys = make_values(kind, np.random.default_rng(3).integers(0, FILES * ROWS, 4000))
+    located = parquet_bloom.dataset(tmp_path / "lake").locate("key", keys.slice(500))
+    assert to_rows(located) == expect(tmp_path / "lake", tables, keys.slice(500).to_pylist())
 
 
 @pytest.mark.parametrize("by_batches", [True, False])
@@ -290,6 +302,22 @@ def test_an_index(tmp_path: Path) -> None:
     pq.write_table(rows, tmp_path / "lake/6.parquet")
     for keys in ([17, *rows["key"].drop_null().to_pylist()[:2]], [*range(0, 9000, 3)]):
         assert to_rows(dataset.locate("key", keys)) == expect(tmp_path / "lake", [*tables, rows], keys)
+
+
+def test_an_index_for_keys_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are in one order, though the keys of each part are in others of them."""
+    (tmp_path / "lake").mkdir()
+    tables = [pa.table({"key": range(number * 100, number * 100 + 100)}) for number in (3, 0, 2, 1)]
+    for number, table in enumerate(tables):
+        pq.write_table(table, tmp_path / f"lake/{number}.parquet", row_group_size=GROUP)
+    with parquet_bloom.LakeIndex.create(tmp_path / "index", ["key"]) as index:
+        index.append(tmp_path / "lake")
+    monkeypatch.setattr(key_chunks, "CHUNK_KEYS", 20)
+    dataset = parquet_bloom.dataset(tmp_path / "lake", index=tmp_path / "index")
+    keys = [*range(0, 400, 4)]
+    for few in (5, 1000):
+        monkeypatch.setattr(locate, "FEW_KEYS", few)
+        assert to_rows(dataset.locate("key", keys)) == expect(tmp_path / "lake", tables, keys)
 
 
 def test_orc(tmp_path: Path) -> None:
