@@ -88,11 +88,12 @@ def has_column(schema: pa.Schema, column: str, case_sensitive: bool = True) -> b
     if any(is_named(field, column) for field in schema):
         return True
     fields = list(schema)
-    for name in column.split("."):
+    names = column.split(".")
+    for depth, name in enumerate(names, 1):
         found = next((field for field in fields if is_named(field, name)), None)
         if found is None:
             return False
         if not pa.types.is_struct(found.type):
-            return not pa.types.is_primitive(found.type) or name == column
+            return depth == len(names) or not pa.types.is_primitive(found.type)
         fields = list(found.type)
     return True

@@ -257,14 +257,14 @@ def test_responses_match_the_openapi_document(lake, serve):
     service = serve(lake.index, "--max-values", "77")
     document = service.get("/openapi.json").json()
     assert {(path, method) for path, item in document["paths"].items() for method in item} == {
-        *((path, "post") for path in ("/lookup", "/append", "/remove", "/refresh")),
+        *((path, "post") for path in ("/lookup", "/get", "/append", "/remove", "/refresh")),
         *((path, "get") for path in ("/lookup", "/stats", "/health")),
     }
     assert document["components"]["schemas"]["LookupRequest"]["properties"]["values"]["maxItems"] == 77
     for item in document["paths"].values():
         for operation in item.values():
             for status, response in operation["responses"].items():
-                (schema,) = [content["schema"]["$ref"] for content in response["content"].values()]
+                schema = response["content"]["application/json"]["schema"]["$ref"]
                 assert schema.endswith("/Problem") == (status != "200")
     requests: list[tuple[str, Any, Any]] = [
         ("/lookup", {"column": "id", "values": [1]}, models.LookupAnswer),
