@@ -110,7 +110,7 @@ class ZoneHashes:
         self._distinct: HashSet | None = None
 
     def open(self, zone: int) -> HashSet:
-        """Return the set to add the hashes of a zone to; zones are opened in ascending order, each any number of times."""
+        """Return the set to add the hashes of a zone to; zones are opened in order, each any number of times."""
         while self._distinct is None or zone > len(self._done):
             self._close()
             self._distinct = HashSet(self._most_rows)

@@ -375,7 +375,8 @@ class LakeIndex:
         -------
         Answers
             For each value a list of `Candidate`: files, and row groups and rows in them if the index has those. No
-            other file, nor other rows of these, have that value. Where the index cannot be read, files are candidates, and `doubts` says why.
+            other file, nor other rows of these, have that value. Where the index cannot be read, files are candidates,
+            and `doubts` says why.
 
         Raises
         ------

@@ -340,7 +340,7 @@ def _parse_columns(fields: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the columns, of which formats 2 and 3 say which are expressions."""
     columns = [strict.text(column) for column in strict.items(fields["columns"])]
     expressions: Mapping[str, Any] = {}
-    if fields["format"] == _FORMAT_WITH_EXPRESSIONS or "expressions" in fields and fields["format"] != FORMAT:
+    if fields["format"] == _FORMAT_WITH_EXPRESSIONS or ("expressions" in fields and fields["format"] != FORMAT):
         expressions = strict.fields(fields["expressions"])
     if not set(expressions) <= set(columns):
         raise ValueError("an expression is not among the columns")

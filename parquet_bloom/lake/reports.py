@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ParquetBloomError
 from ..redaction import shown_redacted
 from ..util.wording import count
-from .files.units import RowRanges
+
+if TYPE_CHECKING:  # numpy takes long to import
+    from .files.units import RowRanges
 
 
 class Candidate(NamedTuple):
@@ -19,8 +21,8 @@ class Candidate(NamedTuple):
     ----------
     path : the file, as the lake's listing names it.
     row_groups : row groups that may hold it; None for all.
-    rows : for each of `row_groups` the ranges [start, stop) of its rows that may hold it, ascending, where the index has
-        zones; None where it has none.
+    rows : for each of `row_groups` the ranges [start, stop) of its rows that may hold it, ascending; None where the
+        index has no zones.
     """
 
     path: str
@@ -81,7 +83,7 @@ class AppendReport:
     added, replaced, unchanged : files indexed for the first time; files indexed again, as they had changed; and files
         that were skipped as they had not.
     failed : {path: error} of files that could not be read, and are not indexed.
-    entries : (value, unit) pairs, where a unit is a file, a row group or a zone of rows; before duplicates were dropped.
+    entries : (value, unit) pairs, where a unit is a file, a row group or a zone of rows; duplicates counted.
     uncovered : {column: {path: reason why the column is not indexed}}; such files are candidates for every value.
     merged : small segments that were merged.
     """

@@ -136,10 +136,8 @@ class SegmentJobs:
         for item in work:
             count = self.manifest.units.count(item.row_counts or ())
             if count > max_units:
-                raise ParquetBloomError(
-                    f"a file of {count:,} {self.manifest.units}, but this index holds at most {max_units:,} per segment",
-                    path=item.entry.path,
-                )
+                problem = f"a file of {count:,} {self.manifest.units} has too many for this index"
+                raise ParquetBloomError(problem, path=item.entry.path)
             if units + count > max_units:
                 yield group
                 group, units = [], 0

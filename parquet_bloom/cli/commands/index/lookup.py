@@ -88,9 +88,10 @@ class _Lookup(click.Command):
 def lookup(
     output: Output, path: str, column: str, values: tuple[str, ...], as_text: bool, no_live: bool, timezone: str
 ) -> int:
-    """List the files (and row groups, and rows in them) that may hold each VALUE; a file that is not listed has no such row.
+    """List the files (and row groups, and rows in them) that may hold each VALUE.
 
-    The result includes every file of the lake that is not indexed, or has changed since it was.
+    A file that is not listed has no such row. The result includes every file of the lake that is not indexed, or has
+    changed since it was.
     """
     texts = list(_expand_stdin(values))
     literals = texts if as_text else list(_parse_literals(texts))

@@ -29,10 +29,10 @@ COLUMNS = (
 @index_argument
 @no_live_option
 def stats(output: Output, path: str, no_live: bool) -> int:
-    """Show the size of an index, a row per column: values (counted once per file, row group or zone), bytes, bytes a value.
+    """Show the size of an index, a row per column: values (once per file, row group or zone), bytes, bytes a value.
 
-    "named in vain" is the number of files (or row groups, or zones) that a lookup is expected to list for a value that no file
-    has.
+    "named in vain" is the number of files (or row groups, or zones) that a lookup is expected to list for a value that
+    no file has.
     """
     with open_index(output, path, live=not no_live) as index, output.step("reckon"):
         statistics = index.stats()
