@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.lake.reports import Candidate
 
 pytestmark = pytest.mark.crash
 
@@ -73,8 +75,17 @@ def change(lake: Path, path: str, chance: random.Random) -> None:
             write(lake, number, chance.randrange(1 << 30))
 
 
-def truth(lake: Path) -> dict[str, set[int]]:
-    return {str(file): set(pq.read_table(file)["id"].to_pylist()) for file in sorted(lake.glob("*.parquet"))}
+def truth(lake: Path) -> dict[str, list[int]]:
+    return {str(file): pq.read_table(file)["id"].to_pylist() for file in sorted(lake.glob("*.parquet"))}
+
+
+def assert_has_all_rows(candidate: Candidate, ids: list[int], value: int) -> None:
+    """Assert that no row with a value is outside of the rows that are named; row groups have 20."""
+    if candidate.row_groups is None or candidate.rows is None:
+        return
+    ranges = zip(candidate.row_groups, candidate.rows, strict=True)
+    rows = {20 * number + row for number, some in ranges for start, stop in some for row in range(start, stop)}
+    assert {row for row, one in enumerate(ids) if one == value} <= rows
 
 
 def assert_right(lake: Path, path: str) -> int:
@@ -89,6 +100,8 @@ def assert_right(lake: Path, path: str) -> int:
             matches = {candidate.path for candidate in answer}
             holders = {file for file, ids in files.items() if value in ids}
             assert holders <= matches
+            for candidate in answer if index.state.manifest.zone_rows else ():
+                assert_has_all_rows(candidate, files[candidate.path], value)
             assert matches <= files.keys()
             pairs += len(holders)
         assert index.check(sample=2).problems == []
@@ -120,14 +133,21 @@ def kill(lake: Path, path: str, times: int, seed: int) -> int:
     return pairs
 
 
-@pytest.fixture(params=["postings", "cuckoo"])
+SETTINGS: dict[str, dict[str, Any]] = {
+    "postings": {"layout": "postings", "granularity": "row_group"},
+    "cuckoo": {"layout": "cuckoo", "num_buckets": 20},
+    "postings-zones": {"layout": "postings", "granularity": "zone", "zone_rows": 7},
+    "cuckoo-zones": {"layout": "cuckoo", "num_buckets": 5, "granularity": "zone", "zone_rows": 7},
+}
+
+
+@pytest.fixture(params=[*SETTINGS])
 def lake_and_index(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
     lake, path = tmp_path / "lake", str(tmp_path / "index")
     lake.mkdir()
     for number in range(FILES):
         write(lake, number, 0)
-    settings = {"num_buckets": 20} if request.param == "cuckoo" else {"granularity": "row_group"}
-    LakeIndex.create(path, ["id"], layout=request.param, lake=lake, **settings).close()
+    LakeIndex.create(path, ["id"], lake=lake, **SETTINGS[request.param]).close()
     return lake, path
 
 
