@@ -106,7 +106,7 @@ def lookup(
                 {
                     "value": value,
                     "row_groups": _as_list(each.row_groups),
-                    "rows": _as_list(each.rows),
+                    "rows": None if each.rows is None else [[list(span) for span in ranges] for ranges in each.rows],
                     "file": each.path,
                 }
                 for each in answer
@@ -129,11 +129,11 @@ def lookup(
     return output.exit_code(GOOD if num_candidates else BAD)
 
 
-def _as_list(items: Iterable[Any] | None) -> list[Any] | None:
-    return None if items is None else list(items)
+def _as_list(row_groups: Iterable[int] | None) -> list[int] | None:
+    return None if row_groups is None else list(row_groups)
 
 
-def _format_ranges(ranges: Iterable[tuple[int, int]]) -> str:
+def _format_ranges(ranges: Iterable[list[int]]) -> str:
     """Format the rows of a row group, from the first to the last of each range."""
     return ", ".join(f"{start}-{stop - 1}" for start, stop in ranges)
 
