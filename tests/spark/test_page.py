@@ -1,4 +1,4 @@
-"""The functions that `docs/spark.md` shows run as they stand there."""
+"""The functions that `docs/how-to/spark.md` shows run as they stand there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from support.documents import doc_blocks, doc_lakes
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-PAGE = doc_blocks.PROJECT / "docs" / "spark.md"
+PAGE = doc_blocks.PROJECT / "docs" / "how-to" / "spark.md"
 ID = 912284217
 
 
