@@ -67,7 +67,7 @@ def _table(rows: list[str]) -> list[str]:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """Yield a help text's paragraphs; one that click prints line by line (\\b) is shown line by line."""
+    """Yield a help text's paragraphs; one that click prints line by line is shown line by line."""
     for paragraph in inspect.cleandoc(text).split("\n\n"):
         if paragraph.startswith(_EXAMPLE):
             yield f"```shell\n{inspect.cleandoc(paragraph.removeprefix(_EXAMPLE))}\n```\n"

@@ -1,7 +1,7 @@
 """A griffe extension: docstrings whose sections say what a parameter is, not which type it has.
 
-The project writes ``paths : a file, a folder, or a list of them.``; numpydoc's parser takes what follows the colon for a
-type. The signatures have the types, so here the text moves to the line below, where the parser expects a description.
+The project writes ``paths : a file, a folder, or a list of them.``; numpydoc's parser takes what follows the colon for
+a type. The signatures have the types, so here the text moves to the line below, where the parser expects a description.
 """
 
 from __future__ import annotations
