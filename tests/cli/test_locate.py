@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -234,6 +237,52 @@ def test_a_file_is_the_old_one_or_the_new_one(lake, run):
     Path("out").chmod(stat.S_IRUSR | stat.S_IXUSR)
     assert run(*arguments, "-o", *forms[0]).code == 2
     assert Path("out/a.parquet").read_bytes() == before
+
+
+INTERRUPTED = """
+import os, resource, signal, sys
+from parquet_bloom import cli
+from parquet_bloom.scan.lookup.locate import Locator
+make = Locator._make_batch
+def stop(*arguments):  # once the first rows are read
+    os.kill(os.getpid(), signal.SIGINT)
+    return make(*arguments)
+if sys.argv[1] == "full":
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+else:
+    Locator._make_batch = stop
+sys.exit(cli.main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize("how", ["interrupted", "full"])
+def test_an_interrupt_and_a_full_disk_leave_the_old_file(how, lake):
+    Path("keys.txt").write_text("".join(f"{number}\n" for number in range(3000)))
+    for more in (["out.parquet"], ["out.parquet", "--as", "iceberg"], ["out.csv"]):
+        Path(more[0]).write_text("what was there")
+        command = [sys.executable, "-c", INTERRUPTED, how, "locate", "lake", "--keys-from", "keys.txt"]
+        command += ["--key-column", "id", "-o", *more]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        if how == "interrupted":
+            assert (result.returncode, result.stdout, result.stderr) == (130, "", "interrupted\n")
+        else:
+            assert (result.returncode, result.stdout) == (2, "")
+            assert re.fullmatch(r"error: .*: cannot write .*: File too large\n", result.stderr), result.stderr
+        assert Path(more[0]).read_text() == "what was there"
+        Path(more[0]).unlink()
+        assert sorted(os.listdir()) == ["ids.index", "keys.txt", "lake"]
+
+
+@pytest.mark.ci
+def test_two_processes_that_write_one_file(lake):
+    """It is that of one of them."""
+    arguments = [sys.executable, "-m", "parquet_bloom", "locate", "lake", "-o", "out.parquet", "--as", "iceberg"]
+    for _ in range(3):
+        both = [subprocess.Popen([*arguments, "--key", f"name=n{number}"]) for number in (3, 900)]
+        assert [process.wait(120) for process in both] == [0, 0]
+        assert pq.read_table("out.parquet")["pos"].to_pylist() in ([6, 7], [800, 801])
+        assert sorted(os.listdir()) == ["ids.index", "lake", "out.parquet"]
 
 
 def test_the_bar_counts_files(lake):

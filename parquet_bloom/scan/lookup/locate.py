@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ...errors import PredicateError, UnknownColumnError
+from ...errors import ParquetBloomError, PredicateError, UnknownColumnError
 from ...predicate.key_match import match_keys
 from ...predicate.row_filter import find_column
 from ...util.arrow_values import empty_table
@@ -60,6 +60,8 @@ class Locator:
         threads: int | None,
         progress: Callable[[int, int], None] | None = None,
     ):
+        if not isinstance(columns, str) and not _is_list_of_names(columns):
+            raise ParquetBloomError(f"the column of a key is a name, or a list of names, got {columns!r}")
         self._source = source
         self._dataset_schema = schema
         self._session = session
@@ -202,6 +204,10 @@ class Locator:
         rest = [table.column(name).combine_chunks() for name in (PATH, ROW_GROUP, ROW)]
         rest = [column.chunk(0) if isinstance(column, pa.ChunkedArray) else column for column in rest]
         return pa.RecordBatch.from_arrays([keys, *rest], schema=self.schema)
+
+
+def _is_list_of_names(columns: object) -> bool:
+    return isinstance(columns, list | tuple) and all(isinstance(name, str) for name in columns)
 
 
 def _decode(column: Any) -> pa.Array:
