@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..errors import ConcurrentChangeError, ParquetBloomError, first_line
+from ..errors import ConcurrentChangeError, ParquetBloomError
 from ..storage import Rewrite, create
 from ..storage.spill import SpillFile, SpillRun
 from ..util.lazy import late_module

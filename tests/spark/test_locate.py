@@ -83,7 +83,9 @@ def make_keys(spark: Any, table: pa.Table, names: list[str]) -> tuple[Any, pa.Ta
         top, _, leaf = name.partition(".")
         values = table[top].combine_chunks()
         columns[name] = values.field(leaf) if leaf else values
-    values = pa.table({n: c.dictionary_decode() if isinstance(c, pa.DictionaryArray) else c for n, c in columns.items()})
+    values = pa.table(
+        {n: c.dictionary_decode() if isinstance(c, pa.DictionaryArray) else c for n, c in columns.items()}
+    )
     return spark.createDataFrame(values), values.drop_null()
 
 

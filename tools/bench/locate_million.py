@@ -2,12 +2,12 @@
 
 python tools/bench/locate_million.py [--folder FOLDER] [--partitions N] [--keys N] [--append]
 
-Each partition is a real Parquet file of eight rows, 1,000 of them in a folder `part=N` (1 GB of bytes, 4 GB of blocks). pyarrow
-writes the first file; the others are copies of it with other ids, in pages and statistics. An id is unique, and the ids of a
-file lie anywhere, so that only an index knows its file. The index gets the ids from memory, a file after the other
-(`LakeIndex.append_batches`), or with --append from the files (`LakeIndex.append`), which takes ten times as long. All are made
-once, in the folder given, and reused. Each answer is compared with the position that the id was written to; a tenth of
-the keys are in no file.
+Each partition is a real Parquet file of eight rows, 1,000 of them in a folder `part=N` (1 GB of bytes, 4 GB of blocks).
+pyarrow writes the first file; the others are copies of it with other ids, in pages and statistics. An id is unique, and
+the ids of a file lie anywhere, so that only an index knows its file. The index gets the ids from memory, a file after
+the other (`LakeIndex.append_batches`), or with --append from the files (`LakeIndex.append`), which takes ten times as
+long. All are made once, in the folder given, and reused. Each answer is compared with the position that the id was
+written to; a tenth of the keys are in no file.
 
 open        the index of all partitions is opened; with --append its files are compared with those that were indexed
 lookup      of one key in the index alone: the files that may have it
@@ -117,7 +117,11 @@ def make_lake(folder: Path, partitions: int, by_reading: bool) -> None:
     with parquet_bloom.LakeIndex.create(folder / "index", ["id"], **settings) as index:
         report = index.append() if by_reading else index.append_batches(batches)
     assert report.added == partitions, report
-    took = {"files": written - begun, "index": time.perf_counter() - written, "from": "files" if by_reading else "memory"}
+    took = {
+        "files": written - begun,
+        "index": time.perf_counter() - written,
+        "from": "files" if by_reading else "memory",
+    }
     (folder / "complete").write_text(json.dumps(took))
 
 
@@ -204,7 +208,8 @@ def main() -> None:
         figures = json.loads(output.splitlines()[-1])
         num_bytes = sum(path.stat().st_size for path in (folder / "index").iterdir())
     print(f"{partitions:,} partitions of {ROWS} rows, {keys:,} keys; each answer is the position that was written: yes")
-    print(f"files written in {made['files']:.0f} s, index built from {made['from']} in {made['index']:.0f} s, of {num_bytes / 1e6:.0f} MB")
+    print(f"files written in {made['files']:.0f} s")
+    print(f"index built from {made['from']} in {made['index']:.0f} s, {num_bytes / 1e6:.0f} MB")
     print(f"index opened in {figures['open']:.2f} s; memory at most {figures['memory'] / 1e6:.0f} MB\n")
     print(f"{'ms':10} {'first':>10} {'median':>10} {'99 %':>10}")
     for name in ("lookup", "locate", "get", "folder"):

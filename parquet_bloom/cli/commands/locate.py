@@ -38,8 +38,8 @@ from ..output.row_files import parse_format
     "--as",
     "form",
     type=click.Choice(("parquet", "iceberg", "delta")),
-    help="What the Parquet file of --output has: the columns that are printed (parquet, the default); file_path and pos, as "
-    "a position delete file of an Iceberg table; or path, as the log of a Delta table names it, and row_index.",
+    help="What the Parquet file of --output has: the columns that are printed (parquet, the default); file_path and "
+    "pos, as a position delete file of an Iceberg table; or path, as the log of a Delta table names it, and row_index.",
 )
 def locate(
     output: Output,

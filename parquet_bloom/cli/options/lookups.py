@@ -196,9 +196,7 @@ def open_keys(
             return
         columns = tuple(key_columns) or (_find_only_column(index, output),)
         file = KeyFile(source, columns, str(keys_from))
-        yield StreamedKeys(
-            columns, file, lambda: collect_keys(given, keys_from, key_columns, index, paths, output)
-        )
+        yield StreamedKeys(columns, file, lambda: collect_keys(given, keys_from, key_columns, index, paths, output))
 
 
 def _require_one_way(given: Sequence[str], keys_from: str | None, key_columns: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from ...lake.expressions import find_tuples
 from ...lake.index import LakeIndex
 from ...lake.reports import FileSelection
+from ...lake.snapshot import Selections
 from ...storage import Entry, as_path_list, entry_for_identity, is_local, list_entries
 from ...util.arrow_values import empty_table
 from ..evaluate.lake_index import remove_row_groups

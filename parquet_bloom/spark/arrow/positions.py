@@ -51,9 +51,7 @@ class LocateTask:
         for number in iter_numbers(batches):
             with closing(self._locate(self.tasks[number])) as located:
                 for batch in located:
-                    yield pa.RecordBatch.from_arrays(
-                        conform(batch, self.target, ignore_case=False), schema=self.target
-                    )
+                    yield pa.RecordBatch.from_arrays(conform(batch, self.target, ignore_case=False), schema=self.target)
 
     def _locate(self, files: Files) -> Generator[pa.RecordBatch, None, None]:
         source = replace(
