@@ -53,8 +53,7 @@ def make_lake(folder: Path, files: int, options: dict[str, Any]) -> None:
     if (folder / "complete").exists():
         return
     (folder / "data").mkdir(parents=True, exist_ok=True)
-    ids = np.random.default_rng(0).permutation(files * ROWS).astype(np.int64) * STEP
-    rng = np.random.default_rng(1)
+    ids, rng = list_ids(files), np.random.default_rng(1)
     words = pa.array([f"word{number:05d}" for number in range(5_000)])
     for number in range(files):
         keys = ids[number * ROWS : (number + 1) * ROWS]
@@ -92,6 +91,11 @@ def _make_uuids(keys: NDArray[np.int64]) -> pa.Array:
     digits = np.stack([carry, keys.astype(np.uint64) * factor], axis=1).astype(">u8").tobytes().hex().encode()
     offsets = np.arange(len(keys) + 1, dtype=np.int32) * 32
     return pa.Array.from_buffers(pa.string(), len(keys), [None, pa.py_buffer(offsets), pa.py_buffer(digits)])
+
+
+def list_ids(files: int) -> NDArray[np.int64]:
+    """Return the keys of all files, one file after the other."""
+    return np.random.default_rng(0).permutation(files * ROWS).astype(np.int64) * STEP
 
 
 def draw(rng: np.random.Generator, files: int, count: int) -> list[int]:
@@ -132,7 +136,7 @@ def engines(folder: Path) -> Iterator[tuple[str, Callable[[int], int]]]:
     connection = duckdb.connect()
     connection.execute("SET parquet_metadata_cache = true")
     query = f"SELECT {names} FROM read_parquet('{folder}/data/*.parquet') WHERE id = "
-    yield "DuckDB", lambda key: connection.execute(f"{query}{key}").to_arrow_table().num_rows
+    yield "DuckDB", lambda key: connection.sql(f"{query}{key}").to_arrow_table().num_rows
     context = datafusion.SessionContext()
     context.register_parquet("lake", str(folder / "data"))
     yield (
@@ -167,6 +171,7 @@ def run(name: str, folder: Path, arguments: argparse.Namespace) -> None:
     rng = np.random.default_rng(2)
     files, count = arguments.files, arguments.keys
     print(f"{name}: one key             median ms    99 %, ms   CPU ms    keys")
+    of_groups = list_ids(files)[:: ROWS // 2].tolist()  # one of each row group
     opened = parquet_bloom.LakeIndex.open(folder / "index")
     datasets = {
         "get, folder and index": parquet_bloom.dataset(folder / "data", index=folder / "index"),
@@ -174,11 +179,12 @@ def run(name: str, folder: Path, arguments: argparse.Namespace) -> None:
     }
     for title, dataset in datasets.items():
         first = measure(lambda key: dataset.get("id", key, COLUMNS).num_rows, draw(rng, files, 1))  # noqa: B023
-        for key in draw(rng, files, 6 * files):  # each file once, or nearly
+        for key in of_groups:
             dataset.get("id", key, COLUMNS)
         show(title, measure(lambda key: dataset.get("id", key, COLUMNS).num_rows, draw(rng, files, count)), count)  # noqa: B023
         show("  its first call", first, 1)
-    for title, look_up in engines(folder):
+    peers = list(engines(folder))
+    for title, look_up in peers:
         look_up(draw(rng, files, 1)[0])
         keys = draw(rng, files, arguments.peer_keys)
         show(title, measure(look_up, keys), len(keys))
@@ -196,8 +202,7 @@ def run(name: str, folder: Path, arguments: argparse.Namespace) -> None:
     print("cold pages, one key    median ms    99 %, ms   CPU ms    keys")
     for title, dataset in datasets.items():
         show_cold(title, lambda key: dataset.get("id", key, COLUMNS).num_rows, draw(rng, files, COLD), folder)  # noqa: B023
-    for title, look_up in engines(folder):
-        look_up(draw(rng, files, 1)[0])
+    for title, look_up in peers:
         show_cold(title, look_up, draw(rng, files, min(3, arguments.peer_keys)), folder)
     opened.close()
     print()
