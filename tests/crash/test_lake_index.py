@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -49,7 +51,8 @@ def write(lake: Path, number: int, generation: int) -> None:
     """One of the lake's files in one of its states, put in its place whole."""
     ids = np.random.default_rng((number, generation)).integers(0, 5_000, 60)
     temporary = lake / f".{number}.new"
-    pq.write_table(pa.table({"id": ids}), temporary, row_group_size=20)
+    names = [f"Ж{one % 400}" for one in ids.tolist()]
+    pq.write_table(pa.table({"id": ids, "name": names}), temporary, row_group_size=20)
     os.replace(temporary, lake / f"{number}.parquet")
 
 
@@ -73,24 +76,32 @@ def change(lake: Path, path: str, chance: random.Random) -> None:
             write(lake, number, chance.randrange(1 << 30))
 
 
-def truth(lake: Path) -> dict[str, set[int]]:
-    return {str(file): set(pq.read_table(file)["id"].to_pylist()) for file in sorted(lake.glob("*.parquet"))}
+def truth(lake: Path, key: str) -> dict[str, set[Any]]:
+    """Return the values of a column or expression in each file."""
+    compute: Callable[[dict[str, Any]], Any] = {
+        "id": lambda row: row["id"],
+        "lower(name)": lambda row: row["name"].lower(),
+        "CAST(id AS STRING)": lambda row: str(row["id"]),
+        "(id, name)": lambda row: (row["id"], row["name"]),
+    }[key]
+    return {str(file): set(map(compute, pq.read_table(file).to_pylist())) for file in sorted(lake.glob("*.parquet"))}
 
 
 def assert_right(lake: Path, path: str) -> int:
     """Look up every value; returns the (value, file) pairs that were found."""
-    files = truth(lake)
-    values = sorted(set().union(*files.values()))
     pairs = 0
     with LakeIndex.open(path) as index:
-        answers = index.lookup("id", values)
-        assert answers.doubts == []
-        for value, answer in zip(values, answers, strict=True):
-            matches = {candidate.path for candidate in answer}
-            holders = {file for file, ids in files.items() if value in ids}
-            assert holders <= matches
-            assert matches <= files.keys()
-            pairs += len(holders)
+        for key in index.columns:
+            files = truth(lake, key)
+            values = sorted(set().union(*files.values()))
+            answers = index.lookup(key, values)
+            assert answers.doubts == []
+            for value, answer in zip(values, answers, strict=True):
+                matches = {candidate.path for candidate in answer}
+                holders = {file for file, those in files.items() if value in those}
+                assert holders <= matches
+                assert matches <= files.keys()
+                pairs += len(holders)
         assert index.check(sample=2).problems == []
     return pairs
 
@@ -120,14 +131,18 @@ def kill(lake: Path, path: str, times: int, seed: int) -> int:
     return pairs
 
 
-@pytest.fixture(params=["postings", "cuckoo"])
+@pytest.fixture(params=["postings", "cuckoo", "expressions"])
 def lake_and_index(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
     lake, path = tmp_path / "lake", str(tmp_path / "index")
     lake.mkdir()
     for number in range(FILES):
         write(lake, number, 0)
-    settings = {"num_buckets": 20} if request.param == "cuckoo" else {"granularity": "row_group"}
-    LakeIndex.create(path, ["id"], layout=request.param, lake=lake, **settings).close()
+    columns, settings = ["id"], {"layout": "postings", "granularity": "row_group"}
+    if request.param == "cuckoo":
+        settings = {"layout": "cuckoo", "num_buckets": 20}
+    elif request.param == "expressions":
+        columns = ["id", "lower(name)", "CAST(id AS STRING)", "(id, name)"]
+    LakeIndex.create(path, columns, lake=lake, **settings).close()
     return lake, path
 
 
