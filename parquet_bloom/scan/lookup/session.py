@@ -17,7 +17,7 @@ from ...lake.reports import FileSelection
 from ...lake.snapshot import Selections
 from ...storage import Entry, as_path_list, entry_for_identity, is_local, list_entries
 from ...util.arrow_values import empty_table
-from ..evaluate.lake_index import remove_row_groups
+from ..evaluate.lake_index import narrow_by_index
 from ..evaluate.planner import plan_scan
 from ..model.file_scan import FileScan
 from ..model.partitions import parse_partitions
@@ -229,8 +229,7 @@ class Lookup:
         for path in sorted(selected.files):
             selection = selected.files[path]
             known = self._known.find(path, None if selection is None else selection.stamp)
-            row_groups = None if selection is None else selection.row_groups
-            rows = None if known is None else known.read(row_groups, column, literal, timezone, schema)
+            rows = None if known is None else known.read(selection, column, literal, timezone, schema)
             if rows is None:
                 return None
             tables.append(rows)
@@ -242,7 +241,7 @@ def _intersect(answers: Sequence[Selections]) -> list[str]:
 
 
 class _CandidateEvaluator:
-    """Leaves of each file the row groups that an index names; see `Evaluator`."""
+    """Leaves of each file the row groups, and rows in them, that an index names; see `Evaluator`."""
 
     def __init__(self, files: Mapping[str, FileSelection | None]):
         self._files = files
@@ -254,5 +253,5 @@ class _CandidateEvaluator:
             if selection is not None:
                 # The index says more than statistics and filters would, which take time, or requests.
                 file.predicate = True
-                file.narrow = partial(remove_row_groups, selection=selection)
+                file.narrow = partial(narrow_by_index, selection=selection)
             yield file
