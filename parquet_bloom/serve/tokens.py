@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from ..errors import ParquetBloomError
 from ..redaction import remember
+from ..storage import open_source
 
 VARIABLE = "PARQUET_BLOOM_TOKEN"
 """The environment variable that holds a token."""
@@ -67,15 +68,11 @@ def read_tokens(path: str | os.PathLike[str] | None, environment: Mapping[str, s
         return None if given is None else Tokens([_check(given, f"the environment variable {VARIABLE}")])
     if given is not None:
         raise ParquetBloomError(f"there is a --token-file and an environment variable {VARIABLE}; give one of them")
-    try:
-        with open(path, "rb") as file:
-            data = file.read(_MAX_BYTES + 1)
-    except OSError as error:
-        raise ParquetBloomError(f"the token cannot be read: {error.strerror}", path=path) from error
-    if len(data) > _MAX_BYTES:
-        raise ParquetBloomError(
-            f"the file is longer than {_MAX_BYTES:,} bytes: it should hold one token per line", path=path
-        )
+    with open_source(path) as source:
+        if source.size > _MAX_BYTES:
+            problem = f"the file is longer than {_MAX_BYTES:,} bytes: it should hold one token per line"
+            raise ParquetBloomError(problem, path=path)
+        data = source.read_at(0, source.size)
     lines = [line.strip() for line in data.decode("ascii", "replace").splitlines()]
     tokens = [_check(line, f"{os.fspath(path)}: line {i}") for i, line in enumerate(lines, 1) if line]
     if not tokens:
