@@ -29,7 +29,7 @@ def use_driver_python(spark: SparkSession) -> Iterator[None]:
     """Run the Python functions that are made in the block in the driver's own Python, if the master is local.
 
     Spark runs `python3`, or what PYSPARK_PYTHON names. If a virtual environment is not activated, neither has this
-    package. On a cluster, where executors have paths of their own, and in programs that embed Python, this does nothing.
+    package. On a cluster, where executors have paths of their own, and in programs that embed Python, nothing changes.
     """
     if not is_local(spark) or not os.path.basename(sys.executable or "").startswith("python"):
         yield
