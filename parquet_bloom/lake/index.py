@@ -21,6 +21,7 @@ from ..storage.folder.folder import Folder
 from ..tables.files import TableFiles
 from ..tables.snapshot import Table
 from ..util.threads import in_order, processors
+from ..util.wording import count
 from . import manifest as manifests
 from .files import listing as sources
 from .files.liveness import LivenessCheck, assume_live
@@ -287,7 +288,8 @@ class LakeIndex:
 
     def __repr__(self) -> str:
         manifest = self._state.manifest
-        return redacted(f"<LakeIndex {self.path}: {', '.join(manifest.columns)} of {manifest.num_files:,} files>")
+        files = count(manifest.num_files, "file")
+        return redacted(f"<LakeIndex {self.path}: {', '.join(manifest.columns)} of {files}>")
 
     def _open_current(
         self,

@@ -109,7 +109,7 @@ class AppendReport:
         ):
             if number:
                 counts.append(f"{number:,} {what}")
-        return ", ".join(counts) + f"; {self.entries:,} values"
+        return ", ".join(counts) + f"; {count(self.entries, 'value')}"
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,8 @@ class CompactReport:
 
     def __str__(self) -> str:
         return (
-            f"{self.segments_before} segments of {self.bytes_before:,} bytes -> {self.segments_after} of "
-            f"{self.bytes_after:,}; {self.dropped:,} files dropped, {self.deleted} old files deleted"
+            f"{count(self.segments_before, 'segment')} of {self.bytes_before:,} bytes -> {self.segments_after:,} of "
+            f"{self.bytes_after:,}; {count(self.dropped, 'file')} dropped, {count(self.deleted, 'old file')} deleted"
         )
 
 

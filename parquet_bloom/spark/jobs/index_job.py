@@ -25,6 +25,7 @@ from ...lake.parts.postings.writer import write_sorted
 from ...lake.reports import AppendReport
 from ...storage import Entry
 from ...storage.folder.folder import Folder
+from ..session.driver_python import use_driver_python
 from ..session.fallback import log
 from .file_tasks import find_secrets
 from .hash_slices import LAST_HASH, Slices
@@ -199,8 +200,9 @@ class SegmentJobs:
 
         def job() -> list[Any]:
             tasks = self.spark.range(0, len(packed), 1, len(packed))
-            keys = tasks.mapInArrow(hashing, KEYS_SCHEMA).repartition(slices.count, F.col("target"))
-            collect = keys.mapInArrow(writing, WRITTEN_SCHEMA).collect
+            with use_driver_python(self.spark):
+                keys = tasks.mapInArrow(hashing, KEYS_SCHEMA).repartition(slices.count, F.col("target"))
+                collect = keys.mapInArrow(writing, WRITTEN_SCHEMA).collect
             return run_with_progress(self.spark, "index", len(work), len(packed), collect)
 
         secrets = [*secrets, *find_secrets(self.index_options)]

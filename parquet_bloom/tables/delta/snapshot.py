@@ -13,6 +13,7 @@ from ...errors import ParquetBloomError
 from ...predicate.statistics import PruningStatisticsArray
 from ...redaction import shown_redacted
 from ...storage.objects.errors import is_panic
+from ...util.wording import count
 from ..deleted_rows import DeletedRows
 from ..locations import require_inside, resolve_delta_path
 from ..snapshot import TableFile, TableSnapshot
@@ -56,7 +57,7 @@ class DeltaSnapshot(TableSnapshot):
         return {file.path: name for file, name in zip(self.files, names, strict=True)}
 
     def __repr__(self) -> str:
-        return f"<Delta table {self.root!r} at version {self.version}, {len(self.files):,} files>"
+        return f"<Delta table {self.root!r} at version {self.version}, {count(len(self.files), 'file')}>"
 
 
 def make_snapshot(table: Any, root: str, filesystem: object | None, outside: bool) -> DeltaSnapshot:

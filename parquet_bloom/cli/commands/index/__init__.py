@@ -22,14 +22,14 @@ COMMANDS = {
     "serve": "Answer lookups in an index over HTTP.",
 }
 
-EPILOG = """\b
+EPILOG = """
 Exit codes: 0 done, or files are listed; 1 no file is listed, or the index is broken; 2 error.
 
 \b
 Example:
-  parquet-bloom index create ids.index user.id --lake lake/
+  parquet-bloom index create ids.index --column user.id --lake lake/
   parquet-bloom index append ids.index
-  parquet-bloom index lookup ids.index user.id 42
+  parquet-bloom index lookup ids.index --column user.id 42
 """
 
 

@@ -9,7 +9,7 @@ import click
 
 from ....lake.index import LakeIndex
 from ...options.column_completion import complete_columns
-from ...options.common import command, parse_whole_number
+from ...options.common import column_option, command, parse_whole_number
 from ...options.tables import TableRequest
 from ...output.output import Output
 from ...output.table import Column
@@ -29,17 +29,22 @@ COLUMNS = (
 @command(
     "index create",
     example=(
-        "parquet-bloom index create ids.index user.id trace --lake lake/\n"
-        "parquet-bloom index create mail.index 'lower(email)' '(tenant, id)' --lake lake/\n"
-        "parquet-bloom index create s3://bucket/ids.index id --delta s3://bucket/events --granularity row_group\n"
-        "parquet-bloom index create ids.index id --iceberg-catalog prod --table db.events"
+        "parquet-bloom index create ids.index --column user.id --column trace --lake lake/\n"
+        "parquet-bloom index create mail.index --column 'lower(email)' --column '(tenant, id)' --lake lake/\n"
+        "parquet-bloom index create s3://bucket/ids.index --column id --delta s3://bucket/events "
+        "--granularity row_group\n"
+        "parquet-bloom index create ids.index --column id --iceberg-catalog prod --table db.events"
     ),
     exit_codes="0 created, 2 error: nothing was created.",
     paths=False,
     about=INDEX_HELP,
 )
 @index_argument
-@click.argument("columns", metavar="COLUMN...", nargs=-1, required=True, shell_complete=complete_columns)
+@click.argument("more_columns", metavar="", nargs=-1, shell_complete=complete_columns)
+@column_option(
+    "Index this column: a dotted path, or an expression: lower(email), upper(email), CAST(n AS STRING), or several "
+    "columns together, (tenant, id). Repeatable; columns after INDEX are the same.  [required]"
+)
 @click.option(
     "--lake",
     "lakes",
@@ -100,6 +105,7 @@ COLUMNS = (
 def create(
     output: Output,
     path: str,
+    more_columns: tuple[str, ...],
     columns: tuple[str, ...],
     lakes: tuple[str, ...],
     delta: str | None,
@@ -113,11 +119,13 @@ def create(
     fingerprint_bits: int | None,
     num_buckets: int | None,
 ) -> int:
-    """Create an empty index of COLUMNs (dotted paths) in a folder that does not exist yet, or is empty.
+    """Create an empty index of columns, in a folder that does not exist yet, or is empty.
 
-    `index append` fills it. An index of several columns answers lookups in each of them. A COLUMN may also be an
-    expression: lower(email), upper(email), CAST(n AS STRING), or several columns together, (tenant, id).
+    `index append` fills it. An index of several columns answers lookups in each of them.
     """
+    columns = (*more_columns, *columns)
+    if not columns:
+        raise click.UsageError("no column given: add --column NAME", click.get_current_context())
     lake = resolve_lake(list(lakes), delta, iceberg, table, output, "--lake")
     with (
         output.step("create"),

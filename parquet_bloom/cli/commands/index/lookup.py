@@ -49,7 +49,7 @@ class _Lookup(click.Command):
         given = args[: args.index("--")] if "--" in args else list(args)
         remaining = super().parse_args(ctx, args)
         if not ctx.resilient_parsing:
-            for text in (ctx.params["path"], ctx.params["column"], *ctx.params["values"]):
+            for text in (ctx.params["path"], *ctx.params["values"]):
                 if text.startswith("-") and text != STDIN and text in given and not _NUMBER.fullmatch(text):
                     raise click.NoSuchOption(text, ctx=ctx)
         return remaining
@@ -58,11 +58,11 @@ class _Lookup(click.Command):
 @command(
     "index lookup",
     example=(
-        "parquet-bloom index lookup ids.index user.id 42 43\n"
-        "parquet-bloom index lookup ids.index trace --text f00d --format ndjson | jq -r .file\n"
-        "parquet-bloom index lookup ids.index day \"DATE '2026-01-30'\"\n"
-        "parquet-bloom index lookup ids.index '(tenant, id)' \"('acme', 42)\"\n"
-        "parquet-bloom index lookup ids.index user.id - < ids.txt"
+        "parquet-bloom index lookup ids.index --column user.id 42 43\n"
+        "parquet-bloom index lookup ids.index --column trace --text f00d --format ndjson | jq -r .file\n"
+        "parquet-bloom index lookup ids.index --column day \"DATE '2026-01-30'\"\n"
+        "parquet-bloom index lookup ids.index --column '(tenant, id)' \"('acme', 42)\"\n"
+        "parquet-bloom index lookup ids.index --column user.id - < ids.txt"
     ),
     exit_codes="0 files are listed, 1 no file is: no row has any of the values; 2 error.",
     paths=False,
@@ -75,8 +75,13 @@ class _Lookup(click.Command):
     ignore_unknown_options=True,
 )
 @index_argument
-@click.argument("column", metavar="COLUMN", shell_complete=complete_indexed_columns)
-@click.argument("values", metavar="VALUE...", nargs=-1, required=True)
+@click.argument("values", metavar="VALUE...", nargs=-1, required=True, shell_complete=complete_indexed_columns)
+@click.option(
+    "--column",
+    metavar="NAME",
+    shell_complete=complete_indexed_columns,
+    help="Look values up in this column, or expression, of the index. Without it the first VALUE is its name.",
+)
 @click.option(
     "--text",
     "as_text",
@@ -86,13 +91,23 @@ class _Lookup(click.Command):
 @no_live_option
 @timezone_option
 def lookup(
-    output: Output, path: str, column: str, values: tuple[str, ...], as_text: bool, no_live: bool, timezone: str
+    output: Output,
+    path: str,
+    column: str | None,
+    values: tuple[str, ...],
+    as_text: bool,
+    no_live: bool,
+    timezone: str,
 ) -> int:
     """List the files (and row groups, and rows in them) that may hold each VALUE.
 
     A file that is not listed has no such row. The result includes every file of the lake that is not indexed, or has
     changed since it was.
     """
+    if column is None:
+        column, *values = values
+    if not values:
+        raise click.UsageError("no VALUE given", click.get_current_context())
     texts = list(_expand_stdin(values))
     literals = texts if as_text else list(_parse_literals(texts))
     with open_index(output, path, live=not no_live) as index, output.step("look up"):
