@@ -25,6 +25,7 @@ from parquet_bloom.file.cache import memory
 from parquet_bloom.lake.index import LakeIndex
 from parquet_bloom.predicate.tree import Equal
 from parquet_bloom.scan.lookup.known_file import KnownFile
+from parquet_bloom.scan.lookup.session import Lookup
 from parquet_bloom.scan.lookup.watch import LocalWatch
 from parquet_bloom.storage import PathStates
 
@@ -245,6 +246,24 @@ def test_what_appears_while_the_state_of_a_lake_is_taken(lake: Path, monkeypatch
     monkeypatch.setattr("parquet_bloom.scan.lookup.watch.PathStates", Late)
     assert not LocalWatch(roots, lambda: list_files(lambda: None)).is_settled
     assert LocalWatch(roots, lambda: list_files(lambda: None)).is_settled
+
+
+def test_a_file_that_is_removed_while_rows_are_read(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even where the files were listed just now: the lookup begins anew."""
+    monkeypatch.setattr(memory, "SETTLED_NS", 1 << 62)
+    dataset, plan, removed = parquet_bloom.dataset(lake, index=lake.parent / "index"), Lookup.plan, []
+
+    def plan_and_remove(self: Lookup, *arguments: Any, **options: Any) -> Any:
+        made = plan(self, *arguments, **options)
+        if not removed:
+            remove_file(lake)
+            removed.append(made)
+        return made
+
+    monkeypatch.setattr(Lookup, "plan", plan_and_remove)
+    rows = dataset.get("id", range(40), ["row"])
+    assert str(lake / "0" / "2.parquet") in [file.path for file in removed[0].files]
+    assert rows.to_pylist() == find_rows(lake, "id", range(40), ["row"])
 
 
 def test_an_open_index_is_as_of_its_refresh(lake: Path) -> None:
