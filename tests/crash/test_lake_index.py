@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.lake.reports import Candidate
 
 pytestmark = pytest.mark.crash
 
@@ -76,15 +77,24 @@ def change(lake: Path, path: str, chance: random.Random) -> None:
             write(lake, number, chance.randrange(1 << 30))
 
 
-def truth(lake: Path, key: str) -> dict[str, set[Any]]:
-    """Return the values of a column or expression in each file."""
+def truth(lake: Path, key: str) -> dict[str, list[Any]]:
+    """Return the values of a column or expression in each file, row by row."""
     compute: Callable[[dict[str, Any]], Any] = {
         "id": lambda row: row["id"],
         "lower(name)": lambda row: row["name"].lower(),
         "CAST(id AS STRING)": lambda row: str(row["id"]),
         "(id, name)": lambda row: (row["id"], row["name"]),
     }[key]
-    return {str(file): set(map(compute, pq.read_table(file).to_pylist())) for file in sorted(lake.glob("*.parquet"))}
+    return {str(file): list(map(compute, pq.read_table(file).to_pylist())) for file in sorted(lake.glob("*.parquet"))}
+
+
+def assert_has_all_rows(candidate: Candidate, values: list[Any], value: Any) -> None:
+    """Assert that no row with a value is outside of the rows that are named; row groups have 20."""
+    if candidate.row_groups is None or candidate.rows is None:
+        return
+    ranges = zip(candidate.row_groups, candidate.rows, strict=True)
+    rows = {20 * number + row for number, some in ranges for start, stop in some for row in range(start, stop)}
+    assert {row for row, one in enumerate(values) if one == value} <= rows
 
 
 def assert_right(lake: Path, path: str) -> int:
@@ -100,6 +110,8 @@ def assert_right(lake: Path, path: str) -> int:
                 matches = {candidate.path for candidate in answer}
                 holders = {file for file, those in files.items() if value in those}
                 assert holders <= matches
+                for candidate in answer if index.state.manifest.zone_rows else ():
+                    assert_has_all_rows(candidate, files[candidate.path], value)
                 assert matches <= files.keys()
                 pairs += len(holders)
         assert index.check(sample=2).problems == []
@@ -131,17 +143,25 @@ def kill(lake: Path, path: str, times: int, seed: int) -> int:
     return pairs
 
 
-@pytest.fixture(params=["postings", "cuckoo", "expressions"])
+SETTINGS: dict[str, tuple[list[str], dict[str, Any]]] = {
+    "postings": (["id"], {"layout": "postings", "granularity": "row_group"}),
+    "cuckoo": (["id"], {"layout": "cuckoo", "num_buckets": 20}),
+    "expressions": (
+        ["id", "lower(name)", "CAST(id AS STRING)", "(id, name)"],
+        {"layout": "postings", "granularity": "row_group"},
+    ),
+    "postings-zones": (["id"], {"layout": "postings", "granularity": "zone", "zone_rows": 7}),
+    "cuckoo-zones": (["id"], {"layout": "cuckoo", "num_buckets": 5, "granularity": "zone", "zone_rows": 7}),
+}
+
+
+@pytest.fixture(params=[*SETTINGS])
 def lake_and_index(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
     lake, path = tmp_path / "lake", str(tmp_path / "index")
     lake.mkdir()
     for number in range(FILES):
         write(lake, number, 0)
-    columns, settings = ["id"], {"layout": "postings", "granularity": "row_group"}
-    if request.param == "cuckoo":
-        settings = {"layout": "cuckoo", "num_buckets": 20}
-    elif request.param == "expressions":
-        columns = ["id", "lower(name)", "CAST(id AS STRING)", "(id, name)"]
+    columns, settings = SETTINGS[request.param]
     LakeIndex.create(path, columns, lake=lake, **settings).close()
     return lake, path
 
