@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from ...errors import ParquetBloomError, UnknownColumnError
+from ...errors import ParquetBloomError, StorageError, UnknownColumnError
 from ...predicate.key_match import match_keys
 from ...util.arrow_values import empty_table
 from ..model.fit import fit_table
@@ -50,8 +51,9 @@ def get_rows(
     try:
         with session.begin(refresh=False) as lookup:
             rows = reader.read(lookup)
-    except ParquetBloomError:
-        if lookup is None or lookup.is_current:
+    except ParquetBloomError as error:
+        is_gone = isinstance(error, StorageError) and error.errno == errno.ENOENT
+        if lookup is None or (lookup.is_current and not is_gone):
             raise
     else:
         if lookup.is_current:
