@@ -30,6 +30,7 @@ COLUMNS = (
     example="parquet-bloom size --ndv 1e6 --fpp 0.01",
     exit_codes="0 shown, 2 error.",
     paths=False,
+    storage=False,
 )
 @click.option(
     "--ndv", metavar="N", required=True, callback=parse_whole_number, help="Distinct values in the filter, such as 1e6."

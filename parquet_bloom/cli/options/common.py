@@ -50,6 +50,15 @@ def parse_whole_number(context: click.Context, parameter: click.Parameter, text:
     raise click.BadParameter(f"{text!r} is not an integer such as 1000000, 1_000_000 or 1e6", context, parameter)
 
 
+_STORAGE: _Decorator = click.option(
+    "--storage-option",
+    "storage_options",
+    metavar="KEY=VALUE",
+    multiple=True,
+    callback=_parse_pairs,
+    help="A setting of the object store of URLs, by its name in obstore, such as aws_region=eu-west-1. Repeatable.",
+)
+
 _COMMON: tuple[_Decorator, ...] = (
     click.option(
         "--format",
@@ -67,14 +76,7 @@ _COMMON: tuple[_Decorator, ...] = (
         show_default=True,
         help="auto: on terminals, unless NO_COLOR is set.",
     ),
-    click.option(
-        "--storage-option",
-        "storage_options",
-        metavar="KEY=VALUE",
-        multiple=True,
-        callback=_parse_pairs,
-        help="A setting of the object store of URLs, by its name in obstore, such as aws_region=eu-west-1. Repeatable.",
-    ),
+    _STORAGE,
     click.option("-v", "--verbose", is_flag=True, help="Print more on stderr: each file, and the time of each step."),
 )
 
@@ -94,6 +96,7 @@ def command(
     exit_codes: str,
     paths: bool = True,
     optional_paths: bool = False,
+    storage: bool = True,
     about: str = "",
     cls: type[click.Command] = click.Command,
     **settings: Any,
@@ -107,6 +110,7 @@ def command(
     exit_codes : description of its exit codes, for the end of its help.
     paths : whether it takes PATHs.
     optional_paths : whether an option can replace the PATHs; the function has to check that one of them is given.
+    storage : whether it opens files that may be on an object store.
     about : description of other arguments, for the end of its help.
     cls, settings : class of the command, and settings of its context.
     """
@@ -117,7 +121,12 @@ def command(
     def decorate(function: Callable[..., int]) -> click.Command:
         @functools.wraps(function)
         def run(
-            format: str, as_json: bool, color: str, storage_options: dict[str, str], verbose: bool, **arguments: Any
+            format: str,
+            as_json: bool,
+            color: str,
+            verbose: bool,
+            storage_options: dict[str, str] | None = None,
+            **arguments: Any,
         ) -> int:
             filesystem = resolve_filesystem(None, storage_options)
             output = Output(name, "json" if as_json else format, color, verbose, filesystem, storage_options)
@@ -125,7 +134,7 @@ def command(
             return function(output, **arguments)
 
         wrapped: Callable[..., Any] = run
-        for option in reversed(_COMMON):
+        for option in reversed(_COMMON if storage else [one for one in _COMMON if one is not _STORAGE]):
             wrapped = option(wrapped)
         if paths:
             # The type is for shell completion only; the command itself checks and reports paths.
@@ -175,6 +184,21 @@ def jobs_option(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--jobs", metavar="N", type=click.IntRange(min=1), default=1, show_default=True, help=text)(
         function
     )
+
+
+def skip_broken_option(function: Callable[..., int]) -> Callable[..., int]:
+    """Add `--skip-broken` to a command that changes or indexes files, never to one from which rows would be missing."""
+
+    @functools.wraps(function)
+    def run(output: Output, skip_broken: bool, **arguments: Any) -> int:
+        output.skips_broken = skip_broken
+        return function(output, **arguments)
+
+    text = (
+        "Skip files that are not Parquet files, or not whole ones, as while they are written. Each is named on stderr, "
+        "and in json under skipped; the exit code is not 2 for them."
+    )
+    return click.option("--skip-broken", is_flag=True, help=text)(run)
 
 
 def _check_timezone(context: click.Context, parameter: click.Parameter, zone: str) -> str:

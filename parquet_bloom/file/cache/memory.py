@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...storage import DATED, FileIdentity, RemoteIdentity, Source
+from ...util.wording import count
 from .entry import CachedFooter
 
 DEFAULT_BYTES = 256 * 1024 * 1024
@@ -68,7 +69,7 @@ class MetadataCache:
         return len(self._entries)
 
     def __repr__(self) -> str:
-        return f"<MetadataCache: {len(self):,} footers, {self._num_bytes:,} of {self.max_bytes:,} bytes>"
+        return f"<MetadataCache: {count(len(self), 'footer')}, {self._num_bytes:,} of {self.max_bytes:,} bytes>"
 
     @property
     def num_bytes(self) -> int:

@@ -12,7 +12,7 @@ from ....zones.build import build as build_zones
 from ....zones.build import require_outside
 from ....zones.sizing import lance_num_bytes
 from ...options.column_completion import complete_columns
-from ...options.common import command, parse_whole_number
+from ...options.common import command, parse_whole_number, skip_broken_option
 from ...options.paths import find_files
 from ...output.output import Output
 from ...output.table import Column
@@ -60,6 +60,7 @@ COLUMNS = (
     type=click.Choice(("parquet", "arrow")),
     help="File format of the index. Default: by the extension of FILE, .parquet or .arrow.",
 )
+@skip_broken_option
 @click.option(
     "--jobs",
     metavar="N",

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...errors import ParquetBloomError
-from ...storage import Rewrite, create
-from ...storage.spill import SpillFile, SpillRun
-from ...util.lazy import late_module
+from ..errors import ConcurrentChangeError, ParquetBloomError
+from ..storage import Rewrite, create
+from ..storage.spill import SpillFile, SpillRun
+from ..util.lazy import late_module
+from .open import find_table
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -31,44 +31,66 @@ _FILE_PATH_ID, _POS_ID = 2147483546, 2147483545
 
 
 def write_positions(
-    reader: pa.RecordBatchReader,
+    positions: pa.RecordBatchReader | pa.Table,
     path: str | os.PathLike[str],
     form: PositionForm = "parquet",
     *,
-    root: str | None = None,
-    rename: Callable[[str], str] | None = None,
+    table: Any = None,
     filesystem: object | None = None,
 ) -> int:
-    """Write positions into one Parquet file, which is there whole or not at all; return their number.
+    """Write positions of rows into one Parquet file, which is there whole or not at all.
 
     Parameters
     ----------
-    reader : as `Dataset.locate_batches` gives it.
-    path, filesystem : the new file, as for `storage.create`; one that exists is replaced.
-    form : "parquet": the columns of `reader`, in its order. "iceberg": a position delete file, with the columns
-        `file_path` and `pos`, sorted by both. "delta": the columns `path`, as the log of a Delta table names files, and
+    positions : what `Dataset.locate_batches` or `Dataset.locate` returns.
+    path, filesystem : the new file, as for `parquet_bloom.embed`; one that exists is replaced.
+    form : "parquet": the columns of `positions`, in their order. "iceberg": a position delete file, with the columns
+        `file_path` and `pos`, sorted by both. "delta": the columns `path`, as the log of the table names its files, and
         `row_index`, sorted by both.
-    root : for "delta", the folder of the table, to which paths are relative; files outside of it keep theirs.
-    rename : returns the name of a file in the table's metadata, given its path as listed; for Iceberg tables of local
-        files whose metadata has URLs (`file:///...`), which are listed as paths. None if they are the same.
+    table : the table whose files these are: what `parquet_bloom.delta` or `parquet_bloom.iceberg` returns, or a table's
+        folder. Files then have the names of its metadata. It is needed for "delta"; for "iceberg" without it files have
+        the paths that they were listed by.
+
+    Returns
+    -------
+    int
+        The number of positions.
 
     Raises
     ------
+    ConcurrentChangeError
+        The table has lost a file since it was listed.
     ParquetBloomError
-        The form is not known, or "delta" without the root of a table; or the file cannot be written.
+        The form is unknown, or is that of another kind of table; or the file cannot be written.
     """
     if form not in ("parquet", "iceberg", "delta"):
         raise ParquetBloomError(f"positions are written as 'parquet', 'iceberg' or 'delta', not as {form!r}")
+    reader = positions.to_reader() if isinstance(positions, pa.Table) else positions
     if form == "parquet":
         with create(path, filesystem) as new:
             return _write_batches(new, reader.schema, reader)
-    if rename is None and form == "delta":
-        if root is None:
-            raise ParquetBloomError("positions in a Delta table need the folder of the table, root=")
-        rename = _make_relative(root)
+    opened = None if table is None else find_table(table, None)
+    if opened is None and (table is not None or form == "delta"):
+        problem = "needs the table: give table=" if table is None else f"needs a table, and {table!r} is not one"
+        raise ParquetBloomError(f"the form {form!r} {problem}")
+    if opened is not None and opened.kind != form:
+        raise ParquetBloomError(f"the form {form!r} is not for a table of the format {opened.kind!r}")
+
+    def find_names() -> Callable[[str], str]:
+        if opened is None:
+            return str
+        names = opened.read_snapshot().name_files()  # now that the files are known
+        return lambda file: _find_name(names, file)
+
     schema = _ICEBERG if form == "iceberg" else _DELTA
     with SpillFile() as spill, create(path, filesystem) as new:
-        return _write_batches(new, schema, _sort(reader, schema, rename or str, spill))
+        return _write_batches(new, schema, _sort(reader, schema, find_names, spill))
+
+
+def _find_name(names: Mapping[str, str], file: str) -> str:
+    if file not in names:
+        raise ConcurrentChangeError("it is no longer a file of the table: locate the keys again", path=file)
+    return names[file]
 
 
 _ICEBERG = pa.schema(
@@ -113,11 +135,15 @@ class _Sink:
 
 
 def _sort(
-    reader: pa.RecordBatchReader, schema: pa.Schema, rename: Callable[[str], str], spill: SpillFile
+    reader: pa.RecordBatchReader, schema: pa.Schema, find_names: Callable[[], Callable[[str], str]], spill: SpillFile
 ) -> Iterator[pa.RecordBatch]:
-    """Yield paths and positions by path and position.
+    """Yield names and positions by name and position.
 
     Rows are held for each file as numbers alone; what is too much goes to a temporary file.
+
+    Parameters
+    ----------
+    find_names : called at the end of `reader`; returns what gives the name of a file.
     """
     runs: dict[str, list[SpillRun]] = {}
     held: dict[str, list[NDArray[np.int64]]] = {}
@@ -141,6 +167,7 @@ def _sort(
             write()
             number = 0
     write()
+    rename = find_names()
     renamed = {rename(file): file for file in runs}
     if len(renamed) < len(runs):
         raise ParquetBloomError("two files have the same path in the table")
@@ -165,15 +192,3 @@ def _make_batch(parts: Sequence[tuple[str, NDArray[np.int64]]], schema: pa.Schem
     names = pa.array([name for name, _ in parts], pa.string()).take(pa.array(numbers))
     rows = pa.array(np.concatenate([rows for _, rows in parts]))
     return pa.RecordBatch.from_arrays([names, rows], schema=schema)
-
-
-def _make_relative(root: str) -> Callable[[str], str]:
-    """Return what turns the path of a file into the one that the log of a Delta table has: relative, and encoded."""
-    prefix = root.rstrip("/") + "/"
-
-    def rename(path: str) -> str:
-        if not path.startswith(prefix):
-            return path
-        return quote(path[len(prefix) :], safe="/=~!$&'()*+,;:@-._")
-
-    return rename
