@@ -44,7 +44,7 @@ class Scan:
     ):
         self._source = source
         self._node = node
-        self._columns = columns
+        self._columns = [columns] if isinstance(columns, str) else columns  # a text would be taken for its letters
         self._timezone = timezone
         self._case_sensitive = case_sensitive
         self._threads = threads

@@ -60,10 +60,12 @@ COMMANDS = {
     "size": "size --ndv 1e6 --fpp 0.01",
     "sweep": "sweep lake",
     "sweep-dry-run": "sweep lake --dry-run",
-    "index-create": "index create new.index id tag --lake lake --granularity row_group --expected-values 1e6",
+    "index-create": (
+        "index create new.index --column id --column tag --lake lake --granularity row_group --expected-values 1e6"
+    ),
     "index-append": "index append ids.index lake broken.parquet",
     "index-remove": "index remove ids.index lake/by=spark/",
-    "index-lookup": "index lookup ids.index id 4250 -7 100",
+    "index-lookup": "index lookup ids.index --column id 4250 -7 100",
     "index-lookup-nothing": "index lookup ids.index tag --text 'tag 7' nothing",
     "index-compact": "index compact ids.index",
     "index-stats": "index stats ids.index",

@@ -97,7 +97,7 @@ def lookup(
     The result includes every file of the lake that is not indexed, or has changed since it was.
     """
     if column is None:
-        column, *values = values
+        column, values = values[0], values[1:]
     if not values:
         raise click.UsageError("no VALUE given", click.get_current_context())
     texts = list(_expand_stdin(values))
