@@ -291,6 +291,7 @@ FACTS = {
     "advise": {"fpp", "embed_command", "sample_command", "orc_options"},
     "embed": {"dry_run"},
     "drop": {"dry_run"},
+    "verify": {"data"},
     "find": {"where"},
     "get": {"key"},
     "prune": {"where"},
@@ -306,7 +307,7 @@ TOTALS = {
     "advise": {"files", "row_groups", "rows", "num_bytes", "sampled_files"},
     "embed": {"files", "changed", "filters", "kept", "bytes_added", "dead_bytes"},
     "drop": {"files", "changed", "filters", "kept", "bytes_freed", "dead_bytes"},
-    "verify": {"files", "filters", "bad"},
+    "verify": {"files", "filters", "bad", "unfiltered"},
     "sweep": {"files", "deleted", "kept", "bytes_deleted"},
     "find": {"rows", *PRUNED},
     "get": {"keys", "rows"},
@@ -403,7 +404,7 @@ def check_document(command: str, document: dict[str, Any]) -> None:
             allowed = expected if isinstance(expected, tuple) else (expected,)
             assert (None if value is None else type(value)) in allowed, (key, value)
     for error in document["errors"]:
-        assert set(error) == {"file", "row_group", "column", "problem"}
+        assert set(error) == {"file", "row_group", "column", "kind", "problem"}
 
 
 def test_every_command_that_prints_rows_is_here():

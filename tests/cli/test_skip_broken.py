@@ -13,7 +13,7 @@ COMMANDS = {
     "embed": ["embed", "lake", "--column", "id", "--in-place"],
     "drop": ["drop", "lake", "--in-place"],
     "index append": ["index", "append", "ids.index"],
-    "zones build": ["zones", "build", "lake", "--column", "id", "-o", "ids.zones"],
+    "zones build": ["zones", "build", "lake", "--column", "id", "-o", "ids.zones.parquet"],
 }
 
 
