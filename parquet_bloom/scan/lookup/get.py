@@ -35,6 +35,7 @@ def get_rows(
     ----------
     note : called with rows as they are read, before more are; what it raises ends the read.
     """
+    columns = [columns] if isinstance(columns, str) else columns
     for column in keys.columns:
         if not has_column(schema, column):
             raise UnknownColumnError(

@@ -222,3 +222,11 @@ def test_bounds_of_pages_that_contradict_the_statistics(kind, lie, counted, tmp_
 
 def _plain(value):
     return value.encode() if isinstance(value, str) else struct.pack("<d" if isinstance(value, float) else "<q", value)
+
+
+def test_one_column_may_be_given_as_a_text(tmp_path):
+    """Its letters were taken for names."""
+    pq.write_table(pa.table({"id": [1, 2], "value": [3, 4]}), tmp_path / "a.parquet")
+    assert parquet_bloom.read_table(tmp_path, "value = 4", "id").to_pydict() == {"id": [2]}
+    assert parquet_bloom.dataset(tmp_path).scan("value = 4", "id").to_arrow().to_pydict() == {"id": [2]}
+    assert parquet_bloom.dataset(tmp_path).get("value", [4], "id").to_pydict() == {"id": [2]}
