@@ -142,7 +142,7 @@ def metric(frame: DataFrame, name: str) -> int:
 
 
 def main(folder: Path) -> None:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the one that has parquet_bloom; docs/spark-cluster.md
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the one that has parquet_bloom
     builder = SparkSession.builder.master("local[*]").appName("events pipeline").config("spark.ui.enabled", "false")
     builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.sql.session.timeZone", "UTC")
     spark = builder.config("spark.log.level", "ERROR").getOrCreate()

@@ -33,6 +33,7 @@ COMMANDS = {
     "verify": "Check the filters of Parquet and ORC files.",
     "find": "Find the rows that match a predicate.",
     "get": "Print the rows of keys, by an index.",
+    "locate": "Find the positions of the rows of keys.",
     "prune": "Show the row groups a predicate has to read, and why.",
     "index": "Create and query an index from values to the files of a lake.",
     "zones": "Build and show zone indexes, from values to rows.",

@@ -14,6 +14,7 @@ from .advise import advise
 from .build_index import build_index
 from .embed import embed
 from .install import install
+from .locate import locate
 from .read import explain_prune, pruned, read_parquet
 from .read_orc import read_orc
 from .read_table import read_table
@@ -33,6 +34,7 @@ __all__ = [
     "embed",
     "explain_prune",
     "install",
+    "locate",
     "pruned",
     "read_orc",
     "read_parquet",

@@ -52,6 +52,9 @@ COMMANDS = {
     "get": "get 'lake/by=[ps]*' --index lake.index --key id=4250 --key id=4251 --key id=100 --columns tag,id,by",
     "get-several": "get 'lake/by=s*' --index lake.index --columns tag,id,by --key 'id=100,tag=tag 1' --key id=50,tag=x",
     "get-nothing": "get lake --index lake.index --key id=4251",
+    "locate": "locate 'lake/by=[ps]*' --index lake.index --key id=4250 --key id=4251 --key id=100",
+    "locate-several": "locate 'lake/by=s*' --key 'id=100,tag=tag 1' --key 'id=4250,tag=tag 2' --key id=50,tag=x",
+    "locate-nothing": "locate lake --index lake.index --key id=4251",
     "prune-index": "prune lake --index lake.index --where \"by <> 'spark' AND id = 4251\"",
     "prune-index-row-groups": "prune lake --index groups.index --where \"tag IN ('tag 0', 'tag 9') AND id = 4250\"",
     "prune-index-damaged": 'prune lake --index damaged.index --where "id = 4251"',
@@ -203,6 +206,7 @@ ROWS: dict[str, tuple[str, dict[str, type | tuple[type | None, ...]]]] = {
     ),
     "find": ("rows", {"tag": str, "id": int, "by": str}),
     "get": ("rows", {"tag": str, "id": int, "by": str}),
+    "locate": ("rows", {"key": (int, dict), "path": str, "row_group": int, "row": int}),
     "prune": (
         "row_groups",
         {
@@ -294,6 +298,7 @@ FACTS = {
     "verify": {"data"},
     "find": {"where"},
     "get": {"key"},
+    "locate": {"key"},
     "prune": {"where"},
     "size": {"ndv", "fpp"},
     "sweep": {"dry_run"},
@@ -311,6 +316,7 @@ TOTALS = {
     "sweep": {"files", "deleted", "kept", "bytes_deleted"},
     "find": {"rows", *PRUNED},
     "get": {"keys", "rows"},
+    "locate": {"keys", "rows"},
     "prune": PRUNED,
     "index lookup": {"values", "candidates", "files", "unindexed", "requests", "bytes_read"},
     "index stats": {"segments", "files", "units", "unindexed", "changed", "gone", "files_bytes"},

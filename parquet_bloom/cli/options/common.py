@@ -194,7 +194,8 @@ def variant_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--variant NAME`, an argument of `open`, to a command."""
     text = (
         "Read the filters as those of a draft of the format: HASH+BLOCK+HEADER, such as murmur3+mask+raw "
-        f"(see docs/drafts.md); or {DETECT}, to try all drafts that a filter's header allows on values of its column."
+        f"(the documentation has a page on drafts); or {DETECT}, to try all drafts that a filter's header allows "
+        "on values of its column."
     )
     return click.option("--variant", metavar="NAME", type=click.Choice((*NAMED, DETECT)), help=text)(function)
 

@@ -78,6 +78,9 @@ class Keys:
     values: tuple[Literal, ...] = ()
     unit: str = "line"
 
+    def __len__(self) -> int:
+        return len(self.texts or self.values)
+
     def match(self, column_type: ColumnType) -> In:
         """Return the predicate that selects their rows.
 
@@ -202,7 +205,7 @@ def _read_csv(data: bytes, columns: Sequence[str], name: str, skip_nulls: bool) 
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         header = next(reader, [])
-        positions = [_find_column(header, column, name, len(columns)) for column in columns]
+        positions = [find_key_column(header, column, name, len(columns)) for column in columns]
         texts: list[list[tuple[int, str]]] = [[] for _ in columns]
         for row in reader:
             if row and len(row) != len(header):
@@ -212,20 +215,21 @@ def _read_csv(data: bytes, columns: Sequence[str], name: str, skip_nulls: bool) 
                 if row and row[position]:
                     fields.append((reader.line_num, row[position]))
                 elif row and not skip_nulls:
-                    raise _make_null_error(f"line {reader.line_num:,}", column, name)
+                    raise make_null_error(f"line {reader.line_num:,}", column, name)
     except csv.Error as error:
         raise ParquetBloomError(f"line {reader.line_num:,} is not CSV: {error}", path=name) from None
     return texts
 
 
-def _make_null_error(where: str, column: str, name: str) -> PredicateError:
+def make_null_error(where: str, column: str, name: str) -> PredicateError:
+    """Return the error for a null among the keys of a file."""
     return PredicateError(f"{where} has no key: nothing equals a null", path=name, column=column)
 
 
 def _from_arrow(file: Any, columns: Sequence[str], name: str, skip_nulls: bool) -> list[Keys]:
     """Read columns of a Parquet or Arrow file."""
     schema = file.schema_arrow if isinstance(file, pq.ParquetFile) else file.schema
-    positions = [_find_column(schema.names, column, name, len(columns)) for column in columns]
+    positions = [find_key_column(schema.names, column, name, len(columns)) for column in columns]
     if isinstance(file, pq.ParquetFile):
         _refuse_many(file.metadata.num_rows, name)
         table = file.read([schema.names[position] for position in dict.fromkeys(positions)])
@@ -237,7 +241,7 @@ def _from_arrow(file: Any, columns: Sequence[str], name: str, skip_nulls: bool) 
         values = table.column(schema.names[position])
         if values.null_count and not skip_nulls:
             row = values.is_null().to_pylist().index(True) + 1
-            raise _make_null_error(f"row {row:,}", schema.names[position], name)
+            raise make_null_error(f"row {row:,}", schema.names[position], name)
         try:
             keys.append(Keys(column, name, values=tuple(from_collection(values.drop_null()))))
         except PredicateError as error:
@@ -245,8 +249,15 @@ def _from_arrow(file: Any, columns: Sequence[str], name: str, skip_nulls: bool) 
     return keys
 
 
-def _find_column(names: Sequence[str], column: str, name: str, count: int = 1) -> int:
-    """Return the position of a column of keys: of that name, or of one alone the only one."""
+def find_key_column(names: Sequence[str], column: str, name: str, count: int = 1) -> int:
+    """Return the position of a column of keys: the one of that name, or for a key of one column the only one.
+
+    Parameters
+    ----------
+    names : the columns of a file.
+    name : of the file, for errors.
+    count : columns of the key.
+    """
     if names.count(column) == 1:
         return names.index(column)
     if len(names) == 1 == count:

@@ -7,17 +7,12 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ...errors import escaped
-from ...util.lazy import late_module
-
-if TYPE_CHECKING:
-    import rich.cells as unicode
-else:
-    unicode = late_module("rich.cells")
+from .cells import cell_len, chop_cells
 
 Row = Mapping[str, Any]
 
@@ -146,8 +141,7 @@ class _Table:
         self.columns = columns
         self.rows = rows
         self.widths = [
-            max(map(unicode.cell_len, [column.title, *(texts[i] for texts in rows)]))
-            for i, column in enumerate(columns)
+            max(map(cell_len, [column.title, *(texts[i] for texts in rows)])) for i, column in enumerate(columns)
         ]
 
     @property
@@ -184,15 +178,15 @@ class _Table:
         for line in zip_longest(*pieces, fillvalue=""):
             cells = []
             for text, width, column, style in zip(line, self.widths, self.columns, styles, strict=True):
-                space = " " * (width - unicode.cell_len(text))
+                space = " " * (width - cell_len(text))
                 styled = click.style(text, **style) if color and style and text else text
                 cells.append(space + styled if column.right else styled + space)
             yield _GAP.join(cells).rstrip()
 
 
 def _fold(text: str, width: int) -> list[str]:
-    if unicode.cell_len(text) <= width:
+    if cell_len(text) <= width:
         return [text]
     if text.isascii():
         return textwrap.wrap(text, width, break_on_hyphens=False)
-    return unicode.chop_cells(text, width)
+    return chop_cells(text, width)

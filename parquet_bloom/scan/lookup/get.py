@@ -10,9 +10,10 @@ import pyarrow as pa
 from ...errors import ParquetBloomError, UnknownColumnError
 from ...predicate.key_match import match_keys
 from ...util.arrow_values import empty_table
+from ..model.fit import fit_table
 from ..model.named_columns import suggest_names
 from ..read.reader import RowReader
-from ..schema import has_column, select_columns
+from ..schema import has_column, require_names, select_columns
 from ..source import ScanSource
 from ..table_columns import select_table_columns
 from .keys import Keys
@@ -35,7 +36,7 @@ def get_rows(
     ----------
     note : called with rows as they are read, before more are; what it raises ends the read.
     """
-    columns = [columns] if isinstance(columns, str) else columns
+    columns = require_names(columns)
     for column in keys.columns:
         if not has_column(schema, column):
             raise UnknownColumnError(
@@ -96,9 +97,12 @@ class _KeyReader:
         names = self.columns
         if names is not None:
             names = [*names, *(name for name in keys.columns if name not in names)]
-        chosen, result = select_columns(self.schema, names)
-        reader = RowReader(plan, chosen, schema=result, cache=self.source.cache)
+        # Columns and types are the dataset's, whichever files have the rows.
+        chosen, schema = select_table_columns(self.schema, names, kind="dataset")
+        reader = RowReader(plan, chosen, schema=schema, cache=self.source.cache)
         rows = reader.read_table(threads=threads, note=self.note)
         if len(keys) > 1:
             rows = rows.take(pa.array(match_keys(rows, keys.columns, keys.literals, timezone).rows))
-        return rows if self.columns is None else rows.select(self.columns)
+        if self.columns is None:
+            return rows
+        return fit_table(rows, select_table_columns(self.schema, self.columns, kind="dataset")[1])

@@ -125,15 +125,16 @@ class SparseReader:
         """Return the selected rows that the equality leaves."""
         targets, column = self._equality.targets, self._equality.column
         most = self._batch.total_rows // SPARSE_FACTOR
+        are_some = any(selection is not None for selection in selections)
         if self.leaf.repeated:
             in_lists = self._batch.search_lists(self.leaf, targets, most)
             result = None if in_lists is None else (in_lists, np.empty(len(in_lists.rows), np.int32))
         else:
-            result = self._batch.search(column, targets, most)
+            result = self._batch.search(column, targets, most, selections if are_some else None)
         if result is None:
             raise TooManyRows
         rows, numbers = result
-        if any(selection is not None for selection in selections):
+        if are_some:
             inside = _find_selected(rows, selections)
             rows, numbers = _take_rows(rows, np.flatnonzero(inside)), numbers[inside]
         if self.leaf.repeated:

@@ -17,7 +17,7 @@ from support.writers.page_indexes import COLUMN_INDEX, encode_bounds, locations,
 
 import parquet_bloom
 from parquet_bloom import zones
-from parquet_bloom.errors import MalformedFooterError, UnknownColumnError, UnreadableColumnError
+from parquet_bloom.errors import MalformedFooterError, ParquetBloomError, UnknownColumnError, UnreadableColumnError
 from parquet_bloom.file.pages import lookup as page_lookup
 from parquet_bloom.file.pages.reader import RowGroupPages
 from parquet_bloom.metadata.page_values import take_byte_arrays
@@ -224,9 +224,11 @@ def _plain(value):
     return value.encode() if isinstance(value, str) else struct.pack("<d" if isinstance(value, float) else "<q", value)
 
 
-def test_one_column_may_be_given_as_a_text(tmp_path):
-    """Its letters were taken for names."""
-    pq.write_table(pa.table({"id": [1, 2], "value": [3, 4]}), tmp_path / "a.parquet")
-    assert parquet_bloom.read_table(tmp_path, "value = 4", "id").to_pydict() == {"id": [2]}
-    assert parquet_bloom.dataset(tmp_path).scan("value = 4", "id").to_arrow().to_pydict() == {"id": [2]}
-    assert parquet_bloom.dataset(tmp_path).get("value", [4], "id").to_pydict() == {"id": [2]}
+def test_columns_as_a_text_are_refused_and_not_taken_for_letters(path):
+    for read in (
+        lambda: parquet_bloom.read_table(path, "id = 3", "id"),
+        lambda: parquet_bloom.dataset(path).scan("id = 3", "id"),
+        lambda: parquet_bloom.dataset(path).get("id", [3], "id"),
+    ):
+        with pytest.raises(ParquetBloomError, match=r"^columns must be a list of names, got a string; give \['id'\]$"):
+            read()

@@ -11,6 +11,7 @@ from ...lazy_group import LazyGroup
 
 # One line of `--help` for each command, kept here so that `--help` does not have to import them.
 COMMANDS = {
+    "advise": "Estimate what an index costs by each granularity.",
     "create": "Create an empty index.",
     "append": "Index new and changed files.",
     "remove": "Remove files from an index.",

@@ -19,6 +19,7 @@ COLUMNS = (
     Column("index", "index", folds=True),
     Column("layout", "layout"),
     Column("granularity", "granularity", text=lambda value: value.replace("_", " ")),
+    Column("zone_rows", "zone rows", right=True, rare=lambda row: row["zone_rows"] is None),
     Column("settings", "settings", folds=True),
     Column("columns", "columns", folds=True),
     Column("lake", "lake", folds=True, text=lambda value: "; ".join(value) or "-"),
@@ -56,10 +57,16 @@ COLUMNS = (
 @table_options
 @click.option(
     "--granularity",
-    type=click.Choice(("file", "row_group")),
+    type=click.Choice(("file", "row_group", "zone")),
     default="file",
     show_default=True,
-    help="The results of lookups: files, or row groups of files.",
+    help="The results of lookups: files, row groups of files, or zones: ranges of rows in these.",
+)
+@click.option(
+    "--zone-rows",
+    metavar="N",
+    callback=parse_whole_number,
+    help="For the granularity zone: rows of a zone, 8192 by default; the last one of a row group has fewer.",
 )
 @click.option(
     "--layout",
@@ -73,8 +80,9 @@ COLUMNS = (
     "--expected-values",
     metavar="N",
     callback=parse_whole_number,
-    help="Expected number of values, such as 1e9 (the default), each counted once per file or row group; more values "
-    "give more false positives. For cuckoo: the number per file or row group, 1e5 by default.",
+    help="Expected number of values, such as 1e9 (the default), each counted once per file, row group or zone; more "
+    "values give more false positives. For cuckoo: the number per file or row group, 1e5 by default, or per zone, by "
+    "default its rows.",
 )
 @click.option(
     "--remainder-bits",
@@ -104,6 +112,7 @@ def create(
     iceberg: str | None,
     table: TableRequest,
     granularity: str,
+    zone_rows: int | None,
     layout: str,
     expected_values: int | None,
     remainder_bits: int | None,
@@ -125,6 +134,7 @@ def create(
             columns,
             layout=layout,  # type: ignore[arg-type]
             granularity=granularity,  # type: ignore[arg-type]
+            zone_rows=zone_rows,
             lake=lake,
             remainder_bits=remainder_bits,
             fingerprint_bits=fingerprint_bits,
@@ -135,6 +145,7 @@ def create(
     ):
         manifest = index.state.manifest
     row: dict[str, Any] = {"index": index.path, "layout": manifest.layout, "granularity": manifest.granularity}
+    row |= {"zone_rows": manifest.zone_rows or None}
     row |= {"settings": dict(manifest.settings), "columns": list(manifest.columns)}
     with output.rows("indexes", COLUMNS) as rows:
         rows.add(row | {"lake": _roots(manifest.lake)})

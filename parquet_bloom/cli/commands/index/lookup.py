@@ -27,6 +27,13 @@ COLUMNS = (
         text=lambda value: "all" if value is None else ", ".join(map(str, value)),
         usual=lambda row: row["row_groups"] is None,
     ),
+    Column(
+        "rows",
+        "rows",
+        text=lambda value: "all" if value is None else "; ".join(map(_format_ranges, value)),
+        rare=lambda row: row["rows"] is None,
+        folds=True,
+    ),
     Column("file", "file", folds=True),
 )
 
@@ -92,9 +99,10 @@ def lookup(
     no_live: bool,
     timezone: str,
 ) -> int:
-    """List the files (and row groups) that may hold each VALUE; a file that is not listed has no such row.
+    """List the files (and row groups, and rows in them) that may hold each VALUE.
 
-    The result includes every file of the lake that is not indexed, or has changed since it was.
+    A file that is not listed has no such row. The result includes every file of the lake that is not indexed, or has
+    changed since it was.
     """
     if column is None:
         column, values = values[0], values[1:]
@@ -110,7 +118,13 @@ def lookup(
     with output.rows("candidates", COLUMNS) as rows:
         for value, answer in zip(texts, answers, strict=True):
             rows.add_all(
-                {"value": value, "row_groups": _as_list(each.row_groups), "file": each.path} for each in answer
+                {
+                    "value": value,
+                    "row_groups": _as_list(each.row_groups),
+                    "rows": _as_list(each.rows),
+                    "file": each.path,
+                }
+                for each in answer
             )
         rows.facts |= {"column": column, "doubts": answers.doubts}
         rows.facts["totals"] = {
@@ -130,8 +144,13 @@ def lookup(
     return output.exit_code(GOOD if num_candidates else BAD)
 
 
-def _as_list(row_groups: Iterable[int] | None) -> list[int] | None:
-    return None if row_groups is None else list(row_groups)
+def _as_list(items: Iterable[Any] | None) -> list[Any] | None:
+    return None if items is None else list(items)
+
+
+def _format_ranges(ranges: Iterable[tuple[int, int]]) -> str:
+    """Format the rows of a row group, from the first to the last of each range."""
+    return ", ".join(f"{start}-{stop - 1}" for start, stop in ranges)
 
 
 def _expand_stdin(values: Iterable[str]) -> Iterator[str]:
