@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-SMALL = [part for name in ("numpy", "pyarrow", "obstore", "sqlglot") for part in ("--without", name)]
+SMALL = [part for name in ("numpy", "pyarrow", "obstore", "sqlglot", "rich") for part in ("--without", name)]
 
 
 def test_settings_are_printed_to_be_copied(tmp_path: Path, run: Any) -> None:
