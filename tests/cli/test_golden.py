@@ -64,13 +64,15 @@ COMMANDS = {
     "size": "size --ndv 1e6 --fpp 0.01",
     "sweep": "sweep lake",
     "sweep-dry-run": "sweep lake --dry-run",
-    "index-create": "index create new.index id tag --lake lake --granularity row_group --expected-values 1e6",
+    "index-create": (
+        "index create new.index --column id --column tag --lake lake --granularity row_group --expected-values 1e6"
+    ),
     "index-create-zones": "index create new.index id --lake lake --granularity zone --zone-rows 100",
     "index-advise": "index advise lake/by=spark id --zone-rows 20",
     "index-advise-some": "index advise lake tag --granularity row_group --granularity file --sample 2",
     "index-append": "index append ids.index lake broken.parquet",
     "index-remove": "index remove ids.index lake/by=spark/",
-    "index-lookup": "index lookup ids.index id 4250 -7 100",
+    "index-lookup": "index lookup ids.index --column id 4250 -7 100",
     "index-lookup-nothing": "index lookup ids.index tag --text 'tag 7' nothing",
     "index-lookup-zones": "index lookup zones.index id 4250 100",
     "index-compact": "index compact ids.index",
@@ -322,6 +324,7 @@ FACTS = {
     "advise": {"fpp", "embed_command", "sample_command", "orc_options"},
     "embed": {"dry_run"},
     "drop": {"dry_run"},
+    "verify": {"data"},
     "find": {"where"},
     "get": {"key"},
     "locate": {"key"},
@@ -339,7 +342,7 @@ TOTALS = {
     "advise": {"files", "row_groups", "rows", "num_bytes", "sampled_files"},
     "embed": {"files", "changed", "filters", "kept", "bytes_added", "dead_bytes"},
     "drop": {"files", "changed", "filters", "kept", "bytes_freed", "dead_bytes"},
-    "verify": {"files", "filters", "bad"},
+    "verify": {"files", "filters", "bad", "unfiltered"},
     "sweep": {"files", "deleted", "kept", "bytes_deleted"},
     "find": {"rows", *PRUNED},
     "get": {"keys", "rows"},
@@ -439,7 +442,7 @@ def check_document(command: str, document: dict[str, Any]) -> None:
             allowed = expected if isinstance(expected, tuple) else (expected,)
             assert (None if value is None else type(value)) in allowed, (key, value)
     for error in document["errors"]:
-        assert set(error) == {"file", "row_group", "column", "problem"}
+        assert set(error) == {"file", "row_group", "column", "kind", "problem"}
 
 
 def test_every_command_that_prints_rows_is_here():

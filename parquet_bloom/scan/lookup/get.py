@@ -14,7 +14,7 @@ from ...util.arrow_values import empty_table
 from ..model.fit import fit_table
 from ..model.named_columns import suggest_names
 from ..read.reader import RowReader
-from ..schema import has_column, select_columns
+from ..schema import has_column, require_names, select_columns
 from ..source import ScanSource
 from ..table_columns import select_table_columns
 from .keys import Keys
@@ -37,6 +37,7 @@ def get_rows(
     ----------
     note : called with rows as they are read, before more are; what it raises ends the read.
     """
+    columns = require_names(columns)
     for column in keys.columns:
         if not has_column(schema, column):
             raise UnknownColumnError(

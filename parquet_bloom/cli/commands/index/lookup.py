@@ -105,9 +105,9 @@ def lookup(
     changed since it was.
     """
     if column is None:
-        column, *values = values
+        column, values = values[0], values[1:]
     if not values:
-        raise click.UsageError("no VALUE given", click.get_current_context())
+        raise click.UsageError("missing argument 'VALUE...'", click.get_current_context())
     texts = list(_expand_stdin(values))
     literals = texts if as_text else list(_parse_literals(texts))
     with open_index(output, path, live=not no_live) as index, output.step("look up"):
