@@ -285,6 +285,6 @@ def test_two_processes_that_write_one_file(lake):
         assert sorted(os.listdir()) == ["ids.index", "lake", "out.parquet"]
 
 
-def test_the_bar_counts_files(lake):
+def test_a_terminal_gets_the_sum_as_well(lake):
     text = on_terminal("locate", "lake", "--key", "name=n3", "-o", "out.csv", patience=0, columns=100, NO_COLOR="1")
     assert "2 rows in out.csv of 1 key" in text

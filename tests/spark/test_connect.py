@@ -269,6 +269,20 @@ def test_embed(write: Any, connect: Any, ask_spark: Any) -> None:
     assert ask_spark(path, "s = 'u17'").files == 1
 
 
+def test_locate(lake: str, connect: Any) -> None:
+    code = """
+keys = spark.range(0, 9000, 700)
+rows = lambda table: sorted(zip(*(table[name].to_pylist() for name in ("key", "path", "row_group", "row"))))
+expected = rows(parquet_bloom.dataset(lake).locate("id", keys.toArrow()["id"]))
+found = [parquet_bloom.spark.locate(spark, lake, "id", keys, max_keys=number) for number in (1_000_000, 0)]
+answer = [len(expected), *(rows(frame.toArrow()) == expected for frame in found)]
+"""
+    number, sent, joined = connect.run(code, lake=lake)
+    assert number > 5
+    assert sent
+    assert joined
+
+
 def test_errors_are_one_line(lake: str, connect: Any) -> None:
     for where, message in {
         "'nope = 3'": "PredicateError: Spark does not understand 'nope = 3': [UNRESOLVED_COLUMN",

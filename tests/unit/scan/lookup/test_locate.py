@@ -160,7 +160,11 @@ def test_chunks_of_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     keys = make_values("string", np.concatenate([np.arange(0, 6000), np.arange(3000, 9000)]))
     expected = expect(tmp_path / "lake", tables, keys.to_pylist())
     dataset = parquet_bloom.dataset(tmp_path / "lake")
-    assert to_rows(dataset.locate("key", keys)) == expected
+    counts: list[tuple[int, int]] = []
+    assert to_rows(dataset.locate("key", keys, progress=lambda *count: counts.append(count))) == expected
+    assert [done for done, _ in counts] == [*range(1, len(counts) + 1)]
+    assert [total for _, total in counts] == [(done // FILES + 1) * FILES for done in range(len(counts))]
+    assert len(counts) > 4 * FILES  # of so many searches at least
     pq.write_table(pa.table({"more": pa.nulls(len(keys)), "key": keys}), tmp_path / "keys.parquet", row_group_size=999)
     batches = pq.ParquetFile(tmp_path / "keys.parquet").iter_batches(500, columns=["key"])
     stream = pa.RecordBatchReader.from_batches(pa.schema({"key": pa.string()}), batches)
