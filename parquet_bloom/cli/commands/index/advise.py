@@ -62,7 +62,7 @@ COLUMNS = (
 def advise(
     output: Output, lake: str, column: str, granularities: tuple[str, ...], zone_rows: int | None, sample: int
 ) -> int:
-    r"""Estimate what an index of COLUMN will cost by each granularity, and recommend one.
+    """Estimate what an index of COLUMN will cost by each granularity, and recommend one.
 
     All figures are estimates from a sample, of an index in the layout postings. Prints a row per granularity, then the
     command that creates the index.
@@ -75,7 +75,7 @@ def advise(
               pages how many pages that is: of local files, and of files with
               a page index
     or reads  the same of files in an object store without a page index
-    """
+    """  # noqa: D301
     with output.step("look at files"):
         advice = advise_index(
             lake,
