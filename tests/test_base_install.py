@@ -78,7 +78,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_the_base_install_has_no_more_than_it_needs():
     required = {re.match(r"[\w-]+", text)[0] for text in PROJECT["dependencies"] if ";" not in text}
-    assert required == {"numpy", "pyarrow", "thrift", "sqlglot", "click", "pyroaring"}
+    assert required == {"numpy", "pyarrow", "thrift", "sqlglot", "click", "rich", "pyroaring"}
     assert not required & BLOCKED
     assert {"obstore", "boto3", "deltalake", "pyiceberg", "pyspark", "pandas", "fastapi", "uvicorn", "lance"} <= BLOCKED
 
