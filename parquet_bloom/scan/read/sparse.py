@@ -127,17 +127,20 @@ class SparseReader:
         most = self._batch.total_rows // SPARSE_FACTOR
         if self.leaf.repeated:
             in_lists = self._batch.search_lists(self.leaf, targets, most)
-            result = None if in_lists is None else (in_lists, np.empty(len(in_lists.rows), np.int32))
-        else:
-            result = self._batch.search(column, targets, most)
+            if in_lists is None:
+                raise TooManyRows
+            rows, lists = in_lists
+            matches = Matches(rows, {} if lists is None else {column: lists})
+            if any(selection is not None for selection in selections):
+                matches = matches.take(np.flatnonzero(_find_selected(rows, selections)))
+            return matches
+        result = self._batch.search(column, targets, most)
         if result is None:
             raise TooManyRows
         rows, numbers = result
         if any(selection is not None for selection in selections):
             inside = _find_selected(rows, selections)
             rows, numbers = _take_rows(rows, np.flatnonzero(inside)), numbers[inside]
-        if self.leaf.repeated:
-            return Matches(rows, {})
         if len(rows.rows) * targets.longest > MAX_TAKEN_BYTES:
             raise TooManyRows
         return Matches(rows, {column: self._batch.make_array(column, targets, numbers)})
