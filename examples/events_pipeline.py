@@ -17,7 +17,6 @@ import sys
 import tempfile
 import time
 import uuid
-import warnings
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -143,7 +142,7 @@ def metric(frame: DataFrame, name: str) -> int:
 
 
 def main(folder: Path) -> None:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the one that has parquet_bloom; docs/spark-cluster.md
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the one that has parquet_bloom
     builder = SparkSession.builder.master("local[*]").appName("events pipeline").config("spark.ui.enabled", "false")
     builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.sql.session.timeZone", "UTC")
     spark = builder.config("spark.log.level", "ERROR").getOrCreate()
@@ -166,7 +165,6 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
     if len(sys.argv) > 1:
         main(Path(sys.argv[1]).resolve())
     else:

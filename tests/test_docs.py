@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import re
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 from support.documents import doc_blocks
 
+from parquet_bloom import cli
+
 PAGES = sorted(doc_blocks.PROJECT.glob("docs/**/*.md"))
+PUBLIC = ["parquet_bloom"] + [
+    f"parquet_bloom.{name}" for name in ("types", "errors", "file", "filter", "lake", "orc", "spark", "tables", "zones")
+]
 LINKED = sorted([*doc_blocks.PROJECT.glob("*.md"), *doc_blocks.PROJECT.glob("examples/*.md"), *PAGES])
 
 
@@ -41,10 +49,49 @@ def test_links_lead_somewhere(page):
             assert anchor in doc_blocks.anchors(target.read_text("utf-8")), f"{path or name(page)} has no #{anchor}"
 
 
-def test_the_index_has_every_page():
-    index = doc_blocks.PROJECT / "docs" / "README.md"
-    linked = {(index.parent / link.partition("#")[0]).resolve() for link in doc_blocks.links(index.read_text("utf-8"))}
-    assert linked >= set(PAGES) - {index}
+def test_the_indexes_have_every_page():
+    folders = [doc_blocks.PROJECT / "docs", doc_blocks.PROJECT / "docs" / "reference" / "api"]
+    indexes = [folder / "README.md" for folder in folders]
+    linked = {
+        (index.parent / link.partition("#")[0]).resolve()
+        for index in indexes
+        for link in doc_blocks.links(index.read_text("utf-8"))
+    }
+    assert linked >= set(PAGES) - set(indexes)
+
+
+def test_the_site_has_every_page():
+    listed = re.findall(
+        r"^ *- (?:[\w ]+: )?([\w/-]+\.md)$", (doc_blocks.PROJECT / "mkdocs.yml").read_text("utf-8"), re.M
+    )
+    pages = [path for path in listed if not path.startswith("project/")]  # pages that lie elsewhere in the project
+    assert sorted(pages) == sorted(page.relative_to(doc_blocks.PROJECT / "docs").as_posix() for page in PAGES)
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_every_public_name_is_described(module):
+    described = [_resolve(entry) for page in PAGES for entry in doc_blocks.entries(page.read_text("utf-8"))]
+    imported = importlib.import_module(module)
+    # The errors have no list: all of them are public.
+    names = getattr(imported, "__all__", None) or [name for name in vars(imported) if name.endswith("Error")]
+    values = {name: getattr(imported, name) for name in names}
+    assert values
+    assert not [name for name, value in values.items() if not inspect.ismodule(value) and value not in described]
+
+
+def _resolve(entry: str) -> object:
+    module, _, name = entry.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+def test_every_command_is_described_with_an_example(monkeypatch):
+    monkeypatch.syspath_prepend(str(doc_blocks.PROJECT / "tools"))
+    commands = importlib.import_module("site_pages.commands")
+    sections = dict(re.findall(r"^## ([a-z -]+)\n(.*?)(?=^## |\Z)", commands.describe_commands(), re.M | re.S))
+    assert set(cli.COMMANDS) <= set(sections)
+    assert [name for name in sections if "```shell\n" not in sections[name]] == []
+    assert "--fpp FLOAT" in sections["embed"]
+    assert commands.MARKER in (doc_blocks.PROJECT / "docs" / "reference" / "cli.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

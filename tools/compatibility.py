@@ -1,4 +1,4 @@
-"""Measure which engines read which Bloom filters, without losing rows: the matrix of docs/compatibility.md.
+"""Measure which engines read which Bloom filters, without losing rows: the matrix of docs/reference/compatibility.md.
 
     python tools/compatibility.py [--engines a,b] [--quick] [--old CACHE] [--resume FILE] [--write]
 

@@ -1,4 +1,4 @@
-"""Draw docs/cuckoo.svg from measurements: how many buckets aligned Cuckoo filters should have.
+"""Draw docs/explanation/cuckoo.svg from measurements: how many buckets aligned Cuckoo filters should have.
 
 Left: bytes read by a lookup, and its time from the page cache, by the number of buckets, of UNITS files of VALUES
 values. Right: the share of slots in use, by the number of buckets, of one file of LARGE values.
@@ -23,7 +23,7 @@ from parquet_bloom.core.index.cuckoo import Group, Layout  # noqa: E402 - the pa
 from parquet_bloom.lake.parts.cuckoo.reader import CuckooReader  # noqa: E402
 from parquet_bloom.lake.parts.cuckoo.writer import CuckooWriter  # noqa: E402
 
-TARGET = PROJECT / "docs" / "cuckoo.svg"
+TARGET = PROJECT / "docs" / "explanation" / "cuckoo.svg"
 UNITS, VALUES, LARGE = 100_000, 100, 100_000
 BITS, LOOKUPS = 16, 200
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks style, types, stubs and shell scripts; with --fix, mends first what can be mended.
+# Checks style, types, stubs, shell scripts, workflows and the Dockerfile; with --fix, mends first what can be mended.
 set -uo pipefail
 # shellcheck source-path=SCRIPTDIR source=setup.sh
 . "$(dirname "$0")/setup.sh"
@@ -29,4 +29,10 @@ check "mypy" "$python" -m mypy
 check "stubtest" "$python" -m mypy.stubtest --mypy-config-file pyproject.toml --concise --ignore-disjoint-bases \
     --allowlist tools/stubtest_allowlist.txt --ignore-unused-allowlist "${compiled[@]}"
 check "shellcheck" "$bin/shellcheck" --external-sources .ci/run tools/*.sh
+check "zizmor" "$bin/zizmor" --offline --quiet --min-severity medium .github
+check "workflow schema" "$bin/check-jsonschema" --builtin-schema vendor.github-workflows .github/workflows/*.yml
+check "hadolint" "$bin/hadolint" Dockerfile
+if command -v actionlint >/dev/null; then # its package on PyPI downloads it from elsewhere
+    check "actionlint" actionlint
+fi
 exit "$status"

@@ -33,6 +33,7 @@ COMMANDS = {
     "verify": "Check the filters of Parquet and ORC files.",
     "find": "Find the rows that match a predicate.",
     "get": "Print the rows of keys, by an index.",
+    "locate": "Find the positions of the rows of keys.",
     "prune": "Show the row groups a predicate has to read, and why.",
     "index": "Create and query an index from values to the files of a lake.",
     "zones": "Build and show zone indexes, from values to rows.",
@@ -107,8 +108,17 @@ def _find_output(ctx: click.Context) -> Output:
     return ctx.obj if isinstance(ctx.obj, Output) else Output()
 
 
+EPILOG = """\b
+Example:
+  parquet-bloom advise lake/
+  parquet-bloom embed lake/ --column user.id --in-place
+  parquet-bloom find lake/ --where "user.id = 42"
+"""
+
+
 @click.group(
     cls=Tool,
+    epilog=EPILOG,
     package=f"{__package__}.commands",
     texts=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},

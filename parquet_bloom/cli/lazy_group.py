@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -34,6 +35,16 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(import_module(f"{self._package}.{name}"), name)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in self._texts and not name.startswith("-") and not ctx.resilient_parsing:
+            similar = get_close_matches(name, self._texts, 1)
+            hint = f"; did you mean {similar[0]!r}?" if similar else ""
+            raise click.UsageError(f"no such command {name!r}{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         matches = {name: text for name, text in self._texts.items() if name.startswith(incomplete)}
         commands = [CompletionItem(name, help=text) for name, text in matches.items()]
@@ -41,5 +52,5 @@ class LazyGroup(click.Group):
         return commands + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("LazyGroup"):
+        with formatter.section("Commands"):
             formatter.write_dl(list(self._texts.items()))

@@ -82,6 +82,51 @@ class ColumnHashes:
             raise
         return distinct.to_array()
 
+    def of_zones(self, row_group: int, zone_rows: int, chunk: Chunk = None) -> list[NDArray[np.uint64]]:
+        """Return the hashes of each zone of `zone_rows` rows of a row group; otherwise as `of`."""
+        zones = ZoneHashes(self._file.footer.num_rows_of(row_group), zone_rows)
+        try:
+            for zone, storage in self._reader.read_zones(row_group, zone_rows, chunk) if zones.num_zones else ():
+                _add_hashes(zones.open(zone), storage, self.column_type)
+        except ParquetBloomError as error:
+            error.path = error.path or self._file.path
+            raise
+        return zones.finish()
+
+
+class ZoneHashes:
+    """Collects the distinct hashes of the zones of a row group, one zone after the other.
+
+    Parameters
+    ----------
+    num_rows : of the row group.
+    zone_rows : of each zone; the last one may have fewer.
+    """
+
+    def __init__(self, num_rows: int, zone_rows: int):
+        self.num_zones = -(-num_rows // zone_rows)
+        self._most_rows = min(zone_rows, num_rows)
+        self._done: list[NDArray[np.uint64]] = []
+        self._distinct: HashSet | None = None
+
+    def open(self, zone: int) -> HashSet:
+        """Return the set to add the hashes of a zone to; zones are opened in order, each any number of times."""
+        while self._distinct is None or zone > len(self._done):
+            self._close()
+            self._distinct = HashSet(self._most_rows)
+        return self._distinct
+
+    def _close(self) -> None:
+        if self._distinct is not None:
+            self._done.append(self._distinct.to_array())
+            self._distinct = None
+
+    def finish(self) -> list[NDArray[np.uint64]]:
+        """Return the hashes of every zone; those of zones without values are empty."""
+        self._close()
+        missing = self.num_zones - len(self._done)
+        return self._done + [np.empty(0, np.uint64) for _ in range(missing)]
+
 
 def distinct_hashes(file: BloomFile, leaf: Leaf) -> Iterator[tuple[int, NDArray[np.uint64]]]:
     """Yield each row group's number and the distinct hashes of a column in it; see `ColumnHashes`."""

@@ -17,7 +17,7 @@ from ..metadata.footer import Leaf
 from ..predicate.calls import hash_results, require_type
 from ..predicate.key_expression import TUPLE, KeyExpression
 from ..util.arrow_values import from_numpy, to_numpy
-from .column_hashes import count_values
+from .column_hashes import ZoneHashes, count_values
 from .columns import type_of
 from .reader import BloomFile
 from .values import Chunk, ColumnReader, find_value_outside_type
@@ -82,6 +82,24 @@ class ExpressionHashes:
             error.path = error.path or self._file.path
             raise
         return distinct.to_array()
+
+    def of_zones(self, row_group: int, zone_rows: int, *chunks: Chunk) -> list[NDArray[np.uint64]]:
+        """Return the hashes of each zone of `zone_rows` rows of a row group; otherwise as `of`."""
+        zones = ZoneHashes(self._file.footer.num_rows_of(row_group), zone_rows)
+        given = chunks or (None,) * len(self._readers)
+        row = 0
+        try:
+            pairs = zip(self._readers, given, strict=True) if zones.num_zones else ()
+            for arrays in _align([self._read(reader, row_group, chunk) for reader, chunk in pairs]):
+                start = 0
+                while start < len(arrays[0]):
+                    count = min(len(arrays[0]) - start, zone_rows - row % zone_rows)
+                    zones.open(row // zone_rows).add(self._hash([array.slice(start, count) for array in arrays]))
+                    start, row = start + count, row + count
+        except ParquetBloomError as error:
+            error.path = error.path or self._file.path
+            raise
+        return zones.finish()
 
     def _read(self, reader: ColumnReader, row_group: int, chunk: Chunk) -> Iterator[pa.Array]:
         for array in reader.batches(row_group, chunk):

@@ -89,7 +89,7 @@ class FileReports:
             "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
             for row in (rows if len(rows) > 1 else [])
         ]
-        lines += [f"... and {len(self) - _SHOWN:,} more files"] if len(self) > _SHOWN else []
+        lines += [f"... and {count(len(self) - _SHOWN, 'more file')}"] if len(self) > _SHOWN else []
         errors = [*self._errors.values()]
         lines += [f"failed: {error}" for error in errors[:_SHOWN]]
         lines += [f"... and {len(errors) - _SHOWN:,} more failed"] if len(errors) > _SHOWN else []

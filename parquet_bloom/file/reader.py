@@ -25,6 +25,7 @@ from ..metadata.filter_header import MAX_HEADER_BYTES, FilterHeader, read_any, r
 from ..metadata.footer import TAIL_BYTES, Footer, Leaf, find_footer
 from ..redaction import redacted
 from ..storage import RemoteIdentity, Source, entry_for_identity, open_source, resolve_filesystem
+from ..util.wording import count
 from .cache.entry import CachedFooter
 from .cache.memory import MetadataCache, distinct
 from .chunk_filter import ChunkFilter
@@ -153,7 +154,8 @@ class BloomFile:
         self.close()
 
     def __repr__(self) -> str:
-        return redacted(f"<BloomFile {self.path!r}: {self.num_row_groups} row groups, {len(self.columns)} columns>")
+        counts = f"{count(self.num_row_groups, 'row group')}, {count(len(self.columns), 'column')}"
+        return redacted(f"<BloomFile {self.path!r}: {counts}>")
 
     @property
     def num_row_groups(self) -> int:

@@ -97,6 +97,43 @@ class ColumnReader:
         for array in self._decode(row_group, BATCH_ROWS, [], chunk):
             yield leaf_values(array)
 
+    def read_zones(self, row_group: int, zone_rows: int, chunk: Chunk = None) -> Iterator[tuple[int, pa.Array]]:
+        """Yield the values of each zone of a row group, as storage arrays, in file order; lists are flattened.
+
+        A zone has `zone_rows` consecutive rows, however many values these have; the last one may have fewer. Its
+        values may come in several arrays, and of a dictionary each only once an array. For `chunk` see `batches`.
+
+        Yields
+        ------
+        (number of the zone, some of its values)
+
+        Raises
+        ------
+        UnreadableColumnError
+            The pages cannot be decoded, or a value is outside its type.
+        """
+        dictionaries = [self._metadata.schema.column(0).path] if self._has_dictionary(row_group) else []
+        row = 0
+        for array in self._decode(row_group, min(zone_rows, BATCH_ROWS), dictionaries, chunk):
+            start = 0
+            while start < len(array):  # pyarrow may end a batch anywhere
+                count = min(len(array) - start, zone_rows - row % zone_rows)
+                values = leaf_values(array.slice(start, count))
+                if isinstance(values, pa.DictionaryArray):
+                    values = self._take_used(values, row_group)
+                problem = find_value_outside_type(values, self.column_type)
+                if problem:
+                    raise self._unreadable_error(problem, row_group)
+                yield row // zone_rows, values
+                start, row = start + count, row + count
+
+    def _take_used(self, values: pa.DictionaryArray, row_group: int) -> pa.Array:
+        """Return the entries of a dictionary that are used, each once."""
+        used = to_numpy(values.indices.drop_null().unique())
+        if len(used) and not 0 <= used.min() <= used.max() < len(values.dictionary):
+            raise self._unreadable_error("a value's number is not in the dictionary", row_group)
+        return values.dictionary.take(from_numpy(used))
+
     def _decode(
         self, row_group: int, batch_rows: int, dictionaries: list[str], chunk: Chunk = None
     ) -> Iterator[pa.Array]:

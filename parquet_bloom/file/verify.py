@@ -76,16 +76,35 @@ class VerifyReport(FileReports):
         return not self.problems and not self.errors
 
     def __str__(self) -> str:
-        bad = len(self.problems)
-        verdict = f"{bad} of them bad" if bad else "all good"
+        counts = len(self.chunks), len(self.problems), sum(not one.chunks for one in self.files)
+        probed = any(chunk.num_values is not None for chunk in self.chunks)
         if self.is_single:
-            return f"{self.path}: {len(self.chunks)} filters, {verdict}"
+            return f"{self.path}: {summarize_verdicts('', *counts, probed, 'data=True')}"
 
         def cells(report: VerifyReport) -> tuple[str, str]:
             return f"{len(report.chunks):,}", f"{len(report.problems):,}"
 
-        summary = f"{self.path}: {count(len(self.chunks), 'filter')} in {count(len(self), 'file')}, {verdict}"
+        files = f" in {count(len(self), 'file')}"
+        summary = f"{self.path}: {summarize_verdicts(files, *counts, probed, 'data=True')}"
         return self.format_table(("filters", "bad"), cells, summary)
+
+
+def summarize_verdicts(files: str, filters: int, bad: int, unfiltered: int, probed: bool, option: str) -> str:
+    """Summarize what was found in a line.
+
+    Parameters
+    ----------
+    files : " in 3 files"; empty for one file that is named before.
+    filters, bad, unfiltered : number of filters, of those with a problem, and of files that have none.
+    probed : whether values were probed, or the filters' structure alone was checked.
+    option : the caller's option to probe values.
+    """
+    if not filters:
+        return f"no filters{files}"
+    text = f"{count(filters, 'filter')}{files}, {f'{bad:,}' if bad else 'none'} of them bad"
+    if unfiltered:
+        text += f"; {count(unfiltered, 'file')} without filters"
+    return text if probed else f"{text}; only their structure was checked ({option} probes the values)"
 
 
 def verify_parquet(

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import ParquetBloomError
 from ..storage import Entry
-from .files.hash_files import open_to_index
+from .files.hash_files import hash_row_group, open_to_index
 from .files.table import NOT_COVERED
 from .reports import CheckReport
 from .segment import Segment
@@ -55,7 +55,7 @@ def _check_file(
 ) -> None:
     """Read a file again, and look up all of its values."""
     path = segment.files.path(number)
-    foreign = state.live.foreign[state.segments.index(segment)]
+    foreign, units = state.live.foreign[state.segments.index(segment)], state.manifest.units
     opened = open_to_index(Entry(path), state.manifest.columns, filesystem, state.live.table_columns)
     with opened.file.source:
         if segment.files.fingerprints(number) != (opened.footer, opened.data_fingerprint()):
@@ -68,14 +68,16 @@ def _check_file(
                 continue
             part = segment.parts[part_number]
             for row_group in opened.file.row_groups:
-                hashes = covered.hashes.of(row_group)
-                unit = first + (segment.find_row_group(first + row_group, number) or 0)
-                matches = part.find(hashes)
-                hit = np.zeros(len(hashes), np.bool_)
-                hit[matches.queries[matches.units == unit]] = True
-                hit[list(matches.unknown)] = True
-                report.values += len(hashes)
-                if not hit.all():
-                    problem = f"{int((~hit).sum()):,} of {len(hashes):,} values are not found"
+                unit = first + units.find_first(row_group, opened.row_counts)
+                lost = total = 0
+                for i, hashes in enumerate(hash_row_group(covered, row_group, units.zone_rows)):
+                    matches = part.find(hashes)
+                    hit = np.zeros(len(hashes), np.bool_)
+                    hit[matches.queries[matches.units == unit + i]] = True
+                    hit[list(matches.unknown)] = True
+                    lost, total = lost + int((~hit).sum()), total + len(hashes)
+                report.values += total
+                if lost:
+                    problem = f"{lost:,} of {total:,} values are not found"
                     error = ParquetBloomError(problem, path=path, row_group=row_group, column=column)
                     report.problems.append(str(error))

@@ -21,10 +21,12 @@ from ..storage.folder.folder import Folder
 from ..tables.files import TableFiles
 from ..tables.snapshot import Table
 from ..util.threads import in_order, processors
+from ..util.wording import count
 from . import manifest as manifests
 from .files import listing as sources
 from .files.liveness import LivenessCheck, assume_live
 from .files.table import FileTable
+from .files.units import Units
 from .lookup import parse_literals
 from .manifest import Manifest
 from .parts import layouts
@@ -91,7 +93,8 @@ class LakeIndex:
         columns: Sequence[str] | str,
         *,
         layout: Literal["postings", "cuckoo"] = "postings",
-        granularity: Literal["file", "row_group"] = "file",
+        granularity: Literal["file", "row_group", "zone"] = "file",
+        zone_rows: int | None = None,
         lake: Any = None,
         remainder_bits: int | None = None,
         fingerprint_bits: int | None = None,
@@ -111,7 +114,9 @@ class LakeIndex:
             `CAST(column AS STRING)`, or several columns together, `(tenant, id)`; see "Expressions" in the guide to
             lake indexes. A column whose own name looks like one is given in double quotes.
         layout : "postings" has the fewest false candidates and reads least; "cuckoo" uses aligned cuckoo filters.
-        granularity : whether lookups return files only, or also the row groups in them.
+        granularity : whether lookups return files only, or also the row groups in them, or ("zone") the rows in these,
+            as ranges of `zone_rows` rows.
+        zone_rows : for the granularity "zone": rows of a zone, 8,192 by default; the last one of a row group has fewer.
         lake : the folders and patterns whose files are indexed; or a Delta or Iceberg table: its folder, one of
             `parquet_bloom.delta` and `iceberg`, one of deltalake or pyiceberg, {"delta": path} or {"iceberg": path};
             None for the files given to `append`. Opening the index lists them again, and new files are candidates. Of
@@ -120,7 +125,8 @@ class LakeIndex:
             lookup returns 0.05 false candidates in an index of `expected_values`; each further bit halves that.
         fingerprint_bits : for the layout "cuckoo": 8, 12, 16 (the default) or 24.
         expected_values : number of values (each counted once per unit) that the index will have, 10**9 by default; with
-            more, lookups return more false candidates. For "cuckoo": number of values per unit, 100,000 by default.
+            more, lookups return more false candidates. For "cuckoo": number of values per unit, by default 100,000, or
+            `zone_rows`.
         num_buckets : for the layout "cuckoo", the same for all units; derived from `expected_values` by default.
         filesystem, storage_options : of the index, as in `prune`.
         lake_filesystem, lake_storage_options : of the lake; default: those of the index.
@@ -133,8 +139,11 @@ class LakeIndex:
             A setting is out of range.
         """
         names = layouts.parse_columns(columns)
-        layouts.require_granularity(granularity)
-        settings = layouts.make_settings(layout, remainder_bits, fingerprint_bits, expected_values, num_buckets)
+        units = Units.parse(granularity, zone_rows)
+        unit_values = units.zone_rows or layouts.DEFAULT_VALUES_A_UNIT
+        settings = layouts.make_settings(
+            layout, remainder_bits, fingerprint_bits, expected_values, num_buckets, unit_values
+        )
         folder = Folder(path, resolve_filesystem(filesystem, storage_options))
         table = sources.find_lake_table(lake, lake_storage_options)
         sources.require_no_table(names, table)
@@ -148,7 +157,7 @@ class LakeIndex:
         with folder.lock():
             if manifests.numbers_in(folder.names()):
                 raise StorageError("there is an index already", path=folder.path, errno=17)
-            manifest = Manifest(1, names, layout, granularity, settings, roots)
+            manifest = Manifest(1, names, layout, granularity, settings, roots, zone_rows=units.zone_rows)
             manifests.write(folder, manifest)
             if not is_local(folder.filesystem, [folder.path]):
                 _require_no_overwriting(folder, manifest)
@@ -279,7 +288,8 @@ class LakeIndex:
 
     def __repr__(self) -> str:
         manifest = self._state.manifest
-        return redacted(f"<LakeIndex {self.path}: {', '.join(manifest.columns)} of {manifest.num_files:,} files>")
+        files = count(manifest.num_files, "file")
+        return redacted(f"<LakeIndex {self.path}: {', '.join(manifest.columns)} of {files}>")
 
     def _open_current(
         self,
@@ -366,8 +376,9 @@ class LakeIndex:
         Returns
         -------
         Answers
-            For each value a list of `Candidate`: files, and row groups in them if the index has those. No other file
-            has a row with that value. Where the index cannot be read, files are candidates, and `doubts` says why.
+            For each value a list of `Candidate`: files, and row groups and rows in them if the index has those. No
+            other file, nor other rows of these, have that value. Where the index cannot be read, files are candidates,
+            and `doubts` says why.
 
         Raises
         ------
@@ -561,6 +572,7 @@ class LakeIndex:
             sum(files[segment.info.files][0] for segment in state.segments if segment.info.files in files),
             false,
             manifest.snapshot,
+            manifest.zone_rows,
         )
 
     def check(self, sample: int = 0, progress: Progress | None = None) -> CheckReport:

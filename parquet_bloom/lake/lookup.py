@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -85,6 +86,8 @@ _NO_HASH = "a value cannot be distinguished from others"
 
 def hash_literals(literals: Sequence[Any], column_type: ColumnType, timezone: str) -> Probes:
     """Return the hashes of literals in a column type."""
+    # Datetimes are their instants: before and after a clock change Python takes two for the same.
+    literals = [_in_utc(one) for one in literals] if dt.datetime in set(map(type, literals)) else literals
     numbers: dict[tuple[type, Any], int] = {}
     try:
         positions = [numbers.setdefault((type(literal), literal), len(numbers)) for literal in literals]
@@ -98,6 +101,15 @@ def hash_literals(literals: Sequence[Any], column_type: ColumnType, timezone: st
         position: probes.unknown[number] for position, number in enumerate(positions) if number in probes.unknown
     }
     return _spread(probes.hashes, first, np.array(positions, np.intp))._replace(unknown=unknown)
+
+
+def _in_utc(literal: Any) -> Any:
+    if type(literal) is not dt.datetime or literal.utcoffset() is None:
+        return literal
+    try:
+        return literal.astimezone(dt.UTC)
+    except OverflowError:  # at the ends of the years 1 to 9999
+        return literal
 
 
 def _hash_distinct(literals: Sequence[Any], column_type: ColumnType, timezone: str) -> Probes:

@@ -27,11 +27,14 @@ from ..predicate.key_expression import KeyExpression
 from ..predicate.statistics import ColumnShape
 from ..storage.folder.folder import Folder
 from .files.listing import CATALOG, OUTSIDE
+from .files.units import FILE, LEAST_ZONE_ROWS, MOST_ZONE_ROWS, ROW_GROUP, ZONE, Units
 from .parts import json_checks as strict
 from .parts.part import PartInfo
 
 FORMAT = 1
 _FORMAT_WITH_EXPRESSIONS = 2  # which versions that do not know expressions refuse
+_FORMAT_WITH_ZONES = 3  # which versions that do not know zones refuse; it may have expressions
+_FORMATS = (FORMAT, _FORMAT_WITH_EXPRESSIONS, _FORMAT_WITH_ZONES)
 _SETTINGS = {"postings": {"prefix_bits": 40}, "cuckoo": {"num_buckets": 2**32, "fingerprint_bits": 24}}
 """Settings of each layout, and their upper limits."""
 
@@ -90,7 +93,7 @@ class SegmentInfo:
     ----------
     name : prefix of its file names.
     files : name of the file table.
-    num_files, num_units : number of files, and of units (files or row groups) that a lookup can return.
+    num_files, num_units : number of files, and of units (files, row groups or zones) that a lookup can return.
     parts : parts with its values; files refer to them by position.
     removed : numbers of its files that were removed from the index (int64, ascending).
     """
@@ -134,13 +137,14 @@ class Manifest:
     number : number of this manifest, from 1.
     columns : dotted names of the indexed columns, and `KeyExpression`s.
     layout : "postings" or "cuckoo".
-    granularity : "file" or "row_group": what a unit is.
+    granularity : "file", "row_group" or "zone": what a unit is.
     settings : settings of the layout.
     lake : how the live files are listed: {"paths": [...]}, {"delta": path}, {"iceberg": path, or name in a "catalog"};
         empty where only the indexed files themselves are checked.
     snapshot : table snapshot that was indexed last; empty for plain files.
     segments : segments of the index.
     num_live : number of files of that snapshot, if every one of them was indexed then; None if that is not known.
+    zone_rows : rows of a zone; 0 where units are not zones.
     """
 
     number: int
@@ -152,6 +156,12 @@ class Manifest:
     snapshot: Mapping[str, Any] = field(default_factory=dict)
     segments: tuple[SegmentInfo, ...] = ()
     num_live: int | None = None
+    zone_rows: int = 0
+
+    @property
+    def units(self) -> Units:
+        """What a unit is."""
+        return Units(self.granularity, self.zone_rows)
 
     @property
     def names(self) -> set[str]:
@@ -232,23 +242,25 @@ def read(folder: Folder, number: int) -> Manifest:
         raise BrokenIndexError("the manifest does not fit its checksum", path=folder.path_of(name))
     try:
         fields = json.loads(body)
-        if fields["format"] not in (FORMAT, _FORMAT_WITH_EXPRESSIONS):
-            known = f"{FORMAT} and {_FORMAT_WITH_EXPRESSIONS}"
+        if fields["format"] not in _FORMATS:
+            known = f"{', '.join(map(str, _FORMATS[:-1]))} and {_FORMATS[-1]}"
             raise BrokenIndexError(f"it is an index of format {fields['format']!r}; this version knows {known}")
         if fields["number"] != number:
             raise BrokenIndexError(f"the manifest says that its number is {fields['number']}")
         columns = _parse_columns(fields)
         layout = strict.one_of(fields["layout"], tuple(_SETTINGS))
+        units = _parse_units(fields)
         return Manifest(
             number,
             columns,
             layout,
-            strict.one_of(fields["granularity"], ("file", "row_group")),
+            units.granularity,
             {name: strict.number(fields["settings"][name], most, 1) for name, most in _SETTINGS[layout].items()},
             _parse_lake(strict.fields(fields["lake"])),
             strict.fields(fields["snapshot"]),
             tuple(_parse_segment(segment, columns) for segment in strict.items(fields["segments"])),
             None if fields.get("num_live") is None else strict.number(fields["num_live"]),
+            units.zone_rows,
         )
     except ParquetBloomError as error:
         error.path = error.path or folder.path_of(name)
@@ -269,7 +281,7 @@ def write(folder: Folder, manifest: Manifest) -> None:
     """
     body = json.dumps(
         {
-            "format": _FORMAT_WITH_EXPRESSIONS if manifest.expressions else FORMAT,
+            "format": _find_format(manifest),
             "number": manifest.number,
             "columns": manifest.columns,
             "layout": manifest.layout,
@@ -280,6 +292,7 @@ def write(folder: Folder, manifest: Manifest) -> None:
             "segments": [_segment_to_json(segment) for segment in manifest.segments],
         }
         | ({} if manifest.num_live is None else {"num_live": manifest.num_live})
+        | ({"zone_rows": manifest.zone_rows} if manifest.granularity == ZONE else {})
         | ({"expressions": {one: one.to_json() for one in manifest.expressions}} if manifest.expressions else {})
     ).encode()
     try:
@@ -289,6 +302,12 @@ def write(folder: Folder, manifest: Manifest) -> None:
             new.commit()
     except ConcurrentChangeError as error:
         raise IndexInUseError("another writer has changed the index meanwhile", path=folder.path) from error
+
+
+def _find_format(manifest: Manifest) -> int:
+    if manifest.granularity == ZONE:
+        return _FORMAT_WITH_ZONES
+    return _FORMAT_WITH_EXPRESSIONS if manifest.expressions else FORMAT
 
 
 def _checksum(body: bytes) -> bytes:
@@ -318,15 +337,25 @@ def _segment_to_json(segment: SegmentInfo) -> dict[str, Any]:
 
 
 def _parse_columns(fields: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the columns, of which format 2 says which are expressions."""
+    """Return the columns, of which formats 2 and 3 say which are expressions."""
     columns = [strict.text(column) for column in strict.items(fields["columns"])]
-    expressions = {} if fields["format"] == FORMAT else strict.fields(fields["expressions"])
+    expressions: Mapping[str, Any] = {}
+    if fields["format"] == _FORMAT_WITH_EXPRESSIONS or ("expressions" in fields and fields["format"] != FORMAT):
+        expressions = strict.fields(fields["expressions"])
     if not set(expressions) <= set(columns):
         raise ValueError("an expression is not among the columns")
     return tuple(
         KeyExpression.from_json(column, strict.fields(expressions[column])) if column in expressions else column
         for column in columns
     )
+
+
+def _parse_units(fields: Mapping[str, Any]) -> Units:
+    """Return what a unit is: in format 3 a zone, in others a file or a row group."""
+    if fields["format"] != _FORMAT_WITH_ZONES:
+        return Units(strict.one_of(fields["granularity"], (FILE, ROW_GROUP)))
+    zone_rows = strict.number(fields["zone_rows"], MOST_ZONE_ROWS, LEAST_ZONE_ROWS)
+    return Units(strict.one_of(fields["granularity"], (ZONE,)), zone_rows)
 
 
 def _parse_other_types(fields: Mapping[str, Any], columns: tuple[str, ...]) -> tuple[ColumnType, ...]:

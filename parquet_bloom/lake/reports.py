@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ParquetBloomError
 from ..redaction import shown_redacted
 from ..util.wording import count
+
+if TYPE_CHECKING:  # numpy takes long to import
+    from .files.units import RowRanges
 
 
 class Candidate(NamedTuple):
@@ -18,10 +21,13 @@ class Candidate(NamedTuple):
     ----------
     path : the file, as the lake's listing names it.
     row_groups : row groups that may hold it; None for all.
+    rows : for each of `row_groups` the ranges [start, stop) of its rows that may hold it, ascending; None where the
+        index has no zones.
     """
 
     path: str
     row_groups: tuple[int, ...] | None = None
+    rows: tuple[RowRanges, ...] | None = None
 
 
 class FileSelection(NamedTuple):
@@ -34,6 +40,9 @@ class FileSelection(NamedTuple):
     row_groups : row groups that can match; None where the index does not distinguish them.
     reason : why the file is pruned.
     stamp : version token of the indexed file, where `row_groups` is given (see `file.identity`).
+    rows : {row group: ranges [start, stop) of its rows that can match, ascending}; those that have no entry can match
+        as a whole.
+    row_counts : where the index has zones, the rows of each row group of the indexed file.
     """
 
     current: bool
@@ -41,6 +50,8 @@ class FileSelection(NamedTuple):
     row_groups: frozenset[int] | None = None
     reason: str = ""
     stamp: bytes = b""  # `file.identity.NO_TOKEN`, which takes long to import
+    rows: Mapping[int, RowRanges] = {}
+    row_counts: tuple[int, ...] = ()
 
 
 class Answers(list[list[Candidate]]):
@@ -72,7 +83,7 @@ class AppendReport:
     added, replaced, unchanged : files indexed for the first time; files indexed again, as they had changed; and files
         that were skipped as they had not.
     failed : {path: error} of files that could not be read, and are not indexed.
-    entries : (value, file) or (value, row group) pairs, before duplicates were dropped.
+    entries : (value, unit) pairs, where a unit is a file, a row group or a zone of rows; duplicates counted.
     uncovered : {column: {path: reason why the column is not indexed}}; such files are candidates for every value.
     merged : small segments that were merged.
     """
@@ -98,7 +109,7 @@ class AppendReport:
         ):
             if number:
                 counts.append(f"{number:,} {what}")
-        return ", ".join(counts) + f"; {self.entries:,} values"
+        return ", ".join(counts) + f"; {count(self.entries, 'value')}"
 
 
 @dataclass(frozen=True)
@@ -121,8 +132,8 @@ class CompactReport:
 
     def __str__(self) -> str:
         return (
-            f"{self.segments_before} segments of {self.bytes_before:,} bytes -> {self.segments_after} of "
-            f"{self.bytes_after:,}; {self.dropped:,} files dropped, {self.deleted} old files deleted"
+            f"{count(self.segments_before, 'segment')} of {self.bytes_before:,} bytes -> {self.segments_after:,} of "
+            f"{self.bytes_after:,}; {count(self.dropped, 'file')} dropped, {count(self.deleted, 'old file')} deleted"
         )
 
 
@@ -141,6 +152,7 @@ class IndexStats:
     num_bytes, files_bytes : {column: bytes of its parts}, and bytes of the file tables.
     expected_false : {column: expected number of false candidates for an absent value}.
     snapshot : the table snapshot that was indexed last.
+    zone_rows : rows of a zone; 0 where units are not zones.
     """
 
     version: int
@@ -159,6 +171,7 @@ class IndexStats:
     files_bytes: int
     expected_false: Mapping[str, float]
     snapshot: Mapping[str, Any]
+    zone_rows: int = 0
 
     @property
     def bytes_a_value(self) -> float:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +18,39 @@ from ..storage import is_local
 from ..storage.folder.folder import Folder
 from ..util.threads import in_order
 from .files.table import NOT_COVERED, FileTable
+from .files.units import FILE, RowRanges
 from .lookup import quick_hash
 from .manifest import ColumnPart, Manifest, SegmentInfo
 from .parts import layouts
 from .parts.part import PartMatches, PartReader
+from .reports import Candidate, FileSelection
 
 _PARTS_AT_A_TIME = 4
+
+
+class FileRows(NamedTuple):
+    """Some rows of a file.
+
+    Attributes
+    ----------
+    ranges : {row group: ranges [start, stop) of its rows, None for all of them}.
+    row_counts : where units are zones, the rows of each row group of the file as it was indexed.
+    """
+
+    ranges: dict[int, RowRanges | None]
+    row_counts: tuple[int, ...]
+
+    def to_candidate(self, path: str) -> Candidate:
+        """Return the file as a candidate for a value that these rows may have."""
+        if not self.row_counts:
+            return Candidate(path, tuple(self.ranges))
+        rows = [((0, self.row_counts[number]),) if some is None else some for number, some in self.ranges.items()]
+        return Candidate(path, tuple(self.ranges), tuple(rows))
+
+    def to_selection(self, stamp: bytes) -> FileSelection:
+        """Return the file as one in which these rows can match; for `stamp` see `FileSelection`."""
+        rows = {number: some for number, some in self.ranges.items() if some is not None}
+        return FileSelection(True, True, frozenset(self.ranges), "", stamp, rows, self.row_counts)
 
 
 class OpenPart:
@@ -174,13 +202,13 @@ class Segment:
         self.parts = [OpenPart(folder, manifest.layout, part) for part in info.parts]
         if files is None:
             with _opening([part for part in self.parts if part.info.column in ahead]):
-                files = FileTable.read(folder, info.files, info.num_files, info.num_units)
+                files = FileTable.read(folder, info.files, info.num_files, info.num_units, manifest.units)
             problem = files.problem_with(manifest.columns, len(info.parts))
             if problem is not None:
                 raise BrokenIndexError(problem, path=folder.path_of(info.files))
         self.files = files
         self.is_remote = not is_local(folder.filesystem, [folder.path])
-        self._by_row_group = manifest.granularity == "row_group"
+        self._units = manifest.units
         self.info = info
         self.present = np.ones(info.num_files, np.bool_)
         self.present[info.removed] = False
@@ -208,15 +236,17 @@ class Segment:
     def _first_units(self) -> list[int]:
         return self.files.first_units.tolist()
 
-    def find_row_group(self, unit: int, file: int) -> int | None:
-        """Return the row group that a unit is in its file; None where units are files."""
-        return unit - int(self.files.first_units[file]) if self._by_row_group else None
-
-    def find_row_groups(self, units: NDArray[np.uint32], file: int) -> frozenset[int] | None:
-        """Return the row groups that units of a file are; None where units are files."""
-        if not self._by_row_group:
+    def find_rows(self, units: Sequence[int], file: int) -> FileRows | None:
+        """Return the rows of a file that some of its units are, ascending; None where units are files."""
+        if self._units.granularity == FILE:
             return None
-        return frozenset((units.astype(np.int64) - int(self.files.first_units[file])).tolist())
+        first, row_counts = int(self.files.first_units[file]), self.row_counts(file)
+        rows = self._units.find_rows([unit - first for unit in units], row_counts)
+        return None if rows is None else FileRows(rows, row_counts)
+
+    def row_counts(self, file: int) -> tuple[int, ...]:
+        """Return the rows of each row group of a file where units are zones, else nothing."""
+        return self.files.row_counts(file) if self._units.zone_rows else ()
 
     def close(self) -> None:
         for part in self.parts:

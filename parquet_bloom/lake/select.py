@@ -21,6 +21,7 @@ from .expressions import TEXT, IndexedKey, KeyPredicate
 from .files import listing as sources
 from .files.liveness import FileRef, PathTable, match_stamps
 from .files.table import NOT_COVERED
+from .files.units import FILE
 from .reports import FileSelection
 from .segment import OpenPart, Segment
 from .snapshot import IndexSnapshotReader
@@ -145,8 +146,7 @@ class IndexPruner:
         verdicts = self._evaluate_segment(i, segment)
         possible = self._predicate.possible(verdicts)
         first = segment.files.first_units
-        by_row_group = self._state.manifest.granularity == "row_group"
-        if not by_row_group:
+        if self._state.manifest.granularity == FILE:
             units = first[numbers]
             for read, number in zip(possible[units].tolist(), verdicts[units].tolist(), strict=True):
                 yield _ALL if read else self._make_skipped(number)
@@ -159,7 +159,9 @@ class IndexPruner:
                     continue
                 restamped = self._state.live.restamped.get(FileRef(i, number))
                 stamp = segment.files.stamps[number].as_py() if restamped is None else restamped[1]
-                yield FileSelection(True, True, frozenset(np.flatnonzero(can_match).tolist()), stamp=stamp)
+                rows = segment.find_rows((np.flatnonzero(can_match) + first[number]).tolist(), number)
+                assert rows is not None
+                yield rows.to_selection(stamp)
             else:
                 yield self._make_skipped(int(verdicts[first[number]]))
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from . import manifest as manifests
 from .expressions import hash_key_literals, parse_key_literals
 from .files.liveness import FileRef, LakeState
 from .files.table import FileTable
+from .files.units import unite_ranges
 from .lookup import Probes, hash_literals
 from .manifest import Manifest
 from .parts.part import PartMatches
@@ -142,7 +144,7 @@ class IndexSnapshotReader:
             for number, path, some in zip(
                 numbers.tolist(), segment.files.paths(numbers), np.split(units, first)[1:], strict=True
             ):
-                self._add_selection(files, path, segment.find_row_groups(some, number), part.number, number)
+                self._add_selection(files, path, some.tolist(), part.number, number)
         files.update(dict.fromkeys([candidate.path for candidate in self.always(column)]))
         return Selections(files, matches.doubts, *self._add_table_costs(matches))
 
@@ -150,20 +152,20 @@ class IndexSnapshotReader:
         self,
         files: dict[str, FileSelection | None],
         path: str,
-        row_groups: frozenset[int] | None,
+        units: Sequence[int],
         number: int,
         file: int,
     ) -> None:
-        """Add row groups of a file of a segment, both given by their numbers, to what is selected of its path."""
+        """Add units of a file of a segment, both given by their numbers, to what is selected of its path."""
         before = files.get(path)
-        if row_groups is None or (path in files and before is None):
+        rows = self.segments[number].find_rows(units, file)
+        if rows is None or (path in files and before is None):
             files[path] = None
             return
-        if before is not None and before.row_groups is not None:
-            row_groups |= before.row_groups
         restamped = self.live.restamped.get(FileRef(number, file))
         stamp = self.segments[number].files.stamps[file].as_py() if restamped is None else restamped[1]
-        files[path] = FileSelection(True, True, row_groups, stamp=stamp)
+        selection = rows.to_selection(stamp)
+        files[path] = selection if before is None else _unite(selection, before)
 
     def find_column(self, name: str) -> str:
         """Return the indexed column or expression of a name or text.
@@ -224,10 +226,7 @@ class IndexSnapshotReader:
         one = self._find_one(column, literal)
         if one is None:
             return None
-        candidates = []
-        for _, segment, file, unit in one.units:
-            row_group = segment.find_row_group(unit, file)
-            candidates.append(Candidate(segment.files.path(file), None if row_group is None else (row_group,)))
+        candidates = [_make_candidate(segment, file, unit) for _, segment, file, unit in one.units]
         if len(candidates) > 1:
             _merge(candidates)
         always = self.always(column)
@@ -239,8 +238,7 @@ class IndexSnapshotReader:
             return None
         files: dict[str, FileSelection | None] = {}
         for i, segment, file, unit in one.units:
-            path, row_group = segment.files.path(file), segment.find_row_group(unit, file)
-            self._add_selection(files, path, None if row_group is None else frozenset([row_group]), i, file)
+            self._add_selection(files, segment.files.path(file), [unit], i, file)
         files.update(dict.fromkeys([candidate.path for candidate in self.always(column)]))
         return Selections(files, {}, one.requests, one.bytes_read)
 
@@ -304,8 +302,7 @@ class IndexSnapshotReader:
         for value, file, unit, path in zip(
             values[alive].tolist(), files[alive].tolist(), units[alive].tolist(), paths, strict=True
         ):
-            row_group = segment.find_row_group(unit, file)
-            candidates[value].append(Candidate(path, None if row_group is None else (row_group,)))
+            candidates[value].append(_make_candidate(segment, file, unit, path))
 
     def close(self) -> None:
         """Close the segments."""
@@ -323,16 +320,51 @@ def _merge(candidates: list[Candidate]) -> None:
     """Merge candidates of the same file in place, with all of its row groups."""
     if len(candidates) < 2:
         return
-    row_groups: dict[str, set[int] | None] = {}
-    for path, some in candidates:
-        merged = row_groups.setdefault(path, set())
-        if some is None or merged is None:
-            row_groups[path] = None
-        else:
-            merged.update(some)
-    candidates[:] = [
-        Candidate(path, None if some is None else tuple(sorted(some))) for path, some in row_groups.items()
-    ]
+    merged: dict[str, dict[int, list[tuple[int, int]] | None] | None] = {}
+    for path, row_groups, rows in candidates:
+        of_file = merged.setdefault(path, {})
+        if row_groups is None or of_file is None:
+            merged[path] = None
+            continue
+        for number, ranges in zip(row_groups, repeat(None) if rows is None else rows, strict=False):
+            before = of_file.setdefault(number, [])
+            of_file[number] = None if before is None or ranges is None else [*before, *ranges]
+    candidates[:] = [_merge_rows(path, some) for path, some in merged.items()]
+
+
+def _merge_rows(path: str, ranges: Mapping[int, list[tuple[int, int]] | None] | None) -> Candidate:
+    """Return a candidate with ranges of rows in any order, which may overlap."""
+    if ranges is None:
+        return Candidate(path)
+    numbers = tuple(sorted(ranges))
+    rows = [None if (some := ranges[number]) is None else unite_ranges(some) for number in numbers]
+    return Candidate(path, numbers, None if None in rows else tuple(one for one in rows if one is not None))
+
+
+def _make_candidate(segment: Segment, file: int, unit: int, path: str | None = None) -> Candidate:
+    """Return the candidate that a unit of a file is."""
+    path, rows = segment.files.path(file) if path is None else path, segment.find_rows([unit], file)
+    return Candidate(path) if rows is None else rows.to_candidate(path)
+
+
+def _unite(one: FileSelection, other: FileSelection) -> FileSelection:
+    """Return the selection of the rows that are in any of two, which are of one path.
+
+    Where they are of different versions of the file, or of other units, it is the whole file.
+    """
+    if (one.stamp, one.row_counts) != (other.stamp, other.row_counts) or None in (one.row_groups, other.row_groups):
+        return one._replace(row_groups=None, rows={})
+    assert one.row_groups is not None
+    assert other.row_groups is not None
+    both = one.row_groups & other.row_groups
+    rows = {
+        number: unite_ranges([*one.rows[number], *other.rows[number]])
+        for number in both
+        if number in one.rows and number in other.rows
+    }
+    for selection in (one, other):
+        rows |= {number: ranges for number, ranges in selection.rows.items() if number not in both}
+    return one._replace(row_groups=one.row_groups | other.row_groups, rows=rows)
 
 
 def open_segments(

@@ -95,16 +95,25 @@ cdef class Targets:
         return targets
 
     cdef prepare(self, data, starts):
-        cdef Py_ssize_t bits = 4, size
-        self.count = len(starts) - 1
-        lengths = np.diff(starts)
-        if not 0 <= self.count <= MOST_VALUES or starts[0] < 0 or starts[self.count] > len(data) or (lengths < 0).any():
+        cdef const uint8_t[::1] given = data
+        cdef Py_ssize_t bits = 4, size, i
+        cdef int64_t length
+        self.starts = starts
+        self.count = self.starts.shape[0] - 1
+        self.shortest, self.longest = 0, -1
+        cdef bint is_inside = 0 <= self.count <= MOST_VALUES and self.starts[0] >= 0
+        is_inside = is_inside and self.starts[self.count] <= given.shape[0]
+        for i in range(self.count if is_inside else 0):
+            length = self.starts[i + 1] - self.starts[i]
+            is_inside &= length >= 0
+            self.shortest = length if i == 0 else min(self.shortest, length)
+            self.longest = max(self.longest, length)
+        if not is_inside:
             raise ValueError("the values are not inside of their buffer")
         # The byte behind the last value is there to be pointed at.
-        self.data = np.append(data[: starts[self.count]], np.uint8(0))
-        self.starts = starts
-        self.shortest = int(lengths.min()) if self.count else 0
-        self.longest = int(lengths.max()) if self.count else -1
+        self.data = np.zeros(self.starts[self.count] + 1, np.uint8)
+        if self.starts[self.count]:
+            memcpy(&self.data[0], &given[0], self.starts[self.count])
         while (1 << bits) < 2 * self.count:
             bits += 1
         size = 1 << bits

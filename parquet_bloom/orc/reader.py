@@ -14,6 +14,7 @@ from ..metadata.protobuf import read_spans
 from ..predicate.statistics import PruningStatistics
 from ..redaction import redacted
 from ..storage import Source, open_source, resolve_filesystem
+from ..util.wording import count
 from .filters.filter import OrcFilter
 from .filters.writer_bugs import UTC_ZONES
 from .indexes import FILTER_STREAMS, IndexStreams
@@ -65,7 +66,8 @@ class OrcFile:
         self._indexes = IndexStreams(source, self.tail, self.stripes, self.row_index_stride)
 
     def __repr__(self) -> str:
-        return redacted(f"<OrcFile {self.path!r}: {len(self.stripes)} stripes, {len(self.leaves)} columns>")
+        counts = f"{count(len(self.stripes), 'stripe')}, {count(len(self.leaves), 'column')}"
+        return redacted(f"<OrcFile {self.path!r}: {counts}>")
 
     @property
     def columns(self) -> list[str]:

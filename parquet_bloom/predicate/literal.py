@@ -59,7 +59,12 @@ def _in_nanos(arrow_type: pa.DataType) -> bool:
 
 
 def key(value: Literal) -> tuple[Any, ...]:
-    """Return the identity of a literal, which includes its type, for in Python True == 1 == 1.0."""
+    """Return the identity of a literal, which includes its type, for in Python True == 1 == 1.0.
+
+    Of a time with a zone it includes the offset: before and after a clock change Python takes two for the same.
+    """
+    if isinstance(value, dt.datetime) and value.tzinfo is not None:
+        return type(value), value, value.utcoffset()
     return (float, "nan") if isinstance(value, float) and math.isnan(value) else (type(value), value)
 
 

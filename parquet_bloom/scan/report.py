@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import ParquetBloomError, printable
 from ..storage import create
-from ..util.wording import count, count_of, truncate_list
+from ..util.wording import ShownText, count, count_of, truncate_list
 from .model.plan import FilePlan, RowGroupPlan, ScanPlan
 from .model.wording import summarize
 
@@ -42,7 +42,7 @@ class PruneReport(ScanPlan):
         if len(shown) < len(self.files):
             num_selected = self.selected_files - sum(bool(file.selected) for file in shown)
             lines += ["", f"... {count(len(self.files) - len(shown), 'more file')}, {num_selected:,} of them read"]
-        return "\n".join(lines)
+        return ShownText("\n".join(lines))
 
     def _describe_causes(self) -> Iterator[str]:
         if self.skipped_by:

@@ -121,6 +121,13 @@ class ScanSource:
         columns = pa.schema([schema.field(name) for name in names if name in schema.names])
         return replace(self, partition_columns=columns)
 
+    def find_table(self) -> Table | None:
+        """Return the table whose files these are, which may be that of an index; None for files of no table."""
+        if self.table is not None or self.paths is not None:
+            return self.table
+        with self._open_index(set()) as view:
+            return None if view is None or view.of_table is None else view.of_table[1]
+
     def list_files(self) -> Listing:
         """List the files now."""
         with self._open_index(set()) as view:

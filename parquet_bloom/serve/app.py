@@ -10,10 +10,13 @@ from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
+from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from .errors import ApiError, describe_validation_errors, error_response, json_response
 from .limits.request_body import read_body
+from .limits.token_guard import AUTHORIZED
+from .metrics import CONTENT_TYPE
 from .models import (
     AppendAnswer,
     AppendRequest,
@@ -32,8 +35,12 @@ from .models import (
 from .rows import ARROW_STREAM, GetQuery, accepts_arrow
 from .service import Service, version
 
+HEALTH, METRICS = "/health", "/metrics"
+"""Paths that may be answered without a token."""
+
 _DESCRIPTIONS = {
     400: "The request is not valid JSON or not valid HTTP.",
+    401: "The service requires a token, and the request has none that is valid.",
     403: "The service is read-only, or gives no rows; a file is outside of the folders; or another site's page asks.",
     404: "The index has no such column or file, or the file does not exist.",
     408: "The request was sent too slowly.",
@@ -99,7 +106,8 @@ def build_app(service: Service) -> FastAPI:
     app.router.route_class = _Route
     _add_lookups(app, service)
     _add_changes(app, service)
-    _describe_bounds(app, service)
+    _add_monitoring(app, service)
+    _complete_openapi(app, service)
     return app
 
 
@@ -131,10 +139,17 @@ def _add_lookups(app: FastAPI, service: Service) -> None:
         """Return the size and precision of the index."""
         return json_response(await service.stats())
 
-    @app.get("/health", response_model=HealthAnswer, responses=_describe_errors(421))
-    async def health() -> Response:
-        """Return the state of the service; answered even under load."""
-        return json_response(service.health())
+
+def _add_monitoring(app: FastAPI, service: Service) -> None:
+    @app.get(HEALTH, response_model=HealthAnswer, responses=_describe_errors(421))
+    async def health(request: Request) -> Response:
+        """Return the state of the service, even under load; its `status` alone to requests that lack a token."""
+        return json_response(service.health() if request.scope.get(AUTHORIZED, True) else service.status())
+
+    @app.get(METRICS, response_class=PlainTextResponse, responses=_describe_errors(421))
+    async def metrics() -> Response:
+        """Return counts for Prometheus in its text format, even under load."""
+        return Response(service.encode_metrics(), headers={"content-type": CONTENT_TYPE})
 
 
 def _add_changes(app: FastAPI, service: Service) -> None:
@@ -156,21 +171,36 @@ def _add_changes(app: FastAPI, service: Service) -> None:
         return json_response(await service.refresh())
 
 
-def _describe_bounds(app: FastAPI, service: Service) -> None:
-    """Add the maximum lengths of lists to the OpenAPI document."""
+def _complete_openapi(app: FastAPI, service: Service) -> None:
+    """Add the maximum lengths of lists to the OpenAPI document, and that a token is required."""
     make_openapi = app.openapi
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            schemas = make_openapi()["components"]["schemas"]
+            document = make_openapi()
+            schemas = document["components"]["schemas"]
             schemas["LookupRequest"]["properties"]["values"]["maxItems"] = service.settings.max_values
             schemas["GetRequest"]["properties"]["keys"]["maxItems"] = service.settings.max_values
             schemas["RemoveRequest"]["properties"]["files"]["maxItems"] = service.settings.max_values
             schemas["AppendRequest"]["properties"]["files"]["anyOf"][0]["maxItems"] = service.settings.max_values
+            if service.settings.tokens is not None:
+                _require_token(document, service.settings.open_metrics)
         assert app.openapi_schema is not None
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _require_token(document: dict[str, Any], open_metrics: bool) -> None:
+    problem = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+    document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            if path == HEALTH:
+                operation["security"] = [{}, {"token": []}]  # the answer says more to those who have one
+            elif path != METRICS or not open_metrics:
+                operation["security"] = [{"token": []}]
+                operation["responses"]["401"] = {"description": _DESCRIPTIONS[401]} | problem
 
 
 def _check_query(request: Request) -> None:

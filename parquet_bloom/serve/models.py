@@ -115,6 +115,13 @@ class Candidate(BaseModel):
 
     path: str
     row_groups: Annotated[list[int] | None, Field(description="The row groups that may hold it; null for all.")]
+    rows: Annotated[
+        list[list[tuple[int, int]]] | None,
+        Field(
+            description="In an index of zones, for each of row_groups the ranges of its rows that may hold it: the "
+            "first one, and the one after the last. Left out where that is all of them."
+        ),
+    ] = None
 
 
 class Result(BaseModel):
@@ -187,6 +194,7 @@ class StatsAnswer(BaseModel):
     version: Version
     layout: str
     granularity: str
+    zone_rows: Annotated[int, Field(description="Rows of a zone; 0 for other granularities.")]
     columns: list[str]
     settings: dict[str, Any]
     segments: int

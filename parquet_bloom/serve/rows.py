@@ -75,8 +75,8 @@ class RowLookups:
         """Read the schema of the lake again before the next rows, as its files have changed."""
         self._source = None
 
-    def read(self, query: GetQuery, is_stopping: Callable[[], bool]) -> bytes:
-        """Return the encoded response to a request.
+    def read(self, query: GetQuery, is_stopping: Callable[[], bool]) -> tuple[bytes, int]:
+        """Return the encoded response to a request, and its number of rows.
 
         Raises
         ------
@@ -95,9 +95,8 @@ class RowLookups:
         limit = _AnswerLimit(self._settings, is_stopping)
         selected = None if query.selected is None else [*dict.fromkeys(query.selected)]
         rows = get_rows(source, schema, session, keys, selected, query.timezone, None, limit.add)
-        if query.as_arrow:
-            return self._encode_stream(rows)
-        return self._encode_rows(rows, number)
+        answer = self._encode_stream(rows) if query.as_arrow else self._encode_rows(rows, number)
+        return answer, rows.num_rows
 
     def _open(self) -> _Source:
         with self._lock:

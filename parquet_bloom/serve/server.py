@@ -14,11 +14,15 @@ from contextlib import contextmanager
 from types import FrameType
 
 import uvicorn
+from fastapi import FastAPI
+from starlette.routing import Route
 
 from ..errors import StorageError
-from .app import build_app
+from .app import HEALTH, METRICS, build_app
 from .limits.host_guard import HostGuard
 from .limits.http_protocol import make_protocol
+from .limits.token_guard import TokenGuard
+from .request_metrics import RequestMetrics
 from .service import Service
 
 _GRACE_SECONDS = 20
@@ -84,6 +88,14 @@ def format_url(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+def _wrap(app: FastAPI, service: Service, host: str, report: Callable[[Exception], None]) -> RequestMetrics:
+    """Add the checks that come before the application, and the metrics, which count what those refuse as well."""
+    open_paths = [HEALTH, METRICS] if service.settings.open_metrics else [HEALTH]
+    guarded = TokenGuard(app, service.settings.tokens, open_paths)
+    paths = [route.path for route in app.routes if isinstance(route, Route)]
+    return RequestMetrics(HostGuard(guarded, host, report), service.metrics, paths)
+
+
 def run(
     service: Service,
     listening: socket.socket,
@@ -103,8 +115,8 @@ def run(
     """
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # invalid requests are not worth a warning
     config = uvicorn.Config(
-        HostGuard(build_app(service), host, report),
-        http=make_protocol(service.settings),
+        _wrap(build_app(service), service, host, report),
+        http=make_protocol(service.settings, service.count_refusal),
         ws="none",
         loop="asyncio",
         lifespan="off",

@@ -9,15 +9,17 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ..errors import ParquetBloomError
 from ..lake.index import LakeIndex
 from ..lake.manifest import list_lake_roots
+from ..lake.reports import Candidate
 from .errors import ApiError, change_error, encode_json, hide_index_path, lookup_error
 from .limits.allowed_paths import AllowedPaths
 from .limits.request_body import Budget, parse_body
 from .limits.workers import BoundedExecutor
+from .metrics import Metrics
 from .rows import GetQuery, RowLookups, rows_error
 from .settings import Settings
 from .values import check_timezone, parse_literals, parse_text_literal
@@ -28,6 +30,15 @@ _BATCH_VALUES = 1_000  # values looked up before the candidates are counted
 _MAX_INLINE_BODY = 65_536  # bytes of a body that are parsed fast enough for the event loop
 
 
+class _LookupAnswer(NamedTuple):
+    """The encoded response to a lookup, and what metrics count of it."""
+
+    body: bytes
+    num_values: int
+    num_candidates: int
+    num_doubts: int
+
+
 class Service:
     """An open index, with the threads that query and change it.
 
@@ -36,12 +47,14 @@ class Service:
     index : the index; each lookup uses its state at that time.
     settings : limits of the service.
     budget : budget of request bodies.
+    metrics : counts of what the service has done; changed on the event loop only.
     """
 
     def __init__(self, index: LakeIndex, settings: Settings, lake_filesystem: object | None = None):
         self.index = index
         self.settings = settings
         self.budget = Budget(settings)
+        self.metrics = Metrics()
         self._filesystem = lake_filesystem
         self._refreshed = time.monotonic()
         self._problem: str | None = None
@@ -77,19 +90,26 @@ class Service:
 
     async def lookup(self, column: str, values: list[Any], timezone: str) -> bytes:
         """Return the encoded response to `POST /lookup`."""
-        return await self._query(lambda: self._lookup(column, parse_literals(values), timezone))
+        return self._count(await self._query(lambda: self._lookup(column, parse_literals(values), timezone)))
 
     async def lookup_text(self, column: str, text: str, type_name: str | None, timezone: str) -> bytes:
         """Return the encoded response to `GET /lookup`."""
 
-        def look_up() -> bytes:
+        def look_up() -> _LookupAnswer:
             parts = [part.info for segment in self.index.state.segments for part in segment.parts]
             kinds = {info.column_type.kind for info in parts if info.column == column}
             return self._lookup(column, [parse_text_literal(text, type_name, kinds)], timezone)
 
-        return await self._query(look_up)
+        return self._count(await self._query(look_up))
 
-    def _lookup(self, column: str, literals: list[Any], timezone: str) -> bytes:
+    def _count(self, answer: _LookupAnswer) -> bytes:
+        self.metrics.lookups.add()
+        self.metrics.values.add(answer.num_values)
+        self.metrics.candidates.add(answer.num_candidates)
+        self.metrics.doubts.add(answer.num_doubts)
+        return answer.body
+
+    def _lookup(self, column: str, literals: list[Any], timezone: str) -> _LookupAnswer:
         check_timezone(timezone)
         state, max_candidates = self.index.state, self.settings.max_candidates
         if len(state.live.unindexed) * len(literals) > max_candidates:
@@ -106,27 +126,35 @@ class Service:
             if num_candidates > max_candidates:
                 raise _too_many(max_candidates)
             doubts.update(dict.fromkeys(answers.doubts))
-            distinct_results += [{"candidates": [candidate._asdict() for candidate in some]} for some in answers]
+            distinct_results += [
+                {"candidates": [_encode_candidate(candidate) for candidate in some]} for some in answers
+            ]
         results = [distinct_results[i] for i in order]
-        if sum(len(one["candidates"]) for one in results) > max_candidates:
+        num_candidates = sum(len(one["candidates"]) for one in results)
+        if num_candidates > max_candidates:
             raise _too_many(max_candidates)
         number = state.manifest.number
         texts = [hide_index_path(doubt, self.index.path) for doubt in doubts]
-        return encode_json({"version": number, "column": column, "results": results, "doubts": texts})
+        body = encode_json({"version": number, "column": column, "results": results, "doubts": texts})
+        return _LookupAnswer(body, len(literals), num_candidates, len(texts))
 
     async def get(self, query: GetQuery) -> bytes:
         """Return the encoded response to `POST /get`."""
         if not self.settings.rows:
             raise ApiError(403, "the service gives no rows: it was started without --rows")
 
-        def get() -> bytes:
+        def get() -> tuple[bytes, int]:
             try:
                 return self._rows.read(query, self._stopping.is_set)
             except ParquetBloomError as error:
                 raise rows_error(error, self.index.path) from error
 
         seconds = self.settings.lookup_seconds
-        return await self._gets.run(get, seconds, lambda: _late(seconds))
+        body, num_rows = await self._gets.run(get, seconds, lambda: _late(seconds))
+        self.metrics.gets.add()
+        self.metrics.keys.add(len(query.keys))
+        self.metrics.rows.add(num_rows)
+        return body
 
     async def stats(self) -> dict[str, Any]:
         statistics = await self._query(self.index.stats)
@@ -136,7 +164,7 @@ class Service:
         """Return the state of the service without waiting for a thread, so that it is available under load."""
         state = self.index.state
         return {
-            "status": "stopping" if self._stopping.is_set() else "ok",
+            **self.status(),
             "version": state.manifest.number,
             "files": state.manifest.num_files,
             "unindexed": len(state.live.unindexed) if state.live.listed else None,
@@ -146,6 +174,33 @@ class Service:
             "refreshed_seconds_ago": round(time.monotonic() - self._refreshed, 3),
             "refresh_problem": self._problem,
         }
+
+    def status(self) -> dict[str, Any]:
+        """Return what everyone may know of the state of the service."""
+        return {"status": "stopping" if self._stopping.is_set() else "ok"}
+
+    def encode_metrics(self) -> bytes:
+        """Return the metrics as text, without waiting for a thread."""
+        state = self.index.state
+        unindexed = len(state.live.unindexed) if state.live.listed else None
+        num_bytes = sum(segment.num_bytes for segment in state.manifest.segments)
+        waiting = "running and waiting"
+        gauges: dict[str, tuple[str, float | None]] = {
+            "index_version": ("Version of the index, which each change of it increases.", state.manifest.number),
+            "index_files": ("Indexed files.", state.manifest.num_files),
+            "index_unindexed_files": ("Files of the lake that are not indexed: each lookup names them.", unindexed),
+            "index_bytes": ("Bytes of the index, without its lists of files.", num_bytes),
+            "lookups_in_progress": (f"Lookups {waiting}.", self._lookups.taken),
+            "gets_in_progress": (f"Requests for rows {waiting}.", self._gets.taken),
+            "changes_in_progress": (f"Changes and refreshes {waiting}.", self._changes.taken),
+            "refresh_age_seconds": ("Seconds since the last refresh or change.", time.monotonic() - self._refreshed),
+            "refresh_failed": ("1 if the last refresh failed.", int(self._problem is not None)),
+        }
+        return self.metrics.encode(gauges)
+
+    def count_refusal(self, status: int) -> None:
+        """Count an answer to what is not a valid HTTP request."""
+        self.metrics.requests.add(1, "none", "none", str(status))
 
     async def _query(self, function: Callable[[], R]) -> R:
         def query() -> R:
@@ -176,7 +231,9 @@ class Service:
             document = asdict(report) | {"failed": {path: str(error) for path, error in report.failed.items()}}
             return {"version": self.index.snapshot().version} | document
 
-        return await self._change(append)
+        document = await self._change(append)
+        self.metrics.appended.add(document["added"] + document["replaced"])
+        return document
 
     async def remove(self, files: list[str]) -> dict[str, Any]:
         def remove() -> dict[str, Any]:
@@ -184,7 +241,9 @@ class Service:
             self._mark_fresh()
             return {"version": self.index.snapshot().version, "removed": count}
 
-        return await self._change(remove)
+        document = await self._change(remove)
+        self.metrics.removed.add(document["removed"])
+        return document
 
     async def refresh(self) -> dict[str, Any]:
         def refresh() -> dict[str, Any]:
@@ -198,7 +257,13 @@ class Service:
             unindexed = len(state.live.unindexed) if state.live.listed else None
             return {"version": state.manifest.number, "files": state.manifest.num_files, "unindexed": unindexed}
 
-        return await self._change(refresh, changes=False)
+        try:
+            document = await self._change(refresh, changes=False)
+        except ApiError:
+            self.metrics.refreshes.add(1, "failed")
+            raise
+        self.metrics.refreshes.add(1, "ok")
+        return document
 
     async def keep_fresh(self) -> None:
         """Refresh periodically, for ever; /health reports a failed refresh, and the next one tries again."""
@@ -257,6 +322,14 @@ def _late(seconds: float) -> ApiError:
 
 def _stopped() -> ApiError:
     return ApiError(503, "the service is stopping; the index is unchanged")
+
+
+def _encode_candidate(candidate: Candidate) -> dict[str, Any]:
+    """Return a candidate as `models.Candidate` describes it; rows are left out where there are none."""
+    encoded = candidate._asdict()
+    if candidate.rows is None:
+        del encoded["rows"]
+    return encoded
 
 
 def _too_many(max_candidates: int) -> ApiError:

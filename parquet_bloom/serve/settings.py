@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from .tokens import Tokens
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -14,6 +16,8 @@ class Settings:
     ----------
     read_only : reject requests that change the index.
     rows : answer requests for rows of the lake.
+    tokens : tokens of which each request must have one; None to answer everyone.
+    open_metrics : answer GET /metrics without a token.
     roots : folders and URLs besides those of the index's lake below which files may be appended.
     refresh_seconds : interval of refreshes of the index and the lake; None to refresh on request only.
     max_values : maximum number of values, or files, in a request.
@@ -36,6 +40,8 @@ class Settings:
     max_values: int = 10_000
     max_body: int = 8_000_000
     rows: bool = False
+    tokens: Tokens | None = None
+    open_metrics: bool = False
     max_rows: int = 100_000
     max_answer: int = 16_000_000
     max_candidates: int = 1_000_000

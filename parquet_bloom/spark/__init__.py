@@ -4,10 +4,17 @@
 `tables`; the public functions, one module each, build on these.
 """
 
+try:
+    import pyspark  # noqa: F401
+except ModuleNotFoundError:
+    _problem = "parquet_bloom.spark needs the extra 'spark': pip install 'parquet-bloom[spark]'"
+    raise ModuleNotFoundError(_problem, name="pyspark") from None
+
 from .advise import advise
 from .build_index import build_index
 from .embed import embed
 from .install import install
+from .locate import locate
 from .read import explain_prune, pruned, read_parquet
 from .read_orc import read_orc
 from .read_table import read_table
@@ -27,6 +34,7 @@ __all__ = [
     "embed",
     "explain_prune",
     "install",
+    "locate",
     "pruned",
     "read_orc",
     "read_parquet",

@@ -14,6 +14,7 @@ from ..lake import manifest as manifests
 from ..lake.build.append import commit, is_table_of, select_unindexed
 from ..lake.files import listing as sources
 from ..lake.files.liveness import LivenessCheck
+from ..lake.files.units import ZONE, Units
 from ..lake.manifest import Manifest
 from ..lake.parts import layouts
 from ..lake.reports import AppendReport
@@ -39,7 +40,8 @@ def build_index(
     *,
     lake: Any = None,
     layout: Literal["postings"] = "postings",
-    granularity: Literal["file", "row_group"] | None = None,
+    granularity: Literal["file", "row_group", "zone"] | None = None,
+    zone_rows: int | None = None,
     remainder_bits: int | None = None,
     expected_values: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -65,7 +67,7 @@ def build_index(
     lake : for a new index, the lake as for `LakeIndex.create`; folders, patterns and tables in `paths` are recorded as
         well.
     layout : must be "postings", the only layout that Spark builds.
-    granularity, remainder_bits, expected_values : as for `LakeIndex.create`; optional for an existing index.
+    granularity, zone_rows, remainder_bits, expected_values : as for `LakeIndex.create`; optional for an existing index.
     storage_options : of the lake's store, as for `parquet_bloom.prune`; they are sent to the executors.
     index_storage_options : of the index's store. Default: those of the lake.
     memory_limit : approximate number of bytes for the values that a task sorts; the rest is spilled to the executor's
@@ -102,13 +104,12 @@ def build_index(
     if any(isinstance(name, KeyExpression) for name in names):
         problem = "Spark builds indexes of columns: append to one of expressions by LakeIndex.append"
         raise ParquetBloomError(problem, path=output)
-    if granularity is not None:
-        layouts.require_granularity(granularity)
+    units = None if granularity is None and zone_rows is None else Units.parse(granularity or ZONE, zone_rows)
     index_options = storage_options if index_storage_options is None else index_storage_options
     folder_path = os.path.abspath(output) if not is_url(os.fspath(output)) else output
     folder = Folder(folder_path, resolve_filesystem(None, index_options))
     lake_files = resolve_filesystem(None, storage_options)
-    requested = _RequestedIndex(names, granularity, remainder_bits, expected_values)
+    requested = _RequestedIndex(names, units, zone_rows is not None, remainder_bits, expected_values)
     settings = layouts.make_settings(layout, remainder_bits, None, expected_values)
     table = None if paths is None or isinstance(paths, Mapping | TableFiles) else find_table(paths, storage_options)
     if table is not None:
@@ -121,7 +122,11 @@ def build_index(
         if manifests.numbers_in(folder.names()):
             manifest, segments = open_segments(folder)
         else:
-            manifest, segments = Manifest(0, names, layout, granularity or "file", settings), []
+            created_units = units or Units()
+            manifest = Manifest(
+                0, names, layout, created_units.granularity, settings, zone_rows=created_units.zone_rows
+            )
+            segments = []
         try:
             requested.check(manifest, folder)
             if paths is None and not manifest.lake:
@@ -174,7 +179,8 @@ class _RequestedIndex:
     """The settings that a caller asks for; the index may exist already with others."""
 
     columns: tuple[str, ...]
-    granularity: str | None
+    units: Units | None
+    has_zone_rows: bool
     remainder_bits: int | None
     expected_values: int | None
 
@@ -185,8 +191,10 @@ class _RequestedIndex:
             problem = f"the index has the layout {manifest.layout!r}, which Spark does not build: use LakeIndex"
         elif set(self.columns) != set(manifest.columns):
             problem = f"the index has the columns {', '.join(manifest.columns)}"
-        elif self.granularity not in (None, manifest.granularity):
+        elif self.units is not None and self.units.granularity != manifest.granularity:
             problem = f"the index has the granularity {manifest.granularity!r}"
+        elif self.units is not None and self.has_zone_rows and self.units != manifest.units:
+            problem = f"the index has {manifest.units}"
         elif (self.remainder_bits, self.expected_values) != (None, None):
             settings = layouts.make_settings(manifest.layout, self.remainder_bits, None, self.expected_values)
             if settings != dict(manifest.settings):

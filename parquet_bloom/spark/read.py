@@ -153,7 +153,7 @@ def pruned(
 
 def explain_prune(
     df: DataFrame,
-    where: Any,
+    where: Any = None,
     *,
     probe_on: ProbeOn = "auto",
     cache: MetadataCache | None = None,
@@ -162,8 +162,9 @@ def explain_prune(
 ) -> PruneReport:
     """Report what `pruned` would do: a decision for each file and row group, with its reason.
 
-    It leaves out files in partitions that Spark itself skips, and includes those that an index excludes, as unopened.
-    Parameters and errors are those of `pruned`.
+    `print(report)` has the totals, `print(report.explain())` the decisions. The report leaves out files in partitions
+    that Spark itself skips, and includes those that an index excludes, as unopened. Parameters and errors are those of
+    `pruned`; without `where` the conditions are those that the DataFrame has itself.
 
     Raises
     ------
@@ -173,7 +174,7 @@ def explain_prune(
     planner = ScanPlanner(probe_on, cache=cache, storage_options=storage_options)
     check_frame(df)
     with use_index(index, storage_options) as lake_index:
-        return _explain(df, where, replace(planner, index=lake_index))
+        return _explain(df, "true" if where is None else where, replace(planner, index=lake_index))
 
 
 def _explain(df: DataFrame, where: Any, planner: ScanPlanner) -> PruneReport:
@@ -181,7 +182,8 @@ def _explain(df: DataFrame, where: Any, planner: ScanPlanner) -> PruneReport:
         plan = ClassicPlan(_filter(df, where), planner)
         reports = plan.reports
         if not reports:
-            raise PredicateError(f"the condition cannot be evaluated on any file: {'; '.join(plan.doubts)}")
+            doubts = "; ".join(plan.doubts) or "it names no column of Parquet files"
+            raise PredicateError(f"the condition cannot be evaluated on any file: {doubts}")
         merged = reports[0]
         for report in reports[1:]:
             merged.files += report.files

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from ..errors import printable
+from ..file.verify import summarize_verdicts
 from ..redaction import shown_redacted
 from ..util.wording import count, count_of
 
@@ -174,7 +175,8 @@ class EmbedJobReport(_JobReport[FileResult]):
 
     def __str__(self) -> str:
         done = "would embed" if self.dry_run else "embedded"
-        parts = [f"{done} {self.num_filters:,} filters into {count_of(self.embedded_files, self.total_files, 'file')}"]
+        files = count_of(self.embedded_files, self.total_files, "file")
+        parts = [f"{done} {count(self.num_filters, 'filter')} into {files}"]
         parts.append(f"{self.bytes_added:+,} bytes")
         if self.unchanged_files:
             parts.append(f"{self.unchanged_files:,} unchanged")
@@ -216,11 +218,9 @@ class VerifyJobReport(_JobReport[FileVerdict]):
         return [problem for file in self.files for problem in file.problems]
 
     def __str__(self) -> str:
-        total = count(self.total_files, "file")
-        parts = [f"{self.num_filters:,} filters in {total}, {len(self.problems) or 'none'} of them bad"]
-        unfiltered = len(self._select("no filters"))
-        if unfiltered:
-            parts.append(f"{unfiltered:,} without filters")
+        counts = self.num_filters, len(self.problems), len(self._select("no filters"))
+        probed = any(file.values is not None for file in self.files)
+        parts = [summarize_verdicts(f" in {count(self.total_files, 'file')}", *counts, probed, "data=True")]
         parts += self._summarize(self.bad, "bad", next(iter(self.problems), None))
         parts += self._summarize(self.failures, "failed", next((file.error for file in self.failures), None))
         return ", ".join([*parts, f"{self.seconds:.1f} s"])

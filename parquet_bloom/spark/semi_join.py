@@ -118,7 +118,7 @@ def _check_keys(keys: Iterable[Any], max_keys: int) -> list[Any]:
 def _collect_keys(keys: DataFrame, name: str, field: Field, max_keys: int) -> list[Any]:
     """Return the distinct keys, without NULL, which equals nothing."""
     key_field = _resolve_field(keys, name)
-    if not _is_comparable(field.type, key_field.type):
+    if not is_comparable(field.type, key_field.type):
         types = f"{field.type.simpleString()}, but the key is {key_field.type.simpleString()}"
         raise CannotPush(f"'{field.name}' is {types}: cast one of them")
     key_column = F.col(key_field.sql).alias("key")
@@ -131,6 +131,6 @@ def _collect_keys(keys: DataFrame, name: str, field: Field, max_keys: int) -> li
         raise CannotPush(f"a key cannot be converted: {error}") from error
 
 
-def _is_comparable(one: DataType, other: DataType) -> bool:
+def is_comparable(one: DataType, other: DataType) -> bool:
     """Return whether a join compares the two types value by value."""
     return one == other or (isinstance(one, _INTEGER_TYPES) and isinstance(other, _INTEGER_TYPES))

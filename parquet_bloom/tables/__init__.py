@@ -3,7 +3,8 @@
 `snapshot` is the interface of a table at one version, which `delta` and `iceberg` implement; `open` recognises what
 callers give. `locations` checks where files may be, `column_names` and `footers` show data files as the table names
 their columns, `column_identity` says which stored columns these are. `embed` writes
-filters into a table, `files` is for callers that want the list alone.
+filters into a table, `positions` the positions of rows as tables name these, `files` is for callers that want the list
+of files alone.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from .embed.report import EmbedTableReport, ExchangedFile, SkippedFile
     from .files import TableFiles, delta_files
     from .iceberg.files import iceberg_files
+    from .positions import write_positions
     from .snapshot import TableFile
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "delta_files",
     "embed_table",
     "iceberg_files",
+    "write_positions",
 ]
 
 # The module of each public name, imported at its first use.
@@ -40,6 +43,7 @@ _HOMES = {
     "delta_files": ".files",
     "embed_table": ".embed.api",
     "iceberg_files": ".iceberg.files",
+    "write_positions": ".positions",
 }
 
 if not TYPE_CHECKING:  # to type checkers a module with __getattr__ has every name

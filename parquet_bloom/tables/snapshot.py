@@ -86,6 +86,10 @@ class TableSnapshot(ABC):
         column : a top-level column that is not in `partition_values`, or a dotted field of structs.
         """
 
+    def name_files(self) -> Mapping[str, str]:
+        """Return {path: name of the file in the table's metadata}, of all files."""
+        return {file.path: file.path for file in self.files}
+
     def require_defined(self, path: str, leaves: Sequence[Named], names: Sequence[str]) -> None:
         """Raise UnreadableColumnError if a file lacks a column that is read, and is not null in its rows.
 

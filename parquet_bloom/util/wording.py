@@ -7,6 +7,15 @@ from collections.abc import Sequence
 _MAX_ITEMS = 5
 
 
+class ShownText(str):
+    """Text that interactive Python and notebooks show line by line, without quotes and escapes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 def count(number: int, unit: str) -> str:
     """Format a number of things: "1 file", "3,000 files"."""
     return f"{number:,} {unit}{'' if number == 1 else 's'}"

@@ -24,7 +24,7 @@ COMMANDS = {
     "find": ["--where", "id = 4250"],
     "prune": ["--where", "id = 4250"],
 }
-ALL_OR_NOTHING = {"get"}  # its errors are in test_get.py
+ALL_OR_NOTHING = {"get", "locate"}  # their errors are in test_get.py and test_locate.py
 WITHOUT_PATHS = {"index", "zones", "size", "sweep", "spark-archive", "completion"}
 each = pytest.mark.parametrize("command", COMMANDS)
 

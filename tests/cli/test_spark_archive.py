@@ -75,7 +75,8 @@ def test_json(tmp_path: Path, run: Any, monkeypatch: pytest.MonkeyPatch) -> None
         (["-o", "env.tar", "--without", "nump"], "'nump' is to be left out, but no packed distribution needs it"),
         (
             ["-o", "env.tar", "--extra", "s4"],
-            "there is no extra 's4'; there are: bench, delta, fuzz, iceberg, lance, lint, orc, s3, serve, spark, test",
+            "there is no extra 's4'; there are: bench, delta, docs, fuzz, iceberg, lance, lint, objects, orc, s3, "
+            "serve, spark, test",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""The tables of `docs/compatibility.md`, between two markers of the page."""
+"""The tables of `docs/reference/compatibility.md`, between two markers of the page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from . import far
 from .matrix import Cell, Matrix
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "compatibility.md"
 BEGIN, END = "<!-- made by tools/compatibility.py: begin -->", "<!-- made by tools/compatibility.py: end -->"
 OURS = "parquet_bloom "  # prefix of the title of our release
 AS_WRITTEN = "as `embed` writes them"

@@ -175,7 +175,7 @@ def duckdb_rows(request: pytest.FixtureRequest) -> Iterator[Callable[[Path, int]
 @pytest.mark.smoke
 @pytest.mark.parametrize("duckdb_rows", SETTINGS, indirect=True)
 def test_duckdb_between_rewrites(duckdb_rows: Callable[[Path, int], list[str]], tmp_path: Path) -> None:
-    """A reader's cached data of a file does not outlive a rewrite; docs/limits.md covers queries meanwhile."""
+    """A reader's cached data of a file does not outlive a rewrite; reference/limits.md covers queries meanwhile."""
     write_lake(tmp_path)
     churn = Churn(tmp_path, 0, ["id", "name", "value"])
     chance = random.Random(3)

@@ -179,8 +179,10 @@ def make_index(lake: Lake, path: Path) -> LakeIndex:
     settings: dict[str, Any] = {"num_buckets": rng.choice([3, 40])}
     if layout == layouts.POSTINGS:  # with few bits, so that much is named in vain
         settings = {"remainder_bits": rng.choice([1, 8, 12]), "expected_values": rng.choice([100, 1000, 10**6])}
-    granularity = rng.choice(["file", "row_group"])
-    index = LakeIndex.create(path, indexed_columns(lake), layout=layout, granularity=granularity, **settings)
+    units: dict[str, Any] = {"granularity": rng.choice(["file", "row_group", "zone"])}
+    if units["granularity"] == "zone":
+        units["zone_rows"] = rng.choice([1, 6, 20, 64])
+    index = LakeIndex.create(path, indexed_columns(lake), layout=layout, **units, **settings)
     some = lake.files()[: rng.choice([1, 3, 99])]
     with suppress(UnknownColumnError):  # an index of no file
         index.append(rng.choice([lake.root, some]))

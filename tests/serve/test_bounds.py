@@ -145,4 +145,4 @@ def test_listening_on_other_hosts_warns(lake: Lake, serve):
     )
     code, errors = service.stop()
     assert code == 0
-    assert errors == "warning: no authentication: anyone who can reach 0.0.0.0 may look up, append and remove\n"
+    assert errors == "warning: no token is required: anyone who can reach 0.0.0.0 may look up, append and remove\n"

@@ -143,12 +143,13 @@ def files_in(folder: Path) -> set[str]:
 # ------------------------------------------------------------------------------------------------------------- building
 
 
-@pytest.mark.parametrize(("granularity", "slices"), [("file", None), ("row_group", 5), ("file", 3)])
+@pytest.mark.parametrize(("granularity", "slices"), [("file", None), ("row_group", 5), ("file", 3), ("zone", 2)])
 def test_it_is_the_index_that_append_makes(
     spark: Any, twelve_files: Path, tmp_path: Path, granularity: Any, slices: int | None
 ) -> None:
-    report = build_index(spark, twelve_files, COLUMNS, tmp_path / "a", granularity=granularity, slices=slices)
-    created_index = LakeIndex.create(tmp_path / "b", COLUMNS, granularity=granularity)
+    units: dict[str, Any] = {"granularity": granularity} | ({"zone_rows": 30} if granularity == "zone" else {})
+    report = build_index(spark, twelve_files, COLUMNS, tmp_path / "a", slices=slices, **units)
+    created_index = LakeIndex.create(tmp_path / "b", COLUMNS, **units)
     expected = created_index.append(twelve_files)
     assert (report.added, report.entries, report.failed) == (13, expected.entries, {})
     assert report.uncovered == expected.uncovered
@@ -211,6 +212,7 @@ def test_refused_input(spark: Any, lake: Path, tmp_path: Path) -> None:
     build_index(spark, lake, ["id", "name"], index)
     refused(ParquetBloomError, "the columns id, name", lake, "id", index)
     refused(ParquetBloomError, "the granularity 'file'", lake, ["id", "name"], index, granularity="row_group")
+    refused(ParquetBloomError, "the granularity 'file'", lake, ["id", "name"], index, zone_rows=100)
     refused(ParquetBloomError, "other settings", lake, ["id", "name"], index, remainder_bits=3)
     with Folder(index).lock():
         refused(IndexInUseError, "another writer is at work", lake, ["id", "name"], index)

@@ -96,7 +96,7 @@ def test_verify(spark: Any, lake: Path) -> None:
     assert report.problems == [str(problem) for problem in parquet_bloom.verify(bad, data=True).problems]
     assert "row group 1, column 'seq': the filter denies " in report.problems[0]
     assert str(report.failures[0].error).startswith(f"{broken}: ")
-    assert str(report).startswith("8 filters in 6 files, 1 of them bad, 3 without filters, 1 bad (")
+    assert str(report).startswith("8 filters in 6 files, 1 of them bad; 3 files without filters, 1 bad (")
     assert report.to_dataframe(spark).where("size(problems) = 1").count() == 1
 
     unread = parquet_bloom.spark.verify(spark, [good, bad], data=False)
@@ -158,6 +158,24 @@ def test_a_job_that_fails_as_a_whole_says_why_in_a_line(spark: Any) -> None:
     with pytest.raises(errors.ParquetBloomError, match=problem) as raised:
         job_runner.run(spark, "ask", ["/lake/1"], Missing())
     assert "\n" not in str(raised.value)
+
+
+def test_a_local_master_runs_tasks_in_the_python_of_the_driver(
+    spark: Any, lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Spark's `python3` does not have the package, where a virtual environment is not activated."""
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "/bin/false")
+    monkeypatch.setattr(job_runner, "MAX_DRIVER_LOAD", -1)
+    assert parquet_bloom.spark.embed(spark, lake, ["id"]).num_filters == 2 * FILES
+    assert parquet_bloom.spark.verify(spark, lake, data=True).ok
+    assert parquet_bloom.spark.build_index(spark, lake, ["Id"], tmp_path / "ids.index").added == FILES
+    value = pq.read_table(lake / "3.parquet", columns=["Id"])["Id"][7].as_py()
+    rows = parquet_bloom.spark.read_parquet(spark, lake, f"Id = {value}", row_groups=True)
+    assert [row["Id"] for row in rows.collect()] == [value]
+    parquet_bloom.spark.register(spark)
+    source = spark.read.format("parquet_bloom").option("prune", f"Id = {value}").load(str(lake))
+    assert source.where(f"Id = {value}").count() == 1
+    assert spark.sparkContext.pythonExec == "/bin/false"  # nobody else's tasks are concerned
 
 
 def test_the_driver_does_a_few_files_in_local_mode(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:

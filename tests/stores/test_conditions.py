@@ -1,6 +1,6 @@
 """Behaviour of each store on conditional requests: as measured, so that a release that differs shows.
 
-`docs/object-stores.md` has the table; `python tests/stores/conditions.py` prints it anew.
+`docs/how-to/object-stores.md` has the table; `python tests/stores/conditions.py` prints it anew.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def test_azure(store: servers.Store) -> None:
 
 
 def test_the_documented_table_is_the_measured_one() -> None:
-    text = (servers.ROOT / "docs" / "object-stores.md").read_text()
+    text = (servers.ROOT / "docs" / "how-to" / "object-stores.md").read_text()
     section = text.split("## Which store keeps which promise\n")[1].split("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
     rows = {cells[0]: cells[1:] for cells in (re.split(r"\s*\|\s*", line.strip("| ")) for line in lines[2:])}

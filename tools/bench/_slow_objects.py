@@ -189,12 +189,19 @@ class Served:
     down, up : bytes of bodies sent and received.
     ranges : ranges sent of each object.
     most : maximum number of requests waiting at the same time.
+    rounds : round trips one after the other: the most requests of which each arrived after the one before was answered.
     """
 
     def __init__(self) -> None:
         self.requests: Counter[str] = Counter()
-        self.down = self.up = self.most = 0
+        self.down = self.up = self.most = self.rounds = 0
+        self._answered = 0.0
         self.ranges: dict[tuple[str, str, bytes], list[tuple[int, int]]] = {}
+
+    def add_round(self, arrived: float, now: float) -> None:
+        """Note when a request arrived that is answered now; requests are answered in the order in which they arrive."""
+        if arrived >= self._answered:
+            self.rounds, self._answered = self.rounds + 1, now
 
     def counts(self) -> dict[str, object]:
         """Return all counts; `below` are the bytes sent of each file or folder at the top of a bucket."""
@@ -208,6 +215,7 @@ class Served:
             "up": self.up,
             "again": sum(map(_again, self.ranges.values())),
             "most": self.most,
+            "rounds": self.rounds,
         }
 
 

@@ -159,7 +159,8 @@ class Server:
                     self._accept()
             now = clock()
             while waiting and waiting[0][0] <= now:
-                _, connection, request = waiting.popleft()
+                end, connection, request = waiting.popleft()
+                self._store.served.add_round(end - self._latency, clock())
                 self._answer(connection, self._store.answer(request))
 
     def _accept(self) -> None:

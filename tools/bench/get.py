@@ -1,6 +1,7 @@
 """Rows by their keys: `Dataset.get` with a lake index, beside engines without one.
 
-python tools/bench/get.py [--folder FOLDER] [--files N] [--keys N] [--peer-keys N]
+python tools/bench/get.py [--folder FOLDER] [--files N] [--keys N] [--peer-keys N] [--store-keys N] [--latency MS]
+                          [--layout NAME]
 
 The lakes have files of 40,000 rows in two row groups, with page indexes; the key is a random int64, the result has five
 other columns. They are made once, in the folder given, and reused (5.5 GB):
@@ -12,12 +13,15 @@ folder      a dataset of the folder and the index: each call finds out whether a
 index       a dataset of an open index, whose files are as of its opening
 many        1,000 keys in one call
 cold        one key, after the kernel has dropped what it had of all files
+store       one key of the same files in a store on loopback that answers each request after 30 ms (`_slow_server.py`),
+            in a process that knows their footers; round trips are those that the store counts, one after the other
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import statistics
 import tempfile
 import time
@@ -27,8 +31,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from _common import header, positive  # first, to import the package of this checkout
+from _get_store import look_up_in_store
+from numpy.typing import NDArray
 
 import parquet_bloom
 
@@ -38,36 +45,57 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     "defaults": {"data_page_size": 64 * 1024},
     "lookups": {"data_page_size": 16 * 1024, "use_dictionary": ["country"]},
 }
-MANY = 1_000
+MANY, COLD = 1_000, 9
 
 
 def make_lake(folder: Path, files: int, options: dict[str, Any]) -> None:
     """Write a lake and its index, unless they are there."""
     if (folder / "complete").exists():
         return
-    (folder / "data").mkdir(parents=True)
-    ids = np.random.default_rng(0).permutation(files * ROWS).astype(np.int64) * STEP
-    rng = np.random.default_rng(1)
-    words = np.array([f"word{number:05d}" for number in range(5_000)])
+    (folder / "data").mkdir(parents=True, exist_ok=True)
+    ids, rng = list_ids(files), np.random.default_rng(1)
+    words = pa.array([f"word{number:05d}" for number in range(5_000)])
     for number in range(files):
         keys = ids[number * ROWS : (number + 1) * ROWS]
         times = np.sort(rng.integers(1_700_000_000_000_000, 1_730_000_000_000_000, ROWS))
+        amounts, countries = rng.random(ROWS), rng.integers(0, 200, ROWS)
+        sixes = rng.integers(0, 5_000, (ROWS, 6))
+        path = folder / "data" / f"part-{number:05d}.parquet"
+        if path.exists():  # of a run that was stopped
+            continue
         table = pa.table(
             {
                 "id": keys,
-                "uuid": [f"{key * 2_654_435_761 % (1 << 128):032x}" for key in keys.tolist()],
+                "uuid": _make_uuids(keys),
                 "ts": pa.array(times, pa.timestamp("us", tz="UTC")),
-                "amount": rng.random(ROWS),
-                "country": words[rng.integers(0, 200, ROWS)],
-                "payload": [" ".join(six) for six in words[rng.integers(0, 5_000, (ROWS, 6))]],
+                "amount": amounts,
+                "country": words.take(pa.array(countries)),
+                "payload": pc.binary_join_element_wise(*(words.take(pa.array(one)) for one in sixes.T), " "),
             }
         )
-        path = folder / "data" / f"part-{number:05d}.parquet"
-        pq.write_table(table, path, row_group_size=ROWS // 2, write_page_index=True, **options)
+        new = path.with_name(f".{path.name}")
+        pq.write_table(table, new, row_group_size=ROWS // 2, write_page_index=True, **options)
+        new.rename(path)
+    shutil.rmtree(folder / "index", ignore_errors=True)
     settings: dict[str, Any] = {"granularity": "row_group", "expected_values": files * ROWS}
     with parquet_bloom.LakeIndex.create(folder / "index", ["id"], lake=folder / "data", **settings) as index:
         index.append()
     (folder / "complete").touch()
+
+
+def _make_uuids(keys: NDArray[np.int64]) -> pa.Array:
+    """Return a text of 32 hexadecimal digits for each key: the key times a prime."""
+    high, low = keys.astype(np.uint64) >> np.uint64(32), keys.astype(np.uint64) & np.uint64(0xFFFFFFFF)
+    factor = np.uint64(2_654_435_761)
+    carry = (high * factor + (low * factor >> np.uint64(32))) >> np.uint64(32)
+    digits = np.stack([carry, keys.astype(np.uint64) * factor], axis=1).astype(">u8").tobytes().hex().encode()
+    offsets = np.arange(len(keys) + 1, dtype=np.int32) * 32
+    return pa.Array.from_buffers(pa.string(), len(keys), [None, pa.py_buffer(offsets), pa.py_buffer(digits)])
+
+
+def list_ids(files: int) -> NDArray[np.int64]:
+    """Return the keys of all files, one file after the other."""
+    return np.random.default_rng(0).permutation(files * ROWS).astype(np.int64) * STEP
 
 
 def draw(rng: np.random.Generator, files: int, count: int) -> list[int]:
@@ -108,7 +136,7 @@ def engines(folder: Path) -> Iterator[tuple[str, Callable[[int], int]]]:
     connection = duckdb.connect()
     connection.execute("SET parquet_metadata_cache = true")
     query = f"SELECT {names} FROM read_parquet('{folder}/data/*.parquet') WHERE id = "
-    yield "DuckDB", lambda key: connection.execute(f"{query}{key}").to_arrow_table().num_rows
+    yield "DuckDB", lambda key: connection.sql(f"{query}{key}").to_arrow_table().num_rows
     context = datafusion.SessionContext()
     context.register_parquet("lake", str(folder / "data"))
     yield (
@@ -125,12 +153,25 @@ def show(name: str, figures: tuple[float, float, float], count: int) -> None:
     print(f"  {name:<28}{figures[0]:>10.2f}{figures[1]:>10.2f}{figures[2]:>10.2f}{count:>8}")
 
 
+def show_cold(name: str, look_up: Callable[[int], int], keys: list[int], folder: Path) -> None:
+    """Measure each key after the kernel has forgotten all files."""
+
+    def measure_one(key: int) -> tuple[float, float]:
+        drop_pages(folder)
+        figures = measure(look_up, [key])
+        return figures[0], figures[2]
+
+    times, cpu = zip(*map(measure_one, keys), strict=True)
+    show(name, (statistics.median(times), max(times), statistics.median(cpu)), len(keys))
+
+
 def run(name: str, folder: Path, arguments: argparse.Namespace) -> None:
     """Measure one lake."""
     make_lake(folder, arguments.files, LAYOUTS[name])
     rng = np.random.default_rng(2)
     files, count = arguments.files, arguments.keys
     print(f"{name}: one key             median ms    99 %, ms   CPU ms    keys")
+    of_groups = list_ids(files)[:: ROWS // 2].tolist()  # one of each row group
     opened = parquet_bloom.LakeIndex.open(folder / "index")
     datasets = {
         "get, folder and index": parquet_bloom.dataset(folder / "data", index=folder / "index"),
@@ -138,11 +179,12 @@ def run(name: str, folder: Path, arguments: argparse.Namespace) -> None:
     }
     for title, dataset in datasets.items():
         first = measure(lambda key: dataset.get("id", key, COLUMNS).num_rows, draw(rng, files, 1))  # noqa: B023
-        for key in draw(rng, files, 6 * files):  # each file once, or nearly
+        for key in of_groups:
             dataset.get("id", key, COLUMNS)
         show(title, measure(lambda key: dataset.get("id", key, COLUMNS).num_rows, draw(rng, files, count)), count)  # noqa: B023
         show("  its first call", first, 1)
-    for title, look_up in engines(folder):
+    peers = list(engines(folder))
+    for title, look_up in peers:
         look_up(draw(rng, files, 1)[0])
         keys = draw(rng, files, arguments.peer_keys)
         show(title, measure(look_up, keys), len(keys))
@@ -157,13 +199,15 @@ def run(name: str, folder: Path, arguments: argparse.Namespace) -> None:
             rates.append((MANY / seconds, MANY / cpu))
         wall, core = (statistics.median(each) for each in zip(*rates, strict=True))
         print(f"  {MANY:,} keys in a call, {title[5:]}: {wall:,.0f} rows/s, {core:,.0f} rows/s a core")
-    times = []
-    for key in draw(rng, files, 9):
-        drop_pages(folder)
-        times.append(measure(lambda one: datasets["get, open index"].get("id", one, COLUMNS).num_rows, [key])[0])
-    print(f"  cold pages, open index: {statistics.median(times):.1f} ms")
+    print("cold pages, one key    median ms    99 %, ms   CPU ms    keys")
+    for title, dataset in datasets.items():
+        show_cold(title, lambda key: dataset.get("id", key, COLUMNS).num_rows, draw(rng, files, COLD), folder)  # noqa: B023
+    for title, look_up in peers:
+        show_cold(title, look_up, draw(rng, files, min(3, arguments.peer_keys)), folder)
     opened.close()
     print()
+    if arguments.store_keys:
+        look_up_in_store(folder, files, COLUMNS, draw(rng, files, arguments.store_keys), arguments.latency)
 
 
 def main() -> None:
@@ -172,10 +216,13 @@ def main() -> None:
     parser.add_argument("--files", type=positive, default=1_000)
     parser.add_argument("--keys", type=positive, default=2_000, help="lookups of one key")
     parser.add_argument("--peer-keys", type=positive, default=9, help="the same of engines without an index")
+    parser.add_argument("--store-keys", type=int, default=40, help="the same in a slow store; 0 to leave it out")
+    parser.add_argument("--latency", type=float, default=30, help="milliseconds until that store answers a request")
+    parser.add_argument("--layout", choices=[*LAYOUTS], action="append", help="of the lakes to measure; default: all")
     arguments = parser.parse_args()
     header("rows by their keys", f"lake     {arguments.files:,} files of {ROWS:,} rows")
     with tempfile.TemporaryDirectory() as temporary:
-        for name in LAYOUTS:
+        for name in arguments.layout or LAYOUTS:
             run(name, (arguments.folder or Path(temporary)) / name, arguments)
 
 

@@ -25,6 +25,22 @@ from ..output.table import Column
 from ..run.parallel import run_over_files
 
 _ORDER = (YES, MAYBE, NO)
+_LEGEND = """\b
+Columns of the table:
+  distinct     share of a row group's values that are distinct
+  in dict.     row groups whose values are all in a dictionary
+  in range     row groups that min and max do not skip: few of a sorted
+               column, all of a random one
+  size         of all filters, relative to the files; at most, if distinct
+               is ?
+  skips        row groups that min, max and a filter skip, for a value that
+               occurs
+  absent       the same for a value that does not occur
+  fpp now      of the existing filters; of ORC files only, as are the next two
+  a stripe     the most row groups in one
+  fpp of each  the fpp to write filters with, so that a stripe has --fpp
+  asked by     which of DuckDB, DataFusion, ClickHouse and Spark use such a
+               column's filters themselves"""
 _FILES_AT_ONCE = 4  # per processor: waiting for a store takes no processor time
 
 
@@ -80,7 +96,7 @@ COLUMNS = (
     ),
     exit_codes="0 advised, 2 error: a file could not be read; the advice is about the others.",
     optional_paths=True,
-    about=TABLES_HELP,
+    about=f"{_LEGEND}\n\n{TABLES_HELP}",
 )
 @table_options
 @column_option("Consider this column only: a dotted path; a group means all columns in it. Repeatable.")
@@ -94,6 +110,7 @@ COLUMNS = (
 )
 @click.option(
     "--fpp",
+    metavar="FPP",
     type=float,
     default=0.01,
     show_default=True,
@@ -102,26 +119,12 @@ COLUMNS = (
 def advise(
     output: Output, paths: tuple[str, ...], table: TableRequest, columns: tuple[str, ...], sample: int, fpp: float
 ) -> int:
-    r"""Recommend the columns that deserve filters, for queries of the form column = value, and say why.
+    """Recommend the columns that deserve filters, for queries of the form column = value, and say why.
 
     Without --sample only footers are read, and the headers of dictionaries in a few files; what these do not tell is
     reported as unknown. Prints a row per column, the best first, then the command that embeds the recommended filters.
     Nothing can be embedded into ORC files: for them it prints how to rewrite them. A reader that reads whole stripes
     probes the filters of all row groups in them, so each of these needs a smaller fpp.
-
-    \b
-    distinct  share of a row group's values that are distinct
-    in dict.  row groups whose values are all in a dictionary
-    in range  row groups that min and max do not skip: few of a sorted
-              column, all of a random one
-    size      of all filters, relative to the files; at most, if distinct is ?
-    skips     row groups that min, max and a filter skip, for a value that
-              occurs, and (absent) for one that does not
-    fpp now   of the existing filters; of ORC files only, as are
-    a stripe     the most row groups in one, and
-    fpp of each  the fpp to write filters with, so that a stripe has --fpp
-    asked by  which of DuckDB, DataFusion, ClickHouse and Spark use such a
-              column's filters themselves
     """
     inputs = find_inputs(paths, table, output)
     look: Callable[..., FileSurvey] = survey

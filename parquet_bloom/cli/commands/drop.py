@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from ...file.many import Progress
 from ...file.write.drop import DropReport, drop_file
-from ..options.common import column_option, command, jobs_option, require_target, target_options
+from ..options.common import column_option, command, jobs_option, require_target, skip_broken_option, target_options
 from ..output.output import Output
 from ..output.table import Column
 from ..run.rewrite import RewriteCommand
@@ -38,6 +38,7 @@ DROP = RewriteCommand(
 )
 @column_option("Remove the filters of this column, a dotted path. Repeatable. Default: all filters.")
 @target_options("the filters that would be removed")
+@skip_broken_option
 @jobs_option
 def drop(
     output: Output,

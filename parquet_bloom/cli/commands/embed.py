@@ -21,6 +21,7 @@ from ..options.common import (
     jobs_option,
     make_missing_path,
     require_target,
+    skip_broken_option,
     target_options,
 )
 from ..options.tables import TableRequest, catalog_options
@@ -58,7 +59,8 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
         "parquet-bloom embed --iceberg-catalog prod --table db.events --commit --column user.id --set-property"
     ),
     exit_codes=(
-        "0 done, or there was nothing to add; 2 error in a file: the others were done. With --commit: 0 committed, or "
+        "0 done, or there was nothing to add; 2 error in a file: the others were done, and the next run tries this one "
+        "again; --skip-broken is for folders that others are writing to. With --commit: 0 committed, or "
         "there was nothing to commit, and the rows say which files stay as they are; 2 error: nothing was committed, "
         "unless the line says that this is unknown."
     ),
@@ -72,6 +74,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 )
 @click.option(
     "--fpp",
+    metavar="FPP",
     type=float,
     default=0.01,
     show_default=True,
@@ -114,6 +117,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
     "Java writers give new files filters.",
 )
 @catalog_options
+@skip_broken_option
 @jobs_option
 def embed(
     output: Output,
@@ -148,7 +152,8 @@ def embed(
     of_files = {"-o": target, "--in-place": in_place, "--replace": replace, "--keep-footer": keep_footer}
     requested = parse_column_arguments(columns)
     if commit:
-        _refuse(of_files | {"--exact-size": exact_size}, "--commit and {} exclude each other")
+        of_files |= {"--exact-size": exact_size, "--skip-broken": output.skips_broken}
+        _refuse(of_files, "--commit and {} exclude each other")
         options: dict[str, Any] = {} if retries is None else {"retries": retries}
         if click.get_current_context().get_parameter_source("jobs") is not ParameterSource.DEFAULT:
             options["threads"] = jobs

@@ -30,12 +30,14 @@ COLUMNS = (
     example="parquet-bloom size --ndv 1e6 --fpp 0.01",
     exit_codes="0 shown, 2 error.",
     paths=False,
+    storage=False,
 )
 @click.option(
     "--ndv", metavar="N", required=True, callback=parse_whole_number, help="Distinct values in the filter, such as 1e6."
 )
 @click.option(
     "--fpp",
+    metavar="FPP",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.01,
     show_default=True,

@@ -28,6 +28,7 @@ COLUMNS = (
     example="parquet-bloom sweep lake/ --dry-run\nparquet-bloom sweep lake/ ids.index",
     exit_codes="0 done, or there was nothing to delete; 1 a file is kept, see why; 2 error in a folder.",
     paths=False,
+    storage=False,
     about="A FOLDER is a local folder, including all below it; object stores have no such files.",
 )
 @click.argument(

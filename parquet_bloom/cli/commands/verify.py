@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ...file.many import Progress
-from ...file.verify import ChunkVerdict, VerifyReport
+from ...file.verify import ChunkVerdict, VerifyReport, summarize_verdicts
 from ...scan.verify import verify_file
 from ...util.wording import count
 from ..options.common import column_option, command, jobs_option, variant_option
@@ -30,7 +30,9 @@ COLUMNS = (
 @command(
     "verify",
     example="parquet-bloom verify lake/ --data",
-    exit_codes="0 every filter is good, 1 a filter is bad, 2 error: a file or its footer cannot be read.",
+    exit_codes=(
+        "0 every filter is good, or there is none; 1 a filter is bad; 2 error: a file or its footer cannot be read."
+    ),
     optional_paths=True,
     about=TABLES_HELP,
 )
@@ -50,27 +52,31 @@ def verify(
 ) -> int:
     """Check the filters of Parquet and ORC files: their offsets, headers, sizes, and with --data their answers.
 
-    Filters of ORC files that readers must ignore because of known writer bugs are marked as such, and count as good.
-    Row groups of ORC files are numbered across stripes.
+    Without --data no values are read: that a filter denies a value of its column, by damage or a bug of its writer,
+    only --data finds. Filters of ORC files that readers must ignore because of known writer bugs are marked as such,
+    and count as good. Row groups of ORC files are numbered across stripes.
     """
     inputs = find_inputs(paths, table, output)
-    totals = {"files": 0, "filters": 0, "bad": 0}
+    totals = {"files": 0, "filters": 0, "bad": 0, "unfiltered": 0}
+    probed = False
 
     def verify_one(file: MatchedPaths, progress: Progress) -> VerifyReport:
         return verify_file(file.path, data, columns or None, output.filesystem, progress, variant, inputs.footers)
 
     with output.rows("filters", COLUMNS) as rows:
-        rows.facts |= {"totals": totals} | inputs.facts
+        rows.facts |= {"data": data, "totals": totals} | inputs.facts
         with run_over_files(output, "verify", inputs.files, verify_one, jobs) as reports:
             for report in reports:
                 totals["files"] += 1
                 totals["filters"] += len(report.chunks)
                 totals["bad"] += len(report.problems)
+                totals["unfiltered"] += not report.chunks
+                probed |= any(chunk.num_values is not None for chunk in report.chunks)
                 for chunk in report.chunks:
                     rows.add(_row(chunk))
                 output.detail(str(report))
-    summary = f"{totals['bad'] or 'none'} of them bad"
-    output.summary(f"{count(totals['filters'], 'filter')} in {count(totals['files'], 'file')}, {summary}")
+    counts = totals["filters"], totals["bad"], totals["unfiltered"]
+    output.summary(summarize_verdicts(f" in {count(totals['files'], 'file')}", *counts, probed, "--data"))
     return output.exit_code(BAD if totals["bad"] else GOOD)
 
 

@@ -50,6 +50,15 @@ def parse_whole_number(context: click.Context, parameter: click.Parameter, text:
     raise click.BadParameter(f"{text!r} is not an integer such as 1000000, 1_000_000 or 1e6", context, parameter)
 
 
+_STORAGE: _Decorator = click.option(
+    "--storage-option",
+    "storage_options",
+    metavar="KEY=VALUE",
+    multiple=True,
+    callback=_parse_pairs,
+    help="A setting of the object store of URLs, by its name in obstore, such as aws_region=eu-west-1. Repeatable.",
+)
+
 _COMMON: tuple[_Decorator, ...] = (
     click.option(
         "--format",
@@ -67,14 +76,7 @@ _COMMON: tuple[_Decorator, ...] = (
         show_default=True,
         help="auto: on terminals, unless NO_COLOR is set.",
     ),
-    click.option(
-        "--storage-option",
-        "storage_options",
-        metavar="KEY=VALUE",
-        multiple=True,
-        callback=_parse_pairs,
-        help="A setting of the object store of URLs, by its name in obstore, such as aws_region=eu-west-1. Repeatable.",
-    ),
+    _STORAGE,
     click.option("-v", "--verbose", is_flag=True, help="Print more on stderr: each file, and the time of each step."),
 )
 
@@ -94,6 +96,7 @@ def command(
     exit_codes: str,
     paths: bool = True,
     optional_paths: bool = False,
+    storage: bool = True,
     about: str = "",
     cls: type[click.Command] = click.Command,
     **settings: Any,
@@ -107,17 +110,23 @@ def command(
     exit_codes : description of its exit codes, for the end of its help.
     paths : whether it takes PATHs.
     optional_paths : whether an option can replace the PATHs; the function has to check that one of them is given.
+    storage : whether it opens files that may be on an object store.
     about : description of other arguments, for the end of its help.
     cls, settings : class of the command, and settings of its context.
     """
-    lines = "\n".join(f"  {line}" for line in example.splitlines())
+    lines = "\n".join(f"  {part}" for line in example.splitlines() for part in wrap_command(line))
     about = "".join(f"{text}\n\n" for text in (PATHS_HELP if paths else "", about) if text)
     epilog = f"{about}Exit codes: {exit_codes}\n\n\b\nExample:\n{lines}"
 
     def decorate(function: Callable[..., int]) -> click.Command:
         @functools.wraps(function)
         def run(
-            format: str, as_json: bool, color: str, storage_options: dict[str, str], verbose: bool, **arguments: Any
+            format: str,
+            as_json: bool,
+            color: str,
+            verbose: bool,
+            storage_options: dict[str, str] | None = None,
+            **arguments: Any,
         ) -> int:
             filesystem = resolve_filesystem(None, storage_options)
             output = Output(name, "json" if as_json else format, color, verbose, filesystem, storage_options)
@@ -125,7 +134,7 @@ def command(
             return function(output, **arguments)
 
         wrapped: Callable[..., Any] = run
-        for option in reversed(_COMMON):
+        for option in reversed(_COMMON if storage else [one for one in _COMMON if one is not _STORAGE]):
             wrapped = option(wrapped)
         if paths:
             # The type is for shell completion only; the command itself checks and reports paths.
@@ -138,6 +147,28 @@ def command(
         return result
 
     return decorate
+
+
+_WORDS = re.compile(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""")
+_EXAMPLE_WIDTH = 76
+
+
+def wrap_command(line: str) -> list[str]:
+    """Break a line of shell before options and pipes, where it is too long for the help of 80 columns."""
+    parts: list[str] = []
+    for word in _WORDS.findall(line):
+        if parts and not word.startswith(("-", "|", "http")):
+            parts[-1] += f" {word}"
+        else:
+            parts.append(word)
+    lines = parts[:1]
+    for part in parts[1:]:
+        if len(lines[-1]) + len(part) < _EXAMPLE_WIDTH - len(" \\"):
+            lines[-1] += f" {part}"
+        else:
+            lines[-1] += " \\"
+            lines.append(f"    {part}")
+    return lines
 
 
 def make_missing_path() -> click.MissingParameter:
@@ -163,7 +194,8 @@ def variant_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--variant NAME`, an argument of `open`, to a command."""
     text = (
         "Read the filters as those of a draft of the format: HASH+BLOCK+HEADER, such as murmur3+mask+raw "
-        f"(see docs/drafts.md); or {DETECT}, to try all drafts that a filter's header allows on values of its column."
+        f"(the documentation has a page on drafts); or {DETECT}, to try all drafts that a filter's header allows "
+        "on values of its column."
     )
     return click.option("--variant", metavar="NAME", type=click.Choice((*NAMED, DETECT)), help=text)(function)
 
@@ -174,6 +206,21 @@ def jobs_option(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--jobs", metavar="N", type=click.IntRange(min=1), default=1, show_default=True, help=text)(
         function
     )
+
+
+def skip_broken_option(function: Callable[..., int]) -> Callable[..., int]:
+    """Add `--skip-broken` to a command that changes or indexes files, never to one from which rows would be missing."""
+
+    @functools.wraps(function)
+    def run(output: Output, skip_broken: bool, **arguments: Any) -> int:
+        output.skips_broken = skip_broken
+        return function(output, **arguments)
+
+    text = (
+        "Skip files that are not Parquet files, or not whole ones, as while they are written. Each is named on stderr, "
+        "and in json under skipped; the exit code is not 2 for them."
+    )
+    return click.option("--skip-broken", is_flag=True, help=text)(run)
 
 
 def _check_timezone(context: click.Context, parameter: click.Parameter, zone: str) -> str:

@@ -1,4 +1,4 @@
-"""Keys of `--ids-from FILE` and `--keys FILE`: lines of text, or columns of a Parquet, Arrow or CSV file."""
+"""Keys of `--keys FILE`: lines of text, or columns of a Parquet, Arrow or CSV file."""
 
 from __future__ import annotations
 
@@ -33,18 +33,27 @@ MAX_BYTES = 1 << 28
 
 _OPTIONS = (
     click.option(
+        "--keys",
         "--ids-from",
+        "ids_from",
         metavar="FILE",
-        help="Find the rows whose --id-column is one of these keys: a text file with one key per line, or - for "
+        help="Find the rows whose --key-column is one of these keys: a text file with one key per line, or - for "
         "standard input; or a Parquet, Arrow or .csv file (with a header) that has that column, or only one. With "
         "--where, rows must match both.",
     ),
-    click.option("--id-column", metavar="NAME", shell_complete=complete_columns, help="The column of --ids-from."),
+    click.option(
+        "--key-column",
+        "--id-column",
+        "id_column",
+        metavar="NAME",
+        shell_complete=complete_columns,
+        help="The column of --keys.",
+    ),
 )
 
 
 def key_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --ids-from and --id-column to a command."""
+    """Add --keys and --key-column to a command; --ids-from and --id-column are older names of the same."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
@@ -68,6 +77,9 @@ class Keys:
     texts: Sequence[tuple[int, str]] = ()
     values: tuple[Literal, ...] = ()
     unit: str = "line"
+
+    def __len__(self) -> int:
+        return len(self.texts or self.values)
 
     def match(self, column_type: ColumnType) -> In:
         """Return the predicate that selects their rows.
@@ -105,7 +117,7 @@ def read_keys(path: str | None, column: str | None, paths: Sequence[str], filesy
     if path is None and column is None:
         return None
     if path is None or column is None:
-        raise click.UsageError("--ids-from and --id-column go together", click.get_current_context())
+        raise click.UsageError("--keys and --key-column go together", click.get_current_context())
     return read_key_columns(path, [column], paths, filesystem, skip_nulls=True)[0]
 
 
@@ -193,7 +205,7 @@ def _read_csv(data: bytes, columns: Sequence[str], name: str, skip_nulls: bool) 
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         header = next(reader, [])
-        positions = [_find_column(header, column, name, len(columns)) for column in columns]
+        positions = [find_key_column(header, column, name, len(columns)) for column in columns]
         texts: list[list[tuple[int, str]]] = [[] for _ in columns]
         for row in reader:
             if row and len(row) != len(header):
@@ -203,20 +215,21 @@ def _read_csv(data: bytes, columns: Sequence[str], name: str, skip_nulls: bool) 
                 if row and row[position]:
                     fields.append((reader.line_num, row[position]))
                 elif row and not skip_nulls:
-                    raise _make_null_error(f"line {reader.line_num:,}", column, name)
+                    raise make_null_error(f"line {reader.line_num:,}", column, name)
     except csv.Error as error:
         raise ParquetBloomError(f"line {reader.line_num:,} is not CSV: {error}", path=name) from None
     return texts
 
 
-def _make_null_error(where: str, column: str, name: str) -> PredicateError:
+def make_null_error(where: str, column: str, name: str) -> PredicateError:
+    """Return the error for a null among the keys of a file."""
     return PredicateError(f"{where} has no key: nothing equals a null", path=name, column=column)
 
 
 def _from_arrow(file: Any, columns: Sequence[str], name: str, skip_nulls: bool) -> list[Keys]:
     """Read columns of a Parquet or Arrow file."""
     schema = file.schema_arrow if isinstance(file, pq.ParquetFile) else file.schema
-    positions = [_find_column(schema.names, column, name, len(columns)) for column in columns]
+    positions = [find_key_column(schema.names, column, name, len(columns)) for column in columns]
     if isinstance(file, pq.ParquetFile):
         _refuse_many(file.metadata.num_rows, name)
         table = file.read([schema.names[position] for position in dict.fromkeys(positions)])
@@ -228,7 +241,7 @@ def _from_arrow(file: Any, columns: Sequence[str], name: str, skip_nulls: bool) 
         values = table.column(schema.names[position])
         if values.null_count and not skip_nulls:
             row = values.is_null().to_pylist().index(True) + 1
-            raise _make_null_error(f"row {row:,}", schema.names[position], name)
+            raise make_null_error(f"row {row:,}", schema.names[position], name)
         try:
             keys.append(Keys(column, name, values=tuple(from_collection(values.drop_null()))))
         except PredicateError as error:
@@ -236,8 +249,15 @@ def _from_arrow(file: Any, columns: Sequence[str], name: str, skip_nulls: bool) 
     return keys
 
 
-def _find_column(names: Sequence[str], column: str, name: str, count: int = 1) -> int:
-    """Return the position of a column of keys: of that name, or of one alone the only one."""
+def find_key_column(names: Sequence[str], column: str, name: str, count: int = 1) -> int:
+    """Return the position of a column of keys: the one of that name, or for a key of one column the only one.
+
+    Parameters
+    ----------
+    names : the columns of a file.
+    name : of the file, for errors.
+    count : columns of the key.
+    """
     if names.count(column) == 1:
         return names.index(column)
     if len(names) == 1 == count:

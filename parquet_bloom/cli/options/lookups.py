@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import click
 import pyarrow as pa
@@ -14,10 +15,11 @@ import pyarrow as pa
 from ...errors import ManagedTableError
 from ...lake.manifest import list_lake_roots
 from ...scan.table_columns import find_table_column_type
-from ...storage import is_url
+from ...storage import is_url, open_source
 from ..output.output import Output
 from .column_completion import complete_columns
 from .common import make_missing_path
+from .key_files import KeyFile, is_parquet
 from .keys import Keys, read_key_columns
 from .paths import STDIN, MatchedPaths, check_output, expand_stdin
 from .tables import WAY_OUT, TableRequest
@@ -41,6 +43,7 @@ _OPTIONS = (
     ),
     click.option(
         "--keys",
+        "--keys-from",
         "keys_from",
         metavar="FILE",
         help="Look up the keys of this file: text with one key per line, or - for standard input; or a Parquet, Arrow "
@@ -62,6 +65,24 @@ _OPTIONS = (
 )
 
 
+class FoundKeys(Protocol):
+    """Keys as the methods of `Dataset` take them.
+
+    Attributes
+    ----------
+    columns : of the key.
+    number : of keys; of a file that is read in batches, those that were read so far.
+    """
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+    @property
+    def number(self) -> int: ...
+
+    def parse(self, schema: pa.Schema) -> tuple[str | list[str], Any]: ...
+
+
 class GivenKeys(NamedTuple):
     """The keys of the options, of the type that their file or their text has.
 
@@ -73,6 +94,10 @@ class GivenKeys(NamedTuple):
 
     columns: tuple[str, ...]
     parts: list[Keys]
+
+    @property
+    def number(self) -> int:
+        return len(self.parts[0])
 
     def parse(self, schema: pa.Schema) -> tuple[str | list[str], Any]:
         """Return column and keys as the methods of `Dataset` take them.
@@ -89,6 +114,35 @@ class GivenKeys(NamedTuple):
         if len(self.columns) == 1:
             return self.columns[0], literals[0]
         return list(self.columns), dict(zip(self.columns, literals, strict=True))
+
+
+class StreamedKeys:
+    """The keys of a Parquet file, which are read in batches: there may be any number of them.
+
+    Parameters
+    ----------
+    columns : of the key.
+    file : has them.
+    read_all : reads them all, for a file that has texts of values.
+    """
+
+    def __init__(self, columns: tuple[str, ...], file: KeyFile, read_all: Callable[[], GivenKeys]):
+        self.columns = columns
+        self._file = file
+        self._read_all = read_all
+        self._all: GivenKeys | None = None
+
+    @property
+    def number(self) -> int:
+        return self._file.num_read if self._all is None else self._all.number
+
+    def parse(self, schema: pa.Schema) -> tuple[str | list[str], Any]:
+        """Return column and keys; see `GivenKeys.parse`."""
+        types = [find_table_column_type(schema, column, kind="dataset") for column in self.columns]
+        if self._file.has_texts_of(types):
+            self._all = self._read_all()
+            return self._all.parse(schema)
+        return self.columns[0] if len(self.columns) == 1 else list(self.columns), self._file.read_batches()
 
 
 def lookup_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -115,18 +169,45 @@ def collect_keys(
     ParquetBloomError
         The file of keys cannot be read, or has no such column; or the index does not say which column is meant.
     """
+    _require_one_way(given, keys_from, key_columns)
+    if keys_from is None:
+        return _parse_options(given)
+    columns = tuple(key_columns) or (_find_only_column(index, output),)
+    return GivenKeys(columns, read_key_columns(keys_from, columns, paths, output.filesystem))
+
+
+@contextmanager
+def open_keys(
+    given: Sequence[str],
+    keys_from: str | None,
+    key_columns: Sequence[str],
+    index: str | None,
+    paths: Sequence[str],
+    output: Output,
+) -> Iterator[FoundKeys]:
+    """Open the keys of the options as `collect_keys` does, but a Parquet file of them to be read in batches."""
+    _require_one_way(given, keys_from, key_columns)
+    with ExitStack() as stack:
+        source = None
+        if keys_from is not None and keys_from != STDIN:
+            source = stack.enter_context(open_source(keys_from, output.filesystem))
+        if source is None or not is_parquet(source):
+            yield collect_keys(given, keys_from, key_columns, index, paths, output)
+            return
+        columns = tuple(key_columns) or (_find_only_column(index, output),)
+        file = KeyFile(source, columns, str(keys_from))
+        yield StreamedKeys(columns, file, lambda: collect_keys(given, keys_from, key_columns, index, paths, output))
+
+
+def _require_one_way(given: Sequence[str], keys_from: str | None, key_columns: Sequence[str]) -> None:
     if not given and keys_from is None:
         raise _usage("nothing to look up: give --key COLUMN=VALUE, or --keys FILE")
     if given and keys_from is not None:
         raise _usage("--key and --keys exclude each other")
-    if keys_from is None:
-        if key_columns:
-            raise _usage("--key-column is for --keys; --key names its columns itself")
-        return _parse_options(given)
+    if keys_from is None and key_columns:
+        raise _usage("--key-column is for --keys; --key names its columns itself")
     if len({*key_columns}) < len(key_columns):
         raise _usage("--key-column names a column twice")
-    columns = tuple(key_columns) or (_find_only_column(index, output),)
-    return GivenKeys(columns, read_key_columns(keys_from, columns, paths, output.filesystem))
 
 
 def _parse_options(given: Sequence[str]) -> GivenKeys:
@@ -204,10 +285,17 @@ def open_lookups(paths: Sequence[str], request: TableRequest, index: str | None,
         return dataset(table, index=index, filesystem=output.filesystem)
 
 
-def check_lookup_output(dataset: Dataset, paths: Sequence[str], index: str | None, output: Output, target: str) -> None:
-    """Reject an output file that is itself a file of the lake, or lies in one of its folders."""
-    roots = [path for path in paths if path != STDIN]
-    if not paths and index is not None:
+def check_lookup_output(
+    dataset: Dataset, paths: Sequence[str], index: str | None, output: Output, target: str, *, inside: bool = False
+) -> None:
+    """Reject an output file that is itself a file of the lake, or lies in one of its folders.
+
+    Parameters
+    ----------
+    inside : accept one in these folders, for a file that belongs into a table's.
+    """
+    roots = [path for path in paths if path != STDIN and not inside]
+    if not paths and index is not None and not inside:
         from ...lake.index import LakeIndex
 
         with LakeIndex.open(index, live=False, filesystem=output.filesystem) as opened:

@@ -10,18 +10,20 @@ import click
 from ..output.row_files import FORMATS
 from .common import column_option
 
+output_option = click.option(
+    "-o",
+    "--output",
+    "target",
+    metavar="FILE",
+    help=f"Write the rows into a file, atomically; its name ends in {', '.join(FORMATS)}.",
+)
+
 _OPTIONS = (
     column_option(
         "Print this column only, a top-level one or a dotted leaf. Repeatable; columns are printed in the order given."
     ),
     click.option("--columns", "listed", metavar="A,B", help="Print these columns only, as a comma-separated list."),
-    click.option(
-        "-o",
-        "--output",
-        "target",
-        metavar="FILE",
-        help=f"Write the rows into a file, atomically; its name ends in {', '.join(FORMATS)}.",
-    ),
+    output_option,
 )
 
 
@@ -34,7 +36,7 @@ def rows_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def parse_columns(columns: Sequence[str], listed: str | None) -> list[str] | None:
     """Return the columns of --column and --columns; None for all."""
-    names = [*columns, *(listed.split(",") if listed is not None else ())]
+    names = [*columns, *(map(str.strip, listed.split(",")) if listed is not None else ())]
     for name in names:
         if not name:
             raise click.UsageError("a column has no name", click.get_current_context())

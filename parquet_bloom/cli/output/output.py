@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...errors import ParquetBloomError, PredicateError, printable
+from ...errors import (
+    MalformedFooterError,
+    NotParquetError,
+    ParquetBloomError,
+    PredicateError,
+    TruncatedFileError,
+    printable,
+)
 from ...redaction import without_secrets
+from ...util.wording import count
 from .formats import CsvRows, JsonRows, NdjsonRows, RowWriter, TableRows, ValueCsvRows, Write
 from .table import Column
 
@@ -24,6 +32,9 @@ GOOD, BAD, ERROR = 0, 1, 2
 """Exit codes; the help of a command says when it returns BAD."""
 
 _BLOCK = 1000  # records that a table lays out at a time
+
+BROKEN = (NotParquetError, TruncatedFileError, MalformedFooterError)
+"""Errors of files that are not Parquet files, or not whole ones."""
 
 _ISSUES = "please report it"
 
@@ -47,6 +58,8 @@ class Output:
     Attributes
     ----------
     failures : errors reported so far.
+    skips_broken : whether files that are not whole Parquet files are skipped; their errors do not count.
+    skipped : the errors of these files.
     """
 
     def __init__(
@@ -64,6 +77,8 @@ class Output:
         self.format = format
         self.verbose = verbose
         self.failures: list[ParquetBloomError] = []
+        self.skips_broken = False
+        self.skipped: list[ParquetBloomError] = []
         self._repeated: Counter[tuple[str | None, str]] = Counter()  # files per error of the predicate
         self._color = color
         self._bar: Bar | None = None
@@ -108,10 +123,9 @@ class Output:
             if self.format == "table":
                 rows.end()
             raise
-        rows.facts["errors"] = [
-            {"file": error.path, "row_group": error.row_group, "column": error.column, "problem": error.problem}
-            for error in self.failures
-        ]
+        if self.skips_broken:
+            rows.facts["skipped"] = [*map(_describe_error, self.skipped)]
+        rows.facts["errors"] = [*map(_describe_error, self.failures)]
         rows.end()
 
     def _rows(self, name: str, columns: Sequence[Column], block: int | None = None) -> RowWriter:
@@ -141,7 +155,7 @@ class Output:
     def summary(self, text: str) -> None:
         """Print a summary line for people; the other formats hold the totals themselves."""
         if self.format == "table":
-            self.note(text)
+            self.note(text + (f"; {count(len(self.skipped), 'file')} skipped" if self.skipped else ""))
 
     def detail(self, text: str) -> None:
         """Print a line with `-v` only."""
@@ -159,6 +173,10 @@ class Output:
 
     def fail(self, error: ParquetBloomError) -> None:
         """Print an error and record it for the exit code; the command continues."""
+        if self.skips_broken and isinstance(error, BROKEN):
+            self.skipped.append(error)
+            self.note(f"skipped: {error}")
+            return
         self.failures.append(error)
         if isinstance(error, PredicateError):  # an error of the predicate occurs for every file: print it once
             self._repeated[error.column, error.problem] += 1
@@ -186,9 +204,10 @@ class Output:
 
     def exit_code(self, otherwise: int = GOOD) -> int:
         """Return ERROR if an error was reported, else the given exit code."""
-        for (column, problem), count in self._repeated.items():
-            if count > 1:
-                self.error(PredicateError(f"{problem} (the same in {count - 1:,} more files)", column=column))
+        for (column, problem), files in self._repeated.items():
+            if files > 1:
+                same = f"the same in {count(files - 1, 'more file')}"
+                self.error(PredicateError(f"{problem} ({same})", column=column))
         self._repeated.clear()
         return ERROR if self.failures else otherwise
 
@@ -231,6 +250,12 @@ class Output:
         """Print the time of each step, with `-v`."""
         if self._seconds:
             self.detail("time: " + ", ".join(f"{what} {seconds:.3f} s" for what, seconds in self._seconds.items()))
+
+
+def _describe_error(error: ParquetBloomError) -> dict[str, Any]:
+    """Return an error as JSON documents have it; its kind is the name of its class in `parquet_bloom.errors`."""
+    where = {"file": error.path, "row_group": error.row_group, "column": error.column}
+    return where | {"kind": type(error).__name__, "problem": error.problem}
 
 
 def _of_lake(rows: RowWriter) -> RowWriter:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ...errors import LONGEST_PROBLEM, ParquetBloomError, UnknownColumnError, printable, shortened
 from ...redaction import shown_redacted
+from ...util.wording import count
 from ..write.options import FilterOptions
 from .survey import FileSurvey, spread, survey
 from .verdict import MAYBE, YES, Advice, ColumnAdvice
@@ -149,8 +150,8 @@ class AdviceReport:
     def __str__(self) -> str:
         """Format a table of the columns, followed by the command that embeds the advised filters."""
         lines = [
-            f"{self.files:,} files, {self.row_groups:,} row groups, {self.rows:,} rows, {self.num_bytes:,} bytes; "
-            f"values of {self.sampled:,} files were read"
+            f"{count(self.files, 'file')}, {count(self.row_groups, 'row group')}, {count(self.rows, 'row')}, "
+            f"{count(self.num_bytes, 'byte')}; values of {count(self.sampled, 'file')} were read"
         ]
         lines += [f"cannot be read: {printable(error)}" for _, error in self.failures[:_SHOWN]]
         more = len(self.failures) - _SHOWN

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...storage import DATED, FileIdentity, RemoteIdentity, Source
+from ...util.wording import count
 from .entry import CachedFooter
 
 DEFAULT_BYTES = 256 * 1024 * 1024
@@ -68,7 +69,7 @@ class MetadataCache:
         return len(self._entries)
 
     def __repr__(self) -> str:
-        return f"<MetadataCache: {len(self):,} footers, {self._num_bytes:,} of {self.max_bytes:,} bytes>"
+        return f"<MetadataCache: {count(len(self), 'footer')}, {self._num_bytes:,} of {self.max_bytes:,} bytes>"
 
     @property
     def num_bytes(self) -> int:
@@ -192,10 +193,15 @@ class MetadataCache:
             self._num_bytes = 0
 
 
-def distinct(identity: Hashable) -> bool:
-    """Return whether an identity tells a file from every other file, and from its own state after any change."""
+def distinct(identity: Hashable, now_ns: int | None = None) -> bool:
+    """Return whether an identity tells a file from every other file, and from its own state after any change.
+
+    Parameters
+    ----------
+    now_ns : when it was taken at the earliest, in ns since 1970; None for now.
+    """
     if isinstance(identity, FileIdentity):
-        return identity.changed_ns < time.time_ns() - SETTLED_NS
+        return identity.changed_ns < (time.time_ns() if now_ns is None else now_ns) - SETTLED_NS
     if not isinstance(identity, RemoteIdentity):
         return False
     if identity.etag is not None:  # a weak etag is shared by objects of equal meaning, not of equal bytes

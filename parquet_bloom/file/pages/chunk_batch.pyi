@@ -19,6 +19,16 @@ class ChunkBatch:
     def search(
         self, chunks: NDArray[np.int64], width: int, required: bool, targets: Targets, most: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]] | None: ...
+    def search_rows(
+        self,
+        chunks: NDArray[np.int64],
+        width: int,
+        required: bool,
+        targets: Targets,
+        most: int,
+        counts: NDArray[np.int64],
+        ranges: NDArray[np.int64],
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]] | None: ...
     def search_lists(
         self,
         chunks: NDArray[np.int64],

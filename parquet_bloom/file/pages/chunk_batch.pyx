@@ -126,6 +126,8 @@ cdef class ChunkBatch:
     cdef object unpack
     cdef Cursor cursor
     cdef PageRows pages
+    cdef PageRows chosen     # pages that are searched
+    cdef Buffer firsts       # the first row of each of these
     cdef Buffer buffer       # of a chunk, or of a page
     cdef Buffer dictionary
     cdef object unpacked     # keeps alive what `unpack` returned
@@ -139,6 +141,8 @@ cdef class ChunkBatch:
 
     def __dealloc__(self):
         free(self.pages.rows)
+        free(self.chosen.rows)
+        free(self.firsts.data)
         free(self.buffer.data)
         free(self.dictionary.data)
 
@@ -195,6 +199,143 @@ cdef class ChunkBatch:
             with gil:
                 fail_search(matches)
         return matches
+
+    def search_rows(
+        self, const int64_t[:, ::1] chunks not None, Py_ssize_t width, bint required, Targets targets not None,
+        Py_ssize_t most, const int64_t[::1] counts not None, const int64_t[:, ::1] ranges not None
+    ):
+        """Find rows as `search` does, in those pages alone that have rows of some ranges.
+
+        Parameters
+        ----------
+        chunks, width, required, targets, most : as for `search`.
+        counts, ranges : how many ranges there are of each chunk, and their first row and the row after their last one, of
+            shape (ranges, 2), ascending in each chunk.
+
+        Returns
+        -------
+        As `search` does. Rows of the same pages that are outside of the ranges may be among them.
+
+        Raises
+        ------
+        MalformedFooterError, StorageError, decompress.Unsupported
+            A chunk has to be read in another way.
+        """
+        cdef Py_ssize_t count = chunks.shape[0], total = 0, i, room = find_room(chunks, len(self.files), width, most)
+        require_ranges(chunks, counts, ranges)
+        all_counts = np.zeros(count, np.int64)
+        rows, which = np.empty(room, np.int64), np.empty(room, np.int32)
+        cdef int64_t[::1] counts_of = all_counts, rows_of = rows
+        cdef int32_t[::1] which_of = which
+        cdef const int64_t* of_chunk = &ranges[0, 0] if ranges.shape[0] else NULL
+        with nogil:
+            for i in range(count):
+                if counts[i]:
+                    counts_of[i] = self.search_rows_of(
+                        &chunks[i, 0], width, required, targets, of_chunk, counts[i], &rows_of[total], &which_of[total]
+                    )
+                    of_chunk += 2 * counts[i]
+                total += counts_of[i]
+                if total > most:
+                    break
+        if total > most:
+            return None
+        return all_counts, rows[:total].copy(), which[:total].copy()
+
+    cdef Py_ssize_t search_rows_of(
+        self, const int64_t* chunk, Py_ssize_t width, bint required, Targets targets, const int64_t* ranges,
+        Py_ssize_t num_ranges, int64_t* rows, int32_t* which
+    ) except -1 nogil:
+        cdef bint whole = self.find_pages(chunk, chunk[NUM_BYTES] <= SMALL_BYTES)
+        cdef int64_t num_rows = self.choose_pages(chunk, ranges, num_ranges)
+        cdef Py_ssize_t matches, i, page = 0
+        cdef int codec = <int>chunk[CODEC]
+        cdef const uint8_t* data = self.buffer.data
+        cdef const int64_t* pages = self.chosen.rows
+        cdef const int64_t* firsts = <const int64_t*>self.firsts.data
+        cdef int64_t size = chunk[NUM_BYTES], before = 0
+        if not whole:
+            size = self.read_chosen(chunk)
+            data = self.buffer.data
+        if codec != UNCOMPRESSED and codec != SNAPPY:
+            with gil:
+                self.unpacked = self.unpack_pages(data, size, pages, self.chosen.count, &codec)
+                data, pages = data_of(self.unpacked), pages_of(self.unpacked)
+        matches = search_chunk(data, pages, self.chosen.count, width, codec, required, num_rows, targets, rows, which)
+        if matches < 0:
+            with gil:
+                fail_search(matches)
+        pages = self.chosen.rows
+        if pages[KIND] == DICTIONARY_PAGE:
+            page = 1
+        for i in range(matches):
+            while rows[i] >= before + pages[page * FIELDS + NUM_VALUES]:
+                before += pages[page * FIELDS + NUM_VALUES]
+                page += 1
+            rows[i] += firsts[page] - before
+        return matches
+
+    cdef int64_t choose_pages(self, const int64_t* chunk, const int64_t* ranges, Py_ssize_t num_ranges) except -1 nogil:
+        """Choose the pages with rows of some ranges, and the dictionary that they need; return how many rows they have."""
+        cdef Py_ssize_t first = self.require_all_rows(chunk), i, at = 0, start = 0
+        cdef int64_t before = 0, num_rows = 0
+        cdef bint needed = False
+        cdef int64_t* page
+        cdef int64_t* firsts
+        reserve(&self.firsts, (self.pages.count + 1) * sizeof(int64_t))
+        firsts = <int64_t*>self.firsts.data
+        self.chosen.count = 0
+        if first:  # its place, in case that it is needed
+            memcpy(add_page(&self.chosen, MAX_PAGES), self.pages.rows, FIELDS * sizeof(int64_t))
+            firsts[0] = 0
+        for i in range(first, self.pages.count):
+            page = self.pages.rows + i * FIELDS
+            while at < num_ranges and ranges[2 * at + 1] <= before:
+                at += 1
+            if at == num_ranges:
+                break
+            if ranges[2 * at] < before + page[NUM_VALUES] and page[NUM_VALUES]:
+                firsts[self.chosen.count] = before
+                memcpy(add_page(&self.chosen, MAX_PAGES), page, FIELDS * sizeof(int64_t))
+                needed = needed or needs_dictionary(page)
+                num_rows += page[NUM_VALUES]
+            before += page[NUM_VALUES]
+        if first and not needed:
+            for start in range(1, self.chosen.count):
+                firsts[start - 1] = firsts[start]
+                memcpy(
+                    self.chosen.rows + (start - 1) * FIELDS, self.chosen.rows + start * FIELDS, FIELDS * sizeof(int64_t)
+                )
+            self.chosen.count -= 1
+        if num_rows == 0:
+            self.cursor.fail_with("there are no pages of these rows")
+        return num_rows
+
+    cdef int64_t read_chosen(self, const int64_t* chunk) except -1 nogil:
+        """Read the chosen pages, one after the other, adjacent ones at once; return how many bytes they have."""
+        cdef Py_ssize_t i, run = 0
+        cdef int64_t size = 0, start = 0, num_bytes, at = 0
+        cdef int64_t* page
+        for i in range(self.chosen.count):
+            page = self.chosen.rows + i * FIELDS
+            size += page[HEADER_BYTES] + page[SIZE]
+        if size > MAX_PAGE_BYTES:
+            with gil:
+                fail_search(UNSUPPORTED)
+        reserve(&self.buffer, size)
+        for i in range(self.chosen.count):
+            page = self.chosen.rows + i * FIELDS
+            num_bytes = page[HEADER_BYTES] + page[SIZE]
+            if i and page[START] != start + run:
+                self.read(chunk, start, run, self.buffer.data + at - run)
+                run = 0
+            if run == 0:
+                start = page[START]
+            page[START] = at
+            run += num_bytes
+            at += num_bytes
+        self.read(chunk, start, run, self.buffer.data + at - run)
+        return size
 
     def search_lists(
         self, const int64_t[:, ::1] chunks not None, Py_ssize_t width, const int64_t[::1] least not None,
@@ -372,23 +513,11 @@ cdef class ChunkBatch:
         self, RowTaker taker, const int64_t* chunk, const int64_t* rows, Py_ssize_t count
     ) except -1 nogil:
         cdef int codec = <int>chunk[CODEC]
-        cdef bint whole = chunk[NUM_BYTES] <= SMALL_BYTES
+        cdef bint whole = self.find_pages(chunk, chunk[NUM_BYTES] <= SMALL_BYTES)
         cdef int64_t before = 0
-        cdef Py_ssize_t first, start = 0, stop, i
+        cdef Py_ssize_t first = self.require_all_rows(chunk), start = 0, stop, i
         cdef int64_t* page
-        whole = self.find_pages(chunk, whole)
-        first = 1 if self.pages.rows[KIND] == DICTIONARY_PAGE else 0
-        for i in range(first, self.pages.count):
-            page = self.pages.rows + i * FIELDS
-            if page[KIND] != DATA_PAGE and page[KIND] != DATA_PAGE_V2 or page[NUM_VALUES] > chunk[NUM_ROWS] - before:
-                with gil:
-                    fail(OTHER_ROWS)
-            before += page[NUM_VALUES]
-        if before != chunk[NUM_ROWS]:
-            with gil:
-                fail(OTHER_ROWS)
         taker.begin(codec if codec == SNAPPY else UNCOMPRESSED)
-        before = 0
         for i in range(first, self.pages.count):
             page = self.pages.rows + i * FIELDS
             stop = start
@@ -401,6 +530,22 @@ cdef class ChunkBatch:
             start = stop
             before += page[NUM_VALUES]
         return 0
+
+    cdef Py_ssize_t require_all_rows(self, const int64_t* chunk) except -1 nogil:
+        """Raise an error unless the pages have one value for each row; return the number of the first data page."""
+        cdef Py_ssize_t first = 1 if self.pages.rows[KIND] == DICTIONARY_PAGE else 0, i
+        cdef int64_t before = 0
+        cdef int64_t* page
+        for i in range(first, self.pages.count):
+            page = self.pages.rows + i * FIELDS
+            if page[KIND] != DATA_PAGE and page[KIND] != DATA_PAGE_V2 or page[NUM_VALUES] > chunk[NUM_ROWS] - before:
+                with gil:
+                    fail(OTHER_ROWS)
+            before += page[NUM_VALUES]
+        if before != chunk[NUM_ROWS]:
+            with gil:
+                fail(OTHER_ROWS)
+        return first
 
     cdef bint find_pages(self, const int64_t* chunk, bint whole) except -1 nogil:
         """Read the headers of a chunk's pages; return whether all of it was read, as it is if that is less to read."""
@@ -557,4 +702,26 @@ cdef int require_chunks(const int64_t[:, ::1] chunks, Py_ssize_t num_files) exce
             and 0 <= chunks[i, NUM_ROWS] <= MOST_VALUES and 0 <= chunks[i, CODEC] <= 127 and chunks[i, VALUES] >= 0
         ):
             raise MalformedFooterError("metadata: a column chunk has an impossible position or size")
+    return 0
+
+
+cdef int require_ranges(
+    const int64_t[:, ::1] chunks, const int64_t[::1] counts, const int64_t[:, ::1] ranges
+) except -1:
+    """Raise ValueError unless ranges of rows ascend, and are in their chunk."""
+    cdef Py_ssize_t start = 0, i, j
+    cdef int64_t end
+    if counts.shape[0] != chunks.shape[0] or ranges.shape[1] != 2:
+        raise ValueError("there must be a number of ranges for each chunk, and two numbers for each range")
+    for i in range(counts.shape[0]):
+        if not 0 <= counts[i] <= ranges.shape[0] - start:
+            raise ValueError("there are not as many ranges as counted")
+        end = 0
+        for j in range(start, start + counts[i]):
+            if not end <= ranges[j, 0] < ranges[j, 1] <= chunks[i, NUM_ROWS]:
+                raise ValueError("ranges must ascend, and be in their chunk")
+            end = ranges[j, 1]
+        start += counts[i]
+    if start != ranges.shape[0]:
+        raise ValueError("there are more ranges than counted")
     return 0

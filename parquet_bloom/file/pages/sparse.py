@@ -147,13 +147,21 @@ class RowGroupBatch:
             raise MalformedFooterError("metadata: a column chunk is unusual")
         return np.stack([self._files, start, size, self.num_rows, records["codec"], records["num_values"]], axis=1)
 
-    def search(self, name: str, targets: Targets, most: int) -> tuple[RowsOfGroups, NDArray[np.int32]] | None:
+    def search(
+        self,
+        name: str,
+        targets: Targets,
+        most: int,
+        selections: Sequence[Sequence[tuple[int, int]] | None] | None = None,
+    ) -> tuple[RowsOfGroups, NDArray[np.int32]] | None:
         """Find the rows with one of some values.
 
         Parameters
         ----------
         name : a column that `supports` accepts, whose equal values have equal bytes.
         most : the search ends if there are more rows.
+        selections : of each row group the ranges [start, stop) of rows whose pages are searched, ascending; None for
+            all. Rows of these pages outside of the ranges may be found, too.
 
         Returns
         -------
@@ -165,8 +173,13 @@ class RowGroupBatch:
             A chunk has to be read in another way.
         """
         leaf = self._columns[name].leaf
-        chunks = self._find_small_chunks(leaf)
-        result = self._batch.search(chunks, byte_width(leaf), leaf.required, targets, most)
+        if selections is None:
+            chunks = self._find_small_chunks(leaf)
+            result = self._batch.search(chunks, byte_width(leaf), leaf.required, targets, most)
+        else:
+            counts, ranges = _join_ranges(selections, self.num_rows)
+            arguments = targets, most, counts, ranges
+            result = self._batch.search_rows(self.find_chunks(leaf), byte_width(leaf), leaf.required, *arguments)
         return None if result is None else (RowsOfGroups(*result[:2]), result[2])
 
     def search_lists(self, leaf: Leaf, targets: Targets, most: int) -> tuple[RowsOfGroups, pa.Array | None] | None:
@@ -253,3 +266,15 @@ def _make_lists(column: ListColumn, valid: NDArray[np.bool_], ends: NDArray[np.i
     nulls = len(valid) - int(np.count_nonzero(valid))
     bits = pa.py_buffer(np.packbits(valid, bitorder="little")) if nulls else None
     return pa.Array.from_buffers(column.arrow, len(valid), [bits, pa.py_buffer(ends)], nulls, 0, [values])
+
+
+def _join_ranges(
+    selections: Sequence[Sequence[tuple[int, int]] | None], num_rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return how many ranges of rows each row group has, and all ranges, (n, 2); those of None are all of its rows."""
+    ranges = [
+        [(0, count)] if selection is None else selection
+        for selection, count in zip(selections, num_rows.tolist(), strict=True)
+    ]
+    joined = [one for some in ranges for one in some]
+    return np.array([len(some) for some in ranges], np.int64), np.array(joined, np.int64).reshape(-1, 2)

@@ -12,6 +12,7 @@ from ...errors import ParquetBloomError
 from ...metadata.footer import Leaf
 from ...redaction import shown_redacted
 from ...storage import resolve_filesystem
+from ...util.wording import count
 from ..columns import find_leaf
 from ..many import OnError, Progress, process_paths
 from ..reader import BloomFile
@@ -60,7 +61,8 @@ class DropReport(RewriteReport):
         return self.old_size - self.new_size
 
     def __str__(self) -> str:
-        return self.summarize(f"nothing to drop, {self.kept} filters stay", "would lose ")
+        stays = f"{count(self.kept, 'filter')} {'stays' if self.kept == 1 else 'stay'}"
+        return self.summarize(f"nothing to drop, {stays}" if self.kept else "nothing to drop", "would lose ")
 
 
 def drop(

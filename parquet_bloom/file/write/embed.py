@@ -16,6 +16,7 @@ from ...metadata.footer import Footer, Leaf
 from ...redaction import shown_redacted
 from ...storage import resolve_filesystem
 from ...util.threads import in_order, processors
+from ...util.wording import count
 from ..chunk_filter import ChunkFilter
 from ..column_hashes import count_values
 from ..many import OnError, Progress, process_paths
@@ -82,7 +83,8 @@ class EmbedReport(RewriteReport):
         return self.new_size - self.old_size
 
     def __str__(self) -> str:
-        return self.summarize(f"nothing to add, {self.kept} filters are there", "would get ")
+        present = f"{count(self.kept, 'filter')} {'is' if self.kept == 1 else 'are'} there"
+        return self.summarize(f"nothing to add, {present}", "would get ")
 
 
 def embed(

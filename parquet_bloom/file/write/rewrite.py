@@ -105,9 +105,9 @@ class RewriteReport(FileReports):
             return self._format_files(planned)
         if not self.changed and not self.filters:
             return f"{self.path}: {nothing}"
-        text = f"{self.output}: {'' if self.changed else planned}{self.num_filters} filters"
+        text = f"{self.output}: {'' if self.changed else planned}{count(self.num_filters, 'filter')}"
         text += f", {self.new_size - self.old_size:+,} bytes"
-        return text + (f", {self.dead_bytes:,} dead bytes" if self.dead_bytes else "")
+        return text + (f", {count(self.dead_bytes, 'dead byte')}" if self.dead_bytes else "")
 
     def _format_files(self, planned: str) -> str:
         def cells(report: RewriteReport) -> tuple[str, ...]:
@@ -117,7 +117,7 @@ class RewriteReport(FileReports):
         done = "" if self.changed or not self.filters else planned
         summary = f"{self.path}: {done}{count(self.num_filters, 'filter')} in {count(len(self), 'file')}"
         summary += f", {self.new_size - self.old_size:+,} bytes"
-        summary += f", {self.dead_bytes:,} dead bytes" if self.dead_bytes else ""
+        summary += f", {count(self.dead_bytes, 'dead byte')}" if self.dead_bytes else ""
         return self.format_table(("filters", "kept", "bytes", "written"), cells, summary)
 
 

@@ -22,7 +22,9 @@ from ..files import listing as sources
 from ..files.hash_files import OpenedFile, RowGroupResult, hash_files
 from ..files.liveness import LakeState, LivenessCheck, PathTable, assume_live
 from ..files.table import FileRecord, FileTable
+from ..files.units import FILE
 from ..manifest import Key, Manifest, SegmentInfo
+from ..parts import layouts
 from ..reports import AppendReport
 from ..segment import Segment
 from ..snapshot import open_for_writing
@@ -231,11 +233,14 @@ class _Appending:
         failed: ParquetBloomError | None = None
         done = 0
         columns, table_columns = self._manifest.columns, self._listing.table_columns
-        reading = hash_files(entries, columns, filesystem, threads, table_columns, max(1, self._memory_limit // 4))
+        memory_limit, zone_rows = max(1, self._memory_limit // 4), self._manifest.zone_rows
+        reading = hash_files(entries, columns, filesystem, threads, table_columns, memory_limit, zone_rows)
         with closing(reading) as results:
             for result in results:
                 opened_file = result.opened
                 try:
+                    if failed is None and result.error is None and opened_file is not None and not self._begun:
+                        failed = self._find_misfit(opened_file)
                     if failed is None and result.error is None and opened_file is not None:
                         self._add_result(result, opened_file, filesystem)
                     else:
@@ -262,18 +267,18 @@ class _Appending:
             raise UnknownColumnError(f"no such column{suffix}", path=path, column=min(self._missing))
 
     def _add_result(self, result: RowGroupResult, opened_file: OpenedFile, filesystem: object | None) -> None:
-        row_groups = opened_file.file.num_row_groups
         if not self._begun:
-            self._roll(row_groups)
-            self._builder.begin_file()
+            row_counts = opened_file.row_counts
+            self._roll(row_counts)
+            self._builder.begin_file(row_counts)
             self._begun = True
         if result.last:
-            self._end(opened_file, filesystem, row_groups)
+            self._end(opened_file, filesystem)
             return
         self._builder.add(self._key(result.column, opened_file), result.row_group, result.hashes)
-        self._report.entries += len(result.hashes)
+        self._report.entries += sum(map(len, result.hashes))
 
-    def _end(self, opened_file: OpenedFile, filesystem: object | None, row_groups: int) -> None:
+    def _end(self, opened_file: OpenedFile, filesystem: object | None) -> None:
         self._missing &= opened_file.missing
         parts = {name: self._builder.part_number(self._key(name, opened_file)) for name in opened_file.columns}
         path = opened_file.entry.path
@@ -286,7 +291,7 @@ class _Appending:
                 opened_file.stamp,
                 opened_file.footer,
                 opened_file.data,
-                self._builder.count_units(row_groups),
+                opened_file.row_counts,
                 path not in self._listing.named,
                 parts,
                 opened_file.doubts,
@@ -301,16 +306,23 @@ class _Appending:
 
     def _abandon(self, opened_file: OpenedFile | None, entry: Entry) -> None:
         if self._begun and opened_file is not None:
-            self._builder.abandon_file(entry.path, opened_file.file.num_row_groups)
+            self._builder.abandon_file(entry.path)
         self._begun = False
 
-    def _roll(self, row_groups: int) -> None:
+    def _roll(self, row_counts: Sequence[int]) -> None:
         """Begin another segment if this one has no units left."""
-        if not self._builder.has_room(row_groups):
+        if not self._builder.has_room(row_counts):
             self._finish_segment()
             self._builder = self._new()
-            if not self._builder.has_room(row_groups):
-                raise ParquetBloomError(f"a file of {row_groups:,} row groups has too many for this index")
+
+    def _find_misfit(self, opened_file: OpenedFile) -> ParquetBloomError | None:
+        """Return why a file does not fit into a segment of its own; None if it does."""
+        manifest = self._manifest
+        count = manifest.units.count(opened_file.row_counts)
+        if count <= layouts.most_units(manifest.layout, manifest.settings):
+            return None
+        problem = f"a file of {count:,} {manifest.units} has too many for this index"
+        return ParquetBloomError(problem, path=opened_file.entry.path)
 
     def _new(self) -> SegmentBuilder:
         manifest = self._manifest
@@ -319,7 +331,7 @@ class _Appending:
             manifest.layout,
             manifest.settings,
             manifest.columns,
-            manifest.granularity,
+            manifest.units,
             self._memory_limit,
         )
 
@@ -355,7 +367,7 @@ class _Appending:
                 self._end_batch(paths, parts, progress)
                 paths.append(path)
                 parts = {}
-                self._roll(1)
+                self._roll(())
                 self._builder.begin_file()
                 self._begun = True
             for column, array in arrays.items():
@@ -369,7 +381,7 @@ class _Appending:
                 if parts.setdefault(column, number) != number:
                     problem = "batches of one file have the column in two types"
                     raise ParquetBloomError(problem, path=path, column=column)
-                self._builder.add(key, 0, np.asarray(hashes))
+                self._builder.add(key, 0, [np.asarray(hashes)])
                 self._report.entries += len(hashes)
         self._end_batch(paths, parts, progress)
         if len(set(paths)) < len(paths):
@@ -382,7 +394,7 @@ class _Appending:
         if not self._begun:
             return
         doubts = {name: "no values were given" for name in self._manifest.columns if name not in parts}
-        self._builder.end_file(FileRecord(paths[-1], -1, b"", 0, 0, 1, False, dict(parts), doubts))
+        self._builder.end_file(FileRecord(paths[-1], -1, b"", 0, 0, (), False, dict(parts), doubts))
         self._begun = False
         if progress:
             progress(len(paths))
@@ -398,8 +410,9 @@ def append_batches(
 ) -> AppendResult:
     """See `LakeIndex.append_batches`; for `tables` see `open_segments`."""
     with open_for_writing(folder, tables) as (manifest, segments):
-        if manifest.granularity != "file":
-            raise ParquetBloomError("values without a row group go into an index of files only", path=folder.path)
+        if manifest.granularity != FILE:
+            problem = f"values without their rows go into an index of files only, not of {manifest.units}"
+            raise ParquetBloomError(problem, path=folder.path)
         report = AppendReport()
         with closing(_Appending(folder, manifest, sources.Listing([]), memory_limit, report)) as appending:
             names = appending.take_batches(batches, progress)

@@ -15,6 +15,7 @@ from ...storage import is_local
 from ...storage.folder.folder import Folder
 from ...util.threads import in_order
 from ..files.table import FileRecord, FileRows, FileTable
+from ..files.units import Units
 from ..manifest import ColumnPart, Key, SegmentInfo
 from ..parts import layouts
 from ..parts.part import PartWriter
@@ -35,7 +36,7 @@ class SegmentBuilder:
     Parameters
     ----------
     folder : folder of the index.
-    layout, settings, columns, granularity : the index's.
+    layout, settings, columns, units : the index's.
     memory_limit : approximate bytes for values; the rest is spilled to disk.
 
     Attributes
@@ -48,7 +49,7 @@ class SegmentBuilder:
     layout: str
     settings: Mapping[str, Any]
     columns: Sequence[str]
-    granularity: str
+    units: Units
     memory_limit: int
     name: str = field(default_factory=lambda: secrets.token_hex(8))
     num_units: int = 0
@@ -57,22 +58,36 @@ class SegmentBuilder:
     _parts: dict[Key, _Part] = field(default_factory=dict)
     _abandoned: list[int] = field(default_factory=list)
     _first_unit: int = 0
+    _row_counts: Sequence[int] = ()
 
     def __post_init__(self) -> None:
-        self._rows = FileRows(self.columns)
+        self._rows = FileRows(self.columns, self.units)
 
-    def has_room(self, row_groups: int) -> bool:
-        """Return whether a file of so many row groups fits."""
-        return self.num_units + self.count_units(row_groups) <= layouts.most_units(self.layout, self.settings)
+    def has_room(self, row_counts: Sequence[int]) -> bool:
+        """Return whether a file fits whose row groups have so many rows each."""
+        return self.num_units + self.units.count(row_counts) <= layouts.most_units(self.layout, self.settings)
 
-    def begin_file(self) -> None:
-        """Begin the next file; its units follow those of the previous one."""
-        self._first_unit = self.num_units
+    def begin_file(self, row_counts: Sequence[int] = ()) -> None:
+        """Begin the next file; its units follow those of the previous one.
 
-    def add(self, key: Key, row_group: int, hashes: NDArray[np.uint64]) -> None:
-        """Add hashes of a column in a row group of the current file; the key is that of `ColumnPart`."""
-        unit = self._first_unit + (row_group if self.granularity == "row_group" else 0)
-        self._part(key).writer.add(unit, hashes)
+        Parameters
+        ----------
+        row_counts : rows of each of its row groups.
+        """
+        self._first_unit, self._row_counts = self.num_units, row_counts
+
+    def add(self, key: Key, row_group: int, hashes: Sequence[NDArray[np.uint64]]) -> None:
+        """Add the hashes of a column in a row group of the current file.
+
+        Parameters
+        ----------
+        key : that of `ColumnPart`.
+        hashes : those of each zone, where units are zones; else those of the row group.
+        """
+        first = self._first_unit + self.units.find_first(row_group, self._row_counts)
+        writer = self._part(key).writer
+        for number, some in enumerate(hashes):
+            writer.add(first + number, some)
 
     def part_number(self, key: Key) -> int:
         """Return the number of the part with such values, for the file's record."""
@@ -81,16 +96,12 @@ class SegmentBuilder:
     def end_file(self, record: FileRecord) -> None:
         """Complete the current file."""
         self._rows.add(record)
-        self.num_units = self._first_unit + record.num_units
+        self.num_units = self._first_unit + self.units.count(record.row_counts)
 
-    def abandon_file(self, path: str, row_groups: int) -> None:
+    def abandon_file(self, path: str) -> None:
         """Discard the current file; the units of its values belong to no file."""
         self._abandoned.append(len(self._rows))
-        self.end_file(FileRecord(path, -1, b"", 0, 0, self.count_units(row_groups), False))
-
-    def count_units(self, row_groups: int) -> int:
-        """Return the number of units of a file with so many row groups."""
-        return max(1, row_groups) if self.granularity == "row_group" else 1
+        self.end_file(FileRecord(path, -1, b"", 0, 0, self._row_counts, False))
 
     def finish(self) -> SegmentInfo | None:
         """Write the segment's files and return its info; None if it is empty."""

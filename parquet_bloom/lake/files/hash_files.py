@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from ...file.fingerprint import ColumnFingerprint, chunk_bytes_fingerprint, foot
 from ...file.identity import require_unchanged, wait_until_settled
 from ...file.key_hashes import ExpressionHashes
 from ...file.reader import BloomFile
+from ...file.values import Chunk
 from ...hashing.column_type import ColumnType
 from ...metadata.footer import Leaf
 from ...predicate.key_expression import KeyExpression
@@ -86,6 +88,11 @@ class OpenedFile:
     data: int = 0
     fetching: Fetching | None = None
 
+    @cached_property
+    def row_counts(self) -> tuple[int, ...]:
+        """Rows of each row group."""
+        return tuple(map(self.file.footer.num_rows_of, self.file.row_groups))
+
     def data_fingerprint(self) -> int:
         """Return the fingerprint of the indexed columns' stored bytes."""
         leaves = [leaf for column in self.columns.values() for leaf in column.leaves]
@@ -99,7 +106,8 @@ class RowGroupResult:
     Attributes
     ----------
     opened : the file; None if it could not be opened.
-    column, row_group, hashes : what was read; the column is empty in the last result of a file.
+    column, row_group : what was read; the column is empty in the last result of a file.
+    hashes : those of the row group, or of each of its zones.
     chunks : fetched bytes, which may be shared with other results.
     error : the error, if reading failed; later results of the file are to be ignored.
     entry : the file as it was listed.
@@ -109,7 +117,7 @@ class RowGroupResult:
     opened: OpenedFile | None
     column: str = ""
     row_group: int = 0
-    hashes: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
+    hashes: list[NDArray[np.uint64]] = field(default_factory=list)
     chunks: FetchedChunks | None = None
     error: ParquetBloomError | None = None
 
@@ -229,6 +237,7 @@ def hash_files(
     threads: int,
     table_columns: TableColumns = None,
     memory_limit: int = _FETCHED_BYTES,
+    zone_rows: int = 0,
 ) -> Generator[RowGroupResult, None, None]:
     """Read and hash files, in their order; close the iterator to cancel.
 
@@ -237,6 +246,7 @@ def hash_files(
     threads : number of threads that decode and hash.
     table_columns : see `open_to_index`.
     memory_limit : approximate bytes that wait to be decoded.
+    zone_rows : rows of a zone, to hash each zone of a row group by itself; 0 to hash row groups.
     """
 
     def open_entry(entry: Entry) -> RowGroupResult:
@@ -249,7 +259,7 @@ def hash_files(
         if result.opened is None or result.error is not None:
             return result
         try:
-            return _read(result, result.opened)
+            return _read(result, result.opened, zone_rows)
         except ParquetBloomError as error:
             error.path = error.path or result.entry.path
             result.error = error
@@ -308,20 +318,33 @@ def _one_by_one(ready: Iterator[tuple[list[RowGroupResult], ParquetBloomError | 
             yield result
 
 
-def _read(result: RowGroupResult, opened: OpenedFile) -> RowGroupResult:
+def _read(result: RowGroupResult, opened: OpenedFile, zone_rows: int) -> RowGroupResult:
     if not result.last:
         column = opened.columns[result.column]
         if opened.fetching is None or result.chunks is None:
-            result.hashes = column.hashes.of(result.row_group)
+            result.hashes = hash_row_group(column, result.row_group, zone_rows)
         else:
             with ExitStack() as stack:
                 fetched = (opened.fetching.chunk(result.chunks, result.row_group, leaf) for leaf in column.leaves)
-                result.hashes = column.hashes.of(result.row_group, *map(stack.enter_context, fetched))
+                chunks = [*map(stack.enter_context, fetched)]
+                result.hashes = hash_row_group(column, result.row_group, zone_rows, *chunks)
             result.chunks = None
     elif opened.fetching is None:
         opened.data = opened.data_fingerprint()
         opened.file.source.check_unchanged()
     return result
+
+
+def hash_row_group(column: Covered, row_group: int, zone_rows: int, *chunks: Chunk) -> list[NDArray[np.uint64]]:
+    """Return the distinct hashes of each zone of a row group; of the row group as a whole if `zone_rows` is 0.
+
+    Parameters
+    ----------
+    chunks : fetched column chunks, see `ColumnHashes.of`.
+    """
+    if zone_rows:
+        return column.hashes.of_zones(row_group, zone_rows, *chunks)
+    return [column.hashes.of(row_group, *chunks)]
 
 
 def _finish(result: RowGroupResult, opened: OpenedFile) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from errno import EINVAL
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,13 +21,29 @@ from ...storage.objects.source import ObjectSource
 from ...util.arrow_pool import can_use_arrow_threads
 from . import table_pages as file_pages
 from .table_pages import FilePages
+from .units import Units
 
 NOT_COVERED = -1
+WHOLE_FILES = Units()
 
 _TOGETHER = 8192  # records that are converted together
 _FEW_PAGES = 16  # read one by one; for paths in more pages the complete table is read
 _PAGES_KEPT = 64
 _WORTH_THREADS = 1 << 20  # bytes of a table: below, starting threads takes longer than decompressing
+_ROW_COUNTS = pa.list_(pa.int64())
+
+
+class _PageColumns(NamedTuple):
+    """Columns of a page of a table that lookups need.
+
+    Attributes
+    ----------
+    paths : of its files.
+    row_counts : rows of the row groups of each; None where units are not zones.
+    """
+
+    paths: pa.LargeBinaryArray
+    row_counts: pa.ListArray | None
 
 
 @dataclass(frozen=True)
@@ -40,7 +56,7 @@ class FileRecord:
     size : bytes; -1 for a file that was not checked.
     stamp : version token, see `file.identity`.
     footer, data : fingerprints of its footer without filters, and of the indexed columns' bytes.
-    num_units : number of its units.
+    row_counts : rows of each of its row groups, which determine its units.
     listed : whether it was listed in the lake; otherwise it was given by name.
     parts : {column: number of the segment's part with its values}; missing where the column is not covered.
     doubts : {column: reason why it is not covered}.
@@ -51,7 +67,7 @@ class FileRecord:
     stamp: bytes
     footer: int
     data: int
-    num_units: int
+    row_counts: Sequence[int]
     listed: bool
     parts: Mapping[str, int] = field(default_factory=dict)
     doubts: Mapping[str, str] = field(default_factory=dict)
@@ -70,21 +86,28 @@ class FileTable:
     table : see the property; None for a table that is read from pages, as needed.
     num_units : number of units of all files.
     pages : the pages to read from.
+    units : what a unit is. Where units are zones, the table has the rows of each row group.
     """
 
-    def __init__(self, table: pa.Table | None, num_units: int, pages: FilePages | None = None):
+    def __init__(
+        self, table: pa.Table | None, num_units: int, pages: FilePages | None = None, units: Units = WHOLE_FILES
+    ):
         self.num_units = num_units
+        self.units = units
         self._pages = pages
-        self._page_paths: dict[int, pa.LargeBinaryArray] = {}  # of pages that were read
+        self._read_pages: dict[int, _PageColumns] = {}
         self._reported_cost = 0, 0
         if table is not None:
             self.__dict__["table"] = table.combine_chunks()
 
     @cached_property
     def table(self) -> pa.Table:
-        """One row per file: path, size, stamp, footer, data, first_unit, listed, and a part and a doubt per column."""
+        """One row per file: path, size, stamp, footer, data, first_unit, listed, and a part and a doubt per column.
+
+        Where units are zones, also row_counts: the rows of each row group.
+        """
         assert self._pages is not None
-        return _concat_pages(self._pages.read(), self._pages)
+        return _concat_pages(self._pages.read(), self._pages, self.units)
 
     @property
     def _in_pages(self) -> FilePages | None:
@@ -104,9 +127,11 @@ class FileTable:
         return self._reported_cost[0] - before[0], self._reported_cost[1] - before[1]
 
     @classmethod
-    def from_records(cls, records: Iterable[FileRecord], columns: Sequence[str]) -> FileTable:
+    def from_records(
+        cls, records: Iterable[FileRecord], columns: Sequence[str], units: Units = WHOLE_FILES
+    ) -> FileTable:
         """Make the table of files whose units are numbered in the records' order."""
-        rows = FileRows(columns)
+        rows = FileRows(columns, units)
         for record in records:
             rows.add(record)
         return rows.table()
@@ -132,7 +157,7 @@ class FileTable:
             new.commit()
 
     @classmethod
-    def read(cls, folder: Folder, name: str, num_files: int, num_units: int) -> FileTable:
+    def read(cls, folder: Folder, name: str, num_files: int, num_units: int, units: Units = WHOLE_FILES) -> FileTable:
         """Read a table from a file of the index.
 
         Raises
@@ -149,7 +174,7 @@ class FileTable:
             if data.endswith(file_pages.MAGIC):  # written by a version with a lower limit
                 pages = FilePages(source)
             if pages is not None:
-                result = cls._from_pages(pages, num_files, num_units)
+                result = cls._from_pages(pages, num_files, num_units, units)
                 if result._in_pages is None:
                     source.close()
                 return result
@@ -166,7 +191,7 @@ class FileTable:
                 table = reader.read_all()
             table.validate(full=True)
             num_units_text = (table.schema.metadata or {})[b"num_units"]
-            result = cls(table.replace_schema_metadata(), int(num_units_text[:20]))
+            result = cls(table.replace_schema_metadata(), int(num_units_text[:20]), units=units)
             result._require_sound()
         except (pa.ArrowException, OSError, MemoryError, KeyError, TypeError, ValueError) as error:
             problem = f"the table of files cannot be read: {first_line(error)}"
@@ -177,12 +202,12 @@ class FileTable:
         return result
 
     @classmethod
-    def _from_pages(cls, pages: FilePages, num_files: int, num_units: int) -> FileTable:
+    def _from_pages(cls, pages: FilePages, num_files: int, num_units: int, units: Units) -> FileTable:
         """Open a table in pages, which are read when needed if the index is remote."""
         if (pages.num_files, pages.num_units) != (num_files, num_units):
             difference = f"{pages.num_files} files of {pages.num_units} units, not {num_files} of {num_units}"
             raise BrokenIndexError(f"it holds {difference}", path=pages.source.name)
-        result = cls(None, num_units, pages)
+        result = cls(None, num_units, pages, units)
         if not isinstance(pages.source, ObjectSource):
             result.table  # noqa: B018  # read now, and the file closed
         return result
@@ -200,7 +225,7 @@ class FileTable:
     def _require_sound(self) -> None:
         """Raise ValueError unless the columns are those that `FileRows` makes, and every unit belongs to a file."""
         columns = [name.removeprefix("part ") for name in self.table.schema.names if name.startswith("part ")]
-        expected = _make_schema(tuple(columns))
+        expected = _make_schema(tuple(columns), self.units)
         if self.table.schema != expected:
             raise ValueError("it has other columns than such a table")
         for i, name in enumerate(expected.names):
@@ -209,6 +234,16 @@ class FileTable:
         units = self.first_units
         if (np.diff(units) < 0).any() or units[0] != 0:
             raise ValueError("its files do not divide the units among them")
+        if self.units.zone_rows:
+            self._require_zones(self._row_counts, np.diff(units))
+
+    def _require_zones(self, row_counts: pa.ListArray, counts: NDArray[np.int64]) -> None:
+        """Raise ValueError unless files with such row groups have so many zones: others would be of other rows."""
+        rows = row_counts.values
+        if rows.null_count or (len(rows) and pc.min(rows).as_py() < 0):
+            raise ValueError("a row group has no number of rows")
+        if not np.array_equal(self.units.count_all(row_counts), counts):
+            raise ValueError("the zones of its files are not those of their rows")
 
     def problem_with(self, columns: Iterable[str], num_parts: int) -> str | None:
         """Return why this cannot be the table of a segment with these columns and parts; None if it can.
@@ -251,8 +286,17 @@ class FileTable:
     def _some_paths(self, pages: FilePages, numbers: NDArray[np.int64]) -> list[str] | None:
         """Return paths of files in a few pages, reading those that are not cached; None if there are too many."""
         page_numbers = pages.find_pages(numbers)
-        needed = np.unique(page_numbers).tolist()
-        cached = self._page_paths
+        cached = self._read_some_pages(pages, np.unique(page_numbers).tolist())
+        if cached is None:
+            return None
+        return [
+            _decode_path(cached[page].paths[number - pages.first_file(page)].as_py())
+            for page, number in zip(page_numbers.tolist(), numbers.tolist(), strict=True)
+        ]
+
+    def _read_some_pages(self, pages: FilePages, needed: Sequence[int]) -> dict[int, _PageColumns] | None:
+        """Return the cached pages, with those that are needed; None if these are too many."""
+        cached = self._read_pages
         missing = [page for page in needed if page not in cached]
         if len(missing) > _FEW_PAGES:
             return None
@@ -260,15 +304,43 @@ class FileTable:
             tables = pages.read(missing)
             cached = cached if len(cached) + len(missing) <= _PAGES_KEPT else {}
             cached = cached | {
-                page: _combine_chunks(table["path"]) for page, table in zip(missing, tables, strict=True)
+                page: self._take_columns(table, pages) for page, table in zip(missing, tables, strict=True)
             }
             if any(page not in cached for page in needed):
                 return None
-            self._page_paths = cached
-        return [
-            _decode_path(cached[page][number - pages.first_file(page)].as_py())
-            for page, number in zip(page_numbers.tolist(), numbers.tolist(), strict=True)
-        ]
+            self._read_pages = cached
+        return cached
+
+    def _take_columns(self, table: pa.Table, pages: FilePages) -> _PageColumns:
+        """Return the columns of a page that lookups need."""
+        paths = _combine_chunks(table["path"])
+        if not self.units.zone_rows:
+            return _PageColumns(paths, None)
+        try:
+            if "row_counts" not in table.schema.names or table.schema.field("row_counts").type != _ROW_COUNTS:
+                raise ValueError("a page of the table has no rows")
+            row_counts = _combine_chunks(table["row_counts"])
+            firsts = _combine_chunks(table["first_unit"]).to_numpy()
+            end = firsts[-1] + self.units.count_all(row_counts)[-1]
+            self._require_zones(row_counts, np.diff(np.append(firsts, end)))
+        except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
+            problem = f"the table of files cannot be read: {first_line(error)}"
+            raise BrokenIndexError(problem, path=pages.source.name) from error
+        return _PageColumns(paths, row_counts)
+
+    def row_counts(self, number: int) -> tuple[int, ...]:
+        """Return the rows of each row group of a file, where units are zones; for errors see `paths`."""
+        pages = self._in_pages
+        if pages is not None:
+            page = int(pages.find_pages(np.array([number], np.int64))[0])
+            cached = self._read_some_pages(pages, [page])
+            if cached is not None and (row_counts := cached[page].row_counts) is not None:
+                return tuple(row_counts[number - pages.first_file(page)].as_py())
+        return tuple(self._row_counts[number].as_py())
+
+    @cached_property
+    def _row_counts(self) -> pa.ListArray:
+        return _combine_chunks(self.table["row_counts"])
 
     @cached_property
     def _paths(self) -> pa.LargeBinaryArray:
@@ -333,7 +405,7 @@ class FileTable:
         table = self.table
         for name, values in (("size", pa.array(sizes)), ("stamp", pa.array(stamps, pa.binary()))):
             table = table.set_column(table.schema.get_field_index(name), name, values)
-        return FileTable(table, self.num_units)
+        return FileTable(table, self.num_units, units=self.units)
 
     @classmethod
     def merge(
@@ -367,7 +439,7 @@ class FileTable:
             chosen.append(rows.filter(pa.array(kept)))
             done += int(of_unit.sum())
         combined = pa.concat_tables(chosen).unify_dictionaries()
-        return cls(combined, done), units
+        return cls(combined, done, units=tables[0][0].units), units
 
 
 class FileRows:
@@ -376,10 +448,12 @@ class FileRows:
     Parameters
     ----------
     columns : indexed columns.
+    units : what a unit is.
     """
 
-    def __init__(self, columns: Sequence[str]):
+    def __init__(self, columns: Sequence[str], units: Units = WHOLE_FILES):
         self._columns = columns
+        self._units = units
         self._waiting: list[FileRecord] = []
         self._done: list[pa.Table] = []
         self._num_units = 0
@@ -399,11 +473,11 @@ class FileRows:
         """Return the table of all files added."""
         if self._waiting or not self._done:
             self._convert()
-        return FileTable(pa.concat_tables(self._done).unify_dictionaries(), self._num_units)
+        return FileTable(pa.concat_tables(self._done).unify_dictionaries(), self._num_units, units=self._units)
 
     def _convert(self) -> None:
         records, self._waiting = self._waiting, []
-        units = np.array([record.num_units for record in records], np.int64)
+        units = np.array([self._units.count(record.row_counts) for record in records], np.int64)
         first = self._num_units + np.cumsum(units) - units
         self._num_units += int(units.sum())
         columns: dict[str, Any] = {
@@ -415,6 +489,8 @@ class FileRows:
             "first_unit": pa.array(first, pa.int64()),
             "listed": pa.array([record.listed for record in records], pa.bool_()),
         }
+        if self._units.zone_rows:
+            columns["row_counts"] = pa.array([record.row_counts for record in records], _ROW_COUNTS)
         for column in self._columns:
             parts = [record.parts.get(column, NOT_COVERED) for record in records]
             columns[_part(column)] = pa.array(parts, pa.int16())
@@ -424,9 +500,9 @@ class FileRows:
 
 
 @lru_cache(maxsize=64)
-def _make_schema(columns: tuple[str, ...]) -> pa.Schema:
+def _make_schema(columns: tuple[str, ...], units: Units) -> pa.Schema:
     """Return the schema of a file table for these columns."""
-    return FileRows(columns).table().table.schema
+    return FileRows(columns, units).table().table.schema
 
 
 def _part(column: str) -> str:
@@ -453,10 +529,10 @@ def encode_paths(paths: Sequence[str]) -> pa.LargeBinaryArray:
     return pa.array([_encode_path(path) for path in paths], pa.large_binary())
 
 
-def _concat_pages(tables: Sequence[pa.Table], pages: FilePages) -> pa.Table:
+def _concat_pages(tables: Sequence[pa.Table], pages: FilePages, units: Units) -> pa.Table:
     """Concatenate pages to a table and validate it; raise BrokenIndexError if it is invalid."""
     try:
-        result = FileTable(pa.concat_tables(tables).unify_dictionaries(), pages.num_units)
+        result = FileTable(pa.concat_tables(tables).unify_dictionaries(), pages.num_units, units=units)
         result.table.validate(full=True)
         result._require_sound()
     except (pa.ArrowException, TypeError, ValueError) as error:

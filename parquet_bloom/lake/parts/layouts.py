@@ -40,8 +40,13 @@ def make_settings(
     fingerprint_bits: int | None = None,
     expected_values: int | None = None,
     num_buckets: int | None = None,
+    unit_values: int = DEFAULT_VALUES_A_UNIT,
 ) -> dict[str, Any]:
     """Return the settings of a new index.
+
+    Parameters
+    ----------
+    unit_values : values to expect of a unit for the layout "cuckoo", where `expected_values` are not given.
 
     Raises
     ------
@@ -75,7 +80,7 @@ def make_settings(
         if bits not in (8, 12, 16, 24):
             raise ParquetBloomError(f"fingerprint_bits are 8, 12, 16 or 24, not {bits}")
         if num_buckets is None:
-            values = DEFAULT_VALUES_A_UNIT if expected_values is None else expected_values
+            values = unit_values if expected_values is None else expected_values
             num_buckets = max(1, round(values / (_SLOTS_A_BUCKET * _OCCUPANCY)))
         if not 1 <= num_buckets <= MOST_BUCKETS:
             raise ParquetBloomError(f"num_buckets lie between 1 and {MOST_BUCKETS:,}, not at {num_buckets}")
@@ -93,12 +98,6 @@ def parse_columns(columns: Any) -> tuple[str, ...]:
     if len(set(keys)) < len(keys):
         raise ParquetBloomError("columns are one or more different names")
     return keys
-
-
-def require_granularity(granularity: Any) -> None:
-    """Raise ParquetBloomError unless the granularity is "file" or "row_group"."""
-    if granularity not in ("file", "row_group"):
-        raise ParquetBloomError(f"granularity is 'file' or 'row_group', not {granularity!r}")
 
 
 def most_units(layout: str, settings: Mapping[str, Any]) -> int:

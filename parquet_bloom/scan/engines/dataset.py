@@ -35,6 +35,7 @@ from .streams import stop_at_exit
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
+    from ...tables.snapshot import Table
     from ..lookup.locate import Locator
     from ..lookup.session import LookupSession
 else:
@@ -96,6 +97,11 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         return [entry.path for entry in self._source.list_files().entries]
 
     @property
+    def table(self) -> Table | None:
+        """The Delta or Iceberg table whose files these are; None for other files."""
+        return self._source.find_table()
+
+    @property
     def children(self) -> list[ds.Dataset]:
         """No datasets: the files are listed for each scan."""
         return []
@@ -142,8 +148,6 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         options["schema"] = self._arrow_schema
         if on_error != "raise" and not callable(on_error):
             raise ParquetBloomError(f"on_error must be 'raise' or a function of the error, got {on_error!r}")
-        if isinstance(columns, str):
-            raise ParquetBloomError(f"columns must be a list of names, got a string; give [{columns!r}]")
         if threads is not None and threads < 1:
             raise ParquetBloomError(f"threads must be at least 1, got {threads}")
         handler = None if on_error == "raise" else on_error
@@ -194,7 +198,13 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         return get_rows(self._source, self._arrow_schema, self._lookups, parsed, columns, timezone, threads)
 
     def locate(
-        self, column: str | Sequence[str], keys: Any, *, timezone: str = "UTC", threads: int | None = None
+        self,
+        column: str | Sequence[str],
+        keys: Any,
+        *,
+        timezone: str = "UTC",
+        threads: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> pa.Table:
         """Find the physical positions of all rows with any of some keys, of which there may be any number.
 
@@ -207,6 +217,8 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         column, timezone, threads : as for `get`.
         keys : as for `get`; also a `pyarrow.RecordBatchReader` or table with these columns, or a `pathlib.Path` of a
             Parquet file that has them, which are read in batches. Keys that are given twice are so only once.
+        progress : called with (done, in all) after each file that is read. The files of one search are added to those
+            of the searches before it.
 
         Returns
         -------
@@ -221,27 +233,39 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         UnknownColumnError
             There is no such column.
         """
-        return self._make_locator(column, timezone, threads).read_table(keys)
+        return self._make_locator(column, timezone, threads, progress).read_table(keys)
 
     def locate_batches(
-        self, column: str | Sequence[str], keys: Any, *, timezone: str = "UTC", threads: int | None = None
+        self,
+        column: str | Sequence[str],
+        keys: Any,
+        *,
+        timezone: str = "UTC",
+        threads: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> pa.RecordBatchReader:
         """Find positions as `locate` does, as a stream.
 
         Of more keys than are searched for at once, the positions of some come after those of others: only these are in
-        the order of files and rows.
+        the order of files and rows. `parquet_bloom.tables.write_positions` writes them into a file.
         """
-        locator = self._make_locator(column, timezone, threads)
+        locator = self._make_locator(column, timezone, threads, progress)
         return pa.RecordBatchReader.from_batches(locator.schema, stop_at_exit(locator.read_batches(keys)))
 
-    def _make_locator(self, column: str | Sequence[str], timezone: str, threads: int | None) -> Locator:
+    def _make_locator(
+        self,
+        column: str | Sequence[str],
+        timezone: str,
+        threads: int | None,
+        progress: Callable[[int, int], None] | None,
+    ) -> Locator:
         from ..lookup.locate import Locator
 
         if self._condition is not None:
             raise ParquetBloomError("a dataset that was filtered has no lookups of its own; use the dataset itself")
         if threads is not None and threads < 1:
             raise ParquetBloomError(f"threads must be at least 1, got {threads}")
-        return Locator(self._source, self._arrow_schema, self._lookups, column, timezone, threads)
+        return Locator(self._source, self._arrow_schema, self._lookups, column, timezone, threads, progress)
 
     @cached_property
     def _lookups(self) -> LookupSession | None:

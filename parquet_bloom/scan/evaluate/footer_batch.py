@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import NamedTuple
 
@@ -81,7 +82,10 @@ def read_footers(
         size = max(1, min(_FILES_PER_READ, _BYTES_PER_READ // length))
         groups = [some[start : start + size] for start in range(0, len(some), size)]
         longest, too_long = 0, []
-        with in_order(partial(_read_tails, paths=paths, length=length), groups, min(threads, len(groups))) as results:
+        read = partial(_read_tails, paths=paths, length=length)
+        num_threads = min(threads, len(groups))
+        # One thread more would take longer to start than few files to read.
+        with in_order(read, groups, num_threads) if len(groups) > 1 else nullcontext(map(read, groups)) as results:
             for tails in results:
                 opened = []
                 for tail in tails:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     Index = str | os.PathLike[str] | LakeIndex
 
 
+_BY_INDEX, _NO_ROW = frozenset({INDEX}), "the index says: no row of it matches"
+
+
 class IndexView:
     """A lake index as one query uses it.
 
@@ -97,7 +100,7 @@ class IndexView:
                 if not selection.read:
                     file.rule_out(selection.reason, INDEX)
                 elif selection.row_groups is not None:
-                    file.narrow = partial(remove_row_groups, selection=selection)
+                    file.narrow = partial(narrow_by_index, selection=selection)
         plan.requests += self.requests
         plan.bytes_read += self.bytes_read
         plan.index_doubts = [*self.doubts]
@@ -240,18 +243,20 @@ def _has_no_index(folder: Folder) -> bool:
         return error.errno in (errno.ENOENT, errno.ENOTDIR)
 
 
-def remove_row_groups(plan: FilePlan, selection: FileSelection) -> FilePlan:
-    """Skip the row groups that an index rules out, if the file is the indexed version."""
-    selected = selection.row_groups
+def narrow_by_index(plan: FilePlan, selection: FileSelection) -> FilePlan:
+    """Skip the row groups, and rows of others, that an index rules out, if the file is the indexed version."""
+    selected, rows = selection.row_groups, selection.rows
     if selected is None or selection.stamp == NO_TOKEN or version_token(plan.identity) != selection.stamp:
         return plan
-    by, reason = frozenset({INDEX}), "the index says: no row of it matches"
-    row_groups = (
-        RowGroupPlan(one.row_group, False, by, reason, num_rows=one.num_rows)
-        if one.read and one.row_group not in selected
-        else one
-        for one in plan.row_groups
-    )
+    if selection.row_counts and selection.row_counts != tuple([one.num_rows for one in plan.row_groups]):
+        return plan  # rows of other row groups
+    row_groups = []
+    for one in plan.row_groups:
+        if one.read and one.row_group not in selected:
+            one = RowGroupPlan(one.row_group, False, _BY_INDEX, _NO_ROW, num_rows=one.num_rows)
+        elif one.read and one.row_group in rows:
+            one = one.narrow(rows[one.row_group], _BY_INDEX, _NO_ROW)
+        row_groups.append(one)
     return replace(plan, row_groups=tuple(row_groups))
 
 

@@ -20,8 +20,7 @@ from ...predicate.tree import Contains, Equal, In, IsNull
 from ...storage import Entry
 from ...util.threads import in_order
 from ..model.file_scan import FileScan
-from ..model.plan import ZONES, FilePlan, RowGroupPlan, ScanPlan
-from ..model.row_selection import RowSelection
+from ..model.plan import ZONES, FilePlan, ScanPlan
 from .zone_rows import ZonedColumn, select_rows
 
 if TYPE_CHECKING:
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
     Zones = OneZoneIndex | Sequence[OneZoneIndex]
 
 _MAX_CONCURRENT_FILES = 32  # each is a request or two to an index in an object store
+
+_BY_ZONES, _NO_ROW = frozenset({ZONES}), "its zones say: no row of it matches"
 
 _PROBED_NODES = (Equal, In, Contains, IsNull)  # predicates that zones can answer
 
@@ -93,7 +94,8 @@ class ZoneView:
             self._add_doubt(error, plan.path)
             return plan
         row_groups = tuple(
-            _restrict_row_group(one, rows[one.row_group]) if one.row_group in rows else one for one in plan.row_groups
+            one.narrow(rows[one.row_group], _BY_ZONES, _NO_ROW) if one.row_group in rows else one
+            for one in plan.row_groups
         )
         return replace(plan, row_groups=row_groups)
 
@@ -122,13 +124,6 @@ def _find_names(index: ZoneIndex, statistics: FileStatistics, predicate: Pruning
     names = {leaf.column for leaf in tree.leaves(predicate.node) if isinstance(leaf, _PROBED_NODES)}
     columns = {name: statistics.columns[name] for name in names}
     return {name for name, column in columns.items() if column is not None and column.stored_name == index.column}
-
-
-def _restrict_row_group(plan: RowGroupPlan, rows: RowSelection) -> RowGroupPlan:
-    if rows:
-        return replace(plan, rows=rows)
-    reason = "its zones say: no row of it matches"
-    return replace(plan, read=False, by=frozenset({ZONES}), reason=reason, doubts=(), rows=None)
 
 
 _VERIFIED: WeakKeyDictionary[ZoneIndex, dict[tuple[int, int, bytes], bool]] = WeakKeyDictionary()

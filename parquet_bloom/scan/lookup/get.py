@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from ...errors import ParquetBloomError, UnknownColumnError
+from ...errors import ParquetBloomError, StorageError, UnknownColumnError
 from ...predicate.key_match import match_keys
 from ...util.arrow_values import empty_table
+from ..model.fit import fit_table
 from ..model.named_columns import suggest_names
 from ..read.reader import RowReader
-from ..schema import has_column, select_columns
+from ..schema import has_column, require_names, select_columns
 from ..source import ScanSource
 from ..table_columns import select_table_columns
 from .keys import Keys
@@ -35,6 +37,7 @@ def get_rows(
     ----------
     note : called with rows as they are read, before more are; what it raises ends the read.
     """
+    columns = require_names(columns)
     for column in keys.columns:
         if not has_column(schema, column):
             raise UnknownColumnError(
@@ -49,8 +52,9 @@ def get_rows(
     try:
         with session.begin(refresh=False) as lookup:
             rows = reader.read(lookup)
-    except ParquetBloomError:
-        if lookup is None or lookup.is_current:
+    except ParquetBloomError as error:
+        is_gone = isinstance(error, StorageError) and error.errno == errno.ENOENT
+        if lookup is None or (lookup.is_current and not is_gone):
             raise
     else:
         if lookup.is_current:
@@ -95,9 +99,12 @@ class _KeyReader:
         names = self.columns
         if names is not None:
             names = [*names, *(name for name in keys.columns if name not in names)]
-        chosen, result = select_columns(self.schema, names)
-        reader = RowReader(plan, chosen, schema=result, cache=self.source.cache)
+        # Columns and types are the dataset's, whichever files have the rows.
+        chosen, schema = select_table_columns(self.schema, names, kind="dataset")
+        reader = RowReader(plan, chosen, schema=schema, cache=self.source.cache)
         rows = reader.read_table(threads=threads, note=self.note)
         if len(keys) > 1:
             rows = rows.take(pa.array(match_keys(rows, keys.columns, keys.literals, timezone).rows))
-        return rows if self.columns is None else rows.select(self.columns)
+        if self.columns is None:
+            return rows
+        return fit_table(rows, select_table_columns(self.schema, self.columns, kind="dataset")[1])

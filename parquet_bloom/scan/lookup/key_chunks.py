@@ -208,12 +208,12 @@ def _check(table: pa.Table) -> pa.Table:
     columns = []
     for name, column in zip(table.column_names, table.columns, strict=True):
         if column.null_count:
-            raise PredicateError("a null is no key: nothing equals it", column=name)
+            raise PredicateError("a key is null: nothing equals it, leave it out", column=name)
         array = plain(_combine(column)) if not isinstance(column.type, pa.UuidType) else _combine(column)
         if pa.types.is_null(array.type):
             array = array.cast(pa.int64())  # of no keys
         if pa.types.is_nested(array.type) or pa.types.is_duration(array.type):
-            problem = f"a {array.type} is no key: keys are single values; name a leaf of a struct as 'a.b'"
+            problem = f"a key is a {array.type}: keys are single values; name a leaf of a struct as 'a.b'"
             raise PredicateError(problem, column=name)
         if pa.types.is_floating(array.type):
             array = _unify_floats(array)

@@ -69,7 +69,7 @@ class Keys:
     def _check(cls, columns: tuple[str, ...], literals: tuple[tuple[Any, ...], ...], is_single: bool) -> Keys:
         for column, values in zip(columns, literals, strict=True):
             if None in values:
-                raise PredicateError("a null is no key: nothing equals it", column=column)
+                raise PredicateError("a key is null: nothing equals it, leave it out", column=column)
         return cls(columns, literals, is_single)
 
     def __len__(self) -> int:

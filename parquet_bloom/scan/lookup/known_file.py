@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from ...errors import ParquetBloomError
-from ...file.cache.memory import MetadataCache
+from ...file.cache.memory import MetadataCache, distinct
 from ...file.columns import type_of
 from ...file.identity import version_token
 from ...file.pages.decompress import Unsupported
@@ -22,8 +23,10 @@ from ...file.pages.sparse import RowGroupBatch
 from ...file.reader import BloomFile
 from ...hashing.coerce import stored_forms
 from ...hashing.coerce_many import coerce_all
+from ...lake.reports import FileSelection
 from ...metadata.page_match import Targets
 from ...storage import FileIdentity, make_open_files, open_source
+from ..model.row_selection import RowSelection
 from ..model.schemas import arrow_schema
 from ..read.sparse import STORED_ALIKE
 
@@ -41,6 +44,7 @@ class KnownFile:
     Attributes
     ----------
     token : the version, as an index has it.
+    is_settled : whether every later change of the file will show.
     columns : its flat columns by name.
     """
 
@@ -49,6 +53,7 @@ class KnownFile:
             identity = source.identity
             if not isinstance(identity, FileIdentity):
                 raise Unsupported("it is not a local file")
+            self.is_settled = distinct(identity)
             self._footer = file.footer
             self.columns: Mapping[str, FlatColumn] = find_flat_columns(file, arrow_schema(file))
         self.token = version_token(identity)
@@ -57,13 +62,13 @@ class KnownFile:
         self._lock = threading.Lock()  # a batch is not for several threads at once
 
     def read(
-        self, row_groups: Collection[int] | None, column: str, literal: object, timezone: str, schema: pa.Schema
+        self, selection: FileSelection | None, column: str, literal: object, timezone: str, schema: pa.Schema
     ) -> pa.Table | None:
         """Read the rows with one key.
 
         Parameters
         ----------
-        row_groups : that may have it; None for all.
+        selection : the row groups and rows that may have it, by an index; None for all.
         schema : of the result.
 
         Returns
@@ -83,8 +88,9 @@ class KnownFile:
             try:
                 if not self._files.open():
                     return None
-                batch = self._find_batch(row_groups)
-                result = batch.search(column, targets, max(batch.total_rows // SPARSE_FACTOR, _FEW_ROWS))
+                batch, row_selections = self._select(selection)
+                most = max(batch.total_rows // SPARSE_FACTOR, _FEW_ROWS)
+                result = batch.search(column, targets, most, row_selections)
                 if result is None:
                     return None
                 rows, matched = result
@@ -107,8 +113,19 @@ class KnownFile:
             finally:
                 self._files.close()
 
-    def _find_batch(self, row_groups: Collection[int] | None) -> RowGroupBatch:
-        numbers = tuple(range(self._footer.num_row_groups) if row_groups is None else sorted(row_groups))
+    def _select(self, selection: FileSelection | None) -> tuple[RowGroupBatch, Sequence[RowSelection | None] | None]:
+        """Return the row groups that are selected, and the rows of each; None for all rows of all."""
+        if selection is None or selection.row_groups is None or not self._fits(selection.row_counts):
+            return self._find_batch(range(self._footer.num_row_groups)), None
+        numbers, rows = sorted(selection.row_groups), selection.rows
+        return self._find_batch(numbers), [rows.get(number) for number in numbers] if rows else None
+
+    def _fits(self, row_counts: Sequence[int]) -> bool:
+        """Return whether an index knows the row groups as they are, if it knows their rows."""
+        return not row_counts or np.array_equal(row_counts, self._footer.row_groups["num_rows"])
+
+    def _find_batch(self, row_groups: Collection[int]) -> RowGroupBatch:
+        numbers = tuple(row_groups)
         if numbers not in self._batches:
             if len(self._batches) > self._footer.num_row_groups:  # each alone, and all
                 self._batches.clear()
@@ -154,6 +171,8 @@ class KnownFiles:
             return None
         if token is not None and known.token != token:
             return None
+        if token is None and not known.is_settled:  # the same times may be of other contents at the next call
+            return known
         with self._lock:
             self._files[path] = known
             if len(self._files) > MAX_FILES:

@@ -6,14 +6,14 @@ than it takes to search the column: they are hashed once, and the pages of all c
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from ...errors import PredicateError, UnknownColumnError
+from ...errors import ParquetBloomError, PredicateError, UnknownColumnError
 from ...predicate.key_match import match_keys
 from ...predicate.row_filter import find_column
 from ...util.arrow_values import empty_table
@@ -43,6 +43,7 @@ class Locator:
     session : its lookups by an index, if it has one.
     columns : of the key.
     timezone, threads : as for `Dataset.scan`.
+    progress : called with (done, in all) after each file that is read, of all searches so far.
 
     Attributes
     ----------
@@ -57,13 +58,18 @@ class Locator:
         columns: str | Sequence[str],
         timezone: str,
         threads: int | None,
+        progress: Callable[[int, int], None] | None = None,
     ):
+        if not isinstance(columns, str) and not _is_list_of_names(columns):
+            raise ParquetBloomError(f"the column of a key is a name, or a list of names, got {columns!r}")
         self._source = source
         self._dataset_schema = schema
         self._session = session
         self._columns = columns
         self._timezone = timezone
         self._threads = threads
+        self._progress = progress
+        self._num_searched = 0  # files of the searches that have ended
         self._names = [columns] if isinstance(columns, str) else [*columns]
         fields = [pa.field(name, _find_type(schema, name)) for name in self._names]
         key_type = fields[0].type if isinstance(columns, str) else pa.struct(fields)
@@ -81,6 +87,14 @@ class Locator:
         with closing(self._read_chunks(keys, {})) as chunks:
             for batches in chunks:
                 yield from batches
+
+    def read_all_batches(self) -> Generator[pa.RecordBatch, None, None]:
+        """Yield the positions of all rows, also of those whose key is null."""
+        named = self._dataset_schema.names.__contains__
+        plan = self._source.plan(None, timezone=self._timezone, threads=self._threads, named=named)
+        with closing(self._read_rows(plan)) as batches:
+            for batch in batches:
+                yield self._make_batch(pa.Table.from_batches([batch]))
 
     def read_table(self, keys: Any) -> pa.Table:
         """Return the positions of all keys, in the order of files and rows."""
@@ -134,10 +148,7 @@ class Locator:
 
     def _read(self, chunk: KeyChunk, plan: ScanPlan) -> Generator[pa.RecordBatch, None, None]:
         """Yield the positions of a chunk of keys."""
-        columns, schema = select_columns(self._dataset_schema, list(dict.fromkeys(self._names)))
-        reader = RowReader(plan, columns, schema=schema, cache=self._source.cache, positions=True)
-        batches = reader.read_batches(threads=self._threads)[1]
-        with closing(batches):
+        with closing(self._read_rows(plan)) as batches:
             if len(self._names) == 1:
                 for batch in batches:
                     yield self._make_batch(pa.Table.from_batches([batch]))
@@ -149,6 +160,24 @@ class Locator:
                     yield from self._match(chunk, held)
                     held = []
             yield from self._match(chunk, held)
+
+    def _read_rows(self, plan: ScanPlan) -> Generator[pa.RecordBatch, None, None]:
+        """Yield the key's columns of the rows of a plan, with their positions."""
+        columns, schema = select_columns(self._dataset_schema, list(dict.fromkeys(self._names)))
+        reader = RowReader(plan, columns, schema=schema, cache=self._source.cache, positions=True)
+        return reader.read_batches(threads=self._threads, progress=self._make_progress())[1]
+
+    def _make_progress(self) -> Callable[[int, int], None] | None:
+        """Return what counts the files of the next search."""
+        report, before = self._progress, self._num_searched
+        if report is None:
+            return None
+
+        def count(done: int, total: int) -> None:
+            self._num_searched = before + total
+            report(before + done, before + total)
+
+        return count
 
     def _match(self, chunk: KeyChunk, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows that have all values of a key of several columns."""
@@ -175,6 +204,10 @@ class Locator:
         rest = [table.column(name).combine_chunks() for name in (PATH, ROW_GROUP, ROW)]
         rest = [column.chunk(0) if isinstance(column, pa.ChunkedArray) else column for column in rest]
         return pa.RecordBatch.from_arrays([keys, *rest], schema=self.schema)
+
+
+def _is_list_of_names(columns: object) -> bool:
+    return isinstance(columns, list | tuple) and all(isinstance(name, str) for name in columns)
 
 
 def _decode(column: Any) -> pa.Array:

@@ -14,9 +14,10 @@ import pyarrow as pa
 from ...lake.expressions import find_tuples
 from ...lake.index import LakeIndex
 from ...lake.reports import FileSelection
+from ...lake.snapshot import Selections
 from ...storage import Entry, as_path_list, entry_for_identity, is_local, list_entries
 from ...util.arrow_values import empty_table
-from ..evaluate.lake_index import remove_row_groups
+from ..evaluate.lake_index import narrow_by_index
 from ..evaluate.planner import plan_scan
 from ..model.file_scan import FileScan
 from ..model.partitions import parse_partitions
@@ -113,10 +114,12 @@ class LookupSession:
             return None
         roots = as_path_list(source.paths)
         if is_local(source.filesystem, roots):
-            files = [entry.path for entry in list_entries(source.paths, source.filesystem)]
             index = self._index_path
             others = [index] if is_local(source.filesystem, [index]) else []
-            return LocalWatch([os.path.abspath(root) for root in roots], [*files, *others])
+            return LocalWatch(
+                [os.path.abspath(root) for root in roots],
+                lambda: [*others, *(entry.path for entry in list_entries(source.paths, source.filesystem))],
+            )
         return ListedWatch(partial(list_entries, source.paths, source.filesystem))
 
 
@@ -152,28 +155,15 @@ class Lookup:
         by_index_alone : do not query the statistics and filters of the files that the index leaves.
         """
         source, index = self._source, self._index
-        columns = source.partition_columns
-        known = [] if columns is None else columns.names
-        manifest = index.state.manifest
-        tuples = find_tuples(manifest.expressions, keys.columns, keys.literals, known)
-        covered = {column for key, _ in tuples for column in key.columns}
-        indexed: list[tuple[str, Sequence[Any]]] = [
-            (column, literals)
-            for column, literals in zip(keys.columns, keys.literals, strict=True)
-            if manifest.has_column(column) and column not in known and column not in covered
-        ]
-        indexed = [*tuples, *indexed]
-        if not indexed:
+        answers = self._select(keys, timezone)
+        if answers is None:
             return None
-        state = index.state
-        answers = [state.select(column, literals, timezone, index.remote) for column, literals in indexed]
-        self.has_doubts |= any(answer.doubts for answer in answers)
-        paths = sorted(set.intersection(*(set(answer.files) for answer in answers)))
-        roots = state.manifest.lake.get("paths", ()) if source.paths is None else source.paths
+        paths = _intersect(answers)
+        roots = index.state.manifest.lake.get("paths", ()) if source.paths is None else source.paths
         plan = plan_scan(
             self._find_entries(paths),
             None if by_index_alone else keys.node,
-            parse_partitions(paths, source.partitioning, roots, columns),
+            parse_partitions(paths, source.partitioning, roots, source.partition_columns),
             filesystem=self._filesystem,
             timezone=timezone,
             cache=source.cache,
@@ -185,6 +175,30 @@ class Lookup:
         plan.bytes_read += sum(answer.bytes_read for answer in answers)
         plan.index_doubts = list(dict.fromkeys(doubt for answer in answers for doubt in answer.doubts))
         return plan
+
+    def find_files(self, keys: Keys, timezone: str) -> list[str] | None:
+        """Return the files that may have a key, sorted; None if the index cannot say which."""
+        answers = self._select(keys, timezone)
+        return None if answers is None else _intersect(answers)
+
+    def _select(self, keys: Keys, timezone: str) -> list[Selections] | None:
+        """Return what the index says of each of the keys' columns that it has; None if it has none of them."""
+        source, index = self._source, self._index
+        known = [] if source.partition_columns is None else source.partition_columns.names
+        manifest = index.state.manifest
+        tuples = find_tuples(manifest.expressions, keys.columns, keys.literals, known)
+        covered = {column for key, _ in tuples for column in key.columns}
+        indexed: list[tuple[str, Sequence[Any]]] = [
+            (column, literals)
+            for column, literals in zip(keys.columns, keys.literals, strict=True)
+            if manifest.has_column(column) and column not in known and column not in covered
+        ]
+        indexed = [*tuples, *indexed]
+        if not indexed:
+            return None
+        answers = [index.state.select(column, literals, timezone, index.remote) for column, literals in indexed]
+        self.has_doubts |= any(answer.doubts for answer in answers)
+        return answers
 
     def _find_entries(self, paths: Sequence[str]) -> list[Entry]:
         """Return entries of files; those of objects that were opened before need no request to be opened.
@@ -217,16 +231,19 @@ class Lookup:
         for path in sorted(selected.files):
             selection = selected.files[path]
             known = self._known.find(path, None if selection is None else selection.stamp)
-            row_groups = None if selection is None else selection.row_groups
-            rows = None if known is None else known.read(row_groups, column, literal, timezone, schema)
+            rows = None if known is None else known.read(selection, column, literal, timezone, schema)
             if rows is None:
                 return None
             tables.append(rows)
         return tables[1] if len(tables) == 2 else pa.concat_tables(tables)
 
 
+def _intersect(answers: Sequence[Selections]) -> list[str]:
+    return sorted(set.intersection(*(set(answer.files) for answer in answers)))
+
+
 class _CandidateEvaluator:
-    """Leaves of each file the row groups that an index names; see `Evaluator`."""
+    """Leaves of each file the row groups, and rows in them, that an index names; see `Evaluator`."""
 
     def __init__(self, files: Mapping[str, FileSelection | None]):
         self._files = files
@@ -238,5 +255,5 @@ class _CandidateEvaluator:
             if selection is not None:
                 # The index says more than statistics and filters would, which take time, or requests.
                 file.predicate = True
-                file.narrow = partial(remove_row_groups, selection=selection)
+                file.narrow = partial(narrow_by_index, selection=selection)
             yield file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +16,14 @@ from ...predicate.tree import Node
 from ...redaction import shown_redacted
 from .data_file import Identified
 from .partitions import Partitions
-from .row_selection import RowGroupSelections, RowSelection, count_rows
+from .row_selection import (
+    RowGroupSelections,
+    RowSelection,
+    count_rows,
+    intersect_ranges,
+    to_row_ranges,
+    to_row_selection,
+)
 
 if TYPE_CHECKING:
     from ...tables.snapshot import TableSnapshot
@@ -46,7 +53,8 @@ class RowGroupPlan:
     reason : the same as text.
     doubts : evidence that could not be used, such as a broken filter.
     num_rows : its rows.
-    rows : ranges [start, stop) of its rows that can match, ascending, if zones rule out some; None for all rows.
+    rows : ranges [start, stop) of its rows that can match, ascending, if zones, of filters or of a lake index, rule out
+        some; None for all rows.
     stripe : in ORC files, the ordinal of its stripe; None in others.
     """
 
@@ -58,6 +66,21 @@ class RowGroupPlan:
     num_rows: int = 0
     rows: RowSelection | None = None
     stripe: int | None = None
+
+    def narrow(self, rows: RowSelection, by: frozenset[str], reason: str) -> RowGroupPlan:
+        """Return the plan without the rows that other evidence rules out; `by` and `reason` are for one without any.
+
+        Parameters
+        ----------
+        rows : that can match by that evidence.
+        """
+        if self.rows is not None:
+            both = intersect_ranges(to_row_ranges(self.rows), to_row_ranges(rows))
+            assert both is not None
+            rows = to_row_selection(both)
+        if rows:
+            return replace(self, rows=rows)
+        return replace(self, read=False, by=by, reason=reason, doubts=(), rows=None)
 
     @property
     def num_left(self) -> int:

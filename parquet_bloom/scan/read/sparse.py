@@ -125,20 +125,19 @@ class SparseReader:
         """Return the selected rows that the equality leaves."""
         targets, column = self._equality.targets, self._equality.column
         most = self._batch.total_rows // SPARSE_FACTOR
+        are_some = any(selection is not None for selection in selections)
         if self.leaf.repeated:
             in_lists = self._batch.search_lists(self.leaf, targets, most)
             if in_lists is None:
                 raise TooManyRows
             rows, lists = in_lists
             matches = Matches(rows, {} if lists is None else {column: lists})
-            if any(selection is not None for selection in selections):
-                matches = matches.take(np.flatnonzero(_find_selected(rows, selections)))
-            return matches
-        result = self._batch.search(column, targets, most)
+            return matches.take(np.flatnonzero(_find_selected(rows, selections))) if are_some else matches
+        result = self._batch.search(column, targets, most, selections if are_some else None)
         if result is None:
             raise TooManyRows
         rows, numbers = result
-        if any(selection is not None for selection in selections):
+        if are_some:
             inside = _find_selected(rows, selections)
             rows, numbers = _take_rows(rows, np.flatnonzero(inside)), numbers[inside]
         if len(rows.rows) * targets.longest > MAX_TAKEN_BYTES:

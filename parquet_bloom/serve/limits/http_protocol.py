@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from typing import Any
 
 import h11
@@ -16,8 +17,13 @@ _MIN_TAKEN = 1 << 16  # bytes of a response that a client must read within `answ
 _REASONS = {400: "Bad Request", 408: "Request Timeout", 429: "Too Many Requests"}
 
 
-def make_protocol(settings: Settings) -> type[asyncio.Protocol]:
-    """Make a protocol class with the limits of `settings`."""
+def make_protocol(settings: Settings, on_refusal: Callable[[int], None]) -> type[asyncio.Protocol]:
+    """Make a protocol class with the limits of `settings`.
+
+    Parameters
+    ----------
+    on_refusal : called with the status of the answer to what is not a valid request.
+    """
 
     class Bounded(H11Protocol):
         _head: asyncio.TimerHandle | None = None
@@ -89,6 +95,7 @@ def make_protocol(settings: Settings) -> type[asyncio.Protocol]:
             """Answer an invalid request with an error, unless a response has been started, and close."""
             self._cancel_head_timer()
             if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE) and not self.transport.is_closing():
+                on_refusal(status)
                 body = encode_json({"error": shorten(text)})
                 head = (
                     f"HTTP/1.1 {status} {_REASONS[status]}\r\ncontent-type: application/json\r\n"

@@ -22,6 +22,8 @@ ROOT = Path(__file__).parents[2]
 PROVIDED_BY_SPARK = frozenset({"pyspark", "py4j"})
 """Distributions that Spark itself brings to every executor."""
 
+_OBJECTS = "objects"  # the extra that reads URLs
+
 # name[extras] version; marker. A regular expression, since no installed parser can be relied on.
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[([^\]]*)\])?[^;]*(?:;(.*))?", re.ASCII | re.DOTALL)
 _EXTRA_MARKER = re.compile(r"\bextra\s*==\s*['\"]([^'\"]+)['\"]")
@@ -58,7 +60,8 @@ def find_distributions(extras: Collection[str] = (), without: Collection[str] = 
 
     Parameters
     ----------
-    extras : extras of this package to include.
+    extras : extras of this package to include; `objects` is included without being named if it is installed, since
+        executors read URLs by it.
     without : distributions to leave out, together with those that only they need.
 
     Raises
@@ -74,7 +77,9 @@ def find_distributions(extras: Collection[str] = (), without: Collection[str] = 
         if normalize_name(extra) not in known_extras:
             raise ParquetBloomError(f"there is no extra {extra!r}; there are: {', '.join(sorted(known_extras))}")
     visited: set[tuple[str, frozenset[str]]] = set()
-    pending = [*_parse_requirements(own_requirements, {normalize_name(extra) for extra in extras})]
+    # Taken from the end: what is required comes before what is packed only if it is there.
+    pending = [(name, names, True) for name, names, _ in _parse_requirements(own_requirements, {_OBJECTS})]
+    pending += _parse_requirements(own_requirements, {normalize_name(extra) for extra in extras})
     while pending:
         name, requested_extras, optional = pending.pop()
         if name in excluded:

@@ -1,4 +1,4 @@
 """Arrow data between Spark and this package.
 
-`row_groups` builds on `convert`.
+`row_groups` and `positions` build on `convert`.
 """

@@ -19,6 +19,7 @@ from ...storage import FileIdentity, RemoteIdentity, Source, open_source
 from ..jobs.file_tasks import iter_numbers
 from ..jobs.packing import TaskLimits, pack
 from ..scan.parquet_columns import Rules
+from ..session.driver_python import use_driver_python
 from ..session.fallback import CannotPush
 from ..session.fields import fold_case, iter_types, quote
 from .convert import arrow_field, conform, find_problem
@@ -134,7 +135,8 @@ def read_row_groups(
     packed = pack(slices, [item.num_bytes for item in slices], TaskLimits.of(spark))
     reader = _Reader(packed, list(fields), [field.name for field in texts], ignore_case)
     tasks = spark.range(0, len(packed), 1, len(packed))
-    rows = tasks.mapInArrow(reader, StructType([*fields, *texts]))
+    with use_driver_python(spark):
+        rows = tasks.mapInArrow(reader, StructType([*fields, *texts]))
     casts = {field.name: field for field in partition_fields}
 
     def column(name: str) -> Column:

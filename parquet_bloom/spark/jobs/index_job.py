@@ -17,6 +17,7 @@ from ...lake.build.segment_builder import SegmentBuilder, part_name
 from ...lake.files import listing as sources
 from ...lake.files.hash_files import TableColumns
 from ...lake.files.table import FileRecord
+from ...lake.files.units import FILE
 from ...lake.manifest import ColumnPart, Manifest, SegmentInfo
 from ...lake.parts import layouts
 from ...lake.parts.part import PartInfo
@@ -24,6 +25,7 @@ from ...lake.parts.postings.writer import write_sorted
 from ...lake.reports import AppendReport
 from ...storage import Entry
 from ...storage.folder.folder import Folder
+from ..session.driver_python import use_driver_python
 from ..session.fallback import log
 from .file_tasks import find_secrets
 from .hash_slices import LAST_HASH, Slices
@@ -50,11 +52,11 @@ _MAX_SLICES = 256  # a reader of the index opens one file per slice
 
 @dataclass
 class _FileWork:
-    """A file to be indexed: its size, and its number of row groups where these are units."""
+    """A file to be indexed: its size, and the rows of its row groups unless units are files."""
 
     entry: Entry
     size: int
-    row_groups: int = 1
+    row_counts: tuple[int, ...] | None = None
 
 
 @dataclass
@@ -111,16 +113,12 @@ class SegmentJobs:
             raise
         return built
 
-    @property
-    def _by_row_group(self) -> bool:
-        return self.manifest.granularity == "row_group"
-
     def _list_work(self, entries: Sequence[Entry]) -> list[_FileWork]:
-        """List the files to index; to number row groups as units, a job reads all footers first."""
+        """List the files to index; to number row groups or zones as units, a job reads all footers first."""
         work = [_FileWork(entry, size) for entry, size in zip(entries, find_sizes(entries), strict=True)]
-        if not self._by_row_group:
+        if self.manifest.granularity == FILE:
             return work
-        task = _CountRowGroups(self.storage_options)
+        task = _CountRows(self.storage_options)
         paths = [entry.path for entry in entries]
         outcomes = run(self.spark, "look for row groups", paths, task, self.storage_options)
         readable = []
@@ -128,7 +126,7 @@ class SegmentJobs:
             if outcome.result is None:
                 self.report.failed[item.entry.path] = ParquetBloomError(outcome.error or "a task returned no result")
             else:
-                item.row_groups = outcome.result
+                item.row_counts = outcome.result
                 readable.append(item)
         return readable
 
@@ -137,11 +135,10 @@ class SegmentJobs:
         group: list[_FileWork] = []
         units = 0
         for item in work:
-            count = max(1, item.row_groups)
+            count = self.manifest.units.count(item.row_counts or ())
             if count > max_units:
-                raise ParquetBloomError(
-                    f"a file has {count:,} row groups, but this index holds at most {max_units:,} per segment"
-                )
+                problem = f"a file of {count:,} {self.manifest.units} has too many for this index"
+                raise ParquetBloomError(problem, path=item.entry.path)
             if units + count > max_units:
                 yield group
                 group, units = [], 0
@@ -155,7 +152,7 @@ class SegmentJobs:
         for _ in range(_ATTEMPTS):
             manifest = self.manifest
             builder = SegmentBuilder(
-                self.folder, manifest.layout, manifest.settings, manifest.columns, manifest.granularity, 0
+                self.folder, manifest.layout, manifest.settings, manifest.columns, manifest.units, 0
             )
             written: list[WrittenSlice] = []
             try:
@@ -183,9 +180,8 @@ class SegmentJobs:
         slices = Slices(count, self.manifest.settings["prefix_bits"])
         inputs, num_units = [], 0
         for number, item in enumerate(work):
-            row_groups = item.row_groups if self._by_row_group else 1
-            inputs.append(HashedInput(number, item.entry.path, num_units, row_groups))
-            num_units += max(1, row_groups)
+            inputs.append(HashedInput(number, item.entry.path, num_units, item.row_counts))
+            num_units += self.manifest.units.count(item.row_counts or ())
         packed = [pickle.dumps(task) for task in pack(inputs, sizes, limits)]
         secrets = find_secrets(self.storage_options)
         targets = tuple(slices.targets())
@@ -194,7 +190,7 @@ class SegmentJobs:
             self.manifest.columns,
             slices,
             targets,
-            self._by_row_group,
+            self.manifest.units,
             self.storage_options,
             secrets,
             self.table_columns,
@@ -204,8 +200,9 @@ class SegmentJobs:
 
         def job() -> list[Any]:
             tasks = self.spark.range(0, len(packed), 1, len(packed))
-            keys = tasks.mapInArrow(hashing, KEYS_SCHEMA).repartition(slices.count, F.col("target"))
-            collect = keys.mapInArrow(writing, WRITTEN_SCHEMA).collect
+            with use_driver_python(self.spark):
+                keys = tasks.mapInArrow(hashing, KEYS_SCHEMA).repartition(slices.count, F.col("target"))
+                collect = keys.mapInArrow(writing, WRITTEN_SCHEMA).collect
             return run_with_progress(self.spark, "index", len(work), len(packed), collect)
 
         secrets = [*secrets, *find_secrets(self.index_options)]
@@ -241,11 +238,11 @@ class SegmentJobs:
         return builder.with_parts(parts)
 
     def _record_file(self, entry: Entry, file: HashedFile, builder: SegmentBuilder, numbers: Mapping[str, int]) -> None:
-        builder.begin_file()
+        builder.begin_file(file.row_counts)
         if file.error is not None:
             file.error.path = file.error.path or entry.path
             self.report.failed[entry.path] = file.error
-            builder.abandon_file(entry.path, file.row_groups)
+            builder.abandon_file(entry.path)
             return
         self._missing &= file.missing
         self.report.entries += file.entries
@@ -258,7 +255,7 @@ class SegmentJobs:
                 file.stamp,
                 file.footer,
                 file.data,
-                builder.count_units(file.row_groups),
+                file.row_counts,
                 entry.path not in self.named,
                 {column: numbers[name] for column, name in file.parts.items()},
                 file.doubts,
@@ -295,14 +292,14 @@ class SegmentJobs:
 
 
 @dataclass(frozen=True)
-class _CountRowGroups:
-    """Task that returns a file's number of row groups."""
+class _CountRows:
+    """Task that returns the rows of each row group of a file."""
 
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
 
-    def __call__(self, path: str) -> int:
+    def __call__(self, path: str) -> tuple[int, ...]:
         with open(path, storage_options=self.storage_options) as file:
-            return file.num_row_groups
+            return tuple(map(file.footer.num_rows_of, file.row_groups))
 
 
 def _find_mismatch(hashed: Sequence[HashedTask], written: Sequence[WrittenSlice], slices: Slices) -> str | None:

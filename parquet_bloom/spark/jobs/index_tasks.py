@@ -24,6 +24,7 @@ from ...errors import ConcurrentChangeError, ParquetBloomError
 from ...hashing.column_type import ColumnType, Kind
 from ...lake.build.segment_builder import part_name
 from ...lake.files.hash_files import OpenedFile, RowGroupResult, TableColumns, hash_files
+from ...lake.files.units import Units
 from ...lake.manifest import Key
 from ...lake.parts.layouts import POSTINGS
 from ...lake.parts.part import PartInfo
@@ -70,11 +71,11 @@ class HashedFile:
     ----------
     number : position of the file in the job.
     error : why it is not indexed; None if it is.
-    size, stamp, footer, data, row_groups : see `FileRecord`.
+    size, stamp, footer, data, row_counts : see `FileRecord`.
     parts : {column: name of the part that has its values}.
     doubts : {column: why it is not covered}.
     missing : columns that it does not have.
-    entries : (value, row group) pairs.
+    entries : (value, unit) pairs.
     """
 
     number: int
@@ -83,7 +84,7 @@ class HashedFile:
     stamp: bytes = b""
     footer: int = 0
     data: int = 0
-    row_groups: int = 1
+    row_counts: tuple[int, ...] = ()
     parts: dict[str, str] = field(default_factory=dict)
     doubts: dict[str, str] = field(default_factory=dict)
     missing: frozenset[str] = frozenset()
@@ -116,13 +117,13 @@ class HashedInput:
     ----------
     number : position of the file in the job.
     unit : number of the file's first unit.
-    row_groups : number of its row groups where these are units, else 1.
+    row_counts : rows of each of its row groups; None where units are files, which do not depend on them.
     """
 
     number: int
     path: str
     unit: int
-    row_groups: int
+    row_counts: tuple[int, ...] | None
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ class HashTask:
     packed : the pickled list of `HashedInput` of each task.
     columns : names of the indexed columns.
     slices, targets : where keys are sent.
-    by_row_group : whether each row group is a unit, numbered from the file's first unit.
+    units : what a unit is; they are numbered from the file's first unit.
     storage_options : options of the lake's store.
     hidden : texts that errors must not contain.
     table_columns : of the table that the files belong to, see `hash_files`.
@@ -144,7 +145,7 @@ class HashTask:
     columns: tuple[str, ...]
     slices: Slices
     targets: tuple[int, ...]
-    by_row_group: bool
+    units: Units
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
     hidden: Sequence[str] = field(default=(), repr=False)
     table_columns: TableColumns = field(default=None, repr=False)
@@ -156,10 +157,11 @@ class HashTask:
     def _hash_files(self, task: int, files: Sequence[HashedInput]) -> Iterator[pa.RecordBatch]:
         sender = _KeySender(task, self.slices, self.targets)
         entries = [Entry(file.path) for file in files]
-        results = [HashedFile(file.number, row_groups=max(1, file.row_groups)) for file in files]
+        results = [HashedFile(file.number, row_counts=file.row_counts or ()) for file in files]
         i = 0
         filesystem = resolve_filesystem(None, self.storage_options)
-        for piece in hash_files(entries, self.columns, filesystem, 1, self.table_columns):
+        zone_rows = self.units.zone_rows
+        for piece in hash_files(entries, self.columns, filesystem, 1, self.table_columns, zone_rows=zone_rows):
             yield from self._add_row_group(piece, files[i], results[i], sender)
             if piece.last:
                 if piece.opened is not None:
@@ -177,8 +179,8 @@ class HashTask:
         if (
             problem is None
             and opened is not None
-            and self.by_row_group
-            and opened.file.num_row_groups != file.row_groups
+            and file.row_counts is not None
+            and opened.row_counts != file.row_counts
         ):
             problem = ConcurrentChangeError("it was changed while it was indexed", path=piece.entry.path)
         if problem is not None:
@@ -191,14 +193,15 @@ class HashTask:
             return
         column = opened.columns[piece.column]
         part = encode_part_name(piece.column, column.column_type, column.holds, column.meaning)
-        unit = file.unit + (piece.row_group if self.by_row_group else 0)
-        result.entries += len(piece.hashes)
-        yield from sender.add(part, unit, piece.hashes)
+        unit = file.unit + self.units.find_first(piece.row_group, file.row_counts or ())
+        for number, hashes in enumerate(piece.hashes):
+            result.entries += len(hashes)
+            yield from sender.add(part, unit + number, hashes)
 
     def _finish_file(self, opened: OpenedFile, result: HashedFile) -> None:
         result.size, result.stamp = opened.file.source.size, opened.stamp
         result.footer, result.data = opened.footer, opened.data
-        result.row_groups = opened.file.num_row_groups
+        result.row_counts = opened.row_counts
         result.parts = {
             name: encode_part_name(name, column.column_type, column.holds, column.meaning)
             for name, column in opened.columns.items()

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from ...errors import ParquetBloomError, StorageError
 from ...redaction import remember, without_secrets
 from ...storage import Entry, is_url, list_entries, resolve_filesystem
+from ..session.driver_python import is_local, use_driver_python
 from ..session.jvm import is_classic
 from ..session.paths import local_path, path_list
 from .file_tasks import ArrowTask, FileTask, NumberedFile, Outcome, find_secrets, hide_secrets
@@ -126,9 +127,7 @@ def _is_executor(spark: SparkSession, files: Sequence[str]) -> bool:
 
     In local mode there is one machine; environment variables with a store's secrets may still be set for workers only.
     """
-    if not is_classic(spark) or any(map(is_url, files)):
-        return False
-    return re.fullmatch(r"local(\[.*\])?", spark.sparkContext.master or "") is not None
+    return is_local(spark) and not any(map(is_url, files))
 
 
 def _count_threads(files: Sequence[str], sizes: Sequence[int]) -> int:
@@ -140,8 +139,9 @@ def _count_threads(files: Sequence[str], sizes: Sequence[int]) -> int:
 def _run_tasks(spark: SparkSession, task: FileTask[R], packed: Sequence[bytes]) -> list[bytes]:
     """Run a job and return the results of its tasks; `packed` is what each of them gets."""
     if is_classic(spark):  # Spark plans no query for an RDD, which takes a third of the time
-        rdd = spark.sparkContext.parallelize(packed, len(packed))
-        return [*map(bytes, rdd.map(task).collect())]
+        with use_driver_python(spark):
+            rdd = spark.sparkContext.parallelize(packed, len(packed))
+            return [*map(bytes, rdd.map(task).collect())]
     frame = spark.range(0, len(packed), 1, len(packed)).mapInArrow(ArrowTask(task, packed), "data BINARY")
     return [bytes(row["data"]) for row in frame.collect()]
 

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from ...errors import ParquetBloomError, UnreadableColumnError
 from ..arrow.convert import find_unknown_type
+from ..session.driver_python import use_driver_python
 from .options import Options, read_settings
 from .plan import FileListing
 from .predicate import Conjunct, parse_conjuncts
@@ -51,7 +52,8 @@ def register(spark: SparkSession) -> None:
     if parallelism:
         settings["parallelism"] = str(parallelism)
     # A subclass per session carries the settings to the data source's worker.
-    spark.dataSource.register(type("RegisteredSource", (ParquetBloomSource,), {"settings": settings}))
+    with use_driver_python(spark):
+        spark.dataSource.register(type("RegisteredSource", (ParquetBloomSource,), {"settings": settings}))
 
 
 def _parallelism(spark: SparkSession) -> int | None:

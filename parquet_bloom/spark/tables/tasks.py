@@ -26,6 +26,7 @@ from ..arrow.convert import arrow_field, conform
 from ..arrow.row_groups import FileState, find_version, read_file_state
 from ..jobs.file_tasks import iter_numbers
 from ..jobs.packing import TaskLimits, pack
+from ..session.driver_python import use_driver_python
 
 _BATCH_ROWS = 1 << 14
 
@@ -92,7 +93,8 @@ def read_in_tasks(
     tasks = pack(pieces, [piece.num_bytes for piece in pieces], limits)
     part = TablePart.of(snapshot, [positions[plan.path] for plan in plans])
     reader = _TaskReader(part, tasks, schema, node, dict(storage_options or {}))
-    return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(reader, schema)
+    with use_driver_python(spark):
+        return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(reader, schema)
 
 
 def _split(plan: FilePlan, size: int, max_bytes: int) -> Iterator[_Piece]:

@@ -66,9 +66,14 @@ def make_store_handle(url: str, options: Mapping[str, Any], path: str) -> StoreH
     Raises
     ------
     StorageError
-        If an option is unknown or its value is invalid. It names `path`, for which the store is created.
+        If obstore is not installed, an option is unknown, or its value is invalid. It names `path`, for which the store
+        is created.
     """
-    from obstore.store import HTTPStore, from_url
+    try:
+        from obstore.store import HTTPStore, from_url
+    except ImportError:
+        problem = "URLs are read by obstore, which is not installed: pip install 'parquet-bloom[objects]'"
+        raise StorageError(problem, path=path) from None
 
     remember(options)
     remember_url(url)

@@ -13,6 +13,7 @@ from ...errors import ParquetBloomError
 from ...predicate.statistics import PruningStatisticsArray
 from ...redaction import shown_redacted
 from ...storage.objects.errors import is_panic
+from ...util.wording import count
 from ..deleted_rows import DeletedRows
 from ..locations import require_inside, resolve_delta_path
 from ..snapshot import TableFile, TableSnapshot
@@ -33,7 +34,7 @@ class DeltaSnapshot(TableSnapshot):
     ----------
     mapping_mode : how data files name columns: "none" (as the table does), "name" or "id".
     delta_schema : the schema in its JSON form.
-    actions : what deltalake says of the values in each of `files`.
+    actions : the name that the log has for each of `files`, and what deltalake says of the values in it.
     leaves : {dotted name: column} of the columns that may have statistics.
     """
 
@@ -50,8 +51,13 @@ class DeltaSnapshot(TableSnapshot):
             self._statistics[column] = None if leaf is None else make_statistics(self.actions, leaf)
         return self._statistics[column]
 
+    def name_files(self) -> Mapping[str, str]:
+        """Return {path: name of the file in the log}."""
+        names = self.actions["path"].to_pylist()
+        return {file.path: name for file, name in zip(self.files, names, strict=True)}
+
     def __repr__(self) -> str:
-        return f"<Delta table {self.root!r} at version {self.version}, {len(self.files):,} files>"
+        return f"<Delta table {self.root!r} at version {self.version}, {count(len(self.files), 'file')}>"
 
 
 def make_snapshot(table: Any, root: str, filesystem: object | None, outside: bool) -> DeltaSnapshot:
@@ -104,7 +110,7 @@ def make_snapshot(table: Any, root: str, filesystem: object | None, outside: boo
         deletes,
         mapping_mode=mode,
         delta_schema=schema,
-        actions=adds.select([name for name in _STATISTICS if name in adds.column_names]),
+        actions=adds.select(["path", *(name for name in _STATISTICS if name in adds.column_names)]),
         leaves=find_leaves(schema, arrow, mode),
     )
 

@@ -148,6 +148,14 @@ class IcebergSnapshot(TableSnapshot):
             self._known[column] = statistics.find(found, self._find_partition_values(found, statistics))
         return self._known[column]
 
+    def name_files(self) -> Mapping[str, str]:
+        """Return {path: name of the file in the manifests}."""
+        if self.statistics is None:
+            return super().name_files()
+        names = self.statistics.manifests.paths
+        rows = self.statistics.order.tolist()
+        return {file.path: names[row] for file, row in zip(self.files, rows, strict=True)}
+
     def _find_partition_values(self, column: Field, statistics: FieldStatistics) -> pa.StructArray | None:
         positions = self.identities.get(column.field_id)
         if not positions:

@@ -183,10 +183,18 @@ def links(page: str) -> list[str]:
 
 
 def anchors(page: str) -> set[str]:
-    """The names under which a page's headings can be linked to, as GitHub and GitLab make them."""
+    """The names under which a page's headings can be linked to, as GitHub, GitLab and the site make them.
+
+    An entry of the API reference (`::: NAME`) can be linked to by its name.
+    """
     text = re.sub(r"^```.*?^```", "", page, flags=re.DOTALL | re.MULTILINE)
     plain = (re.sub(r"\[([^\]]*)\]\([^)]*\)|[`*]", r"\1", heading).lower() for heading in _HEADING.findall(text))
-    return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
+    return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain} | set(entries(page))
+
+
+def entries(page: str) -> list[str]:
+    """Return the names that a page of the API reference describes."""
+    return re.findall(r"^::: ([\w.]+)$", page, re.MULTILINE)
 
 
 def named_sources(page: str) -> set[str]:

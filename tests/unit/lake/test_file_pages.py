@@ -13,11 +13,13 @@ from parquet_bloom.errors import BrokenIndexError
 from parquet_bloom.lake.files import table as table_module
 from parquet_bloom.lake.files import table_pages
 from parquet_bloom.lake.files.table import FileRecord, FileTable
+from parquet_bloom.lake.files.units import Units
 from parquet_bloom.lake.index import LakeIndex
 from parquet_bloom.storage import resolve_filesystem
 from parquet_bloom.storage.folder.folder import Folder
 
 COUNT = 1_000
+ROW_GROUPS = Units("row_group")
 
 
 @pytest.fixture(autouse=True)
@@ -29,14 +31,15 @@ def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
 def record(number: int, units: int, part: int) -> FileRecord:
     parts = {"id": part} if part >= 0 else {}
     doubts = {} if part >= 0 else {"id": "why not"}
-    return FileRecord(f"s3://b/é-{number}", number, b"etag", 1, 2**63 + number, units, True, parts, doubts)
+    rows = tuple(range(1, units + 1))
+    return FileRecord(f"s3://b/é-{number}", number, b"etag", 1, 2**63 + number, rows, True, parts, doubts)
 
 
-def tables(even: bool) -> FileTable:
+def tables(even: bool, of: Units = ROW_GROUPS) -> FileTable:
     rng = np.random.default_rng(3)
     units = [1] * COUNT if even else rng.integers(1, 5, COUNT).tolist()
     parts = [0] * COUNT if even else rng.integers(-1, 3, COUNT).tolist()
-    return FileTable.from_records(map(record, range(COUNT), units, parts), ["id"])
+    return FileTable.from_records(map(record, range(COUNT), units, parts), ["id"], of)
 
 
 @pytest.fixture(params=["disk", "bucket"])
@@ -48,12 +51,17 @@ def folder(request: Any, tmp_path: Path) -> Folder:
 
 
 @pytest.mark.parametrize("even", [True, False])
-def test_it_says_what_the_whole_table_says(folder: Folder, even: bool) -> None:
-    table = tables(even)
+@pytest.mark.parametrize("units", [ROW_GROUPS, Units("zone", 2)], ids=str)
+def test_it_says_what_the_whole_table_says(folder: Folder, even: bool, units: Units) -> None:
+    table = tables(even, units)
     table.write(folder, "t.files")
     folder.names()
     for order in range(3):
-        table_files = FileTable.read(folder, "t.files", COUNT, table.num_units)
+        table_files = FileTable.read(folder, "t.files", COUNT, table.num_units, units)
+        if units.zone_rows:
+            assert [table_files.row_counts(number) for number in (0, 31, COUNT - 1)] == [
+                table.row_counts(number) for number in (0, 31, COUNT - 1)
+            ]
         if order == 1:
             assert table_files.table.equals(table.table)
         assert len(table_files) == COUNT

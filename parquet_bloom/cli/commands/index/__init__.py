@@ -11,6 +11,7 @@ from ...lazy_group import LazyGroup
 
 # One line of `--help` for each command, kept here so that `--help` does not have to import them.
 COMMANDS = {
+    "advise": "Estimate what an index costs by each granularity.",
     "create": "Create an empty index.",
     "append": "Index new and changed files.",
     "remove": "Remove files from an index.",
@@ -21,14 +22,14 @@ COMMANDS = {
     "serve": "Answer lookups in an index over HTTP.",
 }
 
-EPILOG = """\b
+EPILOG = """
 Exit codes: 0 done, or files are listed; 1 no file is listed, or the index is broken; 2 error.
 
 \b
 Example:
-  parquet-bloom index create ids.index user.id --lake lake/
+  parquet-bloom index create ids.index --column user.id --lake lake/
   parquet-bloom index append ids.index
-  parquet-bloom index lookup ids.index user.id 42
+  parquet-bloom index lookup ids.index --column user.id 42
 """
 
 

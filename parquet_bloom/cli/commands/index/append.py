@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ....util.wording import count
-from ...options.common import command
+from ...options.common import command, skip_broken_option
 from ...options.paths import expand_stdin
 from ...options.tables import TableRequest
 from ...output.output import Output
@@ -40,6 +40,7 @@ COLUMNS = (
 @click.argument("paths", metavar="[PATH...]", nargs=-1, type=click.Path(readable=False, allow_dash=True))
 @table_options
 @memory_option
+@skip_broken_option
 @click.option(
     "--jobs",
     metavar="N",

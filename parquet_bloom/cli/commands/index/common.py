@@ -106,6 +106,8 @@ def _absolute_path(path: str) -> str:
 
 def complete_indexed_columns(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete the columns of a local index; reading one from an object store would delay the key press."""
+    if parameter.name == "values" and (context.params.get("column") or context.params.get("values")):
+        return []  # only the first argument may be the name of a column
     path = os.fspath(context.params.get("path") or "")
     if path and not is_url(path):
         with suppress(ParquetBloomError):

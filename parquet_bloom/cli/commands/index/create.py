@@ -9,7 +9,7 @@ import click
 
 from ....lake.index import LakeIndex
 from ...options.column_completion import complete_columns
-from ...options.common import command, parse_whole_number
+from ...options.common import column_option, command, parse_whole_number
 from ...options.tables import TableRequest
 from ...output.output import Output
 from ...output.table import Column
@@ -19,6 +19,7 @@ COLUMNS = (
     Column("index", "index", folds=True),
     Column("layout", "layout"),
     Column("granularity", "granularity", text=lambda value: value.replace("_", " ")),
+    Column("zone_rows", "zone rows", right=True, rare=lambda row: row["zone_rows"] is None),
     Column("settings", "settings", folds=True),
     Column("columns", "columns", folds=True),
     Column("lake", "lake", folds=True, text=lambda value: "; ".join(value) or "-"),
@@ -28,17 +29,22 @@ COLUMNS = (
 @command(
     "index create",
     example=(
-        "parquet-bloom index create ids.index user.id trace --lake lake/\n"
-        "parquet-bloom index create mail.index 'lower(email)' '(tenant, id)' --lake lake/\n"
-        "parquet-bloom index create s3://bucket/ids.index id --delta s3://bucket/events --granularity row_group\n"
-        "parquet-bloom index create ids.index id --iceberg-catalog prod --table db.events"
+        "parquet-bloom index create ids.index --column user.id --column trace --lake lake/\n"
+        "parquet-bloom index create mail.index --column 'lower(email)' --column '(tenant, id)' --lake lake/\n"
+        "parquet-bloom index create s3://bucket/ids.index --column id --delta s3://bucket/events "
+        "--granularity row_group\n"
+        "parquet-bloom index create ids.index --column id --iceberg-catalog prod --table db.events"
     ),
     exit_codes="0 created, 2 error: nothing was created.",
     paths=False,
     about=INDEX_HELP,
 )
 @index_argument
-@click.argument("columns", metavar="COLUMN...", nargs=-1, required=True, shell_complete=complete_columns)
+@click.argument("more_columns", metavar="", nargs=-1, shell_complete=complete_columns)
+@column_option(
+    "Index this column: a dotted path, or an expression: lower(email), upper(email), CAST(n AS STRING), or several "
+    "columns together, (tenant, id). Repeatable; columns after INDEX are the same.  [required]"
+)
 @click.option(
     "--lake",
     "lakes",
@@ -51,10 +57,16 @@ COLUMNS = (
 @table_options
 @click.option(
     "--granularity",
-    type=click.Choice(("file", "row_group")),
+    type=click.Choice(("file", "row_group", "zone")),
     default="file",
     show_default=True,
-    help="The results of lookups: files, or row groups of files.",
+    help="The results of lookups: files, row groups of files, or zones: ranges of rows in these.",
+)
+@click.option(
+    "--zone-rows",
+    metavar="N",
+    callback=parse_whole_number,
+    help="For the granularity zone: rows of a zone, 8192 by default; the last one of a row group has fewer.",
 )
 @click.option(
     "--layout",
@@ -68,8 +80,9 @@ COLUMNS = (
     "--expected-values",
     metavar="N",
     callback=parse_whole_number,
-    help="Expected number of values, such as 1e9 (the default), each counted once per file or row group; more values "
-    "give more false positives. For cuckoo: the number per file or row group, 1e5 by default.",
+    help="Expected number of values, such as 1e9 (the default), each counted once per file, row group or zone; more "
+    "values give more false positives. For cuckoo: the number per file or row group, 1e5 by default, or per zone, by "
+    "default its rows.",
 )
 @click.option(
     "--remainder-bits",
@@ -92,23 +105,27 @@ COLUMNS = (
 def create(
     output: Output,
     path: str,
+    more_columns: tuple[str, ...],
     columns: tuple[str, ...],
     lakes: tuple[str, ...],
     delta: str | None,
     iceberg: str | None,
     table: TableRequest,
     granularity: str,
+    zone_rows: int | None,
     layout: str,
     expected_values: int | None,
     remainder_bits: int | None,
     fingerprint_bits: int | None,
     num_buckets: int | None,
 ) -> int:
-    """Create an empty index of COLUMNs (dotted paths) in a folder that does not exist yet, or is empty.
+    """Create an empty index of columns, in a folder that does not exist yet, or is empty.
 
-    `index append` fills it. An index of several columns answers lookups in each of them. A COLUMN may also be an
-    expression: lower(email), upper(email), CAST(n AS STRING), or several columns together, (tenant, id).
+    `index append` fills it. An index of several columns answers lookups in each of them.
     """
+    columns = (*more_columns, *columns)
+    if not columns:
+        raise click.UsageError("no column given: add --column NAME", click.get_current_context())
     lake = resolve_lake(list(lakes), delta, iceberg, table, output, "--lake")
     with (
         output.step("create"),
@@ -117,6 +134,7 @@ def create(
             columns,
             layout=layout,  # type: ignore[arg-type]
             granularity=granularity,  # type: ignore[arg-type]
+            zone_rows=zone_rows,
             lake=lake,
             remainder_bits=remainder_bits,
             fingerprint_bits=fingerprint_bits,
@@ -127,6 +145,7 @@ def create(
     ):
         manifest = index.state.manifest
     row: dict[str, Any] = {"index": index.path, "layout": manifest.layout, "granularity": manifest.granularity}
+    row |= {"zone_rows": manifest.zone_rows or None}
     row |= {"settings": dict(manifest.settings), "columns": list(manifest.columns)}
     with output.rows("indexes", COLUMNS) as rows:
         rows.add(row | {"lake": _roots(manifest.lake)})

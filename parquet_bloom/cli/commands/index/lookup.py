@@ -27,6 +27,13 @@ COLUMNS = (
         text=lambda value: "all" if value is None else ", ".join(map(str, value)),
         usual=lambda row: row["row_groups"] is None,
     ),
+    Column(
+        "rows",
+        "rows",
+        text=lambda value: "all" if value is None else "; ".join(map(_format_ranges, value)),
+        rare=lambda row: row["rows"] is None,
+        folds=True,
+    ),
     Column("file", "file", folds=True),
 )
 
@@ -42,7 +49,7 @@ class _Lookup(click.Command):
         given = args[: args.index("--")] if "--" in args else list(args)
         remaining = super().parse_args(ctx, args)
         if not ctx.resilient_parsing:
-            for text in (ctx.params["path"], ctx.params["column"], *ctx.params["values"]):
+            for text in (ctx.params["path"], *ctx.params["values"]):
                 if text.startswith("-") and text != STDIN and text in given and not _NUMBER.fullmatch(text):
                     raise click.NoSuchOption(text, ctx=ctx)
         return remaining
@@ -51,11 +58,11 @@ class _Lookup(click.Command):
 @command(
     "index lookup",
     example=(
-        "parquet-bloom index lookup ids.index user.id 42 43\n"
-        "parquet-bloom index lookup ids.index trace --text f00d --format ndjson | jq -r .file\n"
-        "parquet-bloom index lookup ids.index day \"DATE '2026-01-30'\"\n"
-        "parquet-bloom index lookup ids.index '(tenant, id)' \"('acme', 42)\"\n"
-        "parquet-bloom index lookup ids.index user.id - < ids.txt"
+        "parquet-bloom index lookup ids.index --column user.id 42 43\n"
+        "parquet-bloom index lookup ids.index --column trace --text f00d --format ndjson | jq -r .file\n"
+        "parquet-bloom index lookup ids.index --column day \"DATE '2026-01-30'\"\n"
+        "parquet-bloom index lookup ids.index --column '(tenant, id)' \"('acme', 42)\"\n"
+        "parquet-bloom index lookup ids.index --column user.id - < ids.txt"
     ),
     exit_codes="0 files are listed, 1 no file is: no row has any of the values; 2 error.",
     paths=False,
@@ -68,8 +75,13 @@ class _Lookup(click.Command):
     ignore_unknown_options=True,
 )
 @index_argument
-@click.argument("column", metavar="COLUMN", shell_complete=complete_indexed_columns)
-@click.argument("values", metavar="VALUE...", nargs=-1, required=True)
+@click.argument("values", metavar="VALUE...", nargs=-1, required=True, shell_complete=complete_indexed_columns)
+@click.option(
+    "--column",
+    metavar="NAME",
+    shell_complete=complete_indexed_columns,
+    help="Look values up in this column, or expression, of the index. Without it the first VALUE is its name.",
+)
 @click.option(
     "--text",
     "as_text",
@@ -79,12 +91,23 @@ class _Lookup(click.Command):
 @no_live_option
 @timezone_option
 def lookup(
-    output: Output, path: str, column: str, values: tuple[str, ...], as_text: bool, no_live: bool, timezone: str
+    output: Output,
+    path: str,
+    column: str | None,
+    values: tuple[str, ...],
+    as_text: bool,
+    no_live: bool,
+    timezone: str,
 ) -> int:
-    """List the files (and row groups) that may hold each VALUE; a file that is not listed has no such row.
+    """List the files (and row groups, and rows in them) that may hold each VALUE.
 
-    The result includes every file of the lake that is not indexed, or has changed since it was.
+    A file that is not listed has no such row. The result includes every file of the lake that is not indexed, or has
+    changed since it was.
     """
+    if column is None:
+        column, values = values[0], values[1:]
+    if not values:
+        raise click.UsageError("missing argument 'VALUE...'", click.get_current_context())
     texts = list(_expand_stdin(values))
     literals = texts if as_text else list(_parse_literals(texts))
     with open_index(output, path, live=not no_live) as index, output.step("look up"):
@@ -95,7 +118,13 @@ def lookup(
     with output.rows("candidates", COLUMNS) as rows:
         for value, answer in zip(texts, answers, strict=True):
             rows.add_all(
-                {"value": value, "row_groups": _as_list(each.row_groups), "file": each.path} for each in answer
+                {
+                    "value": value,
+                    "row_groups": _as_list(each.row_groups),
+                    "rows": None if each.rows is None else [[list(span) for span in ranges] for ranges in each.rows],
+                    "file": each.path,
+                }
+                for each in answer
             )
         rows.facts |= {"column": column, "doubts": answers.doubts}
         rows.facts["totals"] = {
@@ -117,6 +146,11 @@ def lookup(
 
 def _as_list(row_groups: Iterable[int] | None) -> list[int] | None:
     return None if row_groups is None else list(row_groups)
+
+
+def _format_ranges(ranges: Iterable[list[int]]) -> str:
+    """Format the rows of a row group, from the first to the last of each range."""
+    return ", ".join(f"{start}-{stop - 1}" for start, stop in ranges)
 
 
 def _expand_stdin(values: Iterable[str]) -> Iterator[str]:

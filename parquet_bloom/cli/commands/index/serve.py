@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import click
 
@@ -29,7 +30,7 @@ from .common import index_argument, open_index, parse_size
     metavar="ADDRESS",
     default="127.0.0.1",
     show_default=True,
-    help="Address to listen on. There is no authentication: anyone who can reach it may look up, append and remove.",
+    help="Address to listen on. Without a token anyone who can reach it may look up, append and remove.",
 )
 @click.option(
     "--port",
@@ -39,9 +40,17 @@ from .common import index_argument, open_index, parse_size
     help="Port to listen on; 0 for a free port. The URL is printed when the service is ready.",
 )
 @click.option(
+    "--token-file",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="Answer only requests with the header 'Authorization: Bearer TOKEN', where the token is a line of this file. "
+    "The environment variable PARQUET_BLOOM_TOKEN may hold one instead. GET /health needs none.",
+)
+@click.option("--open-metrics", is_flag=True, help="Answer GET /metrics without a token.")
+@click.option(
     "--rows",
     is_flag=True,
-    help="Answer POST /get with rows of the lake, to anyone who can reach the service. Default: names of files only.",
+    help="Answer POST /get with rows of the lake. Default: names of files only.",
 )
 @click.option("--read-only", is_flag=True, help="Answer lookups only: refuse append and remove.")
 @click.option(
@@ -95,6 +104,8 @@ def serve(
     path: str,
     host: str,
     port: int,
+    token_file: str | None,
+    open_metrics: bool,
     rows: bool,
     read_only: bool,
     roots: tuple[str, ...],
@@ -107,8 +118,8 @@ def serve(
     """Answer lookups in an index over HTTP, and index appended files.
 
     POST /lookup {"column": ..., "values": [...]}, GET /lookup?column=&value=, POST /append and /remove with
-    {"files": [...]}, POST /refresh, GET /stats, /health, /openapi.json and /docs. Responses are JSON; errors are
-    {"error": ...}. With --rows also POST /get {"column": ..., "keys": [...], "columns": [...]}, which answers with
+    {"files": [...]}, POST /refresh, GET /stats, /health, /metrics, /openapi.json and /docs. Responses are JSON; errors
+    are {"error": ...}. With --rows also POST /get {"column": ..., "keys": [...], "columns": [...]}, which answers with
     rows, as JSON, or as an Arrow stream where Accept says application/vnd.apache.arrow.stream.
 
     The lake is checked for changed and new files when the service starts, changes the index, and refreshes.
@@ -120,21 +131,23 @@ def serve(
         from ....serve.rows import check_lake
         from ....serve.service import Service
         from ....serve.settings import Settings
+        from ....serve.tokens import read_tokens
     except ImportError as error:
         text = f"the service needs the extra 'serve': pip install 'parquet-bloom[serve]' ({error})"
         raise ParquetBloomError(text) from error
 
     allowed_paths.check_roots(roots)
     bounds = {"max_values": max_values, "max_body": max_body, "max_rows": max_rows, "max_answer": max_answer}
-    settings = Settings(read_only, roots, refresh_seconds, rows=rows, **bounds)
+    tokens = read_tokens(token_file, os.environ)
+    settings = Settings(
+        read_only, roots, refresh_seconds, rows=rows, tokens=tokens, open_metrics=open_metrics, **bounds
+    )
     with open_index(output, path) as index:
         if rows:
             check_lake(index)
         listening = server.listen(host, port)
         if not is_loopback(listening.getsockname()[0]):
-            output.note(f"warning: no authentication: anyone who can reach {host} may look up, append and remove")
-            if rows:
-                output.note("warning: and read all rows of the lake")
+            _warn(output, host, tokens is not None, rows)
         service = Service(index, settings, index.lake_filesystem)
 
         def ready(url: str) -> None:
@@ -146,3 +159,13 @@ def serve(
         finally:
             service.close()
     return output.exit_code()
+
+
+def _warn(output: Output, host: str, has_token: bool, rows: bool) -> None:
+    """Warn of a service that other machines can reach."""
+    if has_token:
+        output.note(f"warning: no TLS: whoever can read the traffic to {host} sees the token; put a proxy in front")
+        return
+    output.note(f"warning: no token is required: anyone who can reach {host} may look up, append and remove")
+    if rows:
+        output.note("warning: and read all rows of the lake")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ....lake.files.units import FILE
 from ....lake.reports import IndexStats
 from ....util.wording import count
 from ...options.common import command
@@ -28,10 +29,10 @@ COLUMNS = (
 @index_argument
 @no_live_option
 def stats(output: Output, path: str, no_live: bool) -> int:
-    """Show the size of an index, a row per column: values (counted once per file or row group), bytes, bytes a value.
+    """Show the size of an index, a row per column: values (once per file, row group or zone), bytes, bytes a value.
 
-    "named in vain" is the number of files (or row groups) that a lookup is expected to list for a value that no file
-    has.
+    "named in vain" is the number of files (or row groups, or zones) that a lookup is expected to list for a value that
+    no file has.
     """
     with open_index(output, path, live=not no_live) as index, output.step("reckon"):
         statistics = index.stats()
@@ -44,6 +45,7 @@ def stats(output: Output, path: str, no_live: bool) -> int:
         rows.facts |= {
             "layout": statistics.layout,
             "granularity": statistics.granularity,
+            "zone_rows": statistics.zone_rows or None,
             "settings": dict(statistics.settings),
         }
         rows.facts |= {"version": statistics.version, "snapshot": dict(statistics.snapshot)}
@@ -62,8 +64,10 @@ def stats(output: Output, path: str, no_live: bool) -> int:
 
 def _summarize(statistics: IndexStats) -> str:
     text = f"{statistics.layout}: {count(statistics.files, 'file')}"
-    if statistics.granularity == "row_group":
-        text += f", {count(statistics.units, 'row group')}"
+    if statistics.granularity != FILE:
+        text += f", {count(statistics.units, statistics.granularity.replace('_', ' '))}"
+    if statistics.zone_rows:
+        text += f" of {count(statistics.zone_rows, 'row')}"
     text += f", in {count(statistics.segments, 'segment')}"
     if statistics.unindexed is not None:
         text += f"; {statistics.unindexed:,} not indexed"

@@ -15,7 +15,7 @@ COMMANDS = {
     "show": "Show the contents of a zone index.",
 }
 
-EPILOG = """\b
+EPILOG = """
 Exit codes: 0 done, 2 error.
 
 \b

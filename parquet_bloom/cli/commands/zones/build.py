@@ -12,7 +12,7 @@ from ....zones.build import build as build_zones
 from ....zones.build import require_outside
 from ....zones.sizing import lance_num_bytes
 from ...options.column_completion import complete_columns
-from ...options.common import command, parse_whole_number
+from ...options.common import command, parse_whole_number, skip_broken_option
 from ...options.paths import find_files
 from ...output.output import Output
 from ...output.table import Column
@@ -53,13 +53,19 @@ COLUMNS = (
     help="Rows per zone; its filter is sized for as many values.",
 )
 @click.option(
-    "--fpp", type=float, default=0.00057, show_default=True, help="False-positive probability of the filters."
+    "--fpp",
+    metavar="FPP",
+    type=float,
+    default=0.00057,
+    show_default=True,
+    help="False-positive probability of the filters.",
 )
 @click.option(
     "--container",
     type=click.Choice(("parquet", "arrow")),
     help="File format of the index. Default: by the extension of FILE, .parquet or .arrow.",
 )
+@skip_broken_option
 @click.option(
     "--jobs",
     metavar="N",

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....core.index.cuckoo import FINGERPRINT_BITS, MOST_BUCKETS
+from ....util.wording import count
 
 FALSE_UNIT_BYTES = 256 << 10
 """Cost of a false candidate unit, in bytes read: a file is opened, and its filter or a page of it read."""
@@ -102,7 +103,7 @@ class CuckooAdvice:
             )
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-        return "\n".join([f"{self.num_units:,} units, {self.num_values:,} values", *lines])
+        return "\n".join([f"{count(self.num_units, 'unit')}, {count(self.num_values, 'value')}", *lines])
 
 
 def advise(

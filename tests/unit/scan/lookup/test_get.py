@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,7 +23,11 @@ import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, PredicateError, UnknownColumnError
 from parquet_bloom.file.cache import memory
 from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.predicate.tree import Equal
 from parquet_bloom.scan.lookup.known_file import KnownFile
+from parquet_bloom.scan.lookup.session import Lookup
+from parquet_bloom.scan.lookup.watch import LocalWatch
+from parquet_bloom.storage import PathStates
 
 DAY = dt.date(2026, 1, 1)
 
@@ -204,6 +209,63 @@ def test_files_that_changed_just_now_are_checked_each_time(lake: Path, monkeypat
     check(dataset, lake)
 
 
+def test_files_that_changed_just_now_and_are_not_indexed_are_opened_each_time(
+    lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_file(lake)
+    new = str(lake / "0" / "new.parquet")
+    for settled, kept in ((1 << 62, False), (-(1 << 62), True)):
+        monkeypatch.setattr(memory, "SETTLED_NS", settled)
+        dataset = parquet_bloom.dataset(lake, index=lake.parent / "index")
+        check(dataset, lake)
+        assert (new in dataset._lookups._known._files) == kept
+
+
+def test_what_appears_while_the_state_of_a_lake_is_taken(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is watched, or the state counts as another one at once."""
+    roots, seen = [str(lake)], []
+
+    def list_files(change: Any) -> list[str]:
+        change()
+        return sorted(map(str, lake.rglob("*.parquet")))
+
+    watch = LocalWatch(roots, lambda: list_files(lambda: write(lake / "0" / "between.parquet", 7)))
+    assert not watch.begin_check()()
+    watch = LocalWatch(roots, lambda: list_files(lambda: (lake / "1" / "between").mkdir()))
+    assert not watch.begin_check()()
+
+    class Late(PathStates):
+        """As if a folder appeared after the folders were listed, and before their states are taken."""
+
+        def __new__(cls, paths: list[bytes]) -> Any:
+            if not seen:
+                (lake / "1" / "late").mkdir()
+            seen.append(paths)
+            return PathStates(paths)
+
+    monkeypatch.setattr("parquet_bloom.scan.lookup.watch.PathStates", Late)
+    assert not LocalWatch(roots, lambda: list_files(lambda: None)).is_settled
+    assert LocalWatch(roots, lambda: list_files(lambda: None)).is_settled
+
+
+def test_a_file_that_is_removed_while_rows_are_read(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even where the files were listed just now: the lookup begins anew."""
+    monkeypatch.setattr(memory, "SETTLED_NS", 1 << 62)
+    dataset, plan, removed = parquet_bloom.dataset(lake, index=lake.parent / "index"), Lookup.plan, []
+
+    def plan_and_remove(self: Lookup, *arguments: Any, **options: Any) -> Any:
+        made = plan(self, *arguments, **options)
+        if not removed:
+            remove_file(lake)
+            removed.append(made)
+        return made
+
+    monkeypatch.setattr(Lookup, "plan", plan_and_remove)
+    rows = dataset.get("id", range(40), ["row"])
+    assert str(lake / "0" / "2.parquet") in [file.path for file in removed[0].files]
+    assert rows.to_pylist() == find_rows(lake, "id", range(40), ["row"])
+
+
 def test_an_open_index_is_as_of_its_refresh(lake: Path) -> None:
     with LakeIndex.open(lake.parent / "index") as index:
         dataset = parquet_bloom.dataset(index)
@@ -323,6 +385,63 @@ def test_columns_of_other_types_in_some_files(tmp_path: Path) -> None:
         assert dataset.get("id", 1).to_pylist() == [{"id": 1, "a": 1, "b": None}, {"id": 1, "a": None, "b": "x"}]
         assert dataset.get("id", 1 << 40).to_pylist() == [{"id": 1 << 40, "a": None, "b": "y"}]
         assert dataset.get("id", 1 << 70).num_rows == 0
+
+
+def test_times_that_a_clock_change_repeats_are_different_keys(tmp_path: Path) -> None:
+    paris = ZoneInfo("Europe/Paris")
+    before, after = (dt.datetime(2021, 10, 31, 2, 30, tzinfo=paris, fold=fold) for fold in (0, 1))
+    assert before == after  # to Python
+    assert Equal("t", before) != Equal("t", after)
+    (tmp_path / "lake").mkdir()
+    for number, moment in enumerate([before, after]):
+        table = pa.table({"t": pa.array([moment], pa.timestamp("us", tz="Europe/Paris")), "row": [number]})
+        pq.write_table(table, tmp_path / "lake" / f"{number}.parquet")
+    with LakeIndex.create(tmp_path / "index", ["t", "(t, row)"], lake=tmp_path / "lake") as index:
+        index.append()
+        answers = index.lookup("t", [before, after])
+        assert [[os.path.basename(one.path) for one in answer] for answer in answers] == [["0.parquet"], ["1.parquet"]]
+    dataset = parquet_bloom.dataset(tmp_path / "lake", index=tmp_path / "index")
+    assert dataset.get("t", [after, before])["row"].to_pylist() == [1, 0]
+    assert dataset.get(["t", "row"], [(after, 1), (before, 0)])["row"].to_pylist() == [1, 0]
+
+
+def test_leaves_of_structs(tmp_path: Path) -> None:
+    """Columns and types are the dataset's, also where no file has rows, or files have other columns."""
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    tables = [
+        pa.table({"st": [{"x": 1, "y": "a", "z": {"w": 1}}, None], "row": [0, 1], "more": [0.5, 1.5]}),
+        pa.table({"row": pa.array([2, 3], pa.int32()), "st": [{"y": "b", "x": 2}, {"y": "c", "x": 1}]}),
+    ]
+    for number, table in enumerate(tables):
+        pq.write_table(table, lake / f"{number}.parquet")
+    with LakeIndex.create(tmp_path / "index", ["st.x", "row"], lake=lake) as index:
+        index.append()
+    schema = parquet_bloom.dataset(lake).schema
+    st = schema.field("st").type
+    for dataset in (
+        parquet_bloom.dataset(lake, schema=schema),
+        parquet_bloom.dataset(lake, index=tmp_path / "index", schema=schema),
+    ):
+        for keys, rows in ((1, [0, 3]), ([2, 1], [2, 0, 3]), (2, [2]), ([2], [2]), (9, []), ([9], [])):
+            for names in (
+                ["row"],
+                ["more", "row"],
+                ["st.y", "row"],
+                ["row", "st.z.w", "st.x"],
+                ["row", "st"],
+                ["row"] * 2,
+            ):
+                found = dataset.get("st.x", keys, names)
+                assert found["row"].to_pylist() == rows
+                assert found.column_names == [*dict.fromkeys(name.split(".")[0] for name in names)]
+                assert found.schema.field("row").type == pa.int64()
+        assert dataset.get("row", [3, 1], ["st.x", "st.z.w"])["st"].to_pylist() == [{"x": 1, "z": None}, None]
+        assert dataset.get("row", 3, ["st.y"]).schema == pa.schema([pa.field("st", pa.struct([st.field("y")]))])
+        assert dataset.get("st.x", [1, 2], []).num_rows == 3
+        assert dataset.get("st.x", [9]).schema == schema
+        with pytest.raises(UnknownColumnError, match="did you mean"):
+            dataset.get("row", [1], ["st.xx"])
 
 
 def test_what_is_no_key(lake: Path) -> None:

@@ -238,12 +238,12 @@ def test_errors(tmp_path: Path) -> None:
     many = pa.array(range(5000))
     with pytest.raises(PredicateError, match=r"'list': a list<element: int64> has no single values"):
         dataset.locate("list", [1])
-    with pytest.raises(PredicateError, match=r"is no key"):
+    with pytest.raises(PredicateError, match=r"a key is a list"):
         dataset.locate("key", lists)
     with pytest.raises(UnknownColumnError, match=r"'none': no such column"):
         dataset.locate("none", [1])
     for keys in ([1, None], pa.array([1, None]), pa.array([*range(5000), None])):
-        with pytest.raises(PredicateError, match=r"a null is no key"):
+        with pytest.raises(PredicateError, match=r"a key is null"):
             dataset.locate("key", keys)
     for keys in (["a"], pa.array([f"{number}" for number in range(5000)])):
         with pytest.raises(PredicateError, match=r"compare"):
@@ -252,6 +252,11 @@ def test_errors(tmp_path: Path) -> None:
         dataset.locate("text", many)
     with pytest.raises(PredicateError, match=r"no type in common"):
         dataset.locate("key", [1, "a"])
+    for names in (3, [3], None, {"key": 1}):
+        with pytest.raises(ParquetBloomError, match=r"a name, or a list of names"):
+            dataset.locate(names, [1])  # type: ignore[arg-type]
+    with pytest.raises(PredicateError, match=r"a key needs a column"):
+        dataset.locate([], [1])
     with pytest.raises(PredicateError, match=r"the keys have no such column, but other"):
         dataset.locate("key", pa.table({"other": [1]}))
     with pytest.raises(ParquetBloomError, match=r"nothing\.parquet"):

@@ -1,0 +1,98 @@
+"""Searches of some rows of column chunks: they read the pages of these rows alone, and find all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import parquet_bloom
+from parquet_bloom.file.pages.reader import find_flat_columns
+from parquet_bloom.file.pages.sparse import RowGroupBatch
+from parquet_bloom.metadata.page_match import Targets
+from parquet_bloom.storage import make_open_files
+
+ROWS = 30_000
+FORMATS: list[dict[str, Any]] = [
+    {"compression": "none", "use_dictionary": False},
+    {"compression": "snappy", "use_dictionary": True},
+    {"compression": "zstd", "use_dictionary": True, "data_page_version": "2.0"},
+    {"compression": "gzip", "use_dictionary": False, "write_page_index": True},
+    {"compression": "snappy", "use_dictionary": True, "dictionary_pagesize_limit": 2000},  # given up halfway
+]
+
+
+def make_batch(
+    path: Path, rows: int = ROWS, page_bytes: int = 4000, **options: Any
+) -> tuple[RowGroupBatch, Any, list[int]]:
+    rng = np.random.default_rng(7)
+    values = [None if one % 11 == 0 else int(one) for one in rng.integers(0, 2000, rows)]
+    table = pa.table({"id": pa.array(values, pa.int64())})
+    pages: dict[str, Any] = {"data_page_size": page_bytes, "write_batch_size": 200}
+    pq.write_table(table, path, row_group_size=rows // 2, **pages, **options)
+    with parquet_bloom.open(path) as file:
+        footer, identity = file.footer, file.source.identity
+        columns = find_flat_columns(file, table.schema)
+    files = make_open_files([str(path)], [identity])
+    assert files.open()
+    return RowGroupBatch([footer], [(0, 0), (0, 1)], columns, files), files, values
+
+
+def find(batch: RowGroupBatch, targets: list[int], selections: Any) -> list[list[int]]:
+    result = batch.search("id", Targets([one.to_bytes(8, "little") for one in targets]), ROWS, selections)
+    assert result is not None
+    (counts, rows), which = result
+    assert len(rows) == len(which) == counts.sum()
+    ends = np.cumsum(counts)
+    return [rows[end - count : end].tolist() for count, end in zip(counts, ends, strict=True)]
+
+
+@pytest.mark.parametrize("options", FORMATS, ids=lambda options: "-".join(str(one) for one in options.values()))
+def test_all_rows_of_the_ranges_are_found(tmp_path: Path, options: dict[str, Any]) -> None:
+    batch, files, values = make_batch(tmp_path / "a.parquet", **options)
+    rng = np.random.default_rng(8)
+    half = ROWS // 2
+    for _ in range(60):
+        selections: list[Any] = []
+        for _ in range(2):
+            bounds = np.unique(rng.integers(0, half + 1, 2 * rng.integers(1, 4)))
+            pairs = [(int(a), int(b)) for a, b in zip(bounds[::2], bounds[1::2], strict=False)]
+            selections.append(None if rng.random() < 0.2 else pairs)
+        targets = rng.integers(0, 2000, 5).tolist()
+        found = find(batch, targets, selections)
+        for number, (selection, rows) in enumerate(zip(selections, found, strict=True)):
+            part = values[number * half : (number + 1) * half]
+            matching = {row for row, value in enumerate(part) if value in targets}
+            ranges = [(0, half)] if selection is None else selection
+            inside = {row for row in matching if any(start <= row < stop for start, stop in ranges)}
+            assert inside <= set(rows) <= matching
+            assert rows == sorted(set(rows))
+    files.close()
+
+
+@pytest.mark.parametrize("options", FORMATS[:1] + FORMATS[3:4], ids=["plain", "gzip"])
+def test_only_the_pages_of_the_ranges_are_read(tmp_path: Path, options: dict[str, Any]) -> None:
+    batch, files, values = make_batch(tmp_path / "a.parquet", 400_000, 40_000, **options)
+    with pq.ParquetFile(tmp_path / "a.parquet") as file:
+        size = file.metadata.row_group(0).column(0).total_compressed_size
+    before = batch.cost[1]
+    key = next(value for value in values[5000:] if value is not None)
+    find(batch, [key], [[(5000, 5100)], []])
+    assert 0 < batch.cost[1] - before < size / 4
+    files.close()
+
+
+@pytest.mark.parametrize(
+    "ranges", [[(5, 5)], [(9, 5)], [(-1, 5)], [(0, ROWS)], [(0, 9), (8, 12)], [(20, 30), (0, 9)]], ids=str
+)
+def test_ranges_that_are_none(tmp_path: Path, ranges: list[tuple[int, int]]) -> None:
+    batch, files, _ = make_batch(tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match="ranges must ascend"):
+        find(batch, [1], [ranges, None])
+    with pytest.raises(ValueError, match="zip"):
+        find(batch, [1], [ranges])
+    files.close()
