@@ -194,13 +194,15 @@ class RowGroupBatch:
         -------
         The rows, and their lists if the column is one that `supports` accepts. None if there are more than `most`.
         """
-        chunks, column = self._find_small_chunks(leaf), self._columns.get(leaf.path[0])
-        taken = isinstance(column, ListColumn)
+        chunks, found = self._find_small_chunks(leaf), self._columns.get(leaf.path[0])
+        column = found if isinstance(found, ListColumn) else None
+        taken = column is not None
         result = self._batch.search_lists(chunks, byte_width(leaf), *_find_levels(leaf), targets, most, taken)
         if result is None:
             return None
         counts, rows, lists = result
-        return RowsOfGroups(counts, rows), _make_lists(column, *lists) if lists is not None else None
+        arrays = None if column is None or lists is None else _make_lists(column, *lists)
+        return RowsOfGroups(counts, rows), arrays
 
     def _find_small_chunks(self, leaf: Leaf) -> NDArray[np.int64]:
         chunks = self.find_chunks(leaf)
