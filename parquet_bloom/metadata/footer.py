@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import EncryptedFileError, ErrorContext, MalformedFooterError, NotParquetError, TruncatedFileError
-from .thrift_compact import BINARY, LIST, index_footer, index_footers, read_struct, read_value, write_struct
+from .thrift_compact import BINARY, LIST, STRUCT, index_footer, index_footers, read_struct, read_value, write_struct
 
 MAGIC = b"PAR1"
 ENCRYPTED_MAGIC = b"PARE"
@@ -27,6 +27,7 @@ _MAX_SCHEMAS = 64  # cached decoded schemas: the files of a lake have few differ
 _MAX_DEPTH = 256  # nesting of columns; more than any reader accepts
 _REQUIRED_FIELDS = {2: "schema", 3: "num_rows", 4: "row groups"}
 _FIXED = PHYSICAL_TYPES.index("FIXED_LEN_BYTE_ARRAY")
+_NO_STRUCTS = bytes([STRUCT])  # an empty list of them
 
 
 def find_footer(tail: bytes, file_size: int) -> tuple[int, int]:
@@ -363,6 +364,14 @@ class Footer:
         """The encoded schema element of each leaf."""
         elements = zip(self.schema, self.encoded_schema_elements[0], strict=True)
         return [encoded for number, (element, encoded) in enumerate(elements) if number and 1 in element]
+
+    @property
+    def data_of_schema(self) -> bytes:
+        """The footer's bytes, without its row groups where their end is known: it has the same schema."""
+        index = vars(self).get("_index")
+        if index is None or index["positions"][4] < 0:
+            return self.data
+        return b"".join((self.data[: index["positions"][4]], _NO_STRUCTS, self.data[index["ends"][4] :]))
 
     @property
     def metadata_position(self) -> int | None:

@@ -23,6 +23,7 @@ from .page_decode cimport (
     UNSUPPORTED, PageBody, close_page, describe_page_problem, open_nested_page, require_pages
 )
 from .page_match cimport Targets, match_values, needs_dictionary, search_dictionary
+from .page_rows cimport RowTaker
 from .runs cimport CUT_OFF, Runs, describe_problem, next_run, start_runs
 
 cdef enum:
@@ -299,6 +300,162 @@ cdef Py_ssize_t search_list_pages(
     free(which)
     free(by_entry)
     return matches
+
+
+cdef struct Place:
+    # How far the rows of a chunk are gone through.
+    int64_t row         # that began last
+    Py_ssize_t wanted   # number of the first one that is wanted and not passed
+    uint8_t last        # definition level
+
+
+cdef Py_ssize_t locate_elements(
+    const PageBody* body, Py_ssize_t count, const ListShape* shape, const int64_t* rows, Py_ssize_t num_wanted,
+    Place* place, uint8_t* valid, int32_t* lengths, uint8_t* stored, int64_t* numbers, Py_ssize_t* num_stored
+) noexcept nogil:
+    """Find the elements of the lists of some rows in a page of lists of one level.
+
+    Parameters
+    ----------
+    rows, num_wanted : the rows, ascending, each once.
+    place : is moved behind the page.
+    valid, lengths : take for each of the rows whether it has a list, and of how many elements; longer lists are extended.
+    stored, numbers, num_stored : take for each element whether it is stored, and the numbers of those among the values.
+
+    Returns
+    -------
+    The number of elements, or a problem.
+    """
+    cdef Levels repeats, definitions
+    cdef Block block
+    cdef Py_ssize_t done = 0, value = 0, found = 0, length, i
+    cdef uint8_t definition, least = shape.least[1], most = <uint8_t>shape.max_definition
+    cdef int problem
+    num_stored[0] = 0
+    start_levels(&repeats, body.repeats, body.repeat_bytes, shape.max_repetition)
+    start_levels(&definitions, body.levels, body.level_bytes, shape.max_definition)
+    while done < count and place.wanted < num_wanted:
+        length = min(<Py_ssize_t>BLOCK, count - done)
+        block.definitions[0] = place.last
+        problem = read_block(&repeats, &definitions, length, shape, &block)
+        if problem:
+            return problem
+        place.last = block.definitions[length]
+        done += length
+        if rows[place.wanted] > place.row + block.num_rows:
+            place.row += block.num_rows
+            value += block.num_values
+            continue
+        for i in range(length):
+            definition = block.definitions[i + 1]
+            if block.repeats[i] == 0:
+                if place.row == rows[place.wanted]:
+                    place.wanted += 1
+                    if place.wanted == num_wanted:
+                        break
+                place.row += 1
+                if place.row == rows[place.wanted]:
+                    valid[place.wanted] = definition + 1 >= least
+                    lengths[place.wanted] = 0
+            if place.row == rows[place.wanted] and definition >= least:
+                lengths[place.wanted] += 1
+                stored[found] = definition == most
+                if definition == most:
+                    numbers[num_stored[0]] = value
+                    num_stored[0] += 1
+                found += 1
+            value += definition == most
+    return found
+
+
+cdef int take_lists_of_page(
+    RowTaker taker, const uint8_t* data, const int64_t* page, int codec, const ListShape* shape, const int64_t* rows,
+    Py_ssize_t num_wanted, Place* place, uint8_t* valid, int32_t* lengths, uint8_t* stored, int64_t* numbers,
+    PageBody* body
+) except 1 nogil:
+    """Append the elements of lists of some rows in a page; return 0, or a problem. `close_page` must be called."""
+    cdef Py_ssize_t num_stored = 0, found
+    cdef int problem = open_nested_page(data, page, codec, True, False, MOST_BYTES, body)
+    if problem:
+        return problem
+    found = locate_elements(
+        body, page[NUM_VALUES], shape, rows, num_wanted, place, valid, lengths, stored, numbers, &num_stored
+    )
+    if found <= 0:
+        return <int>found
+    with gil:
+        taker.grow(found)
+    memcpy(&taker.valid[taker.taken], stored, found)
+    return taker.copy_values(body, page, numbers, num_stored, found)
+
+
+cdef int take_lists(
+    RowTaker taker, const uint8_t* data, const int64_t* pages, Py_ssize_t num_pages, int codec, const ListShape* shape,
+    int64_t num_values, const int64_t* rows, Py_ssize_t count, uint8_t* valid, int32_t* lengths
+) except -1 nogil:
+    """Append the elements of lists of some rows of a column chunk, whose lists have one level.
+
+    Parameters
+    ----------
+    taker : takes the elements.
+    data, pages, num_pages, codec, num_values : as `search_list_pages` takes them.
+    rows, count : at least one row, ascending, each once.
+    valid, lengths : take for each of them whether it has a list, and of how many elements.
+
+    Raises
+    ------
+    MalformedFooterError
+        The pages have fewer rows, contradict themselves, or are of a kind that is not supported.
+    """
+    cdef Place place
+    cdef PageBody body
+    cdef Py_ssize_t i, first = 0, largest = 0
+    cdef int64_t missing = num_values
+    cdef int64_t* numbers = NULL
+    cdef uint8_t* stored = NULL
+    cdef int problem = 0
+    cdef const int64_t* page
+    if shape.max_repetition != 1 or shape.max_definition > shape.least[1] + 1 or not 0 <= num_values <= MOST_IN_CHUNK:
+        problem = UNSUPPORTED
+    taker.begin(codec)
+    if problem == 0 and num_pages and pages[KIND] == DICTIONARY_PAGE:
+        first = 1
+        problem = taker.open_dictionary(data, pages)
+    for i in range(first, num_pages):
+        page = pages + i * FIELDS
+        if page[KIND] != DATA_PAGE and page[KIND] != DATA_PAGE_V2 or page[NUM_VALUES] > MOST_VALUES:
+            problem = UNSUPPORTED
+        largest = max(largest, page[NUM_VALUES])
+        missing -= page[NUM_VALUES]
+    if problem == 0 and missing:
+        problem = OTHER_VALUES
+    if problem == 0:
+        numbers = <int64_t*>malloc(max(1, largest) * sizeof(int64_t))
+        stored = <uint8_t*>malloc(max(1, largest))
+        if numbers == NULL or stored == NULL:
+            problem = NO_MEMORY
+    place.row, place.wanted, place.last = -1, 0, 0
+    try:
+        for i in range(first, num_pages):
+            page = pages + i * FIELDS
+            if problem or place.wanted == count:
+                break
+            if page[NUM_VALUES]:
+                try:
+                    problem = take_lists_of_page(
+                        taker, data, page, codec, shape, rows, count, &place, valid, lengths, stored, numbers, &body
+                    )
+                finally:
+                    close_page(&body)
+    finally:
+        free(numbers)
+        free(stored)
+    if problem == 0 and (place.wanted < count - 1 or place.wanted == count - 1 and place.row != rows[count - 1]):
+        problem = OTHER_ROWS
+    if problem:
+        with gil:
+            fail_list_search(problem)
+    return 0
 
 
 cdef int fail_list_search(Py_ssize_t problem) except -1:

@@ -37,6 +37,10 @@ cdef class RowTaker:
         self, const uint8_t* data, const int64_t* page, int64_t before, const int64_t* rows, Py_ssize_t count, bint whole
     ) noexcept nogil
     cdef int take_values(self, PageBody* body, const int64_t* page, int64_t* numbers, Py_ssize_t count) noexcept nogil
+    cdef int copy_values(
+        self, PageBody* body, const int64_t* page, int64_t* numbers, Py_ssize_t num_values, Py_ssize_t count
+    ) noexcept nogil
+    cdef int grow(self, Py_ssize_t count) except -1
     cdef void end_nulls(self, Py_ssize_t start, Py_ssize_t stop) noexcept nogil
     cdef int append(self, const uint8_t* value, Py_ssize_t length) noexcept nogil
     cdef Py_ssize_t next_row(self, Py_ssize_t row) noexcept nogil

@@ -239,12 +239,19 @@ cdef class RowTaker:
         """Append the values of rows of an open page; `numbers` has the rows, and is overwritten."""
         cdef Runs runs
         cdef Py_ssize_t num_values = count
-        cdef int problem
         if not self.required:
             start_runs(&runs, body.levels, body.level_bytes, 1)
             num_values = locate_values(&runs, numbers, count, &self.valid[self.taken], numbers)
             if num_values < 0:
                 return <int>num_values
+        return self.copy_values(body, page, numbers, num_values, count)
+
+    cdef int copy_values(
+        self, PageBody* body, const int64_t* page, int64_t* numbers, Py_ssize_t num_values, Py_ssize_t count
+    ) noexcept nogil:
+        """Append rows, of which `valid` says which ones have a value; `numbers` has those of the values, ascending."""
+        cdef Runs runs
+        cdef int problem
         if num_values == 0:
             problem = 0
         elif page[ENCODING] == PLAIN:
@@ -268,6 +275,31 @@ cdef class RowTaker:
             self.end_nulls(self.taken, self.taken + count)
         self.taken += count
         self.num_values += num_values
+        return 0
+
+    cdef int grow(self, Py_ssize_t count) except -1:
+        """Make room for some more rows than were taken, beyond those that were announced."""
+        cdef Py_ssize_t needed = self.taken + count, num_rows = max(needed, 2 * self.num_rows)
+        cdef uint8_t* larger
+        if needed <= self.num_rows:
+            return 0
+        if needed > MOST_TAKEN or self.width * needed > MOST_TAKEN:
+            fail(UNSUPPORTED)
+        valid = np.ones(num_rows, np.uint8)
+        valid[:self.taken] = self._valid[:self.taken]
+        if self.width:
+            larger = <uint8_t*>realloc(self.values, self.width * num_rows)
+            if larger == NULL:
+                raise MemoryError()
+            self.values, self.capacity = larger, self.width * num_rows
+        else:
+            ends = np.zeros(num_rows + 1, np.int32)
+            ends[:self.taken + 1] = self._ends[:self.taken + 1]
+            self._ends = ends
+            self.ends = ends
+        self._valid = valid
+        self.valid = valid
+        self.num_rows = num_rows
         return 0
 
     cdef void end_nulls(self, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
@@ -387,7 +419,8 @@ cdef class RowTaker:
                     if self.valid[row]:
                         memcpy(&out[row * self.width], self.values + value * self.width, self.width)
                         value += 1
-        return None if full else self._valid[:self.num_rows].view(np.bool_), self._ends, values
+        ends = None if self.width else self._ends[:self.num_rows + 1]
+        return None if full else self._valid[:self.num_rows].view(np.bool_), ends, values
 
 
 cdef int fail(int problem) except -1:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ..errors import PredicateError, UnsupportedTypeError
 from ..hashing.bounds import make_bounds
@@ -23,6 +25,9 @@ else:
     pc = late_module("pyarrow.compute")
 
 _DAY_MILLIS = 86_400_000
+
+FEW_ROWS = 1024
+"""So many rows without nulls are evaluated by numpy, whose functions need no time to be found and prepared."""
 
 
 def select_bound(operator: str, at_most: Domain | None, at_least: Domain | None) -> Domain | bool | None:
@@ -83,10 +88,18 @@ def _to_chunked(chunks: Any) -> pa.ChunkedArray:
 
 
 _BELOW_LIMIT, _ABOVE_LIMIT = {"<=": "<", ">": ">="}, {"<": "<=", ">=": ">"}
+_OPERATORS: dict[str, Callable[[Any, Any], NDArray[np.bool_]]] = {
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+}
 _KERNELS = {"<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
 
 
 def _compare_chunk(chunk: pa.Array, operator: str, limit: Domain, is_float: bool) -> pa.Array:
+    if len(chunk) <= FEW_ROWS and pa.types.is_integer(chunk.type) and not chunk.null_count:
+        return from_numpy(_OPERATORS[operator](to_numpy(chunk), limit))
     if pa.types.is_fixed_size_binary(chunk.type):
         chunk = chunk.cast(pa.binary())  # the limit may have another length
     result = pc.call_function(_KERNELS[operator], [chunk, _make_scalar(limit, chunk.type)])

@@ -60,6 +60,8 @@ class Verdict:
 
 POSSIBLE = Verdict(True)
 
+_MANY_CODES = 1024  # fewer are counted, which takes less time than to sort
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class FilterProbe:
@@ -111,6 +113,7 @@ class _Evaluation:
     spans: dict[int, tuple[NDArray[np.intp], NDArray[np.intp]]] = field(default_factory=dict)  # by the leaf's id
     denied_by_filters: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
     problems: dict[int, dict[int, str]] = field(default_factory=dict)
+    by_bounds: dict[int, NDArray[np.int32]] = field(default_factory=dict)  # verdicts of leaves that no filter changes
 
 
 class PruningPredicate:
@@ -204,7 +207,7 @@ class PruningPredicate:
     def _evaluate(self, evaluation: _Evaluation) -> NDArray[np.int32]:
         return tree.fold(
             self.node,
-            lambda leaf: self._evaluate_leaf(leaf, evaluation),
+            lambda leaf: self._evaluate_leaf_once(leaf, evaluation),
             lambda connective, children: self._combine_children(connective, children),
         )
 
@@ -213,14 +216,23 @@ class PruningPredicate:
         codes, members = children[0].astype(np.int64), [(number,) for number in range(len(self._verdicts))]
         for numbers in children[1:]:
             base = len(self._verdicts)
-            occurring, codes = np.unique(codes * base + numbers, return_inverse=True)
+            occurring, codes = _find_distinct(codes * base + numbers, len(members) * base)
             members = [(*members[code // base], code % base) for code in occurring.tolist()]
-        occurring, codes = np.unique(codes, return_inverse=True)
+        occurring, codes = _find_distinct(codes, len(members))
         verdicts = [
             self._number_verdict(_combine(connective, [self._verdicts[number] for number in members[code]]))
             for code in occurring.tolist()
         ]
         return np.array(verdicts, np.int32)[codes]
+
+    def _evaluate_leaf_once(self, leaf: Leaf, evaluation: _Evaluation) -> NDArray[np.int32]:
+        """Do as `_evaluate_leaf`; verdicts that filters do not change are kept for the evaluation after the probes."""
+        verdicts = evaluation.by_bounds.get(id(leaf))
+        if verdicts is None:
+            verdicts = self._evaluate_leaf(leaf, evaluation)
+            if id(leaf) not in evaluation.spans:  # it cannot be probed
+                evaluation.by_bounds[id(leaf)] = verdicts
+        return verdicts
 
     def _evaluate_leaf(self, leaf: Leaf, evaluation: _Evaluation) -> NDArray[np.int32]:
         """Return the verdict number of each container for one leaf."""
@@ -384,6 +396,16 @@ class PruningPredicate:
         if unknown is not None or not column_type.hashable:
             return _Values(values, np.empty(0, np.uint64), np.zeros(len(values) + 1, np.intp), unknown, in_order)
         return _Values(values, *hash_values(values, column_type), None, in_order)
+
+
+def _find_distinct(codes: NDArray[np.int64], end: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the distinct codes, ascending, and the position of each code among them; codes are below `end`."""
+    if end > _MANY_CODES:
+        return np.unique(codes, return_inverse=True)
+    positions = np.bincount(codes, minlength=end)
+    occurring = np.flatnonzero(positions)
+    positions[occurring] = np.arange(len(occurring))
+    return occurring, positions[codes]
 
 
 def _find_beyond(column: PruningStatisticsArray, operator: str, limit: Domain) -> NDArray[np.bool_]:

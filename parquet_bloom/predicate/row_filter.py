@@ -16,6 +16,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from ..errors import PredicateError, UnsupportedTypeError
@@ -23,7 +24,7 @@ from ..hashing.coerce import coerce, stored_forms
 from ..hashing.coerce_many import coerce_all
 from ..hashing.column_type import ColumnType, from_arrow
 from ..metadata.page_match import Targets
-from ..util.arrow_values import from_numpy, make_array, make_scalar
+from ..util.arrow_values import from_numpy, make_array, make_scalar, to_numpy
 from ..util.lazy import late_module
 from . import comparison as ordered
 from .calls import find_results
@@ -132,7 +133,11 @@ def row_mask(
         masks += [contains(leaves, connective if len(leaves) > 1 else leaves[0]) for leaves in by_column.values()]
         result = masks[0]
         for other in masks[1:]:
-            result = combine(result, other)
+            if num_rows <= ordered.FEW_ROWS and not result.null_count and not other.null_count:
+                few = np.logical_and if isinstance(connective, And) else np.logical_or
+                result = pa.chunked_array([from_numpy(few(to_numpy(result), to_numpy(other)))])
+            else:
+                result = combine(result, other)
         return result
 
     def evaluate(part: Leaf | pa.ChunkedArray) -> pa.ChunkedArray:

@@ -9,6 +9,9 @@ from ...storage.local.open_files import OpenFiles
 
 MAX_CHUNK_BYTES: int
 
+_TakenValues = tuple[NDArray[np.bool_] | None, NDArray[np.int32] | None, NDArray[np.uint8]]
+_TakenLists = tuple[NDArray[np.bool_], NDArray[np.int32], _TakenValues]
+
 class ChunkBatch:
     requests: int
     num_bytes: int
@@ -34,7 +37,17 @@ class ChunkBatch:
         max_definition: int,
         targets: Targets,
         most: int,
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None: ...
+        taken: bool,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], _TakenLists | None] | None: ...
+    def take_lists(
+        self,
+        chunks: NDArray[np.int64],
+        width: int,
+        least: NDArray[np.int64],
+        max_definition: int,
+        counts: NDArray[np.int64],
+        rows: NDArray[np.int64],
+    ) -> _TakenLists: ...
     def take(
         self,
         chunks: NDArray[np.int64],
@@ -42,4 +55,4 @@ class ChunkBatch:
         required: bool,
         counts: NDArray[np.int64],
         rows: NDArray[np.int64],
-    ) -> tuple[NDArray[np.bool_] | None, NDArray[np.int32] | None, NDArray[np.uint8]]: ...
+    ) -> _TakenValues: ...

@@ -17,7 +17,7 @@ from ...metadata.page_decode cimport (
     DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, ENCODING, FIELDS, HEADER_BYTES, KIND, MOST_VALUES, NUM_VALUES, OTHER_ROWS, SIZE,
     SNAPPY, START, UNCOMPRESSED, UNSUPPORTED, require_pages
 )
-from ...metadata.list_match cimport ListShape, fail_list_search, make_shape, search_list_pages
+from ...metadata.list_match cimport ListShape, fail_list_search, make_shape, search_list_pages, take_lists
 from ...metadata.page_match cimport Targets, fail_search, needs_dictionary, search_chunk
 from ...metadata.page_rows cimport RowTaker, fail
 from ...metadata.thrift_compact cimport Cursor, PageRows, add_page, describe_page, walk_pages
@@ -62,6 +62,46 @@ cdef int reserve(Buffer* buffer, int64_t size) except -1 nogil:
                 raise MemoryError
         buffer.data, buffer.size = data, size
     return 0
+
+
+cdef class ListsTaken:
+    """Lists of some rows, with their elements.
+
+    Parameters
+    ----------
+    width : bytes per element; 0 for length-prefixed byte arrays.
+    most : rows, at most.
+    """
+
+    cdef RowTaker elements
+    cdef object _valid, _lengths
+    cdef uint8_t[::1] valid
+    cdef int32_t[::1] lengths
+    cdef Py_ssize_t count
+
+    def __cinit__(self, Py_ssize_t width, Py_ssize_t most):
+        self.elements = RowTaker(width, False, 0)
+        self._valid, self._lengths = np.empty(most, np.uint8), np.empty(most, np.int32)
+        self.valid, self.lengths = self._valid, self._lengths
+
+    cdef int take(
+        self, const uint8_t* data, const int64_t* pages, Py_ssize_t num_pages, int codec, const ListShape* shape,
+        int64_t num_values, const int64_t* rows, Py_ssize_t count
+    ) except -1 nogil:
+        """Append the lists of some rows of a chunk; see `list_match.take_lists`."""
+        take_lists(
+            self.elements, data, pages, num_pages, codec, shape, num_values, rows, count, &self.valid[self.count],
+            &self.lengths[self.count]
+        )
+        self.count += count
+        return 0
+
+    def finish(self):
+        """Return what `ChunkBatch.take_lists` does."""
+        self.elements.num_rows = self.elements.taken
+        ends = np.zeros(self.count + 1, np.int32)
+        np.cumsum(self._lengths[:self.count], out=ends[1:])
+        return self._valid[:self.count].view(np.bool_), ends, self.elements.finish()
 
 
 cdef class ChunkBatch:
@@ -299,7 +339,7 @@ cdef class ChunkBatch:
 
     def search_lists(
         self, const int64_t[:, ::1] chunks not None, Py_ssize_t width, const int64_t[::1] least not None,
-        int max_definition, Targets targets not None, Py_ssize_t most
+        int max_definition, Targets targets not None, Py_ssize_t most, bint taken
     ):
         """Find the rows of chunks of one column with lists that have an element that is one of some targets.
 
@@ -307,10 +347,11 @@ cdef class ChunkBatch:
         ----------
         chunks, width, targets, most : as for `search`.
         least, max_definition : as for `list_match.search_lists`.
+        taken : whether the lists are taken, too.
 
         Returns
         -------
-        (counts, rows) : as `search` returns them.
+        (counts, rows, lists) : as `search` and `take_lists` return them; no lists if they are not taken.
 
         Raises
         ------
@@ -321,16 +362,18 @@ cdef class ChunkBatch:
         cdef ListShape shape = make_shape(least, max_definition)
         all_counts, rows = np.zeros(count, np.int64), np.empty(room, np.int64)
         cdef int64_t[::1] counts_of = all_counts, rows_of = rows
+        cdef ListsTaken lists = ListsTaken(width, room) if taken else None
         with nogil:
             for i in range(count):
-                counts_of[i] = self.search_one_list(&chunks[i, 0], width, &shape, targets, &rows_of[total])
+                counts_of[i] = self.search_one_list(&chunks[i, 0], width, &shape, targets, &rows_of[total], lists)
                 total += counts_of[i]
                 if total > most:
                     break
-        return None if total > most else (all_counts, rows[:total].copy())
+        return None if total > most else (all_counts, rows[:total].copy(), lists.finish() if taken else None)
 
     cdef Py_ssize_t search_one_list(
-        self, const int64_t* chunk, Py_ssize_t width, const ListShape* shape, Targets targets, int64_t* rows
+        self, const int64_t* chunk, Py_ssize_t width, const ListShape* shape, Targets targets, int64_t* rows,
+        ListsTaken lists
     ) except -1 nogil:
         cdef Py_ssize_t matches
         cdef const uint8_t* data
@@ -343,7 +386,48 @@ cdef class ChunkBatch:
         if matches < 0:
             with gil:
                 fail_list_search(matches)
+        if matches and lists is not None:
+            lists.take(data, pages, self.pages.count, codec, shape, chunk[VALUES], rows, matches)
         return matches
+
+    def take_lists(
+        self, const int64_t[:, ::1] chunks not None, Py_ssize_t width, const int64_t[::1] least not None,
+        int max_definition, const int64_t[::1] counts not None, const int64_t[::1] rows not None
+    ):
+        """Take lists out of chunks of one column, whose lists have one level.
+
+        Parameters
+        ----------
+        chunks, width, least, max_definition : as for `search_lists`.
+        counts, rows : as for `take`; each row once.
+
+        Returns
+        -------
+        (valid, ends, elements) : valid, bool, whether a row has a list; ends, int32, of the lists, beginning with 0;
+            and (valid, ends, values) of the elements, as `RowTaker.finish` returns them.
+
+        Raises
+        ------
+        MalformedFooterError, StorageError, decompress.Unsupported
+            A chunk has to be read in another way.
+        """
+        cdef Py_ssize_t i, start = 0
+        cdef ListShape shape = make_shape(least, max_definition)
+        cdef ListsTaken lists = ListsTaken(width, rows.shape[0])
+        cdef const uint8_t* data
+        cdef const int64_t* pages
+        cdef int codec
+        require_rows(chunks, len(self.files), counts, rows, True)
+        with nogil:
+            for i in range(chunks.shape[0]):
+                if counts[i]:
+                    codec = <int>chunks[i, CODEC]
+                    self.load(&chunks[i, 0], &codec, &data, &pages)
+                    lists.take(
+                        data, pages, self.pages.count, codec, &shape, chunks[i, VALUES], &rows[start], counts[i]
+                    )
+                    start += counts[i]
+        return lists.finish()
 
     cdef int load(
         self, const int64_t* chunk, int* codec, const uint8_t** data, const int64_t** pages
@@ -415,23 +499,11 @@ cdef class ChunkBatch:
         MalformedFooterError, StorageError, decompress.Unsupported
             A chunk has to be read in another way.
         """
-        cdef Py_ssize_t count = chunks.shape[0], i, j, start = 0
-        require_chunks(chunks, len(self.files))
-        if counts.shape[0] != count:
-            raise ValueError("there must be a number of rows for each chunk")
-        for i in range(count):
-            if not 0 <= counts[i] <= rows.shape[0] - start:
-                raise ValueError("there are not as many rows as counted")
-            for j in range(start, start + counts[i]):
-                if not (rows[j - 1] if j > start else 0) <= rows[j] < chunks[i, NUM_ROWS]:
-                    raise ValueError("rows must ascend, and be in their chunk")
-            start += counts[i]
-        if start != rows.shape[0]:
-            raise ValueError("there are more rows than counted")
+        cdef Py_ssize_t i, start = 0
+        require_rows(chunks, len(self.files), counts, rows, False)
         cdef RowTaker taker = RowTaker(width, required, rows.shape[0])
-        start = 0
         with nogil:
-            for i in range(count):
+            for i in range(chunks.shape[0]):
                 if counts[i]:
                     self.take_one(taker, &chunks[i, 0], &rows[start], counts[i])
                     start += counts[i]
@@ -597,6 +669,26 @@ cdef Py_ssize_t find_room(const int64_t[:, ::1] chunks, Py_ssize_t num_files, Py
     if width < 0 or most < 0:
         raise ValueError("width and most must not be negative")
     return most + largest
+
+
+cdef int require_rows(
+    const int64_t[:, ::1] chunks, Py_ssize_t num_files, const int64_t[::1] counts, const int64_t[::1] rows, bint once
+) except -1:
+    """Raise ValueError unless there are as many rows as counted, ascending in each chunk; perhaps each only once."""
+    cdef Py_ssize_t i, j, start = 0
+    require_chunks(chunks, num_files)
+    if counts.shape[0] != chunks.shape[0]:
+        raise ValueError("there must be a number of rows for each chunk")
+    for i in range(chunks.shape[0]):
+        if not 0 <= counts[i] <= rows.shape[0] - start:
+            raise ValueError("there are not as many rows as counted")
+        for j in range(start, start + counts[i]):
+            if not (rows[j - 1] + once if j > start else 0) <= rows[j] < chunks[i, NUM_ROWS]:
+                raise ValueError("rows must ascend, and be in their chunk")
+        start += counts[i]
+    if start != rows.shape[0]:
+        raise ValueError("there are more rows than counted")
+    return 0
 
 
 cdef int require_chunks(const int64_t[:, ::1] chunks, Py_ssize_t num_files) except -1:

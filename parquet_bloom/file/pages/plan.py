@@ -37,6 +37,20 @@ class FlatColumn(NamedTuple):
         return self.layout is self.arrow
 
 
+class ListColumn(NamedTuple):
+    """A column of lists of single values, directly below the root, whose name is unique.
+
+    Attributes
+    ----------
+    leaf, arrow : the elements, and the Arrow type of the lists.
+    layout : the Arrow type that has the elements' stored values, see `plain.find_layout`.
+    """
+
+    leaf: Leaf
+    arrow: pa.DataType
+    layout: pa.DataType
+
+
 class PagePlan(NamedTuple):
     """The pages to read of a column chunk.
 

@@ -23,12 +23,13 @@ from ...metadata.footer_rewrite import ColumnPages, make_columns_file
 from ...metadata.page_index import CachedPageIndex
 from ...util.arrow_values import from_numpy
 from ...util.lazy import late_module
+from ..columns import holds_elements
 from ..reader import BloomFile
 from . import lookup as page_lookup
 from .decompress import Unsupported
 from .lookup import PageLookup
 from .plain import arrow_array, find_layout, make_array
-from .plan import FetchedPages, FlatColumn, PagePlan, RowPositions
+from .plan import FetchedPages, FlatColumn, ListColumn, PagePlan, RowPositions
 from .rows import Page, extract_rows, find_equal_rows
 
 if TYPE_CHECKING:
@@ -263,6 +264,22 @@ def find_flat_columns(file: BloomFile, schema: pa.Schema) -> dict[str, FlatColum
                 columns[name] = FlatColumn(leaf, arrow, find_layout(leaf, arrow))
         entry = file.cached.derived["flat_columns"] = schema, columns
     return entry[1]
+
+
+def find_list_columns(file: BloomFile, schema: pa.Schema) -> dict[str, ListColumn]:
+    """Return the columns of lists of a file by name whose elements can be taken out of their pages."""
+    columns = {}
+    for leaf in file.leaves:
+        name = leaf.path[0]
+        if not leaf.repeated or schema.names.count(name) != 1 or not holds_elements(leaf, name):
+            continue
+        arrow = schema.field(name).type
+        if not pa.types.is_list(arrow) or pa.types.is_dictionary(arrow.value_type):
+            continue
+        layout = find_layout(leaf, arrow.value_type)
+        if layout is not None and sum(other.path[0] == name for other in file.leaves) == 1:
+            columns[name] = ListColumn(leaf, arrow, layout)
+    return columns
 
 
 def _prefers_rows(plan: PagePlan, rows: RowPositions) -> bool:

@@ -20,13 +20,14 @@ from .chunk_batch import MAX_CHUNK_BYTES, ChunkBatch
 from .chunk_values import list_levels
 from .decompress import Unsupported
 from .plain import convert, make_array, make_array_of_buffers
-from .plan import FlatColumn, RowPositions
+from .plan import FlatColumn, ListColumn, RowPositions
 from .rows import byte_width, unpack_pages
 
 MAX_TAKEN_BYTES = 16 << 20
 """Rows with more bytes of values than that are not taken at once."""
 
 _FEW_ROWS = 1024
+_Values = tuple[NDArray[np.bool_] | None, NDArray[np.int32] | None, NDArray[np.uint8]]  # as of `RowTaker.finish`
 _LARGE_BYTES = 1 << 20  # of a chunk: searching less takes no longer than reading its page index
 
 
@@ -50,7 +51,7 @@ class RowGroupBatch:
     ----------
     footers : of the files.
     row_groups : (number of a file, its row group) of each.
-    columns : the files' flat columns by name; see `FlatColumn`.
+    columns : the files' flat columns, and those of lists, by name.
     files : the same files, open.
 
     Raises
@@ -63,7 +64,7 @@ class RowGroupBatch:
         self,
         footers: Sequence[Footer],
         row_groups: Sequence[tuple[int, int]],
-        columns: Mapping[str, FlatColumn],
+        columns: Mapping[str, FlatColumn | ListColumn],
         files: OpenFiles,
     ):
         self._footers = [footer.data for footer in footers]
@@ -107,8 +108,13 @@ class RowGroupBatch:
         return int(self.num_rows.sum())
 
     def supports(self, names: Sequence[str]) -> bool:
-        """Return whether the types of some columns allow to take rows out of their pages."""
-        return all(name in self._columns and self._columns[name].layout is not None for name in names)
+        """Return whether rows of some columns can be taken out of their pages, in no more time than by a page index."""
+        return all(self._takes(self._columns.get(name)) for name in names)
+
+    def _takes(self, column: FlatColumn | ListColumn | None) -> bool:
+        if isinstance(column, ListColumn):
+            return not self.find_indexed(column.leaf)  # chunks of lists are read whole
+        return column is not None and column.layout is not None
 
     def find_indexed(self, leaf: Leaf) -> list[int]:
         """Return which row groups have a large chunk of a column, with a page index."""
@@ -176,18 +182,27 @@ class RowGroupBatch:
             result = self._batch.search_rows(self.find_chunks(leaf), byte_width(leaf), leaf.required, *arguments)
         return None if result is None else (RowsOfGroups(*result[:2]), result[2])
 
-    def search_lists(self, leaf: Leaf, targets: Targets, most: int) -> RowsOfGroups | None:
+    def search_lists(self, leaf: Leaf, targets: Targets, most: int) -> tuple[RowsOfGroups, pa.Array | None] | None:
         """Find the rows whose list has one of some elements; for errors see `search`.
 
         Parameters
         ----------
         leaf : the elements of the lists, whose equal values have equal bytes.
-        most : the search ends if there are more rows; then the result is None.
+        most : the search ends if there are more rows.
+
+        Returns
+        -------
+        The rows, and their lists if the column is one that `supports` accepts. None if there are more than `most`.
         """
-        chunks, levels = self._find_small_chunks(leaf), list_levels(leaf)
-        highest = sum(read_repetition(node) != REQUIRED for node in leaf.nodes)
-        result = self._batch.search_lists(chunks, byte_width(leaf), levels, highest, targets, most)
-        return None if result is None else RowsOfGroups(*result)
+        chunks, found = self._find_small_chunks(leaf), self._columns.get(leaf.path[0])
+        column = found if isinstance(found, ListColumn) else None
+        taken = column is not None
+        result = self._batch.search_lists(chunks, byte_width(leaf), *_find_levels(leaf), targets, most, taken)
+        if result is None:
+            return None
+        counts, rows, lists = result
+        arrays = None if column is None or lists is None else _make_lists(column, *lists)
+        return RowsOfGroups(counts, rows), arrays
 
     def _find_small_chunks(self, leaf: Leaf) -> NDArray[np.int64]:
         chunks = self.find_chunks(leaf)
@@ -228,12 +243,31 @@ class RowGroupBatch:
         arrays, num_bytes = {}, 0
         for name, column in zip(names, columns, strict=True):
             leaf = column.leaf
+            if isinstance(column, ListColumn):
+                chunks = self._find_small_chunks(leaf)
+                lists = self._batch.take_lists(chunks, byte_width(leaf), *_find_levels(leaf), *rows)
+                num_bytes += len(lists[2][2])
+                arrays[name] = _make_lists(column, *lists)
+                continue
             buffers = self._batch.take(self.find_chunks(leaf), byte_width(leaf), leaf.required, *rows)
             num_bytes += len(buffers[2])
             if num_bytes > MAX_TAKEN_BYTES:
                 raise Unsupported("many bytes")
             arrays[name] = convert(make_array_of_buffers(column.layout, count, *buffers), column.arrow)
         return arrays
+
+
+def _find_levels(leaf: Leaf) -> tuple[NDArray[np.int64], int]:
+    """Return the levels of a column of lists, as `ChunkBatch.search_lists` takes them."""
+    return list_levels(leaf), sum(read_repetition(node) != REQUIRED for node in leaf.nodes)
+
+
+def _make_lists(column: ListColumn, valid: NDArray[np.bool_], ends: NDArray[np.int32], elements: _Values) -> pa.Array:
+    """Make the array of a column of what `ChunkBatch.take_lists` returns."""
+    values = convert(make_array_of_buffers(column.layout, int(ends[-1]), *elements), column.arrow.value_type)
+    nulls = len(valid) - int(np.count_nonzero(valid))
+    bits = pa.py_buffer(np.packbits(valid, bitorder="little")) if nulls else None
+    return pa.Array.from_buffers(column.arrow, len(valid), [bits, pa.py_buffer(ends)], nulls, 0, [values])
 
 
 def _join_ranges(

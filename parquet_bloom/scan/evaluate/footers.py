@@ -106,8 +106,7 @@ class FooterEvaluator:
                 file = members[i]
                 file.statistics, file.missing = result.statistics, result.statistics.missing
                 file.requests, file.bytes_read = result.requests, result.bytes_read
-                row_groups = planner.plan(result.statistics, result.verdicts)
-                file.set_plan(FilePlan(file.entry.path, row_groups, identity=result.identity))
+                file.set_plan(planner.plan_file(file.entry.path, result.statistics, result.verdicts, result.identity))
 
     def _planner_for(self, predicate: PruningPredicate | Literal[True]) -> RowGroupPlanner:
         planner = self._planners.get(id(predicate))
@@ -160,8 +159,8 @@ class FooterEvaluator:
         statistics = file_statistics(opened, predicate_columns(predicate), self.ignore_case, self.trust)
         verdicts = evaluate_row_groups(statistics, predicate, make_filter_prober(opened, statistics))
         file.statistics, file.missing = statistics, statistics.missing
-        row_groups = self._planner_for(predicate).plan(statistics, verdicts)
-        return FilePlan(file.entry.path, row_groups, identity=opened.source.identity)
+        planner = self._planner_for(predicate)
+        return planner.plan_file(file.entry.path, statistics, verdicts, opened.source.identity)
 
     def _plan_orc(self, file: FileScan, opened: OrcFile) -> FilePlan:
         # Not at the top: most lakes have no ORC files.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -15,7 +15,9 @@ from ...file.statistics import FileStatistics, join_parts
 from ...predicate.pruning import POSSIBLE, FilterProbe, ProbeResult, PruningPredicate
 from ...predicate.reason import Reason
 from ...predicate.statistics import PruningStatisticsArray
-from ..model.plan import RowGroupPlan
+from ..model.plan import FilePlan, RowGroupDraft, RowGroupPlan
+
+_FEW = 16  # row groups, of which the plans are made at once
 
 FilterProber = Callable[[list[FilterProbe]], Sequence[ProbeResult]]
 
@@ -137,18 +139,22 @@ class RowGroupPlanner:
         key = verdicts.tobytes(), counts.num_rows, counts.doubts
         plans = self._plans.get(key)
         if plans is None:
-            numbers = verdicts.tolist()
-            attributes = {number: self._find_attributes(number, counts.doubts) for number in dict.fromkeys(numbers)}
-            plans = self._plans[key] = tuple(
-                RowGroupPlan.like(attributes[number], row_group, num_rows)
-                if num_rows is not None
-                else RowGroupPlan(row_group, False, frozenset({"empty"}), "it has no rows")
-                for row_group, (number, num_rows) in enumerate(zip(numbers, counts.num_rows, strict=True))
-            )
+            plans = self._plans[key] = self._draft(counts, verdicts).make()
         return plans
 
+    def plan_file(self, path: str, counts: RowGroupCounts, verdicts: NDArray[np.int32], identity: Hashable) -> FilePlan:
+        """Return the plan of a file."""
+        if len(verdicts) > _FEW:
+            return FilePlan.of_draft(path, self._draft(counts, verdicts), identity)
+        return FilePlan(path, self.plan(counts, verdicts), identity=identity)
+
+    def _draft(self, counts: RowGroupCounts, verdicts: NDArray[np.int32]) -> RowGroupDraft:
+        numbers = dict.fromkeys(verdicts.tolist())
+        attributes = {number: self._find_attributes(number, counts.doubts) for number in numbers}
+        return RowGroupDraft(attributes, verdicts, counts.num_rows)
+
     def _find_attributes(self, number: int, file_doubts: tuple[Reason, ...]) -> dict[str, Any]:
-        """Return the attributes of the plan of each row group with a verdict; see `RowGroupPlan.like`."""
+        """Return the attributes of the plan of each row group with a verdict; see `RowGroupDraft`."""
         key = number, file_doubts
         if key not in self._attributes:
             verdict = POSSIBLE if self._predicate is True else self._predicate.verdict(number)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ...predicate.reason import Reason
 from ...predicate.tree import Node
@@ -64,16 +67,6 @@ class RowGroupPlan:
     rows: RowSelection | None = None
     stripe: int | None = None
 
-    @classmethod
-    def like(cls, attributes: Mapping[str, Any], row_group: int, num_rows: int) -> RowGroupPlan:
-        """Return a plan with the attributes of another one, in a fourth of the time that its constructor takes."""
-        plan = cls.__new__(cls)
-        plan.__dict__.update(attributes)
-        own = plan.__dict__
-        own.update(attributes)
-        own["row_group"], own["num_rows"] = row_group, num_rows
-        return plan
-
     def narrow(self, rows: RowSelection, by: frozenset[str], reason: str) -> RowGroupPlan:
         """Return the plan without the rows that other evidence rules out; `by` and `reason` are for one without any.
 
@@ -93,6 +86,59 @@ class RowGroupPlan:
     def num_left(self) -> int:
         """Number of rows that can match by the zones."""
         return self.num_rows if self.rows is None else count_rows(self.rows)
+
+
+_EMPTY: Mapping[str, Any] = vars(RowGroupPlan(0, False, frozenset({"empty"}), "it has no rows"))
+
+
+class RowGroupDraft:
+    """The plans of a file's row groups before they are made: of a file with many row groups few are looked at.
+
+    Parameters
+    ----------
+    attributes : what the plans of all row groups with a verdict have in common, by the verdict's number.
+    verdicts : the number of each row group's verdict.
+    num_rows : rows of each row group; None for one without rows.
+    """
+
+    def __init__(
+        self, attributes: Mapping[int, Mapping[str, Any]], verdicts: NDArray[np.int32], num_rows: Sequence[int | None]
+    ):
+        self._attributes = attributes
+        self._verdicts = verdicts
+        self._num_rows = num_rows
+        self._read: tuple[RowGroupPlan, ...] | None = None
+
+    @property
+    def read(self) -> tuple[RowGroupPlan, ...]:
+        """The plans of the row groups that are read."""
+        if self._read is None:
+            reads = [number for number, attributes in self._attributes.items() if attributes["read"]]
+            self._read = tuple(self._make(np.flatnonzero(np.isin(self._verdicts, reads)).tolist(), with_empty=False))
+        return self._read
+
+    def make(self) -> tuple[RowGroupPlan, ...]:
+        """Return the plans of all row groups; those that are read are the same objects each time."""
+        plans = self._make(range(len(self._num_rows)), with_empty=True)
+        for plan in self.read:
+            plans[plan.row_group] = plan
+        return tuple(plans)
+
+    def _make(self, row_groups: Iterable[int], with_empty: bool) -> list[RowGroupPlan]:
+        plans = []
+        num_rows, verdicts, attributes = self._num_rows, self._verdicts.tolist(), self._attributes
+        new = RowGroupPlan.__new__
+        for row_group in row_groups:
+            rows = num_rows[row_group]
+            if rows is None and not with_empty:
+                continue
+            # A third of the time that the constructor takes.
+            plan = new(RowGroupPlan)
+            own = plan.__dict__
+            own.update(_EMPTY if rows is None else attributes[verdicts[row_group]])
+            own["row_group"], own["num_rows"] = row_group, rows or 0
+            plans.append(plan)
+        return plans
 
 
 @shown_redacted
@@ -118,10 +164,35 @@ class FilePlan:
     unopened_by: str = PARTITION
     format: str = PARQUET
 
+    @classmethod
+    def of_draft(cls, path: str, draft: RowGroupDraft, identity: Hashable) -> FilePlan:
+        """Return the plan of a file that was opened; the plans of its row groups are made when they are needed."""
+        plan = cls.__new__(cls)
+        plan.__dict__.update(path=path, identity=identity, _draft=draft)
+        return plan
+
+    if not TYPE_CHECKING:  # any other name is an error, to the checker too
+
+        def __getattr__(self, name: str) -> Any:
+            # Only `row_groups` may be missing. Threads that come here together make equal plans, and keep the first.
+            draft = self.__dict__.get("_draft") if name == "row_groups" else None
+            if draft is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            return self.__dict__.setdefault(name, draft.make())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    @property
+    def read_groups(self) -> Sequence[RowGroupPlan]:
+        """The plans of the row groups that are read."""
+        draft: RowGroupDraft | None = self.__dict__.get("_draft")
+        return [plan for plan in self.row_groups if plan.read] if draft is None else draft.read
+
     @property
     def selected(self) -> list[int]:
         """Ordinals of the row groups that are read."""
-        return [plan.row_group for plan in self.row_groups if plan.read]
+        return [plan.row_group for plan in self.read_groups]
 
     def selected_in(self, file: Identified) -> list[int]:
         """Return the row groups to read of an open file: all of them if it has changed since it was planned."""
@@ -131,7 +202,7 @@ class FilePlan:
 
     def selections_in(self, file: Identified) -> RowGroupSelections:
         """Return the row groups to read of an open file, each with its rows that can match; None for all rows."""
-        rows = {plan.row_group: plan.rows for plan in self.row_groups} if self._is(file) else {}
+        rows = {plan.row_group: plan.rows for plan in self.read_groups} if self._is(file) else {}
         return [(row_group, rows.get(row_group)) for row_group in self.selected_in(file)]
 
     def is_of(self, file: Identified) -> bool:

@@ -127,21 +127,20 @@ def _schemas_of(file: BloomFile) -> _Schemas:
 
 
 def _read_arrow_schema(file: BloomFile) -> pa.Schema:
-    schema = None
-    if len(file.footer.data) <= _SMALL_FOOTER:
-        schema = read_arrow_schema(_make_footer_file(file), file.cached.int96_unit)
+    schema, data = None, file.footer.data_of_schema
+    if len(data) <= _SMALL_FOOTER:
+        schema = read_arrow_schema(_make_footer_file(data), file.cached.int96_unit)
     return _open_footer(file).schema_arrow if schema is None else schema
 
 
 def _open_footer(file: BloomFile) -> pq.ParquetFile:
     """Open the footer alone with pyarrow."""
-    data = pa.BufferReader(_make_footer_file(file))
+    data = pa.BufferReader(_make_footer_file(file.footer.data))
     return pq.ParquetFile(data, coerce_int96_timestamp_unit=file.cached.int96_unit)
 
 
-def _make_footer_file(file: BloomFile) -> bytes:
-    """Return a file of the footer alone."""
-    data = file.footer.data
+def _make_footer_file(data: bytes) -> bytes:
+    """Return a file of a footer alone."""
     return b"".join((MAGIC, data, len(data).to_bytes(TAIL_BYTES - len(MAGIC), "little"), MAGIC))
 
 

@@ -21,8 +21,8 @@ from ...errors import ParquetBloomError
 from ...file.cache.entry import CachedFooter
 from ...file.cache.memory import MetadataCache
 from ...file.pages.decompress import Unsupported
-from ...file.pages.plan import FlatColumn
-from ...file.pages.reader import SPARSE_FACTOR, find_flat_columns
+from ...file.pages.plan import FlatColumn, ListColumn
+from ...file.pages.reader import SPARSE_FACTOR, find_flat_columns, find_list_columns
 from ...file.pages.sparse import RowGroupBatch, RowsOfGroups
 from ...file.reader import BloomFile
 from ...predicate.pruning import PruningPredicate
@@ -59,7 +59,7 @@ class FileKind(NamedTuple):
     file : one of them, not open.
     row_filter : the predicate.
     equalities : of the predicate, of which one is searched for.
-    columns : flat columns.
+    columns : flat columns, and those of lists.
     projection : columns of the result.
     too_many : how many batches have had too many rows.
     """
@@ -67,7 +67,7 @@ class FileKind(NamedTuple):
     file: BloomFile
     row_filter: RowFilter
     equalities: list[Equality]
-    columns: Mapping[str, FlatColumn]
+    columns: Mapping[str, FlatColumn | ListColumn]
     projection: FileProjection
     too_many: list[None]
 
@@ -322,17 +322,18 @@ class BatchPlanner:
         projection = self._projection.project(data)
         if len({*projection.schema.names}) < len(projection.schema):
             return None
-        return FileKind(data.file, row_filter, equalities, columns, projection, [])
+        of_lists = find_list_columns(data.file, schema)
+        return FileKind(data.file, row_filter, equalities, {**columns, **of_lists}, projection, [])
 
     def plan(self, plans: Sequence[FilePlan], threads: int) -> list[FilePlan | RowBatch]:
         """Return batches, and files that are read one by one, in the order of the plans."""
-        total = sum([group.num_rows for plan in plans for group in plan.row_groups if group.read])
+        total = sum([group.num_rows for plan in plans for group in plan.read_groups])
         most_files = max(OPEN_FILE_BUDGET.find_limit() // (2 * threads), 1)
         most_rows = min(max(_LEAST_ROWS, total // (_BATCHES_PER_THREAD * threads)), _MOST_ROWS)
         parts: list[FilePlan | RowBatch] = []
         batch: _OpenBatch | None = None
         for plan in plans:
-            groups = [group for group in plan.row_groups if group.read]
+            groups = plan.read_groups
             alike = None if not groups or any(map(_is_narrow, groups)) else self.find_kind(plan)
             num_rows = sum([group.num_rows for group in groups])
             if batch is not None and (alike is None or not batch.takes(alike[0], num_rows, most_files, most_rows)):

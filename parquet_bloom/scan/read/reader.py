@@ -276,10 +276,10 @@ class RowReader:
 
         For the parameters see `read_batches`.
         """
-        plans = [plan for plan in self._plan.files if plan.selected]
+        plans = [plan for plan in self._plan.files if plan.read_groups]
         assert self._plan.asked is not None
         if self._plan.asked.node is None and not (self._plan.table and self._plan.table.deletes):
-            return sum(group.num_rows for plan in plans for group in plan.row_groups if group.read)
+            return sum(group.num_rows for plan in plans for group in plan.read_groups)
 
         run = _Run(False, max_bytes, threads, progress, _make_handler(on_error))
         parts = _PartReader(self._count_part, self._count_batch)
@@ -309,7 +309,7 @@ class RowReader:
 
     def _files_to_open(self) -> list[FilePlan]:
         """Return the files with a row group to read; if there are none, the first file, for its schema alone."""
-        selected = [plan for plan in self._plan.files if plan.selected]
+        selected = [plan for plan in self._plan.files if plan.read_groups]
         return selected if selected or self._schema is not None else self._plan.files[:1]
 
     def _find_schema(self, fail: _Fail | None) -> pa.Schema:
@@ -382,7 +382,7 @@ class RowReader:
                     else:
                         files[id(plan)] = SharedFile(plan, self._meter)
                 continue
-            of_file = _split_row_groups(part.row_groups, task_rows)
+            of_file = _split_row_groups(part.read_groups, task_rows)
             file = files[id(part)] = SharedFile(part, self._meter, len(of_file))
             tasks += [_FileTask(file, row_groups, number == 0) for number, row_groups in enumerate(of_file)]
         limits = ReadLimits(
@@ -463,7 +463,7 @@ class RowReader:
             file = state.files[id(plan)]
             groups = [group for i, group in batch.row_groups if i == number]
             of_file = _split_row_groups(groups, state.task_rows)
-            is_first = groups[0] is next(group for group in plan.row_groups if group.read)
+            is_first = groups[0].row_group == plan.read_groups[0].row_group
             file.add_tasks(len(of_file) - 1)
             tasks += [_FileTask(file, row_groups, is_first and part == 0) for part, row_groups in enumerate(of_file)]
         return tasks
@@ -625,13 +625,12 @@ def _split_row_groups(row_groups: Sequence[RowGroupPlan], task_rows: int) -> lis
 
     Parameters
     ----------
+    row_groups : those that are read.
     task_rows : small row groups are joined up to so many rows.
     """
     tasks: list[list[int]] = []
     stripe, num_rows = None, 0
     for group in row_groups:
-        if not group.read:
-            continue
         same_stripe = group.stripe is not None and group.stripe == stripe
         if tasks and (same_stripe or num_rows + group.num_rows <= task_rows):
             tasks[-1].append(group.row_group)
@@ -648,7 +647,7 @@ def _find_task_rows(plans: Sequence[FilePlan], threads: int) -> int:
 
     Handing a task to a thread costs as much as reading some thousand rows, and several for each thread end together.
     """
-    total = sum(group.num_rows for plan in plans for group in plan.row_groups if group.read)
+    total = sum([group.num_rows for plan in plans for group in plan.read_groups])
     return min(max(_LEAST_TASK_ROWS, total // (_TASKS_PER_THREAD * threads)), _MOST_TASK_ROWS)
 
 

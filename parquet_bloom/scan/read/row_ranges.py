@@ -59,7 +59,7 @@ def find_row_ranges(
         report.requests += file.requests
         report.bytes_read += file.bytes_read
         if file.plan is not None:
-            ranges[file.entry.path] = {one.row_group: [*(one.rows or ())] for one in file.plan.row_groups if one.read}
+            ranges[file.entry.path] = {one.row_group: [*(one.rows or ())] for one in file.plan.read_groups}
         elif file.error is not None:
             if on_error is None:
                 raise file.error

@@ -128,17 +128,18 @@ class SparseReader:
         are_some = any(selection is not None for selection in selections)
         if self.leaf.repeated:
             in_lists = self._batch.search_lists(self.leaf, targets, most)
-            result = None if in_lists is None else (in_lists, np.empty(len(in_lists.rows), np.int32))
-        else:
-            result = self._batch.search(column, targets, most, selections if are_some else None)
+            if in_lists is None:
+                raise TooManyRows
+            rows, lists = in_lists
+            matches = Matches(rows, {} if lists is None else {column: lists})
+            return matches.take(np.flatnonzero(_find_selected(rows, selections))) if are_some else matches
+        result = self._batch.search(column, targets, most, selections if are_some else None)
         if result is None:
             raise TooManyRows
         rows, numbers = result
         if are_some:
             inside = _find_selected(rows, selections)
             rows, numbers = _take_rows(rows, np.flatnonzero(inside)), numbers[inside]
-        if self.leaf.repeated:
-            return Matches(rows, {})
         if len(rows.rows) * targets.longest > MAX_TAKEN_BYTES:
             raise TooManyRows
         return Matches(rows, {column: self._batch.make_array(column, targets, numbers)})

@@ -48,6 +48,7 @@ ALLOWED = (ParquetBloomError, Unsupported)
 MAX_INPUT = 1024
 SLICE = 300
 
+TakenValues = tuple[NDArray[np.bool_] | None, NDArray[np.int32] | None, NDArray[np.uint8]]
 R = TypeVar("R")
 MOST = 1000
 
@@ -78,9 +79,12 @@ class Case:
         column, targets = self.column, Targets(self.values)
         if column.least:
             least = np.array(column.least, np.int64)
-            found = batch.search_lists(chunks, column.width, least, column.max_definition, targets, most)
-            if found is None:
+            with_lists = batch.search_lists(chunks, column.width, least, column.max_definition, targets, most, True)
+            if with_lists is None:
                 return None
+            found = with_lists[:2]
+            lists = self.to_lists(len(found[1]), *with_lists[2])
+            assert all(any(has(one, value) for value in self.values) for one in lists)
         else:
             with_numbers = batch.search(chunks, column.width, column.required, targets, most)
             if with_numbers is None:
@@ -99,21 +103,35 @@ class Case:
         """Return the values of some rows of each chunk."""
         counts = np.array([len(part) for part in rows], np.int64)
         together = np.array([row for part in rows for row in part], np.int64)
-        valid, ends, values = batch.take(chunks, self.column.width, self.column.required, counts, together)
-        assert valid is None or valid.shape == together.shape
-        if ends is None:
-            bounds = np.arange(len(together) + 1) * self.column.width
+        column = self.column
+        if column.least:
+            least = np.array(column.least, np.int64)
+            lists = batch.take_lists(chunks, column.width, least, column.max_definition, counts, together)
+            cells: list[Cell] = self.to_lists(len(together), *lists)
         else:
-            bounds = ends.astype(np.int64)
-            assert bounds[0] == 0
-            assert (np.diff(bounds) >= 0).all()
-        assert len(bounds) == len(together) + 1
+            taken = batch.take(chunks, column.width, column.required, counts, together)
+            cells = [*self.to_values(len(together), *taken)]
+        return [cells[stop - count : stop] for count, stop in zip(counts, np.cumsum(counts), strict=True)]
+
+    def to_lists(
+        self, count: int, valid: NDArray[np.bool_], ends: NDArray[np.int32], elements: TakenValues
+    ) -> list[Cell]:
+        """Return lists that were taken."""
+        assert valid.shape == (count,)
+        bounds = require_bounds(ends, count)
+        values = self.to_values(bounds[-1], *elements)
+        return [values[bounds[i] : bounds[i + 1]] if valid[i] else None for i in range(count)]
+
+    def to_values(
+        self, count: int, valid: NDArray[np.bool_] | None, ends: NDArray[np.int32] | None, values: NDArray[np.uint8]
+    ) -> list[bytes | None]:
+        """Return values that were taken."""
+        assert valid is None or valid.shape == (count,)
+        bounds = [i * self.column.width for i in range(count + 1)] if ends is None else require_bounds(ends, count)
+        assert len(bounds) == count + 1
         assert bounds[-1] == len(values)
         stored = values.tobytes()
-        cells: list[Cell] = [
-            stored[bounds[i] : bounds[i + 1]] if valid is None or valid[i] else None for i in range(len(together))
-        ]
-        return [cells[stop - count : stop] for count, stop in zip(counts, np.cumsum(counts), strict=True)]
+        return [stored[bounds[i] : bounds[i + 1]] if valid is None or valid[i] else None for i in range(count)]
 
     def some_cells(self, which: list[int]) -> list[list[Cell]]:
         """Return what was written into the few rows of some chunks."""
@@ -126,8 +144,15 @@ class Case:
         """Hold what is read of sound chunks to what was written."""
         chunks = self.chunks[which] if chunks is None else chunks
         assert self.search(batch, chunks) == [self.matches(self.cells[i]) for i in which]
-        if not self.column.least:
-            assert self.take(batch, chunks, [self.few[i] for i in which]) == self.some_cells(which)
+        assert self.take(batch, chunks, [self.few[i] for i in which]) == self.some_cells(which)
+
+
+def require_bounds(ends: NDArray[np.int32], count: int) -> list[int]:
+    """Return where values begin and end, which must ascend from 0."""
+    assert ends.shape == (count + 1,)
+    assert ends[0] == 0
+    assert (np.diff(ends) >= 0).all()
+    return ends.tolist()
 
 
 def attempt(read: Callable[[], R]) -> R | None:
@@ -348,7 +373,9 @@ def of_arguments(case: Case, choices: Choices, compared: bool) -> None:
             lambda: batch.take(chunks, width, not column.required, counts, rows),
             lambda: batch.search(chunks, width, column.required, Targets(case.values), most),
             lambda: batch.search(chunks, column.width, not column.required, Targets([*case.values, b""]), most),
-            lambda: batch.search_lists(chunks, width, least, highest, Targets(case.values), most),
+            lambda: batch.search_lists(chunks, width, least, highest, Targets(case.values), most, False),
+            lambda: batch.search_lists(chunks, width, least, highest, Targets(case.values), most, True),
+            lambda: batch.take_lists(chunks, width, least, highest, counts, rows),
         ):
             try:
                 attempt(use)

@@ -15,7 +15,7 @@ import pytest
 import parquet_bloom
 from parquet_bloom.errors import MalformedFooterError
 from parquet_bloom.file.pages.decompress import Unsupported
-from parquet_bloom.file.pages.reader import find_flat_columns
+from parquet_bloom.file.pages.reader import find_flat_columns, find_list_columns
 from parquet_bloom.file.pages.rows import unpack_pages
 from parquet_bloom.file.pages.sparse import RowGroupBatch, RowsOfGroups
 from parquet_bloom.metadata.page_match import Targets, search_pages
@@ -25,6 +25,7 @@ from parquet_bloom.scan.read.batches import BatchPlanner, RowBatch
 from parquet_bloom.storage import make_open_files
 
 ROWS = 4000
+LISTS = 800
 
 
 def make_table(rng: np.random.Generator, nulls: float, distinct: int) -> pa.Table:
@@ -103,6 +104,90 @@ def test_rows_are_those_of_pyarrow(options: dict[str, Any], nulls: float, tmp_pa
                 assert read[name].type == table[name].type
                 assert read[name].to_pylist() == expected_rows[name].to_pylist(), name
                 read[name].validate(full=True)
+
+
+def make_lists(rng: np.random.Generator, nulls: float, longest: int) -> pa.Table:
+    """Return a table with columns of lists of several types, some of them null, empty, or with null elements."""
+
+    def make(element: pa.DataType, values: list[Any], **of_element: Any) -> pa.Array:
+        lengths = rng.integers(0, longest + 1, LISTS)
+        lengths[::100] *= 50  # they go on in other pages
+        lists: list[Any] = [
+            [None if not of_element and number % 7 < 7 * nulls else values[number % len(values)] for number in numbers]
+            for numbers in np.split(rng.integers(0, 5000, lengths.sum()), np.cumsum(lengths)[:-1])
+        ]
+        kind = pa.list_(pa.field("element", element, **of_element))
+        return pa.array([None if rng.random() < nulls else one for one in lists], kind)
+
+    words = [f"word {number}" * (number % 3) for number in range(500)]
+    columns: dict[str, Any] = {
+        "i64": make(pa.int64(), [number << 33 for number in range(500)]),
+        "i16": make(pa.int16(), [*range(500)]),
+        "text": make(pa.string(), words),
+        "full": make(pa.int32(), [*range(500)], nullable=False),
+        "time": make(pa.timestamp("us"), [*range(500)]),
+        "flag": make(pa.bool_(), [True, False]),
+        "pairs": pa.array([[[1, 2]], []] * (LISTS // 2), pa.list_(pa.list_(pa.int64()))),
+        "large": pa.array([[1, 2], None] * (LISTS // 2), pa.large_list(pa.int64())),
+        "parts": pa.array([[{"x": 1}, None]] * LISTS, pa.list_(pa.struct([("x", pa.int64())]))),
+        "row": pa.array(range(LISTS)),
+    }
+    return pa.table(columns)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=range(len(OPTIONS)))
+def test_lists_are_those_of_pyarrow(options: dict[str, Any], tmp_path: Path) -> None:
+    rng = np.random.default_rng(11)
+    options = {**options, "use_dictionary": options.get("use_dictionary") is not False}
+    for nulls, longest in ((0.0, 3), (0.3, 6), (0.2, 0)):
+        table = make_lists(rng, nulls, longest)
+        path = tmp_path / f"{nulls}-{longest}.parquet"
+        pq.write_table(table, path, row_group_size=300, **options)
+        with parquet_bloom.open(path) as file:
+            schema = pq.read_schema(path)
+            files = make_open_files([path], [file.source.identity])
+            assert files.open()
+            groups = [(0, number) for number in range(3)]
+            columns = find_list_columns(file, schema)
+            names = ["i64", "i16", "text", "full", "time"]
+            assert [*columns] == names
+            sparse = RowGroupBatch([file.footer], groups, columns, files)
+            for size in (1, 7, 200):
+                some = [np.sort(rng.choice(200, size, replace=False)) for _ in range(2)]
+                read = sparse.read(names, RowsOfGroups(np.array([size, 0, size]), np.concatenate(some)))
+                expected = table.select(names).take(pa.array(np.concatenate([some[0], some[1] + 600])))
+                for name in names:
+                    read[name].validate(full=True)
+                    assert read[name].type == table[name].type
+                    assert read[name].equals(expected[name].combine_chunks()), name
+            for name in ("i64", "text"):
+                wanted = rng.choice(500, 3)
+                targets = Targets(
+                    [int(n << 33).to_bytes(8, "little") if name == "i64" else b"word %d" % n for n in wanted]
+                )
+                found = sparse.search_lists(columns[name].leaf, targets, LISTS)
+                assert found is not None
+                (counts, rows), lists = found
+                assert lists is not None
+                in_file = pa.array(rows + 300 * np.repeat(np.arange(3), counts))
+                assert lists.equals(table[name].take(in_file).combine_chunks())
+
+
+@pytest.mark.parametrize("where", ["array_contains(text, 'word 7')", "arrays_overlap(i64, ARRAY(0, {0}))", "row = 77"])
+@pytest.mark.parametrize("columns", [None, ["row"], ["text", "i64"], ["i16.list.element"], ["pairs", "full"]])
+def test_scans_for_lists_by_search_and_without_are_the_same(
+    where: str, columns: list[str] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(8)
+    for number in range(2):
+        pq.write_table(make_lists(rng, 0.1, 4), tmp_path / f"{number}.parquet", row_group_size=180)
+    scan = parquet_bloom.dataset(tmp_path).scan(where.format(5 << 33) + " AND row < 780", columns)
+    result, count = scan.to_arrow(), scan.count_rows()
+    monkeypatch.setattr(BatchPlanner, "plan", lambda _, plans, threads: plans)
+    without = parquet_bloom.dataset(tmp_path).scan(where.format(5 << 33) + " AND row < 780", columns).to_arrow()
+    assert result.schema.equals(without.schema, check_metadata=True)
+    assert result.equals(without)
+    assert count == result.num_rows > 0
 
 
 def _stored(value: Any, name: str) -> bytes:

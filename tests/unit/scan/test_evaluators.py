@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -223,3 +224,28 @@ def test_folders_mean_the_same_in_a_scan(tmp_path: Path) -> None:
         pq.write_table(pa.table({"id": [1]}), tmp_path / folder / "f.parquet")
     assert parquet_bloom.prune(tmp_path, "k = 'a b'").selected_files == 1
     assert parquet_bloom.prune(tmp_path, "k IS NULL").selected_files == 1
+
+
+def test_plans_of_many_row_groups_are_made_when_they_are_looked_at(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"id": range(400)}), path, row_group_size=10)
+    scan = parquet_bloom.dataset(path).scan("id IN (25, 31, 305)")
+    assert scan.to_arrow()["id"].to_pylist() == [25, 31, 305]
+    (plan,) = scan.plan().files
+    assert "row_groups" not in vars(plan)
+    read = plan.read_groups
+    assert plan.selected == [group.row_group for group in read] == [2, 3, 30]
+    assert [group.row_group for group in plan.row_groups] == [*range(40)]
+    assert [group for group in plan.row_groups if group.read] == [*read]
+    assert plan.row_groups[3] is read[1]
+    assert plan.row_groups[0].reason == "'id' lies outside of its range"
+    assert {group.num_rows for group in plan.row_groups} == {10}
+
+    (unseen,) = parquet_bloom.dataset(path).scan("id IN (25, 31, 305)").plan().files
+    assert pickle.loads(pickle.dumps(unseen)) == unseen == plan
+    assert hash(unseen) == hash(plan)
+    whole = FilePlan(plan.path, plan.row_groups, identity=plan.identity)
+    assert repr(whole) == repr(plan)
+    assert whole == replace(unseen, format=unseen.format)
+    with pytest.raises(AttributeError, match="no attribute 'row_group'"):
+        _ = unseen.row_group

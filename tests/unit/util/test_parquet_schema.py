@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from parquet_bloom.metadata.footer import Footer
 from parquet_bloom.util.parquet_schema import read_arrow_schema
 
 PLAIN = {
@@ -35,6 +36,19 @@ def test_the_schema_is_that_of_pyarrow_parquet(name, stored):
     data = to_parquet(PLAIN[name], store_schema=stored)
     expected = pq.ParquetFile(pa.BufferReader(data)).schema_arrow
     assert read_arrow_schema(data, None).equals(expected, check_metadata=True)
+
+
+@pytest.mark.parametrize("name", sorted(PLAIN.keys() - {"empty"}))
+def test_a_footer_without_its_row_groups_has_the_same_schema(name):
+    data = to_parquet(pa.concat_tables([PLAIN[name]] * 20), row_group_size=1, write_page_index=True)
+    footer = data[-8 - int.from_bytes(data[-8:-4], "little") : -8]
+    (parsed,) = Footer.parse_many([footer], [len(data) - 8 - len(footer)])
+    short = parsed.data_of_schema
+    assert 3 * len(short) < len(footer) or name == "metadata"
+    file = b"".join((b"PAR1", short, len(short).to_bytes(4, "little"), b"PAR1"))
+    assert pq.ParquetFile(pa.BufferReader(file)).num_row_groups == 0
+    assert read_arrow_schema(file, None).equals(read_arrow_schema(data, None), check_metadata=True)
+    assert Footer(footer, 4).data_of_schema == footer  # read one by one, it does not know where they end
 
 
 def test_old_timestamps_have_the_unit_that_is_given():
