@@ -17,7 +17,6 @@ import sys
 import tempfile
 import time
 import uuid
-import warnings
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -166,7 +165,6 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
     if len(sys.argv) > 1:
         main(Path(sys.argv[1]).resolve())
     else:

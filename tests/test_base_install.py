@@ -29,7 +29,7 @@ RUN = f"""
 import sys
 class Missing:
     def find_spec(name, path=None, target=None):
-        if name.partition(".")[0] in {sorted(BLOCKED | {"rich"})}:
+        if name.partition(".")[0] in {sorted(BLOCKED)}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Missing)
 from parquet_bloom.cli import main

@@ -10,7 +10,6 @@ import random
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -152,6 +151,5 @@ def rows_read(frame: DataFrame) -> int:
 
 if __name__ == "__main__":
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # through a pipe, too
-    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
     with tempfile.TemporaryDirectory(prefix="parquet_bloom demo ", ignore_cleanup_errors=True) as name:
         sys.exit(demo(Path(name)))

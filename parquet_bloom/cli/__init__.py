@@ -108,8 +108,17 @@ def _find_output(ctx: click.Context) -> Output:
     return ctx.obj if isinstance(ctx.obj, Output) else Output()
 
 
+EPILOG = """\b
+Example:
+  parquet-bloom advise lake/
+  parquet-bloom embed lake/ --column user.id --in-place
+  parquet-bloom find lake/ --where "user.id = 42"
+"""
+
+
 @click.group(
     cls=Tool,
+    epilog=EPILOG,
     package=f"{__package__}.commands",
     texts=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -14,7 +14,7 @@ from .model.row_selection import RowRangesByGroup
 from .read.reader import BATCH_ROWS, RowReader
 from .read.row_ranges import find_row_ranges
 from .report import PruneReport
-from .schema import has_column, select_columns
+from .schema import has_column, require_names, select_columns
 from .source import ScanSource
 from .table_columns import select_table_columns
 
@@ -44,7 +44,7 @@ class Scan:
     ):
         self._source = source
         self._node = node
-        self._columns = columns
+        self._columns = require_names(columns)
         self._timezone = timezone
         self._case_sensitive = case_sensitive
         self._threads = threads

@@ -62,6 +62,19 @@ def fix_schema(source: ScanSource, schema: pa.Schema | None = None) -> tuple[Sca
     return source.with_partitions(listing.partitions.schema.names, schema), schema
 
 
+def require_names(columns: Sequence[str] | None) -> Sequence[str] | None:
+    """Return columns of a result, or None for all; a string would be taken for its letters.
+
+    Raises
+    ------
+    ParquetBloomError
+        The columns are a string.
+    """
+    if isinstance(columns, str):
+        raise ParquetBloomError(f"columns must be a list of names, got a string; give [{columns!r}]")
+    return columns
+
+
 def select_columns(
     schema: pa.Schema, columns: Sequence[str] | None, case_sensitive: bool = True
 ) -> tuple[Sequence[str] | None, pa.Schema | None]:

@@ -118,10 +118,10 @@ class Candidate(BaseModel):
     rows: Annotated[
         list[list[tuple[int, int]]] | None,
         Field(
-            description="For each of row_groups the ranges of its rows that may hold it: the first one, and the one "
-            "after the last. null for all, as in every index without zones."
+            description="In an index of zones, for each of row_groups the ranges of its rows that may hold it: the "
+            "first one, and the one after the last. Left out where that is all of them."
         ),
-    ]
+    ] = None
 
 
 class Result(BaseModel):

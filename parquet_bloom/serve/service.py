@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from ..errors import ParquetBloomError
 from ..lake.index import LakeIndex
 from ..lake.manifest import list_lake_roots
+from ..lake.reports import Candidate
 from .errors import ApiError, change_error, encode_json, hide_index_path, lookup_error
 from .limits.allowed_paths import AllowedPaths
 from .limits.request_body import Budget, parse_body
@@ -125,7 +126,9 @@ class Service:
             if num_candidates > max_candidates:
                 raise _too_many(max_candidates)
             doubts.update(dict.fromkeys(answers.doubts))
-            distinct_results += [{"candidates": [candidate._asdict() for candidate in some]} for some in answers]
+            distinct_results += [
+                {"candidates": [_encode_candidate(candidate) for candidate in some]} for some in answers
+            ]
         results = [distinct_results[i] for i in order]
         num_candidates = sum(len(one["candidates"]) for one in results)
         if num_candidates > max_candidates:
@@ -319,6 +322,14 @@ def _late(seconds: float) -> ApiError:
 
 def _stopped() -> ApiError:
     return ApiError(503, "the service is stopping; the index is unchanged")
+
+
+def _encode_candidate(candidate: Candidate) -> dict[str, Any]:
+    """Return a candidate as `models.Candidate` describes it; rows are left out where there are none."""
+    encoded = candidate._asdict()
+    if candidate.rows is None:
+        del encoded["rows"]
+    return encoded
 
 
 def _too_many(max_candidates: int) -> ApiError:

@@ -4,6 +4,12 @@
 `tables`; the public functions, one module each, build on these.
 """
 
+try:
+    import pyspark  # noqa: F401
+except ModuleNotFoundError:
+    _problem = "parquet_bloom.spark needs the extra 'spark': pip install 'parquet-bloom[spark]'"
+    raise ModuleNotFoundError(_problem, name="pyspark") from None
+
 from .advise import advise
 from .build_index import build_index
 from .embed import embed

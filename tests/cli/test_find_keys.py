@@ -1,4 +1,4 @@
-"""`parquet-bloom find --ids-from`: thousands of keys, and what is wrong with them."""
+"""`parquet-bloom find --keys`: thousands of keys, and what is wrong with them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def find(run):
 
     def call(column: str, keys: str | Path, *options: str) -> list[int]:
         source, stdin = ("-", keys) if isinstance(keys, str) else (keys, None)
-        arguments = ["--ids-from", source, "--id-column", column, "--columns", "id", "--format", "csv", *options]
+        arguments = ["--keys", source, "--key-column", column, "--columns", "id", "--format", "csv", *options]
         result = run("find", "lake", *arguments, stdin=stdin)
         assert result.code == (0 if result.out.count("\n") > 1 else 1), result.err
         return [int(line) for line in result.out.splitlines()[1:]]
@@ -103,7 +103,7 @@ def test_orc_files_and_indexes_are_asked_too(find, lake, run):
     assert run("index", "append", "ids.index").code == 0
     pyarrow.orc.write_table(TABLE.select(["id", "name"]).slice(10, 5), "lake/day=0/o.orc")
     assert sorted(find("id", "12\n2001\n")) == [12, 12, 2001]
-    arguments = ["--ids-from", "-", "--id-column", "id", "--columns", "id", "--format", "csv"]
+    arguments = ["--keys", "-", "--key-column", "id", "--columns", "id", "--format", "csv"]
     result = run("find", "--index", "ids.index", *arguments, stdin="12\n2001\n")
     assert sorted(result.out.split()) == ["12", "12", "2001", "id"]  # the index has no ORC files, so they are read
 
@@ -125,7 +125,7 @@ def refused(run, *arguments, stdin=None) -> str:
 
 def test_what_is_wrong_is_one_line(lake, run):
     def given(data, column="id", *options):
-        return refused(run, "--ids-from", "-", "--id-column", column, *options, stdin=data)
+        return refused(run, "--keys", "-", "--key-column", column, *options, stdin=data)
 
     assert given("1\nx1\n") == "standard input: column 'id': line 2: 'x1' is not an integer"
     assert given("1\n" * 2000 + "y" * 9999, "uid").startswith("standard input: column 'uid': line 1: '1' is not a UUID")
@@ -135,10 +135,10 @@ def test_what_is_wrong_is_one_line(lake, run):
     assert given("1\n", "nam").startswith("column 'nam': no such column in any of 3 files; did you mean 'name'?")
     assert given("1\n", "Id").startswith("column 'Id': no such column in any of 3 files; 'id' differs in case only: ")
     assert given("1\n", "id", "--where", "nam = 'x'").endswith("no such column in any of 3 files; did you mean 'name'?")
-    assert refused(run, "--ids-from", "none.txt", "--id-column", "id").startswith("none.txt: cannot open")
+    assert refused(run, "--keys", "none.txt", "--key-column", "id").startswith("none.txt: cannot open")
     for broken in (b"PAR1 is not all", b"ARROW1 is not all"):
         Path("broken").write_bytes(broken)
-        assert refused(run, "--ids-from", "broken", "--id-column", "id").startswith("broken: its keys cannot be read: ")
+        assert refused(run, "--keys", "broken", "--key-column", "id").startswith("broken: its keys cannot be read: ")
     for text, said in (
         ("x,y\n1,2\n", "keys.csv: it has no column 'id', and not just one"),
         ("id,id\n1,2\n", "keys.csv: several columns match"),
@@ -147,38 +147,38 @@ def test_what_is_wrong_is_one_line(lake, run):
         ("id,y\n1,2\nz,3\n", "keys.csv: column 'id': line 3: 'z' is not an integer"),
     ):
         Path("keys.csv").write_text(text)
-        assert refused(run, "--ids-from", "keys.csv", "--id-column", "id") == said
+        assert refused(run, "--keys", "keys.csv", "--key-column", "id") == said
     pq.write_table(pa.table({"id": [[1]]}), "nested.parquet")
-    assert refused(run, "--ids-from", "nested.parquet", "--id-column", "id").startswith("nested.parquet: column 'id': ")
+    assert refused(run, "--keys", "nested.parquet", "--key-column", "id").startswith("nested.parquet: column 'id': ")
     pq.write_table(pa.table({"id": ["4", "x"]}), "text.parquet")
     said = "text.parquet: column 'id': row 2: 'x' is not an integer"
-    assert refused(run, "--ids-from", "text.parquet", "--id-column", "id") == said
+    assert refused(run, "--keys", "text.parquet", "--key-column", "id") == said
 
 
 def test_options_that_do_not_fit(lake, run):
-    assert "--ids-from and --id-column go together" in refused(run, "--ids-from", "a.txt")
-    assert "--ids-from and --id-column go together" in refused(run, "--id-column", "id", "--where", "id = 1")
-    assert "give --where, or --ids-from" in refused(run)
-    said = refused(run, "-", "--ids-from", "-", "--id-column", "id")
+    assert "--keys and --key-column go together" in refused(run, "--keys", "a.txt")
+    assert "--keys and --key-column go together" in refused(run, "--key-column", "id", "--where", "id = 1")
+    assert "give --where, or --keys" in refused(run)
+    said = refused(run, "-", "--keys", "-", "--key-column", "id")
     assert "standard input holds either PATHs or keys, not both" in said
 
 
 def test_limits(lake, run, monkeypatch):
     monkeypatch.setattr(key_options, "MAX_KEYS", 3)
-    said = refused(run, "--ids-from", "-", "--id-column", "id", stdin="1\n2\n3\n4\n")
+    said = refused(run, "--keys", "-", "--key-column", "id", stdin="1\n2\n3\n4\n")
     assert said == "standard input: 4 keys; 3 are possible at a time, so find them in several steps"
     pq.write_table(pa.table({"id": range(5)}), "many.parquet")
-    said = refused(run, "--ids-from", "many.parquet", "--id-column", "id")
+    said = refused(run, "--keys", "many.parquet", "--key-column", "id")
     assert said == "many.parquet: 5 keys; 3 are possible at a time, so find them in several steps"
     monkeypatch.setattr(key_options, "MAX_BYTES", 10)
     for source, stdin in (("-", "1\n" * 6), ("many.parquet", None)):
-        said = refused(run, "--ids-from", source, "--id-column", "id", stdin=stdin)
+        said = refused(run, "--keys", source, "--key-column", "id", stdin=stdin)
         assert said.endswith(": more than 10 bytes of keys; find them in several steps")
 
 
 def test_files_that_cannot_be_read_do_not_hide_the_type(lake, run):
     Path("lake/day=0/0.parquet").write_bytes(b"not Parquet at all")
-    result = run("find", "lake", "--ids-from", "-", "--id-column", "id", "--format", "csv", stdin="7\n")
+    result = run("find", "lake", "--keys", "-", "--key-column", "id", "--format", "csv", stdin="7\n")
     assert result.code == 2
     assert result.out.count("\n") == 2
     (line,) = result.errors
@@ -187,11 +187,11 @@ def test_files_that_cannot_be_read_do_not_hide_the_type(lake, run):
 
 def test_no_files_and_no_file_that_can_be_read(lake, run):
     Path("empty").mkdir()
-    result = run("find", "empty", "--ids-from", "-", "--id-column", "id", stdin="7\n")
+    result = run("find", "empty", "--keys", "-", "--key-column", "id", stdin="7\n")
     assert (result.code, result.out) == (1, "")
     assert result.code == run("find", "empty", "--where", "id = 7").code
     Path("empty/a.parquet").write_bytes(b"not Parquet at all")
-    result = run("find", "empty", "--ids-from", "-", "--id-column", "id", stdin="7\n")
+    result = run("find", "empty", "--keys", "-", "--key-column", "id", stdin="7\n")
     assert (result.code, result.out) == (2, "")
     assert result.errors == [
         "error: empty/a.parquet: not a Parquet file, or one cut off: it does not end in PAR1",
@@ -201,6 +201,6 @@ def test_no_files_and_no_file_that_can_be_read(lake, run):
 def test_a_column_without_single_values_is_said(lake, run):
     pq.write_table(pa.table({"s": [{"a": 1, "b": 2}], "l": [[1]]}), "nested.parquet")
     for column, said in (("s", "several columns match the name: s.a, s.b"), ("l", "is not a single value")):
-        result = run("find", "nested.parquet", "--ids-from", "-", "--id-column", column, stdin="1\n")
+        result = run("find", "nested.parquet", "--keys", "-", "--key-column", column, stdin="1\n")
         assert (result.code, len(result.errors)) == (2, 1)
         assert said in result.err

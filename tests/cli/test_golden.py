@@ -57,17 +57,24 @@ COMMANDS = {
     "locate-nothing": "locate lake --index lake.index --key id=4251",
     "prune-index": "prune lake --index lake.index --where \"by <> 'spark' AND id = 4251\"",
     "prune-index-row-groups": "prune lake --index groups.index --where \"tag IN ('tag 0', 'tag 9') AND id = 4250\"",
+    "prune-index-zones": 'prune lake --index zones.index --where "id = 4250"',
     "prune-index-damaged": 'prune lake --index damaged.index --where "id = 4251"',
     "prune-zones": "prune lake --zones id.zones --zones tag.zones --where \"id = 4250 OR tag = 'tag 9'\"",
     "find-zones": 'find lake --zones id.zones --where "id = 4250" --columns tag,id,by --limit 2',
     "size": "size --ndv 1e6 --fpp 0.01",
     "sweep": "sweep lake",
     "sweep-dry-run": "sweep lake --dry-run",
-    "index-create": "index create new.index id tag --lake lake --granularity row_group --expected-values 1e6",
+    "index-create": (
+        "index create new.index --column id --column tag --lake lake --granularity row_group --expected-values 1e6"
+    ),
+    "index-create-zones": "index create new.index id --lake lake --granularity zone --zone-rows 100",
+    "index-advise": "index advise lake/by=spark id --zone-rows 20",
+    "index-advise-some": "index advise lake tag --granularity row_group --granularity file --sample 2",
     "index-append": "index append ids.index lake broken.parquet",
     "index-remove": "index remove ids.index lake/by=spark/",
-    "index-lookup": "index lookup ids.index id 4250 -7 100",
+    "index-lookup": "index lookup ids.index --column id 4250 -7 100",
     "index-lookup-nothing": "index lookup ids.index tag --text 'tag 7' nothing",
+    "index-lookup-zones": "index lookup zones.index id 4250 100",
     "index-compact": "index compact ids.index",
     "index-stats": "index stats ids.index",
     "index-check": "index check ids.index --sample 2",
@@ -221,14 +228,38 @@ ROWS: dict[str, tuple[str, dict[str, type | tuple[type | None, ...]]]] = {
     ),
     "index create": (
         "indexes",
-        {"index": str, "layout": str, "granularity": str, "settings": dict, "columns": list, "lake": list},
+        {
+            "index": str,
+            "layout": str,
+            "granularity": str,
+            "zone_rows": (int, None),
+            "settings": dict,
+            "columns": list,
+            "lake": list,
+        },
+    ),
+    "index advise": (
+        "granularities",
+        {
+            "recommended": bool,
+            "granularity": str,
+            "zone_rows": (int, None),
+            "units": int,
+            "values": int,
+            "bytes_a_value": float,
+            "num_bytes": int,
+            "candidates": float,
+            "bytes_read": int,
+            "pages_read": (float, None),
+            "bytes_read_without_pages": int,
+        },
     ),
     "index append": (
         "appends",
         {"added": int, "replaced": int, "unchanged": int, "failed": int, "values": int, "merged": int},
     ),
     "index remove": ("removals", {"removed": int, "files": int}),
-    "index lookup": ("candidates", {"value": str, "row_groups": (list, None), "file": str}),
+    "index lookup": ("candidates", {"value": str, "row_groups": (list, None), "rows": (list, None), "file": str}),
     "index compact": (
         "compactions",
         {
@@ -293,6 +324,7 @@ FACTS = {
     "advise": {"fpp", "embed_command", "sample_command", "orc_options"},
     "embed": {"dry_run"},
     "drop": {"dry_run"},
+    "verify": {"data"},
     "find": {"where"},
     "get": {"key"},
     "locate": {"key"},
@@ -301,7 +333,8 @@ FACTS = {
     "sweep": {"dry_run"},
     "index append": {"uncovered"},
     "index lookup": {"column", "doubts"},
-    "index stats": {"layout", "granularity", "settings", "version", "snapshot"},
+    "index advise": {"column", "page_index", "reason", "create_command"},
+    "index stats": {"layout", "granularity", "zone_rows", "settings", "version", "snapshot"},
     "zones show": {"column", "type", "items", "probability", "uncovered"},
 }
 TOTALS = {
@@ -309,13 +342,14 @@ TOTALS = {
     "advise": {"files", "row_groups", "rows", "num_bytes", "sampled_files"},
     "embed": {"files", "changed", "filters", "kept", "bytes_added", "dead_bytes"},
     "drop": {"files", "changed", "filters", "kept", "bytes_freed", "dead_bytes"},
-    "verify": {"files", "filters", "bad"},
+    "verify": {"files", "filters", "bad", "unfiltered"},
     "sweep": {"files", "deleted", "kept", "bytes_deleted"},
     "find": {"rows", *PRUNED},
     "get": {"keys", "rows"},
     "locate": {"keys", "rows"},
     "prune": PRUNED,
     "index lookup": {"values", "candidates", "files", "unindexed", "requests", "bytes_read"},
+    "index advise": {"files", "rows", "sampled_files"},
     "index stats": {"segments", "files", "units", "unindexed", "changed", "gone", "files_bytes"},
     "index check": {"problems", "files", "values"},
     "zones show": {"zones", "rows", "null_zones", "num_bytes", "stale"},
@@ -327,7 +361,7 @@ TOTALS = {
 def test_printed(name, format, run, lake, golden, monkeypatch):
     if "draft.parquet" in COMMANDS[name]:
         shutil.copy(Path(__file__).parent / "draft.parquet", lake)
-    if "--index" in COMMANDS[name]:
+    if "--index" in COMMANDS[name] or "zones.index" in COMMANDS[name]:
         make_indexes(monkeypatch)
     if "--zones" in COMMANDS[name]:
         make_zones(monkeypatch)
@@ -362,8 +396,9 @@ def make_indexes(monkeypatch: pytest.MonkeyPatch) -> None:
     """An index of the files of three writers, one of row groups, and one that is damaged."""
     monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)  # nothing will change them
     files = [f"lake/by={writer}" for writer in ("pyarrow", "spark", "datafusion")]
-    for name, granularity in (("lake", "file"), ("groups", "row_group"), ("damaged", "file")):
-        with LakeIndex.create(f"{name}.index", ["id", "tag"], granularity=granularity) as index:
+    for name, *units in (("lake", "file"), ("groups", "row_group"), ("damaged", "file"), ("zones", "zone", 20)):
+        settings: Any = dict(zip(("granularity", "zone_rows"), units, strict=False))
+        with LakeIndex.create(f"{name}.index", ["id", "tag"], **settings) as index:
             index.append(files)
     newest = max(Path("damaged.index").glob("manifest-*"))
     newest.write_bytes(newest.read_bytes()[:-1])
@@ -407,7 +442,7 @@ def check_document(command: str, document: dict[str, Any]) -> None:
             allowed = expected if isinstance(expected, tuple) else (expected,)
             assert (None if value is None else type(value)) in allowed, (key, value)
     for error in document["errors"]:
-        assert set(error) == {"file", "row_group", "column", "problem"}
+        assert set(error) == {"file", "row_group", "column", "kind", "problem"}
 
 
 def test_every_command_that_prints_rows_is_here():

@@ -397,17 +397,17 @@ def test_a_recording_of_the_bar(tmp_path):
     index = str(tmp_path / "index")
     parquet_bloom.LakeIndex.create(index, ["id"], lake=tmp_path / "lake").close()
     text = on_terminal("index", "append", index, patience=0, columns=100, NO_COLOR="1")
-    frames = re.findall(r"index append +[━─]+ (\d)/4 files", text)
+    frames = re.findall(r"index append +[━╸╺ ]+ (\d)/4 files", text)
     assert frames
     assert frames == sorted(frames)
-    shown = ESCAPE.sub("", text[text.rindex(" left") :])
+    shown = ESCAPE.sub("", text[text.rindex("━") :])
     titles = "added +indexed again +unchanged +failed +values +segments merged"
     assert re.search(rf"[\r\n]{titles}\n +3 +0 +0 +1 +600,000 ", shown)
     assert len(re.findall(r"error: \S+/d\.parquet: ", ESCAPE.sub("", text).replace("\n", ""))) == 1
     text = on_terminal("index", "check", index, "--sample", "3", patience=0, columns=100, NO_COLOR="1")
-    assert re.search(r"index check +[━─]+ \d/4 files", text)  # the part, and three files
+    assert re.search(r"index check +[━╸╺ ]+ \d/4 files", text)  # the part, and three files
     assert re.search(r"[\r\n]nothing is wrong; 3 files read again, 600,000 values looked up\n", ESCAPE.sub("", text))
-    assert "─" not in on_terminal("index", "stats", index, patience=60, columns=100)
+    assert "━" not in on_terminal("index", "stats", index, patience=60, columns=100)
 
 
 def test_narrow_terminals_lose_nothing(indexed):

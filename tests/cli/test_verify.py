@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -56,7 +55,15 @@ def test_unusual_values_are_noted(tmp_path, run):
     assert "saturated: " in run("verify", path).out
 
 
-def test_no_filters_are_good_filters(lake, run):
-    shutil.rmtree("lake/by=spark")
-    result = run("verify", "lake/by=pyarrow/plain.parquet")
-    assert (result.code, result.out, result.err) == (0, "", "0 filters in 1 file, none of them bad\n")
+def test_files_without_filters_are_counted_and_not_called_good(lake, run):
+    for option in ((), ("--data",)):
+        result = run("verify", "lake/by=pyarrow/plain.parquet", *option)
+        assert (result.code, result.out, result.err) == (0, "", "no filters in 1 file\n")
+    assert (
+        "; 1 file without filters; only their structure was checked (--data probes the values)"
+        in run("verify", "lake").err
+    )
+    assert run("verify", "lake", "--data").err.endswith(", none of them bad; 1 file without filters\n")
+    for options, data in (([], False), (["--data"], True)):
+        document = json.loads(run("verify", "lake", *options, "--json").out)
+        assert (document["data"], document["totals"]["unfiltered"]) == (data, 1)

@@ -49,6 +49,20 @@ def test_ten_thousand_lookups_by_several_threads_are_right(lake, serve):
     assert sum(false) <= 5
 
 
+def test_rows_of_zones_are_named(tmp_path, serve):
+    (tmp_path / "lake").mkdir()
+    pq.write_table(pa.table({"id": range(100)}), tmp_path / "lake" / "a.parquet", row_group_size=60)
+    options = {"granularity": "zone", "zone_rows": 25, "lake": str(tmp_path / "lake")}
+    with LakeIndex.create(tmp_path / "index", "id", **options) as index:
+        index.append()
+    service = serve(tmp_path / "index")
+    (result,) = service.get("/lookup?column=id&value=70").json()["results"]
+    assert result["candidates"] == [
+        {"path": str(tmp_path / "lake" / "a.parquet"), "row_groups": [1], "rows": [[[0, 25]]]}
+    ]
+    assert service.get("/stats").json()["zone_rows"] == 25
+
+
 @pytest.mark.smoke
 def test_a_single_lookup_understands_its_text_as_the_column_is_stored(lake, serve):
     service = serve(lake.index)

@@ -96,7 +96,7 @@ def test_verify(spark: Any, lake: Path) -> None:
     assert report.problems == [str(problem) for problem in parquet_bloom.verify(bad, data=True).problems]
     assert "row group 1, column 'seq': the filter denies " in report.problems[0]
     assert str(report.failures[0].error).startswith(f"{broken}: ")
-    assert str(report).startswith("8 filters in 6 files, 1 of them bad, 3 without filters, 1 bad (")
+    assert str(report).startswith("8 filters in 6 files, 1 of them bad; 3 files without filters, 1 bad (")
     assert report.to_dataframe(spark).where("size(problems) = 1").count() == 1
 
     unread = parquet_bloom.spark.verify(spark, [good, bad], data=False)

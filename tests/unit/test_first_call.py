@@ -17,10 +17,10 @@ SQLGLOT = {"sqlglot"}  # for conditions that are not simple
 DATASET = {"pyarrow.dataset"}  # for `dataset` only
 COMPUTE = {"pyarrow.compute"}  # for rows that are filtered after they are read
 # For whole columns of Parquet, other file systems, tables, and some options only.
-RARE = {"pyarrow.parquet", "pyarrow.fs", "ssl", "sqlite3", "secrets", "shutil", "thrift"}
+RARE = {"pyarrow.parquet", "pyarrow.fs", "ssl", "sqlite3", "secrets", "shutil", "thrift", "rich"}
 RARE |= {f"parquet_bloom.{name}" for name in ("file.drafts.trial", "tables.snapshot", "lake", "zones")}
 RARE |= {f"parquet_bloom.storage.{name}" for name in ("folder.folder", "local.rewrite", "objects.client")}
-COMMANDS = {"click"}
+COMMANDS = {"click", "rich"}
 
 API = NEVER | SQLGLOT | COMMANDS
 CALLS = [

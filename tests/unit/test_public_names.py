@@ -21,9 +21,9 @@ from parquet_bloom.types import PruneReport
 LAZY = ["parquet_bloom", "parquet_bloom.types", "parquet_bloom.file", "parquet_bloom.lake", "parquet_bloom.tables"]
 
 # Each takes longer to import than the package may.
-HEAVY = ["numpy", "pyarrow", "thrift", "sqlglot", "obstore", "click", "asyncio", "sqlite3", "pyspark", "pandas"]
+HEAVY = ["numpy", "pyarrow", "thrift", "sqlglot", "obstore", "click", "rich", "asyncio", "sqlite3", "pyspark", "pandas"]
 # Used by some calls only.
-RARE = ["sqlglot", "obstore", "click", "pyarrow.dataset", "pandas", "polars", "boto3", "fsspec"]
+RARE = ["sqlglot", "obstore", "click", "rich", "pyarrow.dataset", "pandas", "polars", "boto3", "fsspec"]
 
 
 def in_a_new_process(code: str, **environment: str) -> subprocess.CompletedProcess[str]:

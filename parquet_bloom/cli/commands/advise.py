@@ -110,6 +110,7 @@ COLUMNS = (
 )
 @click.option(
     "--fpp",
+    metavar="FPP",
     type=float,
     default=0.01,
     show_default=True,

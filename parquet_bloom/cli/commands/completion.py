@@ -15,7 +15,8 @@ EPILOG = """\b
 bash, in ~/.bashrc:                  eval "$(parquet-bloom completion bash)"
 zsh, in ~/.zshrc, after compinit:    eval "$(parquet-bloom completion zsh)"
 fish, once:
-  parquet-bloom completion fish > ~/.config/fish/completions/parquet-bloom.fish
+  parquet-bloom completion fish \\
+      > ~/.config/fish/completions/parquet-bloom.fish
 
 --column is completed with the columns of the first file matched by the PATHs before it, if that is a local file.
 

@@ -74,6 +74,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 )
 @click.option(
     "--fpp",
+    metavar="FPP",
     type=float,
     default=0.01,
     show_default=True,

@@ -44,7 +44,7 @@ _MAX_BYTES = 48 * 1024 * 1024  # of rows that are read ahead: printing them take
         'parquet-bloom find lake/ --where "user.id = 42" --columns user,at,url\n'
         "parquet-bloom find lake/ --where \"trace = 'f00d'\" --format ndjson | jq .url\n"
         "parquet-bloom find 's3://bucket/events/*' --where \"id IN (1, 2)\" --limit 10 -o found.parquet\n"
-        "parquet-bloom find lake/ --ids-from ids.txt --id-column user.id --where \"day >= DATE '2026-01-01'\"\n"
+        "parquet-bloom find lake/ --keys ids.txt --key-column user.id --where \"day >= DATE '2026-01-01'\"\n"
         'parquet-bloom find events/ --as-of 2026-01-31 --where "user.id = 42"\n'
         'parquet-bloom find --iceberg-catalog prod --table db.events --where "user.id = 42"'
     ),
@@ -77,13 +77,13 @@ def find(
 ) -> int:
     """Find the rows that match a predicate, reading only what statistics, filters and page indexes do not rule out.
 
-    The predicate is that of --where, or a list of keys (--ids-from), or both.
+    The predicate is that of --where, or a list of keys (--keys), or both.
     Rows are printed as they are found, in the order of files. A table is laid out a thousand rows at a time. In json,
     ndjson and csv, decimals, dates, times and timestamps are strings (instants in UTC), bytes are hexadecimal, and NaN
     and the infinities are "NaN", "Infinity" and "-Infinity"; in csv, a null is an empty field and an empty string "".
     """
     if where is None and ids_from is None and id_column is None:
-        raise click.UsageError("nothing to find: give --where, or --ids-from", click.get_current_context())
+        raise click.UsageError("nothing to find: give --where, or --keys", click.get_current_context())
     nodes = [] if where is None else [parse(where, dialect)]
     requested = parse_columns(columns, listed)
     kind = None if target is None else parse_format(target)

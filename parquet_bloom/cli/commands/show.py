@@ -115,8 +115,10 @@ def show(
                 output, sorted(missing), [number for number in row_groups if number > highest], totals["files"]
             )
         rows.facts |= {"totals": totals} | inputs.facts
+    filters = count(totals["filters"], "filter") if totals["filters"] else "no filters"
     output.summary(
-        f"{count(totals['filters'], 'filter')} in {count(totals['files'], 'file')}, {totals['num_bytes']:,} bytes"
+        f"{filters} in {count(totals['files'], 'file')}"
+        + (f", {totals['num_bytes']:,} bytes" if totals["filters"] else "")
         + (f", {totals['broken']:,} of them broken" if totals["broken"] else "")
         + (f", {totals['doubtful']:,} of them not asked" if totals["doubtful"] else "")
     )

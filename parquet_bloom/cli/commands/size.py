@@ -37,6 +37,7 @@ COLUMNS = (
 )
 @click.option(
     "--fpp",
+    metavar="FPP",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.01,
     show_default=True,

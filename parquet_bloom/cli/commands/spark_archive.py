@@ -62,7 +62,7 @@ def spark_archive(output: Output, target: str, without: tuple[str, ...], extras:
     try:
         from ...spark.archive.build import MANIFEST, write_archive
     except ImportError as error:
-        raise ParquetBloomError(f"it needs the extra 'spark': {error}") from error
+        raise ParquetBloomError(f"nothing can be packed here: {error}") from error
 
     with output.step("pack"), output.progress(0) as bar:
         report = write_archive(

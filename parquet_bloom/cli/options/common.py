@@ -114,7 +114,7 @@ def command(
     about : description of other arguments, for the end of its help.
     cls, settings : class of the command, and settings of its context.
     """
-    lines = "\n".join(f"  {line}" for line in example.splitlines())
+    lines = "\n".join(f"  {part}" for line in example.splitlines() for part in wrap_command(line))
     about = "".join(f"{text}\n\n" for text in (PATHS_HELP if paths else "", about) if text)
     epilog = f"{about}Exit codes: {exit_codes}\n\n\b\nExample:\n{lines}"
 
@@ -147,6 +147,28 @@ def command(
         return result
 
     return decorate
+
+
+_WORDS = re.compile(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""")
+_EXAMPLE_WIDTH = 76
+
+
+def wrap_command(line: str) -> list[str]:
+    """Break a line of shell before options and pipes, where it is too long for the help of 80 columns."""
+    parts: list[str] = []
+    for word in _WORDS.findall(line):
+        if parts and not word.startswith(("-", "|", "http")):
+            parts[-1] += f" {word}"
+        else:
+            parts.append(word)
+    lines = parts[:1]
+    for part in parts[1:]:
+        if len(lines[-1]) + len(part) < _EXAMPLE_WIDTH - len(" \\"):
+            lines[-1] += f" {part}"
+        else:
+            lines[-1] += " \\"
+            lines.append(f"    {part}")
+    return lines
 
 
 def make_missing_path() -> click.MissingParameter:

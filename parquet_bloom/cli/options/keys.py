@@ -1,4 +1,4 @@
-"""Keys of `--ids-from FILE` and `--keys FILE`: lines of text, or columns of a Parquet, Arrow or CSV file."""
+"""Keys of `--keys FILE`: lines of text, or columns of a Parquet, Arrow or CSV file."""
 
 from __future__ import annotations
 
@@ -33,18 +33,27 @@ MAX_BYTES = 1 << 28
 
 _OPTIONS = (
     click.option(
+        "--keys",
         "--ids-from",
+        "ids_from",
         metavar="FILE",
-        help="Find the rows whose --id-column is one of these keys: a text file with one key per line, or - for "
+        help="Find the rows whose --key-column is one of these keys: a text file with one key per line, or - for "
         "standard input; or a Parquet, Arrow or .csv file (with a header) that has that column, or only one. With "
         "--where, rows must match both.",
     ),
-    click.option("--id-column", metavar="NAME", shell_complete=complete_columns, help="The column of --ids-from."),
+    click.option(
+        "--key-column",
+        "--id-column",
+        "id_column",
+        metavar="NAME",
+        shell_complete=complete_columns,
+        help="The column of --keys.",
+    ),
 )
 
 
 def key_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --ids-from and --id-column to a command."""
+    """Add --keys and --key-column to a command; --ids-from and --id-column are older names of the same."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
@@ -108,7 +117,7 @@ def read_keys(path: str | None, column: str | None, paths: Sequence[str], filesy
     if path is None and column is None:
         return None
     if path is None or column is None:
-        raise click.UsageError("--ids-from and --id-column go together", click.get_current_context())
+        raise click.UsageError("--keys and --key-column go together", click.get_current_context())
     return read_key_columns(path, [column], paths, filesystem, skip_nulls=True)[0]
 
 

@@ -36,7 +36,7 @@ def rows_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def parse_columns(columns: Sequence[str], listed: str | None) -> list[str] | None:
     """Return the columns of --column and --columns; None for all."""
-    names = [*columns, *(listed.split(",") if listed is not None else ())]
+    names = [*columns, *(map(str.strip, listed.split(",")) if listed is not None else ())]
     for name in names:
         if not name:
             raise click.UsageError("a column has no name", click.get_current_context())

@@ -7,12 +7,17 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ...errors import escaped
-from .cells import cell_len, chop_cells
+from ...util.lazy import late_module
+
+if TYPE_CHECKING:
+    import rich.cells as unicode
+else:
+    unicode = late_module("rich.cells")
 
 Row = Mapping[str, Any]
 
@@ -141,7 +146,8 @@ class _Table:
         self.columns = columns
         self.rows = rows
         self.widths = [
-            max(map(cell_len, [column.title, *(texts[i] for texts in rows)])) for i, column in enumerate(columns)
+            max(map(unicode.cell_len, [column.title, *(texts[i] for texts in rows)]))
+            for i, column in enumerate(columns)
         ]
 
     @property
@@ -178,15 +184,15 @@ class _Table:
         for line in zip_longest(*pieces, fillvalue=""):
             cells = []
             for text, width, column, style in zip(line, self.widths, self.columns, styles, strict=True):
-                space = " " * (width - cell_len(text))
+                space = " " * (width - unicode.cell_len(text))
                 styled = click.style(text, **style) if color and style and text else text
                 cells.append(space + styled if column.right else styled + space)
             yield _GAP.join(cells).rstrip()
 
 
 def _fold(text: str, width: int) -> list[str]:
-    if cell_len(text) <= width:
+    if unicode.cell_len(text) <= width:
         return [text]
     if text.isascii():
         return textwrap.wrap(text, width, break_on_hyphens=False)
-    return chop_cells(text, width)
+    return unicode.chop_cells(text, width)

@@ -25,6 +25,7 @@ _WORTH = 0.2  # share of row groups that a filter skips beyond ranges: from this
 _DEAR = 0.1  # share of the files' size that filters take: above this, they are expensive
 _WEAK = 2  # multiple of the requested fpp above which existing filters are too weak
 _NEARLY_ALL = 0.9  # share of row groups with dictionaries that may represent all
+_SOME = 0.25  # share of row groups with dictionaries that say something of the others, if their min and max agree
 _FEW = 0.1  # share of distinct values: small
 _MANY = 0.5  # share of distinct values: large
 _MOSTLY_ALIKE = 0.5  # share of pairs of row groups with the same min or max: large
@@ -132,7 +133,8 @@ class Advice:
         total = max(column.row_groups, 1)
         # Dictionaries are representative only if nearly all row groups have them: they exist where values repeat.
         is_representative = column.samples or column.in_dictionary >= _NEARLY_ALL * total
-        ratio = distinct_ratio(column.distinct_counts) if is_representative else None
+        in_dictionaries = distinct_ratio(column.distinct_counts)
+        ratio = in_dictionaries if is_representative else None
         same = share_of_equal_bounds(column.spans) or (None, None)
         common = _share_elsewhere(column, ratio, *same)
         holding = present = absent = None
@@ -172,15 +174,22 @@ class Advice:
             number=kind.number,
             barred=kind.barred is not None or not column_type.hashable,
         )
-        verdict, reason = self._judge(advice, column, kind, fpp)
+        verdict, reason = self._judge(advice, column, kind, fpp, in_dictionaries)
         if column.problem and column.row_groups:
             files = f"{column.unreadable:,} files" if column.unreadable > 1 else "a file"
             reason += f"; in {files} it cannot be read ({column.problem})"
         weak = verdict == MAYBE and advice.filtered == column.row_groups - column.empty
         return replace(advice, verdict=verdict, reason=reason, weak=weak)
 
-    def _judge(self, advice: ColumnAdvice, column: MergedColumn, kind: ColumnKind, fpp: float) -> tuple[str, str]:
-        """Return the verdict and its reason: first check what rules a filter out, then what casts doubt on it."""
+    def _judge(
+        self, advice: ColumnAdvice, column: MergedColumn, kind: ColumnKind, fpp: float, in_dictionaries: float | None
+    ) -> tuple[str, str]:
+        """Return the verdict and its reason: first check what rules a filter out, then what casts doubt on it.
+
+        Parameters
+        ----------
+        in_dictionaries : as `ColumnAdvice.distinct`, of the row groups with dictionaries alone; None if it is unknown.
+        """
         total = advice.row_groups
         if not kind.type.hashable:
             return NO, "BOOLEAN columns get no filter: there are two values to find"
@@ -200,7 +209,7 @@ class Advice:
         if total > 1 and advice.in_range <= max(_SORTED, 1.5 / total):
             return NO, f"min and max alone leave {advice.in_range:.1%} of the row groups: it is sorted, or nearly"
         if advice.holding is None:
-            return _judge_without_values(advice) if weak is None else (MAYBE, weak)
+            return _judge_without_values(advice, in_dictionaries) if weak is None else (MAYBE, weak)
         few = "" if advice.distinct is None else f"; {advice.distinct:.2%} of a row group's values are distinct"
         if total > 1 and (advice.holding * total - 1) / (total - 1) >= _EVERYWHERE:
             return NO, f"a value is in about {advice.holding:.0%} of the row groups, which have to be read{few}"
@@ -253,21 +262,32 @@ def _share_elsewhere(
     return 2 * alike / (1 + alike)  # of Jaccard's index, which the two estimate
 
 
-def _judge_without_values(advice: ColumnAdvice) -> tuple[str, str]:
-    """Return the verdict if the number of row groups that hold the same value is unknown."""
+def _judge_without_values(advice: ColumnAdvice, in_dictionaries: float | None) -> tuple[str, str]:
+    """Return the verdict if the number of row groups that hold the same value is unknown; see `Advice._judge`."""
     ratio = advice.distinct if advice.distinct is not None else advice.distinct_at_most
     most = "" if advice.distinct is not None else "at most "
     distinct = f"{most}{ratio:.2%} of a row group's values are distinct"
     alike = None if advice.same_min is None or advice.same_max is None else min(advice.same_min, advice.same_max)
-    if ratio <= _FEW and alike is not None and alike >= _MOSTLY_ALIKE:
-        return NO, f"{distinct}, and most row groups have the same min and max: they seem to hold the same few values"
+    mostly_alike = alike is not None and alike >= _MOSTLY_ALIKE
+    same = "most row groups have the same min and max"
+    if ratio <= _FEW and mostly_alike:
+        return NO, f"{distinct}, and {same}: they seem to hold the same few values"
+    some = f"in {advice.dictionary:.0%} of the row groups dictionaries hold its values"
+    if advice.distinct is None and in_dictionaries is not None:
+        some += f", of which {in_dictionaries:.2%} are distinct"
+        if in_dictionaries <= _FEW and mostly_alike and advice.dictionary >= _SOME:
+            return NO, f"{some}, and {same}: they seem to hold the same few values"
     if ratio < 1 or advice.distinct is not None:
         facts = [distinct]
-    elif advice.dictionary > 0.5:
+    elif advice.dictionary >= _NEARLY_ALL:
         facts = ["its values are in dictionaries, so few may be distinct"]
+    elif advice.dictionary:
+        facts = [some]
     else:
         facts = ["no dictionary holds its values, so most may be distinct"]
-    if alike is not None and max(advice.same_min or 0.0, advice.same_max or 0.0) <= _SELDOM_ALIKE:
+    if mostly_alike:
+        facts.append(f"{same}, so they may hold the same few values")
+    elif alike is not None and max(advice.same_min or 0.0, advice.same_max or 0.0) <= _SELDOM_ALIKE:
         facts.append("row groups seldom have the same min or max, so a value may be in few of them")
     facts.append(f"min and max leave {advice.in_range:.0%} of the row groups")
     return MAYBE, "; ".join([*facts, "a sample of several row groups would tell"])

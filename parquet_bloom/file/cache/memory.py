@@ -193,10 +193,15 @@ class MetadataCache:
             self._num_bytes = 0
 
 
-def distinct(identity: Hashable) -> bool:
-    """Return whether an identity tells a file from every other file, and from its own state after any change."""
+def distinct(identity: Hashable, now_ns: int | None = None) -> bool:
+    """Return whether an identity tells a file from every other file, and from its own state after any change.
+
+    Parameters
+    ----------
+    now_ns : when it was taken at the earliest, in ns since 1970; None for now.
+    """
     if isinstance(identity, FileIdentity):
-        return identity.changed_ns < time.time_ns() - SETTLED_NS
+        return identity.changed_ns < (time.time_ns() if now_ns is None else now_ns) - SETTLED_NS
     if not isinstance(identity, RemoteIdentity):
         return False
     if identity.etag is not None:  # a weak etag is shared by objects of equal meaning, not of equal bytes

@@ -287,7 +287,9 @@ class FileTable:
         """Return paths of files in a few pages, reading those that are not cached; None if there are too many."""
         page_numbers = pages.find_pages(numbers)
         cached = self._read_some_pages(pages, np.unique(page_numbers).tolist())
-        return cached and [
+        if cached is None:
+            return None
+        return [
             _decode_path(cached[page].paths[number - pages.first_file(page)].as_py())
             for page, number in zip(page_numbers.tolist(), numbers.tolist(), strict=True)
         ]

@@ -148,8 +148,6 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         options["schema"] = self._arrow_schema
         if on_error != "raise" and not callable(on_error):
             raise ParquetBloomError(f"on_error must be 'raise' or a function of the error, got {on_error!r}")
-        if isinstance(columns, str):
-            raise ParquetBloomError(f"columns must be a list of names, got a string; give [{columns!r}]")
         if threads is not None and threads < 1:
             raise ParquetBloomError(f"threads must be at least 1, got {threads}")
         handler = None if on_error == "raise" else on_error

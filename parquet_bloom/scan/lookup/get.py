@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from ...errors import ParquetBloomError, UnknownColumnError
+from ...errors import ParquetBloomError, StorageError, UnknownColumnError
 from ...predicate.key_match import match_keys
 from ...util.arrow_values import empty_table
 from ..model.fit import fit_table
 from ..model.named_columns import suggest_names
 from ..read.reader import RowReader
-from ..schema import has_column, select_columns
+from ..schema import has_column, require_names, select_columns
 from ..source import ScanSource
 from ..table_columns import select_table_columns
 from .keys import Keys
@@ -36,6 +37,7 @@ def get_rows(
     ----------
     note : called with rows as they are read, before more are; what it raises ends the read.
     """
+    columns = require_names(columns)
     for column in keys.columns:
         if not has_column(schema, column):
             raise UnknownColumnError(
@@ -50,8 +52,9 @@ def get_rows(
     try:
         with session.begin(refresh=False) as lookup:
             rows = reader.read(lookup)
-    except ParquetBloomError:
-        if lookup is None or lookup.is_current:
+    except ParquetBloomError as error:
+        is_gone = isinstance(error, StorageError) and error.errno == errno.ENOENT
+        if lookup is None or (lookup.is_current and not is_gone):
             raise
     else:
         if lookup.is_current:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import ParquetBloomError
-from ...file.cache.memory import MetadataCache
+from ...file.cache.memory import MetadataCache, distinct
 from ...file.columns import type_of
 from ...file.identity import version_token
 from ...file.pages.decompress import Unsupported
@@ -44,6 +44,7 @@ class KnownFile:
     Attributes
     ----------
     token : the version, as an index has it.
+    is_settled : whether every later change of the file will show.
     columns : its flat columns by name.
     """
 
@@ -52,6 +53,7 @@ class KnownFile:
             identity = source.identity
             if not isinstance(identity, FileIdentity):
                 raise Unsupported("it is not a local file")
+            self.is_settled = distinct(identity)
             self._footer = file.footer
             self.columns: Mapping[str, FlatColumn] = find_flat_columns(file, arrow_schema(file))
         self.token = version_token(identity)
@@ -169,6 +171,8 @@ class KnownFiles:
             return None
         if token is not None and known.token != token:
             return None
+        if token is None and not known.is_settled:  # the same times may be of other contents at the next call
+            return known
         with self._lock:
             self._files[path] = known
             if len(self._files) > MAX_FILES:

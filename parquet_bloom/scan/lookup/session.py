@@ -114,10 +114,12 @@ class LookupSession:
             return None
         roots = as_path_list(source.paths)
         if is_local(source.filesystem, roots):
-            files = [entry.path for entry in list_entries(source.paths, source.filesystem)]
             index = self._index_path
             others = [index] if is_local(source.filesystem, [index]) else []
-            return LocalWatch([os.path.abspath(root) for root in roots], [*files, *others])
+            return LocalWatch(
+                [os.path.abspath(root) for root in roots],
+                lambda: [*others, *(entry.path for entry in list_entries(source.paths, source.filesystem))],
+            )
         return ListedWatch(partial(list_entries, source.paths, source.filesystem))
 
 

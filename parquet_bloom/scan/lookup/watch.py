@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol
@@ -41,21 +42,30 @@ class LocalWatch:
 
     Parameters
     ----------
-    roots : the folders, patterns and files that were listed: absolute paths.
-    files : the files that were listed, and other files or folders.
+    roots : the folders, patterns and files of the lake: absolute paths.
+    list_files : lists the files, and other files or folders to watch.
     """
 
-    def __init__(self, roots: Sequence[str], files: Sequence[str]):
-        folders = dict.fromkeys(folder for root in roots for folder in _list_folders(_fixed_folder(root)))
-        self._states = PathStates([os.fsencode(path) for path in (*folders, *files)])
-        identities = [FileIdentity(*state[:5]) for state in self._states.states.tolist()]
-        self.is_settled = all(identity.inode >= 0 and distinct(identity) for identity in identities)
+    def __init__(self, roots: Sequence[str], list_files: Callable[[], Sequence[str]]):
+        started = time.time_ns()
+        folders = _list_all_folders(roots)
+        # Before the files are listed: one that appears meanwhile is among them, or its folder differs.
+        states = [PathStates([os.fsencode(path) for path in folders])]
+        are_all = _list_all_folders(roots) == folders  # a new one is not watched yet
+        states.append(PathStates([os.fsencode(path) for path in list_files()]))
+        self._states = states
+        identities = [FileIdentity(*state[:5]) for one in states for state in one.states.tolist()]
+        self.is_settled = are_all and all(one.inode >= 0 and distinct(one, started) for one in identities)
 
     def begin_check(self) -> Callable[[], bool]:
         """See `LakeWatch.begin_check`: the thread that waits takes part in the comparison."""
-        check = self._states.begin_check()
-        other: Future[bool] | None = _POOL.submit(check.run) if len(self._states) > _FEW else None
-        return lambda: check.run() and (other is None or other.result())
+        checks = [states.begin_check() for states in self._states]
+
+        def check() -> bool:
+            return all(one.run() for one in checks)
+
+        other: Future[bool] | None = _POOL.submit(check) if sum(map(len, self._states)) > _FEW else None
+        return lambda: check() and (other is None or other.result())
 
 
 class ListedWatch:
@@ -86,6 +96,10 @@ class ListedWatch:
                 return False
 
         return is_same
+
+
+def _list_all_folders(roots: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(folder for root in roots for folder in _list_folders(_fixed_folder(root))))
 
 
 def _fixed_folder(root: str) -> str:

@@ -18,7 +18,7 @@ def on_terminal(*arguments: str, columns: int = 80, patience: float | None = Non
     """All that a command prints when all its streams are a terminal, with escape sequences."""
     code = "import sys; from parquet_bloom.util import progress; from parquet_bloom.cli import main\n"
     if patience is not None:
-        code += f"progress.PATIENCE = {patience}\n"  # a bar at once, if at all
+        code += f"import rich.console, rich.progress; progress.PATIENCE = {patience}\n"  # a bar at once, if at all
     code += "sys.exit(main())"
     unwanted = ("NO_COLOR", "COLUMNS", "LINES", "FORCE_COLOR")
     inherited = {name: value for name, value in os.environ.items() if name not in unwanted}

@@ -138,6 +138,32 @@ def test_the_footer_alone_tells_less(lake: Path) -> None:
     assert result["user"].sizes[0.01] == 2 * FILES * parquet_bloom.size_for(ROWS // 2, 0.01)  # at most
 
 
+@pytest.mark.parametrize(("values", "verdict"), [(["de", "fr", "it", "es"], "no"), ([], "maybe")])
+def test_dictionaries_of_some_files_tell_of_the_others_if_their_bounds_agree(
+    tmp_path: Path, values: list[str], verdict: str
+) -> None:
+    """Where a writer makes no dictionaries in every second file."""
+    rng = np.random.default_rng(3)
+    for number in range(2):
+        texts = [f"{key:016x}" for key in rng.integers(0, 1 << 60, 8_000).tolist()]
+        column = [values[i % 4] for i in range(8_000)] if values else texts
+        options = {"use_dictionary": number == 0, "row_group_size": 4_000}
+        pq.write_table(pa.table({"c": column}), tmp_path / f"{number}.parquet", **options)
+    advice = parquet_bloom.advise(tmp_path, sample=0)["c"]
+    assert (advice.verdict, advice.dictionary, advice.distinct) == (verdict, 0.5, None)
+    if values:
+        facts = "in 50% of the row groups dictionaries hold its values, of which 0.10% are distinct"
+        assert (
+            advice.reason
+            == f"{facts}, and most row groups have the same min and max: they seem to hold the same few values"
+        )
+    else:
+        assert advice.reason.startswith(
+            "in 50% of the row groups dictionaries hold its values, of which 100.00% are distinct;"
+        )
+    assert parquet_bloom.advise(tmp_path, sample=4)["c"].verdict == verdict
+
+
 def test_the_command_and_the_call(lake: Path, tmp_path: Path) -> None:
     report = parquet_bloom.advise([lake], ["user", "country"], fpp=0.001)
     assert report.command == f"parquet-bloom embed '{lake}' --column user --fpp 0.001 --in-place"

@@ -116,7 +116,7 @@ def test_the_report_is_a_table(lake):
         "lake/a.parquet          0    0\n"
         "lake/x/c.parquet        0    0\n"
         "failed: lake/x/b.parquet: not a Parquet file, or one cut off: it does not end in PAR1\n"
-        "lake: 0 filters in 2 files, all good; 1 file failed"
+        "lake: no filters in 2 files; 1 file failed"
     )
 
 

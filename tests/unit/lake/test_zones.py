@@ -130,6 +130,38 @@ def test_zones_of_lists_count_rows(tmp_path: Path) -> None:
             assert (candidate.row_groups, candidate.rows) == ((0,), (((row // 10 * 10, row // 10 * 10 + 10),),))
 
 
+@pytest.mark.parametrize("use_dictionary", [False, True])
+@pytest.mark.parametrize("column", ["id", "tags", "text", "(id, text)"])
+def test_zones_end_where_no_batch_of_a_decoder_ends(tmp_path: Path, column: str, use_dictionary: bool) -> None:
+    (tmp_path / "lake").mkdir()
+    rows = pa.array(range(25_000), pa.int64())
+    texts = [f"text {row}" for row in range(25_000)]
+    table = pa.table({"id": rows, "text": texts, "tags": [[row] for row in range(25_000)]})
+    pq.write_table(table, tmp_path / "lake" / "a.parquet", use_dictionary=use_dictionary)
+    with make(tmp_path / "lake", [column], zone_rows=10_000, expected_values=10**9) as index:
+        for row in (0, 8191, 8192, 9999, 10_000, 16_384, 19_999, 20_000, 24_999):
+            key = {"text": f"text {row}", "(id, text)": (row, f"text {row}")}.get(column, row)
+            (candidate,) = index.lookup(column, [key])[0]
+            start = row // 10_000 * 10_000
+            assert candidate.rows == (((start, min(start + 10_000, 25_000)),),)
+
+
+def test_zones_of_both_kinds_leave_what_both_leave(lake: Path, tmp_path: Path) -> None:
+    from parquet_bloom import zones
+
+    zones.build(lake, "text", tmp_path / "text.zones.arrow", rows_per_zone=20)
+    row = pq.read_table(lake / "0.parquet").slice(55, 1).to_pylist()[0]
+    where = f"id = {row['id']} AND text = '{row['text']}'"
+    with make(lake, ["id"]) as index:
+        report = parquet_bloom.prune(lake, where, index=index, zones=tmp_path / "text.zones.arrow")
+        (plan,) = [file for file in report.files if file.path.endswith("0.parquet")]
+        assert plan.row_groups[0].rows is not None
+        assert (40, 60) in plan.row_groups[0].rows  # of 30 to 60, and of 40 to 60
+        assert all(stop <= 30 or start >= 40 for start, stop in plan.row_groups[0].rows)
+        found = parquet_bloom.read_table(lake, where=where, index=index, zones=tmp_path / "text.zones.arrow")
+        assert row in found.to_pylist()
+
+
 def test_filters_that_come_and_go_change_no_zone(lake: Path) -> None:
     with make(lake) as index:
         parquet_bloom.embed(lake / "0.parquet", ["id", "text"])

@@ -156,7 +156,7 @@ def test_verify(path: Path) -> None:
     assert seen == [(i + 1, count) for i in range(count)]
     assert [chunk.row_group for chunk in report.chunks] == list(range(count))
     assert sum(chunk.num_values or 0 for chunk in report.chunks) == 30_000
-    assert str(report) == f"{path}: {count} filters, all good"
+    assert str(report) == f"{path}: {count} filters, none of them bad"
 
 
 def test_verify_finds_values_that_are_denied(path: Path, tmp_path: Path) -> None:

@@ -635,6 +635,14 @@ REPORT = PruneReport(
 )
 
 
+def test_the_explanation_is_shown_as_it_is_printed() -> None:
+    """Interactive Python and notebooks show the representation of what a line returns."""
+    explanation = REPORT.explain()
+    assert isinstance(explanation, str)
+    assert repr(explanation) == str(explanation)
+    assert explanation.splitlines()[0] == "a = 1"
+
+
 def test_the_explanation_names_each_row_group() -> None:
     assert REPORT.explain().splitlines() == [
         "a = 1",

@@ -17,7 +17,7 @@ from support.writers.page_indexes import COLUMN_INDEX, encode_bounds, locations,
 
 import parquet_bloom
 from parquet_bloom import zones
-from parquet_bloom.errors import MalformedFooterError, UnknownColumnError, UnreadableColumnError
+from parquet_bloom.errors import MalformedFooterError, ParquetBloomError, UnknownColumnError, UnreadableColumnError
 from parquet_bloom.file.pages import lookup as page_lookup
 from parquet_bloom.file.pages.reader import RowGroupPages
 from parquet_bloom.metadata.page_values import take_byte_arrays
@@ -222,3 +222,13 @@ def test_bounds_of_pages_that_contradict_the_statistics(kind, lie, counted, tmp_
 
 def _plain(value):
     return value.encode() if isinstance(value, str) else struct.pack("<d" if isinstance(value, float) else "<q", value)
+
+
+def test_columns_as_a_text_are_refused_and_not_taken_for_letters(path):
+    for read in (
+        lambda: parquet_bloom.read_table(path, "id = 3", "id"),
+        lambda: parquet_bloom.dataset(path).scan("id = 3", "id"),
+        lambda: parquet_bloom.dataset(path).get("id", [3], "id"),
+    ):
+        with pytest.raises(ParquetBloomError, match=r"^columns must be a list of names, got a string; give \['id'\]$"):
+            read()

@@ -105,9 +105,9 @@ def lookup(
     changed since it was.
     """
     if column is None:
-        column, *values = values
+        column, values = values[0], values[1:]
     if not values:
-        raise click.UsageError("no VALUE given", click.get_current_context())
+        raise click.UsageError("missing argument 'VALUE...'", click.get_current_context())
     texts = list(_expand_stdin(values))
     literals = texts if as_text else list(_parse_literals(texts))
     with open_index(output, path, live=not no_live) as index, output.step("look up"):
@@ -121,7 +121,7 @@ def lookup(
                 {
                     "value": value,
                     "row_groups": _as_list(each.row_groups),
-                    "rows": _as_list(each.rows),
+                    "rows": None if each.rows is None else [[list(span) for span in ranges] for ranges in each.rows],
                     "file": each.path,
                 }
                 for each in answer
@@ -144,11 +144,11 @@ def lookup(
     return output.exit_code(GOOD if num_candidates else BAD)
 
 
-def _as_list(items: Iterable[Any] | None) -> list[Any] | None:
-    return None if items is None else list(items)
+def _as_list(row_groups: Iterable[int] | None) -> list[int] | None:
+    return None if row_groups is None else list(row_groups)
 
 
-def _format_ranges(ranges: Iterable[tuple[int, int]]) -> str:
+def _format_ranges(ranges: Iterable[list[int]]) -> str:
     """Format the rows of a row group, from the first to the last of each range."""
     return ", ".join(f"{start}-{stop - 1}" for start, stop in ranges)
 

@@ -53,7 +53,12 @@ COLUMNS = (
     help="Rows per zone; its filter is sized for as many values.",
 )
 @click.option(
-    "--fpp", type=float, default=0.00057, show_default=True, help="False-positive probability of the filters."
+    "--fpp",
+    metavar="FPP",
+    type=float,
+    default=0.00057,
+    show_default=True,
+    help="False-positive probability of the filters.",
 )
 @click.option(
     "--container",

@@ -25,6 +25,9 @@ from parquet_bloom.file.cache import memory
 from parquet_bloom.lake.index import LakeIndex
 from parquet_bloom.predicate.tree import Equal
 from parquet_bloom.scan.lookup.known_file import KnownFile
+from parquet_bloom.scan.lookup.session import Lookup
+from parquet_bloom.scan.lookup.watch import LocalWatch
+from parquet_bloom.storage import PathStates
 
 DAY = dt.date(2026, 1, 1)
 
@@ -204,6 +207,63 @@ def test_files_that_changed_just_now_are_checked_each_time(lake: Path, monkeypat
     write(path, 7)
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     check(dataset, lake)
+
+
+def test_files_that_changed_just_now_and_are_not_indexed_are_opened_each_time(
+    lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_file(lake)
+    new = str(lake / "0" / "new.parquet")
+    for settled, kept in ((1 << 62, False), (-(1 << 62), True)):
+        monkeypatch.setattr(memory, "SETTLED_NS", settled)
+        dataset = parquet_bloom.dataset(lake, index=lake.parent / "index")
+        check(dataset, lake)
+        assert (new in dataset._lookups._known._files) == kept
+
+
+def test_what_appears_while_the_state_of_a_lake_is_taken(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is watched, or the state counts as another one at once."""
+    roots, seen = [str(lake)], []
+
+    def list_files(change: Any) -> list[str]:
+        change()
+        return sorted(map(str, lake.rglob("*.parquet")))
+
+    watch = LocalWatch(roots, lambda: list_files(lambda: write(lake / "0" / "between.parquet", 7)))
+    assert not watch.begin_check()()
+    watch = LocalWatch(roots, lambda: list_files(lambda: (lake / "1" / "between").mkdir()))
+    assert not watch.begin_check()()
+
+    class Late(PathStates):
+        """As if a folder appeared after the folders were listed, and before their states are taken."""
+
+        def __new__(cls, paths: list[bytes]) -> Any:
+            if not seen:
+                (lake / "1" / "late").mkdir()
+            seen.append(paths)
+            return PathStates(paths)
+
+    monkeypatch.setattr("parquet_bloom.scan.lookup.watch.PathStates", Late)
+    assert not LocalWatch(roots, lambda: list_files(lambda: None)).is_settled
+    assert LocalWatch(roots, lambda: list_files(lambda: None)).is_settled
+
+
+def test_a_file_that_is_removed_while_rows_are_read(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even where the files were listed just now: the lookup begins anew."""
+    monkeypatch.setattr(memory, "SETTLED_NS", 1 << 62)
+    dataset, plan, removed = parquet_bloom.dataset(lake, index=lake.parent / "index"), Lookup.plan, []
+
+    def plan_and_remove(self: Lookup, *arguments: Any, **options: Any) -> Any:
+        made = plan(self, *arguments, **options)
+        if not removed:
+            remove_file(lake)
+            removed.append(made)
+        return made
+
+    monkeypatch.setattr(Lookup, "plan", plan_and_remove)
+    rows = dataset.get("id", range(40), ["row"])
+    assert str(lake / "0" / "2.parquet") in [file.path for file in removed[0].files]
+    assert rows.to_pylist() == find_rows(lake, "id", range(40), ["row"])
 
 
 def test_an_open_index_is_as_of_its_refresh(lake: Path) -> None:

@@ -1,0 +1,30 @@
+"""A package that is not installed: the error names the extra that has it, on one line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize("before", ["", "import parquet_bloom; "])
+def test_spark_without_pyspark_names_its_extra(before: str) -> None:
+    code = f"import sys; sys.modules['pyspark'] = None; {before}from parquet_bloom import spark"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    problem = "parquet_bloom.spark needs the extra 'spark': pip install 'parquet-bloom[spark]'"
+    assert done.stderr.splitlines()[-1] == f"ModuleNotFoundError: {problem}"
+    assert "During handling" not in done.stderr
+
+
+def test_packing_for_spark_without_pyspark_is_one_line() -> None:
+    arguments = "import sys; sys.modules['pyspark'] = None; sys.argv[1:] = ['spark-archive', '-o', 'x.tar.gz']; "
+    code = arguments + "from parquet_bloom.__main__ import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    (line,) = done.stderr.splitlines()
+    assert (done.returncode, line.startswith("error: "), "pip install 'parquet-bloom[spark]'" in line) == (
+        2,
+        True,
+        True,
+    )
