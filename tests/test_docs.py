@@ -90,7 +90,7 @@ def test_every_command_is_described_with_an_example(monkeypatch):
     sections = dict(re.findall(r"^## ([a-z -]+)\n(.*?)(?=^## |\Z)", commands.describe_commands(), re.M | re.S))
     assert set(cli.COMMANDS) <= set(sections)
     assert [name for name in sections if "```shell\n" not in sections[name]] == []
-    assert "--fpp FLOAT" in sections["embed"]
+    assert "--fpp FPP" in sections["embed"]
     assert commands.MARKER in (doc_blocks.PROJECT / "docs" / "reference" / "cli.md").read_text("utf-8")
 
 

@@ -9,7 +9,7 @@ prepare docs
 export NO_MKDOCS_2_WARNING=1
 case ${1:-} in
 --serve) exec "$python" -m mkdocs serve --strict ;;
-"") quietly "mkdocs build --strict" "$python" -m mkdocs build --strict --quiet || exit 1 ;;
+"") quietly "mkdocs build --strict" "$python" -m mkdocs build --strict || exit 1 ;;
 *) fail "tools/docs.sh takes --serve or nothing, not $1" ;;
 esac
 echo "$root/build/site/index.html"

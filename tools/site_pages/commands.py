@@ -63,7 +63,7 @@ def _options(context: click.Context) -> list[str]:
 
 
 def _table(rows: list[str]) -> list[str]:
-    return ["| option | |\n|---|---|", *rows, ""] if rows else []
+    return ["| option | meaning |\n|---|---|", *rows, ""] if rows else []
 
 
 def _paragraphs(text: str) -> Iterator[str]:
