@@ -127,11 +127,12 @@ def test_row_groups_are_named(here, run):
         assert json.loads(done.out) == {
             "value": str(value),
             "row_groups": [(value - 5000) // 10],
+            "rows": None,
             "file": f"{here}/lake/many.parquet",
         }
     assert run("index", "stats", "ids.index").err == "postings: 1 file, 10 row groups, in 1 segment\n"
     (row,) = csv.DictReader(io.StringIO(run("index", "lookup", "ids.index", "id", 5099, "--format", "csv").out))
-    assert row == {"value": "5099", "row_groups": "9", "file": f"{here}/lake/many.parquet"}
+    assert row == {"value": "5099", "row_groups": "9", "rows": "", "file": f"{here}/lake/many.parquet"}
 
 
 def test_settings_of_the_layouts(here, run):
@@ -458,7 +459,8 @@ def test_index_and_lake_in_an_object_store(run, s3):
     assert run("index", "create", index, "id", "--lake", s3.url("lake/"), *options(s3)).code == 0
     assert run("index", "append", index, *options(s3)).code == 0
     done = run("index", "lookup", index, "id", 1005, "--format", "ndjson", *options(s3))
-    assert json.loads(done.out) == {"value": "1005", "row_groups": None, "file": s3.url("lake/day=1/a b ü.parquet")}
+    file = s3.url("lake/day=1/a b ü.parquet")
+    assert json.loads(done.out) == {"value": "1005", "row_groups": None, "rows": None, "file": file}
     put(s3, "lake/day=9/new.parquet", [5])
     put(s3, "lake/day=0/a b ü.parquet", range(7000, 7100))
     done = run("index", "lookup", index, "id", 2005, "--json", *options(s3))
@@ -478,7 +480,7 @@ def test_an_index_on_disk_of_a_lake_in_an_object_store(tmp_path, run, s3):
     assert run("index", "create", index, "id", *options(s3)).code == 0
     assert run("index", "append", index, s3.url("lake/*.parquet"), *options(s3)).code == 0
     done = run("index", "lookup", index, "id", 1005, "--format", "csv", *options(s3))
-    assert done.out.splitlines()[1:] == [f"1005,,{s3.url('lake/1.parquet')}"]
+    assert done.out.splitlines()[1:] == [f"1005,,,{s3.url('lake/1.parquet')}"]
 
 
 def test_an_object_store_that_refuses_is_one_line(run, s3):
