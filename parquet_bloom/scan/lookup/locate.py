@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ...errors import ParquetBloomError, PredicateError, UnknownColumnError
 from ...predicate.key_match import match_keys
@@ -116,13 +117,20 @@ class Locator:
         with closing(iterate_chunks(self._columns, keys)) as chunks:
             chunk, following = next(chunks, None), next(chunks, None)
             is_only = following is None
+            found = _FoundRows() if chunk is not None and not is_only and self._are_ambiguous(chunk) else None
             while chunk is not None:
                 plan = self._plan(chunk, is_only)
                 for file in plan.files:
                     order.setdefault(file.path, len(order))
                 with closing(self._read(chunk, plan)) as batches:
-                    yield batches
+                    yield batches if found is None else found.keep_new(batches)
                 chunk, following = following, next(chunks, None)
+
+    def _are_ambiguous(self, chunk: KeyChunk) -> bool:
+        """Return whether keys that differ can be equal to the same value of a column."""
+        key = self.schema.field("key").type
+        types = [key] if isinstance(self._columns, str) else [field.type for field in key]
+        return any(map(_can_share_value, chunk.keys.schema.types, types))
 
     def _plan(self, chunk: KeyChunk, is_only: bool) -> ScanPlan:
         """Return the files and row groups that may have a key.
@@ -204,6 +212,40 @@ class Locator:
         rest = [table.column(name).combine_chunks() for name in (PATH, ROW_GROUP, ROW)]
         rest = [column.chunk(0) if isinstance(column, pa.ChunkedArray) else column for column in rest]
         return pa.RecordBatch.from_arrays([keys, *rest], schema=self.schema)
+
+
+class _FoundRows:
+    """The rows that were found so far, of which a later chunk of keys may find some again."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, NDArray[np.int64]] = {}  # by path, ascending
+
+    def keep_new(self, batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, None]:
+        """Yield the positions that were not found before."""
+        for batch in batches:
+            paths = batch.column("path").dictionary_encode()
+            numbers, rows = np.asarray(paths.indices), np.asarray(batch.column("row"), np.int64)
+            is_new = np.ones(len(rows), np.bool_)
+            for number, path in enumerate(paths.dictionary.to_pylist()):
+                of_path = numbers == number
+                before = self._rows.get(path, np.empty(0, np.int64))
+                is_new[of_path] = ~np.isin(rows[of_path], before)
+                self._rows[path] = np.union1d(before, rows[of_path])
+            if is_new.all():
+                yield batch
+            elif is_new.any():
+                yield batch.filter(pa.array(is_new))
+
+
+def _can_share_value(key: pa.DataType, column: pa.DataType) -> bool:
+    """Return whether two keys of a type can be equal to one value: two spellings of it, or rounded to one float."""
+    if pa.types.is_floating(column):
+        return bool(key != column)
+    return _is_text(key) and not _is_text(column)
+
+
+def _is_text(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_string(data_type) or pa.types.is_large_string(data_type) or data_type == pa.string_view())
 
 
 def _is_list_of_names(columns: object) -> bool:

@@ -177,6 +177,47 @@ def test_chunks_of_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         assert sorted(to_rows(located)) == sorted(expected)
 
 
+@pytest.mark.parametrize(
+    ("column", "keys"),
+    [
+        ("float", pa.array([0.1, *(float(number) for number in range(40, 60)), 0.10000000001])),
+        ("double", [decimal.Decimal(text) for text in ("0.1", *map(str, range(40, 60)), "0.10000000000000000001")]),
+        ("at", ["2024-01-01 00:00:00", *(f"2023-01-{n:02}" for n in range(1, 21)), "2024-01-01T00:00:00Z"]),
+        (
+            "uuid",
+            [str(uuid.UUID(int=10)), *(str(uuid.UUID(int=n)) for n in range(40, 60)), str(uuid.UUID(int=10)).upper()],
+        ),
+        (
+            ["double", "number"],
+            [(text, 7) for text in map(decimal.Decimal, ("0.1", *range(40, 60), "0.10000000000000000001"))],
+        ),
+    ],
+    ids=["float", "double", "timestamp", "uuid", "tuple"],
+)
+def test_keys_that_mean_one_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: Any, keys: Any) -> None:
+    """A row of two keys that are searched for one after the other is found once; 30 rows have the value."""
+    monkeypatch.setattr(key_chunks, "CHUNK_KEYS", 1)
+    monkeypatch.setattr(key_chunks, "CHUNK_TUPLES", 1)
+    count = 30
+    table = pa.table(
+        {
+            "float": pa.array([0.1] * count, pa.float32()),
+            "double": pa.array([0.1] * count),
+            "at": pa.array([EPOCH] * count, pa.timestamp("us", "UTC")),
+            "uuid": pa.ExtensionArray.from_storage(
+                pa.uuid(), pa.array([uuid.UUID(int=10).bytes] * count, pa.binary(16))
+            ),
+            "number": pa.array([7] * count),
+        }
+    )
+    for name in ("a", "b"):
+        pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=20)
+    dataset = parquet_bloom.dataset(tmp_path)
+    expected = [(f"{tmp_path}/{name}.parquet", row // 20, row) for name in ("a", "b") for row in range(count)]
+    assert [row[1:] for row in to_rows(dataset.locate(column, keys))] == expected
+    assert sorted(row[1:] for row in to_rows(dataset.locate_batches(column, keys).read_all())) == expected
+
+
 @pytest.mark.parametrize("size", [20, 100_000])
 def test_keys_of_several_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     tables = write_lake(tmp_path / "lake")
