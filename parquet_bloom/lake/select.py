@@ -27,6 +27,7 @@ from .segment import OpenPart, Segment
 from .snapshot import IndexSnapshotReader
 
 _SEGMENTS_AT_A_TIME = 16
+_MOST_CODES = 1 << 47  # a segment has at most 2**15 parts
 
 Trusted = Callable[[str, ColumnType], bool]
 Means = Callable[[str, str], bool]
@@ -191,9 +192,14 @@ class IndexPruner:
         parts = np.stack(
             [np.repeat(segment.files.parts(name), counts) for name in self._indexed_names.values()], axis=1
         ).astype(np.int64)
-        codes = np.zeros(len(parts), np.int64)
+        codes, num_codes, base = np.zeros(len(parts), np.int64), 1, len(segment.parts) + 1
         for column in parts.T:
-            codes = codes * (len(segment.parts) + 1) + column + 1
+            codes, num_codes = codes * base + column + 1, num_codes * base
+            if (
+                num_codes > _MOST_CODES
+            ):  # of many columns: they would overflow, and units of different parts be mixed up
+                used, codes = np.unique(codes, return_inverse=True)
+                num_codes = len(used)
         verdicts = np.zeros(segment.info.num_units, np.int32)
         for code in np.unique(codes).tolist():
             units = np.flatnonzero(codes == code)

@@ -506,3 +506,23 @@ def test_an_iceberg_table_s_own_folder_is_where_it_was_opened(tmp_path: Path, lo
     (tmp_path / "link").symlink_to(tmp_path / "private" / "n" / "t")
     name = os.path.basename(table.metadata_location)
     assert len(iceberg_files(tmp_path / "link" / "metadata" / name).files) == 1
+
+
+def test_predicates_on_many_columns(tmp_path: Path) -> None:
+    """Files that have a column in different types are told apart, however many columns a predicate has.
+
+    62 columns and a second type of one are 63 parts: numbers to the base 64 of 11 more columns fill 64 bits.
+    """
+    names = [f"c{number:02}" for number in range(62)]
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    for name, first_type, value in (("a", pa.int64(), 7), ("b", pa.int32(), 5)):
+        columns = [pa.array([value], first_type), *(pa.array([1]) for _ in names[1:])]
+        pq.write_table(pa.table(columns, names=names), lake / f"{name}.parquet")
+    with LakeIndex.create(tmp_path / "index", names, lake=lake, expected_values=1000) as index:
+        index.append()
+        (segment,) = index.state.segments
+        assert len(segment.parts) == 63
+        for count in (2, 12, len(names)):
+            where = " AND ".join(["c00 = 5", *(f"{name} = 1" for name in names[1:count])])
+            assert dict(parquet_bloom.prune(lake, where, index=index).selected) == {str(lake / "b.parquet"): [0]}
