@@ -67,29 +67,29 @@ def test_keys_of_options_and_of_files(locate, lake):
     assert locate("--key", "day=2,id=2100", "--key", "day=1,id=2100") == [2100]
     assert locate("--key", "at=1970-01-01T00:00:00.000000012Z") == [12]
     assert locate(*index, "--key", "id=99999") == []
-    assert locate(*index, "--keys-from", "-", stdin="2001\n\n7\r\n99999\n7\n") == [7, 2001]
+    assert locate(*index, "--keys", "-", stdin="2001\n\n7\r\n99999\n7\n") == [7, 2001]
     Path("ids.txt").write_text("12\n")
     assert locate(*index, "--keys", "ids.txt") == [12]
     Path("keys.csv").write_text("id,name\n5,n2\n8,n4\n6,n5\n")
-    assert locate("--keys-from", "keys.csv", "--key-column", "id", "--key-column", "name") == [5, 8]
+    assert locate("--keys", "keys.csv", "--key-column", "id", "--key-column", "name") == [5, 8]
 
 
 def test_parquet_files_of_keys_are_read_in_batches(locate, lake, monkeypatch):
     monkeypatch.setattr(key_files, "_BATCH_ROWS", 7)
     wanted = [*range(0, 3000, 13)]
     pq.write_table(pa.table({"other": wanted[::-1], "id": wanted}), "keys.parquet", row_group_size=50)
-    assert locate("--index", "ids.index", "--keys-from", "keys.parquet") == wanted
+    assert locate("--index", "ids.index", "--keys", "keys.parquet") == wanted
     pairs = ("--key-column", "id", "--key-column", "name")
     pq.write_table(pa.table({"name": ["n1", "n9"], "id": [3, 3]}), "pairs.parquet")
-    assert locate("--keys-from", "pairs.parquet", *pairs) == [3]
+    assert locate("--keys", "pairs.parquet", *pairs) == [3]
     pq.write_table(pa.table({"any": ["n1", "n9"]}), "names.parquet")
-    assert locate("--keys-from", "names.parquet", "--key-column", "name") == [2, 3, 18, 19]
+    assert locate("--keys", "names.parquet", "--key-column", "name") == [2, 3, 18, 19]
     pq.write_table(pa.table({"id": ["12", "99999"]}), "texts.parquet")
-    assert locate("--keys-from", "texts.parquet", "--key-column", "id") == [12]
+    assert locate("--keys", "texts.parquet", "--key-column", "id") == [12]
     pq.write_table(pa.table({"id": pa.array([], pa.int64())}), "empty.parquet")
-    assert locate("--keys-from", "empty.parquet", "--key-column", "id") == []
+    assert locate("--keys", "empty.parquet", "--key-column", "id") == []
     Path("empty.txt").write_text("")
-    assert locate("--keys-from", "empty.txt", "--key-column", "id") == []
+    assert locate("--keys", "empty.txt", "--key-column", "id") == []
 
 
 def test_files_of_positions(lake, run):
@@ -148,7 +148,7 @@ def test_deletes_of_an_iceberg_table_are_applied_by_pyiceberg_and_duckdb(lake, r
     removed = [*range(0, 2000, 7)]
     pq.write_table(pa.table({"id": removed}), "gone.parquet")
     target = root / "data/deletes.parquet"
-    keys = ("--keys-from", "gone.parquet", "--key-column", "id")
+    keys = ("--keys", "gone.parquet", "--key-column", "id")
     assert run("locate", "table", *keys, "-o", str(target)).code == 2  # which a reader of the folder takes for data
     assert run("locate", "table", *keys, "-o", str(target), "--as", "iceberg").code == 0
     name = entries[0].path.rpartition("/")[0] + "/deletes.parquet"
@@ -203,7 +203,7 @@ def test_what_is_wrong_is_one_line(arguments, said, lake, run):
 
 
 def test_bad_files_of_keys(lake, run):
-    keys = ("--keys-from", "keys.parquet", "--key-column", "id")
+    keys = ("--keys", "keys.parquet", "--key-column", "id")
     pq.write_table(pa.table({"id": [5, None]}), "keys.parquet")
     assert refused(run, "lake", *keys) == "keys.parquet: column 'id': row 2 has no key: nothing equals a null"
     pq.write_table(pa.table({"id": [5], "more": [1]}), "keys.parquet")
@@ -261,7 +261,7 @@ def test_an_interrupt_and_a_full_disk_leave_the_old_file(how, lake):
     Path("keys.txt").write_text("".join(f"{number}\n" for number in range(3000)))
     for more in (["out.parquet"], ["out.parquet", "--as", "iceberg"], ["out.csv"]):
         Path(more[0]).write_text("what was there")
-        command = [sys.executable, "-c", INTERRUPTED, how, "locate", "lake", "--keys-from", "keys.txt"]
+        command = [sys.executable, "-c", INTERRUPTED, how, "locate", "lake", "--keys", "keys.txt"]
         command += ["--key-column", "id", "-o", *more]
         result = subprocess.run(command, capture_output=True, text=True, timeout=120)
         if how == "interrupted":

@@ -22,9 +22,9 @@ from ..output.row_files import parse_format
     "locate",
     example=(
         "parquet-bloom locate lake/ --index ids.index --key user.id=42\n"
-        "parquet-bloom locate lake/ --keys-from ids.txt --key-column id --format csv\n"
-        "parquet-bloom locate lake/ --index ids.index --keys-from keys.parquet --output positions.parquet\n"
-        "parquet-bloom locate table/ --keys-from gone.parquet --key-column id -o deletes.parquet --as iceberg"
+        "parquet-bloom locate lake/ --keys ids.txt --key-column id --format csv\n"
+        "parquet-bloom locate lake/ --index ids.index --keys keys.parquet --output positions.parquet\n"
+        "parquet-bloom locate table/ --keys gone.parquet --key-column id -o deletes.parquet --as iceberg"
     ),
     exit_codes="0 rows have a key, 1 no row has any, 2 error: nothing is written, and what was printed is incomplete.",
     optional_paths=True,

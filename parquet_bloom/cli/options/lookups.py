@@ -43,7 +43,6 @@ _OPTIONS = (
     ),
     click.option(
         "--keys",
-        "--keys-from",
         "keys_from",
         metavar="FILE",
         help="Look up the keys of this file: text with one key per line, or - for standard input; or a Parquet, Arrow "
