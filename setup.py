@@ -10,6 +10,8 @@ Switches, read from the environment (set to anything but 0):
 
 import multiprocessing
 import os
+import shlex
+import subprocess
 import sys
 import sysconfig
 from pathlib import Path
@@ -119,6 +121,25 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def require_compiler() -> None:
+    """Exit with one line if there is no C compiler or no Python headers, rather than after minutes of Cython."""
+    if WINDOWS:
+        return
+    compiler = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
+    flags = [*shlex.split(os.environ.get("CPPFLAGS", "")), *shlex.split(os.environ.get("CFLAGS", ""))]
+    include = [f"-I{sysconfig.get_path(name)}" for name in ("include", "platinclude")]
+    command = [*shlex.split(compiler), *flags, *include, "-fsyntax-only", "-x", "c", "-"]
+    problem = ""
+    try:
+        done = subprocess.run(command, input="#include <Python.h>\n", text=True, capture_output=True, check=False)
+        if done.returncode != 0:
+            problem = f"{compiler} cannot compile against the headers of Python {sysconfig.get_python_version()}"
+    except OSError:
+        problem = f"there is no C compiler: {compiler} was not found"
+    if problem:
+        raise SystemExit(f"{problem}; on Debian: apt-get install gcc libc6-dev python3-dev")
+
+
 def processes() -> int:
     """Return the number of processes for Cython; 0 to run in this process."""
     # Cython warnings are made errors by a global variable, which only forked processes inherit.
@@ -147,6 +168,7 @@ class BuildModules(build_ext):
         self.force = self.force or self.is_stale()
 
     def run(self) -> None:
+        require_compiler()
         self.last_build.unlink(missing_ok=True)
         self.make_sources()
         super().run()

@@ -8,7 +8,7 @@
 4. a correction (deltalake's merge), and the filters of the files that it wrote
 
 FOLDER keeps what is made; without it a temporary one is used. Needs
-`pip install "parquet-bloom[delta]" duckdb polars`.
+`pip install ".[delta]" duckdb polars` in the checkout.
 """
 
 import random

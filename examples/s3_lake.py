@@ -7,7 +7,7 @@
 3. filters, embedded into the objects: the store copies the data itself, this process sends the filters and footers
 4. lookups: how many requests they take without anything, with a cache of footers and filters, and with an index
 
-Needs `pip install "parquet-bloom[s3]" "moto[server]"`.
+Needs `pip install ".[s3]" "moto[server]"` in the checkout.
 """
 
 import logging
