@@ -45,17 +45,28 @@ def is_list(arrow_type: pa.DataType) -> bool:
 
 def any_element(lists: pa.Array, matches: Callable[[pa.Array], pa.Array]) -> pa.Array:
     """Return for each list whether `matches` is true for any of its elements; null for a list that is null."""
-    while isinstance(lists, pa.ExtensionArray):
-        lists = lists.storage
-    starts, stops, elements = _list_layout(lists)
-    is_null = to_numpy(lists.is_null())
+    starts, stops, elements, is_null = _list_layout(lists)
     matched = to_numpy(pc.fill_null(matches(elements), make_scalar(False, pa.bool_())))
     before = np.concatenate([[0], np.cumsum(matched)])
     return from_numpy(before[stops] > before[starts], is_null)
 
 
-def _list_layout(lists: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], pa.Array]:
-    """Return the start and end of each list's elements, and the elements."""
+def is_empty(lists: pa.Array) -> pa.Array:
+    """Return for each list whether it has no element; null for a list that is null."""
+    starts, stops, _, is_null = _list_layout(lists)
+    return from_numpy(starts == stops, is_null)
+
+
+def _list_layout(
+    lists: pa.Array,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], pa.Array, NDArray[np.bool_]]:
+    """Return the start and end of each list's elements, the elements, and which lists are null."""
+    while isinstance(lists, pa.ExtensionArray):
+        lists = lists.storage
+    return *_find_elements(lists), to_numpy(lists.is_null())
+
+
+def _find_elements(lists: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], pa.Array]:
     types, arrow_type = pa.types, lists.type
     if types.is_fixed_size_list(arrow_type):
         starts = (np.arange(len(lists)) + lists.offset) * arrow_type.list_size

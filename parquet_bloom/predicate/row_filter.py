@@ -30,7 +30,7 @@ from . import comparison as ordered
 from .calls import find_results
 from .expected import make_mismatch_error
 from .in_array import InArray, contain, find_targets
-from .lists import any_element, list_element_type
+from .lists import any_element, is_empty, list_element_type
 from .tree import (
     And,
     CallIn,
@@ -246,8 +246,6 @@ def _evaluate_contains(
     if pa.types.is_nested(inner):
         raise PredicateError(f"a list of {inner} has no single values to compare", column=name)
     others = [value for value in literals if value is not None]
-    if not others:
-        return _make_constant(num_rows, None)
 
     def equal(elements: pa.Array) -> pa.Array:
         return _equals_any(elements, probes)
@@ -255,10 +253,15 @@ def _evaluate_contains(
     def make_nulls(elements: pa.Array) -> pa.Array:
         return pa.nulls(len(elements), pa.bool_())
 
-    if not pa.types.is_null(inner):
+    if others and not pa.types.is_null(inner):
         probes = _find_probes(others, element_type, name, timezone, probe_cache, number)
     matches = make_nulls if pa.types.is_null(inner) else equal
-    return _apply_null_literal(literals, [any_element(chunk, matches) for chunk in column.chunks])
+    masks = [any_element(chunk, matches) for chunk in column.chunks] if others else []
+    if None in literals:  # nothing equals NULL for certain, but in an empty list there is nothing that could
+        null, false = make_scalar(None, pa.bool_()), make_scalar(False, pa.bool_())
+        unknown = [pc.if_else(is_empty(chunk), false, null) for chunk in column.chunks]
+        masks = [*map(pc.or_kleene, masks, unknown)] if others else unknown
+    return pa.chunked_array(masks, pa.bool_())
 
 
 def _find_probes(

@@ -161,9 +161,10 @@ class NotIn(_ManyLiteralsLeaf):
 class Contains(_OneLiteralLeaf):
     """`array_contains(column, value)`: a list that has an element equal to the literal.
 
-    Null for a list that is null, and for the literal NULL. A null element is an element like any other, as in DuckDB;
-    Spark returns null instead of false where there is one, so its rows of a NotContains are a subset of these. The
-    column is named by the path of the list, without the names that writers give to its elements.
+    Null for a list that is null, and for the literal NULL unless the list is empty: that has no element which could
+    equal it (as in DuckDB since 2.0.1, and in SQL's `= ANY`; Spark returns null). A null element is an element like any
+    other, as in DuckDB; Spark returns null instead of false where there is one, so its rows of a NotContains are a
+    subset of these. The column is named by the path of the list, without the names that writers give to its elements.
     """
 
     __slots__ = ()

@@ -96,7 +96,7 @@ def twin(rows: list[list[Any] | None], value: Any) -> list[bool | None]:
     def equal(element: Any) -> bool:
         return element == value or (element != element and value != value)
 
-    return [None if row is None or value is None else any(map(equal, row)) for row in rows]
+    return [None if row is None or (value is None and row) else any(map(equal, row)) for row in rows]
 
 
 INTEGERS = [1, 2, 3, None]
