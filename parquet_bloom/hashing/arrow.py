@@ -55,6 +55,9 @@ def _iter_chunks(values: Any, arrow_type: pa.DataType | None) -> Iterator[pa.Arr
         if _is_table(stream):
             stream = pa.chunked_array([_column_of_struct(chunk) for chunk in stream.chunks], stream.type.field(0).type)
         yield from stream.chunks
+    elif type(values).__module__.startswith("pandas."):  # before pandas 3 a Series does not speak the protocol
+        array = pa.array(values)
+        yield from array.chunks if isinstance(array, pa.ChunkedArray) else (array,)
     elif isinstance(values, np.ndarray):
         if values.ndim != 1:
             raise FilterTypeError(f"values must be one-dimensional, not of shape {values.shape}")

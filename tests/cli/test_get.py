@@ -152,7 +152,7 @@ def refused(run, *arguments: str, stdin: str | None = None) -> str:
         (["lake", "--key", "id=1", "--key", "id="], "column 'id': key 2: '' is not an integer"),
         (["lake", "--key", "idd=1"], "column 'idd': the dataset has no such column; did you mean 'id' or 'uid'?"),
         (["lake", "--key", "user=1"], "column 'user': "),
-        (["lake", "--key", "id=1", "--columns", "nope"], "column 'nope': no such column"),
+        (["lake", "--key", "id=1", "--columns", "nope"], "column 'nope': the dataset has no such column"),
         (["lake", "--key", "id=1", "--index", "none.index"], "none.index: "),
         (["nowhere", "--key", "id=1"], "nowhere: "),
         (["lake", "--key", "id=1", "--version", "3"], "--version is for a Delta or Iceberg table, and lake is none"),

@@ -272,7 +272,7 @@ def test_responses_match_the_openapi_document(lake, serve):
     document = service.get("/openapi.json").json()
     assert {(path, method) for path, item in document["paths"].items() for method in item} == {
         *((path, "post") for path in ("/lookup", "/get", "/append", "/remove", "/refresh")),
-        *((path, "get") for path in ("/lookup", "/stats", "/health")),
+        *((path, "get") for path in ("/lookup", "/stats", "/health", "/metrics")),
     }
     assert document["components"]["schemas"]["LookupRequest"]["properties"]["values"]["maxItems"] == 77
     for item in document["paths"].values():

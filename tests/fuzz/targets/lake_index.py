@@ -68,7 +68,7 @@ def _ask(index: LakeIndex, column: str, queried: list[Any], truth: dict[Any, set
         return
     assert len(answers) == len(queried)
     for value, candidates in zip(queried, answers, strict=True):
-        named = dict(candidates)
+        named = {candidate.path: candidate.row_groups for candidate in candidates}
         for path, unit in truth.get(value, ()):
             groups = named.get(path, ())
             assert groups is None or (unit in groups if unit is not None else path in named), (

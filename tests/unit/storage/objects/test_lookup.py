@@ -292,7 +292,7 @@ def test_commands_take_urls(
     code, out, _ = ran(capsys, "show", lake + "part=*/05.parquet", "--json", *settings)
     assert (code, json.loads(out)["totals"]["filters"]) == (0, 4)
     code, out, _ = ran(capsys, "verify", s3.url("lake/part=2/05.parquet"), "--json", *settings)
-    assert (code, json.loads(out)["totals"]) == (0, {"files": 1, "filters": 4, "bad": 0})
+    assert (code, json.loads(out)["totals"]) == (0, {"files": 1, "filters": 4, "bad": 0, "unfiltered": 0})
     code, out, error = ran(
         capsys, "embed", lake + "*/0[12].parquet", "--column", "text", "-o", s3.url("out/"), "--json", *settings
     )

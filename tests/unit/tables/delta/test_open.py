@@ -195,7 +195,7 @@ def test_its_text_has_no_secrets(tmp_path: Path) -> None:
     assert repr(table) == "<parquet_bloom delta table 's3://bucket/t'>"
     assert secret not in repr(delta(f"https://user:{secret}@host/t"))
     write(tmp_path / "t", 0)
-    assert repr(delta(tmp_path / "t").read_snapshot()) == f"<Delta table '{tmp_path}/t' at version 0, 1 files>"
+    assert repr(delta(tmp_path / "t").read_snapshot()) == f"<Delta table '{tmp_path}/t' at version 0, 1 file>"
 
 
 def at(text: str) -> float:
