@@ -297,9 +297,9 @@ FOREIGN = [
     (pd.Series([1, None], dtype="Int32"), pa.array([1, None], pa.int32())),
     (pd.Series(["a", None]), pa.array(["a", None])),
     (pd.Series(["a", "b", "a"], dtype="category"), pa.array(["a", "b", "a"])),
-    (pd.Series(pd.to_datetime(MOMENTS)), pa.array(MOMENTS, pa.timestamp("us"))),
+    (pd.Series(pd.to_datetime(MOMENTS).as_unit("us")), pa.array(MOMENTS, pa.timestamp("us"))),
     (
-        pd.Series(pd.to_datetime(MOMENTS)).dt.tz_localize("UTC"),
+        pd.Series(pd.to_datetime(MOMENTS).as_unit("us")).dt.tz_localize("UTC"),
         pa.array(zoned(MOMENTS, dt.UTC), pa.timestamp("us", "UTC")),
     ),
     (pd.Series([1, 2, 3])[::2], pa.array([1, 3])),
