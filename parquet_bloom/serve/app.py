@@ -183,6 +183,9 @@ def _complete_openapi(app: FastAPI, service: Service) -> None:
             schemas["GetRequest"]["properties"]["keys"]["maxItems"] = service.settings.max_values
             schemas["RemoveRequest"]["properties"]["files"]["maxItems"] = service.settings.max_values
             schemas["AppendRequest"]["properties"]["files"]["anyOf"][0]["maxItems"] = service.settings.max_values
+            for status, response in document["paths"][METRICS]["get"]["responses"].items():
+                if status != "200":  # errors are JSON, though the answer is text
+                    response["content"] = {"application/json": response["content"].popitem()[1]}
             if service.settings.tokens is not None:
                 _require_token(document, service.settings.open_metrics)
         assert app.openapi_schema is not None
