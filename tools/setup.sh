@@ -106,7 +106,12 @@ prepare_environment() { # EXTRA
         others=$(sed 1d "$venv/complete" | grep -v "^$1 " || true)
         rm "$venv/complete"
     else
+        # An environment of the user's own is left alone; one without the mark may also be of an older version of this script.
+        if [ -e "$venv" ] && [ ! -e "$venv/made-by-tools" ] && [ ! -e "$venv/complete" ] && [ -e "$venv/pyvenv.cfg" ]; then
+            fail ".venv was not made by this script, which would replace it: please move or delete it, then try again."
+        fi
         rm -rf "$venv"
+        mkdir "$venv" && touch "$venv/made-by-tools"
         quietly "python -m venv .venv" "$base" -m venv "$venv" || fail "cannot make .venv"
     fi
     mapfile -t requirements <<<"$requirements"
