@@ -7,7 +7,7 @@
 3. a column that nobody thought of then: filters for user ids, embedded into the files that are there
 4. two questions, asked in three ways, and what each of them had to read
 
-FOLDER keeps what is made; without it a temporary one is used. Needs Java 17 and, in the checkout, `pip install ".[spark]"`.
+FOLDER keeps what is made; without it a temporary one is used. Needs Java 17 and `pip install ".[spark]"`.
 """
 
 import json

@@ -12,6 +12,10 @@ MAX_CHUNK_BYTES: int
 _TakenValues = tuple[NDArray[np.bool_] | None, NDArray[np.int32] | None, NDArray[np.uint8]]
 _TakenLists = tuple[NDArray[np.bool_], NDArray[np.int32], _TakenValues]
 
+class ListsTaken:
+    def __new__(cls, width: int, most: int) -> ListsTaken: ...
+    def finish(self) -> _TakenLists: ...
+
 class ChunkBatch:
     requests: int
     num_bytes: int
