@@ -10,7 +10,8 @@ defaults    as pyarrow writes it: unique texts are in dictionaries, of which a r
 lookups     laid out for lookups: dictionaries for columns of few values alone, pages of 16 KiB
 
 folder      a dataset of the folder and the index: each call finds out whether any file has changed
-index       a dataset of an open index, whose files are as of its opening
+index       a dataset of an open index of row groups, whose files are as of its opening
+zones       the same by an index of zones of 2,048 rows, about a page of keys
 many        1,000 keys in one call
 cold        one key, after the kernel has dropped what it had of all files
 store       one key of the same files in a store on loopback that answers each request after 30 ms (`_slow_server.py`),
@@ -45,11 +46,15 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     "defaults": {"data_page_size": 64 * 1024},
     "lookups": {"data_page_size": 16 * 1024, "use_dictionary": ["country"]},
 }
+INDEXES: dict[str, dict[str, Any]] = {
+    "index": {"granularity": "row_group"},
+    "zones": {"granularity": "zone", "zone_rows": 2_048},
+}
 MANY, COLD = 1_000, 9
 
 
 def make_lake(folder: Path, files: int, options: dict[str, Any]) -> None:
-    """Write a lake and its index, unless they are there."""
+    """Write a lake and its indexes, unless they are there."""
     if (folder / "complete").exists():
         return
     (folder / "data").mkdir(parents=True, exist_ok=True)
@@ -76,10 +81,11 @@ def make_lake(folder: Path, files: int, options: dict[str, Any]) -> None:
         new = path.with_name(f".{path.name}")
         pq.write_table(table, new, row_group_size=ROWS // 2, write_page_index=True, **options)
         new.rename(path)
-    shutil.rmtree(folder / "index", ignore_errors=True)
-    settings: dict[str, Any] = {"granularity": "row_group", "expected_values": files * ROWS}
-    with parquet_bloom.LakeIndex.create(folder / "index", ["id"], lake=folder / "data", **settings) as index:
-        index.append()
+    for name, settings in INDEXES.items():
+        shutil.rmtree(folder / name, ignore_errors=True)
+        settings = {"lake": folder / "data", "expected_values": files * ROWS, **settings}
+        with parquet_bloom.LakeIndex.create(folder / name, ["id"], **settings) as index:
+            index.append()
     (folder / "complete").touch()
 
 
@@ -122,7 +128,7 @@ def measure(look_up: Callable[[int], int], keys: list[int]) -> tuple[float, floa
 def drop_pages(folder: Path) -> None:
     """Have the kernel forget the contents of all files."""
     os.sync()
-    for path in [*folder.glob("data/*"), *folder.glob("index/*")]:
+    for path in [*folder.glob("data/*"), *(path for name in INDEXES for path in folder.glob(f"{name}/*"))]:
         with path.open("rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
@@ -172,10 +178,11 @@ def run(name: str, folder: Path, arguments: argparse.Namespace) -> None:
     files, count = arguments.files, arguments.keys
     print(f"{name}: one key             median ms    99 %, ms   CPU ms    keys")
     of_groups = list_ids(files)[:: ROWS // 2].tolist()  # one of each row group
-    opened = parquet_bloom.LakeIndex.open(folder / "index")
+    opened, zones = (parquet_bloom.LakeIndex.open(folder / name) for name in INDEXES)
     datasets = {
         "get, folder and index": parquet_bloom.dataset(folder / "data", index=folder / "index"),
         "get, open index": parquet_bloom.dataset(opened),
+        "get, open index of zones": parquet_bloom.dataset(zones),
     }
     for title, dataset in datasets.items():
         first = measure(lambda key: dataset.get("id", key, COLUMNS).num_rows, draw(rng, files, 1))  # noqa: B023
@@ -205,6 +212,7 @@ def run(name: str, folder: Path, arguments: argparse.Namespace) -> None:
     for title, look_up in peers:
         show_cold(title, look_up, draw(rng, files, min(3, arguments.peer_keys)), folder)
     opened.close()
+    zones.close()
     print()
     if arguments.store_keys:
         look_up_in_store(folder, files, COLUMNS, draw(rng, files, arguments.store_keys), arguments.latency)

@@ -29,6 +29,7 @@ class CachedFooter:
     footer : the footer.
     filter_headers : {offset: bytes at that offset} of the filter headers that were read.
     pages : {(row group, leaf index): page index}; None where the page index cannot be used.
+    page_headers : {offset of a column chunk: its page headers} of large chunks of local files; see `PageHeaders`.
     derived : values that readers have computed from the footer, by the readers' keys, so as to compute them once.
     extents : other ranges that were read, kept for objects in a store, whose filters are probed again and again.
     original : the entry that this one shows in another way; None for the file's own.
@@ -38,6 +39,7 @@ class CachedFooter:
     footer: Footer
     filter_headers: dict[int, bytes] = field(default_factory=dict)
     pages: dict[tuple[int, int], CachedPageIndex | None] = field(default_factory=dict)
+    page_headers: dict[int, bytes] = field(default_factory=dict)
     derived: dict[str, Any] = field(default_factory=dict)
     extents: Extents = field(default_factory=Extents)
     original: CachedFooter | None = None
@@ -46,13 +48,24 @@ class CachedFooter:
     def show(self, names: Sequence[bytes] | None, int96_unit: str | None) -> CachedFooter:
         """Return an entry of the same file, with other names in its schema (see `RenamedFooter`) or another unit."""
         footer = self.footer if names is None else RenamedFooter(self.footer, names)
-        shown = CachedFooter(footer, self.filter_headers, self.pages, extents=self.extents)
+        shown = CachedFooter(footer, self.filter_headers, self.pages, self.page_headers, extents=self.extents)
         shown.original, shown.int96_unit = self, int96_unit
         return shown
 
     @property
+    def spare_bytes(self) -> int:
+        """Estimate of the memory that `drop_spare` gives back."""
+        headers = sum(_PAGES_BYTES + len(one) for one in list(self.page_headers.values())) if self.page_headers else 0
+        return self.extents.num_bytes + headers
+
+    def drop_spare(self) -> None:
+        """Drop what the file's footer is used without, at the price of reading it again: extents and page headers."""
+        self.extents.clear()
+        self.page_headers.clear()
+
+    @property
     def num_bytes(self) -> int:
-        """Estimate of the memory needed, without extents, once every column and every header is read."""
+        """Estimate of the memory needed, without what `drop_spare` drops, once every column and every header is read."""
         footer = self.footer
         columns = -(-len(footer.chunks) // max(1, footer.num_row_groups))
         tables = footer.chunks.nbytes + footer.row_groups.nbytes

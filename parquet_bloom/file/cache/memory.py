@@ -29,7 +29,7 @@ _MAX_SHARED = 32
 class _Entry:
     cached: CachedFooter
     num_bytes: int
-    extent_bytes: int
+    spare_bytes: int
     path: str | None
 
 
@@ -60,7 +60,7 @@ class MetadataCache:
         self.max_bytes = max_bytes
         self._num_bytes = 0
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
-        self._with_extents: OrderedDict[Hashable, None] = OrderedDict()  # least recently used first, as the entries
+        self._with_spare: OrderedDict[Hashable, None] = OrderedDict()  # least recently used first, as the entries
         self._identity_by_path: dict[str, Hashable] = {}
         self._shared: OrderedDict[Hashable, Any] = OrderedDict()
         self._lock = threading.Lock()
@@ -113,36 +113,36 @@ class MetadataCache:
                 self._forget(identity)
             if num_bytes > self.max_bytes:
                 return
-            entry = self._entries[identity] = _Entry(cached, num_bytes, cached.extents.num_bytes, path)
-            self._num_bytes += entry.num_bytes + entry.extent_bytes
-            if entry.extent_bytes:
-                self._with_extents[identity] = None
+            entry = self._entries[identity] = _Entry(cached, num_bytes, cached.spare_bytes, path)
+            self._num_bytes += entry.num_bytes + entry.spare_bytes
+            if entry.spare_bytes:
+                self._with_spare[identity] = None
             if path is not None:
                 self._identity_by_path[path] = identity
             while self._num_bytes > self.max_bytes:
                 self._make_room()
 
     def _make_room(self) -> None:
-        """Evict the extents of one file, whose footer stays; if no file has any, evict a footer."""
-        if not self._with_extents:
+        """Evict the extents and page headers of one file, whose footer stays; if no file has any, evict a footer."""
+        if not self._with_spare:
             self._forget(next(iter(self._entries)))
             return
-        identity, _ = self._with_extents.popitem(last=False)
+        identity, _ = self._with_spare.popitem(last=False)
         entry = self._entries[identity]
-        entry.cached.extents.clear()
-        self._num_bytes -= entry.extent_bytes
-        entry.extent_bytes = 0
+        entry.cached.drop_spare()
+        self._num_bytes -= entry.spare_bytes
+        entry.spare_bytes = 0
 
     def _touch(self, identity: Hashable) -> _Entry:
         self._entries.move_to_end(identity)
-        if identity in self._with_extents:
-            self._with_extents.move_to_end(identity)
+        if identity in self._with_spare:
+            self._with_spare.move_to_end(identity)
         return self._entries[identity]
 
     def _forget(self, identity: Hashable) -> None:
         entry = self._entries.pop(identity)
-        self._with_extents.pop(identity, None)
-        self._num_bytes -= entry.num_bytes + entry.extent_bytes
+        self._with_spare.pop(identity, None)
+        self._num_bytes -= entry.num_bytes + entry.spare_bytes
         if entry.path is not None and self._identity_by_path.get(entry.path) == identity:
             del self._identity_by_path[entry.path]
 
@@ -188,7 +188,7 @@ class MetadataCache:
         with self._lock:
             self._shared.clear()
             self._entries.clear()
-            self._with_extents.clear()
+            self._with_spare.clear()
             self._identity_by_path.clear()
             self._num_bytes = 0
 

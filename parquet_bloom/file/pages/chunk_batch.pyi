@@ -12,6 +12,10 @@ MAX_CHUNK_BYTES: int
 _TakenValues = tuple[NDArray[np.bool_] | None, NDArray[np.int32] | None, NDArray[np.uint8]]
 _TakenLists = tuple[NDArray[np.bool_], NDArray[np.int32], _TakenValues]
 
+class PageHeaders:
+    grown: set[int]
+    def __new__(cls, files: list[dict[int, bytes]], most: int) -> PageHeaders: ...
+
 class ListsTaken:
     def __new__(cls, width: int, most: int) -> ListsTaken: ...
     def finish(self) -> _TakenLists: ...
@@ -19,7 +23,12 @@ class ListsTaken:
 class ChunkBatch:
     requests: int
     num_bytes: int
-    def __new__(cls, files: OpenFiles, unpack: Callable[[memoryview, NDArray[np.int64], int], Any]) -> ChunkBatch: ...
+    def __new__(
+        cls,
+        files: OpenFiles,
+        unpack: Callable[[memoryview, NDArray[np.int64], int], Any],
+        headers: PageHeaders | None = None,
+    ) -> ChunkBatch: ...
     def search(
         self, chunks: NDArray[np.int64], width: int, required: bool, targets: Targets, most: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]] | None: ...

@@ -5,6 +5,7 @@ The interpreter lock is held only to decompress pages with codecs that compiled 
 the bytes: what is not as usual ends in an error, and is then read in another way.
 """
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
@@ -64,6 +65,61 @@ cdef int reserve(Buffer* buffer, int64_t size) except -1 nogil:
     return 0
 
 
+cdef class PageHeaders:
+    """The page headers of large column chunks of files, as they were read, for batches that come later.
+
+    Parameters
+    ----------
+    files : of each file, {offset of a chunk: its page headers}; what a batch reads is added.
+    most : bytes that are kept of each file; headers of further chunks are not.
+
+    Attributes
+    ----------
+    grown : numbers of the files of which headers were added.
+    """
+
+    cdef list files
+    cdef Py_ssize_t most
+    cdef readonly set grown
+
+    def __cinit__(self, list files not None, Py_ssize_t most):
+        self.files, self.most, self.grown = files, most, set()
+
+    cdef int keep(self, const int64_t* chunk, const PageRows* pages) except -1:
+        """Keep the headers of a chunk."""
+        cdef Py_ssize_t count = pages.count * FIELDS, i
+        cdef dict kept = self.files[chunk[FILE]]
+        cdef int32_t* values
+        packed = PyBytes_FromStringAndSize(NULL, count * sizeof(int32_t))
+        values = <int32_t*>PyBytes_AS_STRING(packed)
+        for i in range(count):
+            values[i] = <int32_t>pages.rows[i]
+            if values[i] != pages.rows[i]:  # of a chunk of more than 2 GiB
+                return 0
+        if sum(map(len, list(kept.values()))) + len(packed) <= self.most:
+            kept[chunk[OFFSET]] = packed
+            self.grown.add(chunk[FILE])
+        return 0
+
+    cdef bint recall(self, const int64_t* chunk, PageRows* pages) except -1:
+        """Return whether there are the headers of a chunk, which are then in `pages`."""
+        cdef dict kept = self.files[chunk[FILE]]
+        cdef Py_ssize_t page, field
+        cdef int64_t* row = NULL
+        cdef const int32_t* values
+        packed = kept.get(chunk[OFFSET])
+        if packed is None:
+            return False
+        values = <const int32_t*>PyBytes_AS_STRING(packed)
+        pages.count = 0
+        for page in range(len(packed) // (FIELDS * sizeof(int32_t))):
+            row = add_page(pages, MAX_PAGES)
+            for field in range(FIELDS):
+                row[field] = values[page * FIELDS + field]
+        # A footer may be wrong about a chunk, and say that another one begins there.
+        return pages.count > 0 and row[START] + row[HEADER_BYTES] + row[SIZE] == chunk[NUM_BYTES]
+
+
 cdef class ListsTaken:
     """Lists of some rows, with their elements.
 
@@ -112,6 +168,7 @@ cdef class ChunkBatch:
     files : the files, of which chunks are given by their numbers.
     unpack : called with (bytes of pages, their headers as `index_pages` gives them, codec) for codecs other than Snappy;
         returns (bytes, headers, codec) of the same pages, uncompressed or in Snappy; see `rows.unpack_pages`.
+    headers : of pages of the same files, given by the same numbers; None to keep none.
 
     Attributes
     ----------
@@ -124,6 +181,7 @@ cdef class ChunkBatch:
 
     cdef OpenFiles files
     cdef object unpack
+    cdef PageHeaders headers
     cdef Cursor cursor
     cdef PageRows pages
     cdef PageRows chosen     # pages that are searched
@@ -135,8 +193,8 @@ cdef class ChunkBatch:
     cdef readonly int64_t requests
     cdef readonly int64_t num_bytes
 
-    def __cinit__(self, OpenFiles files not None, unpack):
-        self.files, self.unpack = files, unpack
+    def __cinit__(self, OpenFiles files not None, unpack, PageHeaders headers=None):
+        self.files, self.unpack, self.headers = files, unpack, headers
         self.cursor = Cursor(b"")
 
     def __dealloc__(self):
@@ -553,12 +611,15 @@ cdef class ChunkBatch:
             self.read_whole(chunk)
         else:
             with gil:
-                try:
-                    with nogil:
-                        whole = self.read_headers(chunk, SMALL_WINDOW)
-                except MalformedFooterError:  # one may be longer
-                    with nogil:
-                        whole = self.read_headers(chunk, HEADER_WINDOW)
+                if self.headers is None or not self.headers.recall(chunk, &self.pages):
+                    try:
+                        with nogil:
+                            whole = self.read_headers(chunk, SMALL_WINDOW)
+                    except MalformedFooterError:  # one may be longer
+                        with nogil:
+                            whole = self.read_headers(chunk, HEADER_WINDOW)
+                    if not whole and self.headers is not None:
+                        self.headers.keep(chunk, &self.pages)
         if self.pages.count == 0:
             self.cursor.fail_with("there are no pages")
         return whole

@@ -16,7 +16,7 @@ from ...metadata.page_match import Targets
 from ...metadata.thrift_compact import have_path
 from ...storage import OpenFiles
 from ...util.arrow_values import from_numpy
-from .chunk_batch import MAX_CHUNK_BYTES, ChunkBatch
+from .chunk_batch import MAX_CHUNK_BYTES, ChunkBatch, PageHeaders
 from .chunk_values import list_levels
 from .decompress import Unsupported
 from .plain import convert, make_array, make_array_of_buffers
@@ -26,6 +26,7 @@ from .rows import byte_width, unpack_pages
 MAX_TAKEN_BYTES = 16 << 20
 """Rows with more bytes of values than that are not taken at once."""
 
+_HEADER_BYTES = 64 << 10  # of page headers that are kept of a file
 _FEW_ROWS = 1024
 _Values = tuple[NDArray[np.bool_] | None, NDArray[np.int32] | None, NDArray[np.uint8]]  # as of `RowTaker.finish`
 _LARGE_BYTES = 1 << 20  # of a chunk: searching less takes no longer than reading its page index
@@ -53,6 +54,13 @@ class RowGroupBatch:
     row_groups : (number of a file, its row group) of each.
     columns : the files' flat columns, and those of lists, by name.
     files : the same files, open.
+    headers : of each file, the page headers that are known (see `CachedFooter`), to which those that are read are
+        added; None to keep none.
+
+    Attributes
+    ----------
+    num_rows : of each row group; int64.
+    grown : numbers of the files of which headers were added.
 
     Raises
     ------
@@ -66,11 +74,14 @@ class RowGroupBatch:
         row_groups: Sequence[tuple[int, int]],
         columns: Mapping[str, FlatColumn | ListColumn],
         files: OpenFiles,
+        headers: list[dict[int, bytes]] | None = None,
     ):
         self._footers = [footer.data for footer in footers]
         self._stored_leaf = footers[0].stored_leaf
         self._columns = columns
-        self._batch = ChunkBatch(files, unpack_pages)
+        known = None if headers is None else PageHeaders(headers, _HEADER_BYTES)
+        self.grown: set[int] = set() if known is None else known.grown
+        self._batch = ChunkBatch(files, unpack_pages, known)
         self._width = len(footers[0].leaves)
         self._chunks: dict[int, NDArray[np.int64]] = {}  # by the number of their leaf
         self._files, numbers = np.array(row_groups, np.int64).reshape(-1, 2).T.copy()

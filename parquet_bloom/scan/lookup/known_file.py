@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -54,11 +55,12 @@ class KnownFile:
             if not isinstance(identity, FileIdentity):
                 raise Unsupported("it is not a local file")
             self.is_settled = distinct(identity)
-            self._footer = file.footer
+            self._cached, self._footer = file.cached, file.footer
             self.columns: Mapping[str, FlatColumn] = find_flat_columns(file, arrow_schema(file))
         self.token = version_token(identity)
         self._files = make_open_files([path], [identity])
         self._batches: dict[tuple[int, ...], RowGroupBatch] = {}
+        self._remember = partial(cache.keep_local, path, identity) if cache is not None else None
         self._lock = threading.Lock()  # a batch is not for several threads at once
 
     def read(
@@ -99,6 +101,9 @@ class KnownFile:
                     arrays[column] = batch.make_array(column, targets, matched)
                 if not self._files.are_unchanged():
                     return None
+                if batch.grown and self._remember is not None:
+                    self._remember(self._cached)
+                    batch.grown.clear()
             except _CANNOT_READ:
                 return None
             finally:
@@ -129,8 +134,8 @@ class KnownFile:
         if numbers not in self._batches:
             if len(self._batches) > self._footer.num_row_groups:  # each alone, and all
                 self._batches.clear()
-            groups = [(0, number) for number in numbers]
-            self._batches[numbers] = RowGroupBatch([self._footer], groups, self.columns, self._files)
+            groups, headers = [(0, number) for number in numbers], [self._cached.page_headers]
+            self._batches[numbers] = RowGroupBatch([self._footer], groups, self.columns, self._files, headers)
         return self._batches[numbers]
 
     def _supports(self, name: str) -> bool:

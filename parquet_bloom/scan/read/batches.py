@@ -7,7 +7,7 @@ then declined, and its files are read one by one.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -71,6 +71,11 @@ class FileKind(NamedTuple):
     projection: FileProjection
     too_many: list[None]
 
+    @property
+    def searches_lists(self) -> bool:
+        """Whether elements of lists may be searched for."""
+        return any(equality.leaf.repeated for equality in self.equalities)
+
 
 class FileVersions:
     """Files that several batches read, opened by the first of them and closed after the last one."""
@@ -122,6 +127,7 @@ class RowBatch:
     plans : of the files.
     row_groups : (number of a file in `plans`, plan of a row group) of each.
     kind, footers, versions : of the files.
+    cache : of the footers; None for none.
     is_part : whether other batches have row groups of the same file.
     cost : requests and bytes that were read.
     """
@@ -131,6 +137,7 @@ class RowBatch:
     kind: FileKind
     footers: list[CachedFooter]
     versions: FileVersions
+    cache: MetadataCache | None
     is_part: bool = False
     cost: tuple[int, int] = (0, 0)
 
@@ -171,7 +178,8 @@ class RowBatch:
                 return None
             row_groups = [(file, group.row_group) for file, group in self.row_groups]
             footers = [cached.footer for cached in self.footers]
-            batch = RowGroupBatch(footers, row_groups, self.kind.columns, self.versions.files)
+            headers = None if self.cache is None else [cached.page_headers for cached in self.footers]
+            batch = RowGroupBatch(footers, row_groups, self.kind.columns, self.versions.files, headers)
             try:
                 reader = SparseReader(batch, self.kind.equalities, self.kind.row_filter)
                 if self._has_page_bounds(batch, reader, open_data):
@@ -184,6 +192,7 @@ class RowBatch:
                 return result if self.versions.files.are_unchanged() else None
             finally:
                 self.cost = batch.cost
+                self._remember(batch.grown)
         except TooManyRows:
             self.kind.too_many.append(None)
         except (ParquetBloomError, Unsupported, pa.ArrowException, OSError, ValueError):
@@ -191,6 +200,13 @@ class RowBatch:
         finally:
             self.versions.release()
         return None
+
+    def _remember(self, files: Collection[int]) -> None:
+        """Update the sizes in the cache of files, given by their numbers, whose entries have grown."""
+        for number in files:
+            plan, cached = self.plans[number], self.footers[number]
+            if self.cache is not None and isinstance(plan.identity, FileIdentity):
+                self.cache.keep_local(plan.path, plan.identity, cached)
 
     def _leave_deleted(self, reader: SparseReader, matches: Matches, table: TableRows, open_data: OpenData) -> Matches:
         """Return the matches without the rows that the table has deleted."""
@@ -334,7 +350,9 @@ class BatchPlanner:
         batch: _OpenBatch | None = None
         for plan in plans:
             groups = plan.read_groups
-            alike = None if not groups or any(map(_is_narrow, groups)) else self.find_kind(plan)
+            alike = self.find_kind(plan) if groups else None
+            if alike is not None and alike[0].searches_lists and any(map(_is_narrow, groups)):
+                alike = None
             num_rows = sum([group.num_rows for group in groups])
             if batch is not None and (alike is None or not batch.takes(alike[0], num_rows, most_files, most_rows)):
                 parts += batch.finish(most_rows)
@@ -342,7 +360,7 @@ class BatchPlanner:
             if alike is None:
                 parts.append(plan)
                 continue
-            batch = batch or _OpenBatch(alike[0])
+            batch = batch or _OpenBatch(alike[0], self._cache)
             batch.add(plan, alike[1], groups, num_rows)
         if batch is not None:
             parts += batch.finish(most_rows)
@@ -352,8 +370,9 @@ class BatchPlanner:
 class _OpenBatch:
     """A batch that files are added to."""
 
-    def __init__(self, kind: FileKind):
+    def __init__(self, kind: FileKind, cache: MetadataCache | None):
         self._kind = kind
+        self._cache = cache
         self._plans: list[FilePlan] = []
         self._footers: list[CachedFooter] = []
         self._row_groups: list[tuple[int, RowGroupPlan]] = []
@@ -379,13 +398,13 @@ class _OpenBatch:
                 cuts.append(number)
                 num_rows = 0
             num_rows += group.num_rows
-        versions = FileVersions(self._plans, len(cuts))
+        shared = self._kind, self._footers, FileVersions(self._plans, len(cuts)), self._cache
         return [
-            RowBatch(self._plans, self._row_groups[start:end], self._kind, self._footers, versions, len(cuts) > 1)
+            RowBatch(self._plans, self._row_groups[start:end], *shared, is_part=len(cuts) > 1)
             for start, end in pairwise([*cuts, len(self._row_groups)])
         ]
 
 
 def _is_narrow(group: RowGroupPlan) -> bool:
-    """Return whether zones leave few rows of a row group, so that a few pages are read, not whole chunks."""
+    """Return whether so few rows of a row group are selected that a whole chunk, as of lists, is not searched."""
     return group.rows is not None and group.num_left * SPARSE_FACTOR <= group.num_rows

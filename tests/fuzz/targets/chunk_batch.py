@@ -38,7 +38,7 @@ from taking import is_compared
 from wire import Spelled
 
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.file.pages.chunk_batch import ChunkBatch
+from parquet_bloom.file.pages.chunk_batch import ChunkBatch, PageHeaders
 from parquet_bloom.file.pages.decompress import Unsupported
 from parquet_bloom.file.pages.rows import unpack_pages
 from parquet_bloom.metadata.page_match import Targets
@@ -178,7 +178,7 @@ def opened(case: Case, read: Callable[[ChunkBatch], None]) -> None:
         files = make_open_files([source.path for source in sources], [source.identity for source in sources])
         assert files.open()
         try:
-            read(ChunkBatch(files, unpack_pages))
+            read(ChunkBatch(files, unpack_pages, PageHeaders([{} for _ in sources], 1 << 16)))
         finally:
             files.close()
 
