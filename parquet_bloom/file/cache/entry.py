@@ -65,7 +65,7 @@ class CachedFooter:
 
     @property
     def num_bytes(self) -> int:
-        """Estimate of the memory needed, without what `drop_spare` drops, once every column and every header is read."""
+        """Estimate of the memory needed besides `spare_bytes`, once every column and every header is read."""
         footer = self.footer
         columns = -(-len(footer.chunks) // max(1, footer.num_row_groups))
         tables = footer.chunks.nbytes + footer.row_groups.nbytes
