@@ -82,12 +82,14 @@ def _number(literal: Any, column_type: ColumnType, timezone: str) -> LiteralBoun
             return LiteralBounds(coerced.values[0], coerced.values[0])
     elif isinstance(literal, decimal.Decimal) and not (literal.is_finite() and -400 < literal.adjusted() < 400):
         return LiteralBounds(unknown=f"this Decimal cannot be ordered among values of {column_type}")
+    if isinstance(literal, int):
+        return _between(literal * 10**scale, column_type)
     from fractions import Fraction
 
     return _between(Fraction(literal) * 10**scale, column_type)
 
 
-def _between(exact: Fraction, column_type: ColumnType) -> LiteralBounds:
+def _between(exact: Fraction | int, column_type: ColumnType) -> LiteralBounds:
     """Return the integers of the column's range on either side of a number, or the number itself."""
     low, high = integer_range(column_type)
     below, above = math.floor(exact), math.ceil(exact)

@@ -142,21 +142,27 @@ class RowGroupBatch:
             One is not where chunks can be, or of another column.
         """
         if leaf.index not in self._chunks:
-            self._chunks[leaf.index] = self._locate_chunks(leaf)
+            self._locate_chunks([leaf])
         return self._chunks[leaf.index]
 
-    def _locate_chunks(self, leaf: Leaf) -> NDArray[np.int64]:
-        records = self._records[self._first + leaf.index]
+    def _locate_chunks(self, leaves: Sequence[Leaf]) -> None:
+        """Find the chunks of several columns at once; see `find_chunks`."""
+        records = self._records[self._first + np.array([[leaf.index] for leaf in leaves], np.int64)]
         dictionary, data = records["dictionary_page_offset"], records["data_page_offset"]
         start = np.where((dictionary > 0) & (dictionary < data), dictionary, data)
-        size = records["compressed_size"]
+        size, types = records["compressed_size"], [[PHYSICAL_TYPES.index(leaf.physical)] for leaf in leaves]
         usual = (records["meta_start"] >= 0) & (records["encrypted"] == 0) & (records["external"] == 0)
-        usual &= (records["physical_type"] == PHYSICAL_TYPES.index(leaf.physical)) & (records["codec"] >= 0)
+        usual &= (records["physical_type"] == types) & (records["codec"] >= 0)
         usual &= (start > 0) & (size > 0) & (size <= self._starts - start)
-        paths = np.ascontiguousarray(records["path_start"])
-        if not usual.all() or not have_path(self._footers, self._files, paths, self._stored_leaf(leaf).encoded_path):
+        have_paths = [
+            have_path(self._footers, self._files, np.ascontiguousarray(paths), self._stored_leaf(leaf).encoded_path)
+            for leaf, paths in zip(leaves, records["path_start"], strict=True)
+        ]
+        if not usual.all() or not all(have_paths):
             raise MalformedFooterError("metadata: a column chunk is unusual")
-        return np.stack([self._files, start, size, self.num_rows, records["codec"], records["num_values"]], axis=1)
+        same = np.broadcast_to(np.stack([self._files, self.num_rows]), (len(leaves), 2, len(self._files)))
+        tables = np.stack([same[:, 0], start, size, same[:, 1], records["codec"], records["num_values"]], axis=2)
+        self._chunks.update(zip([leaf.index for leaf in leaves], tables, strict=True))
 
     def search(
         self,
@@ -251,6 +257,8 @@ class RowGroupBatch:
         count = len(rows.rows)
         if sum([byte_width(column.leaf) for column in columns]) * count > MAX_TAKEN_BYTES:
             raise Unsupported("many bytes")
+        if leaves := [column.leaf for column in columns if column.leaf.index not in self._chunks]:
+            self._locate_chunks(leaves)
         arrays, num_bytes = {}, 0
         for name, column in zip(names, columns, strict=True):
             leaf = column.leaf
