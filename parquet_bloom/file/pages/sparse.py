@@ -26,8 +26,15 @@ from .rows import byte_width, unpack_pages
 MAX_TAKEN_BYTES = 16 << 20
 """Rows with more bytes of values than that are not taken at once."""
 
+VALUE_BYTES = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 16}
+"""Memory that a decoded value takes at least, by its physical type; of byte arrays a guess."""
+
+UNPACKED_RATIO = 2
+"""Decoded bytes of many chunks for each compressed one, a guess."""
+
 _HEADER_BYTES = 64 << 10  # of page headers that are kept of a file
 _FEW_ROWS = 1024
+_MANY_CHUNKS, _FAR_TOO_MANY = 4, 2
 _Values = tuple[NDArray[np.bool_] | None, NDArray[np.int32] | None, NDArray[np.uint8]]  # as of `RowTaker.finish`
 _LARGE_BYTES = 1 << 20  # of a chunk: searching less takes no longer than reading its page index
 
@@ -118,6 +125,21 @@ class RowGroupBatch:
         """Rows of all row groups."""
         return int(self.num_rows.sum())
 
+    def count_bytes(self, leaves: Sequence[Leaf]) -> int:
+        """Return the bytes of the chunks of some columns."""
+        return int(np.maximum(self._find_records(leaves)["compressed_size"], 0).sum())
+
+    def estimate_bytes(self, leaves: Sequence[Leaf]) -> int:
+        """Estimate the memory that some columns take once they are decoded."""
+        records = self._find_records(leaves)
+        widths = np.array([[VALUE_BYTES.get(leaf.physical, leaf.length or 0)] for leaf in leaves], np.int64)
+        values = np.maximum(records["num_values"], 0) * widths
+        return int(np.maximum(values, UNPACKED_RATIO * np.maximum(records["compressed_size"], 0)).sum())
+
+    def _find_records(self, leaves: Sequence[Leaf]) -> NDArray[np.void]:
+        """Return what the footers say of chunks, of shape (leaves, row groups)."""
+        return self._records[self._first + np.array([[leaf.index] for leaf in leaves], np.int64)]
+
     def supports(self, names: Sequence[str]) -> bool:
         """Return whether rows of some columns can be taken out of their pages, in no more time than by a page index."""
         return all(self._takes(self._columns.get(name)) for name in names)
@@ -147,7 +169,7 @@ class RowGroupBatch:
 
     def _locate_chunks(self, leaves: Sequence[Leaf]) -> None:
         """Find the chunks of several columns at once; see `find_chunks`."""
-        records = self._records[self._first + np.array([[leaf.index] for leaf in leaves], np.int64)]
+        records = self._find_records(leaves)
         dictionary, data = records["dictionary_page_offset"], records["data_page_offset"]
         start = np.where((dictionary > 0) & (dictionary < data), dictionary, data)
         size, types = records["compressed_size"], [[PHYSICAL_TYPES.index(leaf.physical)] for leaf in leaves]
@@ -192,11 +214,16 @@ class RowGroupBatch:
         leaf = self._columns[name].leaf
         if selections is None:
             chunks = self._find_small_chunks(leaf)
-            result = self._batch.search(chunks, byte_width(leaf), leaf.required, targets, most)
+            arguments = byte_width(leaf), leaf.required, targets
+            if len(chunks) >= _MANY_CHUNKS:  # the first one shows whether there are far too many, before all are read
+                share = most * int(chunks[0, 3]) // max(self.total_rows, 1)
+                if self._batch.search(chunks[:1], *arguments, _FAR_TOO_MANY * share + _FEW_ROWS) is None:
+                    return None
+            result = self._batch.search(chunks, *arguments, most)
         else:
             counts, ranges = _join_ranges(selections, self.num_rows)
-            arguments = targets, most, counts, ranges
-            result = self._batch.search_rows(self.find_chunks(leaf), byte_width(leaf), leaf.required, *arguments)
+            selected = targets, most, counts, ranges
+            result = self._batch.search_rows(self.find_chunks(leaf), byte_width(leaf), leaf.required, *selected)
         return None if result is None else (RowsOfGroups(*result[:2]), result[2])
 
     def search_lists(self, leaf: Leaf, targets: Targets, most: int) -> tuple[RowsOfGroups, pa.Array | None] | None:

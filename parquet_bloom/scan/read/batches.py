@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,10 +23,11 @@ from ...file.cache.memory import MetadataCache
 from ...file.pages.decompress import Unsupported
 from ...file.pages.plan import FlatColumn, ListColumn
 from ...file.pages.reader import SPARSE_FACTOR, find_flat_columns, find_list_columns
-from ...file.pages.sparse import RowGroupBatch, RowsOfGroups
+from ...file.pages.sparse import UNPACKED_RATIO, VALUE_BYTES, RowGroupBatch, RowsOfGroups
 from ...file.reader import BloomFile
+from ...metadata.footer import Leaf
 from ...predicate.pruning import PruningPredicate
-from ...storage import OPEN_FILE_BUDGET, ClosedSource, FileIdentity, make_open_files
+from ...storage import OPEN_FILE_BUDGET, ClosedSource, FileIdentity, make_open_files, stat_files
 from ...util.arrow_values import empty_table
 from ..model.columns import FileResidualEvaluator
 from ..model.data_file import DataFile, FileProjection, RowFilter
@@ -34,6 +35,7 @@ from ..model.plan import PARQUET, FilePlan, RowGroupPlan
 from ..model.positions import add_positions
 from ..model.row_selection import find_runs, to_row_selection
 from ..model.schemas import arrow_schema
+from .dense import DenseColumns, DenseReader, find_dense_columns
 from .parquet import ParquetData
 from .projection import Projection
 from .sparse import Equality, Matches, SparseReader, TooManyRows, find_equalities
@@ -44,8 +46,10 @@ R = TypeVar("R")
 OpenData = Callable[[FilePlan], AbstractContextManager[ParquetData]]
 
 _LEAST_ROWS, _MOST_ROWS = 1 << 16, 1 << 20  # of a batch, about
-_BATCHES_PER_THREAD = 4
+_BATCHES_PER_THREAD = 1  # more of them wait for each other's Python code
 _TRIES = 2  # batches with too many rows, after which no more are searched
+
+_DENSE_BYTES = 32 << 20  # decoded, of a batch that is not searched
 
 BATCH_BYTES = 8 << 20
 """Memory that reading a batch takes, about."""
@@ -58,9 +62,11 @@ class FileKind(NamedTuple):
     ----------
     file : one of them, not open.
     row_filter : the predicate.
-    equalities : of the predicate, of which one is searched for.
+    equalities : of the predicate, of which one is searched for; none if all rows have to be decoded.
     columns : flat columns, and those of lists.
     projection : columns of the result.
+    dense : what is read of all rows where many match; None if that is not possible.
+    most_rows : of a batch that is not searched, about.
     too_many : how many batches have had too many rows.
     """
 
@@ -69,20 +75,29 @@ class FileKind(NamedTuple):
     equalities: list[Equality]
     columns: Mapping[str, FlatColumn | ListColumn]
     projection: FileProjection
+    dense: DenseColumns | None
+    most_rows: int
     too_many: list[None]
 
-    @property
-    def searches_lists(self) -> bool:
-        """Whether elements of lists may be searched for."""
-        return any(equality.leaf.repeated for equality in self.equalities)
+    def takes(self, row_groups: Sequence[RowGroupPlan]) -> bool:
+        """Return whether row groups of a file are read in a batch, of which perhaps some rows are selected."""
+        if not self.equalities:
+            return all(group.rows is None for group in row_groups)
+        searches_lists = any(equality.leaf.repeated for equality in self.equalities)
+        return not searches_lists or not any(map(_is_narrow, row_groups))
+
+    def limit_rows(self, most_rows: int) -> int:
+        """Return how many rows a batch has at most."""
+        return most_rows if self.equalities else max(min(most_rows, self.most_rows), 1)
 
 
 class FileVersions:
     """Files that several batches read, opened by the first of them and closed after the last one."""
 
     def __init__(self, plans: Sequence[FilePlan], num_batches: int):
-        identities = [plan.identity for plan in plans if isinstance(plan.identity, FileIdentity)]
-        self.files = make_open_files([plan.path for plan in plans], identities)
+        self._paths = [plan.path for plan in plans]
+        self._identities = [plan.identity for plan in plans if isinstance(plan.identity, FileIdentity)]
+        self.files = make_open_files(self._paths, self._identities)
         self._remaining = num_batches
         self._are_open: bool | None = None
         self._taken = 0  # of the budget
@@ -105,6 +120,11 @@ class FileVersions:
             self._remaining -= 1
             if self._remaining <= 0:
                 self._close()
+
+    def are_in_place(self) -> bool:
+        """Return whether the files are still at their paths."""
+        sources = stat_files(self._paths)
+        return [None if source is None else source.identity for source in sources] == self._identities
 
     def close(self) -> None:
         """Close the files, whatever batches have not been read; no more are read after that."""
@@ -140,6 +160,7 @@ class RowBatch:
     cache: MetadataCache | None
     is_part: bool = False
     cost: tuple[int, int] = (0, 0)
+    _prepared: RowGroupBatch | None = None
 
     def read(self, open_data: OpenData, table: TableRows | None = None) -> tuple[pa.Table, RowsOfGroups] | None:
         """Read the rows that match, of the columns in the files, and which they are; None if the batch is declined.
@@ -173,33 +194,90 @@ class RowBatch:
         return self._try(lambda _, matches: matches.rows.counts.tolist(), open_data, table)
 
     def _try(self, use: Callable[[SparseReader, Matches], R], open_data: OpenData, table: TableRows | None) -> R | None:
-        try:
-            if len(self.kind.too_many) >= _TRIES or not self.versions.open():
+        """Search for the rows that match, and use what is found; None if the batch is declined."""
+
+        def search(batch: RowGroupBatch) -> R | None:
+            reader = SparseReader(batch, self.kind.equalities, self.kind.row_filter)
+            if self._has_page_bounds(batch, [reader.leaf], open_data):
                 return None
-            row_groups = [(file, group.row_group) for file, group in self.row_groups]
-            footers = [cached.footer for cached in self.footers]
-            headers = None if self.cache is None else [cached.page_headers for cached in self.footers]
-            batch = RowGroupBatch(footers, row_groups, self.kind.columns, self.versions.files, headers)
+            read_others = partial(self._read_stored, open_data)
+            matches = reader.find_matches([group.rows for _, group in self.row_groups], read_others)
+            if table is not None:
+                matches = self._leave_deleted(reader, matches, table, open_data)
+            return use(reader, matches)
+
+        if not self.kind.equalities or len(self.kind.too_many) >= _TRIES:
+            return None
+        try:
+            return self._run(search)
+        except TooManyRows:
+            self.kind.too_many.append(None)
+            return None
+
+    def _run(self, use: Callable[[RowGroupBatch], R | None]) -> R | None:
+        """Use the row groups of the open files; None if they have to be read one by one."""
+        try:
+            if not self.versions.open():
+                return None
+            batch = self._prepare()
             try:
-                reader = SparseReader(batch, self.kind.equalities, self.kind.row_filter)
-                if self._has_page_bounds(batch, reader, open_data):
-                    return None
-                read_others = partial(self._read_stored, open_data)
-                matches = reader.find_matches([group.rows for _, group in self.row_groups], read_others)
-                if table is not None:
-                    matches = self._leave_deleted(reader, matches, table, open_data)
-                result = use(reader, matches)
+                result = use(batch)
                 return result if self.versions.files.are_unchanged() else None
             finally:
                 self.cost = batch.cost
                 self._remember(batch.grown)
-        except TooManyRows:
-            self.kind.too_many.append(None)
         except (ParquetBloomError, Unsupported, pa.ArrowException, OSError, ValueError):
-            pass  # the general way reports what is wrong, if anything is
-        finally:
-            self.versions.release()
-        return None
+            return None  # the general way reports what is wrong, if anything is
+
+    def _prepare(self) -> RowGroupBatch:
+        if self._prepared is None:
+            row_groups = [(file, group.row_group) for file, group in self.row_groups]
+            footers = [cached.footer for cached in self.footers]
+            headers = None if self.cache is None else [cached.page_headers for cached in self.footers]
+            self._prepared = RowGroupBatch(footers, row_groups, self.kind.columns, self.versions.files, headers)
+        return self._prepared
+
+    def estimate_bytes(self, open_data: OpenData, table: TableRows | None) -> int | None:
+        """Estimate the memory that `read_dense` needs; None if the row groups are not to be read so."""
+        dense = self.kind.dense
+        if dense is None or any(group.rows is not None for _, group in self.row_groups):
+            return None
+        if table is not None and any(table.has_deletes(plan.path) for plan in self.plans):
+            return None
+        leaves = [dense.leaves[name] for name in dense.predicate]
+
+        def estimate(batch: RowGroupBatch) -> int | None:
+            # Where statistics of pages rule out rows of large chunks, pages are read.
+            return None if self._has_page_bounds(batch, leaves, open_data) else batch.estimate_bytes(every)
+
+        every = [*dense.leaves.values()]
+        return self._run(estimate)
+
+    def read_dense(self, use_threads: bool | None, with_rows: bool) -> tuple[pa.Table, RowsOfGroups | None] | None:
+        """Do as `read`, decoding all rows of the predicate's columns; say which rows match only if `with_rows`."""
+        schema = self.kind.projection.schema
+        return self._use_dense(lambda reader: reader.read(schema, with_rows), use_threads)
+
+    def count_dense(self, use_threads: bool | None) -> list[int] | None:
+        """Do as `count`, decoding all rows of the predicate's columns."""
+        return self._use_dense(lambda reader: reader.count(), use_threads)
+
+    def _use_dense(self, use: Callable[[DenseReader], R], use_threads: bool | None) -> R | None:
+        dense, kind = self.kind.dense, self.kind
+        assert dense is not None
+        schema, cost = arrow_schema(kind.file), self.cost
+
+        def scan(batch: RowGroupBatch) -> R | None:
+            nonlocal cost
+            reader = DenseReader(self.plans, self.row_groups, batch, dense, schema, kind.row_filter, use_threads)
+            result = use(reader)
+            cost = reader.requests, reader.num_bytes
+            # Arrow has opened the files by their paths, at which others may be meanwhile.
+            return result if self.versions.are_in_place() else None
+
+        result = self._run(scan)
+        self.cost = self.cost[0] + cost[0], self.cost[1] + cost[1]
+        return result
 
     def _remember(self, files: Collection[int]) -> None:
         """Update the sizes in the cache of files, given by their numbers, whose entries have grown."""
@@ -226,11 +304,10 @@ class RowBatch:
         live = table.find_live(ParquetData(self.kind.file), parts, read_columns)
         return matches.take(np.flatnonzero(live))
 
-    def _has_page_bounds(self, batch: RowGroupBatch, reader: SparseReader, open_data: OpenData) -> bool:
-        """Return whether statistics of pages rule out rows, so that large chunks need not be searched whole."""
-        return any(
-            self._select_by_pages(open_data, *self.row_groups[number]) for number in batch.find_indexed(reader.leaf)
-        )
+    def _has_page_bounds(self, batch: RowGroupBatch, leaves: Sequence[Leaf], open_data: OpenData) -> bool:
+        """Return whether statistics of pages rule out rows, so that large chunks need not be read whole."""
+        numbers = {number for leaf in leaves for number in batch.find_indexed(leaf)}
+        return any(self._select_by_pages(open_data, *self.row_groups[number]) for number in sorted(numbers))
 
     def _select_by_pages(self, open_data: OpenData, number: int, group: RowGroupPlan) -> bool:
         predicate = self.kind.row_filter.predicate
@@ -295,7 +372,7 @@ class BatchPlanner:
         cache: MetadataCache | None,
         open_data: OpenData,
         evaluator: FileResidualEvaluator,
-        make_filter: Callable[[PruningPredicate], RowFilter],
+        make_filter: Callable[[PruningPredicate | Literal[True]], RowFilter],
         projection: Projection,
         find_key: Callable[[DataFile], Hashable | None],
     ):
@@ -318,7 +395,7 @@ class BatchPlanner:
                     cached = opened.file.cached
             data = ParquetData(BloomFile(ClosedSource(plan.path, plan.identity), cached=cached))
             predicate, key = self._evaluator.predicate_for(data), self._find_key(data)
-            if not isinstance(predicate, PruningPredicate) or key is None:
+            if predicate is False or key is None:
                 return None
             key = id(predicate), id(arrow_schema(data.file)), key
             if key not in self._kinds:
@@ -332,14 +409,20 @@ class BatchPlanner:
         schema = arrow_schema(data.file)
         columns = find_flat_columns(data.file, schema)
         flat = {name for name, column in columns.items() if column.layout is not None}
-        equalities = find_equalities(data.file, schema, row_filter)
+        equalities: list[Equality] = []
+        if isinstance(row_filter.predicate, PruningPredicate):
+            equalities = find_equalities(data.file, schema, row_filter)
         if not any(equality.leaf.repeated or equality.column in flat for equality in equalities):
-            return None
+            equalities = []
         projection = self._projection.project(data)
         if len({*projection.schema.names}) < len(projection.schema):
             return None
-        of_lists = find_list_columns(data.file, schema)
-        return FileKind(data.file, row_filter, equalities, {**columns, **of_lists}, projection, [])
+        supported: dict[str, FlatColumn | ListColumn] = {**columns, **find_list_columns(data.file, schema)}
+        dense = find_dense_columns(data.file, supported, row_filter, projection)
+        if dense is None and not equalities:
+            return None
+        most_rows = _MOST_ROWS if dense is None else _DENSE_BYTES // _estimate_row(data.file, [*dense.leaves.values()])
+        return FileKind(data.file, row_filter, equalities, supported, projection, dense, most_rows, [])
 
     def plan(self, plans: Sequence[FilePlan], threads: int) -> list[FilePlan | RowBatch]:
         """Return batches, and files that are read one by one, in the order of the plans."""
@@ -351,7 +434,7 @@ class BatchPlanner:
         for plan in plans:
             groups = plan.read_groups
             alike = self.find_kind(plan) if groups else None
-            if alike is not None and alike[0].searches_lists and any(map(_is_narrow, groups)):
+            if alike is not None and not alike[0].takes(groups):
                 alike = None
             num_rows = sum([group.num_rows for group in groups])
             if batch is not None and (alike is None or not batch.takes(alike[0], num_rows, most_files, most_rows)):
@@ -380,7 +463,8 @@ class _OpenBatch:
 
     def takes(self, kind: FileKind, num_rows: int, most_files: int, most_rows: int) -> bool:
         """Return whether a file may be added."""
-        return kind is self._kind and len(self._plans) < most_files and self._num_rows + num_rows <= most_rows
+        num_rows += self._num_rows
+        return kind is self._kind and len(self._plans) < most_files and num_rows <= kind.limit_rows(most_rows)
 
     def add(self, plan: FilePlan, footer: CachedFooter, row_groups: Sequence[RowGroupPlan], num_rows: int) -> None:
         """Add a file."""
@@ -391,8 +475,7 @@ class _OpenBatch:
 
     def finish(self, most_rows: int) -> list[RowBatch]:
         """Return a batch, or several of a single large file."""
-        cuts = [0]
-        num_rows = 0
+        cuts, num_rows, most_rows = [0], 0, self._kind.limit_rows(most_rows)
         for number, (_, group) in enumerate(self._row_groups if len(self._plans) == 1 else ()):
             if number > cuts[-1] and num_rows + group.num_rows > most_rows:
                 cuts.append(number)
@@ -408,3 +491,13 @@ class _OpenBatch:
 def _is_narrow(group: RowGroupPlan) -> bool:
     """Return whether so few rows of a row group are selected that a whole chunk, as of lists, is not searched."""
     return group.rows is not None and group.num_left * SPARSE_FACTOR <= group.num_rows
+
+
+def _estimate_row(file: BloomFile, leaves: Sequence[Leaf]) -> int:
+    """Estimate the memory that a row of some columns takes once it is decoded, by the first row group of a file."""
+    groups = file.footer.row_groups
+    if not len(groups) or int(groups[0]["num_rows"]) <= 0:
+        return max(sum(VALUE_BYTES.get(leaf.physical, leaf.length or 0) for leaf in leaves), 1)
+    records = file.footer.chunks[int(groups[0]["first_chunk"]) + np.array([leaf.index for leaf in leaves])]
+    compressed = UNPACKED_RATIO * np.maximum(records["compressed_size"], 0).sum() // int(groups[0]["num_rows"])
+    return max(int(compressed), sum(VALUE_BYTES.get(leaf.physical, leaf.length or 0) for leaf in leaves), 1)

@@ -13,7 +13,7 @@ from .parquet import ParquetData
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from .orc import OrcData
+    from .orc.data import OrcData
 
 
 def open_file(path: str, filesystem: Any, cache: MetadataCache | None) -> ParquetData | OrcData:
@@ -50,7 +50,7 @@ def _open_data(source: Source, cache: MetadataCache | None) -> ParquetData | Orc
         file = open_any(source, cache)
         if isinstance(file, BloomFile):
             return ParquetData(file)
-        from .orc import OrcData
+        from .orc.data import OrcData
 
         return OrcData(file)
     except BaseException:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cached_property, partial
-from typing import Generic, NamedTuple, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
 
 from ...errors import ConcurrentChangeError, ParquetBloomError
 from ...file.cache.memory import SHARED_CACHE, MetadataCache
+from ...file.pages.sparse import RowsOfGroups
 from ...file.statistics import ColumnCompatibility
 from ...hashing.column_type import ColumnType
 from ...metadata.page_match import Targets
@@ -76,11 +77,19 @@ class _PartReader(Generic[R]):
     ----------
     read_part : reads row groups of a file that are decoded together.
     read_batch : reads a batch; returns None if the batch is declined.
+    read_dense : reads all rows of a batch, given `use_threads` as for `DenseReader`; returns the result and its bytes;
+        None if the batch is declined.
     """
 
-    def __init__(self, read_part: _ReadPart[R], read_batch: Callable[[RowBatch], R | None]):
+    def __init__(
+        self,
+        read_part: _ReadPart[R],
+        read_batch: Callable[[RowBatch], R | None],
+        read_dense: Callable[[RowBatch, bool | None], tuple[R, int] | None],
+    ):
         self.read_part = read_part
         self.read_batch = read_batch
+        self.read_dense = read_dense
 
 
 class _FileTask(NamedTuple):
@@ -118,6 +127,7 @@ class _Reading(NamedTuple, Generic[R]):
     ----------
     files : by the id of their plan.
     threads, task_rows : threads, and up to how many rows small row groups are joined to a task.
+    use_arrow_threads : as `use_threads` of `DenseReader`.
     """
 
     files: dict[int, SharedFile]
@@ -126,6 +136,7 @@ class _Reading(NamedTuple, Generic[R]):
     limits: ReadLimits
     threads: int
     task_rows: int
+    use_arrow_threads: bool | None
     done: _Progress
 
 
@@ -197,7 +208,7 @@ class RowReader:
 
         Parameters
         ----------
-        batch_size : maximum rows of a batch; a batch has rows of one row group, and is never empty.
+        batch_size : maximum rows of a batch, which is never empty.
         in_order : give the rows in the order of files and row groups; otherwise batches as they come.
         max_bytes : bound on the decoded bytes in memory at a time; None for `MAX_BYTES`. A row group that alone exceeds
             it is decoded a window of rows at a time, if its format allows that.
@@ -282,7 +293,7 @@ class RowReader:
             return sum(group.num_rows for plan in plans for group in plan.read_groups)
 
         run = _Run(False, max_bytes, threads, progress, _make_handler(on_error))
-        parts = _PartReader(self._count_part, self._count_batch)
+        parts = _PartReader(self._count_part, self._count_batch, self._count_dense)
         with closing(self._read(plans, parts, run)) as results:
             return sum(sum(counts.values()) for _, counts in results)
 
@@ -385,20 +396,22 @@ class RowReader:
             of_file = _split_row_groups(part.read_groups, task_rows)
             file = files[id(part)] = SharedFile(part, self._meter, len(of_file))
             tasks += [_FileTask(file, row_groups, number == 0) for number, row_groups in enumerate(of_file)]
+        use_arrow_threads = threads > 1 if can_use_arrow_threads() else None
         limits = ReadLimits(
             MAX_BYTES if run.max_bytes is None else run.max_bytes,
             # Row groups side by side are faster than columns side by side.
-            use_threads=threads > 1 and len(tasks) < threads and can_use_arrow_threads(),
+            use_threads=bool(use_arrow_threads) and len(tasks) < threads,
         )
         done = _Progress(len(plans), run.progress, len(plans) - len(remaining))
         versions = [task.versions for task in tasks if isinstance(task, RowBatch)]
         with _closing_all([*files.values(), *versions]):
-            yield from self._read_tasks(tasks, _Reading(files, reader, run, limits, threads, task_rows, done))
+            state = _Reading(files, reader, run, limits, threads, task_rows, use_arrow_threads, done)
+            yield from self._read_tasks(tasks, state)
 
     def _split(self, plans: Sequence[FilePlan], is_remote: bool, threads: int) -> Sequence[FilePlan | RowBatch]:
         """Put files into batches; those that are read one by one stay as they are."""
         request = self._plan.asked
-        if is_remote or request is None or request.node is None:
+        if is_remote or request is None:
             return plans
         make_filter, find_key = self._make_filter, self._find_key
         open_data, projection = self._open_planned, self._projection
@@ -483,11 +496,10 @@ class RowReader:
 
     def _run_task(self, task: _FileTask | RowBatch, state: _Reading[R]) -> Iterator[Need | Piece[R]]:
         if isinstance(task, RowBatch):
-            yield Need(BATCH_BYTES)
-            value = state.reader.read_batch(task)
-            if task.is_part and value is not None and not state.files[id(task.plans[0])].accept_part():
-                value = None
-            yield Piece(cast(R, _DECLINED) if value is None else value, 0 if value is None else BATCH_BYTES)
+            try:
+                yield from self._run_batch(task, state)
+            finally:
+                task.versions.release()
             return
         file = task.file
         try:
@@ -497,6 +509,20 @@ class RowReader:
                     yield from self._read_parts(data, selections, state.reader.read_part)
         finally:
             file.end_task()
+
+    def _run_batch(self, batch: RowBatch, state: _Reading[R]) -> Iterator[Need | Piece[R]]:
+        """Search a batch for few rows; if it has many, read all of them."""
+        yield Need(BATCH_BYTES)
+        value, num_bytes = _try_to(state.reader.read_batch, batch), BATCH_BYTES
+        if value is None:
+            need = batch.estimate_bytes(self._open_planned, self._table)
+            if need is not None and not state.limits.needs_windows(need):
+                yield Need(max(need, BATCH_BYTES))
+                result = _try_to(state.reader.read_dense, batch, state.use_arrow_threads)
+                value, num_bytes = (None, 0) if result is None else result
+        if batch.is_part and value is not None and not state.files[id(batch.plans[0])].accept_part():
+            value = None
+        yield Piece(cast(R, _DECLINED) if value is None else value, 0 if value is None else num_bytes)
 
     def _select_rows(self, data: DataFile, plan: FilePlan, selections: RowGroupSelections) -> RowGroupSelections:
         """Take the rows that are deleted out of a selection."""
@@ -542,17 +568,30 @@ class RowReader:
 
         def read_batch(batch: RowBatch) -> R | None:
             result = batch.read(self._open_planned, self._table)
+            return None if result is None else convert(add_columns(batch, *result))
+
+        def read_dense(batch: RowBatch, use_threads: bool | None) -> tuple[R, int] | None:
+            result = batch.read_dense(use_threads, self._positions)
             if result is None:
                 return None
-            rows = self._projection.add_absent(result[0], batch.kind.projection)
-            rows = self._projection.add_partitions(rows, batch.plans[0].path)
-            return convert(batch.add_positions(rows, result[1]) if self._positions else rows)
+            rows = add_columns(batch, *result)
+            return convert(rows), rows.get_total_buffer_size()
 
-        return _PartReader(partial(self._read_rows, convert), read_batch)
+        def add_columns(batch: RowBatch, rows: pa.Table, which: RowsOfGroups | None) -> pa.Table:
+            rows = self._projection.add_absent(rows, batch.kind.projection)
+            rows = self._projection.add_partitions(rows, batch.plans[0].path)
+            return batch.add_positions(rows, which) if self._positions and which is not None else rows
+
+        return _PartReader(partial(self._read_rows, convert), read_batch, read_dense)
 
     def _count_batch(self, batch: RowBatch) -> dict[int, int] | None:
         counts = batch.count(self._open_planned, self._table)
         return None if counts is None else dict(enumerate(counts))
+
+    @staticmethod
+    def _count_dense(batch: RowBatch, use_threads: bool | None) -> tuple[dict[int, int], int] | None:
+        counts = batch.count_dense(use_threads)
+        return None if counts is None else (dict(enumerate(counts)), 0)
 
     def _read_rows(
         self,
@@ -618,6 +657,14 @@ def _make_handler(on_error: Callable[[ParquetBloomError], None] | None, failed: 
         on_error(error)
 
     return fail
+
+
+def _try_to(read: Callable[..., R | None], *arguments: Any) -> R | None:
+    """Read a batch; None if its rows do not have the types of the result, which is reported of a single file."""
+    try:
+        return read(*arguments)
+    except ParquetBloomError:
+        return None
 
 
 def _split_row_groups(row_groups: Sequence[RowGroupPlan], task_rows: int) -> list[list[int]]:

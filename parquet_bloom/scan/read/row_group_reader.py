@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ...errors import UnreadableColumnError
 from ...file.page_checks import PageClaimError, require_pages
 from ...file.pages.reader import take_rows
+from ...file.pages.sparse import VALUE_BYTES
 from ...file.reader import BloomFile
 from ...util.lazy import late_module
 from ..model.limits import ReadLimits
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 else:
     pq = late_module("pyarrow.parquet")
 
-_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 16}
 _SMALL_BYTES = 256 * 1024  # of compressed chunks whose decoded size need not be known better
 _SMALL_RATIO = 4  # of decoded to compressed bytes, a guess
 _LEAST_BUFFER_BYTES, _BUFFER_BYTES = 1 << 16, 1 << 20  # read at once of a chunk that is decoded in windows
@@ -209,7 +209,7 @@ class RowGroupReader:
                 if requested is None
                 or any(".".join(leaf.path[:depth]) in requested for depth in range(1, len(leaf.path) + 1))
             ]
-            widths = [_WIDTHS.get(leaf.physical, leaf.length or 0) for leaf in leaves]
+            widths = [VALUE_BYTES.get(leaf.physical, leaf.length or 0) for leaf in leaves]
             self._leaves[key] = np.array([leaf.index for leaf in leaves], np.intp), np.array(widths, np.int64)
         return self._leaves[key]
 

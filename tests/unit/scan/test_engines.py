@@ -26,6 +26,7 @@ import parquet_bloom
 from parquet_bloom import errors
 from parquet_bloom.scan.engines import polars_predicate
 from parquet_bloom.scan.model.plan import FilePlan, RowGroupPlan
+from parquet_bloom.scan.read.batches import BatchPlanner
 from parquet_bloom.scan.report import PruneReport
 
 FILES, GROUPS, ROWS = 3, 4, 50  # row groups a file, rows a row group
@@ -349,6 +350,13 @@ def test_other_operators_lose_nothing(folder: Path, predicate: Any) -> None:
     assert parquet_bloom.scan_polars(folder).filter(predicate).collect().equals(everything.filter(predicate))
 
 
+@pytest.fixture
+def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have files read one by one, by row groups."""
+    monkeypatch.setattr(BatchPlanner, "plan", lambda _, plans, threads: plans)
+
+
+@pytest.mark.usefixtures("one_by_one")
 def test_only_the_requested_columns_are_read(folder: Path, reads: Reads) -> None:
     alone = pl.col("key").is_between(ROW["key"], ROW["key"])  # as an equality it would be searched in the pages
     result = parquet_bloom.scan_polars(folder).filter(alone).select("day", "price").collect()
@@ -392,6 +400,7 @@ def test_several_filters_joins_and_groups(folder: Path) -> None:
         assert query(lazy).collect().equals(query(everything).collect())
 
 
+@pytest.mark.usefixtures("one_by_one")
 def test_polars_over_files_whose_columns_differ(tmp_path: Path, reads: Reads) -> None:
     price = pa.array([Decimal("0.1"), Decimal("0.2")])
     tables = [
@@ -555,7 +564,7 @@ def test_batches_are_the_table_in_pieces(folder: Path, batch_size: int) -> None:
     table = parquet_bloom.read_table(folder, condition, ["text", "key"])
     assert reader.schema.equals(table.schema)
     batches = list(reader)
-    assert all(0 < batch.num_rows <= min(batch_size, ROWS) for batch in batches)
+    assert all(0 < batch.num_rows <= batch_size for batch in batches)
     assert pa.Table.from_batches(batches).equals(table)
     assert table.num_rows == 2 * GROUPS * ROWS
 

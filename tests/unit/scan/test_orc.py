@@ -27,9 +27,10 @@ from parquet_bloom.predicate.row_filter import row_mask
 from parquet_bloom.scan.evaluate.planner import plan_scan
 from parquet_bloom.scan.model.partitions import Partitions
 from parquet_bloom.scan.model.plan import ORC, PARQUET
-from parquet_bloom.scan.read import orc as orc_read
-from parquet_bloom.scan.read import orc_columns, orc_seek
 from parquet_bloom.scan.read.open import open_file
+from parquet_bloom.scan.read.orc import columns as orc_columns
+from parquet_bloom.scan.read.orc import data as orc_read
+from parquet_bloom.scan.read.orc import seek as orc_seek
 from parquet_bloom.scan.read.reader import RowReader
 from parquet_bloom.storage import list_entries
 

@@ -33,6 +33,7 @@ from parquet_bloom.scan.evaluate.zones import open_zone_indexes
 from parquet_bloom.scan.html.states import row_group_state
 from parquet_bloom.scan.model.partitions import Partitions
 from parquet_bloom.scan.model.row_selection import intersect_ranges
+from parquet_bloom.scan.read.batches import BatchPlanner
 from parquet_bloom.scan.read.reader import RowReader
 from parquet_bloom.scan.read.row_ranges import find_row_ranges
 from parquet_bloom.scan.source import ScanSource
@@ -302,6 +303,7 @@ def test_only_pages_that_cover_the_zone_are_read(tmp_path: Path, by_path: bool) 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page_reader.RowGroupPages, "_fetch", noted)
         patch.setattr(pq.ParquetFile, "read_row_group", lambda *_, **__: pytest.fail("read whole"))
+        patch.setattr(BatchPlanner, "plan", lambda _, plans, threads: plans)  # files one by one
         for row in (5, 30_000, 59_999):
             fetched.clear()
             result = parquet_bloom.read_table(path, f"key = {keys[row]}", zones=given)

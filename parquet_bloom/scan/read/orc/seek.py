@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from .orc_columns import names_to_read
+from .columns import names_to_read
 
 if TYPE_CHECKING:
-    from ...orc import OrcFile
+    from ....orc import OrcFile
 
 _SLOWER = 12
 """Approximate cost of a value by pyorc, which makes Python objects, relative to pyarrow."""

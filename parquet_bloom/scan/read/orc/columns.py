@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.orc as po
 
-from ...errors import UnknownColumnError
-from ...hashing.column_type import Kind
-from ...orc.values import fits_nanoseconds
+from ....errors import UnknownColumnError
+from ....hashing.column_type import Kind
+from ....orc.values import fits_nanoseconds
 
 if TYPE_CHECKING:
-    from ...orc import OrcFile
-    from ...orc.metadata.schema import OrcLeaf
+    from ....orc import OrcFile
+    from ....orc.metadata.schema import OrcLeaf
 
 
 def select_columns(schema: pa.Schema, names: Collection[str], path: str | None = None) -> pa.Schema:

@@ -14,28 +14,28 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.orc as po
 
-from ...errors import UnreadableColumnError
-from ...file.pages.reader import take_rows
-from ...file.statistics import ColumnCompatibility
-from ...orc import OrcFile
-from ...predicate import tree
-from ...predicate.pruning import PruningPredicate
-from ...predicate.row_filter import row_mask
-from ...storage import Source
-from ...util.arrow_values import empty_table
-from ..evaluate.orc import find_distrusted
-from ..model.data_file import FileProjection, MatchingRows, RowFilter
-from ..model.limits import ReadLimits
-from ..model.plan import ORC
-from ..model.row_selection import RowGroupSelections, RowSelection, mask_to_positions
-from ..model.schemas import reading
-from . import orc_seek as orc_seeking
-from .orc_columns import column_positions, may_overflow, names_to_read, select_columns, wraps_timestamps
+from ....errors import UnreadableColumnError
+from ....file.pages.reader import take_rows
+from ....file.statistics import ColumnCompatibility
+from ....orc import OrcFile
+from ....predicate import tree
+from ....predicate.pruning import PruningPredicate
+from ....predicate.row_filter import row_mask
+from ....storage import Source
+from ....util.arrow_values import empty_table
+from ...evaluate.orc import find_distrusted
+from ...model.data_file import FileProjection, MatchingRows, RowFilter
+from ...model.limits import ReadLimits
+from ...model.plan import ORC
+from ...model.row_selection import RowGroupSelections, RowSelection, mask_to_positions
+from ...model.schemas import reading
+from . import seek as orc_seeking
+from .columns import column_positions, may_overflow, names_to_read, select_columns, wraps_timestamps
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from ...orc.metadata.schema import OrcLeaf
+    from ....orc.metadata.schema import OrcLeaf
 
 
 _DECODED_RATIO = 4  # of decoded to stored bytes of a stripe, a guess

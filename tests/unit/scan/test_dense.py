@@ -1,0 +1,236 @@
+"""Row groups of which many rows match are read together by Arrow's scanner, with the rows of the general way."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import threading
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import parquet_bloom
+from parquet_bloom.errors import ParquetBloomError
+from parquet_bloom.scan.read import batches
+from parquet_bloom.scan.read.batches import BatchPlanner, RowBatch
+from parquet_bloom.scan.read.dense import DenseReader
+from parquet_bloom.scan.read.reader import RowReader
+
+ROWS = 3000
+
+
+def make_rows(number: int, rows: int = ROWS) -> pa.Table:
+    rng = np.random.default_rng(number)
+    keys = rng.integers(0, 8, rows)
+    floats = rng.choice([0.5, -0.0, 0.0, np.nan, np.inf, -3.25], rows)
+    days = [dt.date(2026, 1, 1) + dt.timedelta(int(key)) for key in keys]
+    return pa.table(
+        {
+            "key": pa.array(keys, pa.int32(), mask=rng.random(rows) < 0.1),
+            "value": pa.array(rng.random(rows)),
+            "odd": pa.array(floats, mask=rng.random(rows) < 0.1),
+            "text": pa.array([f"t{key}" for key in keys.tolist()], mask=rng.random(rows) < 0.1),
+            "day": pa.array(days),
+            "price": pa.array([Decimal(int(key)) / 4 for key in keys], pa.decimal128(9, 2)),
+            "at": pa.array(keys.astype(np.int64) * 1_000_000, pa.timestamp("us", "UTC")),
+            "flag": pa.array(keys % 3 == 0),
+            "tags": pa.array([[int(key), None] if key % 2 else None for key in keys]),
+            "row": pa.array(range(number * ROWS, number * ROWS + rows)),
+        }
+    )
+
+
+def write(path: Path, table: pa.Table, **options: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, path, **{"row_group_size": 700, **options})
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dense") / "lake"
+    codecs = ["snappy", "zstd", "none", "gzip"]
+    for number in range(9):
+        day = f"part={number % 2}"
+        options: dict[str, Any] = {"compression": codecs[number % 4], "data_page_version": f"{1 + number % 2}.0"}
+        write(
+            folder / day / f"{number}.parquet", make_rows(number, 0 if number == 4 else ROWS - 100 * number), **options
+        )
+    return folder
+
+
+@pytest.fixture
+def results(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Note which batches are read densely, and not declined."""
+    noted: list[bool] = []
+    original = RowBatch._use_dense
+
+    def note(self: RowBatch, *arguments: Any) -> Any:
+        result = original(self, *arguments)
+        noted.append(result is not None)
+        return result
+
+    monkeypatch.setattr(RowBatch, "_use_dense", note)
+    return noted
+
+
+def read_one_by_one(lake: Path, where: str | None, columns: list[str] | None = None, **options: Any) -> pa.Table:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BatchPlanner, "plan", lambda _, plans, threads: plans)
+        return parquet_bloom.dataset(lake, **options).scan(where, columns).to_arrow()
+
+
+CONDITIONS = [
+    None,
+    "value < 0.3",
+    "key = 3",
+    "key <> 3",
+    "key IN (1, 2, 3, 4)",
+    "key IS NULL OR value > 0.99",
+    "NOT (value BETWEEN 0.1 AND 0.9)",
+    "odd = 0.0",
+    "odd > 0.5",
+    "odd <> 0.5",
+    "text >= 't5'",
+    "day <= DATE '2026-01-03' AND flag = TRUE",
+    "price >= 0.75",
+    "at < TIMESTAMP '1970-01-01 00:00:04+00:00'",
+    "array_contains(tags, 3) OR value < 0.2",
+    "part = 1 AND value < 0.5",
+    "part = 1",
+    "value < 2",
+    "value < 0.001",
+    "value < -1",
+]
+
+
+@pytest.mark.parametrize("columns", [None, ["row", "text"], ["value"], [], ["part", "tags"]], ids=str)
+@pytest.mark.parametrize("where", CONDITIONS, ids=str)
+def test_rows_are_those_of_the_general_way(
+    lake: Path, where: str | None, columns: list[str] | None, results: list[bool]
+) -> None:
+    expected = read_one_by_one(lake, where, columns)
+    scan = parquet_bloom.dataset(lake).scan(where, columns)
+    rows = scan.to_arrow()
+    assert rows.schema.equals(expected.schema)
+    assert rows.num_rows == expected.num_rows == scan.count_rows()
+    assert repr(rows.to_pylist()) == repr(expected.to_pylist())  # NaN is not equal to itself
+    assert all(results)
+    if where not in {"value < -1", "part = 1 AND value < 0.5"}:
+        assert results
+
+
+@pytest.mark.parametrize("where", ["value < 0.3", "value < 0.001", "key = 3", None])
+def test_positions_of_dense_rows(lake: Path, where: str | None, results: list[bool]) -> None:
+    scan = parquet_bloom.dataset(lake).scan(where, ["row"])
+    schema, found = RowReader(scan.plan(), ["row"], positions=True).read_batches()
+    rows = pa.Table.from_batches(found, schema)
+    assert len(rows) == scan.count_rows()
+    path, row = (rows[name].to_pylist() for name in schema.names[-3::2])
+    firsts = [int(Path(one).stem) * ROWS for one in path]
+    assert [first + number for first, number in zip(firsts, row, strict=True)] == rows["row"].to_pylist()
+    assert results
+    assert all(results)
+
+
+def test_wide_rows_are_read_in_a_second_step(tmp_path: Path, results: list[bool]) -> None:
+    """Few rows are taken out of the pages of wide columns, of many rows these are decoded."""
+    rng = np.random.default_rng(1)
+    rows = 20_000
+    wide = pa.array([os.urandom(200).hex() for _ in range(rows)])
+    table = pa.table({"value": rng.random(rows), "wide": wide, "row": range(rows)})
+    pages = {"data_page_size": 20_000, "write_batch_size": 50}
+    write(tmp_path / "a.parquet", table, row_group_size=5000, use_dictionary=False, **pages)
+    for limit in (0.0, 0.001, 0.5):
+        scan = parquet_bloom.dataset(tmp_path).scan(f"value < {limit}")
+        rows_read = scan.to_arrow()
+        assert rows_read.equals(read_one_by_one(tmp_path, f"value < {limit}"))
+        spent = scan.plan().data_bytes_read
+        assert (spent < 4_000_000) == (limit < 0.5)
+    assert results
+    assert all(results)
+
+
+@pytest.mark.parametrize("columns", [["nested"], ["old"], ["row", "nested.x"]], ids=str)
+def test_columns_that_arrow_may_show_otherwise_are_read_one_by_one(
+    tmp_path: Path, columns: list[str], results: list[bool]
+) -> None:
+    old = pa.array([dt.datetime(1600, 1, 1), None, dt.datetime(2026, 1, 1)], pa.timestamp("us"))
+    table = pa.table({"row": [1, 2, 3], "nested": [{"x": 1}, None, {"x": 3}], "old": old})
+    pq.write_table(table, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
+    assert parquet_bloom.dataset(tmp_path).scan("row > 1", columns).to_arrow().num_rows == 2
+    assert not results
+
+
+def test_files_of_other_types_are_named(tmp_path: Path) -> None:
+    for number in range(3):
+        write(tmp_path / f"{number}.parquet", make_rows(number, 100))
+    lake = parquet_bloom.dataset(tmp_path)
+    write(tmp_path / "1.parquet", pa.table({"value": ["text"], "row": [1]}))
+    with pytest.raises(ParquetBloomError, match=r"1\.parquet"):
+        lake.to_table(["value", "row"])
+
+
+def test_memory_is_bounded(lake: Path, results: list[bool]) -> None:
+    expected = read_one_by_one(lake, "value < 0.5")
+    rows = parquet_bloom.dataset(lake).scan("value < 0.5").to_arrow(max_bytes=100_000)
+    assert repr(rows.to_pylist()) == repr(expected.to_pylist())
+    assert not results, "such batches would exceed the bound"
+
+
+def test_batches_are_of_limited_bytes(lake: Path, monkeypatch: pytest.MonkeyPatch, results: list[bool]) -> None:
+    monkeypatch.setattr(batches, "_DENSE_BYTES", 300_000)
+    monkeypatch.setattr(batches, "_LEAST_ROWS", 1)
+    rows = parquet_bloom.dataset(lake).scan("value < 0.5").to_arrow()
+    assert len(results) > 4
+    assert repr(rows.to_pylist()) == repr(read_one_by_one(lake, "value < 0.5").to_pylist())
+
+
+def test_statistics_of_pages_still_save_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, results: list[bool]
+) -> None:
+    rows = 300_000
+    table = pa.table({"at": range(rows), "value": np.random.default_rng(0).random(rows)})
+    options: dict[str, Any] = {"row_group_size": rows, "compression": "none", "use_dictionary": False}
+    write(tmp_path / "a.parquet", table, write_page_index=True, data_page_size=16_000, **options)
+    scan = parquet_bloom.dataset(tmp_path).scan("at >= 1000 AND at < 3000")
+    assert scan.to_arrow().equals(table.slice(1000, 2000))
+    assert not results
+    assert scan.plan().data_bytes_read < 1_000_000
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_file_that_is_replaced_meanwhile(tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows of a file that is replaced before or after the scan are those of one version."""
+    lake, others = tmp_path / "lake", tmp_path / "others"
+    for number in range(4):
+        write(lake / f"{number}.parquet", make_rows(number))
+        write(others / f"{number}.parquet", make_rows(number + 10))
+    lock = threading.Lock()
+    done: list[None] = []
+
+    def replace() -> None:
+        with lock:
+            if not done:
+                done.append(None)
+                (others / "2.parquet").replace(lake / "2.parquet")
+
+    class Replacing(DenseReader):
+        def _scan(self, names: Any) -> Any:
+            if moment == "before":
+                replace()
+            columns = super()._scan(names)
+            replace()
+            return columns
+
+    monkeypatch.setattr(batches, "DenseReader", Replacing)
+    rows = parquet_bloom.dataset(lake).scan("value < 0.5").to_arrow()
+    assert done
+    files = [make_rows(number) for number in range(4)]
+    files[2] = make_rows(12)
+    expected = [row for file in files for row in file.to_pylist() if row["value"] < 0.5]
+    assert repr(rows.to_pylist()) == repr(expected)
