@@ -50,6 +50,8 @@ _BATCHES_PER_THREAD = 1  # more of them wait for each other's Python code
 _TRIES = 2  # batches with too many rows, after which no more are searched
 
 _DENSE_BYTES = 32 << 20  # decoded, of a batch that is not searched
+_MOST_DENSE_BYTES = 2 * _DENSE_BYTES  # of the rows of a batch
+_FIRST_ROWS = 1 << 15  # of which texts are decoded, to see how long they are
 
 BATCH_BYTES = 8 << 20
 """Memory that reading a batch takes, about."""
@@ -67,6 +69,7 @@ class FileKind(NamedTuple):
     projection : columns of the result.
     dense : what is read of all rows where many match; None if that is not possible.
     most_rows : of a batch that is not searched, about.
+    row_bytes : memory that a decoded row has taken in each batch.
     too_many : how many batches have had too many rows.
     """
 
@@ -77,6 +80,7 @@ class FileKind(NamedTuple):
     projection: FileProjection
     dense: DenseColumns | None
     most_rows: int
+    row_bytes: list[float]
     too_many: list[None]
 
     def takes(self, row_groups: Sequence[RowGroupPlan]) -> bool:
@@ -85,6 +89,11 @@ class FileKind(NamedTuple):
             return all(group.rows is None for group in row_groups)
         searches_lists = any(equality.leaf.repeated for equality in self.equalities)
         return not searches_lists or not any(map(_is_narrow, row_groups))
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether a decoded row may take any amount of memory."""
+        return self.dense is not None and any(leaf.physical == "BYTE_ARRAY" for leaf in self.dense.leaves.values())
 
     def limit_rows(self, most_rows: int) -> int:
         """Return how many rows a batch has at most."""
@@ -231,11 +240,14 @@ class RowBatch:
 
     def _prepare(self) -> RowGroupBatch:
         if self._prepared is None:
-            row_groups = [(file, group.row_group) for file, group in self.row_groups]
-            footers = [cached.footer for cached in self.footers]
-            headers = None if self.cache is None else [cached.page_headers for cached in self.footers]
-            self._prepared = RowGroupBatch(footers, row_groups, self.kind.columns, self.versions.files, headers)
+            self._prepared = self._make_batch(self.row_groups)
         return self._prepared
+
+    def _make_batch(self, row_groups: Sequence[tuple[int, RowGroupPlan]]) -> RowGroupBatch:
+        footers = [cached.footer for cached in self.footers]
+        headers = None if self.cache is None else [cached.page_headers for cached in self.footers]
+        numbers = [(file, group.row_group) for file, group in row_groups]
+        return RowGroupBatch(footers, numbers, self.kind.columns, self.versions.files, headers)
 
     def estimate_bytes(self, open_data: OpenData, table: TableRows | None) -> int | None:
         """Estimate the memory that `read_dense` needs; None if the row groups are not to be read so."""
@@ -256,28 +268,57 @@ class RowBatch:
     def read_dense(self, use_threads: bool | None, with_rows: bool) -> tuple[pa.Table, RowsOfGroups | None] | None:
         """Do as `read`, decoding all rows of the predicate's columns; say which rows match only if `with_rows`."""
         schema = self.kind.projection.schema
-        return self._use_dense(lambda reader: reader.read(schema, with_rows), use_threads)
+        parts = self._use_dense(lambda reader: reader.read(schema, with_rows), use_threads)
+        if parts is None or len(parts) == 1:
+            return None if parts is None else parts[0]
+        rows = [which for _, which in parts if which is not None]
+        both = RowsOfGroups(*map(np.concatenate, zip(*rows, strict=True))) if rows else None
+        return pa.concat_tables([table for table, _ in parts]), both
 
     def count_dense(self, use_threads: bool | None) -> list[int] | None:
         """Do as `count`, decoding all rows of the predicate's columns."""
-        return self._use_dense(lambda reader: reader.count(), use_threads)
+        parts = self._use_dense(lambda reader: reader.count(), use_threads)
+        return None if parts is None else [count for part in parts for count in part]
 
-    def _use_dense(self, use: Callable[[DenseReader], R], use_threads: bool | None) -> R | None:
+    def _use_dense(self, use: Callable[[DenseReader], R], use_threads: bool | None) -> list[R] | None:
+        """Read parts of the row groups that take little memory, one after the other; None if they are declined."""
         dense, kind = self.kind.dense, self.kind
         assert dense is not None
-        schema, cost = arrow_schema(kind.file), self.cost
+        schema, cost = arrow_schema(kind.file), (0, 0)
 
-        def scan(batch: RowGroupBatch) -> R | None:
+        def scan(batch: RowGroupBatch) -> list[R] | None:
             nonlocal cost
-            reader = DenseReader(self.plans, self.row_groups, batch, dense, schema, kind.row_filter, use_threads)
-            result = use(reader)
-            cost = reader.requests, reader.num_bytes
+            results, start, held = [], 0, 0
+            while start < len(self.row_groups):
+                row_groups = self._take_part(start)
+                part = batch if len(row_groups) == len(self.row_groups) else self._make_batch(row_groups)
+                reader = DenseReader(self.plans, row_groups, part, dense, schema, kind.row_filter, use_threads)
+                results.append(use(reader))
+                start += len(row_groups)
+                kind.row_bytes.append(reader.row_bytes)
+                cost = cost[0] + reader.requests, cost[1] + reader.num_bytes
+                held += _count_bytes(results[-1])
+                if held > _MOST_DENSE_BYTES:
+                    raise Unsupported("many bytes")
             # Arrow has opened the files by their paths, at which others may be meanwhile.
-            return result if self.versions.are_in_place() else None
+            return results if self.versions.are_in_place() else None
 
-        result = self._run(scan)
+        results = self._run(scan)
         self.cost = self.cost[0] + cost[0], self.cost[1] + cost[1]
-        return result
+        return results
+
+    def _take_part(self, start: int) -> Sequence[tuple[int, RowGroupPlan]]:
+        """Return the row groups from `start` on that are decoded together."""
+        widths, stop, num_rows = self.kind.row_bytes, start, 0
+        most_rows = _MOST_ROWS if not self.kind.has_texts else _FIRST_ROWS  # dictionaries do not show in a footer
+        if widths:
+            most_rows = int(_DENSE_BYTES // max(max(widths), 1.0))
+        for _, group in self.row_groups[start:]:
+            num_rows += group.num_rows
+            if stop > start and num_rows > most_rows:
+                break
+            stop += 1
+        return self.row_groups[start:stop]
 
     def _remember(self, files: Collection[int]) -> None:
         """Update the sizes in the cache of files, given by their numbers, whose entries have grown."""
@@ -422,7 +463,7 @@ class BatchPlanner:
         if dense is None and not equalities:
             return None
         most_rows = _MOST_ROWS if dense is None else _DENSE_BYTES // _estimate_row(data.file, [*dense.leaves.values()])
-        return FileKind(data.file, row_filter, equalities, supported, projection, dense, most_rows, [])
+        return FileKind(data.file, row_filter, equalities, supported, projection, dense, most_rows, [], [])
 
     def plan(self, plans: Sequence[FilePlan], threads: int) -> list[FilePlan | RowBatch]:
         """Return batches, and files that are read one by one, in the order of the plans."""
@@ -501,3 +542,8 @@ def _estimate_row(file: BloomFile, leaves: Sequence[Leaf]) -> int:
     records = file.footer.chunks[int(groups[0]["first_chunk"]) + np.array([leaf.index for leaf in leaves])]
     compressed = UNPACKED_RATIO * np.maximum(records["compressed_size"], 0).sum() // int(groups[0]["num_rows"])
     return max(int(compressed), sum(VALUE_BYTES.get(leaf.physical, leaf.length or 0) for leaf in leaves), 1)
+
+
+def _count_bytes(result: object) -> int:
+    """Return the memory of rows that were read; 0 for what is not rows."""
+    return result[0].get_total_buffer_size() if isinstance(result, tuple) else 0

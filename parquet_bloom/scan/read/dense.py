@@ -118,6 +118,7 @@ class DenseReader:
     Attributes
     ----------
     requests, num_bytes : what was read, by the sizes of column chunks.
+    row_bytes : memory that a decoded row has taken at most.
     """
 
     def __init__(
@@ -140,6 +141,7 @@ class DenseReader:
         self._row_filter = row_filter
         self._use_threads = use_threads
         self.requests = self.num_bytes = 0
+        self.row_bytes = 0.0
 
     def read(self, schema: pa.Schema, with_rows: bool) -> tuple[pa.Table, RowsOfGroups | None]:
         """Return the rows that match, of the columns of a schema, and which they are if `with_rows`.
@@ -206,6 +208,7 @@ class DenseReader:
             table = pa.concat_tables([_read_file(path, groups, names) for path, groups in self._files])
         if table.num_rows != self._batch.total_rows or table.schema.types != schema.types:
             raise Unsupported("other rows, or of other types")
+        self.row_bytes += table.get_total_buffer_size() / max(table.num_rows, 1)
         self.requests += len(self._files) + len(names) * len(self._batch.num_rows)
         self.num_bytes += self._batch.count_bytes(self._find_leaves(names))
         return dict(zip(names, table.columns, strict=True))

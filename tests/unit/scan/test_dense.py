@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import subprocess
+import sys
 import threading
 from decimal import Decimal
 from pathlib import Path
@@ -188,6 +190,31 @@ def test_batches_are_of_limited_bytes(lake: Path, monkeypatch: pytest.MonkeyPatc
     rows = parquet_bloom.dataset(lake).scan("value < 0.5").to_arrow()
     assert len(results) > 4
     assert repr(rows.to_pylist()) == repr(read_one_by_one(lake, "value < 0.5").to_pylist())
+
+
+@pytest.mark.parametrize("columns", ["['value']", "['value', 'text']"])
+def test_memory_of_long_texts_in_dictionaries(tmp_path: Path, columns: str) -> None:
+    """Footers do not show how long such texts are: 400 MB of them are decoded in parts."""
+    rng = np.random.default_rng(3)
+    texts = pa.array([f"{number}" * 2000 for number in range(10)])
+    for number in range(10):
+        rows = 20_000
+        text = pa.DictionaryArray.from_arrays(rng.integers(0, 10, rows).astype(np.int32), texts)
+        table = pa.table({"value": rng.random(rows), "text": text.cast(pa.string())})
+        write(tmp_path / f"{number}.parquet", table, row_group_size=2000)
+    script = f"""
+import pyarrow as pa, parquet_bloom
+from parquet_bloom.scan.read.batches import RowBatch
+original, results = RowBatch._use_dense, []
+RowBatch._use_dense = lambda *args: results.append(original(*args)) or results[-1]
+scan = parquet_bloom.dataset({str(tmp_path)!r}).scan("text > '5' AND value < 0.9", {columns})
+print(sum(batch.num_rows for batch in scan.to_batches()), pa.default_memory_pool().max_memory())
+assert results
+"""
+    printed = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=300)
+    rows, memory = map(int, printed.stdout.split())
+    assert rows == len(read_one_by_one(tmp_path, "text > '5' AND value < 0.9", ["value"]))
+    assert memory < 300_000_000
 
 
 def test_statistics_of_pages_still_save_reads(
