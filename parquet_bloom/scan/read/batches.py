@@ -265,7 +265,7 @@ class RowBatch:
         every = [*dense.leaves.values()]
         return self._run(estimate)
 
-    def read_dense(self, use_threads: bool | None, with_rows: bool) -> tuple[pa.Table, RowsOfGroups | None] | None:
+    def read_dense(self, use_threads: bool, with_rows: bool) -> tuple[pa.Table, RowsOfGroups | None] | None:
         """Do as `read`, decoding all rows of the predicate's columns; say which rows match only if `with_rows`."""
         schema = self.kind.projection.schema
         parts = self._use_dense(lambda reader: reader.read(schema, with_rows), use_threads)
@@ -275,12 +275,12 @@ class RowBatch:
         both = RowsOfGroups(*map(np.concatenate, zip(*rows, strict=True))) if rows else None
         return pa.concat_tables([table for table, _ in parts]), both
 
-    def count_dense(self, use_threads: bool | None) -> list[int] | None:
+    def count_dense(self, use_threads: bool) -> list[int] | None:
         """Do as `count`, decoding all rows of the predicate's columns."""
         parts = self._use_dense(lambda reader: reader.count(), use_threads)
         return None if parts is None else [count for part in parts for count in part]
 
-    def _use_dense(self, use: Callable[[DenseReader], R], use_threads: bool | None) -> list[R] | None:
+    def _use_dense(self, use: Callable[[DenseReader], R], use_threads: bool) -> list[R] | None:
         """Read parts of the row groups that take little memory, one after the other; None if they are declined."""
         dense, kind = self.kind.dense, self.kind
         assert dense is not None
@@ -300,7 +300,7 @@ class RowBatch:
                 held += _count_bytes(results[-1])
                 if held > _MOST_DENSE_BYTES:
                     raise Unsupported("many bytes")
-            # Arrow has opened the files by their paths, at which others may be meanwhile.
+            # pyarrow has opened the files by their paths, at which others may be meanwhile.
             return results if self.versions.are_in_place() else None
 
         results = self._run(scan)

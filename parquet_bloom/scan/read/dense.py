@@ -1,7 +1,6 @@
-"""Read many rows of many row groups of local Parquet files by Arrow's own scanner.
+"""Read many rows of many row groups of local Parquet files, whole columns of each file by one call of pyarrow.
 
-The scanner reads whole column chunks of all files side by side, and needs no Python for each of them. The predicate is
-evaluated on all rows at once, and not by the scanner, whose comparisons have other rules.
+The predicate is evaluated on the rows of all files at once.
 """
 
 from __future__ import annotations
@@ -31,22 +30,18 @@ from ..model.row_selection import mask_to_positions
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
-    import pyarrow.dataset as pads
-    import pyarrow.fs as fs
     import pyarrow.parquet as pq
 else:
     pc = late_module("pyarrow.compute")
-    fs = late_module("pyarrow.fs")
-    pads = late_module("pyarrow.dataset")
     pq = late_module("pyarrow.parquet")
 
-# The other columns are read with the predicate's if they are so small that a second scan would take longer:
+# The other columns are read with the predicate's if they are so small that opening the files again would take longer:
 _AT_ONCE_BYTES = 1 << 18  # for each file, or
 _AT_ONCE_RATIO = 4  # times the bytes of the predicate's columns
 
 
 class DenseColumns(NamedTuple):
-    """The columns that a scan needs.
+    """The columns that are read.
 
     Attributes
     ----------
@@ -65,7 +60,7 @@ def find_dense_columns(
     row_filter: RowFilter,
     projection: FileProjection,
 ) -> DenseColumns | None:
-    """Return the columns that are needed of files; None if Arrow's scanner might show other values of one.
+    """Return the columns that are needed of files; None if Arrow might show other values of one.
 
     Parameters
     ----------
@@ -113,7 +108,7 @@ class DenseReader:
     columns : as `find_dense_columns` returns them for the files.
     schema : of the files' rows, as pyarrow reads them.
     row_filter : the predicate.
-    use_threads : whether Arrow's scanner uses several threads; None where no thread of Arrow's may be waited for.
+    use_threads : whether Arrow decodes the columns of a file side by side.
 
     Attributes
     ----------
@@ -129,7 +124,7 @@ class DenseReader:
         columns: DenseColumns,
         schema: pa.Schema,
         row_filter: RowFilter,
-        use_threads: bool | None,
+        use_threads: bool,
     ):
         self._files = [
             (os.path.abspath(plans[number].path), [group.row_group for _, group in groups])
@@ -152,13 +147,13 @@ class DenseReader:
             The row groups have to be read in another way.
         """
         if self._row_filter.predicate is True:
-            table = self._to_table(self._scan(self._columns.result), schema)
+            table = self._to_table(self._read_columns(self._columns.result), schema)
             return table, self._find_rows(None) if with_rows else None
         names = self._columns.predicate
         rest = [name for name in schema.names if name not in names]
         if self._estimate(rest) <= max(_AT_ONCE_BYTES * len(self._files), _AT_ONCE_RATIO * self._estimate(names)):
             names, rest = [*names, *rest], []
-        columns = self._scan(names)
+        columns = self._read_columns(names)
         mask = self._evaluate(columns)
         found = {name: columns[name].filter(mask) for name in names if name in schema.names}
         if rest:
@@ -174,13 +169,13 @@ class DenseReader:
             return {name: pa.array([], schema.field(name).type) for name in names}
         if count * SPARSE_FACTOR <= self._batch.total_rows and self._batch.supports(names):
             return self._batch.read(names, self._find_rows(mask))
-        return {name: column.filter(mask) for name, column in self._scan(names).items()}
+        return {name: column.filter(mask) for name, column in self._read_columns(names).items()}
 
     def count(self) -> list[int]:
         """Return how many rows of each row group match; for errors see `read`."""
         if self._row_filter.predicate is True:
             return self._batch.num_rows.tolist()
-        return self._find_rows(self._evaluate(self._scan(self._columns.predicate))).counts.tolist()
+        return self._find_rows(self._evaluate(self._read_columns(self._columns.predicate))).counts.tolist()
 
     def _evaluate(self, columns: Mapping[str, pa.ChunkedArray]) -> pa.ChunkedArray:
         predicate = self._row_filter.predicate
@@ -196,16 +191,11 @@ class DenseReader:
         counts = np.diff(np.searchsorted(positions, ends), prepend=0)
         return RowsOfGroups(counts, positions - np.repeat(ends - num_rows, counts))
 
-    def _scan(self, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
+    def _read_columns(self, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
         """Read columns of all rows, in the order of the files and row groups."""
         schema = pa.schema([self._schema.field(name) for name in names], None)
-        if self._use_threads is not None:
-            local, parquet = fs.LocalFileSystem(), pads.ParquetFileFormat()
-            fragments = [parquet.make_fragment(path, local, row_groups=groups) for path, groups in self._files]
-            dataset = pads.FileSystemDataset(fragments, schema, parquet, local)
-            table = dataset.to_table(columns=list(names), use_threads=self._use_threads)
-        else:
-            table = pa.concat_tables([_read_file(path, groups, names) for path, groups in self._files])
+        tables = [_read_file(path, groups, names, self._use_threads) for path, groups in self._files]
+        table = pa.concat_tables(tables).replace_schema_metadata(None)
         if table.num_rows != self._batch.total_rows or table.schema.types != schema.types:
             raise Unsupported("other rows, or of other types")
         self.row_bytes += table.get_total_buffer_size() / max(table.num_rows, 1)
@@ -224,7 +214,8 @@ class DenseReader:
         return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
-def _read_file(path: str, row_groups: list[int], names: Sequence[str]) -> pa.Table:
-    """Read row groups without threads of Arrow's."""
+def _read_file(path: str, row_groups: list[int], names: Sequence[str], use_threads: bool) -> pa.Table:
+    # Not by a dataset's scanner, which may give row groups in another order. Reading ahead takes threads that Arrow has
+    # few of, and that may all wait for these rows.
     with pq.ParquetFile(path, pre_buffer=False) as file:
-        return file.read_row_groups(row_groups, list(names), use_threads=False).select(list(names))
+        return file.read_row_groups(row_groups, list(names), use_threads=use_threads).select(list(names))

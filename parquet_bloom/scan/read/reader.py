@@ -85,7 +85,7 @@ class _PartReader(Generic[R]):
         self,
         read_part: _ReadPart[R],
         read_batch: Callable[[RowBatch], R | None],
-        read_dense: Callable[[RowBatch, bool | None], tuple[R, int] | None],
+        read_dense: Callable[[RowBatch, bool], tuple[R, int] | None],
     ):
         self.read_part = read_part
         self.read_batch = read_batch
@@ -127,7 +127,6 @@ class _Reading(NamedTuple, Generic[R]):
     ----------
     files : by the id of their plan.
     threads, task_rows : threads, and up to how many rows small row groups are joined to a task.
-    use_arrow_threads : as `use_threads` of `DenseReader`.
     """
 
     files: dict[int, SharedFile]
@@ -136,7 +135,6 @@ class _Reading(NamedTuple, Generic[R]):
     limits: ReadLimits
     threads: int
     task_rows: int
-    use_arrow_threads: bool | None
     done: _Progress
 
 
@@ -396,16 +394,15 @@ class RowReader:
             of_file = _split_row_groups(part.read_groups, task_rows)
             file = files[id(part)] = SharedFile(part, self._meter, len(of_file))
             tasks += [_FileTask(file, row_groups, number == 0) for number, row_groups in enumerate(of_file)]
-        use_arrow_threads = threads > 1 if can_use_arrow_threads() else None
         limits = ReadLimits(
             MAX_BYTES if run.max_bytes is None else run.max_bytes,
             # Row groups side by side are faster than columns side by side.
-            use_threads=bool(use_arrow_threads) and len(tasks) < threads,
+            use_threads=threads > 1 and len(tasks) < threads and can_use_arrow_threads(),
         )
         done = _Progress(len(plans), run.progress, len(plans) - len(remaining))
         versions = [task.versions for task in tasks if isinstance(task, RowBatch)]
         with _closing_all([*files.values(), *versions]):
-            state = _Reading(files, reader, run, limits, threads, task_rows, use_arrow_threads, done)
+            state = _Reading(files, reader, run, limits, threads, task_rows, done)
             yield from self._read_tasks(tasks, state)
 
     def _split(self, plans: Sequence[FilePlan], is_remote: bool, threads: int) -> Sequence[FilePlan | RowBatch]:
@@ -518,7 +515,7 @@ class RowReader:
             need = batch.estimate_bytes(self._open_planned, self._table)
             if need is not None and not state.limits.needs_windows(need):
                 yield Need(max(need, BATCH_BYTES))
-                result = _try_to(state.reader.read_dense, batch, state.use_arrow_threads)
+                result = _try_to(state.reader.read_dense, batch, state.limits.use_threads)
                 value, num_bytes = (None, 0) if result is None else result
         if batch.is_part and value is not None and not state.files[id(batch.plans[0])].accept_part():
             value = None
@@ -570,7 +567,7 @@ class RowReader:
             result = batch.read(self._open_planned, self._table)
             return None if result is None else convert(add_columns(batch, *result))
 
-        def read_dense(batch: RowBatch, use_threads: bool | None) -> tuple[R, int] | None:
+        def read_dense(batch: RowBatch, use_threads: bool) -> tuple[R, int] | None:
             result = batch.read_dense(use_threads, self._positions)
             if result is None:
                 return None
@@ -589,7 +586,7 @@ class RowReader:
         return None if counts is None else dict(enumerate(counts))
 
     @staticmethod
-    def _count_dense(batch: RowBatch, use_threads: bool | None) -> tuple[dict[int, int], int] | None:
+    def _count_dense(batch: RowBatch, use_threads: bool) -> tuple[dict[int, int], int] | None:
         counts = batch.count_dense(use_threads)
         return None if counts is None else (dict(enumerate(counts)), 0)
 

@@ -1,4 +1,4 @@
-"""Row groups of which many rows match are read together by Arrow's scanner, with the rows of the general way."""
+"""Row groups of which many rows match are read together, with the rows of the general way."""
 
 from __future__ import annotations
 
@@ -247,10 +247,10 @@ def test_a_file_that_is_replaced_meanwhile(tmp_path: Path, moment: str, monkeypa
                 (others / "2.parquet").replace(lake / "2.parquet")
 
     class Replacing(DenseReader):
-        def _scan(self, names: Any) -> Any:
+        def _read_columns(self, names: Any) -> Any:
             if moment == "before":
                 replace()
-            columns = super()._scan(names)
+            columns = super()._read_columns(names)
             replace()
             return columns
 
