@@ -34,7 +34,7 @@ UNPACKED_RATIO = 2
 
 _HEADER_BYTES = 64 << 10  # of page headers that are kept of a file
 _FEW_ROWS = 1024
-_MANY_CHUNKS, _FAR_TOO_MANY = 4, 2
+_SAMPLE, _SAMPLE_OF, _FAR_TOO_MANY = 1 << 12, 1 << 16, 1.5
 _Values = tuple[NDArray[np.bool_] | None, NDArray[np.int32] | None, NDArray[np.uint8]]  # as of `RowTaker.finish`
 _LARGE_BYTES = 1 << 20  # of a chunk: searching less takes no longer than reading its page index
 
@@ -215,16 +215,27 @@ class RowGroupBatch:
         if selections is None:
             chunks = self._find_small_chunks(leaf)
             arguments = byte_width(leaf), leaf.required, targets
-            if len(chunks) >= _MANY_CHUNKS:  # the first one shows whether there are far too many, before all are read
-                share = most * int(chunks[0, 3]) // max(self.total_rows, 1)
-                if self._batch.search(chunks[:1], *arguments, _FAR_TOO_MANY * share + _FEW_ROWS) is None:
-                    return None
+            if self.total_rows >= _SAMPLE_OF and self._has_far_too_many(chunks, *arguments, most):
+                return None
             result = self._batch.search(chunks, *arguments, most)
         else:
             counts, ranges = _join_ranges(selections, self.num_rows)
             selected = targets, most, counts, ranges
             result = self._batch.search_rows(self.find_chunks(leaf), byte_width(leaf), leaf.required, *selected)
         return None if result is None else (RowsOfGroups(*result[:2]), result[2])
+
+    def _has_far_too_many(
+        self, chunks: NDArray[np.int64], width: int, required: bool, targets: Targets, most: int
+    ) -> bool:
+        """Return whether the first rows show that there are far more than `most`, before all are searched."""
+        count = min(int(chunks[0, 3]), _SAMPLE)
+        if not count:
+            return False
+        ranges = np.array([1], np.int64), np.array([[0, count]], np.int64)
+        result = self._batch.search_rows(chunks[:1], width, required, targets, int(chunks[0, 3]), *ranges)
+        if result is None:
+            return True
+        return int((result[1] < count).sum()) * self.total_rows > _FAR_TOO_MANY * most * count
 
     def search_lists(self, leaf: Leaf, targets: Targets, most: int) -> tuple[RowsOfGroups, pa.Array | None] | None:
         """Find the rows whose list has one of some elements; for errors see `search`.
