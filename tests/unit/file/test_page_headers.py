@@ -170,11 +170,14 @@ def test_small_zones_of_many_files_are_read_together(tmp_path: Path, results: li
     lake = tmp_path / "lake"
     lake.mkdir()
     tables = [write(lake / f"{number}.parquet", number) for number in range(3)]
+    wait_until_settled(*lake.iterdir())
     options = {"granularity": "zone", "zone_rows": 256}
     with parquet_bloom.LakeIndex.create(tmp_path / "index", ["id"], lake=lake, **options) as index:
         index.append()
     dataset = parquet_bloom.dataset(lake, index=tmp_path / "index")
     keys = [5, 40_000, -1, 59_999, 5]
+    plan = dataset.scan("id IN (5, 40000, 59999)").plan()
+    assert all(group.num_left * 16 < group.num_rows for file in plan.files for group in file.read_groups)
     rows = dataset.get("id", keys)
     expected = [table.filter(pc.equal(table["id"], key)) for key in keys for table in tables]
     assert rows.to_pylist() == pa.concat_tables(expected).to_pylist()
