@@ -50,8 +50,8 @@ _BATCHES_PER_THREAD = 1  # more of them wait for each other's Python code
 _TRIES = 2  # batches with too many rows, after which no more are searched
 
 _DENSE_BYTES = 32 << 20  # decoded, of a batch that is not searched
-_MOST_DENSE_BYTES = 2 * _DENSE_BYTES  # of the rows of a batch
-_FIRST_ROWS = 1 << 15  # of which texts are decoded, to see how long they are
+_MOST_DENSE_BYTES = 32 << 20  # of the rows of a batch
+_FIRST_ROWS = 1 << 12  # of which texts are decoded, to see how long they are
 
 BATCH_BYTES = 8 << 20
 """Memory that reading a batch takes, about."""
