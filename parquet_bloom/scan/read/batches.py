@@ -9,10 +9,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from itertools import pairwise
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ from ...file.cache.memory import MetadataCache
 from ...file.pages.decompress import Unsupported
 from ...file.pages.plan import FlatColumn, ListColumn
 from ...file.pages.reader import SPARSE_FACTOR, find_flat_columns, find_list_columns
-from ...file.pages.sparse import UNPACKED_RATIO, VALUE_BYTES, RowGroupBatch, RowsOfGroups
+from ...file.pages.sparse import RowGroupBatch, RowsOfGroups, decoded_width, estimate_decoded_bytes
 from ...file.reader import BloomFile
 from ...metadata.footer import Leaf
 from ...predicate.pruning import PruningPredicate
@@ -57,7 +57,8 @@ BATCH_BYTES = 8 << 20
 """Memory that reading a batch takes, about."""
 
 
-class FileKind(NamedTuple):
+@dataclass(eq=False)
+class FileKind:
     """What files have in common that are read together: the schema, the predicate, and the columns of the result.
 
     Attributes
@@ -67,8 +68,7 @@ class FileKind(NamedTuple):
     equalities : of the predicate, of which one is searched for; none if all rows have to be decoded.
     columns : flat columns, and those of lists.
     projection : columns of the result.
-    dense : what is read of all rows where many match; None if that is not possible.
-    most_rows : of a batch that is not searched, about.
+    most_rows : of a batch, about.
     row_bytes : memory that a decoded row has taken in each batch.
     too_many : how many batches have had too many rows.
     """
@@ -78,10 +78,14 @@ class FileKind(NamedTuple):
     equalities: list[Equality]
     columns: Mapping[str, FlatColumn | ListColumn]
     projection: FileProjection
-    dense: DenseColumns | None
-    most_rows: int
-    row_bytes: list[float]
-    too_many: list[None]
+    most_rows: int = _MOST_ROWS
+    row_bytes: list[float] = field(default_factory=list)
+    too_many: list[None] = field(default_factory=list)
+
+    @cached_property
+    def dense(self) -> DenseColumns | None:
+        """What is read of all rows where many match; None if that is not possible."""
+        return find_dense_columns(self.file, self.columns, self.row_filter, self.projection)
 
     def takes(self, row_groups: Sequence[RowGroupPlan]) -> bool:
         """Return whether row groups of a file are read in a batch, of which perhaps some rows are selected."""
@@ -94,10 +98,6 @@ class FileKind(NamedTuple):
     def has_texts(self) -> bool:
         """Whether a decoded row may take any amount of memory."""
         return self.dense is not None and any(leaf.physical == "BYTE_ARRAY" for leaf in self.dense.leaves.values())
-
-    def limit_rows(self, most_rows: int) -> int:
-        """Return how many rows a batch has at most."""
-        return most_rows if self.equalities else max(min(most_rows, self.most_rows), 1)
 
 
 class FileVersions:
@@ -297,6 +297,9 @@ class RowBatch:
                 start += len(row_groups)
                 kind.row_bytes.append(reader.row_bytes)
                 cost = cost[0] + reader.requests, cost[1] + reader.num_bytes
+                if part is not batch:  # whose cost is counted in any case
+                    cost = cost[0] + part.cost[0], cost[1] + part.cost[1]
+                    self._remember(part.grown)
                 held += _count_bytes(results[-1])
                 if held > _MOST_DENSE_BYTES:
                     raise Unsupported("many bytes")
@@ -459,11 +462,12 @@ class BatchPlanner:
         if len({*projection.schema.names}) < len(projection.schema):
             return None
         supported: dict[str, FlatColumn | ListColumn] = {**columns, **find_list_columns(data.file, schema)}
-        dense = find_dense_columns(data.file, supported, row_filter, projection)
-        if dense is None and not equalities:
-            return None
-        most_rows = _MOST_ROWS if dense is None else _DENSE_BYTES // _estimate_row(data.file, [*dense.leaves.values()])
-        return FileKind(data.file, row_filter, equalities, supported, projection, dense, most_rows, [], [])
+        kind = FileKind(data.file, row_filter, equalities, supported, projection)
+        if not equalities:
+            if kind.dense is None:
+                return None
+            kind.most_rows = max(_DENSE_BYTES // _estimate_row(data.file, [*kind.dense.leaves.values()]), 1)
+        return kind
 
     def plan(self, plans: Sequence[FilePlan], threads: int) -> list[FilePlan | RowBatch]:
         """Return batches, and files that are read one by one, in the order of the plans."""
@@ -505,7 +509,7 @@ class _OpenBatch:
     def takes(self, kind: FileKind, num_rows: int, most_files: int, most_rows: int) -> bool:
         """Return whether a file may be added."""
         num_rows += self._num_rows
-        return kind is self._kind and len(self._plans) < most_files and num_rows <= kind.limit_rows(most_rows)
+        return kind is self._kind and len(self._plans) < most_files and num_rows <= min(most_rows, kind.most_rows)
 
     def add(self, plan: FilePlan, footer: CachedFooter, row_groups: Sequence[RowGroupPlan], num_rows: int) -> None:
         """Add a file."""
@@ -516,7 +520,7 @@ class _OpenBatch:
 
     def finish(self, most_rows: int) -> list[RowBatch]:
         """Return a batch, or several of a single large file."""
-        cuts, num_rows, most_rows = [0], 0, self._kind.limit_rows(most_rows)
+        cuts, num_rows, most_rows = [0], 0, min(most_rows, self._kind.most_rows)
         for number, (_, group) in enumerate(self._row_groups if len(self._plans) == 1 else ()):
             if number > cuts[-1] and num_rows + group.num_rows > most_rows:
                 cuts.append(number)
@@ -536,12 +540,11 @@ def _is_narrow(group: RowGroupPlan) -> bool:
 
 def _estimate_row(file: BloomFile, leaves: Sequence[Leaf]) -> int:
     """Estimate the memory that a row of some columns takes once it is decoded, by the first row group of a file."""
-    groups = file.footer.row_groups
+    groups, width = file.footer.row_groups, max(sum(map(decoded_width, leaves)), 1)
     if not len(groups) or int(groups[0]["num_rows"]) <= 0:
-        return max(sum(VALUE_BYTES.get(leaf.physical, leaf.length or 0) for leaf in leaves), 1)
-    records = file.footer.chunks[int(groups[0]["first_chunk"]) + np.array([leaf.index for leaf in leaves])]
-    compressed = UNPACKED_RATIO * np.maximum(records["compressed_size"], 0).sum() // int(groups[0]["num_rows"])
-    return max(int(compressed), sum(VALUE_BYTES.get(leaf.physical, leaf.length or 0) for leaf in leaves), 1)
+        return width
+    chunks = int(groups[0]["first_chunk"]) + np.array([[leaf.index] for leaf in leaves])
+    return max(estimate_decoded_bytes(file.footer.chunks[chunks], leaves) // int(groups[0]["num_rows"]), width)
 
 
 def _count_bytes(result: object) -> int:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...errors import UnreadableColumnError
 from ...file.page_checks import PageClaimError, require_pages
 from ...file.pages.reader import take_rows
-from ...file.pages.sparse import VALUE_BYTES
+from ...file.pages.sparse import decoded_width
 from ...file.reader import BloomFile
 from ...util.lazy import late_module
 from ..model.limits import ReadLimits
@@ -209,7 +209,7 @@ class RowGroupReader:
                 if requested is None
                 or any(".".join(leaf.path[:depth]) in requested for depth in range(1, len(leaf.path) + 1))
             ]
-            widths = [VALUE_BYTES.get(leaf.physical, leaf.length or 0) for leaf in leaves]
+            widths = [decoded_width(leaf) for leaf in leaves]
             self._leaves[key] = np.array([leaf.index for leaf in leaves], np.intp), np.array(widths, np.int64)
         return self._leaves[key]
 
