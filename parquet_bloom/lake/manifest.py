@@ -38,6 +38,19 @@ _FORMATS = (FORMAT, _FORMAT_WITH_EXPRESSIONS, _FORMAT_WITH_ZONES)
 _SETTINGS = {"postings": {"prefix_bits": 40}, "cuckoo": {"num_buckets": 2**32, "fingerprint_bits": 24}}
 """Settings of each layout, and their upper limits."""
 
+_COMMON = ("format", "number", "columns", "layout", "granularity", "settings", "lake", "snapshot", "segments")
+_FIELDS: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    FORMAT: (_COMMON, ("num_live",)),
+    _FORMAT_WITH_EXPRESSIONS: ((*_COMMON, "expressions"), ("num_live",)),
+    _FORMAT_WITH_ZONES: ((*_COMMON, "zone_rows"), ("num_live", "expressions")),
+}
+"""Of each format the fields of a manifest, and those that may be missing. A newer field comes with a newer format."""
+
+_SEGMENT_FIELDS = ("name", "files", "num_files", "num_units", "parts", "removed")
+_PART_FIELDS = ("column", "type", "holds", "meaning", "slices")
+_SLICE_FIELDS = ("name", "num_bytes", "num_entries", "first", "last")
+_EXPRESSION_FIELDS = ("function", "columns", "rule")
+
 _MOST_UNITS = 2**32 - 2
 _NAME = re.compile(r"manifest-(\d{12})\.json")
 _MOMENT = 0.005  # seconds
@@ -241,21 +254,24 @@ def read(folder: Folder, number: int) -> Manifest:
     if line != _checksum(body):
         raise BrokenIndexError("the manifest does not fit its checksum", path=folder.path_of(name))
     try:
-        fields = json.loads(body)
-        if fields["format"] not in _FORMATS:
+        fields = strict.fields(json.loads(body))
+        if strict.number(fields.get("format")) not in _FORMATS:
             known = f"{', '.join(map(str, _FORMATS[:-1]))} and {_FORMATS[-1]}"
-            raise BrokenIndexError(f"it is an index of format {fields['format']!r}; this version knows {known}")
-        if fields["number"] != number:
+            raise BrokenIndexError(f"it is an index of format {fields['format']}; this version knows {known}")
+        strict.require_names(fields, *_FIELDS[fields["format"]])
+        if strict.number(fields["number"]) != number:
             raise BrokenIndexError(f"the manifest says that its number is {fields['number']}")
         columns = _parse_columns(fields)
         layout = strict.one_of(fields["layout"], tuple(_SETTINGS))
         units = _parse_units(fields)
+        settings = strict.fields(fields["settings"])
+        strict.require_names(settings, _SETTINGS[layout])
         return Manifest(
             number,
             columns,
             layout,
             units.granularity,
-            {name: strict.number(fields["settings"][name], most, 1) for name, most in _SETTINGS[layout].items()},
+            {name: strict.number(settings[name], most, 1) for name, most in _SETTINGS[layout].items()},
             _parse_lake(strict.fields(fields["lake"])),
             strict.fields(fields["snapshot"]),
             tuple(_parse_segment(segment, columns) for segment in strict.items(fields["segments"])),
@@ -339,11 +355,13 @@ def _segment_to_json(segment: SegmentInfo) -> dict[str, Any]:
 def _parse_columns(fields: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the columns, of which formats 2 and 3 say which are expressions."""
     columns = [strict.text(column) for column in strict.items(fields["columns"])]
-    expressions: Mapping[str, Any] = {}
-    if fields["format"] == _FORMAT_WITH_EXPRESSIONS or ("expressions" in fields and fields["format"] != FORMAT):
-        expressions = strict.fields(fields["expressions"])
+    expressions = strict.fields(fields.get("expressions", {}))
     if not set(expressions) <= set(columns):
         raise ValueError("an expression is not among the columns")
+    if not columns or len(set(columns)) < len(columns):
+        raise ValueError("its columns are not one or more different ones")
+    for expression in expressions.values():
+        strict.require_names(strict.fields(expression), _EXPRESSION_FIELDS)
     return tuple(
         KeyExpression.from_json(column, strict.fields(expressions[column])) if column in expressions else column
         for column in columns
@@ -358,10 +376,15 @@ def _parse_units(fields: Mapping[str, Any]) -> Units:
     return Units(strict.one_of(fields["granularity"], (ZONE,)), zone_rows)
 
 
+def _find_column(fields: Mapping[str, Any], columns: tuple[str, ...]) -> str:
+    """Return the column, or expression, that a part has values of."""
+    return columns[columns.index(strict.one_of(fields["column"], columns))]
+
+
 def _parse_other_types(fields: Mapping[str, Any], columns: tuple[str, ...]) -> tuple[ColumnType, ...]:
     """Return the other types of a part, as many as its expression has columns after the first."""
     types = tuple(type_from_json(strict.fields(one)) for one in strict.items(fields.get("other_types", [])))
-    column = next(one for one in columns if one == fields["column"])
+    column = _find_column(fields, columns)
     if len(types) != (len(column.columns) - 1 if isinstance(column, KeyExpression) else 0):
         raise ValueError(f"a part of {column!r} has {1 + len(types)} types")
     return types
@@ -385,6 +408,7 @@ def _parse_lake(fields: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _parse_slice(fields: Mapping[str, Any]) -> PartInfo:
+    strict.require_names(strict.fields(fields), _SLICE_FIELDS)
     numbers = (strict.number(fields[name]) for name in ("num_bytes", "num_entries", "first", "last"))
     return PartInfo(strict.text(fields["name"]), *numbers)
 
@@ -398,6 +422,9 @@ def _require_all_hashes(slices: tuple[PartInfo, ...]) -> tuple[PartInfo, ...]:
 
 
 def _parse_segment(fields: Mapping[str, Any], columns: tuple[str, ...]) -> SegmentInfo:
+    strict.require_names(strict.fields(fields), _SEGMENT_FIELDS)
+    for part in strict.items(fields["parts"]):
+        strict.require_names(strict.fields(part), _PART_FIELDS, ("other_types",))
     num_files = strict.number(fields["num_files"], _MOST_UNITS)
     num_units = strict.number(fields["num_units"], _MOST_UNITS)
     bitmap = b64decode(strict.text(fields["removed"]), validate=True)
@@ -406,7 +433,7 @@ def _parse_segment(fields: Mapping[str, Any], columns: tuple[str, ...]) -> Segme
         raise BrokenIndexError(f"file {removed[-1]} of a segment of {num_files} files is said to be removed")
     parts = tuple(
         ColumnPart(
-            strict.one_of(part["column"], columns),
+            _find_column(part, columns),
             type_from_json(strict.fields(part["type"])),
             ColumnShape(part["holds"]),
             strict.text(part["meaning"]),

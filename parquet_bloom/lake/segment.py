@@ -24,6 +24,7 @@ from .manifest import ColumnPart, Manifest, SegmentInfo
 from .parts import layouts
 from .parts.part import PartMatches, PartReader
 from .reports import Candidate, FileSelection
+from .segment_header import find_contradiction
 
 _PARTS_AT_A_TIME = 4
 
@@ -62,10 +63,12 @@ class OpenPart:
     quick_hash : returns the hash of a literal in the part's type, see `lookup.quick_hash`.
     """
 
-    def __init__(self, folder: Folder, layout: str, info: ColumnPart):
+    def __init__(self, folder: Folder, manifest: Manifest, info: ColumnPart, num_units: int):
         self.info = info
         self._folder = folder
-        self._layout = layout
+        self._layout = manifest.layout
+        self._settings = manifest.settings
+        self._num_units = num_units
         self._readers: list[PartReader] | None = None
         self._cost = 0, 0  # requests and bytes of opening, until they are reported
         self._opening = threading.Lock()
@@ -96,7 +99,11 @@ class OpenPart:
             for each in self.info.slices:
                 path = self._folder.to_read(each.name)
                 entry = self._folder.entry(each.name)
-                readers.append(layouts.reader(self._layout, path, self._folder.filesystem, each, entry))
+                readers.append(
+                    layouts.reader(
+                        self._layout, self._settings, path, self._folder.filesystem, each, self._num_units, entry
+                    )
+                )
         except BaseException:
             for reader in readers:
                 reader.close()
@@ -199,13 +206,15 @@ class Segment:
         files: FileTable | None = None,
         ahead: Collection[str] = (),
     ):
-        self.parts = [OpenPart(folder, manifest.layout, part) for part in info.parts]
+        self.parts = [OpenPart(folder, manifest, part, info.num_units) for part in info.parts]
         if files is None:
             with _opening([part for part in self.parts if part.info.column in ahead]):
                 files = FileTable.read(folder, info.files, info.num_files, info.num_units, manifest.units)
-            problem = files.problem_with(manifest.columns, len(info.parts))
-            if problem is not None:
-                raise BrokenIndexError(problem, path=folder.path_of(info.files))
+        problem = find_contradiction(files.header, manifest, info) or files.problem_with(
+            manifest.columns, [part.column for part in info.parts]
+        )
+        if problem is not None:
+            raise BrokenIndexError(problem, path=folder.path_of(info.files))
         self.files = files
         self.is_remote = not is_local(folder.filesystem, [folder.path])
         self._units = manifest.units

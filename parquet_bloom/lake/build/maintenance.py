@@ -28,6 +28,7 @@ from ..parts import layouts
 from ..parts.part import PartReader
 from ..reports import CompactReport
 from ..segment import Segment
+from ..segment_header import make_header
 from ..snapshot import open_for_writing
 from .segment_builder import part_name
 
@@ -217,7 +218,9 @@ def _merge_group(folder: Folder, manifest: Manifest, infos: Sequence[SegmentInfo
             )
             parts.append(ColumnPart(*key, (info,)))
         files = f"{name}.files"
-        table.write(folder, files)
+        keys_and_names = ((part.key, [each.name for each in part.slices]) for part in parts)
+        header = make_header(manifest.layout, manifest.settings, manifest.units, keys_and_names)
+        table.with_header(header).write(folder, files)
         return SegmentInfo(name, files, len(table), table.num_units, tuple(parts))
     finally:
         for segment in segments:

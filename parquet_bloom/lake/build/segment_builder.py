@@ -19,6 +19,7 @@ from ..files.units import Units
 from ..manifest import ColumnPart, Key, SegmentInfo
 from ..parts import layouts
 from ..parts.part import PartWriter
+from ..segment_header import make_header
 
 _SENT_AT_A_TIME = 4
 
@@ -114,20 +115,33 @@ class SegmentBuilder:
 
         if is_local(self.folder.filesystem, [self.folder.path]):
             info = self.with_parts(list(map(finish_part, self._parts.items())))
-        else:  # uploads are bound by latency
+        else:  # uploads are bound by latency: the table is written while the parts still are
+            names = [part_name(self.name, part.number, self.layout) for part in self._parts.values()]
             with in_order(finish_part, self._parts.items(), _SENT_AT_A_TIME) as parts:
-                info = self.with_parts(parts)
+                table = self._write_table(zip(self._parts, ([name] for name in names), strict=True))
+                info = self._make_info(table, parts)
         self.close()
         return info
 
-    def with_parts(self, parts: Iterable[ColumnPart]) -> SegmentInfo:
-        """Write the file table while the given parts may still be written, and return the segment's info."""
-        files = f"{self.name}.files"
-        table = self._rows.table()
-        table.write(self.folder, files)
-        self.tables[files] = table
+    def with_parts(self, parts: Sequence[ColumnPart]) -> SegmentInfo:
+        """Write the file table of a segment whose parts are written, and return the segment's info."""
+        table = self._write_table((part.key, [each.name for each in part.slices]) for part in parts)
+        return self._make_info(table, parts)
+
+    def _write_table(self, parts: Iterable[tuple[Key, Sequence[str]]]) -> FileTable:
+        header = make_header(self.layout, self.settings, self.units, parts)
+        table = self._rows.table().with_header(header)
+        table.write(self.folder, self._table_name)
+        self.tables[self._table_name] = table
+        return table
+
+    def _make_info(self, table: FileTable, parts: Iterable[ColumnPart]) -> SegmentInfo:
         removed = np.array(self._abandoned, np.int64)
-        return SegmentInfo(self.name, files, len(table), self.num_units, tuple(parts), removed)
+        return SegmentInfo(self.name, self._table_name, len(table), self.num_units, tuple(parts), removed)
+
+    @property
+    def _table_name(self) -> str:
+        return f"{self.name}.files"
 
     def close(self) -> None:
         """Free memory and temporary files."""

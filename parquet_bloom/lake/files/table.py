@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from errno import EINVAL
@@ -19,9 +20,10 @@ from ...hashing.arrow import keys_of
 from ...storage.folder.folder import Folder
 from ...storage.objects.source import ObjectSource
 from ...util.arrow_pool import can_use_arrow_threads
+from ..parts import json_checks as strict
 from . import table_pages as file_pages
 from .table_pages import FilePages
-from .units import Units
+from .units import FILE, Units
 
 NOT_COVERED = -1
 WHOLE_FILES = Units()
@@ -31,6 +33,7 @@ _FEW_PAGES = 16  # read one by one; for paths in more pages the complete table i
 _PAGES_KEPT = 64
 _WORTH_THREADS = 1 << 20  # bytes of a table: below, starting threads takes longer than decompressing
 _ROW_COUNTS = pa.list_(pa.int64())
+_HEADER = "segment"  # key of the schema's metadata
 
 
 class _PageColumns(NamedTuple):
@@ -87,13 +90,20 @@ class FileTable:
     num_units : number of units of all files.
     pages : the pages to read from.
     units : what a unit is. Where units are zones, the table has the rows of each row group.
+    header : the segment's, see `segment_header`; None in tables of earlier versions.
     """
 
     def __init__(
-        self, table: pa.Table | None, num_units: int, pages: FilePages | None = None, units: Units = WHOLE_FILES
+        self,
+        table: pa.Table | None,
+        num_units: int,
+        pages: FilePages | None = None,
+        units: Units = WHOLE_FILES,
+        header: Mapping[str, Any] | None = None,
     ):
         self.num_units = num_units
         self.units = units
+        self.header = header
         self._pages = pages
         self._read_pages: dict[int, _PageColumns] = {}
         self._reported_cost = 0, 0
@@ -142,11 +152,12 @@ class FileTable:
         """Write the table to a file of the index."""
         if len(self) > file_pages.MANY_FILES:
             with folder.create(name) as new:
-                file_pages.write_pages(new, self.table, self.num_units, self._constants())
+                file_pages.write_pages(new, self.table, self.num_units, self._constants(), self.header)
                 new.commit()
             return
         sink = pa.BufferOutputStream()
-        schema = self.table.schema.with_metadata({"num_units": str(self.num_units)})
+        header = {} if self.header is None else {_HEADER: json.dumps(self.header)}
+        schema = self.table.schema.with_metadata({"num_units": str(self.num_units), **header})
         options = pa.ipc.IpcWriteOptions(compression="zstd")
         with pa.ipc.new_file(sink, schema, options=options) as writer:
             writer.write_table(self.table.cast(schema))
@@ -190,10 +201,12 @@ class FileTable:
             with pa.ipc.open_file(pa.BufferReader(body), options=options) as reader:
                 table = reader.read_all()
             table.validate(full=True)
-            num_units_text = (table.schema.metadata or {})[b"num_units"]
-            result = cls(table.replace_schema_metadata(), int(num_units_text[:20]), units=units)
+            metadata = table.schema.metadata or {}
+            text = metadata.get(_HEADER.encode())
+            header = None if text is None else strict.fields(json.loads(text))
+            result = cls(table.replace_schema_metadata(), int(metadata[b"num_units"][:20]), units=units, header=header)
             result._require_sound()
-        except (pa.ArrowException, OSError, MemoryError, KeyError, TypeError, ValueError) as error:
+        except (pa.ArrowException, OSError, MemoryError, KeyError, TypeError, ValueError, RecursionError) as error:
             problem = f"the table of files cannot be read: {first_line(error)}"
             raise BrokenIndexError(problem, path=folder.path_of(name)) from error
         if (len(result), result.num_units) != (num_files, num_units):
@@ -207,7 +220,9 @@ class FileTable:
         if (pages.num_files, pages.num_units) != (num_files, num_units):
             difference = f"{pages.num_files} files of {pages.num_units} units, not {num_files} of {num_units}"
             raise BrokenIndexError(f"it holds {difference}", path=pages.source.name)
-        result = cls(None, num_units, pages, units)
+        if units.granularity == FILE and not num_files == num_units == num_files * pages.units_a_file:
+            raise BrokenIndexError("its files do not divide the units among them", path=pages.source.name)
+        result = cls(None, num_units, pages, units, pages.header)
         if not isinstance(pages.source, ObjectSource):
             result.table  # noqa: B018  # read now, and the file closed
         return result
@@ -234,6 +249,8 @@ class FileTable:
         units = self.first_units
         if (np.diff(units) < 0).any() or units[0] != 0:
             raise ValueError("its files do not divide the units among them")
+        if self.units.granularity == FILE and (np.diff(units) != 1).any():
+            raise ValueError("units are files, and a file has several of them")
         if self.units.zone_rows:
             self._require_zones(self._row_counts, np.diff(units))
 
@@ -245,10 +262,14 @@ class FileTable:
         if not np.array_equal(self.units.count_all(row_counts), counts):
             raise ValueError("the zones of its files are not those of their rows")
 
-    def problem_with(self, columns: Iterable[str], num_parts: int) -> str | None:
+    def problem_with(self, columns: Iterable[str], columns_of_parts: Sequence[str]) -> str | None:
         """Return why this cannot be the table of a segment with these columns and parts; None if it can.
 
         A file with a wrong part number would never be returned by a lookup.
+
+        Parameters
+        ----------
+        columns_of_parts : of each part the column that its values are of.
         """
         pages = self._in_pages
         for column in columns:
@@ -256,8 +277,12 @@ class FileTable:
             if not is_constant and _part(column) not in self.table.schema.names:
                 return f"it does not say where the values of column '{column}' are"
             parts = self.parts(column)
-            if len(parts) and not (parts.min() >= NOT_COVERED and parts.max() < num_parts):
+            if len(parts) and not (parts.min() >= NOT_COVERED and parts.max() < len(columns_of_parts)):
                 return f"values of column '{column}' are said to be in parts that there are none of"
+            used = np.zeros(len(columns_of_parts) + 1, np.bool_)  # the last one for NOT_COVERED
+            used[parts] = True
+            if any(is_used and of != column for is_used, of in zip(used[:-1].tolist(), columns_of_parts, strict=True)):
+                return f"values of column '{column}' are said to be in a part of another column"
         return None
 
     # -------------------------------------------------------------------------------------------------- its columns
@@ -405,7 +430,11 @@ class FileTable:
         table = self.table
         for name, values in (("size", pa.array(sizes)), ("stamp", pa.array(stamps, pa.binary()))):
             table = table.set_column(table.schema.get_field_index(name), name, values)
-        return FileTable(table, self.num_units, units=self.units)
+        return FileTable(table, self.num_units, units=self.units, header=self.header)
+
+    def with_header(self, header: Mapping[str, Any]) -> FileTable:
+        """Return the table with the header of its segment."""
+        return FileTable(self.table, self.num_units, units=self.units, header=header)
 
     @classmethod
     def merge(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,6 +52,7 @@ class FilePages:
     num_files, num_units : number of files and units of the table.
     units_a_file : units per file, if all files have equally many; else 0.
     constants : {column: value} of columns with one value in all rows.
+    header : the segment's, see `segment_header`; None in tables of earlier versions.
 
     Raises
     ------
@@ -69,6 +71,7 @@ class FilePages:
                 strict.number(directory[name]) for name in ("files", "units", "units_a_file")
             )
             constants = strict.fields(directory["constants"])
+            self.header = None if "segment" not in directory else strict.fields(directory["segment"])
             self.constants = {name: strict.number(value, 2**16) - 1 for name, value in constants.items()}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise BrokenIndexError(f"its directory cannot be understood: {error}", path=source.name) from error
@@ -151,13 +154,15 @@ class FilePages:
         return table
 
 
-def write_pages(new: Rewrite, table: pa.Table, num_units: int, constants: dict[str, int]) -> None:
+def write_pages(
+    new: Rewrite, table: pa.Table, num_units: int, constants: dict[str, int], header: Mapping[str, Any] | None = None
+) -> None:
     """Write a table in pages to an open file.
 
     Parameters
     ----------
     table, num_units : the table, in the order of the files' units, and their number.
-    constants : see `FilePages`.
+    constants, header : see `FilePages`.
     """
     pages: list[_Page] = []
     options = pa.ipc.IpcWriteOptions(compression="zstd")
@@ -174,13 +179,15 @@ def write_pages(new: Rewrite, table: pa.Table, num_units: int, constants: dict[s
     first = table["first_unit"].to_numpy()
     counts = np.diff(np.append(first, num_units))
     even = int(counts[0]) if len(counts) and (counts == counts[0]).all() else 0
-    fields = {
+    fields: dict[str, Any] = {
         "files": table.num_rows,
         "units": num_units,
         "units_a_file": even,
         "constants": {name: value + 1 for name, value in constants.items()},
         "pages": pages,
     }
+    if header is not None:
+        fields["segment"] = header
     directory = json.dumps(fields, separators=(",", ":")).encode()
     new.write(directory)
     new.write(_TAIL.pack(len(directory), hash_one(directory), MAGIC))

@@ -53,6 +53,16 @@ def fields(value: Any) -> Mapping[str, Any]:
     return value
 
 
+def require_names(fields: Mapping[str, Any], needed: Sequence[str], optional: Sequence[str] = ()) -> None:
+    """Raise ValueError unless an object has all the needed fields, and besides them only optional ones."""
+    missing = [name for name in needed if name not in fields]
+    if missing:
+        raise ValueError(f"'{missing[0]}' is missing")
+    unknown = sorted(set(fields).difference(needed, optional))
+    if unknown:
+        raise ValueError(f"'{shortened(unknown[0])}' is not known to this version")
+
+
 def _shown(value: Any) -> str:
     """Return a short representation of a value: Python does not format numbers of thousands of digits."""
     if isinstance(value, int) and not -(1 << 128) < value < 1 << 128:

@@ -120,21 +120,62 @@ def writer(
     )
 
 
-def reader(layout: str, path: str, filesystem: object | None, info: PartInfo, entry: Entry | None = None) -> PartReader:
-    """Open the reader of a part; `entry` is its entry in a listing, if there is one.
+def reader(
+    layout: str,
+    settings: Mapping[str, Any],
+    path: str,
+    filesystem: object | None,
+    info: PartInfo,
+    num_units: int,
+    entry: Entry | None = None,
+) -> PartReader:
+    """Open the reader of a part, which has to be what the manifest says of it.
+
+    Parameters
+    ----------
+    layout, settings : the index's.
+    info : the file's entry in the manifest.
+    num_units : units of the segment.
+    entry : its entry in a listing, if there is one.
 
     Raises
     ------
     BrokenIndexError, StorageError
-        The file is missing or damaged.
+        The file is missing or damaged, or the manifest says something else of it than it does itself.
     """
     if layout == POSTINGS:
-        return PostingsReader(
-            path, filesystem, info.num_bytes, entry=entry, num_entries=min(info.num_entries, info.num_bytes)
-        )
+        few = min(info.num_entries, info.num_bytes)
+        postings = PostingsReader(path, filesystem, info.num_bytes, entry=entry, num_entries=few)
+        stored = postings.info
+        found = {
+            "prefix_bits": (settings["prefix_bits"], postings.prefix_bits),
+            "num_entries": (info.num_entries, stored.num_entries),
+            "first": (info.first, stored.first),
+            "last": (info.last, stored.last),
+            "num_units": (num_units, postings.num_units),
+        }
+        return _confirm(postings, path, found)
     if layout == CUCKOO:
-        return CuckooReader(path, filesystem, info.num_bytes, entry)
+        cuckoo = CuckooReader(path, filesystem, info.num_bytes, entry)
+        found = {
+            "num_buckets": (settings["num_buckets"], cuckoo.layout.num_buckets),
+            "fingerprint_bits": (settings["fingerprint_bits"], cuckoo.layout.fingerprint_bits),
+            "num_entries": (info.num_entries, cuckoo.num_entries),
+            "first": (info.first, 0),
+            "last": (info.last, 2**64 - 1),
+            "num_units": (num_units, cuckoo.num_units),
+        }
+        return _confirm(cuckoo, path, found)
     raise BrokenIndexError(f"layout {layout!r} is not known", path=path)
+
+
+def _confirm(reader: PartReader, path: str, found: Mapping[str, tuple[int, int]]) -> PartReader:
+    """Return a reader of which a manifest says the same numbers as the part itself; raise BrokenIndexError otherwise."""
+    for name, (said, stored) in found.items():
+        if said != stored:
+            reader.close()
+            raise BrokenIndexError(f"the manifest says that its {name} is {said}, not {stored}", path=path)
+    return reader
 
 
 def merge(
