@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..errors import IndexInUseError, ParquetBloomError, StorageError
+from ..errors import BrokenIndexError, IndexInUseError, ParquetBloomError, StorageError
 from ..predicate.key_expression import KeyExpression
 from ..redaction import redacted
 from ..storage import is_local, is_url, resolve_filesystem
@@ -324,7 +324,19 @@ class LakeIndex:
         progress: Progress | None,
     ) -> None:
         live = self._liveness.check(segments, listing, progress=progress)
+        if self._lake is None and "paths" in manifest.lake:
+            self._require_listed_in(manifest, segments, live.gone_at)
         self._set_state(IndexSnapshotReader(manifest, segments, live))
+
+    def _require_listed_in(
+        self, manifest: Manifest, segments: Sequence[Segment], gone_at: Sequence[NDArray[np.bool_]]
+    ) -> None:
+        """Raise BrokenIndexError if files that are not in the lake were listed elsewhere than in the manifest's lake."""
+        for segment, gone in zip(segments, gone_at, strict=True):
+            for path in segment.files.paths(np.flatnonzero(gone)):
+                if not sources.is_below(path, manifest.lake["paths"]):
+                    problem = f"the manifest does not have the folder in which {path} was listed"
+                    raise BrokenIndexError(problem, path=self.path)
 
     def _extend_lake(self, roots: Mapping[str, Any]) -> Any:
         """Return the lake that the caller gave instead of the index's, extended by what was appended."""

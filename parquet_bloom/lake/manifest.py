@@ -40,9 +40,9 @@ _SETTINGS = {"postings": {"prefix_bits": 40}, "cuckoo": {"num_buckets": 2**32, "
 
 _COMMON = ("format", "number", "columns", "layout", "granularity", "settings", "lake", "snapshot", "segments")
 _FIELDS: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    FORMAT: (_COMMON, ("num_live",)),
-    _FORMAT_WITH_EXPRESSIONS: ((*_COMMON, "expressions"), ("num_live",)),
-    _FORMAT_WITH_ZONES: ((*_COMMON, "zone_rows"), ("num_live", "expressions")),
+    FORMAT: (_COMMON, ("num_files", "num_live")),
+    _FORMAT_WITH_EXPRESSIONS: ((*_COMMON, "expressions"), ("num_files", "num_live")),
+    _FORMAT_WITH_ZONES: ((*_COMMON, "zone_rows"), ("num_files", "num_live", "expressions")),
 }
 """Of each format the fields of a manifest, and those that may be missing. A newer field comes with a newer format."""
 
@@ -266,6 +266,10 @@ def read(folder: Folder, number: int) -> Manifest:
         units = _parse_units(fields)
         settings = strict.fields(fields["settings"])
         strict.require_names(settings, _SETTINGS[layout])
+        segments = tuple(_parse_segment(segment, columns) for segment in strict.items(fields["segments"]))
+        num_files = sum(segment.kept_files for segment in segments)
+        if "num_files" in fields and strict.number(fields["num_files"]) != num_files:  # a segment may be missing
+            raise BrokenIndexError(f"the manifest says that it has {fields['num_files']} files, and lists {num_files}")
         return Manifest(
             number,
             columns,
@@ -274,7 +278,7 @@ def read(folder: Folder, number: int) -> Manifest:
             {name: strict.number(settings[name], most, 1) for name, most in _SETTINGS[layout].items()},
             _parse_lake(strict.fields(fields["lake"])),
             strict.fields(fields["snapshot"]),
-            tuple(_parse_segment(segment, columns) for segment in strict.items(fields["segments"])),
+            segments,
             None if fields.get("num_live") is None else strict.number(fields["num_live"]),
             units.zone_rows,
         )
@@ -306,6 +310,7 @@ def write(folder: Folder, manifest: Manifest) -> None:
             "lake": dict(manifest.lake),
             "snapshot": dict(manifest.snapshot),
             "segments": [_segment_to_json(segment) for segment in manifest.segments],
+            "num_files": manifest.num_files,
         }
         | ({} if manifest.num_live is None else {"num_live": manifest.num_live})
         | ({"zone_rows": manifest.zone_rows} if manifest.granularity == ZONE else {})
@@ -395,10 +400,13 @@ def _parse_lake(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     locations = {kind: where for kind, where in fields.items() if kind not in (OUTSIDE, CATALOG)}
     if len(locations) > 1 or fields.get(OUTSIDE, True) is not True:
         raise ValueError("a lake is one of paths, delta and iceberg")
+    if locations.get("paths") == []:
+        raise ValueError("its lake has no paths")
     for kind, where in locations.items():
         several = strict.one_of(kind, ("paths", "delta", "iceberg")) == "paths" or isinstance(where, list)
         for location in strict.items(where) if several else [where]:
-            strict.text(location)
+            if not strict.text(location):
+                raise ValueError("a path of its lake is empty")
     if CATALOG in fields:
         strict.text(fields[CATALOG])
         strict.one_of(next(iter(locations), ""), ("iceberg",))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,9 @@ from ...tables.files import TableFiles
 from ...tables.open import find_table
 from ...tables.snapshot import Table, TableChanges, TableSnapshot
 from .hash_files import TableColumns
+
+_ESCAPED = re.compile(r"\[([*?[])\]")  # as `glob.escape` does
+_FIXED = re.compile(r"(?:\[[*?[]\]|[^*?[])*")  # of a pattern, what is in front of its first part that varies
 
 OUTSIDE, CATALOG = "outside", "catalog"
 """Keys in a table's lake description: its files may lie outside of its folder; its Iceberg catalog."""
@@ -194,6 +198,21 @@ def covers(root: str, path: str) -> bool:
     if glob.has_magic(root) or glob.has_magic(path) or not path.startswith(folder):
         return False
     return not any(is_hidden(part, is_folder=True) for part in path[len(folder) :].strip("/").split("/"))
+
+
+def is_below(path: str, roots: Sequence[str]) -> bool:
+    """Return whether a file, by its name in an index, can have been listed in one of a manifest's folders and patterns."""
+    return any(_is_below(path, root) for root in roots)
+
+
+def _is_below(path: str, root: str) -> bool:
+    match = _FIXED.match(root)
+    fixed = _ESCAPED.sub(r"\1", match[0]) if match else ""
+    if match is not None and match[0] == root:  # a folder
+        fixed = fixed.rstrip("/") + "/"
+    if path.startswith(fixed):
+        return True
+    return not is_url(root) and path.startswith(os.path.join(os.path.realpath(fixed), ""))  # given by way of `..`
 
 
 def require_outside(index: str, roots: Mapping[str, Any]) -> None:
