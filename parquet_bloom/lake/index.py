@@ -153,19 +153,23 @@ class LakeIndex:
         lake_files = _lake_files(folder, lake_filesystem, lake_storage_options)
         roots = sources.resolve_roots(followed or lake, lake_files, lake_storage_options)
         sources.require_outside(folder.path, roots)
-        folder.make()
-        with folder.lock():
-            if manifests.numbers_in(folder.names()):
-                raise StorageError("there is an index already", path=folder.path, errno=17)
-            manifest = Manifest(1, names, layout, granularity, settings, roots, zone_rows=units.zone_rows)
-            manifests.write(folder, manifest)
-            if not is_local(folder.filesystem, [folder.path]):
-                _require_no_overwriting(folder, manifest)
+        made = folder.make()
         try:
-            return cls(folder, lake_files, lake_storage_options, followed, live=True)
+            with folder.lock(undo=True):
+                if manifests.numbers_in(folder.names()):
+                    raise StorageError("there is an index already", path=folder.path, errno=17)
+                manifest = Manifest(1, names, layout, granularity, settings, roots, zone_rows=units.zone_rows)
+                manifests.write(folder, manifest)
+                try:
+                    if not is_local(folder.filesystem, [folder.path]):
+                        _require_no_overwriting(folder, manifest)
+                    return cls(folder, lake_files, lake_storage_options, followed, live=True)
+                except BaseException:
+                    with suppress(ParquetBloomError):
+                        folder.delete([manifests.manifest_name(manifest.number)])
+                    raise
         except BaseException:
-            with suppress(ParquetBloomError):
-                folder.delete([manifests.manifest_name(manifest.number)])
+            folder.unmake(made)
             raise
 
     @classmethod

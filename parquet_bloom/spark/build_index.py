@@ -118,7 +118,7 @@ def build_index(
         paths = resolve_paths(paths)
     roots = sources.resolve_roots(lake, lake_files, storage_options)
     folder.make()
-    with folder.lock():
+    with folder.lock(undo=True):
         if manifests.numbers_in(folder.names()):
             manifest, segments = open_segments(folder)
         else:

@@ -27,8 +27,7 @@ from ..manifest import Key, Manifest, SegmentInfo
 from ..parts import layouts
 from ..reports import AppendReport
 from ..segment import Segment
-from ..snapshot import open_for_writing
-from .maintenance import merge_tiers, restamp, sweep
+from .maintenance import begin_change, merge_tiers, restamp, sweep
 from .segment_builder import SegmentBuilder
 
 Progress = Callable[[int, int], None]
@@ -71,7 +70,7 @@ def append(
     ----------
     table : what the index is over, if that is a table; for files that are not given.
     """
-    with open_for_writing(folder, tables) as (manifest, segments):
+    with begin_change(folder, tables) as (manifest, segments):
         recent = None if table is None or files is not None else _list_changes(manifest, segments, table)
         if recent is None:
             lake = files if files is not None else table or manifest.lake
@@ -409,7 +408,7 @@ def append_batches(
     tables: Mapping[str, FileTable] = {},
 ) -> AppendResult:
     """See `LakeIndex.append_batches`; for `tables` see `open_segments`."""
-    with open_for_writing(folder, tables) as (manifest, segments):
+    with begin_change(folder, tables) as (manifest, segments):
         if manifest.granularity != FILE:
             problem = f"values without their rows go into an index of files only, not of {manifest.units}"
             raise ParquetBloomError(problem, path=folder.path)

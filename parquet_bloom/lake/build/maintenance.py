@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import glob
+import math
 import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -43,12 +44,28 @@ _MANIFESTS_AT_A_TIME = 16  # read concurrently from an object store
 _ORPHANED_SECONDS = 24 * 3600.0  # in stores without locks, where a writer may still be running
 
 
+@contextmanager
+def begin_change(folder: Folder, tables: Mapping[str, FileTable] = {}) -> Iterator[tuple[Manifest, list[Segment]]]:
+    """Open the index for a change, see `open_for_writing`; if that fails, the files it has written are deleted.
+
+    On a full disk they would be in the way of every other program until the next change. In an object store they stay
+    for a day, see `sweep`.
+    """
+    with open_for_writing(folder, tables) as (manifest, segments):
+        try:
+            yield manifest, segments
+        except BaseException:
+            with suppress(ParquetBloomError):  # the newest manifest: it may have been written before the error
+                sweep(folder, manifests.newest(folder), keep_seconds=math.inf, before=manifest)
+            raise
+
+
 def remove(folder: Folder, lake_filesystem: object | None, files: Iterable[str | os.PathLike[str]] | str) -> int:
     """See `LakeIndex.remove`."""
     given = [files] if isinstance(files, (str, os.PathLike)) or not isinstance(files, Iterable) else list(files)
     if not all(isinstance(path, (str, bytes, os.PathLike)) for path in given):
         raise ParquetBloomError("files are paths, each a string or a path object")
-    with open_for_writing(folder) as (manifest, segments):
+    with begin_change(folder) as (manifest, segments):
         table = PathTable(segments)
         gone = [np.zeros(len(segment.files), np.bool_) for segment in segments]
         given = [_as_indexed(os.fsdecode(path), table, lake_filesystem) for path in given]
@@ -127,7 +144,7 @@ def compact(
     ----------
     find_gone : returns for each segment which of its files are no longer in the lake.
     """
-    with open_for_writing(folder) as (manifest, segments):
+    with begin_change(folder) as (manifest, segments):
         deleted = sweep(folder, manifest, keep_seconds)  # also before: the disk may be full
         infos = _remove_marked(manifest, find_gone(manifest, segments))
         dropped = sum(len(info.removed) for info in infos)

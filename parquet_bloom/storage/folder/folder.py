@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from urllib.parse import quote
 
@@ -146,31 +146,46 @@ class Folder:
             except OSError as error:
                 raise StorageError.wrap(error, "cannot delete it", path) from error
 
-    def make(self) -> None:
-        """Create the folder and its parents if missing; object stores need none.
+    def make(self) -> list[str]:
+        """Create the folder and its parents if missing, and return those that were, parents first; stores need none.
 
         Raises
         ------
         StorageError
-            If it cannot be created, or is not a folder.
+            If it cannot be created, or is not a folder; then none is.
         """
         self._require_writable()
         if self._location() is not None:
-            return
+            return []
         missing = [os.path.abspath(self.path)]
         while not os.path.lexists(missing[-1]):
             missing.append(os.path.dirname(missing[-1]))
+        made = missing[-2::-1]
         try:
             os.makedirs(self.path, exist_ok=True)
             for above in missing[1:]:
                 flush(above)
         except OSError as error:
+            self.unmake(made)
             raise StorageError.wrap(error, "cannot create the folder", self.path) from error
+        return made
 
-    def lock(self, name: str = folder_lock.NAME) -> AbstractContextManager[None]:
+    @staticmethod
+    def unmake(folders: Sequence[str]) -> None:
+        """Delete folders that `make` created, as far as they are empty."""
+        with suppress(OSError):
+            for folder in reversed(folders):
+                with suppress(FileNotFoundError):
+                    os.rmdir(folder)
+
+    def lock(self, name: str = folder_lock.NAME, undo: bool = False) -> AbstractContextManager[None]:
         """Return a context manager that holds an exclusive lock, within this process too; it ends with the process.
 
         Object stores have no locks: there, writers rely on `create` with `new` alone.
+
+        Parameters
+        ----------
+        undo : delete the lock's file after an error if it is new; nothing may be done in the folder after that.
 
         Raises
         ------
@@ -181,7 +196,7 @@ class Folder:
         """
         self._require_writable()
         path = self.path_of(name)
-        return nullcontext() if self._location() is not None else folder_lock.hold_lock(self.path, path)
+        return nullcontext() if self._location() is not None else folder_lock.hold_lock(self.path, path, undo)
 
     def sweep_temporary(self) -> list[str]:
         """Delete temporary files of killed writers and return their names; only call this under the lock.

@@ -18,14 +18,18 @@ _MAX_HOLDER_BYTES = 300
 
 
 @contextmanager
-def hold_lock(folder: str, path: str) -> Iterator[None]:
-    """Hold the lock; see `Folder.lock`. The file names the holder and is never deleted, which would let two writers in.
+def hold_lock(folder: str, path: str, undo: bool = False) -> Iterator[None]:
+    """Hold the lock; see `Folder.lock`. The file names the holder and stays, as deleting it could let two writers in.
 
     If this process is killed, processes that were forked meanwhile keep the lock; spawned ones do not.
+
+    Parameters
+    ----------
+    undo : delete the file after an error, if this call has made it. Nothing may be done in the folder after the context.
     """
     try:
         require_writable(folder, "the folder", os.stat(folder), folder)
-        descriptor = _open_locked(folder, path)
+        descriptor, is_new = _open_locked(folder, path)
     except OSError as error:
         if isinstance(error, StorageError):
             raise
@@ -36,6 +40,11 @@ def hold_lock(folder: str, path: str) -> Iterator[None]:
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"process {process} on {socket.gethostname()}\n".encode(), 0)
         yield
+    except BaseException:
+        if undo and is_new and os.getpid() == process:  # still locked: who waits for it notices that it is gone
+            with suppress(OSError):
+                os.unlink(path)
+        raise
     finally:
         # A forked process must not release the lock of its parent.
         if os.getpid() == process:
@@ -46,17 +55,20 @@ def hold_lock(folder: str, path: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _open_locked(folder: str, path: str) -> int:
-    """Return the descriptor of the lock file, locked."""
+def _open_locked(folder: str, path: str) -> tuple[int, bool]:
+    """Return the descriptor of the lock file, locked, and whether it was made here."""
     while True:
         # The holder is written into this file: it must not be a link, of either kind, to another file.
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
-        descriptor = os.open(path, flags, 0o666)
+        try:
+            descriptor, is_new = os.open(path, flags | os.O_EXCL, 0o666), True
+        except FileExistsError:
+            descriptor, is_new = os.open(path, flags, 0o666), False
         try:
             _require_regular(descriptor, path)
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_current(descriptor, path):
-                return descriptor
+                return descriptor, is_new
         except OSError as error:
             holder = _read_holder(descriptor)
             os.close(descriptor)
