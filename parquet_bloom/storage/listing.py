@@ -10,6 +10,7 @@ import stat
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from functools import lru_cache
 from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +19,7 @@ import pyarrow as pa
 from ..errors import StorageError
 from ..util import threads
 from ..util.lazy import late_module
+from ..util.logs import logger
 from .managed_tables import find_table_at, managed_table
 from .objects.location import ListedObject, ObjectLocation, RequestCount, resolve_stores
 from .paths import as_arrow_filesystem, find_local_path, normalize_path, path_text
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     import pyarrow.fs as fs
 else:
     fs = late_module("pyarrow.fs")
+
+log = logger("parquet_bloom.storage")
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _PARALLEL = 16
@@ -50,7 +54,7 @@ def list_files(paths: _Paths, filesystem: object | None = None, alone: bool | No
     paths : a file, a folder, a glob pattern that is not the name of a file, or a list of these; each a local path or a
         URL of an object store. A folder means all files in and below it, in sorted order, except hidden ones as in
         Spark: names that begin with `.`, or with `_` unless it is the folder of a partition (`_k=v`), or that end in
-        `._COPYING_`. Links to folders are followed. In object stores, empty objects that only mark a folder are
+        `._COPYING_`. Links to folders are followed. Pipes, sockets and devices are skipped, with a warning in the log. In object stores, empty objects that only mark a folder are
         skipped. `http://` and `https://` URLs are one file each; nothing in them is a pattern.
     filesystem : a pyarrow or fsspec file system; None for local paths and URLs.
     alone : False if the paths are part of a longer list; None decides by their number. In a list, an object store URL
@@ -152,7 +156,17 @@ def _list_local(path: str, may_be_pattern: bool) -> list[str]:
         return [path]
     if stat.S_ISDIR(mode):
         return _list_folder(path)
-    raise StorageError("it is neither a file nor a folder", path=path, errno=errno.EINVAL)
+    problem = f"it is {_describe_kind(mode)}, neither a file nor a folder"
+    raise StorageError(problem, path=path, errno=errno.EINVAL)
+
+
+def _describe_kind(mode: int) -> str:
+    """Return what a file is that is neither a regular one nor a folder."""
+    if stat.S_ISFIFO(mode):
+        return "a pipe"
+    if stat.S_ISSOCK(mode):
+        return "a socket"
+    return "a device" if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) else "of an unknown kind"
 
 
 def _expand_pattern(pattern: str) -> list[str]:
@@ -164,7 +178,7 @@ def _expand_pattern(pattern: str) -> list[str]:
         in_hidden = any(is_hidden(folder, is_folder=True) for folder in {*folders} - spelled_out)
         if in_hidden or is_hidden(name, is_folder):
             continue  # `*` matches neither `_SUCCESS` nor the files in `_temporary`
-        if not is_folder:
+        if os.path.isfile(match):
             refuse_managed_table(managed_table(match), match)
         files += _list_local(match, may_be_pattern=False)
     if not files:
@@ -193,16 +207,45 @@ def _walk(folder: str, above: frozenset[tuple[int, int]]) -> Iterator[str]:
     for entry in entries:
         if entry.name.startswith("."):
             continue
-        is_folder = entry.is_dir()
-        if is_hidden(entry.name, is_folder):
-            continue
+        try:
+            is_folder = entry.is_dir()
+            if is_hidden(entry.name, is_folder):
+                continue
+            is_file = not is_folder and entry.is_file()
+        except OSError as error:
+            action = "the link cannot be followed" if entry.is_symlink() else "cannot stat it"
+            raise StorageError.wrap(error, action, entry.path) from error
         if is_folder:
             yield from _walk(entry.path, above)
-        elif entry.is_file():
+        elif is_file:
             yield entry.path
-        elif entry.is_symlink() and os.path.islink(entry.path):
+        else:
+            _pass_over(entry)
+
+
+def _pass_over(entry: os.DirEntry[str]) -> None:
+    """Say that a pipe, socket or device in a folder is not read; raise StorageError for a link to no file."""
+    is_link = entry.is_symlink()
+    try:
+        mode = os.stat(entry.path).st_mode
+    except FileNotFoundError:
+        if os.path.islink(entry.path):
             # Perhaps a disk is not mounted: skipping the link would lose rows silently.
-            raise StorageError("the link leads nowhere", path=entry.path, errno=errno.ENOENT)
+            raise StorageError("the link leads nowhere", path=entry.path, errno=errno.ENOENT) from None
+        return  # it has been deleted
+    except OSError as error:
+        raise StorageError.wrap(error, "cannot stat it", entry.path) from error
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        raise StorageError("it was replaced while its folder was listed; try again", path=entry.path, errno=errno.ESTALE)
+    if is_link:
+        problem = f"the link leads to {_describe_kind(mode)}, not to a file"
+        raise StorageError(problem, path=entry.path, errno=errno.EINVAL)
+    _say_skipped(entry.path, _describe_kind(mode))
+
+
+@lru_cache(maxsize=1024)  # a folder may be listed for each of many queries
+def _say_skipped(path: str, kind: str) -> None:
+    log.warning("%s: skipped, as it is %s, not a file", path, kind)
 
 
 def _list_remote(path: str, filesystem: fs.FileSystem, may_be_pattern: bool) -> list[str]:

@@ -67,6 +67,8 @@ def find_table_at(folder: str, names: Iterable[str] | None = None) -> str | None
         except (FileNotFoundError, NotADirectoryError):
             pass
         except OSError as error:  # it cannot be ruled out
+            if not os.path.lexists(os.path.join(folder, ICEBERG)):
+                raise StorageError.wrap(error, "cannot look into the folder", folder) from error
             why = os.strerror(error.errno or errno.EIO)
             return format_reason("an Iceberg table, perhaps:", folder, f"metadata/, which cannot be listed: {why}")
     return None

@@ -73,8 +73,8 @@ def _has_commits(log: str) -> bool:
         return any(name.endswith((".json", ".parquet")) for name in os.listdir(log))
     except (FileNotFoundError, NotADirectoryError):
         return False
-    except OSError:  # reading the table says why
-        return True
+    except OSError:  # reading the table says why, unless it is the folder above that may not be searched
+        return os.path.isdir(log)
 
 
 def _is_instance(source: Any, module: str, name: str) -> bool:

@@ -56,7 +56,9 @@ class LocalSource(Source):
             status = os.fstat(self._descriptor)
         except OSError as error:
             self.close()
-            raise StorageError.wrap(error, "cannot open", name) from error
+            # A socket, or a device that is not there.
+            action = "cannot open: it is not a regular file" if error.errno == errno.ENXIO else "cannot open"
+            raise StorageError.wrap(error, action, name) from error
         if not stat.S_ISREG(status.st_mode):
             self.close()
             number = errno.EISDIR if stat.S_ISDIR(status.st_mode) else errno.EINVAL
