@@ -67,11 +67,20 @@ def find_table_at(folder: str, names: Iterable[str] | None = None) -> str | None
         except (FileNotFoundError, NotADirectoryError):
             pass
         except OSError as error:  # it cannot be ruled out
-            if not os.path.lexists(os.path.join(folder, ICEBERG)):
-                raise StorageError.wrap(error, "cannot look into the folder", folder) from error
+            _require_searchable(folder)
             why = os.strerror(error.errno or errno.EIO)
             return format_reason("an Iceberg table, perhaps:", folder, f"metadata/, which cannot be listed: {why}")
     return None
+
+
+def _require_searchable(folder: str) -> None:
+    """Raise StorageError if it cannot be told what is in a folder."""
+    try:
+        os.lstat(os.path.join(folder, ICEBERG))
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:
+        raise StorageError.wrap(error, "cannot look into the folder", folder) from error
 
 
 def _find_remote_table(path: str, filesystem: fs.FileSystem) -> str | None:
