@@ -335,7 +335,7 @@ class LakeIndex:
     def _require_listed_in(
         self, manifest: Manifest, segments: Sequence[Segment], gone_at: Sequence[NDArray[np.bool_]]
     ) -> None:
-        """Raise BrokenIndexError if files that are not in the lake were listed elsewhere than in the manifest's lake."""
+        """Raise BrokenIndexError if files that are gone were listed elsewhere than in the manifest's lake."""
         for segment, gone in zip(segments, gone_at, strict=True):
             for path in segment.files.paths(np.flatnonzero(gone)):
                 if not sources.is_below(path, manifest.lake["paths"]):

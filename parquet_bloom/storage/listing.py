@@ -54,7 +54,8 @@ def list_files(paths: _Paths, filesystem: object | None = None, alone: bool | No
     paths : a file, a folder, a glob pattern that is not the name of a file, or a list of these; each a local path or a
         URL of an object store. A folder means all files in and below it, in sorted order, except hidden ones as in
         Spark: names that begin with `.`, or with `_` unless it is the folder of a partition (`_k=v`), or that end in
-        `._COPYING_`. Links to folders are followed. Pipes, sockets and devices are skipped, with a warning in the log. In object stores, empty objects that only mark a folder are
+        `._COPYING_`. Links to folders are followed. Pipes, sockets
+        and devices are skipped, with a warning in the log. In object stores, empty objects that only mark a folder are
         skipped. `http://` and `https://` URLs are one file each; nothing in them is a pattern.
     filesystem : a pyarrow or fsspec file system; None for local paths and URLs.
     alone : False if the paths are part of a longer list; None decides by their number. In a list, an object store URL
@@ -236,7 +237,9 @@ def _pass_over(entry: os.DirEntry[str]) -> None:
     except OSError as error:
         raise StorageError.wrap(error, "cannot stat it", entry.path) from error
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
-        raise StorageError("it was replaced while its folder was listed; try again", path=entry.path, errno=errno.ESTALE)
+        raise StorageError(
+            "it was replaced while its folder was listed; try again", path=entry.path, errno=errno.ESTALE
+        )
     if is_link:
         problem = f"the link leads to {_describe_kind(mode)}, not to a file"
         raise StorageError(problem, path=entry.path, errno=errno.EINVAL)

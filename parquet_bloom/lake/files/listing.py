@@ -201,7 +201,7 @@ def covers(root: str, path: str) -> bool:
 
 
 def is_below(path: str, roots: Sequence[str]) -> bool:
-    """Return whether a file, by its name in an index, can have been listed in one of a manifest's folders and patterns."""
+    """Return whether a file of an index can have been listed in one of a manifest's folders and patterns."""
     return any(_is_below(path, root) for root in roots)
 
 

@@ -170,7 +170,7 @@ def reader(
 
 
 def _confirm(reader: PartReader, path: str, found: Mapping[str, tuple[int, int]]) -> PartReader:
-    """Return a reader of which a manifest says the same numbers as the part itself; raise BrokenIndexError otherwise."""
+    """Return a reader if the manifest says the same numbers as the part itself; else raise BrokenIndexError."""
     for name, (said, stored) in found.items():
         if said != stored:
             reader.close()

@@ -25,7 +25,7 @@ def hold_lock(folder: str, path: str, undo: bool = False) -> Iterator[None]:
 
     Parameters
     ----------
-    undo : delete the file after an error, if this call has made it. Nothing may be done in the folder after the context.
+    undo : delete the file after an error, if this call has made it. Nothing may be done in the folder after that.
     """
     try:
         require_writable(folder, "the folder", os.stat(folder), folder)
