@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from ...errors import ParquetBloomError, StorageError
 from ...storage import is_url
+from ..iceberg.catalogs import list_opened
 from ..iceberg.matching import AppliedDeletes
+from ..iceberg.metadata_files.choice import list_predecessors
+from ..iceberg.metadata_files.table import CutShortError, open_metadata_file
 from ..iceberg.open import IcebergTable
 from ..iceberg.snapshot import make_snapshot
 from .refusal import WAY_OUT, find_outside
@@ -39,6 +42,7 @@ class IcebergTarget(Target):
         self.name = table.name
         self._table = table
         self._attempts: list[SnapshotWriter] = []
+        self._begun: list[_Begun] = []
         self._sent = self._refused = False  # whether a commit went to the catalog, and whether that has refused it
 
     def read_state(self) -> TableState:
@@ -107,6 +111,8 @@ class IcebergTarget(Target):
                 changes.AssertTableUUID(uuid=table.metadata.table_uuid),
                 require_ref(ref=MAIN_BRANCH, snapshot_id=state.version),
             )
+            opened = list_opened(table.catalog)
+            self._begun.append(_Begun(table.io, opened, len(opened)))
             self._sent = True
             table.catalog.commit_table(table, requirements, tuple(updates))
             return version
@@ -125,22 +131,78 @@ class IcebergTarget(Target):
 
     def find_commit(self, state: TableState, exchanges: Sequence[Exchange]) -> int | None:
         """See `Target`. A snapshot that is on its way is refused once the branch has another one than it follows."""
-        if self._sent and self._attempts:
-            table = self._table.read_contents().table
-            known = {int(snapshot.snapshot_id) for snapshot in table.metadata.snapshots}
+        current = None
+        if self._sent:
+            current = self._table.read_contents().table
+            known = {int(snapshot.snapshot_id) for snapshot in current.metadata.snapshots}
             found = known & {writer.snapshot_id for writer in self._attempts}
             if found:
                 return found.pop()
-            is_over = self._refused or _ends_with_call(table.catalog)
-            if table.metadata.current_snapshot_id == state.version and not is_over:
-                raise ParquetBloomError("the catalog has not got it so far, but may get it yet", path=self.name)
-        self._delete_attempts()
+            is_over = self._refused or _ends_with_call(current.catalog)
+            if current.metadata.current_snapshot_id == state.version and not is_over:
+                if self._attempts:
+                    raise ParquetBloomError("the catalog has not got it so far, but may get it yet", path=self.name)
+                current = None
+        self._delete_attempts(current)
         return None
 
-    def _delete_attempts(self) -> None:
+    def _delete_attempts(self, current: Any) -> None:
+        """Delete what was written for commits that have failed for certain.
+
+        Parameters
+        ----------
+        current : the table as the catalog has it since; None if no commit was sent, or only one that may yet succeed.
+        """
+        if current is not None:
+            committed = {str(current.metadata_location).rpartition("/")[2], *list_predecessors(current.metadata)}
+            for begun in self._begun:
+                # First of all, as readers of the folder find the other files by it.
+                begun.delete(committed)
+            self._begun.clear()
         for writer in self._attempts:
             writer.delete()
         self._attempts.clear()
+
+
+class _Begun(NamedTuple):
+    """The metadata files that a catalog has opened or begun in a call to commit.
+
+    Attributes
+    ----------
+    io : pyiceberg's FileIO of the table.
+    opened : see `list_opened`.
+    first : the first of them that is of the call.
+    """
+
+    io: Any
+    opened: list[str]
+    first: int
+
+    def delete(self, committed: Collection[str]) -> None:
+        """Delete those that were begun, as far as that is possible.
+
+        They follow what the catalog has opened before, or are cut short, as on a full disk.
+
+        Parameters
+        ----------
+        committed : names of files to be left in any case.
+        """
+        paths = self.opened[self.first :]
+        names = {path.rpartition("/")[2] for path in paths}
+        for path in paths:
+            try:
+                if path.rpartition("/")[2] not in committed and self._is_new(path, names):
+                    self.io.delete(path)
+            except Exception:  # of many kinds; it is not worth another error
+                continue
+
+    def _is_new(self, path: str, names: Collection[str]) -> bool:
+        try:
+            metadata = open_metadata_file(path, self.io.properties).table.metadata
+        except CutShortError:
+            return True
+        before = list_predecessors(metadata)
+        return bool(before) and before[-1] in names
 
 
 def _ends_with_call(catalog: Any) -> bool:

@@ -1,8 +1,8 @@
 """Load an Iceberg table from its catalog, with the store's settings of the catalog only.
 
 pyiceberg's catalogs add the properties in a table's metadata to the settings of the store, which may name code to run
-(see `metadata`) or another endpoint for the caller's credentials. The settings that a REST catalog sends with a table
-are the catalog's own, and are kept.
+(see `metadata_files.table`) or another endpoint for the caller's credentials. The settings that a REST catalog sends
+with a table are the catalog's own, and are kept.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+_OPENED = "opened_metadata_files"
 
 
 @dataclass(frozen=True)
@@ -47,13 +49,26 @@ def _reopen(identifier: Any, settings: tuple[Any, str, dict[str, Any]], properti
     return CatalogTable(identifier, catalog(name, **of_catalog), properties)
 
 
+def list_opened(catalog: Any) -> list[str]:
+    """Return the metadata files that the catalog of a table, as `CatalogTable.open` returns it, has opened or begun.
+
+    The list grows with each call to the catalog. A catalog on a server, which writes them itself, has begun none.
+    """
+    opened: list[str] = getattr(catalog, _OPENED, [])
+    return opened
+
+
 def _guard(catalog: Any) -> Any:
-    """Return a copy of a catalog that makes the FileIO of tables from its own settings."""
+    """Return a copy of a catalog that makes the FileIO of tables from its own settings, and notes what it is for."""
     copied = copy.copy(catalog)
     kind: Any = type(catalog)
     sent: dict[str, Any] = {}  # by a REST catalog, with the table
+    opened: list[str] = []
+    setattr(copied, _OPENED, opened)
 
     def load_file_io(properties: Mapping[str, Any] | None = None, location: str | None = None) -> Any:
+        if location is not None:
+            opened.append(location)
         return kind._load_file_io(copied, dict(sent), location)
 
     def make_table(identifier: Any, response: Any) -> Any:

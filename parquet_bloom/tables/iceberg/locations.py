@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from ...errors import ParquetBloomError
 from ...storage import is_url
+from ...storage.table_markers import ICEBERG_FILES
 from ..locations import URL, find_real, require_inside, without_scheme
-from .metadata import METADATA_SUFFIX
 
 
 def resolve_path(name: str, table: str) -> str:
@@ -53,7 +53,7 @@ def require_all_inside(names: Iterable[str], location: str, table: str) -> None:
 def _find_folder(given: str) -> str:
     """Return a table's folder, given that or one of its metadata files, which lie in `metadata/` there."""
     path = without_scheme(given).rstrip("/") or "/"
-    if not path.endswith(METADATA_SUFFIX):
+    if not path.endswith(ICEBERG_FILES):
         return path
     folder = os.path.dirname(path if is_url(path) else os.path.abspath(path))
     return os.path.dirname(folder) if os.path.basename(folder) == "metadata" else folder

@@ -9,13 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import ParquetBloomError
+from ...errors import ParquetBloomError, StorageError
 from ...redaction import redacted
+from ...storage.table_markers import ICEBERG_FILES
 from ..snapshot import Table, TableSnapshot, make_missing_error
 from .cache import SizedCache
 from .catalogs import CatalogTable
-from .metadata import OpenedTable, open_static_table
-from .snapshot import Contents, IcebergSnapshot, make_snapshot, open_named, read_contents
+from .metadata_files.folder import MetadataFolder
+from .metadata_files.table import CutShortError, NotUnderstoodError, OpenedTable, open_metadata_file
+from .snapshot import Contents, IcebergSnapshot, make_snapshot, named_errors, read_contents
 from .versions import Request, make_request
 
 _MOST_MANIFEST_BYTES = 256 * 1024 * 1024
@@ -27,11 +29,22 @@ class StaticTable:
     def __init__(self, path: str, properties: Mapping[str, Any]) -> None:
         self.path, self.properties = path, properties
         self._known: OpenedTable | None = None
+        self._folder = None if path.endswith(ICEBERG_FILES) else MetadataFolder(path, properties)
 
     def open(self) -> Any:
         """Load the table, as it is now: the same object again if its metadata is the same."""
-        self._known = open_static_table(self.path, self.properties, self._known)
+        if self._folder is not None:
+            self._known = self._folder.open(self._known)
+            return self._known.table
+        try:
+            self._known = open_metadata_file(self.path, self.properties, self._known)
+        except (CutShortError, NotUnderstoodError) as error:
+            raise StorageError(f"cannot read the Iceberg table: {error}", path=self.path) from None
         return self._known.table
+
+    def pass_over(self, table: Any) -> bool:
+        """Leave out the metadata file that `open` has chosen, if its snapshot is not whole; return whether it is so."""
+        return self._folder is not None and self._folder.pass_over(table)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return StaticTable, (self.path, self.properties)
@@ -102,21 +115,33 @@ class IcebergTable(Table):
             The table's metadata is not understood, or names files outside of the table's location.
         """
         with self._lock:
-            table = open_named(self._source.open, self.name)
+            table = self._open()
             if self._read is None or not self._read.is_of(table):
-                settings = dict(table.io.properties)
-                snapshot = make_snapshot(self._read_contents(table), self.name, self.outside)
-                self._read = _Reading(table.metadata, table.metadata_location, settings, snapshot)
+                contents = self._read_contents(table)
+                snapshot, table = make_snapshot(contents, self.name, self.outside), contents.table
+                self._read = _Reading(table.metadata, table.metadata_location, dict(table.io.properties), snapshot)
             return self._read.snapshot
 
     def read_contents(self) -> Contents:
         """Read the metadata as it is; raises as `read_snapshot`."""
         with self._lock:
-            return self._read_contents(open_named(self._source.open, self.name))
+            return self._read_contents(self._open())
+
+    def _open(self) -> Any:
+        with named_errors(self.name):
+            return self._source.open()
 
     def _read_contents(self, table: Any) -> Contents:
-        given = self._source.path if isinstance(self._source, StaticTable) else None
-        return read_contents(table, self._request, self.name, given, self.outside, self._manifests)
+        source = self._source
+        given = source.path if isinstance(source, StaticTable) else None
+        while True:
+            try:
+                return read_contents(table, self._request, self.name, given, self.outside, self._manifests)
+            except ParquetBloomError:
+                with named_errors(self.name):
+                    if not isinstance(source, StaticTable) or not source.pass_over(table):
+                        raise
+            table = self._open()
 
     def describe(self, snapshot: TableSnapshot) -> dict[str, Any]:
         if not isinstance(self._source, CatalogTable):

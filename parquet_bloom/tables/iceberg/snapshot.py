@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -55,23 +55,9 @@ class Contents:
     deletes: Mapping[int, AppliedDeletes]
 
 
-def open_named(open_table: Callable[[], Any], name: str) -> Any:
-    """Return the table, pyiceberg's, that a function opens.
-
-    Raises
-    ------
-    StorageError
-        There is no such table, or pyiceberg cannot read it.
-    ParquetBloomError
-        The metadata is not understood.
-    """
-    with _named_errors(name):
-        return open_table()
-
-
 @contextmanager
-def _named_errors(name: str) -> Iterator[None]:
-    """Raise whatever pyiceberg raises as an error that names the table."""
+def named_errors(name: str) -> Iterator[None]:
+    """Raise whatever pyiceberg raises as an error that names the table: StorageError, or as it is if it is ours."""
     try:
         yield
     except ParquetBloomError as error:
@@ -102,7 +88,7 @@ def read_contents(
     ParquetBloomError
         The metadata is not understood, or names files outside.
     """
-    with _named_errors(name):
+    with named_errors(name):
         snapshot, schema = choose_snapshot(table, request, name)
         root = resolve_path(table.location().rstrip("/") or "/", name)
         if given is not None and not outside:

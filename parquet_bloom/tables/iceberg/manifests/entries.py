@@ -21,7 +21,7 @@ from .files import DeleteFile, ManifestFiles, Partition, read_files
 # Field ids of a manifest list by the specification, and their types.
 _MANIFEST = {
     "manifest_path": 500, "manifest_length": 501, "spec_id": 502, "sequence_number": 515, "key_metadata": 519,
-    "added": 504, "existing": 505,
+    "added": 504, "existing": 505, "snapshot_id": 503,
 }  # fmt: skip
 _TYPES = {"manifest_path": pa.large_string(), "key_metadata": pa.large_binary()}
 _REQUIRED = ("manifest_path", "spec_id")
@@ -105,6 +105,26 @@ def read_manifests(
         key = table_id, *manifest.values(), str(specs.get(manifest["spec_id"]))
         result.add(cache.get(key, lambda manifest=manifest: _read_manifest(table.io, manifest, specs, name)))  # type: ignore[misc]
     return result
+
+
+def list_new_manifests(table: Any, snapshot: Any, name: str) -> dict[str, int | None]:
+    """Return {path: number of bytes} of the manifests that a snapshot has added.
+
+    Parameters
+    ----------
+    table, snapshot : pyiceberg's.
+    name : of the table, for errors.
+
+    Raises
+    ------
+    StorageError
+        The list of manifests is cut short.
+    ParquetBloomError
+        It is not understood.
+    """
+    manifests, _ = _read_list(table.io, snapshot.manifest_list, name)
+    new = [manifest for manifest in manifests if manifest["snapshot_id"] == snapshot.snapshot_id]
+    return {manifest["manifest_path"]: manifest["manifest_length"] for manifest in new}
 
 
 def _read_list(file_io: Any, path: str, name: str) -> tuple[list[dict[str, Any]], int]:

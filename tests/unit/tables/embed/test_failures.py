@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sqlite3
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import Any, NamedTuple
 import pytest
 from support.writers import changing_tables as tables
 
-from parquet_bloom.errors import ParquetBloomError, StorageError
+import parquet_bloom
+from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, StorageError
 from parquet_bloom.storage.local import rewrite as local_rewrite
 from parquet_bloom.tables.embed import delta as embed_delta
 from parquet_bloom.tables.embed import iceberg as embed_iceberg
@@ -49,7 +51,6 @@ def kind(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kind]:
 
 
 def files_in(folder: Path) -> set[str]:
-    """Return the files, but for metadata of catalogs' tries, which every pyiceberg leaves."""
     return {
         str(path) for path in folder.rglob("*") if path.is_file() and not path.name.endswith((".db", ".db-journal"))
     }
@@ -261,3 +262,102 @@ def test_a_commit_that_is_refused_for_its_own_sake(tmp_path: Path, monkeypatch: 
     assert report.attempts == 1
     assert report.new_version == tables.reload(table).current_snapshot().snapshot_id
     assert tables.read_iceberg(table) == before
+
+
+# ------------------------------------------------------------------------- metadata files that pyiceberg has written
+
+
+def read_folder(folder: Path) -> Any:
+    """Return the rows of the table that is read without its catalog."""
+    return tables.contents(parquet_bloom.dataset(parquet_bloom.iceberg(folder)).scan().to_arrow())
+
+
+@pytest.mark.parametrize("how", ["locked", "full at once", "full", "refused", "interrupted"])
+@pytest.mark.parametrize("what", ["files", "properties", "both"])
+def test_no_metadata_file_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, what: str) -> None:
+    """A commit that fails when the catalog has written the metadata file already, or while it does."""
+    from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.exceptions import CommitFailedException
+
+    table = tables.make_iceberg(tmp_path, 2)
+    if what == "properties":
+        embed_table(table, ["id"])
+    before, files, folder = tables.read_iceberg(table), files_in(tmp_path), tmp_path / "warehouse" / "db" / "events"
+    write, calls = SqlCatalog._write_metadata, []
+
+    def fail(metadata: Any, io: Any, metadata_path: str) -> None:
+        calls.append(metadata_path)
+        path = Path(metadata_path.removeprefix("file://"))
+        if how != "full at once":
+            write(metadata, io, metadata_path)
+        if how.startswith("full"):
+            path.write_bytes(path.read_bytes()[:1000] if path.exists() else b"")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if how == "refused":
+            raise CommitFailedException("another was first")
+        if how == "interrupted":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(SqlCatalog, "_write_metadata", staticmethod(fail))
+    more = {"set_property": what != "files", "retries": 2}
+    if how == "locked":
+        other = sqlite3.connect(tmp_path / "catalog.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")  # readers go on, writers wait, and give up
+        properties = {"uri": f"{table.catalog.properties['uri']}?timeout=0.1"}
+        table.catalog = SqlCatalog("catalog", **{**table.catalog.properties, **properties})
+    with pytest.raises(KeyboardInterrupt if how == "interrupted" else ParquetBloomError):
+        embed_table(table, ["id"], **more)
+    if how == "locked":
+        other.close()
+    assert len(calls) == (3 if how == "refused" else 1)
+    assert files_in(tmp_path) == files
+    assert read_folder(folder) == tables.read_iceberg(table) == before
+    monkeypatch.setattr(SqlCatalog, "_write_metadata", staticmethod(write))
+    assert embed_table(table, ["id"], **more).changed
+    assert read_folder(folder) == before
+
+
+def test_metadata_files_of_others_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The catalog opens files of commits that came between, which later ones may not name any more."""
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    table = tables.make_iceberg(tmp_path, 2)
+    with table.transaction() as change:
+        change.set_properties({"write.metadata.previous-versions-max": "1"})
+    commit, names = SqlCatalog.commit_table, set()
+
+    def late(self: Any, *args: Any) -> Any:
+        monkeypatch.setattr(SqlCatalog, "commit_table", commit)
+        tables.reload(table).append(tables.rows(7_000, 5))
+        try:
+            return commit(self, *args)
+        finally:
+            for number in range(3):
+                tables.reload(table).append(tables.rows(8_000 + number, 1))
+            names.update(path.name for path in tmp_path.rglob("*.metadata.json"))
+            monkeypatch.setattr(SqlCatalog, "commit_table", late)
+
+    monkeypatch.setattr(SqlCatalog, "commit_table", late)
+    with pytest.raises(ConcurrentChangeError):
+        embed_table(table, ["id"], retries=0)
+    assert {path.name for path in tmp_path.rglob("*.metadata.json")} == names
+    assert len(names) == 8
+    assert read_folder(tmp_path / "warehouse" / "db" / "events") == tables.read_iceberg(table)
+
+
+def test_a_lost_answer_of_a_commit_of_properties(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The catalog has taken the metadata file, which is not to be deleted."""
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    table = tables.make_iceberg(tmp_path, 2)
+    embed_table(table, ["id"])
+    commit = SqlCatalog.commit_table
+
+    def lose(self: Any, *args: Any) -> None:
+        commit(self, *args)
+        raise RuntimeError("no answer")
+
+    monkeypatch.setattr(SqlCatalog, "commit_table", lose)
+    with pytest.raises(ParquetBloomError, match="no answer"):
+        embed_table(table, ["id"], set_property=True)
+    assert tables.reload(table).metadata.properties["write.parquet.bloom-filter-enabled.column.id"] == "true"
