@@ -43,7 +43,9 @@ _Key = tuple[str, str | None]
 """What identifies a file of the log: its path as written, and its deletion vector."""
 
 
-class _Checkpoint(NamedTuple):
+class Checkpoint(NamedTuple):
+    """The files of a checkpoint."""
+
     version: int
     names: tuple[str, ...]
 
@@ -72,10 +74,10 @@ def read_live_adds(
     checkpoint, commits = _choose_files(folder, version)
     live: dict[_Key, AddAction] = {}
     if checkpoint is not None:
-        for add in _read_checkpoint(folder, checkpoint, root, fields):
+        for add in read_checkpoint(folder, checkpoint, root, fields):
             live[_make_key(add)] = add
     for name in commits:
-        for action in _read_lines(folder, name):
+        for action in read_lines(folder, name):
             _apply(action, live, folder.path_of(name))
     return [live[key] for key in sorted(live, key=lambda key: (key[0], key[1] or ""))]
 
@@ -103,7 +105,7 @@ def read_file_changes(
         path = folder.path_of(commits[number][0])
         added: dict[_Key, AddAction] = {}
         removed = set()
-        for action in _read_lines(folder, commits[number][0]):
+        for action in read_lines(folder, commits[number][0]):
             if action.get("metaData") is not None or action.get("protocol") is not None:
                 return None
             if isinstance(action.get("remove"), dict):
@@ -150,7 +152,7 @@ def find_versions(folder: Folder) -> tuple[int, int] | None:
     """Return the first and the last version that can be read of a log; None if there is none."""
     names = folder.names()
     commits = {int(match[1]) for name in names if (match := _COMMIT.fullmatch(name))}
-    complete = {checkpoint.version for checkpoint in _list_checkpoints(names)} | (commits & {0})
+    complete = {checkpoint.version for checkpoint in list_checkpoints(names)} | (commits & {0})
     return (min(complete), max(complete | commits)) if complete else None
 
 
@@ -163,11 +165,11 @@ def list_commits(folder: Folder) -> dict[int, tuple[str, int]]:
 # -------------------------------------------------------------------------------------------------------- files
 
 
-def _choose_files(folder: Folder, version: int) -> tuple[_Checkpoint | None, list[str]]:
+def _choose_files(folder: Folder, version: int) -> tuple[Checkpoint | None, list[str]]:
     """Return the newest complete checkpoint up to a version, and the commits after it."""
-    names = sorted(folder.names())
+    names = folder.names()
     commits = {int(match[1]): name for name in names if (match := _COMMIT.fullmatch(name))}
-    checkpoint = max((one for one in _list_checkpoints(names) if one.version <= version), default=None)
+    checkpoint = max((one for one in list_checkpoints(names) if one.version <= version), default=None)
     after = range(0 if checkpoint is None else checkpoint.version + 1, version + 1)
     missing = next((number for number in after if number not in commits), None)
     if missing is not None:
@@ -176,27 +178,40 @@ def _choose_files(folder: Folder, version: int) -> tuple[_Checkpoint | None, lis
     return checkpoint, [commits[number] for number in after]
 
 
-def _list_checkpoints(names: Iterable[str]) -> list[_Checkpoint]:
-    """Return the complete checkpoints among the files of a log."""
+def list_checkpoints(names: Mapping[str, tuple[int, int]]) -> list[Checkpoint]:
+    """Return the complete checkpoints of a log, with all their parts, of which none is empty.
+
+    Parameters
+    ----------
+    names : as `Folder.names` returns them.
+    """
     parts: dict[tuple[int, str], dict[int, str]] = {}  # by version and number of parts
-    checkpoints: list[_Checkpoint] = []
-    for name in names:
+    checkpoints: list[Checkpoint] = []
+    for name, (size, _) in sorted(names.items()):
         match = _CHECKPOINT.fullmatch(name)
-        if match is None:
+        if match is None or size == 0:  # deltalake passes over those that a writer has only begun
             continue
         number, part, count, suffix = match.groups()
         if part is None:
-            checkpoints.append(_Checkpoint(int(number), (name,)))
+            checkpoints.append(Checkpoint(int(number), (name,)))
         elif suffix == "parquet":
             parts.setdefault((int(number), count), {})[int(part)] = name
     for (number, count), by_part in parts.items():
         if min(by_part) == 1 and max(by_part) == len(by_part) == int(count):
-            checkpoints.append(_Checkpoint(number, tuple(by_part[part] for part in sorted(by_part))))
+            checkpoints.append(Checkpoint(number, tuple(by_part[part] for part in sorted(by_part))))
     return checkpoints
 
 
-def _read_lines(folder: Folder, name: str) -> Iterator[dict[str, Any]]:
-    """Yield the actions of a file with one JSON object in a line."""
+def read_lines(folder: Folder, name: str) -> Iterator[dict[str, Any]]:
+    """Yield the actions of a file with one JSON object in a line.
+
+    Raises
+    ------
+    StorageError
+        The file cannot be read.
+    ParquetBloomError
+        A line is not an action.
+    """
     path = folder.path_of(name)
     with folder.open(name) as source:
         for number, line in enumerate(_split_lines(source, path), 1):
@@ -268,15 +283,15 @@ def _make_key(action: Mapping[str, Any]) -> _Key:
 # -------------------------------------------------------------------------------------------------- checkpoints
 
 
-def _read_checkpoint(
-    folder: Folder, checkpoint: _Checkpoint, root: str, fields: Collection[str] | None
+def read_checkpoint(
+    folder: Folder, checkpoint: Checkpoint, root: str, fields: Collection[str] | None
 ) -> Iterator[AddAction]:
     """Yield the add actions of a checkpoint: of one file or of several, with sidecars or without."""
     sidecars: list[Any] = []
     number = 0
     for name in checkpoint.names:
         path = folder.path_of(name)
-        actions = _read_lines(folder, name) if name.endswith(".json") else _read_parquet(folder, name, fields)
+        actions = read_lines(folder, name) if name.endswith(".json") else _read_parquet(folder, name, fields)
         for action in actions:
             if action.get("sidecar") is not None:
                 sidecars.append(action["sidecar"])

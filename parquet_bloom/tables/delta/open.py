@@ -10,18 +10,23 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from ...errors import ParquetBloomError, StorageError
 from ...storage import resolve_filesystem
 from ...storage.folder.folder import Folder
 from ...storage.objects.errors import is_panic
+from ...util.logs import logger
 from ..locations import FILE_SCHEME, require_inside, resolve_delta_path
 from ..snapshot import Table, TableChanges, as_integer, make_missing_error
+from .damage import find_damage
 from .history import find_version, parse_time
 from .log import LOG_FOLDER, find_versions, read_file_changes
 from .schema import find_mapping_mode, make_columns, require_understood
 from .snapshot import DeltaSnapshot, make_snapshot
+
+log = logger("parquet_bloom.tables")
 
 _BACKTRACE = re.compile(r"\n\s*(?:0: |stack backtrace:)")
 
@@ -122,7 +127,8 @@ class DeltaSource(Table):
             latest, metadata, protocol = int(table.version()), table.metadata(), table.protocol()
             if str(metadata.id) != table_id or latest < version:
                 return None
-            require_understood(protocol)
+            schema = json.loads(table.schema().to_json())
+            require_understood(protocol, schema)
             root = self._resolve_root(str(table.table_uri))
             files = read_file_changes(root, version, latest, self._filesystem)
             if files is None:
@@ -130,7 +136,7 @@ class DeltaSource(Table):
             if not self.outside:
                 require_inside((path for path, change in files.items() if change.is_live), root)
             mode = find_mapping_mode(protocol, metadata.configuration)
-            columns = make_columns(json.loads(table.schema().to_json()), mode)
+            columns = make_columns(schema, mode)
             return TableChanges("delta", table_id, latest, root, columns, files)
 
     def _open(self) -> _Reading:
@@ -147,11 +153,25 @@ class DeltaSource(Table):
     def _load(self) -> Any:
         try:
             from deltalake import DeltaTable
+            from deltalake.exceptions import DeltaError
         except ImportError:
             raise make_missing_error("Delta", "deltalake", self.name) from None
         options = {name: _format_setting(value) for name, value in self._options.items()}
+        make = partial(DeltaTable, self.name, storage_options=options or None)
         with self._named_versions(self._version):
-            return DeltaTable(self.name, version=self._version, storage_options=options or None)
+            try:
+                return make(version=self._version)
+            except DeltaError as error:
+                root = resolve_delta_path(self.name, None) if FILE_SCHEME.match(self.name) else self.name
+                damage = find_damage(root, self._filesystem)
+                if damage is None:
+                    raise
+                if damage.start is None or self._version is not None:
+                    raise StorageError(f"cannot read the Delta table: {damage.problem}", path=self.name) from error
+            log.warning("%s: %s. It is read without it", self.name, damage.problem)
+            table = make(version=damage.start)
+            table.update_incremental()
+            return table
 
     @contextmanager
     def _named_versions(self, version: int | None) -> Iterator[None]:

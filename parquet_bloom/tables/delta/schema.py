@@ -27,7 +27,16 @@ _FEATURES = frozenset(
         "vacuumProtocolCheck",
     }
 )
-"""Reader features that are understood. A variant, for one, may be spread over columns that its type does not show."""
+"""Reader features that are understood."""
+
+_VARIANT = "variant"
+_VARIANT_FEATURES = frozenset({
+    *("variantType", "variantType-preview", "variantShredding", "variantShredding-preview"),
+})  # fmt: skip
+"""Features that say how columns of variants are stored, which may be spread over columns that their type does not show.
+
+Writers list them in tables that have no such column, deltalake as soon as any feature has to be listed.
+"""
 
 _LATEST_READER = 3
 _MODES = ("none", "name", "id")
@@ -49,19 +58,41 @@ class DeltaLeaf:
     widened: bool
 
 
-def require_understood(protocol: Any) -> None:
-    """Raise ParquetBloomError if a table's protocol has reader features that are not understood.
+def require_understood(protocol: Any, schema: Mapping[str, Any]) -> None:
+    """Raise ParquetBloomError if a table uses reader features that are not understood.
 
     Parameters
     ----------
     protocol : deltalake's.
+    schema : the table's, in its JSON form.
     """
-    unknown = sorted(set(protocol.reader_features or ()) - _FEATURES)
+    listed = set(protocol.reader_features or ())
+    variant = find_variant(schema)
+    unknown = sorted(listed - _FEATURES - (_VARIANT_FEATURES if variant is None else frozenset()))
+    where = "" if variant is None else f" (its column '{variant}' is a variant)"
     if unknown:
         names = ", ".join(repr(name) for name in unknown)
-        raise ParquetBloomError(f"the table has the feature {names}, which is not supported: it is not read")
+        raise ParquetBloomError(f"the table has the feature {names}, which is not supported: it is not read{where}")
     if protocol.min_reader_version > _LATEST_READER:
         raise ParquetBloomError(f"the table needs a reader of version {protocol.min_reader_version}: it is not read")
+
+
+def find_variant(schema: Mapping[str, Any]) -> str | None:
+    """Return the first top-level column that is a variant or has one in it; None if there is none.
+
+    Parameters
+    ----------
+    schema : in its JSON form.
+    """
+    return next((str(field["name"]) for field in schema["fields"] if _has_variant(field["type"])), None)
+
+
+def _has_variant(kind: Any) -> bool:
+    if isinstance(kind, str):
+        return kind == _VARIANT
+    parts = [kind.get(name) for name in ("elementType", "keyType", "valueType")]
+    parts += [field["type"] for field in kind.get("fields", ())]
+    return any(_has_variant(part) for part in parts if part is not None)
 
 
 def find_mapping_mode(protocol: Any, configuration: Mapping[str, Any]) -> str:

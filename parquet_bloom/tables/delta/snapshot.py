@@ -80,9 +80,9 @@ def make_snapshot(table: Any, root: str, filesystem: object | None, outside: boo
         Of many kinds, from deltalake.
     """
     version, protocol, metadata = int(table.version()), table.protocol(), table.metadata()
-    require_understood(protocol)
-    mode = find_mapping_mode(protocol, metadata.configuration)
-    schema, arrow = json.loads(table.schema().to_json()), pa.schema(table.schema().to_arrow())
+    schema = json.loads(table.schema().to_json())
+    require_understood(protocol, schema)
+    mode, arrow = find_mapping_mode(protocol, metadata.configuration), pa.schema(table.schema().to_arrow())
     adds = pa.table(table.get_add_actions())
     files = _resolve_files(adds, root)
     if not outside:

@@ -16,6 +16,7 @@ from ...errors import ParquetBloomError, StorageError, first_line
 from ...storage import is_url, resolve_filesystem
 from ...storage.folder.folder import Folder
 from ...storage.objects.errors import is_panic
+from ..delta.damage import find_damage
 from ..delta.log import LOG_FOLDER, read_live_adds, require_same_files
 from ..delta.snapshot import make_snapshot
 from ..locations import FILE_SCHEME, resolve_delta_path
@@ -23,10 +24,11 @@ from ..snapshot import make_missing_error
 from .refusal import WAY_OUT, find_outside
 from .target import CommitConflict, Exchange, LiveFile, TableState, Target
 
-# Features of which neither the library that commits nor a file with the same rows needs to know more.
+# Features of which neither the library that commits nor a file with the same rows needs to know more. Those that are
+# missing are refused even where the table does not use them, as deltalake goes by the list.
 _FEATURES = frozenset({
     *("appendOnly", "changeDataFeed", "checkConstraints", "columnMapping", "deletionVectors", "generatedColumns"),
-    *("invariants", "timestampNtz", "v2Checkpoint", "variantType"),
+    *("invariants", "timestampNtz", "v2Checkpoint", "variantType", "variantType-preview"),
 })  # fmt: skip
 _HIGHEST_WRITER, _IDENTITY_WRITER = 7, 6  # versions of the protocol
 
@@ -88,7 +90,9 @@ class DeltaTarget(Target):
         except BaseException as error:  # deltalake raises many kinds, none of them documented
             if not isinstance(error, Exception) and not is_panic(error):
                 raise
-            raise StorageError(f"cannot read the Delta table: {first_line(error)}", path=self.name) from error
+            damage = find_damage(self.name)
+            reason = first_line(error) if damage is None else damage.problem
+            raise StorageError(f"cannot read the Delta table: {reason}", path=self.name) from error
         outside = find_outside(paths, root)
         files = tuple(
             LiveFile(path, adds[path]["size"], adds[path], "it lies outside of the table's folder", False)

@@ -31,6 +31,7 @@ from support.writers.delta_log import (
     struct_of,
 )
 
+import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, StorageError
 from parquet_bloom.tables.delta.open import DeltaSource, delta
 from parquet_bloom.tables.snapshot import TableColumn, TableSnapshot
@@ -465,10 +466,7 @@ def test_files_elsewhere(tmp_path: Path) -> None:
         delta(root).read_snapshot()
 
 
-@pytest.mark.parametrize(
-    "feature",
-    ["variantType", "variantType-preview", "variantShredding", "variantShredding-preview", "catalogManaged", "martian"],
-)
+@pytest.mark.parametrize("feature", ["catalogManaged", "martian"])
 def test_features_that_are_not_understood(tmp_path: Path, feature: str) -> None:
     commit(tmp_path, 0, beginning([column("id", "long")], features=[feature]))
     with pytest.raises(
@@ -486,6 +484,64 @@ def test_features_that_are_understood(tmp_path: Path, feature: str) -> None:
     writer = ["rowTracking", "domainMetadata", "inCommitTimestamp", "appendOnly", "clustering", "icebergCompatV2"]
     commit(tmp_path, 0, [*beginning([column("id", "long")], features=[feature], writer_features=writer), add("a")])
     assert names(delta(tmp_path).read_snapshot()) == ["a"]
+
+
+VARIANTS = ["variantType", "variantType-preview", "variantShredding", "variantShredding-preview"]
+NESTED = {
+    "top": "variant",
+    "struct": struct_of(column("x", "long"), column("v", "variant")),
+    "array": {"type": "array", "elementType": "variant", "containsNull": True},
+    "map": {"type": "map", "keyType": "string", "valueType": "variant", "valueContainsNull": True},
+    "deep": struct_of(
+        column("a", {"type": "array", "elementType": struct_of(column("v", "variant")), "containsNull": True})
+    ),
+}
+
+
+@pytest.mark.parametrize("features", [*([one] for one in VARIANTS), VARIANTS, ["variantType", "deletionVectors"]])
+def test_a_feature_counts_where_the_table_uses_it(tmp_path: Path, features: list[str]) -> None:
+    """Writers list features of columns that the table does not have."""
+    commit(tmp_path, 0, [*beginning([column("id", "long")], features=features), add("a")])
+    opened = delta(tmp_path)
+    assert names(opened.read_snapshot()) == ["a"]
+    # A column that comes later is seen by a reader that has the table open, and by an index that is brought up to date.
+    table_id = opened.read_snapshot().table_id
+    metadata = beginning([column("id", "long"), column("v", "variant")], features=features)[1]
+    commit(tmp_path, 1, [metadata, add("b")])
+    for read in (opened.read_snapshot, delta(tmp_path).read_snapshot, lambda: opened.read_changes(table_id, 0)):
+        with pytest.raises(ParquetBloomError, match="variant") as caught:
+            read()
+        if {"variantType", "variantType-preview"} & set(features):  # otherwise deltalake refuses it
+            assert "(its column 'v' is a variant)" in str(caught.value)
+    assert names(delta(tmp_path, version=0).read_snapshot()) == ["a"]
+
+
+@pytest.mark.parametrize("kind", NESTED)
+@pytest.mark.parametrize("features", [["variantType"], []])
+def test_a_variant_anywhere_is_refused(tmp_path: Path, kind: str, features: list[str]) -> None:
+    columns = [column("id", "long"), column("w", NESTED[kind])]
+    commit(tmp_path, 0, [*beginning(columns, features=features or ["timestampNtz"]), add("a")])
+    with pytest.raises(ParquetBloomError, match=r"its column 'w' is a variant" if features else "VARIANT"):
+        delta(tmp_path).read_snapshot()
+
+
+@pytest.mark.parametrize("setting", ["delta.enableDeletionVectors", "delta.enableChangeDataFeed", "delta.appendOnly"])
+def test_tables_as_deltalake_makes_them(tmp_path: Path, setting: str) -> None:
+    from deltalake import DeltaTable, write_deltalake
+
+    root = str(tmp_path / "t")
+    rows = pa.table({"id": pa.array(range(20), pa.int64()), "s": [{"x": n} for n in range(20)]})
+    write_deltalake(root, rows, configuration={setting: "true"})
+    write_deltalake(root, rows, mode="append")
+    count = pa.table(DeltaTable(root).scan()).num_rows
+    assert parquet_bloom.dataset(root).count_rows() == count == 40
+    report = parquet_bloom.embed_table(root, ["id"])
+    assert len(report.files) == 2
+    assert parquet_bloom.dataset(root).scan("id = 7").to_arrow()["id"].to_pylist() == [7, 7]
+    assert pa.table(DeltaTable(root).scan(predicate="id = 7")).num_rows == 2
+    if setting != "delta.appendOnly":
+        DeltaTable(root).delete("id = 7")
+        assert parquet_bloom.dataset(root).count_rows() == pa.table(DeltaTable(root).scan()).num_rows == 38
 
 
 def test_tables_that_are_not_there(tmp_path: Path) -> None:
