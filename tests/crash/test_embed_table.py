@@ -19,6 +19,7 @@ from scenarios import moments
 from support.writers import changing_tables as tables
 from table_embedder import open_table
 
+import parquet_bloom
 from parquet_bloom.file.write.sweep import sweep
 from parquet_bloom.tables.embed.api import embed_table
 
@@ -73,9 +74,32 @@ class TableStage:
         """Assert that the table is as it was or as it should be; returns which."""
         now = self.state()
         assert now.rows == self.before.rows
+        self.read_by_us(now.rows)
         done = now.versions - self.before.versions
         assert done in (0, 1)
         return bool(done)
+
+    def read_by_us(self, rows: Counter[Any]) -> None:
+        """Assert that our readers find the same rows: by the log, or by the catalog and by the folder without it."""
+        if self.kind == "delta":
+            given: list[Any] = [parquet_bloom.delta(self.folder / "table")]
+        else:
+            folder = self.folder / "warehouse" / "db" / "events"
+            given = [parquet_bloom.iceberg(open_table("iceberg", self.folder)), parquet_bloom.iceberg(folder)]
+        for table in given:
+            assert tables.contents(parquet_bloom.dataset(table).scan().to_arrow()) == rows
+
+    def commit_by_another(self) -> None:
+        """Another writer goes on after a killed one, whose version it may be that it writes."""
+        operations = tables.DELTA_OPERATIONS if self.kind == "delta" else tables.ICEBERG_OPERATIONS
+        append, changes = operations["append"]
+        append(str(self.folder / "table") if self.kind == "delta" else open_table("iceberg", self.folder))
+        rows = changes(self.before.rows)
+        assert self.state().rows == rows
+        self.read_by_us(rows)
+        embed_table(open_table(self.kind, self.folder), ["id", "s"])
+        assert self.state().rows == rows
+        self.read_by_us(rows)
 
     def again(self) -> None:
         """The next run does what is left to do, once; a sweep and a vacuum delete what a killed one has left."""
@@ -110,12 +134,15 @@ def undisturbed(stage: TableStage) -> Outcome:
 def kill(stage: TableStage, some: list[tuple[int, int]]) -> int:
     """Kill a run at each of some moments; returns how often it had committed by then."""
     done = 0
-    for number, when in some:
+    for position, (number, when) in enumerate(some):
         stage.fresh()
         outcome = stage.run(Rule(number, number, "", when, KILL))
         assert outcome.killed, (number, when, outcome)
         done += stage.check()
-        stage.again()
+        if position % 2:
+            stage.commit_by_another()
+        else:
+            stage.again()
     return done
 
 

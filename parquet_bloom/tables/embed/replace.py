@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from ...errors import ParquetBloomError
+from ..iceberg.manifests.files import read_files
 
 _CODEC: Any = "gzip"
 _TOTALS = (
@@ -28,6 +29,13 @@ class NewPath(NamedTuple):
 
     path: str
     size: int
+
+
+class _Known(NamedTuple):
+    """What a manifest says of a file: the values of its partition, and what has to stay, comparable."""
+
+    values: tuple[Any, ...]
+    facts: tuple[Any, ...]
 
 
 class SnapshotWriter:
@@ -75,7 +83,7 @@ class SnapshotWriter:
                 here = [entry.data_file.file_path for entry in entries if entry.data_file.file_path in replaced]
                 found += here
                 if here:
-                    manifests.append(self._write_manifest(manifest.partition_spec_id, entries, replaced))
+                    manifests.append(self._write_manifest(manifest, entries, replaced))
                     continue
             manifests.append(manifest)
         if sorted(found) != sorted(replaced):
@@ -110,11 +118,13 @@ class SnapshotWriter:
         self.files.append(path)
         return path
 
-    def _write_manifest(self, spec_id: int, entries: Sequence[Any], replaced: Mapping[str, NewPath]) -> Any:
+    def _write_manifest(self, old: Any, entries: Sequence[Any], replaced: Mapping[str, NewPath]) -> Any:
         from pyiceberg.manifest import ManifestEntry, ManifestEntryStatus, write_manifest
 
         table, version = self._table, self._metadata.format_version
-        spec = table.specs()[spec_id]
+        spec = table.specs()[old.partition_spec_id]
+        known = self._read_files(old)
+        _restore_floats(entries, known)
         output = table.io.new_output(self._new_file(f"{self._name}-m{len(self.files)}.avro"))
         with write_manifest(version, spec, self._find_schema(spec), output, self.snapshot_id, _CODEC) as writer:
             for entry in entries:
@@ -131,7 +141,30 @@ class SnapshotWriter:
                 )
                 writer.add_entry(added)
                 self._count(file, new)
-        return writer.to_manifest_file()
+        written = writer.to_manifest_file()
+        expected = {replaced[path].path if path in replaced else path: one.facts for path, one in known.items()}
+        if {path: one.facts for path, one in self._read_files(written).items()} != expected:
+            problem = f"pyiceberg has not written its manifest {old.manifest_path} as it was: nothing was committed"
+            raise ParquetBloomError(problem, path=".".join(table.name()))
+        return written
+
+    def _read_files(self, manifest: Any) -> dict[str, _Known]:
+        """Return {path: what is known} of the live files of a manifest, by our own reader."""
+        table = self._table
+        own = manifest.sequence_number
+        record = {
+            "manifest_path": manifest.manifest_path,
+            "manifest_length": manifest.manifest_length,
+            "spec_id": manifest.partition_spec_id,
+            "added": manifest.added_files_count,
+            "existing": manifest.existing_files_count,
+            # Of a manifest that is not in a list yet it is not known.
+            "sequence_number": self._metadata.next_sequence_number() if own is None or own < 0 else own,
+        }
+        fields = table.specs()[manifest.partition_spec_id].fields
+        files = read_files(table.io, record, fields, ".".join(table.name()))
+        facts = zip(files.partitions, files.record_counts, files.sequence_numbers, strict=True)
+        return {path: _Known(values, fact) for path, values, fact in zip(files.paths, files.values, facts, strict=True)}
 
     def _find_schema(self, spec: Any) -> Any:
         """Return a schema with the columns of a partition spec, which the current one may have lost."""
@@ -161,6 +194,15 @@ class SnapshotWriter:
                 grown = self._sums["added-files-size"] - self._sums["removed-files-size"]
                 sums[name] = str(int(total) + (grown if name == "total-files-size" else 0))
         return Summary(Operation.REPLACE, **sums, **note)
+
+
+def _restore_floats(entries: Sequence[Any], known: Mapping[str, _Known]) -> None:
+    """Set partition values that are floats to what the manifest has: pyiceberg reads doubles in single precision."""
+    for entry in entries:
+        file = entry.data_file
+        for position, value in enumerate(known[file.file_path].values):
+            if isinstance(value, float):
+                file.partition[position] = value
 
 
 def move_file(file: Any, new: NewPath) -> Any:
