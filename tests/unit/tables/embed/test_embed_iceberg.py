@@ -16,7 +16,9 @@ from support.writers.iceberg_tables import PATH_ID, HandTable
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, PredicateError, UnknownColumnError
+from parquet_bloom.tables.embed import replace
 from parquet_bloom.tables.embed.api import embed_table
+from parquet_bloom.tables.embed.replace import move_file
 from parquet_bloom.tables.iceberg.open import iceberg
 
 pytest.importorskip("pyiceberg")
@@ -291,3 +293,42 @@ def test_encrypted_and_broken_files_stay(tmp_path: Path) -> None:
     reasons = {one.path: one.reason for one in report.skipped}
     assert "PAR1" in reasons[plain(files[0].path)]
     assert "by the table's metadata" in reasons[plain(files[1].path)]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_values_of_double_partitions_stay_exact(tmp_path: Path, version: int) -> None:
+    """Rows of such a partition have the value from the manifest, whose doubles pyiceberg reads in single precision."""
+    from pyiceberg.transforms import IdentityTransform
+
+    values = [0.1, -3.3, 1e300, 5e-324, -0.0, 2.0**53 + 2, None]
+    drawn = pa.table({"id": pa.array(range(14), pa.int64()), "x": pa.array(values * 2, pa.float64())})
+    properties = {"format-version": str(version)}
+    table = tables.make_catalog(tmp_path).create_table("db.doubles", drawn.schema, properties=properties)
+    with table.update_spec() as update:
+        update.add_field("x", IdentityTransform(), "x")
+    table.append(drawn)
+    for column in ("id", "x"):  # the second time a manifest of ours is written anew
+        assert len(embed_table(table, [column]).files) == len(values)
+        dataset = parquet_bloom.dataset(parquet_bloom.iceberg(tables.reload(table)))
+        assert dataset.scan().to_arrow().sort_by("id").equals(drawn)
+        for number, value in enumerate(values[:-1]):
+            assert sorted(dataset.scan([("x", "==", value)]).to_arrow()["id"].to_pylist()) == [number, number + 7]
+
+
+def test_a_manifest_that_is_written_otherwise_is_not_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever pyiceberg makes of what it has read."""
+    table = tables.make_iceberg(tmp_path, 2, partitioned=True)
+    before, files = tables.read_iceberg(table), set(tmp_path.rglob("*.*"))
+    monkeypatch.setattr(replace, "move_file", lambda file, new: _count_one_more(move_file(file, new)))
+    with pytest.raises(ParquetBloomError, match=r"has not written its manifest .* as it was: nothing was committed"):
+        embed_table(table, ["id"])
+    assert tables.read_iceberg(table) == before
+    assert set(tmp_path.rglob("*.*")) == files
+
+
+def _count_one_more(file: Any) -> Any:
+    for position in range(len(file)):
+        if file[position] == file.record_count:
+            file[position] += 1
+            return file
+    raise AssertionError
