@@ -17,9 +17,10 @@ from ..errors import FilterTypeError, MalformedFooterError, ParquetBloomError, U
 from ..hashing import arrow as arrays
 from ..hashing import coerce as literals
 from ..hashing.column_type import ColumnType, Kind
-from ..metadata.footer import Footer, Leaf
+from ..metadata.footer import Leaf
 from .columns import type_of
 from .fingerprint import require_readable_chunk
+from .page_checks import require_value_per_row
 from .reader import BloomFile
 from .values import Chunk, ColumnReader
 
@@ -55,7 +56,7 @@ class ColumnHashes:
             if not self.column_type.hashable:
                 problem = "BOOLEAN columns are not indexed: there are two values to find"
                 raise UnsupportedTypeError(problem, column=leaf.name)
-            self._counts = [count_values(file.footer, row_group, leaf) for row_group in file.row_groups]
+            self._counts = [count_values(file, row_group, leaf) for row_group in file.row_groups]
             self._reader = ColumnReader(file.source, file.footer, leaf)
         except ParquetBloomError as error:
             error.path = error.path or file.path
@@ -134,7 +135,7 @@ def distinct_hashes(file: BloomFile, leaf: Leaf) -> Iterator[tuple[int, NDArray[
     return ((row_group, hashes.of(row_group)) for row_group in file.row_groups)
 
 
-def count_values(footer: Footer, row_group: int, leaf: Leaf) -> int:
+def count_values(file: BloomFile, row_group: int, leaf: Leaf) -> int:
     """Return the number of values, nulls included, of a column chunk with readable pages.
 
     Raises
@@ -142,12 +143,16 @@ def count_values(footer: Footer, row_group: int, leaf: Leaf) -> int:
     EncryptedFileError, UnreadableColumnError
         See `require_readable_chunk`.
     MalformedFooterError
-        The row group declares another number of rows, so that readers would disagree.
+        The row group declares another number of rows than the column chunk has, so that readers would disagree.
     """
+    footer = file.footer
     num_values = int(require_readable_chunk(footer, row_group, leaf)["num_values"])
     num_rows = footer.num_rows_of(row_group)
-    fits = num_values >= num_rows > 0 or num_values == num_rows == 0 if leaf.repeated else num_values == num_rows
-    if not fits:  # some readers stop at the number of rows, others at the number of values
+    if not leaf.repeated:
+        require_value_per_row(file.source, footer, row_group, leaf)
+        return num_rows
+    if not (num_values >= num_rows > 0 or num_values == num_rows == 0):
+        # Some readers stop at the number of rows, others at the number of values.
         problem = f"metadata: {num_values} values in {num_rows} rows"
         raise MalformedFooterError(problem, row_group=row_group, column=leaf.name)
     return num_values

@@ -53,7 +53,7 @@ class ExpressionHashes:
         try:
             for leaf, column_type in zip(leaves, self.column_types, strict=True):
                 _require_usable(expression, leaf, column_type)
-            self._counts = [[count_values(file.footer, one, leaf) for leaf in leaves] for one in file.row_groups]
+            self._counts = [[count_values(file, one, leaf) for leaf in leaves] for one in file.row_groups]
             self._readers = [ColumnReader(file.source, file.footer, leaf) for leaf in leaves]
         except ParquetBloomError as error:
             error.path = error.path or file.path

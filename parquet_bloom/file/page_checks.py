@@ -1,4 +1,4 @@
-"""Checks that pages are inside their column chunk, made before pyarrow decodes them.
+"""Checks of the pages of a column chunk, made before pyarrow decodes them: they are inside of it, and have its rows.
 
 When pyarrow streams a column chunk it allocates the size given in a page header before it reads, and fills missing
 bytes with zeros (`BufferedInputStream::Read`): a header of 20 bytes can take 2 GiB.
@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from ..errors import MalformedFooterError
+from ..metadata.footer import Footer, Leaf
 from ..metadata.page_index import PAGE_HEADER_BYTES, read_page_header
 from ..storage import Source
 from ..storage.source import SeekableFile
@@ -66,11 +68,45 @@ def require_pages(source: Source, start: int, end: int, num_values: int) -> None
     PageClaimError
     StorageError
     """
-    pages = _Pages(start, min(end, source.size), num_values)
+    _skip_all(source, _Pages(start, min(end, source.size), num_values))
+
+
+def _skip_all(source: Source, pages: _Pages) -> None:
     length = PAGE_HEADER_BYTES
     while pages.remaining:
         is_complete = pages.skip_page(source.read_at(pages.offset, min(length, pages.end - pages.offset)))
         length = PAGE_HEADER_BYTES if is_complete else min(length * 16, _MAX_HEADER_BYTES)
+
+
+def require_value_per_row(source: Source, footer: Footer, row_group: int, leaf: Leaf) -> None:
+    """Raise MalformedFooterError if a column without lists does not have one value for each row of its row group.
+
+    Where the footer says so, its pages are asked: some writers counted a column's values wrong. Readers take as many rows
+    from the pages as the row group declares, so that pages with more would be cut off, and those with fewer are an error.
+    """
+    record = footer.chunk(row_group, leaf)
+    if footer.has_value_per_row(row_group, leaf, record):
+        return
+    declared, num_rows = int(record["num_values"]), footer.num_rows_of(row_group)
+    start = int(footer.first_pages[int(footer.row_groups[row_group]["first_chunk"]) + leaf.index])
+    end = start + int(record["compressed_size"])
+    try:
+        stored = _count_values(source, start, end) if 0 < start <= end <= footer.start else None
+    except PageClaimError:
+        stored = None
+    if stored == num_rows:
+        return
+    pages = "its pages cannot be counted" if stored is None else f"its pages have {stored}"
+    problem = f"metadata: {declared} values in {num_rows} rows, and {pages}"
+    raise MalformedFooterError(problem, row_group=row_group, column=leaf.name)
+
+
+def _count_values(source: Source, start: int, end: int) -> int:
+    """Count the values of all pages of a column chunk, by their headers."""
+    most = np.iinfo(np.int64).max
+    pages = _Pages(start, end, most)
+    _skip_all(source, pages)
+    return int(most - pages.num_values)
 
 
 class CheckedPages(SeekableFile):

@@ -32,7 +32,7 @@ from ..util.arrow_values import from_numpy, to_numpy
 from ..util.lazy import late_module
 from .columns import type_of
 from .fingerprint import StreamedChunk
-from .page_checks import CheckedPages, PageClaimError, require_pages
+from .page_checks import CheckedPages, PageClaimError, require_pages, require_value_per_row
 from .pages import chunk_values
 from .pages.buffered_chunk import BufferedChunk, BufferedChunkFile
 from .pages.chunk_values import ChunkPages, StoredChunk
@@ -138,6 +138,7 @@ class ColumnReader:
         self, row_group: int, batch_rows: int, dictionaries: list[str], chunk: Chunk = None
     ) -> Iterator[pa.Array]:
         num_rows = 0
+        require_value_per_row(self._source, self._footer, row_group, self.leaf)
         try:
             opened, buffer_bytes = self._open_checked(row_group, chunk)
             with opened:
@@ -250,6 +251,7 @@ class ColumnReader:
             metadata.num_values,
             self._footer.num_rows_of(row_group),
             self._footer.codec(self._footer.chunk(row_group, self.leaf)),
+            self._footer.denies_compression,
             physical,
             column.length,
             column.max_definition_level,

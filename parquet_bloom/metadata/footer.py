@@ -6,6 +6,7 @@ makes new footers out of the same bytes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -27,6 +28,7 @@ _MAX_SCHEMAS = 64  # cached decoded schemas: the files of a lake have few differ
 _MAX_DEPTH = 256  # nesting of columns; more than any reader accepts
 _REQUIRED_FIELDS = {2: "schema", 3: "num_rows", 4: "row groups"}
 _FIXED = PHYSICAL_TYPES.index("FIXED_LEN_BYTE_ARRAY")
+_ARROW_MARKS_PAGES = 2  # "parquet-cpp" ended with 1.5.1; since 3.0 it is "parquet-cpp-arrow"
 _NO_STRUCTS = bytes([STRUCT])  # an empty list of them
 
 
@@ -303,6 +305,16 @@ class Footer:
         return str(value, "utf-8", "replace")
 
     @cached_property
+    def denies_compression(self) -> bool:
+        """True for a file by Arrow C++ before 3.0, whose pages of version 2 are compressed and say that they are not.
+
+        Source: ARROW-10353. pyarrow decompresses all pages of these files.
+        """
+        name, _, version = (self.created_by or "").partition(" version ")
+        major = re.match(r"\d+", version)
+        return name.lower() == "parquet-cpp" and (major is None or int(major[0]) < _ARROW_MARKS_PAGES)
+
+    @cached_property
     def key_value_metadata(self) -> dict[bytes, bytes]:
         if 5 not in self._positions:
             return {}
@@ -452,20 +464,12 @@ class Footer:
                 chunks.append(error)
         return chunks
 
-    def require_value_per_row(self, row_group: int) -> None:
-        """Raise MalformedFooterError if a flat column does not have one value per row: its rows would be ambiguous.
+    def has_value_per_row(self, row_group: int, leaf: Leaf, record: np.void) -> bool:
+        """Return whether a column chunk may have one value for each row, by the footer; true of any chunk with lists.
 
-        pyarrow would read as many rows as the row group declares, and silently ignore the others.
+        Where it is not, the footer is wrong about the values, or about the rows: only the pages tell.
         """
-        group = self.row_groups[row_group]
-        first, count = int(group["first_chunk"]), int(group["num_columns"])
-        chunks = self.chunks[first : first + count]
-        is_encrypted = chunks["meta_start"] < 0
-        wrong = (chunks["num_values"] != group["num_rows"]) & ~is_encrypted
-        for i in np.flatnonzero(wrong[: len(self.leaves)]).tolist() if wrong.any() else ():
-            if not self.leaves[i].repeated:
-                problem = f"metadata: {chunks['num_values'][i]} values in {group['num_rows']} rows"
-                raise MalformedFooterError(problem, row_group=row_group, column=self.leaves[i].name)
+        return leaf.repeated or int(record["num_values"]) == self.num_rows_of(row_group)
 
     @cached_property
     def empty_row_groups(self) -> list[bool]:

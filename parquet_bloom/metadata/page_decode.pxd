@@ -73,7 +73,9 @@ cdef inline int unpack_block(
     """Decompress at least the first `needed` bytes of a block; return 0, or a `PageProblem`."""
     cdef int64_t announced = 0, done
     cdef Py_ssize_t start
-    if codec == UNCOMPRESSED:
+    if codec == UNCOMPRESSED or size == unpacked == 0:
+        if size != unpacked:  # some writers compress pages that they say are not
+            return UNSUPPORTED
         out[0], length[0] = data, size
         return 0
     if codec != SNAPPY or not 0 < unpacked <= MOST_BYTES:
@@ -164,6 +166,14 @@ cdef inline int open_page(
 ) noexcept nogil:
     """Split a page of a column without lists: as `open_nested_page`."""
     return open_nested_page(data, page, codec, False, required, needed, body)
+
+
+cdef inline bint is_dictionary(const int64_t* page) noexcept nogil:
+    """Return whether a page is a dictionary of a kind that is known here."""
+    return (
+        page[KIND] == DICTIONARY_PAGE and 0 <= page[NUM_VALUES] <= MOST_VALUES
+        and (page[ENCODING] == PLAIN or page[ENCODING] == PLAIN_DICTIONARY)
+    )
 
 
 cdef inline str describe_page_problem(Py_ssize_t problem):

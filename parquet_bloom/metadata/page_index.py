@@ -102,6 +102,7 @@ class CachedPageIndex:
     index : the offset index.
     start : offset of the chunk; a dictionary page fills it up to the first data page.
     codec : number of the codec that the pages are compressed with.
+    denies_compression : as of the file's `Footer`.
     num_bytes : memory that the entry takes, by estimate.
     confirmed : number of pages, from the first one on, whose headers agree with the index.
     bounds : the column index; None where there is none, or it was not read yet.
@@ -112,6 +113,7 @@ class CachedPageIndex:
     index: OffsetIndex
     start: int
     codec: int | None
+    denies_compression: bool
     num_bytes: int
     confirmed: int = 0
     bounds: ColumnIndex | None = None

@@ -17,9 +17,9 @@ from ..errors import MalformedFooterError
 from .page_decode cimport (
     DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, ENCODING, FIELDS, KIND, MOST_BYTES, MOST_VALUES, NO_MEMORY, NOT_IN_DICTIONARY,
     NUM_VALUES, OTHER_ROWS, PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY, UNSUPPORTED, VALUE_CUT_OFF, VALUES_MISSING,
-    PageBody, close_page, describe_page_problem, open_page, require_pages
+    PageBody, close_page, describe_page_problem, is_dictionary, open_page, require_pages
 )
-from .runs cimport Runs, count_set, describe_problem, next_run, packed_number, start_runs
+from .runs cimport Runs, count_set, describe_problem, next_run, packed_number, require_repeated, start_runs
 
 cdef uint64_t FACTOR_1 = 0x9E3779B97F4A7C15ULL
 cdef uint64_t FACTOR_2 = 0xC2B2AE3D27D4EB4FULL
@@ -365,6 +365,7 @@ cdef Py_ssize_t match_values(
     """Search the `count` values of a data page; return the number of matches, or a problem."""
     cdef Runs runs
     cdef Py_ssize_t i
+    cdef int problem
     if encoding == PLAIN:
         if width == 0:
             return match_byte_arrays(targets, body.values, body.value_bytes, count, positions, which)
@@ -374,6 +375,9 @@ cdef Py_ssize_t match_values(
     if num_entries == 0 or body.value_bytes == 0 or body.values[0] > 32:
         return UNSUPPORTED
     if body.values[0] == 0:  # a dictionary of one entry has numbers of no bits
+        problem = require_repeated(body.values + 1, body.value_bytes - 1, count)
+        if problem:
+            return problem
         if by_entry[0] == NO_TARGET:
             return 0
         for i in range(count):
@@ -418,7 +422,7 @@ cdef Py_ssize_t search_dictionary(
     cdef Py_ssize_t count = page[NUM_VALUES], matches, i
     cdef int64_t* positions = NULL
     cdef int32_t* which = NULL
-    if count > MOST_VALUES:
+    if not is_dictionary(page):
         return UNSUPPORTED
     by_entry[0] = <int32_t*>malloc(max(1, count) * sizeof(int32_t))
     if by_entry[0] == NULL:

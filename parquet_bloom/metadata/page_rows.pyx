@@ -17,9 +17,10 @@ from ..errors import MalformedFooterError
 from .page_decode cimport (
     BROKEN, DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, ENCODING, FIELDS, HEADER_BYTES, KIND, MOST_BYTES, MOST_VALUES, NO_MEMORY,
     NOT_IN_DICTIONARY, NUM_VALUES, PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY, SIZE, START, UNPACKED, UNSUPPORTED,
-    VALUE_CUT_OFF, VALUES_MISSING, PageBody, close_page, describe_page_problem, open_page, require_pages
+    VALUE_CUT_OFF, VALUES_MISSING, PageBody, close_page, describe_page_problem, is_dictionary, open_page,
+    require_pages
 )
-from .runs cimport Runs, describe_problem, locate_values, start_runs, take_numbers
+from .runs cimport Runs, describe_problem, locate_values, require_repeated, start_runs, take_numbers
 
 cdef enum:
     EXTRA_BYTES = 4096     # decompressed beyond the share of a page that its rows would take if all had the same size
@@ -89,7 +90,7 @@ cdef class RowTaker:
     cdef int open_dictionary(self, const uint8_t* data, const int64_t* page) noexcept nogil:
         """Set the dictionary of the chunk, whose bytes have to stay where they are; they are read when entries are needed."""
         self.forget_dictionary()
-        if not 0 <= page[NUM_VALUES] <= MOST_VALUES:
+        if not is_dictionary(page):
             return UNSUPPORTED
         self.dictionary_data = data
         memcpy(self.dictionary_page, page, FIELDS * sizeof(int64_t))
@@ -262,6 +263,9 @@ cdef class RowTaker:
             return UNSUPPORTED
         else:
             if body.values[0] == 0:  # a dictionary of one entry has numbers of no bits
+                problem = require_repeated(body.values + 1, body.value_bytes - 1, numbers[num_values - 1] + 1)
+                if problem:
+                    return problem
                 memset(numbers, 0, num_values * sizeof(int64_t))
             else:
                 start_runs(&runs, body.values + 1, body.value_bytes - 1, body.values[0])

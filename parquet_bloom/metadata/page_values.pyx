@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import MalformedFooterError
 
-from .runs cimport Runs, describe_problem, locate_values, start_runs, take_numbers
+from .runs cimport Runs, describe_problem, locate_values, require_repeated, start_runs, take_numbers
 
 cdef enum:
     MOST_VALUES = 1 << 24  # of a page: runs of a few bytes could claim any amount of memory
@@ -56,10 +56,15 @@ def take_hybrid(const uint8_t[::1] data not None, int width, const int64_t[::1] 
     cdef int64_t[::1] out
     cdef int problem
     result = np.zeros(numbers.shape[0], np.int64)
-    if width == 0 or numbers.shape[0] == 0:  # a dictionary of one entry has numbers of no bits
+    if numbers.shape[0] == 0:
         return result
     out = result
     require_ascending(numbers, MOST_VALUES)
+    if width == 0:  # a dictionary of one entry has numbers of no bits
+        problem = require_repeated(&data[0] if data.shape[0] else NULL, data.shape[0], numbers[numbers.shape[0] - 1] + 1)
+        if problem:
+            fail(describe_problem(problem, width))
+        return result
     runs = open_runs(data, width)
     problem = take_numbers(&runs, &numbers[0], numbers.shape[0], &out[0])
     if problem:

@@ -148,6 +148,19 @@ cdef inline int take_numbers(Runs* runs, const int64_t* positions, Py_ssize_t co
     return 0
 
 
+cdef inline int require_repeated(const uint8_t* data, Py_ssize_t size, Py_ssize_t count) noexcept nogil:
+    """Return 0 if there are runs of `count` numbers of no bits, each of them repeated; else a `RunError`."""
+    cdef Runs runs
+    cdef int problem = 0
+    start_runs(&runs, data, size, 0)
+    while count > 0 and problem == 0:
+        problem = next_run(&runs)
+        if problem == 0 and runs.packed:
+            problem = EMPTY_RUN
+        count -= runs.length
+    return problem
+
+
 cdef inline str describe_problem(int problem, int width):
     """Describe a `RunError`."""
     if problem == ENDS_EARLY:

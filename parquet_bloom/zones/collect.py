@@ -122,7 +122,7 @@ def _open_source(entry: Entry, column: str, filesystem: object | None) -> ZonedS
         file = BloomFile(source, None)
         leaf = find_column(file, column)
         for row_group in file.row_groups:
-            count_values(file.footer, row_group, leaf)
+            count_values(file, row_group, leaf)
         reader = ColumnReader(source, file.footer, leaf)
         return ZonedSource(entry, file, leaf, type_of(leaf), reader, stamp, footer_fingerprint(file.footer))
     except BaseException:

@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ class ChunkBatch:
         files: OpenFiles,
         unpack: Callable[[memoryview, NDArray[np.int64], int], Any],
         headers: PageHeaders | None = None,
+        compressed: Sequence[bool] | None = None,
     ) -> ChunkBatch: ...
     def search(
         self, chunks: NDArray[np.int64], width: int, required: bool, targets: Targets, most: int

@@ -15,7 +15,7 @@ import numpy as np
 from ...errors import MalformedFooterError, StorageError
 
 from ...metadata.page_decode cimport (
-    DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, ENCODING, FIELDS, HEADER_BYTES, KIND, MOST_VALUES, NUM_VALUES, OTHER_ROWS, SIZE,
+    COMPRESSED, DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, ENCODING, FIELDS, HEADER_BYTES, KIND, MOST_VALUES, NUM_VALUES, OTHER_ROWS, SIZE,
     SNAPPY, START, UNCOMPRESSED, UNSUPPORTED, require_pages
 )
 from ...metadata.list_match cimport ListShape, fail_list_search, make_shape, search_list_pages, take_lists
@@ -169,6 +169,8 @@ cdef class ChunkBatch:
     unpack : called with (bytes of pages, their headers as `index_pages` gives them, codec) for codecs other than Snappy;
         returns (bytes, headers, codec) of the same pages, uncompressed or in Snappy; see `rows.unpack_pages`.
     headers : of pages of the same files, given by the same numbers; None to keep none.
+    compressed : for each of the files whether its pages are compressed whatever their headers say, see
+        `Footer.denies_compression`; None for no file.
 
     Attributes
     ----------
@@ -182,6 +184,7 @@ cdef class ChunkBatch:
     cdef OpenFiles files
     cdef object unpack
     cdef PageHeaders headers
+    cdef uint8_t[::1] compressed
     cdef Cursor cursor
     cdef PageRows pages
     cdef PageRows chosen     # pages that are searched
@@ -193,8 +196,11 @@ cdef class ChunkBatch:
     cdef readonly int64_t requests
     cdef readonly int64_t num_bytes
 
-    def __cinit__(self, OpenFiles files not None, unpack, PageHeaders headers=None):
+    def __cinit__(self, OpenFiles files not None, unpack, PageHeaders headers=None, compressed=None):
         self.files, self.unpack, self.headers = files, unpack, headers
+        self.compressed = np.zeros(len(files), np.uint8) if compressed is None else np.array(compressed, np.uint8)
+        if self.compressed.shape[0] != len(files):
+            raise ValueError("there must be one flag for each file")
         self.cursor = Cursor(b"")
 
     def __dealloc__(self):
@@ -510,7 +516,15 @@ cdef class ChunkBatch:
         self.read(chunk, 0, size, self.buffer.data)
         self.cursor.data, self.cursor.pos, self.cursor.end = self.buffer.data, 0, size
         walk_pages(self.cursor, &self.pages, MAX_PAGES)
+        self.correct_headers(chunk)
         return 0
+
+    cdef void correct_headers(self, const int64_t* chunk) noexcept nogil:
+        """Mark the pages of a chunk as compressed if its file's writer always compresses, and denies it in the headers."""
+        cdef Py_ssize_t i
+        if self.compressed[chunk[FILE]]:
+            for i in range(self.pages.count):
+                self.pages.rows[i * FIELDS + COMPRESSED] = 1
 
     cdef int read(self, const int64_t* chunk, int64_t start, int64_t size, uint8_t* to) except -1 nogil:
         """Read bytes of a chunk from `start` on."""
@@ -647,6 +661,7 @@ cdef class ChunkBatch:
             if row[SIZE] > size - at - row[HEADER_BYTES] or (row[KIND] == DICTIONARY_PAGE and at):
                 self.cursor.fail_with("a page does not end within its column chunk")
             at += row[HEADER_BYTES] + row[SIZE]
+        self.correct_headers(chunk)
         return False
 
     cdef const uint8_t* fetch(self, const int64_t* chunk, const int64_t* page, bint whole, Buffer* buffer) except NULL nogil:

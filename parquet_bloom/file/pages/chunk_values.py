@@ -50,6 +50,7 @@ class StoredChunk(NamedTuple):
     start, end : its range of bytes.
     num_values, num_rows : numbers of its values, nulls included, and of its row group's rows.
     codec : number of its codec.
+    denies_compression : as of its file's `Footer`.
     physical, length : its physical type, and the bytes of a FIXED_LEN_BYTE_ARRAY.
     max_definition : its highest definition level, that of its values.
     list_levels : for each repetition level that it has, the least definition level of an element of its lists, as
@@ -63,6 +64,7 @@ class StoredChunk(NamedTuple):
     num_values: int
     num_rows: int
     codec: int | None
+    denies_compression: bool
     physical: str
     length: int
     max_definition: int
@@ -266,9 +268,9 @@ def _iter_unpacked(pages: ChunkPages, chunk: StoredChunk) -> Iterator[tuple[_Blo
             yield block, unpacked[0]
             yield other, unpacked[1]
             continue
-        yield block, _decompress_exactly(block)
+        yield block, decompress(block.data, block.codec, block.size)
         if other is not None:
-            yield other, _decompress_exactly(other)
+            yield other, decompress(other.data, other.codec, other.size)
 
 
 def _find_block(page: Page, chunk: StoredChunk) -> _Block:
@@ -283,7 +285,7 @@ def _find_block(page: Page, chunk: StoredChunk) -> _Block:
         raise Unsupported("levels beyond the page")
     if (first and len(chunk.list_levels) == 1) or (end > first and not chunk.max_definition):
         raise Unsupported("levels of another kind of column")
-    codec = chunk.codec if header.compressed else UNCOMPRESSED
+    codec = chunk.codec if header.compressed or chunk.denies_compression else UNCOMPRESSED
     return _Block(header, body[:first], body[first:end], body[end:], codec, header.unpacked_bytes - end)
 
 
@@ -304,13 +306,6 @@ def _cut_runs(body: memoryview, exist: bool, encoding: int) -> tuple[memoryview,
     if encoding != RLE or not 4 <= end <= len(body):
         raise Unsupported(f"levels of encoding {encoding}")
     return body[4:end], body[end:]
-
-
-def _decompress_exactly(block: _Block) -> memoryview:
-    """Decompress bytes that must be as many as their header claims."""
-    if block.codec == UNCOMPRESSED and len(block.data) != block.size:
-        raise Unsupported(f"{len(block.data)} bytes instead of {block.size}")
-    return decompress(block.data, block.codec, block.size) if len(block.data) or block.size else block.data
 
 
 def _plain_values(

@@ -28,16 +28,18 @@ def decompress(data: memoryview, codec: int | None, size: int, share: float = 1)
     Parameters
     ----------
     data, codec : compressed bytes, and the number of their codec.
-    size : claimed number of decompressed bytes; unused if `codec` is UNCOMPRESSED.
+    size : claimed number of decompressed bytes.
 
     Raises
     ------
     Unsupported
-        There is no such codec here, or the size is out of bounds.
+        There is no such codec here, the size is out of bounds, or bytes that are not compressed are of another size.
     ValueError, OSError, pyarrow.ArrowException
         The bytes are invalid, or of another size.
     """
-    if codec == UNCOMPRESSED:
+    if codec == UNCOMPRESSED or len(data) == size == 0:
+        if len(data) != size:
+            raise Unsupported(f"{len(data)} bytes that are not compressed, instead of {size}")
         return data
     if not 0 < size <= MAX_PAGE_BYTES:
         raise Unsupported(f"{size} bytes")

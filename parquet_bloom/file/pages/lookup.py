@@ -210,7 +210,7 @@ class PageLookup:
         codec = self._file.footer.codec(self._file.record(self._row_group, leaf))
         num_bytes = index.offsets.nbytes + index.sizes.nbytes + index.rows.nbytes + index.counts.nbytes
         self._file.cached.pages[self._row_group, leaf.index] = CachedPageIndex(
-            index, start, codec, num_bytes, confirmed
+            index, start, codec, self._file.footer.denies_compression, num_bytes, confirmed
         )
 
     # ----------------------------------------------------------------------------------------- without a page index

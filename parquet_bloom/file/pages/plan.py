@@ -109,7 +109,8 @@ class PagePlan(NamedTuple):
     def split(self, data: memoryview) -> list[Page]:
         """Split the bytes of all pages; MalformedFooterError if they are not pages."""
         ends = [*accumulate(self.sizes)]
-        return [Page.of(data[begin:end]) for begin, end in zip([0, *ends], ends, strict=False)]
+        compressed = self.cached.denies_compression
+        return [Page.of(data[begin:end], compressed) for begin, end in zip([0, *ends], ends, strict=False)]
 
     def unread(self) -> NDArray[np.int64]:
         """Return the pages before the last required one that are neither required nor confirmed."""

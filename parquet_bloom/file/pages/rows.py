@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ...errors import MalformedFooterError
 from ...metadata.footer import Leaf
-from ...metadata.page_index import PLAIN, RLE, PageHeader, read_page_header
+from ...metadata.page_index import PLAIN, PLAIN_DICTIONARY, RLE, PageHeader, read_page_header
 from ...metadata.page_values import find_equal, find_values, take_byte_arrays, take_fixed, take_hybrid
 from ...metadata.thrift_compact import I32, STRUCT, write_struct
 from .decompress import SNAPPY, UNCOMPRESSED, Unsupported, decompress
@@ -42,9 +42,15 @@ class Page(NamedTuple):
     data: memoryview
 
     @classmethod
-    def of(cls, data: memoryview) -> Page:
-        """Parse the page that some bytes begin with; MalformedFooterError if there is none."""
-        return cls(read_page_header(data), data)
+    def of(cls, data: memoryview, compressed: bool = False) -> Page:
+        """Parse the page that some bytes begin with; MalformedFooterError if there is none.
+
+        Parameters
+        ----------
+        compressed : whether it is compressed whatever its header says.
+        """
+        header = read_page_header(data)
+        return cls(header._replace(compressed=True) if compressed else header, data)
 
     @property
     def body(self) -> memoryview:
@@ -232,6 +238,8 @@ def _decode_front(
         numbers = take_hybrid(values[1:], values[0], numbers)
         if numbers.max() >= dictionary.header.num_values:
             raise Unsupported("a number is not in the dictionary")
+        if dictionary.header.encoding not in (PLAIN, PLAIN_DICTIONARY):
+            raise Unsupported(f"a dictionary of encoding {dictionary.header.encoding}")
         values = decompress(dictionary.body, codec, dictionary.header.unpacked_bytes)
     elif header.encoding != PLAIN:
         raise Unsupported(f"encoding {header.encoding}")
@@ -281,20 +289,23 @@ def unpack_pages(
     if int(pages[:, 6].clip(min=0).sum()) > _MOST_UNPACKED:  # all pages are in memory at once
         raise Unsupported("the pages are large")
     try:
-        bodies = [_unpack_body(data[row[0] : row[0] + row[1] + row[2]], codec) for row in pages.tolist()]
+        bodies = [
+            _unpack_body(Page.of(data[row[0] : row[0] + row[1] + row[2]], bool(row[10])), codec)
+            for row in pages.tolist()
+        ]
     except (MalformedFooterError, pa.ArrowException, OSError, ValueError) as error:
         raise Unsupported(str(error)) from error  # pyarrow reports what is wrong, if anything is
     table, position = pages.copy(), 0
     for number, body in enumerate(bodies):
         table[number, :3] = position, 0, len(body)
+        table[number, 6] = len(body)
         position += len(body)
     return memoryview(b"".join(bodies)), table, UNCOMPRESSED
 
 
-def _unpack_body(page: memoryview, codec: int | None) -> memoryview:
+def _unpack_body(page: Page, codec: int | None) -> memoryview:
     """Decompress what follows the header of a page."""
-    header = read_page_header(page)
-    body = page[header.header_bytes :]
+    header, body = page.header, page.body
     if header.is_dictionary and not header.num_values:
         return body[:0]
     if header.version == 1:
@@ -303,7 +314,7 @@ def _unpack_body(page: memoryview, codec: int | None) -> memoryview:
         end = header.level_bytes + max(header.repeat_bytes, 0)
         values = decompress(body[end:], codec, header.unpacked_bytes - end) if header.num_values else b""
         return memoryview(b"".join((body[:end], values)))
-    return body
+    return decompress(body, UNCOMPRESSED, header.unpacked_bytes)
 
 
 def byte_width(leaf: Leaf) -> int:

@@ -101,7 +101,7 @@ class RowGroupBatch:
         self._columns = columns
         known = None if headers is None else PageHeaders(headers, _HEADER_BYTES)
         self.grown: set[int] = set() if known is None else known.grown
-        self._batch = ChunkBatch(files, unpack_pages, known)
+        self._batch = ChunkBatch(files, unpack_pages, known, [footer.denies_compression for footer in footers])
         self._width = len(footers[0].leaves)
         self._chunks: dict[int, NDArray[np.int64]] = {}  # by the number of their leaf
         self._files, numbers = np.array(row_groups, np.int64).reshape(-1, 2).T.copy()

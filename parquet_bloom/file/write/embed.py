@@ -301,7 +301,7 @@ class _EmbedJob:
             self.tail = tail(file, file.chunks(), replaced)
 
     def _needs_filter(self, row_group: int, plan: ColumnPlan) -> bool:
-        if count_values(self.footer, row_group, plan.leaf) == 0:
+        if count_values(self.file, row_group, plan.leaf) == 0:
             return False  # without rows there is nothing to find
         chunk = self.file.chunk(row_group, plan.leaf)
         if chunk is None or self.replace:
@@ -333,7 +333,7 @@ class _EmbedJob:
         def build(job: tuple[int, ColumnPlan]) -> BuiltFilter:
             row_group, plan = job
             values = readers[plan.leaf.index].read_occurring(row_group)
-            num_values = int(self.footer.chunk(row_group, plan.leaf)["num_values"])
+            num_values = count_values(self.file, row_group, plan.leaf)
             if not hasattr(thread_state, "builder"):
                 thread_state.builder = FilterBuilder()
             built: BuiltFilter = thread_state.builder.build(values, plan.column_type, plan.options, num_values)

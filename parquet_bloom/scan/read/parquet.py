@@ -106,7 +106,6 @@ class ParquetData:
         for row_group, selection in selections:
             num_bytes = self._estimate_bytes(row_group, projection.names, row_filter)
             with reading(self.file):
-                self.file.footer.require_value_per_row(row_group)
                 if self.limits.needs_windows(num_bytes):
                     windows = self._stream_matches(row_group, row_filter, projection, selection, num_bytes)
                     yield from (matches for matches in windows if matches.table.num_rows)
@@ -189,7 +188,6 @@ class ParquetData:
                 continue
             num_bytes = self._estimate_bytes(row_group, [], row_filter)
             with reading(self.file):
-                self.file.footer.require_value_per_row(row_group)
                 rows = self._select_rows(row_group, row_filter, selection)
                 if not rows.num_left:
                     count = 0
@@ -224,7 +222,6 @@ class ParquetData:
         ranges = None if selection is None else to_row_ranges(selection)
         with reading(self.file):
             if isinstance(predicate, PruningPredicate):
-                self.file.footer.require_value_per_row(row_group)
                 pages = RowGroupPages(self.file, arrow_schema(self.file), row_group)
                 ranges = select_rows(self.file, row_group, pages, predicate, selection)
         all_rows = [(0, self.num_rows_of(row_group))]

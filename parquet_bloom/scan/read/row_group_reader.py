@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...errors import UnreadableColumnError
-from ...file.page_checks import PageClaimError, require_pages
+from ...file.page_checks import PageClaimError, require_pages, require_value_per_row
 from ...file.pages.reader import take_rows
 from ...file.pages.sparse import decoded_width
 from ...file.reader import BloomFile
@@ -66,13 +66,22 @@ class RowGroupReader:
             file.close(force=True)
 
     def read_row_group(self, row_group: int, names: Sequence[str] | None) -> pa.Table:
-        """Read some columns of a row group, given as `pyarrow.parquet` takes them; None for all."""
+        """Read some columns of a row group, given as `pyarrow.parquet` takes them; None for all.
+
+        Raises
+        ------
+        MalformedFooterError, UnreadableColumnError
+            A column has other numbers of values than the row group has rows.
+        """
+        self.require_rows(row_group, names)
         self.prefetch(row_group, names)
         self._count(row_group, names)
         limits = self.limits
         table = self.parquet_file.read_row_group(
             row_group, None if names is None else list(names), use_threads=limits.use_threads
         )
+        if table.num_columns and table.num_rows != self._num_rows(row_group):
+            raise make_count_error(row_group, table.num_rows, self._num_rows(row_group))
         limits.note(table)
         return table
 
@@ -112,6 +121,7 @@ class RowGroupReader:
         return self._file.footer.num_rows_of(row_group)
 
     def _stream_batches(self, row_group: int, names: Sequence[str] | None, rows: int) -> Iterator[pa.RecordBatch]:
+        self.require_rows(row_group, names)
         self.prefetch(row_group, names)
         columns = None if names is None else list(names)
         # A reader of its own: the size of batches is a property of pyarrow's reader.
@@ -174,6 +184,20 @@ class RowGroupReader:
             tops[name] = tops.get(name, 0) + size
         num_rows, seen = self._num_rows(row_group), self.limits.widths
         return int(sum(max(size, num_rows * seen.get(name, 0.0)) for name, size in tops.items()))
+
+    def require_rows(self, row_group: int, names: Sequence[str] | None) -> None:
+        """Raise MalformedFooterError unless some columns without lists have one value for each row of a row group.
+
+        pyarrow would read as many rows as the row group declares, and silently ignore the others.
+        """
+        chunks = self._find_chunks(row_group, names)
+        if chunks is None:
+            return
+        footer, first = self._file.footer, int(self._file.footer.row_groups[row_group]["first_chunk"])
+        records = footer.chunks[chunks]
+        wrong = (records["num_values"] != self._num_rows(row_group)) & (records["meta_start"] >= 0)
+        for number in chunks[wrong].tolist():
+            require_value_per_row(self._file.source, footer, row_group, footer.leaves[number - first])
 
     def prefetch(self, row_group: int, names: Sequence[str] | None) -> None:
         """Fetch the chunks of some columns concurrently, if the file is remote."""

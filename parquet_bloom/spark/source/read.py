@@ -124,6 +124,7 @@ class FilePartitionReader:
             return
         rows = self._select_rows(file, row_group, stored, reader)
         if rows is None or rows.num_left == num_rows:
+            reader.require_rows(row_group, names)
             reader.prefetch(row_group, names)
             file_reader = reader.parquet_file
             yield from file_reader.iter_batches(_BATCH_ROWS, row_groups=[row_group], columns=names, use_threads=False)
