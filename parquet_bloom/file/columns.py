@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Protocol, TypeVar
 
 from ..errors import UnknownColumnError
 from ..hashing.column_type import ColumnType, from_parquet
 from ..metadata.footer import Leaf
+
+_FEW_LEAVES = 64  # of a schema whose names need not be sorted
+_MOST_SORTED = 32  # schemas whose sorted names are kept
+_BEHIND_DOT = chr(ord(".") + 1)
 
 
 class Named(Protocol):
@@ -23,15 +30,51 @@ class Named(Protocol):
 AnyLeaf = TypeVar("AnyLeaf", bound=Named)
 
 
+class _SortedNames:
+    """The names of the leaves of a schema in order, so that none of them has to be compared with each name in turn.
+
+    Parameters
+    ----------
+    leaves : the schema; may not change.
+    ignore_case : whether names are compared without regard to case.
+    """
+
+    def __init__(self, leaves: Sequence[Named], ignore_case: bool):
+        self.leaves = leaves
+        names = [leaf.name.lower() if ignore_case else leaf.name for leaf in leaves]
+        self._numbers = sorted(range(len(names)), key=names.__getitem__)
+        self._names = [names[number] for number in self._numbers]
+
+    def find(self, low: str, high: str) -> list[int]:
+        """Return the numbers of the leaves with names from `low` up to, but not with, `high`; in schema order."""
+        return sorted(self._numbers[bisect_left(self._names, low) : bisect_left(self._names, high)])
+
+
+_sorted_names: OrderedDict[tuple[int, bool], _SortedNames] = OrderedDict()
+
+
+def _sort_names(leaves: Sequence[Named], ignore_case: bool) -> _SortedNames:
+    """Return the sorted names of a schema, which are kept for the schemas that were last asked for."""
+    key = id(leaves), ignore_case
+    found = _sorted_names.get(key)
+    if found is None or found.leaves is not leaves:
+        found = _sorted_names[key] = _SortedNames(leaves, ignore_case)
+        while len(_sorted_names) > _MOST_SORTED:
+            with suppress(KeyError):  # another thread may have removed the last one
+                _sorted_names.popitem(last=False)
+    return found
+
+
 def find_leaves(leaves: Sequence[AnyLeaf], name: str, ignore_case: bool = False) -> list[AnyLeaf]:
     """Return the leaves of a given dotted path; if there are none, all leaves below a group of that path."""
-
-    def folded(text: str) -> str:
-        return text.lower() if ignore_case else text
-
-    path = folded(name)
-    exact = [leaf for leaf in leaves if folded(leaf.name) == path]
-    return exact or [leaf for leaf in leaves if folded(leaf.name).startswith(path + ".")]
+    path = name.lower() if ignore_case else name
+    if len(leaves) > _FEW_LEAVES:
+        names = _sort_names(leaves, ignore_case)
+        numbers = names.find(path, f"{path}\0") or names.find(f"{path}.", f"{path}{_BEHIND_DOT}")
+        return [leaves[number] for number in numbers]
+    folded = [leaf.name.lower() if ignore_case else leaf.name for leaf in leaves]
+    exact = [leaf for leaf, one in zip(leaves, folded, strict=True) if one == path]
+    return exact or [leaf for leaf, one in zip(leaves, folded, strict=True) if one.startswith(f"{path}.")]
 
 
 def spellings(leaves: Sequence[Named], name: str) -> list[str]:

@@ -151,9 +151,9 @@ def _read_column(
     has_values[all_null] = np.where(bounded[all_null], UNKNOWN, NO)
     has_values[num_values == 0] = NO
     has_nulls = np.where(has_null_count & (null_count >= 0), (null_count > 0).astype(int), UNKNOWN)
-    if leaf.repeated:
+    if leaf.repeated or leaf.shown_as_null:
         has_nulls[:] = UNKNOWN
-    else:
+    if not leaf.repeated:
         has_values[~agrees] = has_nulls[~agrees] = UNKNOWN
     has_filter = (records["filter_offset"] != -1) | (records["filter_fields"] > 0)
     low, low_known, high, high_known = _decode_bounds(footers, which, stored, column_type, leaf)

@@ -25,6 +25,7 @@ TAIL_BYTES = 8  # footer length and magic
 PHYSICAL_TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 REQUIRED, _OPTIONAL, REPEATED = 0, 1, 2
 _MAX_SCHEMAS = 64  # cached decoded schemas: the files of a lake have few different ones
+_UNKNOWN = 11  # of the union LogicalType
 _MAX_DEPTH = 256  # nesting of columns; more than any reader accepts
 _REQUIRED_FIELDS = {2: "schema", 3: "num_rows", 4: "row groups"}
 _FIXED = PHYSICAL_TYPES.index("FIXED_LEN_BYTE_ARRAY")
@@ -95,6 +96,11 @@ class Leaf:
     def encoded_path(self) -> bytes:
         """The path as column chunks store it: a list of names."""
         return write_struct([(1, LIST, (BINARY, [node[4] for node in self.nodes]))])[1:-1]
+
+    @property
+    def shown_as_null(self) -> bool:
+        """True for a column annotated UNKNOWN: readers show nothing but nulls, whatever is stored."""
+        return self.logical is not None and set(self.logical) == {_UNKNOWN}
 
     @property
     def required(self) -> bool:
@@ -503,8 +509,8 @@ class Footer:
         return None if null_count is None else True
 
     def chunk_has_nulls(self, row_group: int, leaf: Leaf, record: np.void, statistics: Statistics) -> bool | None:
-        """Return whether a column chunk holds a null; None for lists and where the footer does not say."""
-        if leaf.repeated or int(record["num_values"]) != self.num_rows_of(row_group):
+        """Return whether readers show a null in a column chunk; None for lists and where the footer does not say."""
+        if leaf.repeated or leaf.shown_as_null or int(record["num_values"]) != self.num_rows_of(row_group):
             return None
         null_count = statistics.null_count
         return None if null_count is None or null_count < 0 else null_count > 0

@@ -12,7 +12,7 @@ from ...file.columns import type_of
 from ...file.pages.reader import RowGroupPages
 from ...file.reader import BloomFile
 from ...file.statistics import decode_bounds, file_statistics
-from ...hashing.column_type import ColumnType, Domain
+from ...hashing.column_type import Domain
 from ...metadata.footer import Leaf
 from ...metadata.page_index import ASCENDING, DESCENDING, CachedPageIndex
 from ...predicate import tree
@@ -83,7 +83,7 @@ def _page_statistics(
     """Return the statistics of each page; None if they contradict the column chunk's."""
     if pages.statistics is None:
         type_ordered = leaf.index in file.footer.type_ordered
-        statistics = _read_page_statistics(pages, type_of(leaf), type_ordered)
+        statistics = _read_page_statistics(pages, leaf, type_ordered)
         chunk = file.footer.statistics(file.record(row_group, leaf))
         if not _covers_chunk(statistics, *decode_bounds(chunk, type_of(leaf), type_ordered)) or not _is_ordered(
             statistics, pages
@@ -94,10 +94,8 @@ def _page_statistics(
     return pages.statistics
 
 
-def _read_page_statistics(
-    pages: CachedPageIndex, column_type: ColumnType, type_ordered: bool
-) -> list[PruningStatistics]:
-    index = pages.bounds
+def _read_page_statistics(pages: CachedPageIndex, leaf: Leaf, type_ordered: bool) -> list[PruningStatistics]:
+    index, column_type = pages.bounds, type_of(leaf)
     assert index is not None
     statistics = []
     counts = index.null_counts
@@ -105,7 +103,7 @@ def _read_page_statistics(
         low, high = decode_bounds(index.statistics(page), column_type, type_ordered)
         # Without a count of nulls, nothing confirms that a page is null.
         has_values = None if counts is None else not index.null_pages[page]
-        has_nulls = None if counts is None else counts[page] > 0
+        has_nulls = None if counts is None or leaf.shown_as_null else counts[page] > 0
         statistics.append(PruningStatistics(column_type, has_values, low, high, has_nulls=has_nulls))
     return statistics
 
