@@ -136,8 +136,8 @@ cdef inline int open_nested_page(
     if page[NUM_VALUES] > MOST_VALUES:
         return UNSUPPORTED
     if page[KIND] == DATA_PAGE_V2:
-        first, end = max(page[REPEAT_BYTES], 0), page[LEVEL_BYTES]
-        if (first > 0) != repeated or not 0 <= end <= size - first or (end == 0) != required:
+        first, end = page[REPEAT_BYTES], page[LEVEL_BYTES]
+        if first < 0 or (first > 0) != repeated or not 0 <= end <= size - first or (end == 0) != required:
             return UNSUPPORTED
         body.repeat_bytes = first
         body.levels, body.level_bytes = content + first, end

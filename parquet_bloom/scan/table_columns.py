@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -29,10 +31,11 @@ def select_table_columns(
     """
     if columns is None:
         return schema.names, schema
-    names = [_spell(name, [*_list_names(schema)], not case_sensitive, kind) for name in columns]
-    paths = [_find_path(schema, name) for name in dict.fromkeys(names)]
-    tops = dict.fromkeys(path[0] for path in paths)
-    fields = [_prune_field(schema.field(top), [path[1:] for path in paths if path[0] == top]) for top in tops]
+    spellings = _Spellings(schema)
+    names = [spellings.spell(name, not case_sensitive, kind) for name in columns]
+    top_level = _fields_by_name(schema)
+    paths = _group_paths(_find_path(top_level, name) for name in dict.fromkeys(names))
+    fields = [_prune_field(schema.field(top), below) for top, below in paths.items()]
     return names, pa.schema(fields, schema.metadata)
 
 
@@ -52,7 +55,7 @@ def find_table_column_type(
     UnsupportedTypeError
         Its type is one whose values cannot be compared.
     """
-    path = _find_path(schema, _spell(name, [*_list_names(schema)], not case_sensitive, kind))
+    path = _find_path(_fields_by_name(schema), _Spellings(schema).spell(name, not case_sensitive, kind))
     field = schema.field(path[0])
     for part in path[1:]:
         field = field.type.field(part)
@@ -81,9 +84,9 @@ def spell_columns(node: Node | None, schema: pa.Schema, ignore_case: bool, resol
     """
     if node is None:
         return None
-    names = [*_list_names(schema)]
-    spelled = {name: _spell(name, names, ignore_case) for name in sorted(tree.columns(node))}
-    twice = [name for name in spelled.values() if names.count(name) > 1]
+    spellings = _Spellings(schema)
+    spelled = {name: spellings.spell(name, ignore_case) for name in sorted(tree.columns(node))}
+    twice = [name for name in spelled.values() if spellings.counts[name] > 1]
     if twice and resolved:
         return None  # which of the two is meant, the name does not say: all rows are read
     if twice:
@@ -102,37 +105,68 @@ def require_same_columns(schema: pa.Schema, expected: pa.Schema, table: str) -> 
             raise UnreadableColumnError(problem, path=table, column=field.name)
 
 
-def _spell(name: str, names: Sequence[str], ignore_case: bool, kind: str = "table") -> str:
-    """Return a name as it is spelled among `names`."""
-    matches = [name] if name in names else []
-    if ignore_case and not matches:
-        matches = [other for other in dict.fromkeys(names) if other.lower() == name.lower()]
-    if not matches:
-        raise UnknownColumnError(f"the {kind} has no such column{suggest_names(name, names)}", column=name)
-    if len(matches) > 1:
-        raise UnknownColumnError(f"several columns match the name: {', '.join(matches)}", column=name)
-    return matches[0]
+class _Spellings:
+    """The names of a schema, by which others are spelled.
+
+    Attributes
+    ----------
+    counts : how often each name occurs.
+    """
+
+    def __init__(self, schema: pa.Schema):
+        self.counts = Counter(_list_names(schema))
+
+    @cached_property
+    def _by_folded(self) -> dict[str, list[str]]:
+        folded: dict[str, list[str]] = {}
+        for name in self.counts:
+            folded.setdefault(name.lower(), []).append(name)
+        return folded
+
+    def spell(self, name: str, ignore_case: bool, kind: str = "table") -> str:
+        """Return a name as the schema spells it."""
+        matches = [name] if name in self.counts else []
+        if ignore_case and not matches:
+            matches = self._by_folded.get(name.lower(), [])
+        if not matches:
+            problem = f"the {kind} has no such column{suggest_names(name, self.counts)}"
+            raise UnknownColumnError(problem, column=name)
+        if len(matches) > 1:
+            raise UnknownColumnError(f"several columns match the name: {', '.join(matches)}", column=name)
+        return matches[0]
 
 
-def _find_path(schema: pa.Schema, name: str) -> tuple[str, ...]:
-    """Return the path of a column that the schema has; a column with a dot in its name comes before a field."""
-    fields, path, rest = {field.name: field for field in schema}, [], name
+def _fields_by_name(fields: Iterable[pa.Field]) -> dict[str, pa.Field]:
+    return {field.name: field for field in fields}
+
+
+def _find_path(fields: Mapping[str, pa.Field], name: str) -> tuple[str, ...]:
+    """Return the path of a column that a schema of some fields has; one with a dot in its name precedes a field of it."""
+    path, rest = [], name
     while rest not in fields:
-        top = next(one for one in fields if rest.startswith(f"{one}.") and pa.types.is_struct(fields[one].type))
+        parts = rest.split(".")
+        prefixes = {".".join(parts[:depth]) for depth in range(1, len(parts))}
+        found = [one for one in prefixes if one in fields and pa.types.is_struct(fields[one].type)]
+        top = found[0] if len(found) == 1 else next(one for one in fields if one in {*found})
         path.append(top)
-        rest, fields = rest[len(top) + 1 :], {field.name: field for field in fields[top].type}
+        rest, fields = rest[len(top) + 1 :], _fields_by_name(fields[top].type)
     return (*path, rest)
+
+
+def _group_paths(paths: Iterable[tuple[str, ...]]) -> dict[str, list[tuple[str, ...]]]:
+    """Return, by the first name of some paths, what follows it."""
+    below: dict[str, list[tuple[str, ...]]] = {}
+    for path in paths:
+        below.setdefault(path[0], []).append(path[1:])
+    return below
 
 
 def _prune_field(field: pa.Field, paths: Sequence[tuple[str, ...]]) -> pa.Field:
     """Return a field with those of its parts only to which some paths lead."""
     if not all(paths):
         return field
-    parts = [
-        _prune_field(part, [path[1:] for path in paths if path[0] == part.name])
-        for part in field.type
-        if any(path[0] == part.name for path in paths)
-    ]
+    below = _group_paths(paths)
+    parts = [_prune_field(part, below[part.name]) for part in field.type if part.name in below]
     return field.with_type(pa.struct(parts))
 
 

@@ -98,10 +98,19 @@ class TableSnapshot(ABC):
         path, leaves : the file, and its columns as the table names them.
         names : the columns that are read, dotted for fields of structs.
         """
-        for column, problem in self.undefined.get(path, {}).items():
-            is_read = any(f"{column}.".startswith(f"{name}.") or name.startswith(f"{column}.") for name in names)
+        undefined = self.undefined.get(path, {})
+        read = {*names}
+        above = {top for name in names for top in _list_paths_to(name)} if undefined else ()
+        for column, problem in undefined.items():
+            is_read = column in above or not read.isdisjoint(_list_paths_to(column))
             if is_read and not find_leaves(leaves, column):
                 raise UnreadableColumnError(problem, path=path, column=column)
+
+
+def _list_paths_to(column: str) -> list[str]:
+    """Return a dotted path, and those of the groups around it."""
+    parts = column.split(".")
+    return [".".join(parts[: depth + 1]) for depth in range(len(parts))]
 
 
 class FileChange(NamedTuple):

@@ -269,15 +269,16 @@ def find_flat_columns(file: BloomFile, schema: pa.Schema) -> dict[str, FlatColum
 def find_list_columns(file: BloomFile, schema: pa.Schema) -> dict[str, ListColumn]:
     """Return the columns of lists of a file by name whose elements can be taken out of their pages."""
     columns = {}
+    names, tops = Counter(schema.names), Counter(leaf.path[0] for leaf in file.leaves)
     for leaf in file.leaves:
         name = leaf.path[0]
-        if not leaf.repeated or schema.names.count(name) != 1 or not holds_elements(leaf, name):
+        if not leaf.repeated or not names[name] == 1 == tops[name] or not holds_elements(leaf, name):
             continue
         arrow = schema.field(name).type
         if not pa.types.is_list(arrow) or pa.types.is_dictionary(arrow.value_type):
             continue
         layout = find_layout(leaf, arrow.value_type)
-        if layout is not None and sum(other.path[0] == name for other in file.leaves) == 1:
+        if layout is not None:
             columns[name] = ListColumn(leaf, arrow, layout)
     return columns
 

@@ -260,7 +260,7 @@ def _split_page(page: Page, codec: int | None, required: bool, share: float) -> 
             raise Unsupported("the levels are cut off")
         return body[4:end], body[end:]
     end = header.level_bytes
-    if header.repeat_bytes > 0 or not 0 <= end <= len(body) or (end == 0) != required:
+    if header.repeat_bytes != 0 or not 0 <= end <= len(body) or (end == 0) != required:
         raise Unsupported("levels of another kind of column")
     codec = codec if header.compressed else UNCOMPRESSED
     return body[:end], decompress(body[end:], codec, header.unpacked_bytes - end, share)
@@ -310,8 +310,8 @@ def _unpack_body(page: Page, codec: int | None) -> memoryview:
         return body[:0]
     if header.version == 1:
         return decompress(body, codec, header.unpacked_bytes)
-    if header.compressed and 0 <= header.level_bytes <= len(body) - max(header.repeat_bytes, 0):
-        end = header.level_bytes + max(header.repeat_bytes, 0)
+    if header.compressed and header.repeat_bytes >= 0 and 0 <= header.level_bytes <= len(body) - header.repeat_bytes:
+        end = header.level_bytes + header.repeat_bytes
         values = decompress(body[end:], codec, header.unpacked_bytes - end) if header.num_values else b""
         return memoryview(b"".join((body[:end], values)))
     return decompress(body, UNCOMPRESSED, header.unpacked_bytes)

@@ -98,13 +98,14 @@ def select_schema(file: BloomFile, columns: Sequence[str] | None) -> pa.Schema:
     key = tuple(columns)
     if key not in schemas:
         top_level = schemas[None].names
+        known = {*top_level}
         for name in columns:
-            if name not in top_level and name.split(".")[0] not in top_level:
+            if name not in known and name.split(".")[0] not in known:
                 raise UnknownColumnError("no such column", path=file.path, column=name)
         if len(schemas) > _MAX_SELECTIONS:
             schemas = {None: schemas[None]}
-        is_plain = not any("." in name for name in top_level) and len({*top_level}) == len(top_level)
-        if is_plain and {*key} <= {*top_level} and len({*key}) == len(key):
+        is_plain = not any("." in name for name in top_level) and len(known) == len(top_level)
+        if is_plain and {*key} <= known and len({*key}) == len(key):
             schemas[key] = empty_table(schemas[None]).select(list(columns)).schema
         else:
             schemas[key] = _open_footer(file).read_row_groups([], list(columns), use_threads=False).schema
@@ -175,10 +176,12 @@ def unify_schemas(schemas: Iterable[pa.Schema]) -> pa.Schema:
 
 def _make_missing_nullable(unified: pa.Schema, schemas: Sequence[pa.Schema]) -> pa.Schema:
     """Make columns nullable that some schemas do not have: they are null in the rows of those files."""
-    for i, field in enumerate(unified):
-        if not field.nullable and any(field.name not in schema.names for schema in schemas):
-            unified = unified.set(i, field.with_nullable(True))
-    return unified
+    names = [{*schema.names} for schema in schemas]
+    fields = [
+        field.with_nullable(True) if not field.nullable and any(field.name not in known for known in names) else field
+        for field in unified
+    ]
+    return pa.schema(fields, unified.metadata)
 
 
 def _decode_mixed_dictionaries(schemas: Sequence[pa.Schema]) -> list[pa.Schema]:
@@ -211,10 +214,16 @@ def promote_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
     if table.schema.equals(schema):
         return table.replace_schema_metadata(schema.metadata)
     try:
-        for i, field in enumerate(table.schema):
-            plain = _decode_field(field)
-            if plain is not field and not pa.types.is_dictionary(schema.field(field.name).type):
-                table = table.set_column(i, plain, table.column(i).cast(plain.type))
+        fields = [
+            field if pa.types.is_dictionary(schema.field(field.name).type) else _decode_field(field)
+            for field in table.schema
+        ]
+        columns = [
+            column if column.type.equals(field.type) else column.cast(field.type)
+            for column, field in zip(table.columns, fields, strict=True)
+        ]
+        if columns:
+            table = pa.Table.from_arrays(columns, schema=pa.schema(fields, table.schema.metadata))
         return pa.concat_tables([empty_table(schema), table], promote_options="permissive").cast(schema)
     except (pa.ArrowException, ValueError) as error:  # ValueError: nulls where there must be none
         raise make_mismatch_error(error) from error

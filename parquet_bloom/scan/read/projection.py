@@ -59,10 +59,14 @@ class Projection:
         """Add nulls to rows of a file for the columns that it does not have."""
         if projection.is_counter and projection.absent:
             table = table.select([])
-        for name in dict.fromkeys(self._spellings.get(name, name).split(".")[0] for name in projection.absent):
-            if name not in table.schema.names:
-                table = table.append_column(name, pa.nulls(table.num_rows))
-        return table
+        tops = dict.fromkeys(self._spellings.get(name, name).split(".")[0] for name in projection.absent)
+        known = {*table.schema.names}
+        missing = [name for name in tops if name not in known]
+        if not missing:
+            return table
+        nulls = pa.chunked_array([pa.nulls(table.num_rows)])
+        schema = pa.schema([*table.schema, *(pa.field(name, pa.null()) for name in missing)], table.schema.metadata)
+        return pa.Table.from_arrays([*table.columns, *[nulls] * len(missing)], schema=schema)
 
     def add_partitions(self, table: pa.Table, path: str | None = None) -> pa.Table:
         """Add the partition columns of the result to rows of a file."""
