@@ -45,6 +45,7 @@ else:
     pc, pq = late_module("pyarrow.compute"), late_module("pyarrow.parquet")
 
 BATCH_ROWS = 1 << 13  # decoded at once: few enough to stay in the processor's caches until they are hashed
+BATCH_BYTES = 1 << 26  # decoded at once, by the chunk's size: values of many megabytes come few at a time
 DICTIONARY_ROWS = 1 << 16  # decoded at once where only dictionary indices are
 DICTIONARY_BYTES = 3  # per value, dictionary included: a value stored without one takes at least 4, for its length
 WHOLE_BYTES = 1 << 20  # column chunks up to this size are read at once
@@ -149,13 +150,19 @@ class ColumnReader:
                     pre_buffer=False,
                     buffer_size=buffer_bytes,
                 )
-                for batch in file.iter_batches(batch_rows, row_groups=[row_group], use_threads=False):
+                for batch in file.iter_batches(self._limit_rows(row_group, batch_rows), row_groups=[row_group], use_threads=False):
                     num_rows += batch.num_rows
                     yield batch.column(0)
         except (pa.ArrowException, OSError, PageClaimError) as error:
             raise self._unreadable_error(str(error), row_group) from error
         if num_rows != self._footer.num_rows_of(row_group):
             raise self._unreadable_error(f"{num_rows} rows instead of {self._footer.num_rows_of(row_group)}", row_group)
+
+    def _limit_rows(self, row_group: int, batch_rows: int) -> int:
+        """Return how many rows are decoded at once: fewer than usual of long values, of which one has to be held."""
+        size = self._metadata.row_group(row_group).column(0).total_uncompressed_size
+        most = BATCH_BYTES * self._footer.num_rows_of(row_group) // max(1, size)
+        return max(1, min(batch_rows, most)) if size > BATCH_BYTES else batch_rows
 
     def _open_checked(self, row_group: int, chunk: Chunk) -> tuple[pa.NativeFile, int]:
         """Open the file so that pages of a row group cannot claim too much memory; also return pyarrow's buffer size.
