@@ -81,8 +81,8 @@ def _skip_all(source: Source, pages: _Pages) -> None:
 def require_value_per_row(source: Source, footer: Footer, row_group: int, leaf: Leaf) -> None:
     """Raise MalformedFooterError if a column without lists does not have one value for each row of its row group.
 
-    Where the footer says so, its pages are asked: some writers counted a column's values wrong. Readers take as many rows
-    from the pages as the row group declares, so that pages with more would be cut off, and those with fewer are an error.
+    Where the footer says so, its pages are asked: some writers counted a column's values wrong. Readers take as many
+    rows from the pages as the row group declares, so that pages with more would be cut off.
     """
     record = footer.chunk(row_group, leaf)
     if footer.has_value_per_row(row_group, leaf, record):

@@ -150,7 +150,9 @@ class ColumnReader:
                     pre_buffer=False,
                     buffer_size=buffer_bytes,
                 )
-                for batch in file.iter_batches(self._limit_rows(row_group, batch_rows), row_groups=[row_group], use_threads=False):
+                for batch in file.iter_batches(
+                    self._limit_rows(row_group, batch_rows), row_groups=[row_group], use_threads=False
+                ):
                     num_rows += batch.num_rows
                     yield batch.column(0)
         except (pa.ArrowException, OSError, PageClaimError) as error:

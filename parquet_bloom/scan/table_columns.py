@@ -141,7 +141,7 @@ def _fields_by_name(fields: Iterable[pa.Field]) -> dict[str, pa.Field]:
 
 
 def _find_path(fields: Mapping[str, pa.Field], name: str) -> tuple[str, ...]:
-    """Return the path of a column that a schema of some fields has; one with a dot in its name precedes a field of it."""
+    """Return the path of a column that a schema of some fields has; a name with a dot precedes a field."""
     path, rest = [], name
     while rest not in fields:
         parts = rest.split(".")

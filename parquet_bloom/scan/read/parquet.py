@@ -106,6 +106,7 @@ class ParquetData:
         for row_group, selection in selections:
             num_bytes = self._estimate_bytes(row_group, projection.names, row_filter)
             with reading(self.file):
+                self._require_rows(row_group, projection.names, row_filter.predicate)
                 if self.limits.needs_windows(num_bytes):
                     windows = self._stream_matches(row_group, row_filter, projection, selection, num_bytes)
                     yield from (matches for matches in windows if matches.table.num_rows)
@@ -120,6 +121,12 @@ class ParquetData:
                     matches = self._read_selected(rows, row_filter, projection)
             if matches.table.num_rows:
                 yield matches
+
+    def _require_rows(self, row_group: int, names: Sequence[str] | None, predicate: PruningPredicate | bool) -> None:
+        """Raise MalformedFooterError if a column that is read has other numbers of values than there are rows."""
+        if names is not None and isinstance(predicate, PruningPredicate):
+            names = [*names, *tree.columns(predicate.node)]
+        self._reader.require_rows(row_group, names)
 
     def _stream_matches(
         self,
@@ -188,6 +195,7 @@ class ParquetData:
                 continue
             num_bytes = self._estimate_bytes(row_group, [], row_filter)
             with reading(self.file):
+                self._require_rows(row_group, [], row_filter.predicate)
                 rows = self._select_rows(row_group, row_filter, selection)
                 if not rows.num_left:
                     count = 0
@@ -222,6 +230,7 @@ class ParquetData:
         ranges = None if selection is None else to_row_ranges(selection)
         with reading(self.file):
             if isinstance(predicate, PruningPredicate):
+                self._require_rows(row_group, [], predicate)
                 pages = RowGroupPages(self.file, arrow_schema(self.file), row_group)
                 ranges = select_rows(self.file, row_group, pages, predicate, selection)
         all_rows = [(0, self.num_rows_of(row_group))]
