@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 
 import pyarrow as pa
@@ -27,7 +28,7 @@ TABLE = pa.table(
 
 
 def edit_pages(path, column, change):
-    """Let `change` loose on the header and the body of each page of a column of one row group, which it returns."""
+    """Replace header and body of each page of a column of one row group by what `change` returns; no body drops it."""
     data, footer = path.read_bytes(), oracle.read_footer(path)
     (found,) = surgery.each_chunk(footer, column)
     metadata = found[1]
@@ -37,6 +38,8 @@ def edit_pages(path, column, change):
         header, after = oracle.read_struct(data, position)
         position = after + header.value(3)
         header, body = change(header, data[after:position])
+        if body is None:
+            continue
         header.set(3, I32, len(body))
         pages += oracle.write_struct(header) + body
     metadata.set(7, I64, len(pages))
@@ -46,10 +49,10 @@ def edit_pages(path, column, change):
     path.write_bytes(oracle.with_footer(body, oracle.write_struct(footer)))
 
 
-def write_flagged(path, codec, writer, *, compress=True):
+def write_flagged(path, codec, writer, *, compress=True, table=TABLE):
     """Write data pages of version 2 of `v` and `w` that say that they are not compressed."""
     pq.write_table(
-        TABLE, path, compression="none", use_dictionary=False, data_page_version="2.0", write_statistics=False
+        table, path, compression="none", use_dictionary=False, data_page_version="2.0", write_statistics=False
     )
 
     def change(header, body):
@@ -90,6 +93,23 @@ def test_pages_of_old_arrow_that_deny_their_compression(tmp_path, codec):
     parquet_bloom.embed(path, ["v", "w"], output=tmp_path / "b.parquet")
     assert not parquet_bloom.verify(tmp_path / "b.parquet", data=True).problems
     require_same_rows(tmp_path / "b.parquet")
+
+
+def test_pages_that_deny_their_compression_and_are_as_long_as_without_it(tmp_path):
+    """Nothing but their writer's name tells them from pages that are not compressed."""
+    rng, numbers = random.Random(1), []
+    for _ in range(10_000):
+        numbers = [rng.getrandbits(62) for _ in range(4)]
+        numbers[1] = numbers[0] ^ rng.getrandbits(rng.randrange(1, 62))
+        plain = b"".join(number.to_bytes(8, "little") for number in numbers)
+        if len(plain) == len(pa.Codec("snappy").compress(plain)):
+            break
+    else:
+        pytest.fail("no such page was found")
+    path, table = tmp_path / "a.parquet", TABLE.set_column(0, "v", pa.array(numbers, pa.int64()))
+    write_flagged(path, "snappy", OLD_ARROW, table=table)
+    assert pq.read_table(path).equals(table)
+    require_same_rows(path)
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -207,6 +227,24 @@ def test_pages_with_other_numbers_of_values_than_rows_are_an_error_of_their_colu
         surgery.rewrite_footer(path, set_in_chunk("w", 5, 4))
         with pytest.raises(ParquetBloomError, match="row group 0"):
             parquet_bloom.read_table(path, "w = 'a'")
+
+
+def test_rows_are_not_told_by_a_column_that_lacks_some(tmp_path):
+    """Its values come to stand in other rows; the other columns were read by pages, so that nothing showed it."""
+    table = pa.table({"w": [f"w{row}" for row in range(64)], "row": pa.array(range(64), pa.int32())})
+    path = tmp_path / "a.parquet"
+    options = {"use_dictionary": False, "write_batch_size": 16, "data_page_size": 50, "write_statistics": False}
+    pq.write_table(table, path, compression="none", **options)
+    pages = []
+
+    def drop_second(header, body):
+        pages.append(header)
+        return (header, body) if len(pages) != 2 else (Struct(), None)
+
+    edit_pages(path, "w", drop_second)
+    with pytest.raises(ParquetBloomError, match=r"row group 0.*48 rows instead of 64"):
+        parquet_bloom.read_table(path, "w = 'w40'")
+    assert len(pages) == 4
 
 
 FIELDS = {"num_values": 5, "total size": 6, "size": 7, "data page": 9, "dictionary page": 11}
