@@ -5,16 +5,22 @@
 1. a lake of events of many users, and an index over it by user and by e-mail address in lower case
 2. who is to be erased: some by their user id, some by an address, however that was written
 3. `locate`: the physical positions of all their rows
-4. the files concerned, written anew without these rows, each replaced in one step; then filters, and the index
+4. the files concerned, written anew without these rows, each replaced in one step; then the index
 5. the proof: `locate` finds no row of theirs, a scan of all files finds none, and no other row is missing
 
 FOLDER keeps what is made; without it a temporary one is used. Needs nothing but `pip install parquet-bloom`. In a Delta
 or Iceberg table, a commit takes the place of step 4: the table's own DELETE, or position deletes. Old versions of the
 files stay in its history until that is vacuumed or expired.
+
+`erase` is for Parquet files on a local disk that nobody else writes meanwhile, Spark's among them. A new file has the
+types, codecs, row groups, metadata and filtered columns of the old one. pyarrow cannot write everything so: lists of
+two levels (Spark's legacy format), INT96 beside timestamps of another type, INT96 that another writer than Spark wrote,
+and the like. Such a file is left as it is, and the error names its column: erase its rows by its own engine.
 """
 
 import os
 import random
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -58,14 +64,74 @@ def locate(lake: Path, index: Path, users: list[int], emails: list[str]) -> pa.T
 
 
 def erase(path: Path, rows: np.ndarray) -> None:
-    """Write a file without some rows (their numbers in the file), and put it in the old one's place in one step."""
-    parquet = pq.ParquetFile(path)
-    keep = np.ones(parquet.metadata.num_rows, bool)
-    keep[rows] = False
+    """Write a file without some rows (their numbers in the file), and put it in the old one's place in one step.
+
+    Raises ValueError for a file that pyarrow cannot write anew as it was.
+    """
     new = path.with_name(f".{path.name}.new")  # a hidden name, so that no reader takes it for a file of the lake
-    row_group_size = parquet.metadata.row_group(0).num_rows
-    parquet_bloom.write_table(parquet.read().filter(pa.array(keep)), new, ["user"], row_group_size=row_group_size)
-    os.replace(new, path)
+    try:
+        with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as old:  # nanoseconds end in 2262, Spark's do not
+            write_without(old, rows, new)
+            with pq.ParquetFile(new) as written:
+                refuse_changes(path, describe(old), describe(written))
+        with parquet_bloom.open(path) as file:
+            filtered = {chunk.column for chunk in file.chunks()}
+        if filtered:
+            parquet_bloom.embed(new, sorted(filtered))
+        shutil.copymode(path, new)
+        # Spark compares a file with the checksums that it stored beside it, and cannot read it if they are of another
+        # one. Without them it reads either file.
+        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+        os.replace(new, path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def write_without(old: pq.ParquetFile, rows: np.ndarray, new: Path) -> None:
+    """Write the other rows of a file into a new one, row group by row group, in the types and codecs of the old one."""
+    keep = np.ones(old.metadata.num_rows, bool)
+    keep[rows] = False
+    columns = [old.schema.column(number) for number in range(len(old.schema))]
+    types = {column.physical_type for column in columns if column.logical_type.type == "DECIMAL"}
+    groups = [old.metadata.row_group(number) for number in range(old.num_row_groups)]
+    chunks = [groups[0].column(number) for number in range(len(columns))] if groups else []
+    codecs = {chunk.path_in_schema: chunk.compression for chunk in chunks}
+    with pq.ParquetWriter(
+        new,
+        old.schema_arrow,
+        compression={name: "NONE" if codec == "UNCOMPRESSED" else codec for name, codec in codecs.items()},
+        use_deprecated_int96_timestamps=any(column.physical_type == "INT96" for column in columns),
+        store_decimal_as_integer=not types.isdisjoint({"INT32", "INT64"}),
+        store_schema=False,  # the old one is in the metadata, if there is one
+        write_page_index=any(chunk.has_column_index for chunk in chunks),
+    ) as writer:
+        writer.add_key_value_metadata(old.metadata.metadata or {})
+        start = 0
+        for number, group in enumerate(groups):
+            kept = old.read_row_group(number).filter(pa.array(keep[start : start + group.num_rows]))
+            start += group.num_rows
+            if kept.num_rows:
+                writer.write_table(kept, row_group_size=kept.num_rows)
+
+
+def describe(file: pq.ParquetFile) -> dict[str, str]:
+    """Return how the values of each column are stored; all engines have to find them as they were."""
+    described = {}
+    for number in range(len(file.schema)):
+        column = file.schema.column(number)
+        levels = f"levels {column.max_definition_level} and {column.max_repetition_level}"
+        described[column.path] = f"{column.physical_type}, {column.logical_type}, {levels}, {column.length} bytes"
+        if column.physical_type == "INT96" and b"org.apache.spark.version" not in (file.metadata.metadata or {}):
+            described[column.path] += ", maybe nanoseconds"  # which are cut off when they are read as microseconds
+    return described
+
+
+def refuse_changes(path: Path, old: dict[str, str], new: dict[str, str]) -> None:
+    """Raise ValueError if a new file does not store its columns as the old one did."""
+    for column in [*old, *new]:
+        if old.get(column) != new.get(column) or "maybe nanoseconds" in old[column]:
+            problem = f"pyarrow would write it as ({new.get(column)}) in place of ({old.get(column)})"
+            raise ValueError(f"{path}: column '{column}': {problem}; the file is left as it was")
 
 
 def main(folder: Path) -> None:

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+
+import parquet_bloom
 
 pytestmark = pytest.mark.ci
 
@@ -52,6 +60,70 @@ def test_gdpr_erasure(tmp_path: Path) -> None:
     assert f"{changed} indexed again, {60 - changed} unchanged" in shown
     assert f"0 by the index, 0 in all files; other rows: {600_000 - erased:,}" in shown
     assert not list((tmp_path / "lake ü" / "events").glob(".*"))
+
+
+def of_many_types(rows: int) -> pa.Table:
+    moment = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    return pa.table(
+        {
+            "user": pa.array(range(rows), pa.uint32()),
+            "at": pa.array([moment] * rows, pa.timestamp("ns", "Europe/Berlin")),
+            "day": pa.array([moment.date()] * rows),
+            "tag": pa.array(["a", "b"] * (rows // 2)).dictionary_encode(),
+            "text": pa.array([None, "x" * 50] * (rows // 2), pa.large_string()),
+            "cents": pa.array([Decimal("1.25")] * rows, pa.decimal128(7, 2)),
+            "more": pa.array([[{"a": 1}], None] * (rows // 2), pa.list_(pa.struct([("a", pa.int16())]))),
+        }
+    ).replace_schema_metadata({"made by": "a test"})
+
+
+@pytest.mark.parametrize("integers", [False, True])
+def test_the_erasure_leaves_types_codecs_and_metadata_as_they_are(tmp_path: Path, integers: bool) -> None:
+    path, table = tmp_path / "a.parquet", of_many_types(500)
+    codecs = dict.fromkeys(["user", "at", "day", "tag", "text", "cents", "more.list.element.a"], "GZIP") | {
+        "at": "NONE"
+    }
+    options = {"store_decimal_as_integer": integers, "compression": codecs, "write_page_index": integers}
+    pq.write_table(table, path, row_group_size=200, **options)
+    parquet_bloom.embed(path, ["user", "text"])
+    path.chmod(0o640)
+    checksums = tmp_path / ".a.parquet.crc"  # as Hadoop has written it beside the file
+    checksums.write_bytes(b"crc\0\0\0\2\0")
+    old, rows = pq.ParquetFile(path), pq.read_table(path)
+    erased = [*range(200), 333, 499]
+    runpy.run_path(str(PROJECT / "examples" / "gdpr_erasure.py"))["erase"](path, np.array(erased))
+
+    new = pq.ParquetFile(path)
+    left = pq.read_table(path)
+    assert left.schema.equals(rows.schema, check_metadata=True)
+    assert left.to_pylist() == rows.take([n for n in range(500) if n not in erased]).to_pylist()
+    assert new.schema.equals(old.schema)
+    assert new.metadata.metadata == old.metadata.metadata
+    assert [new.metadata.row_group(n).num_rows for n in range(new.num_row_groups)] == [199, 99]
+    chunks = [[file.metadata.row_group(0).column(n) for n in range(len(new.schema))] for file in (old, new)]
+    assert [one.compression for one in chunks[1]] == [one.compression for one in chunks[0]]
+    assert [one.has_column_index for one in chunks[1]] == [one.has_column_index for one in chunks[0]]
+    with parquet_bloom.open(path) as file:
+        assert {chunk.column for chunk in file.chunks()} == {"user", "text"}
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert [one.name for one in tmp_path.iterdir()] == ["a.parquet"]
+
+
+@pytest.mark.parametrize("what", ["INT96 in nanoseconds", "lists of other names"])
+def test_the_erasure_leaves_files_as_they_are_that_it_would_change(tmp_path: Path, what: str) -> None:
+    path, table = tmp_path / "a.parquet", of_many_types(4)
+    if what == "INT96 in nanoseconds":
+        pq.write_table(table.select(["user", "at"]), path, use_deprecated_int96_timestamps=True)
+    else:
+        pq.write_table(table.select(["user", "more"]), path, use_compliant_nested_type=False, store_schema=False)
+    checksums = tmp_path / ".a.parquet.crc"
+    checksums.write_bytes(b"crc\0\0\0\2\0")
+    before = path.read_bytes()
+    erase = runpy.run_path(str(PROJECT / "examples" / "gdpr_erasure.py"))["erase"]
+    with pytest.raises(ValueError, match=r"a\.parquet: column '(at|more)[a-z.]*': .* left as it was"):
+        erase(path, np.array([3]))
+    assert path.read_bytes() == before
+    assert sorted(one.name for one in tmp_path.iterdir()) == [".a.parquet.crc", "a.parquet"]
 
 
 def test_delta_table(tmp_path: Path) -> None:

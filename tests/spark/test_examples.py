@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from support.documents import doc_blocks, doc_lakes
 
@@ -60,3 +63,71 @@ def test_the_block_of_the_readme(spark: Any, tmp_path: Path, capsys: Any) -> Non
     # Spark has the folder that it was started in.
     exec(compile(code.replace('"events/"', repr(f"{tmp_path}/lake/")), "README.md", "exec"), {})
     assert "id=912284217" in capsys.readouterr().out
+
+
+OF_SPARK = [
+    "id AS user",
+    "timestamp_seconds(id * 86400) AS at",
+    "timestamp'1066-10-14 09:00:00' + make_dt_interval(int(id)) AS far",
+    "if(id % 3 = 0, null, named_struct('t', timestamp_micros(id), 'l', array(id, null))) AS nested",
+    "map(concat('k', id), cast(id AS decimal(12, 2))) AS paid",
+    "cast(id % 100 AS byte) AS small",
+    "cast(id AS decimal(38, 4)) AS large",
+]
+
+
+@pytest.mark.parametrize(
+    ("stored", "codec"),
+    [("INT96", "snappy"), ("INT96", "zstd"), ("TIMESTAMP_MICROS", "none"), ("TIMESTAMP_MILLIS", "gzip")],
+)
+def test_spark_reads_what_the_erasure_leaves_of_its_files(
+    spark: Any, conf: Any, tmp_path: Path, stored: str, codec: str
+) -> None:
+    lake = tmp_path / "lake"
+    with conf({"spark.sql.parquet.outputTimestampType": stored, "spark.sql.parquet.compression.codec": codec}):
+        writer = spark.range(0, 600, 1, 1).selectExpr(*OF_SPARK).write
+        writer.option("parquet.block.row.count.limit", 100).parquet(str(lake))
+    (file,) = lake.glob("*.parquet")
+    before = spark.read.parquet(str(lake))
+    rows = {row.user: row for row in before.collect()}
+    erased = [0, 7, *range(200, 300), 599]
+    old = pq.ParquetFile(file)
+    parquet_bloom.embed(file, ["user"])
+    assert (lake / f".{file.name}.crc").exists()
+
+    runpy.run_path(str(PROJECT / "examples" / "gdpr_erasure.py"))["erase"](file, np.array(erased))
+
+    spark.catalog.refreshByPath(str(lake))
+    after = spark.read.parquet(str(lake))
+    assert after.schema == before.schema
+    assert {row.user: row for row in after.collect()} == {u: row for u, row in rows.items() if u not in erased}
+    new = pq.ParquetFile(file)
+    assert new.schema.equals(old.schema)
+    assert new.metadata.metadata == old.metadata.metadata
+    groups = [new.metadata.row_group(number) for number in range(new.num_row_groups)]
+    assert [group.num_rows for group in groups] == [98, 100, 100, 100, 99]
+    expected = {old.metadata.row_group(0).column(number).compression for number in range(len(old.schema))}
+    assert {group.column(number).compression for group in groups for number in range(len(new.schema))} == expected
+    with parquet_bloom.open(file) as opened:
+        assert {chunk.column for chunk in opened.chunks()} == {"user"}
+    assert not [one.name for one in lake.iterdir() if one.name.startswith(".part")]
+
+
+@pytest.mark.parametrize(
+    ("column", "settings"),
+    [
+        ("timestamp_ntz'2026-01-31 00:00:00' AS other", {}),  # pyarrow writes all timestamps as INT96, or none
+        ("array(id) AS other", {"spark.sql.parquet.writeLegacyFormat": "true"}),  # lists of two levels
+    ],
+)
+def test_the_erasure_leaves_files_that_pyarrow_cannot_write_alike(
+    spark: Any, conf: Any, tmp_path: Path, column: str, settings: dict[str, str]
+) -> None:
+    lake = tmp_path / "lake"
+    with conf(settings | {"spark.sql.parquet.outputTimestampType": "INT96"}):
+        spark.range(0, 9, 1, 1).selectExpr("id AS user", "timestamp_seconds(id) AS at", column).write.parquet(str(lake))
+    (file,) = lake.glob("*.parquet")
+    before = {one.name: one.read_bytes() for one in lake.iterdir()}
+    with pytest.raises(ValueError, match=r"column 'other.*left as it was"):
+        runpy.run_path(str(PROJECT / "examples" / "gdpr_erasure.py"))["erase"](file, np.array([3]))
+    assert {one.name: one.read_bytes() for one in lake.iterdir()} == before
