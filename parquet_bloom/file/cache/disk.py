@@ -12,11 +12,14 @@ from ...core.hash.xxh64 import hash_one
 from ...errors import ParquetBloomError
 from ...metadata.footer import TAIL_BYTES, Footer
 from ...redaction import redacted
-from ...storage import ClosedSource, FileIdentity, RemoteIdentity, Source, stat_files
-from ...storage.local.mounts import keeps_change_times
+from ...storage import DATED, ClosedSource, FileIdentity, RemoteIdentity, Source, stat_files
+from ...storage.local.change_times import keeps_change_times
 from ...storage.sqlite_store import RecordStore
+from ...util.logs import logger
 from .entry import CachedFooter
 from .memory import DEFAULT_BYTES, MetadataCache, distinct
+
+log = logger("parquet_bloom.storage")
 
 DISK_BYTES = 1 << 30
 
@@ -40,8 +43,8 @@ class DiskMetadataCache(MetadataCache, AbstractContextManager["DiskMetadataCache
     without an etag, or with a weak one, they are not cached at all.
 
     Each record has a checksum over the footer and the identity of its file. A record that does not match, or cannot be
-    decoded, is ignored, and the footer is read from its file. A folder that cannot be used costs speed, but is never an
-    error: the logger `parquet_bloom.storage` reports it once.
+    decoded, is ignored, and the footer is read from its file. A folder that cannot be used, and files that cannot be
+    kept, cost speed, but are never an error: the logger `parquet_bloom.storage` reports each once.
 
     Parameters
     ----------
@@ -66,6 +69,7 @@ class DiskMetadataCache(MetadataCache, AbstractContextManager["DiskMetadataCache
         # Files used since the last flush, each with the extras that are already on disk (-1: not even the footer is).
         # Headers and filters are read after the footer was cached.
         self._pending: dict[Hashable, tuple[_RecordKey, CachedFooter, int]] = {}
+        self._warned = False
 
     def __repr__(self) -> str:
         return redacted(f"<DiskMetadataCache {self.path!r}: {len(self):,} footers in memory>")
@@ -103,6 +107,9 @@ class DiskMetadataCache(MetadataCache, AbstractContextManager["DiskMetadataCache
         key = _make_key(source)
         if key is not None and distinct(source.identity):
             self._add_pending(source.identity, key, cached, -1)
+        elif not self._warned and (problem := _find_problem(source)) is not None:
+            self._warned = True
+            log.warning("%s: it does not keep footers of files such as %s: %s", self.path, source.name, problem)
         return cached
 
     def find_local(self, path: str, identity: FileIdentity) -> CachedFooter | None:
@@ -181,6 +188,19 @@ def _make_key(source: Source) -> _RecordKey | None:
     else:
         return None
     return _RecordKey(hash_one(name) - (1 << 63), b"%b\0%b" % (name, state.encode()))  # SQLite's numbers are signed
+
+
+def _find_problem(source: Source) -> str | None:
+    """Return why a file is not cached on disk; None if it will be later, as it has just been changed."""
+    identity = source.identity
+    if isinstance(identity, FileIdentity):
+        if source.path is not None and not keeps_change_times(source.path, identity.device):
+            return "their file system does not tell when a file was changed last"
+    elif not isinstance(identity, RemoteIdentity):
+        return "their file system does not tell one version of a file from another"
+    elif not distinct(identity) and (identity.etag is not None or identity.filesystem != DATED):
+        return "their store gives no strong etag"
+    return None
 
 
 def _count_extras(cached: CachedFooter) -> int:

@@ -28,8 +28,8 @@ from parquet_bloom import DiskMetadataCache
 from parquet_bloom.file.cache import memory
 from parquet_bloom.scan.evaluate import footers, local_batch
 from parquet_bloom.storage import DATED, RemoteIdentity, sqlite_store
-from parquet_bloom.storage.local import mounts
-from parquet_bloom.storage.local.mounts import keeps_change_times
+from parquet_bloom.storage.local import change_times
+from parquet_bloom.storage.local.change_times import keeps_change_times
 from parquet_bloom.storage.sqlite_store import RecordStore
 from parquet_bloom.types import PruneReport
 
@@ -218,46 +218,63 @@ def test_files_of_just_now_are_not_kept(lake: Path, folder: Path, monkeypatch: p
 
 
 def test_file_systems_without_change_times_are_left_out(
-    lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+    lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(mounts, "_KEEPING", frozenset({"none"}))
-    monkeypatch.setattr(mounts, "_cached", {})
+    monkeypatch.setattr(change_times, "_KEEPING", {0x65735546: "fuse"})
+    monkeypatch.setattr(change_times, "_cached", {})
     fill(lake, folder)
+    (warning,) = warnings_of(caplog)  # once, not for each file
+    assert warning.startswith(f"{folder}: it does not keep footers of files such as {lake}/")
+    assert warning.endswith("their file system does not tell when a file was changed last")
     assert fill(lake, folder).requests == FILES
 
 
-MOUNTS = r"""
-22 27 0:21 / /proc rw,relatime - proc proc rw
-27 1 254:0 / / rw,relatime - ext4 /dev/vda rw
-28 27 0:25 / /data rw,nosuid master:1 - fuse.sshfs me@there: rw
-29 28 0:26 / /data/a\040b rw - xfs /dev/vdb rw
-30 29 0:26 / /data/over rw - xfs /dev/vdb rw
-31 30 0:26 / /data/over rw shared:2 master:3 - vfat /dev/vdc rw
-nonsense
+def test_files_of_just_now_are_not_reported(
+    lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(memory, "SETTLED_NS", 10**15)
+    fill(lake, folder)
+    assert not warnings_of(caplog)
+
+
+def test_the_type_of_a_file_system_is_known(tmp_path: Path) -> None:
+    assert not keeps_change_times("/proc/version", os.stat("/proc/version").st_dev)
+    for place in (tmp_path, Path("/dev/shm")):
+        process = subprocess.run(["stat", "-f", "-c", "%t", place], capture_output=True, text=True, check=True)
+        assert change_times.find_filesystem_type(os.path.realpath(place)) == int(process.stdout, 16)
+        if int(process.stdout, 16) in change_times._KEEPING:
+            assert keeps_change_times(os.path.realpath(place), place.stat().st_dev)
+
+
+def test_a_file_that_is_gone_says_nothing_about_its_device(tmp_path: Path) -> None:
+    device = 1 << 60  # no other test's
+    assert not keeps_change_times(str(tmp_path / "gone"), device)
+    assert device not in change_times._cached
+
+
+IN_A_CHROOT = """
+import os, sys, parquet_bloom
+from parquet_bloom.file.cache import memory
+from parquet_bloom.file.cache.disk import DiskMetadataCache
+
+memory.SETTLED_NS = -(10**12)
+parquet_bloom.prune(sys.argv[2], "key = 1", cache=None)  # imports all that is needed
+os.chroot(sys.argv[1])
+os.chdir("/")
+for _ in range(2):
+    with DiskMetadataCache("/cache") as cache:
+        print(parquet_bloom.prune("/lake", "key = 1", cache=cache).requests)
 """
 
 
-@pytest.mark.parametrize(
-    ("path", "kind"),
-    [
-        ("/x", "ext4"),
-        ("/datax/y", "ext4"),
-        ("/data/y", "fuse.sshfs"),
-        ("/data/a b/y", "xfs"),
-        ("/data/over/y", "vfat"),
-        ("/proc/1/maps", "proc"),
-    ],
-)
-def test_the_last_and_longest_mount_is_the_files(path: str, kind: str) -> None:
-    assert mounts.find_filesystem_type(path, MOUNTS) == kind
-    assert mounts.find_filesystem_type(path, "") is None
-
-
-def test_the_kernels_own_list_is_understood(tmp_path: Path) -> None:
-    assert not keeps_change_times("/proc/version", os.stat("/proc/version").st_dev)
-    process = subprocess.run(["stat", "-f", "-c", "%T", tmp_path], capture_output=True, text=True, check=True).stdout
-    if process.strip() in ("ext2/ext3", "xfs", "btrfs", "tmpfs"):
-        assert keeps_change_times(os.path.realpath(tmp_path), tmp_path.stat().st_dev)
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for chroot")
+def test_files_in_a_chroot_are_kept(lake: Path, tmp_path: Path) -> None:
+    """A chroot's list of mounts does not have the file system that its root is on."""
+    inner = tmp_path / "root"
+    shutil.copytree(lake, inner / "lake")
+    command = [sys.executable, "-c", IN_A_CHROOT, inner, lake]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert (done.stdout.split(), done.stderr) == ([str(FILES), "0"], "")
 
 
 # ------------------------------------------------------------------------------------------------------------
