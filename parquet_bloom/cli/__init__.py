@@ -75,7 +75,10 @@ class Tool(LazyGroup):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            code = super().invoke(ctx)
+            try:
+                code = super().invoke(ctx)
+            finally:
+                _find_output(ctx).report_mistakes()
             _find_output(ctx).close()
             return code
         except KeyboardInterrupt:

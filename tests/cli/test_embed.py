@@ -81,13 +81,33 @@ def test_option_errors_are_raised_first(options, expected, plain, run):
     assert snapshot(plain) == before
 
 
-def test_columns_that_cannot_be_are_an_error_of_each_file(plain, run):
+@pytest.mark.parametrize(
+    ("column", "problem"), [("flag", "BOOLEAN columns get no filter"), ("nope", "no such column; there are: ")]
+)
+def test_a_column_that_cannot_be_is_an_error_of_each_file_on_one_line(column, problem, plain, run):
     before = snapshot(plain)
-    result = run("embed", "in", "--in-place", "--column", "flag")
-    assert result.code == 2
-    assert [line.split(": ")[1] for line in result.errors] == ["in/b.parquet", "in/x/a.parquet", "in/y/a.parquet"]
-    assert all("column 'flag': BOOLEAN columns get no filter" in line for line in result.errors)
+    for jobs in "12":
+        result = run("embed", "in", "--in-place", "--column", column, "--jobs", jobs)
+        assert result.code == 2
+        (line,) = result.errors
+        assert line.startswith(f"error: in/b.parquet: column '{column}': {problem}")
+        assert line.endswith("(the same in 2 more files)")
+    document = json.loads(run("embed", "in", "--in-place", "--column", column, "--json").out)
+    assert [error["file"] for error in document["errors"]] == ["in/b.parquet", "in/x/a.parquet", "in/y/a.parquet"]
     assert snapshot(plain) == before
+
+
+def test_columns_that_some_files_lack_are_an_error_of_these(plain, run):
+    pq.write_table(pa.table({"other": [1, 2]}), "in/c.parquet")
+    pq.write_table(pa.table({"another": [1, 2]}), "in/d.parquet")
+    result = run("embed", "in", "--in-place", "--column", "id", "--column", "other")
+    assert result.code == 2
+    assert [line.rpartition(" (the same")[0] or line for line in result.errors] == [
+        "error: in/b.parquet: column 'other': no such column; there are: "
+        + ", ".join(pq.read_schema("in/b.parquet").names),
+        "error: in/c.parquet: column 'id': no such column; there are: other",
+    ]
+    assert len(json.loads(run("embed", "in", "--in-place", "--column", "other", "--json").out)["errors"]) == 4
 
 
 @pytest.mark.parametrize(

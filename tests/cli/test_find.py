@@ -9,6 +9,7 @@ import io
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
+from parquet_bloom.file.cache import memory
 
 MOMENT = dt.datetime(2026, 1, 31, 12, 30, 15, 250_000, dt.UTC)
 MANY = pa.table(
@@ -315,9 +317,48 @@ def test_predicate_errors_are_not_reported_file_by_file(tmp_path, run):
     process = run("find", tmp_path, "--where", "name = 5")
     assert process.code == 2
     problem = "column 'name': 5 cannot be compared exactly with BYTE_ARRAY STRING; give a string"
-    assert process.errors == [
-        f"error: {tmp_path}/0.parquet: {problem}",
-        f"error: {problem} (the same in 4 more files)",
-    ]
+    assert process.errors == [f"error: {tmp_path}/0.parquet: {problem} (the same in 4 more files)"]
     rows = json.loads(run("find", tmp_path, "--where", "name = 5", "--format", "json").out)
     assert len(rows["errors"]) == 5
+
+
+@pytest.mark.parametrize("where", ["name = 5", "name > 5", "name IN (4, 5) AND id = 1", "NOT (id = 1 OR name = 5)"])
+def test_a_literal_of_the_wrong_type_is_found_before_anything_is_read(tmp_path, run, where, monkeypatch):
+    monkeypatch.setattr(memory, "SETTLED_NS", -(10**12))  # footers of files of just now are cached, too
+    for number in range(3):
+        pq.write_table(pa.table({"id": [1, 2], "name": ["a", "b"]}), tmp_path / f"{number}.parquet")
+    process = run("find", tmp_path, "--where", where)
+    assert (process.code, process.out) == (2, "")
+    (error,) = process.errors
+    assert error.startswith(f"error: {tmp_path}/0.parquet: column 'name': ")
+    assert error.endswith("cannot be compared exactly with BYTE_ARRAY STRING; give a string (the same in 2 more files)")
+    (summary,) = [line for line in process.err.splitlines() if line != error]
+    assert re.fullmatch(r"0 rows; planned to read 3 of 3 files, 3 of 3 row groups; 3 requests, [\d.]+ K?B", summary)
+    document = json.loads(run("find", tmp_path, "--where", where, "--json").out)
+    assert document["totals"]["data_requests"] == 0
+    assert [error["kind"] for error in document["errors"]] == ["PredicateError"] * 3
+
+
+def test_files_that_differ_are_read_as_far_as_they_go(tmp_path, run):
+    """A literal that some file has the type of is no mistake: rows of that file are found, and the other is named."""
+    pq.write_table(pa.table({"id": [1, 2], "name": ["a", "b"]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"id": [1, 2], "name": [5, 6]}), tmp_path / "b.parquet")
+    process = run("find", tmp_path / "b.parquet", tmp_path / "a.parquet", "--where", "name = 5", "--columns", "id")
+    assert process.code == 2
+    assert process.out.split() == ["id", "1"]
+    (error,) = process.errors
+    assert error.startswith(f"error: {tmp_path}/a.parquet: column 'name': 5 cannot be compared")
+    # A row group of which another condition leaves nothing needs no answer of this one.
+    assert run("find", tmp_path, "--where", "name = 5 AND id = 1").code == 2
+    assert run("find", tmp_path, "--where", "name = 5 AND id = 9").code == 1
+
+
+def test_a_limit_says_that_not_all_was_read(tmp_path, run):
+    for number in range(40):
+        pq.write_table(pa.table({"id": [number] * 3}), tmp_path / f"{number:02}.parquet")
+    process = run("find", tmp_path, "--where", "id >= 0", "--limit", "4", "--format", "ndjson")
+    assert [json.loads(line)["id"] for line in process.out.splitlines()] == [0, 0, 0, 1]
+    head = "4 rows, where --limit stops; planned to read 40 of 40 files, 40 of 40 row groups; "
+    assert process.err.startswith(head)
+    assert re.search(r"40 requests, .* to plan; \d+ requests?, .* of data\n$", process.err)
+    assert run("find", tmp_path, "--where", "id = 1", "--limit", "4").err.startswith("3 rows; read 1 of 40 files")

@@ -87,23 +87,39 @@ def test_broken_files_are_reported_and_the_rest_goes_on(arguments, mixed, run):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code"),
+    "arguments",
     [
-        (["show"], 0),
-        (["verify"], 0),
-        (["embed", "--column", "id", "--in-place"], 0),
-        (["embed", "--column", "id", "-o", "out"], 0),
-        (["prune", "--where", "id = 1"], 1),
+        ["show"],
+        ["advise"],
+        ["verify"],
+        ["embed", "--column", "id", "--in-place"],
+        ["embed", "--column", "id", "-o", "out"],
+        ["drop", "--in-place"],
+        ["drop", "--dry-run"],
+        ["prune", "--where", "id = 1"],
+        ["find", "--where", "id = 1"],
     ],
 )
-def test_an_empty_folder(arguments, code, tmp_path, monkeypatch, run):
+def test_an_empty_folder(arguments, tmp_path, monkeypatch, run):
+    """It may be a mount that is missing: nothing was done, which is not success."""
     monkeypatch.chdir(tmp_path)
-    Path("empty").mkdir()
+    Path("empty/_hidden").mkdir(parents=True)
+    Path("empty/_hidden/a.parquet").touch()
     result = run(*arguments, "empty")
-    assert (result.code, result.out) == (code, "")
-    assert result.err.splitlines()[0] == "empty: no files in it"
-    rows = json.loads(run(*arguments, "empty", "--json").out)
-    assert rows["totals"]["files"] == 0
+    assert (result.code, result.out) == (2, "")
+    assert result.errors == ["error: empty: no files in it"]
+    document = json.loads(run(*arguments, "empty", "--json").out)
+    assert document["totals"]["files"] == 0
+    assert [(error["file"], error["problem"]) for error in document["errors"]] == [("empty", "no files in it")]
+
+
+def test_an_empty_folder_beside_another_one(tmp_path, run):
+    (tmp_path / "empty").mkdir()
+    pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "a.parquet")
+    result = run("embed", "--column", "id", "--in-place", tmp_path / "empty", tmp_path / "a.parquet")
+    assert result.code == 2
+    assert result.errors == [f"error: {tmp_path}/empty: no files in it"]
+    assert result.err.splitlines()[-1].startswith("embedded 1 filter in 1 file")
 
 
 @pytest.mark.parametrize("num_row_groups", [0, 1])

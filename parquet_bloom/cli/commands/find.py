@@ -9,6 +9,7 @@ from typing import Any
 import click
 import pyarrow as pa
 
+from ...errors import PredicateError
 from ...file.cache.memory import MetadataCache
 from ...predicate import parse
 from ...predicate.tree import In, all_of
@@ -108,6 +109,7 @@ def find(
         selected, of_table = requested, None
         if report.table is not None:
             selected, of_table = select_table_columns(report.table.schema, requested, case_sensitive)
+        num_errors = len(output.failures)
         reader = RowReader(report, selected, schema=of_table, cache=footers)
         schema, batches = reader.read_batches(
             _BATCH_ROWS, max_bytes=_MAX_BYTES, progress=bar.update, on_error=output.fail
@@ -122,7 +124,12 @@ def find(
                     take(batch.select(names))
             facts["totals"] |= {"rows": num_rows} | collect_totals(report)  # now with what was read of the data
     what = count(num_rows, "row") + (f" in {target}" if target is not None else "")
-    output.note(f"{what}; {describe_plan(report)}")
+    is_stopped = limit is not None and num_rows >= limit and report.selected_row_groups > 1  # one was read
+    what += ", where --limit stops" if is_stopped else ""
+    output.report_mistakes()
+    mistaken = any(isinstance(error, PredicateError) for error in output.failures)
+    is_complete = not is_stopped and len(output.failures) == num_errors
+    output.note(f"{what}; {describe_plan(report, is_complete=is_complete, with_doubts=not mistaken)}")
     return output.exit_code(GOOD if num_rows else BAD)
 
 

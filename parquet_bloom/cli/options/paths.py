@@ -59,8 +59,8 @@ def find_files(paths: Sequence[str], output: Output, *, way_out: str = "", raise
                 # As in list_files: `a/..` is not the parent of `a` if that is a symbolic link.
                 key = os.path.abspath(file) if ".." not in file and not is_url(file) else file
                 matches.setdefault(key, MatchedPaths(file, root, of_folder))
-            if not files:
-                output.note(f"{os.fspath(path)}: no files in it")
+            if not files:  # a mount that is missing, for one
+                output.fail(StorageError("no files in it", path=path))
     return list(matches.values())
 
 

@@ -11,6 +11,7 @@ import click
 from ...file.cache.memory import SHARED_CACHE, MetadataCache
 from ...predicate.tree import Node
 from ...scan.api import prune
+from ...scan.model.wording import summarize
 from ...scan.report import PruneReport
 from ...util.wording import count, truncate_list
 from ..output.output import Output
@@ -162,11 +163,17 @@ def collect_totals(report: PruneReport) -> dict[str, Any]:
     }
 
 
-def describe_plan(report: PruneReport) -> str:
-    """Format the totals of a report on one line, with the first doubt, which may explain why much is read."""
+def describe_plan(report: PruneReport, *, is_complete: bool = True, with_doubts: bool = True) -> str:
+    """Format the totals of a report on one line, with the first doubt, which may explain why much is read.
+
+    Parameters
+    ----------
+    is_complete : False if not all that was planned was read.
+    with_doubts : False where errors say the same.
+    """
     skipped = ", ".join(f"{number:,} by {what}" for what, number in sorted(report.skipped_by.items()))
-    text = str(report) + (f"; skipped {skipped}" if skipped else "")
-    if doubts := report.doubts:
+    text = summarize(report, is_complete=is_complete) + (f"; skipped {skipped}" if skipped else "")
+    if with_doubts and (doubts := report.doubts):
         doubtful = len({(path, row_group) for path, row_group, _ in doubts})
         text += f"; {count(doubtful, 'row group')} in doubt: {doubts[0][2]}"
     return text

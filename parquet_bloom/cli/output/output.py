@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,8 @@ from ...errors import (
     ParquetBloomError,
     PredicateError,
     TruncatedFileError,
+    UnknownColumnError,
+    UnsupportedTypeError,
     printable,
 )
 from ...redaction import without_secrets
@@ -35,6 +37,9 @@ _BLOCK = 1000  # records that a table lays out at a time
 
 BROKEN = (NotParquetError, TruncatedFileError, MalformedFooterError)
 """Errors of files that are not Parquet files, or not whole ones."""
+
+_MISTAKES = (PredicateError, UnknownColumnError, UnsupportedTypeError)
+"""Errors of what was asked: most likely all files have the same."""
 
 _ISSUES = "please report it"
 
@@ -79,7 +84,7 @@ class Output:
         self.failures: list[ParquetBloomError] = []
         self.skips_broken = False
         self.skipped: list[ParquetBloomError] = []
-        self._repeated: Counter[tuple[str | None, str]] = Counter()  # files per error of the predicate
+        self._mistakes: dict[Hashable, list[ParquetBloomError]] = {}  # alike ones, which share a line
         self._color = color
         self._bar: Bar | None = None
         self._seconds: defaultdict[str, float] = defaultdict(float)
@@ -123,6 +128,7 @@ class Output:
             if self.format == "table":
                 rows.end()
             raise
+        self.report_mistakes()
         if self.skips_broken:
             rows.facts["skipped"] = [*map(_describe_error, self.skipped)]
         rows.facts["errors"] = [*map(_describe_error, self.failures)]
@@ -172,17 +178,27 @@ class Output:
         self._say(f"{head} {printable(' '.join(str(problem).split()))}")
 
     def fail(self, error: ParquetBloomError) -> None:
-        """Print an error and record it for the exit code; the command continues."""
+        """Print an error and record it for the exit code; the command continues.
+
+        An error of what was asked, such as a column that there is not, is printed later, once for all files.
+        """
         if self.skips_broken and isinstance(error, BROKEN):
             self.skipped.append(error)
             self.note(f"skipped: {error}")
             return
         self.failures.append(error)
-        if isinstance(error, PredicateError):  # an error of the predicate occurs for every file: print it once
-            self._repeated[error.column, error.problem] += 1
-            if self._repeated[error.column, error.problem] > 1:
-                return
-        self.error(error)
+        if isinstance(error, _MISTAKES):
+            what = error.problem.partition(";")[0]  # what follows, such as a list of columns, may differ
+            self._mistakes.setdefault((type(error), error.column, what), []).append(error)
+        else:
+            self.error(error)
+
+    def report_mistakes(self) -> None:
+        """Print the errors of what was asked that `fail` was given since the last call, a line for those alike."""
+        mistakes, self._mistakes = self._mistakes, {}
+        for first, *others in mistakes.values():
+            more = len({error.path for error in others} - {first.path})
+            self.error(f"{first} (the same in {count(more, 'more file')})" if more else first)
 
     @contextmanager
     def collect_errors(self) -> Iterator[None]:
@@ -204,11 +220,7 @@ class Output:
 
     def exit_code(self, otherwise: int = GOOD) -> int:
         """Return ERROR if an error was reported, else the given exit code."""
-        for (column, problem), files in self._repeated.items():
-            if files > 1:
-                same = f"the same in {count(files - 1, 'more file')}"
-                self.error(PredicateError(f"{problem} ({same})", column=column))
-        self._repeated.clear()
+        self.report_mistakes()
         return ERROR if self.failures else otherwise
 
     def _say(self, text: str) -> None:

@@ -6,10 +6,15 @@ from ...util.wording import count, count_of, format_bytes
 from .plan import INDEX, PARTITION, TABLE, ScanPlan
 
 
-def summarize(plan: ScanPlan) -> str:
-    """Return a plan in one line: what is read, what is skipped unopened, and what planning cost."""
+def summarize(plan: ScanPlan, *, is_complete: bool = True) -> str:
+    """Return a plan in one line: what is read, what is skipped unopened, and what planning cost.
+
+    Parameters
+    ----------
+    is_complete : False if not all that was planned was read.
+    """
     parts = [
-        f"read {count_of(plan.selected_files, plan.total_files, 'file')}, "
+        f"{'read' if is_complete else 'planned to read'} {count_of(plan.selected_files, plan.total_files, 'file')}, "
         f"{count_of(plan.selected_row_groups, plan.total_row_groups, 'row group')}"
     ]
     parts += describe_unopened(plan)

@@ -10,14 +10,17 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast
 import numpy as np
 import pyarrow as pa
 
-from ...errors import ConcurrentChangeError, ParquetBloomError
+from ...errors import ConcurrentChangeError, ParquetBloomError, PredicateError
 from ...file.cache.memory import SHARED_CACHE, MetadataCache
+from ...file.columns import find_leaves
 from ...file.pages.sparse import RowsOfGroups
 from ...file.statistics import ColumnCompatibility
 from ...hashing.column_type import ColumnType
+from ...metadata.footer import Leaf
 from ...metadata.page_match import Targets
+from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
-from ...predicate.row_filter import Probes
+from ...predicate.row_filter import Probes, row_mask
 from ...storage import is_local
 from ...tables.footers import as_table_footers
 from ...util.arrow_pool import can_use_arrow_threads
@@ -46,6 +49,8 @@ BATCH_ROWS = 65_536
 _REMOTE_THREADS = 16  # row groups of remote files that are read concurrently; each takes several requests
 _LEAST_TASK_ROWS, _MOST_TASK_ROWS = 8192, 1 << 17
 _TASKS_PER_THREAD = 8
+
+_NEGATIVE = (tree.NotEqual, tree.NotIn, tree.NotContains, tree.CallNotIn)
 
 _DECLINED = object()  # in place of a batch's result
 
@@ -219,6 +224,8 @@ class RowReader:
         fail = _make_handler(on_error, failed)
         plans = self._files_to_open()  # now, so that files that must not be read are refused before the first batch
         schema = self._find_schema(None if on_error is None else fail)
+        for error, plan in self._find_mistakes(plans):
+            fail(error, plan)
         if self._positions:
             schema = with_positions(schema)
 
@@ -346,6 +353,43 @@ class RowReader:
             return pa.schema([])
         return self._projection.add_partitions(empty_table(unify_schemas(schemas))).schema
 
+    def _find_mistakes(self, plans: Sequence[FilePlan]) -> list[tuple[PredicateError, FilePlan]]:
+        """Return each file's error, if no file has a column that some literal can be compared with; none otherwise.
+
+        Most likely the predicate is wrong then, so nothing is to be read for it.
+        """
+        node = None if self._plan.asked is None else self._plan.asked.node
+        if node is None:
+            return []
+        found = []
+        # Such a literal is a doubt of each row group, unless pruning has no use for its leaf.
+        has_doubts = any(isinstance(leaf, _NEGATIVE) for leaf in tree.leaves(node))
+        for plan in plans:
+            if not has_doubts and not any(group.doubts for group in plan.read_groups):
+                return []
+            error = self._find_mistake(plan)
+            if error is None:
+                return []
+            found.append((error, plan))
+        return found
+
+    def _find_mistake(self, plan: FilePlan) -> PredicateError | None:
+        """Return the error that evaluating the predicate on a file's rows ends with, whatever their values."""
+        with self._open(plan) as file:
+            predicate = self._evaluator.predicate_for(file)
+            if isinstance(predicate, bool):
+                return None
+            leaves = {name: find_leaves(file.leaves, name) for name in sorted(tree.columns(predicate.node))}
+            if any(isinstance(leaf, Leaf) and leaf.physical == "INT96" for found in leaves.values() for leaf in found):
+                return None  # these are compared as they are stored
+            table = empty_table(file.select_schema([name for name, found in leaves.items() if found]))
+            try:
+                row_mask(table, predicate.node, timezone=self._timezone)
+            except PredicateError as error:
+                error.path = error.path or plan.path
+                return error
+        return None
+
     def _is_local(self, plans: Sequence[FilePlan]) -> bool:
         return is_local(self._filesystem, [plan.path for plan in plans])
 
@@ -403,7 +447,12 @@ class RowReader:
         versions = [task.versions for task in tasks if isinstance(task, RowBatch)]
         with _closing_all([*files.values(), *versions]):
             state = _Reading(files, reader, run, limits, threads, task_rows, done)
-            yield from self._read_tasks(tasks, state)
+            try:
+                yield from self._read_tasks(tasks, state)
+            finally:
+                for task in tasks:
+                    if isinstance(task, RowBatch):  # read ahead, and not taken any more
+                        self._note_cost(task)
 
     def _split(self, plans: Sequence[FilePlan], is_remote: bool, threads: int) -> Sequence[FilePlan | RowBatch]:
         """Put files into batches; those that are read one by one stay as they are."""
@@ -442,6 +491,7 @@ class RowReader:
                     if event.value is _DECLINED:
                         yield from self._read_tasks(self._divide(task, state), state)
                     elif not event.is_end:
+                        self._note_cost(task)
                         yield task.plans, cast(R, event.value)
                         self._end_batch(task, state)
                     continue
@@ -456,8 +506,11 @@ class RowReader:
                 if event.is_end and not file.remaining:
                     state.done.add()
 
-    def _end_batch(self, batch: RowBatch, state: _Reading[R]) -> None:
+    def _note_cost(self, batch: RowBatch) -> None:
         self._meter.add(*batch.cost)
+        batch.cost = (0, 0)
+
+    def _end_batch(self, batch: RowBatch, state: _Reading[R]) -> None:
         for plan in batch.plans:
             file = state.files[id(plan)]
             file.end_task()
@@ -467,7 +520,7 @@ class RowReader:
 
     def _divide(self, batch: RowBatch, state: _Reading[R]) -> list[_FileTask]:
         """Return the tasks that read a batch's files one by one."""
-        self._meter.add(*batch.cost)
+        self._note_cost(batch)
         tasks = []
         for number, plan in enumerate(batch.plans):
             file = state.files[id(plan)]
