@@ -16,7 +16,7 @@ import click
 
 from ..errors import ParquetBloomError
 from ..redaction import redacted
-from .lazy_group import LazyGroup
+from .lazy_group import LazyGroup, suggest
 from .output.output import ERROR, CannotPrintError, Output, abandon, say
 from .process import end_process, prepare_process
 
@@ -65,7 +65,8 @@ class Tool(LazyGroup):
         except click.ClickException as error:
             context = getattr(error, "ctx", None)
             hint = f" (see {context.command_path} --help)" if context else ""
-            text = error.format_message().rstrip(".")
+            text = _describe_unknown(error) if isinstance(error, click.NoSuchOption) else error.format_message()
+            text = text.rstrip(".")
             Output().error(text[:1].lower() + text[1:] + hint)
         except click.Abort:
             return INTERRUPTED
@@ -94,6 +95,13 @@ class Tool(LazyGroup):
                 return _cannot_print(error)
             _find_output(ctx).bug(error)
         return ERROR
+
+
+def _describe_unknown(error: click.NoSuchOption) -> str:
+    """Return the message of an option that a command does not have; click finds too many others alike."""
+    options = error.ctx.command.get_params(error.ctx) if error.ctx else []
+    names = [name for option in options for name in (*option.opts, *option.secondary_opts) if name.startswith("--")]
+    return f"no such option {error.option_name!r}{suggest(error.option_name, names)}"
 
 
 def _cannot_print(error: OSError) -> int:

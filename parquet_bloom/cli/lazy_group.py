@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
+
+_ALIKE = 0.66  # of names of up to ten letters: one or two of them differ
+_SUGGESTIONS = 3
+
+
+def suggest(name: str, names: Iterable[str]) -> str:
+    """Return an addition to a message that names what a mistyped command or option may have been; nothing if unclear.
+
+    The dashes before an option do not make it like another.
+    """
+    bare = {one.lstrip("-"): one for one in names}
+    word = name.lstrip("-")
+    begun = [one for one in bare if word and one.startswith(word)]
+    likely = begun if len(begun) <= _SUGGESTIONS else []
+    likely = likely or get_close_matches(word, bare, 1, _ALIKE)
+    return f"; did you mean {' or '.join(repr(bare[one]) for one in likely)}?" if likely else ""
 
 
 class LazyGroup(click.Group):
@@ -40,9 +56,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in self._texts and not name.startswith("-") and not ctx.resilient_parsing:
-            similar = get_close_matches(name, self._texts, 1)
-            hint = f"; did you mean {similar[0]!r}?" if similar else ""
-            raise click.UsageError(f"no such command {name!r}{hint}", ctx)
+            raise click.UsageError(f"no such command {name!r}{suggest(name, self._texts)}", ctx)
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

@@ -129,8 +129,8 @@ class _Spellings:
         if ignore_case and not matches:
             matches = self._by_folded.get(name.lower(), [])
         if not matches:
-            problem = f"the {kind} has no such column{suggest_names(name, self.counts)}"
-            raise UnknownColumnError(problem, column=name)
+            similar = suggest_names(name, self.counts, can_ignore_case=kind == "table")  # keys are spelled exactly
+            raise UnknownColumnError(f"the {kind} has no such column{similar}", column=name)
         if len(matches) > 1:
             raise UnknownColumnError(f"several columns match the name: {', '.join(matches)}", column=name)
         return matches[0]

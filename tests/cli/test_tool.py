@@ -92,7 +92,10 @@ def test_version(run):
         (["index", "append", "x", "a", "--memory-limit", "much"], "'much' is not a size such as 512MB or 2GiB"),
         (["index", "remove", "x"], "missing argument 'PATH...'"),
         (["index", "lookup", "x", "id"], "missing argument 'VALUE...'"),
-        (["index", "lookup", "x", "id", "5", "--jsn"], "no such option '--jsn' (see parquet-bloom index lookup"),
+        (
+            ["index", "lookup", "x", "id", "5", "--jsn"],
+            "no such option '--jsn'; did you mean '--json'? (see parquet-bloom index lookup",
+        ),
         (["index", "lookup", "x", "id", "5", "-6x"], "no such option '-6x'"),
         (["index", "lookup", "x", "id", "5", "--timezone", "Nowhere"], "'Nowhere' is not a known time zone"),
     ],

@@ -140,7 +140,8 @@ def drop_file(
     """Drop Bloom filters from one file; the parameters are those of `drop`."""
     started = time.perf_counter()
     names = _parse_names(columns)
-    with open_for_edit(path, output, filesystem) as (file, target):
+    of_orc = "its filters are in its stripes, and go only when its rows are written anew without them"
+    with open_for_edit(path, output, filesystem, of_orc=of_orc) as (file, target):
         job = _DropJob(file, file.leaves if names is None else [find_leaf(file.leaves, name) for name in names])
         report = DropReport(file.path, file.path if target is None else os.fspath(target), old_size=file.source.size)
         report.filters, report.kept, report.dead_bytes = job.filters, job.kept, job.tail.dead_bytes

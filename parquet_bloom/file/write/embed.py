@@ -197,7 +197,8 @@ def embed_file(
     started = time.perf_counter()
     requested = None if callable(columns) else parse_columns(columns, FilterOptions(fpp, None, power_of_two))
     filesystem = resolve_filesystem(filesystem, storage_options)
-    with open_for_edit(path, output, filesystem) as (file, target):
+    of_orc = "only its writer can make its filters; `advise` reports how"
+    with open_for_edit(path, output, filesystem, of_orc=of_orc) as (file, target):
         chosen = columns(file) if callable(columns) else requested or {}
         job = _EmbedJob(file, plan_columns(file.leaves, chosen, file.path), replace, keep_footer)
         report = EmbedReport(file.path, file.path if target is None else os.fspath(target), old_size=file.source.size)

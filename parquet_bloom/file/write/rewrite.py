@@ -123,12 +123,13 @@ class RewriteReport(FileReports):
 
 @contextmanager
 def open_for_edit(
-    path: Any, output: Any, filesystem: Any, *, in_table: bool = False
+    path: Any, output: Any, filesystem: Any, *, of_orc: str = "", in_table: bool = False
 ) -> Iterator[tuple[BloomFile, Any]]:
     """Open a file in order to change its filters; also return the output, None for replacing the file itself.
 
     Parameters
     ----------
+    of_orc : what the error of an ORC file says besides.
     in_table : the caller commits the output to the table that tracks the file, so that is no reason to refuse it.
 
     Raises
@@ -140,7 +141,7 @@ def open_for_edit(
     for one in () if in_table else (path, output):
         refuse_managed(one, filesystem)
     with open_source(path, filesystem) as source:
-        file = _open_parquet(source)
+        file = _open_parquet(source, of_orc)
         try:
             if source.read_at(0, len(MAGIC)) != MAGIC:
                 raise NotParquetError("not a Parquet file: it does not begin with PAR1")
@@ -254,7 +255,7 @@ def check_splice(old: Footer, new: Footer, locations: Mapping[Owner, Span | None
         raise MalformedFooterError("metadata: the new footer lacks the filters' locations; nothing was written")
 
 
-def _open_parquet(source: Source) -> BloomFile:
+def _open_parquet(source: Source, of_orc: str) -> BloomFile:
     """Open a Parquet file; the error for an ORC file says that it is one."""
     try:
         return BloomFile(source)
@@ -263,6 +264,5 @@ def _open_parquet(source: Source) -> BloomFile:
             source.size > len(ORC_MAGIC)
             and source.read_at(source.size - len(ORC_MAGIC) - 1, len(ORC_MAGIC)) == ORC_MAGIC
         ):
-            problem = "an ORC file: only its writer can make its filters; `advise` reports how"
-            raise NotParquetError(problem, path=source.name) from error
+            raise NotParquetError(f"an ORC file: {of_orc}", path=source.name) from error
         raise

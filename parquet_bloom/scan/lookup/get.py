@@ -40,9 +40,8 @@ def get_rows(
     columns = require_names(columns)
     for column in keys.columns:
         if not has_column(schema, column):
-            raise UnknownColumnError(
-                f"the dataset has no such column{suggest_names(column, schema.names)}", column=column
-            )
+            similar = suggest_names(column, schema.names, can_ignore_case=False)
+            raise UnknownColumnError(f"the dataset has no such column{similar}", column=column)
     if not len(keys):
         return empty_table(select_table_columns(schema, columns, kind="dataset")[1])
     reader = _KeyReader(source, schema, keys, columns, timezone, threads, note)

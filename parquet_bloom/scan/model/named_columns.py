@@ -115,13 +115,19 @@ def _open(path: str, filesystem: Any, cache: MetadataCache | None) -> Source:
     return open_source(path, filesystem, known)
 
 
-def suggest_names(name: str, names: Iterable[str]) -> str:
-    """Return an addition to a message that names columns like `name`; nothing if there are none."""
+def suggest_names(name: str, names: Iterable[str], can_ignore_case: bool = True) -> str:
+    """Return an addition to a message that names columns like `name`; nothing if there are none.
+
+    Parameters
+    ----------
+    can_ignore_case : whether the caller has an option to ignore case.
+    """
     unique = list(dict.fromkeys(islice(names, _MOST_NAMES)))
     folded = name.lower()
     otherwise = [one for one in unique if one.lower() == folded]
     if otherwise:
-        return f"; {_list_names(otherwise)} differs in case only: spell it so, or {_IGNORE_CASE}"
+        way_out = f": spell it so, or {_IGNORE_CASE}" if can_ignore_case else ""
+        return f"; {_list_names(otherwise)} differs in case only{way_out}"
     by_folded = {one.lower(): one for one in reversed(unique)}
     inner = [one for one in unique if one.lower().endswith(f".{folded}")]
     from difflib import get_close_matches

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ...errors import StorageError
+
 _OPENED = "opened_metadata_files"
 
 
@@ -31,11 +33,27 @@ class CatalogTable:
     properties: Mapping[str, Any]
 
     def open(self) -> Any:
-        """Load the table, as it is now."""
+        """Load the table, as it is now.
+
+        Raises
+        ------
+        StorageError
+            pyiceberg's configuration does not say where the catalog is. pyiceberg raises errors of its own otherwise.
+        """
+        return _guard(self._load() if isinstance(self.catalog, str) else self.catalog).load_table(self.identifier)
+
+    def _load(self) -> Any:
         from pyiceberg.catalog import load_catalog
 
-        catalog = load_catalog(self.catalog, **self.properties) if isinstance(self.catalog, str) else self.catalog
-        return _guard(catalog).load_table(self.identifier)
+        try:
+            return load_catalog(self.catalog, **self.properties)
+        except ValueError as error:
+            if "--uri" not in str(error):  # an option of pyiceberg's own command
+                raise
+            variable = f"PYICEBERG_CATALOG__{self.catalog.upper()}__URI"
+            where = f"give it in pyiceberg's configuration (.pyiceberg.yaml), or as {variable}"
+            problem = f"cannot read the Iceberg table: the catalog {self.catalog!r} has no uri; {where}"
+            raise StorageError(problem) from error
 
     def __reduce__(self) -> tuple[Any, ...]:
         if isinstance(self.catalog, str):
