@@ -36,7 +36,8 @@ def fix_schema(source: ScanSource, schema: pa.Schema | None = None) -> tuple[Sca
     if schema is not None:
         return source.with_partitions(listing.partitions.schema.names, schema) if entries else source, schema
     if not entries:
-        raise ParquetBloomError("no files to scan; a dataset of none needs schema=", path=str(source.paths))
+        problem = "no files to scan (in Python, schema= makes a dataset of none)"
+        raise ParquetBloomError(problem, path=None if source.paths is None else str(source.paths))
     if source.index is not None:
         entries = entries[:1]
 

@@ -77,7 +77,8 @@ def resolve_local_path(path: str | os.PathLike[str]) -> str:
     if uri:
         return path_text(unquote(text[uri.end() :]))
     if _URL.match(text):
-        raise StorageError("a URL needs a file system: pass filesystem=", path=text, errno=errno.ENOENT)
+        known = "s3://, gs://, az://, abfss://, http:// and https:// are; in Python, filesystem= gives others"
+        raise StorageError(f"URLs of this kind are not known: {known}", path=text, errno=errno.ENOENT)
     return text
 
 

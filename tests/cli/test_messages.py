@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
@@ -154,3 +156,59 @@ def test_a_catalog_without_a_place(run, monkeypatch, tmp_path):
     assert result.code == 2
     assert "the catalog 'not there' has no uri; give it in pyiceberg's configuration" in result.err
     assert "--uri" not in result.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (["find", "lake", "--where", "id = 4250", "--where", "id = 100"], "--where"),
+        (["find", "lake", "--where=id = 4250", "--limit=1", "--limit", "2"], "--limit"),
+        (["find", "lake", "--keys", "a", "--ids-from", "b", "--key-column", "id"], "--keys"),
+        (["embed", "lake", "--column", "id", "-o", "x", "--output", "y"], "--output"),
+        (["index", "lookup", "x", "id", "1", "--timezone", "UTC", "--timezone", "UTC"], "--timezone"),
+        (["size", "--ndv", "5", "--ndv", "6"], None),
+    ],
+)
+def test_an_option_of_one_value_is_given_once(arguments, option, lake, run):
+    """Of two conditions the first would count for nothing, and rows be printed that it does not select."""
+    result = run(*arguments)
+    if option is None and result.code == 0:  # the option is repeatable
+        return
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith(f"error: {option or '--ndv'} is given twice, and has one value (see parquet-bloom ")
+    assert len(result.err.splitlines()) == 1
+
+
+def test_formats_and_colors_may_be_overridden(lake, run):
+    assert run("show", "lake", "--format", "csv", "--color", "never", "--format", "json", "--color", "always").code == 0
+    assert run("show", "lake", "--column", "id", "--column", "tag", "--json", "--json").code == 0
+
+
+def test_standard_output_is_no_output_file(lake, run):
+    result = run("embed", "lake/by=spark/part-0.parquet", "--column", "id", "-o", "-")
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("error: -o names a file or a folder, not standard output (./- is a file of that name)")
+    assert not Path("-").exists()
+
+
+def test_an_index_whose_lake_is_empty(tmp_path, run, monkeypatch):
+    """As a mount that is missing is: neither is it up to date, nor is there no row."""
+    monkeypatch.chdir(tmp_path)
+    Path("lake").mkdir()
+    pq.write_table(pa.table({"id": [1, 2, 3]}), "lake/a.parquet")
+    assert run("index", "create", "ids.index", "--column", "id", "--lake", "lake").code == 0
+    assert run("index", "append", "ids.index").code == 0
+    Path("lake/a.parquet").rename("a.parquet")
+    for command in ("find", "prune"):
+        result = run(command, "--index", "ids.index", "--where", "id = 2")
+        assert result.code == 2
+        assert result.errors == ["error: ids.index: no files in its lake"]
+    for paths in ([], ["lake"]):
+        result = run("index", "append", "ids.index", *paths)
+        assert result.code == 2
+        (error,) = result.errors
+        assert error.endswith("lake: no files in it")
+    assert run("index", "append", "ids.index", "-", stdin="").code == 0  # an empty list is none
+    Path("a.parquet").rename("lake/a.parquet")
+    assert run("index", "append", "ids.index").code == 0
+    assert run("find", "--index", "ids.index", "--where", "id = 2").code == 0

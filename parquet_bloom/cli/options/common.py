@@ -89,6 +89,25 @@ PATHS_HELP = (
 )
 
 
+_OVERRIDABLE = ("format", "color")  # an alias of the shell may give them, and a call others
+
+
+class OnceCommand(click.Command):
+    """A command that refuses an option of one value that is given twice: the first would count for nothing."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not ctx.resilient_parsing:
+            seen: set[str | None] = set()
+            for one in self.make_parser(ctx).parse_args(list(args))[2]:
+                if not isinstance(one, click.Option) or one.multiple or one.is_flag or one.name in _OVERRIDABLE:
+                    continue
+                if one.name in seen:
+                    name = next(name for name in one.opts if name.startswith("--"))
+                    raise click.UsageError(f"{name} is given twice, and has one value", ctx)
+                seen.add(one.name)
+        return super().parse_args(ctx, args)
+
+
 def command(
     name: str,
     *,
@@ -98,7 +117,7 @@ def command(
     optional_paths: bool = False,
     storage: bool = True,
     about: str = "",
-    cls: type[click.Command] = click.Command,
+    cls: type[click.Command] = OnceCommand,
     **settings: Any,
 ) -> Callable[[Callable[..., int]], click.Command]:
     """Turn a function that takes an `output`, PATHs and its options, and returns the exit code, into a command.
@@ -267,6 +286,9 @@ def target_options(what: str) -> _Decorator:
 
 def require_target(target: str | None, in_place: bool, dry_run: bool) -> None:
     """Reject a command without a target, or with two."""
+    if target == "-":
+        problem = "-o names a file or a folder, not standard output (./- is a file of that name)"
+        raise click.UsageError(problem, click.get_current_context())
     if target is not None and in_place:
         raise click.UsageError("-o and --in-place exclude each other", click.get_current_context())
     if target is None and not in_place and not dry_run:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...errors import StorageError
 from ...file.cache.memory import SHARED_CACHE, MetadataCache
 from ...predicate.tree import Node
 from ...scan.api import prune
@@ -89,6 +90,8 @@ def resolve_files(
             lake_index = stack.enter_context(LakeIndex.open(index, live="no table", filesystem=output.filesystem))
             if lake_index.table is None:
                 files = [MatchedPaths(path, root, root is not None) for path, root in list_live_files(lake_index)]
+                if not files:  # a mount that is missing, for one
+                    output.fail(StorageError("no files in its lake", path=index))
         yield Inputs(files) if lake_index.table is None else read_inputs(lake_index.table, output), lake_index
 
 

@@ -20,7 +20,8 @@ output_option = click.option(
 
 _OPTIONS = (
     column_option(
-        "Print this column only, a top-level one or a dotted leaf. Repeatable; columns are printed in the order given."
+        "Print this column only, a top-level one or a dotted leaf. Repeatable; columns are printed in the order given, "
+        "before those of --columns."
     ),
     click.option("--columns", "listed", metavar="A,B", help="Print these columns only, as a comma-separated list."),
     output_option,

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
+from ....errors import StorageError
+from ....lake.manifest import list_lake_roots
 from ....util.wording import count
 from ...options.common import command, skip_broken_option
 from ...options.paths import expand_stdin
@@ -63,7 +67,8 @@ def append(
     whenever the index is opened. A file that cannot be read is reported and not indexed; lookups then list it for every
     value. The index is updated atomically.
     """
-    lake = resolve_lake(list(expand_stdin(paths)), delta, iceberg, table, output, "a PATH")
+    listed = list(expand_stdin(paths))
+    lake = resolve_lake(listed, delta, iceberg, table, output, "a PATH")
     with open_index(output, path, live=False) as index:
         if lake is None and not paths and not index.state.manifest.lake:
             text = "the index has no recorded lake: give the files to index by PATHs, --delta or --iceberg"
@@ -76,6 +81,12 @@ def append(
                 progress=bar.update,
                 on_error=output.fail,
             )
+        if not (report.indexed or report.unchanged or report.failed):
+            recorded = index.state.manifest.lake
+            roots = [*map(os.fsdecode, listed)] if paths else list_lake_roots(recorded)
+            is_table = not paths and not {"delta", "iceberg"}.isdisjoint(recorded)
+            if roots and not is_table:  # a table may be empty; a folder may be a mount that is missing
+                output.fail(StorageError("no files in it", path=", ".join(roots)))
     with output.rows("appends", COLUMNS) as rows:
         row = {"added": report.added, "replaced": report.replaced, "unchanged": report.unchanged}
         row |= {"failed": len(report.failed), "values": report.entries, "merged": report.merged}

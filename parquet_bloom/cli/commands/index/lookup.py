@@ -13,7 +13,7 @@ import click
 from ....errors import PredicateError
 from ....predicate import Equal, In, parse_sql
 from ....util.wording import count
-from ...options.common import command, timezone_option
+from ...options.common import OnceCommand, command, timezone_option
 from ...options.paths import STDIN
 from ...output.output import BAD, GOOD, Output
 from ...output.table import Column
@@ -42,7 +42,7 @@ _WHOLE = re.compile(r"-?\d{1,30}", re.ASCII)
 _PLAIN = re.compile(r"'((?:[^']|'')*)'")
 
 
-class _Lookup(click.Command):
+class _Lookup(OnceCommand):
     """A command that takes negative numbers as VALUEs; other arguments that begin with a dash are options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
