@@ -15,7 +15,7 @@ from .metadata.compression import MAX_FOOTER_BYTES
 from .metadata.messages import ENTRY_STATISTICS, FILTER_ENTRY, INDEX_ENTRY
 from .metadata.row_positions import count_positions, has_positions
 from .metadata.schema import OrcLeaf
-from .metadata.statistics import OTHER_ROWS, read_statistics
+from .metadata.statistics import OTHER_ROWS, Counts, read_counts, read_statistics
 from .metadata.stripes import (
     BLOOM_FILTER,
     BLOOM_FILTER_UTF8,
@@ -155,23 +155,25 @@ class IndexStreams:
         """Return the statistics of columns in stripes: a list with one entry per row group for each of them."""
         self._read_footers(stripe for _, stripe in columns)
         missing = [(leaf, stripe) for leaf, stripe in columns if (stripe, leaf.column_id) not in self._cache]
-        self._cache_statistics(
-            missing, self._read_streams((stripe, ROW_INDEX, leaf.column_id) for leaf, stripe in missing)
-        )
+        self._cache_statistics(missing, self._read_streams(_list_row_indexes(missing)))
         return [self._cache[stripe, leaf.column_id] for leaf, stripe in columns]
 
     def _cache_statistics(
         self, columns: Sequence[ColumnInStripe], streams: dict[tuple[int, int, int], bytes | MalformedOrcError]
     ) -> None:
         for leaf, stripe in columns:
-            statistics = self._read_statistics(
-                leaf, self._stripes[stripe], streams.get((stripe, ROW_INDEX, leaf.column_id))
-            )
+            row_indexes = [streams.get(key) for key in _list_row_indexes([(leaf, stripe)])]
+            statistics = self._read_statistics(leaf, self._stripes[stripe], *row_indexes)
             self._cache[stripe, leaf.column_id] = self._add_filters(leaf, stripe, statistics)
 
     def _read_statistics(
-        self, leaf: OrcLeaf, stripe: Stripe, stream: bytes | MalformedOrcError | None
+        self,
+        leaf: OrcLeaf,
+        stripe: Stripe,
+        stream: bytes | MalformedOrcError | None,
+        *of_parents: bytes | MalformedOrcError | None,
     ) -> list[PruningStatistics]:
+        """Read the statistics of row groups, given the row index of a column and those of the columns that it is in."""
         count, footer = self.count_row_groups(stripe.number), self._footers[stripe.number]
         unknown = PruningStatistics(leaf.column_type, doubt=footer if isinstance(footer, str) else None)
         if stream is None:
@@ -182,13 +184,15 @@ class IndexStreams:
             entries = read_spans(stream, INDEX_ENTRY).tolist()
             if len(entries) != count:
                 raise MalformedOrcError(f"it has {len(entries)} entries for {count} row groups")
+            parents = [_read_all_counts(of_parent, count) for of_parent in of_parents]
             statistics = []
             for i, (start, end) in enumerate(entries):
                 num_rows = min(self._stride, stripe.num_rows - i * self._stride)
                 spans = read_spans(stream, ENTRY_STATISTICS, start, end)
                 if len(spans) == 1:
                     start, end = spans[0].tolist()
-                    statistics.append(read_statistics(stream, start, end, leaf, self._tail, num_rows))
+                    counts = [of_parent[i] for of_parent in parents]
+                    statistics.append(read_statistics(stream, start, end, leaf, self._tail, num_rows, counts))
                 else:
                     statistics.append(unknown)
             if any(entry.doubt == OTHER_ROWS for entry in statistics):  # all entries may cover other rows
@@ -234,13 +238,12 @@ class IndexStreams:
         """
         self._read_footers(stripe for _, stripe in columns)
         kinds = [kind if kind is not None else self._find_kind(leaf, stripe) for leaf, stripe in columns]
-        requested = [
-            (stripe, stream_kind, leaf.column_id)
-            for (leaf, stripe), found_kind in zip(columns, kinds, strict=True)
-            if found_kind is not None
-            for stream_kind in (found_kind, ROW_INDEX)
-            if stream_kind != ROW_INDEX or (stripe, leaf.column_id) not in self._cache
-        ]
+        requested: list[tuple[int, int, int]] = []
+        for (leaf, stripe), found_kind in zip(columns, kinds, strict=True):
+            if found_kind is not None:
+                requested.append((stripe, found_kind, leaf.column_id))
+                if (stripe, leaf.column_id) not in self._cache:
+                    requested += _list_row_indexes([(leaf, stripe)])
         streams = self._read_streams(requested)
         new_columns = [(leaf, stripe) for leaf, stripe in columns if (stripe, ROW_INDEX, leaf.column_id) in streams]
         self._cache_statistics(new_columns, streams)
@@ -278,3 +281,25 @@ class IndexStreams:
                 OrcFilter(leaf, kind, stripe, i, bits, functions, problem=problem, fault=fault or timezone_fault)
             )
         return filters
+
+
+def _list_row_indexes(columns: Iterable[ColumnInStripe]) -> list[tuple[int, int, int]]:
+    """Return the row indexes (stripe, kind, column id) with the statistics of columns: each one's own comes first.
+
+    Those of the columns that it is in tell whether its own statistics are about its rows.
+    """
+    return [(stripe, ROW_INDEX, column) for leaf, stripe in columns for column in (leaf.column_id, *leaf.parents)]
+
+
+def _read_all_counts(stream: bytes | MalformedOrcError | None, num_row_groups: int) -> list[Counts | None]:
+    """Read what a row index counts in each row group; None where it does not say, or cannot be read."""
+    unknown: list[Counts | None] = [None] * num_row_groups
+    if not isinstance(stream, bytes):
+        return unknown
+    try:
+        entries = read_spans(stream, INDEX_ENTRY).tolist()
+        spans = [read_spans(stream, ENTRY_STATISTICS, start, end).tolist() for start, end in entries]
+        counts = [read_counts(stream, *of_entry[0]) if len(of_entry) == 1 else None for of_entry in spans]
+    except MalformedOrcError:
+        return unknown
+    return counts if len(counts) == num_row_groups else unknown

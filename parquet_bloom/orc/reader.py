@@ -20,7 +20,7 @@ from .filters.writer_bugs import UTC_ZONES
 from .indexes import FILTER_STREAMS, IndexStreams
 from .metadata.messages import METADATA_STRIPE, STRIPE_COLUMN
 from .metadata.schema import OrcLeaf, read_leaves
-from .metadata.statistics import read_statistics
+from .metadata.statistics import read_counts, read_statistics
 from .metadata.stripes import OrcRowGroup, Stripe, list_row_groups, read_stripes
 from .metadata.tail import Tail, read_tail
 from .metadata.validate_lengths import list_columns
@@ -115,8 +115,12 @@ class OrcFile:
             try:
                 columns = read_spans(data, STRIPE_COLUMN, start, end)
                 if leaf.column_id < len(columns):
+                    parents = [
+                        read_counts(data, *columns[parent].tolist()) if parent < len(columns) else None
+                        for parent in leaf.parents
+                    ]
                     start, end = columns[leaf.column_id].tolist()
-                    statistics.append(read_statistics(data, start, end, leaf, self.tail, stripe.num_rows))
+                    statistics.append(read_statistics(data, start, end, leaf, self.tail, stripe.num_rows, parents))
                 else:
                     statistics.append(unknown)
             except MalformedOrcError as error:

@@ -35,6 +35,8 @@ class OrcLeaf:
     length : of CHAR and VARCHAR, in code points; None for others.
     attributes : key-value pairs of the type, such as "spark.sql.catalyst.type".
     index : its position among the leaves.
+    parents : ORC's numbers of the structs that it is in, the outermost first, the row itself left out; of a repeated
+        leaf, those of all columns that it is in.
     """
 
     name: str
@@ -46,6 +48,7 @@ class OrcLeaf:
     length: int | None = None
     attributes: tuple[tuple[str, str], ...] = ()
     index: int = 0
+    parents: tuple[int, ...] = ()
 
 
 def read_leaves(types: Sequence[Mapping[str, Any]]) -> list[OrcLeaf]:
@@ -60,9 +63,9 @@ def read_leaves(types: Sequence[Mapping[str, Any]]) -> list[OrcLeaf]:
     if not types:
         return leaves
     seen = bytearray(len(types))
-    pending: list[tuple[int, tuple[str, ...], bool]] = [(0, (), False)]
+    pending: list[tuple[int, tuple[str, ...], bool, tuple[int, ...]]] = [(0, (), False, ())]
     while pending:
-        number, path, repeated = pending.pop()
+        number, path, repeated, parents = pending.pop()
         if number >= len(types) or seen[number] or len(path) > _MAX_DEPTH:
             raise MalformedOrcError(f"the types do not form a tree: type {number} of {len(types)}")
         seen[number] = 1
@@ -74,13 +77,14 @@ def read_leaves(types: Sequence[Mapping[str, Any]]) -> list[OrcLeaf]:
             names = _read_child_names(name, description, children)
             child_repeated = repeated or name != "STRUCT"
             child_columns = [
-                (child, (*path, child_name), child_repeated) for child, child_name in zip(children, names, strict=True)
+                (child, (*path, child_name), child_repeated, (*parents, number) if number else ())
+                for child, child_name in zip(children, names, strict=True)
             ]
             pending += reversed(child_columns)
         elif children:
             raise MalformedOrcError(f"type {number} is {name}, and has child types")
         else:
-            leaves.append(_make_leaf(description, name, number, path, repeated, len(leaves)))
+            leaves.append(_make_leaf(description, name, number, path, repeated, len(leaves), parents))
     return leaves
 
 
@@ -95,7 +99,13 @@ def _read_child_names(kind: str, description: Mapping[str, Any], children: Seque
 
 
 def _make_leaf(
-    description: Mapping[str, Any], kind: str, number: int, path: tuple[str, ...], repeated: bool, index: int
+    description: Mapping[str, Any],
+    kind: str,
+    number: int,
+    path: tuple[str, ...],
+    repeated: bool,
+    index: int,
+    parents: tuple[int, ...],
 ) -> OrcLeaf:
     attributes = tuple(
         (pair.get("key", b"").decode("utf-8", "replace"), pair.get("value", b"").decode("utf-8", "replace"))
@@ -103,7 +113,7 @@ def _make_leaf(
     )
     length = description.get("length") if kind in ("CHAR", "VARCHAR") else None
     column_type = _make_column_type(description, kind, dict(attributes).get(_CATALYST), length)
-    return OrcLeaf(".".join(path), path, number, kind, repeated, column_type, length, attributes, index)
+    return OrcLeaf(".".join(path), path, number, kind, repeated, column_type, length, attributes, index, parents)
 
 
 _INTEGERS = {"BYTE": ("tinyint", 8), "SHORT": ("smallint", 16), "INT": ("int", 32)}

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import decimal
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ...hashing.column_type import ColumnType, Domain, Kind, integer_range
 from ...metadata.protobuf import read_message
 from ...predicate.statistics import PruningStatistics
 from .messages import COLUMN_STATISTICS
-from .schema import OrcLeaf
+from .schema import KINDS, OrcLeaf
 from .tail import Tail
 
 Bounds = tuple[Domain | None, Domain | None]
@@ -35,12 +35,39 @@ _DAY_MS = 86_400_000
 _MS = 1_000_000
 _REPLACED = "\N{REPLACEMENT CHARACTER}".encode()
 
+_STRUCT = KINDS.index("STRUCT")
+
 OTHER_ROWS = "its statistics count more values than there are rows"
 """The doubt about statistics of other rows than those of the row group."""
 
 
-def read_statistics(data: bytes, start: int, end: int, leaf: OrcLeaf, tail: Tail, num_rows: int) -> PruningStatistics:
+class Counts(NamedTuple):
+    """What statistics count of a column.
+
+    Attributes
+    ----------
+    num_values : values that are not null; None where the statistics do not say.
+    has_null : whether there are nulls; None where the statistics do not say.
+    """
+
+    num_values: int | None
+    has_null: bool | None
+
+
+def read_statistics(
+    data: bytes,
+    start: int,
+    end: int,
+    leaf: OrcLeaf,
+    tail: Tail,
+    num_rows: int,
+    parents: Sequence[Counts | None] | None = None,
+) -> PruningStatistics:
     """Read the message ColumnStatistics in [start, end) of `data` for a column in `num_rows` rows.
+
+    Parameters
+    ----------
+    parents : what the statistics of each column of `leaf.parents` count in these rows; None where nothing is known.
 
     Raises
     ------
@@ -49,12 +76,13 @@ def read_statistics(data: bytes, start: int, end: int, leaf: OrcLeaf, tail: Tail
     """
     message = read_message(data, COLUMN_STATISTICS, start, end)
     count, has_null = message.get("num_values"), message.get("has_null")
+    counts = Counts(count, has_null)
     has_values = has_nulls = None
     if count is not None:
         has_values = count > 0
         if not leaf.repeated and count > num_rows:
             return PruningStatistics(leaf.column_type, doubt=OTHER_ROWS)
-        if count == 0 and has_null is False and not leaf.repeated and len(leaf.path) == 1:
+        if _contradict([*(parents or [None] * len(leaf.parents)), counts], leaf, tail, num_rows):
             return PruningStatistics(leaf.column_type)  # these statistics belong to something else
     if has_null:
         has_nulls = True if count != num_rows or leaf.repeated else None
@@ -62,6 +90,40 @@ def read_statistics(data: bytes, start: int, end: int, leaf: OrcLeaf, tail: Tail
         has_nulls = False
     low, high = _read_bounds(message, leaf, tail) if has_values else NOTHING
     return PruningStatistics(leaf.column_type, has_values, low, high, has_nulls=has_nulls)
+
+
+def read_counts(data: bytes, start: int, end: int) -> Counts:
+    """Read what a message ColumnStatistics counts."""
+    message = read_message(data, COLUMN_STATISTICS, start, end)
+    return Counts(message.get("num_values"), message.get("has_null"))
+
+
+def _contradict(path: Sequence[Counts | None], leaf: OrcLeaf, tail: Tail, num_rows: int) -> bool:
+    """Return whether what is counted of a column, and of those that it is in, does not fit the number of rows.
+
+    Hive's streaming ingest and its ACID tables count 0 values of every column, and no nulls. A column without nulls has
+    as many values as what it is in: the rows, or a struct. In a list, map or union any number may be right. If nothing
+    is known of what a column is in, 0 values without nulls are not believed.
+
+    Parameters
+    ----------
+    path : of the columns that it is in, the outermost first, and of itself.
+    """
+    types = tail.footer.get("types", [])
+    expected: int | None = num_rows
+    is_known = True
+    for counts, column in zip(path, (*leaf.parents, leaf.column_id), strict=True):
+        if counts is None or counts.num_values is None:
+            expected, is_known = None, False
+            continue
+        count = counts.num_values
+        if expected is not None and (count > expected or (counts.has_null is False and count != expected)):
+            return True
+        if not is_known and count == 0 and counts.has_null is False:
+            return True
+        is_struct = column < len(types) and types[column].get("kind", 0) == _STRUCT
+        expected = count if is_struct else None
+    return False
 
 
 def _read_bounds(message: Mapping[str, Any], leaf: OrcLeaf, tail: Tail) -> Bounds:

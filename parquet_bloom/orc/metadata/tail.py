@@ -45,25 +45,41 @@ class Tail:
 
 
 def is_orc(source: Source) -> bool:
-    """Return whether a file ends like an ORC file. Takes one small read, and never raises for invalid files."""
+    """Return whether a file ends like an ORC file. Takes one or two small reads, and never raises for invalid files."""
     try:
         length = min(source.size, 256)
-        _read_postscript(source.read_at(source.size - length, length))
+        _read_postscript(source, source.read_at(source.size - length, length))
     except ParquetBloomError:
         return False
     return True
 
 
-def _read_postscript(end: bytes) -> dict[str, Any]:
+def _read_postscript(source: Source, end: bytes) -> dict[str, Any]:
+    """Read the postscript, given the last bytes of the file.
+
+    Presto's writer, and Hive's before 0.12, leave out its magic; as other readers do, they are recognised by the magic
+    that their files begin with.
+    """
     if len(end) < 1 + len(MAGIC):
         raise NotOrcError(f"not an ORC file: {len(end)} bytes are too few")
     length, postscript = end[-1], None
     if length < len(end):
         with suppress(MalformedOrcError):
             postscript = read_message(end, POSTSCRIPT, len(end) - 1 - length, len(end) - 1)
-    if postscript is None or postscript.get("magic") != MAGIC:
+    if postscript is None or not _has_magic(source, postscript, source.size - length - 1):
         raise NotOrcError("not an ORC file, or one cut off: it does not end in ORC's postscript")
     return postscript
+
+
+def _has_magic(source: Source, postscript: dict[str, Any], size: int) -> bool:
+    """Return whether a postscript has its magic, or describes a footer within `size` bytes that begin with it."""
+    if "magic" in postscript:
+        return bool(postscript["magic"] == MAGIC)
+    # Any bytes may parse as a message: without a footer of a possible length they are not a postscript.
+    described = postscript.get("footer_length", 0) + postscript.get("metadata_length", 0)
+    is_plausible = postscript.get("footer_length", 0) > 0 and described <= size - len(MAGIC)
+    known = postscript.get("compression", 0) < len(NAMES)
+    return bool(is_plausible and known and source.read_at(0, len(MAGIC)) == MAGIC)
 
 
 def read_tail(source: Source) -> Tail:
@@ -77,7 +93,7 @@ def read_tail(source: Source) -> Tail:
     """
     length = min(source.size, max(256, source.first_read))
     tail = source.read_at(source.size - length, length)
-    postscript = _read_postscript(tail[-256:])
+    postscript = _read_postscript(source, tail[-256:])
     size = source.size - tail[-1] - 1
     footer_length, metadata_length = postscript.get("footer_length", 0), postscript.get("metadata_length", 0)
     if footer_length + metadata_length > size:

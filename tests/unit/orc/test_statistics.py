@@ -154,7 +154,7 @@ def test_counts() -> None:
     assert is_known(10, 1) == (True, None)  # they contradict each other
     assert is_known(5, 1) == (True, True)
     assert is_known(5, None) == (True, None)
-    assert is_known(5, 0) == (True, None)
+    assert is_known(5, 0) == (None, None)  # without nulls there would be 10
     assert is_known(0, 1) == (False, True)
     assert is_known(0, 0) == (None, None)
     assert is_known(11, 0) == (None, None)
@@ -170,11 +170,11 @@ def test_counts() -> None:
     member, element = read_leaves(types)
     assert (member.name, member.repeated, element.name, element.repeated) == ("s.a", False, "l.item", True)
     assert is_known(5, 0, at=member) == (True, None)  # rows whose struct is null are not counted as nulls
-    assert is_known(0, 0, at=member) == (False, None)
+    assert is_known(0, 0, at=member) == (None, None)  # unless the struct is known to be null
     assert is_known(10, 0, at=member) == (True, False)
     assert is_known(30, 0, at=element) == (True, None)
     assert is_known(10, 0, at=element) == (True, None)
-    assert is_known(0, 0, at=element) == (False, None)
+    assert is_known(0, 0, at=element) == (None, None)  # unless there are lists
 
 
 def test_bounds_of_what_has_no_values() -> None:
