@@ -11,10 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import EncryptedFileError, MalformedFooterError
-from ..hashing.column_type import ColumnType, Domain, decode, is_legacy_ordered, is_nan, is_ordered
-from ..metadata.footer import Leaf, Statistics
-from ..predicate.reason import Reason, make_ignored
-from ..predicate.statistics import ColumnShape, PruningStatistics, PruningStatisticsArray
+from ..hashing.column_type import (
+    ColumnType,
+    Domain,
+    Kind,
+    decimal_length,
+    decode,
+    is_legacy_ordered,
+    is_nan,
+    is_ordered,
+)
+from ..metadata.footer import Footer, Leaf, Statistics
+from ..metadata.writer_rules import SHORTEST_CUT, Doubt
+from ..predicate.reason import UNDECIDED, Reason, make_ignored
+from ..predicate.statistics import ColumnShape, CutBound, PruningStatistics, PruningStatisticsArray
 from .columns import find_leaves, holds_elements, type_of
 
 if TYPE_CHECKING:
@@ -153,8 +163,9 @@ def _chunk_statistics(
         return PruningStatistics(column_type, doubt="the column is encrypted")
     footer = file.footer
     statistics = footer.statistics(record)
-    low, high = decode_bounds(statistics, column_type, leaf.index in footer.type_ordered)
+    low, high = decode_leaf_bounds(footer, leaf, statistics)
     has_filter = file.has_filter(record) and column_type.hashable and not footer.empty_row_groups[row_group]
+    has_filter = has_filter and not footer.doubts_of(leaf) & Doubt.FILTERS
     return PruningStatistics(
         column_type,
         footer.chunk_has_values(row_group, leaf, record, statistics),
@@ -167,13 +178,31 @@ def _chunk_statistics(
     )
 
 
+def decode_leaf_bounds(footer: Footer, leaf: Leaf, statistics: Statistics) -> tuple[Domain | None, Domain | None]:
+    """Return the bounds that statistics of a column of a file have, as `decode_bounds` does."""
+    type_ordered = leaf.index in footer.type_ordered
+    return decode_bounds(statistics, type_of(leaf), type_ordered, footer.writer_rules.shortest_cut)
+
+
+def may_be_cut(column_type: ColumnType) -> bool:
+    """Return whether upper bounds of a column may be cut: of texts and bytes of any length.
+
+    Those of a fixed length are not used if they are shorter.
+    """
+    return column_type.physical == "BYTE_ARRAY" and column_type.kind in (Kind.STRING, Kind.BYTES)
+
+
 def decode_bounds(
-    statistics: Statistics, column_type: ColumnType, type_ordered: bool
+    statistics: Statistics, column_type: ColumnType, type_ordered: bool, shortest_cut: int = 1
 ) -> tuple[Domain | None, Domain | None]:
     """Return the bounds of a column chunk's values, as domain values; None where nothing is known.
 
     Statistics are used only where the format defines their order: under a declared type order, or in the deprecated
     fields for signed numbers. NaN and bounds in the wrong order are ignored.
+
+    Parameters
+    ----------
+    shortest_cut : length from which on an upper bound may be cut, unless it is declared exact.
     """
     low_stored, high_stored = statistics.min_value, statistics.max_value
     if not is_ordered(column_type) or not (type_ordered or is_legacy_ordered(column_type)):
@@ -182,11 +211,22 @@ def decode_bounds(
         low_stored, high_stored = statistics.legacy_min, statistics.legacy_max
     low = None if low_stored is None else decode(low_stored, column_type)
     high = None if high_stored is None else decode(high_stored, column_type)
+    if not statistics.max_is_exact:
+        if isinstance(high, bytes) and len(high) >= shortest_cut and may_be_cut(column_type):
+            high = CutBound(high)
+        elif may_be_cut_decimals(column_type) and max(len(low_stored or b""), len(high_stored or b"")) >= SHORTEST_CUT:
+            return None, None
     if any(bound is not None and is_nan(bound) for bound in (low, high)):
         return None, None
     if low is not None and high is not None and low > high:  # type: ignore[operator]
         return None, None
     return low, high
+
+
+def may_be_cut_decimals(column_type: ColumnType) -> bool:
+    """Return whether a column has decimals so long that their bounds may be cut, and then are other numbers."""
+    is_text = column_type.kind is Kind.DECIMAL and column_type.physical == "BYTE_ARRAY"
+    return is_text and decimal_length(column_type.precision) > SHORTEST_CUT
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +238,7 @@ class FileStatistics:
     columns : one entry per name; None for a column that the file does not have, or has twice.
     holds : the shape of each column: scalar values, elements of a list, or parts of a nested value.
     missing : the columns that the file does not have.
-    doubts : why columns that it has cannot be used.
+    doubts : why columns that it has cannot be used, or not all that it says of them.
     num_rows : rows of each row group; None for a row group without rows.
     layout : a number shared by files that can be evaluated together: their columns have the same types.
     beside : values derived from these statistics and zone indexes, by readers' keys (see `scan.evaluate.zone_rows`).
@@ -302,6 +342,9 @@ def resolve_columns(
         leaf_of[name] = leaves[0] if len(leaves) == 1 else None
         if len(leaves) == 1:
             holds[name] = _find_shape(leaves[0], name, ignore_case)
+            doubt = file.footer.describe_doubts(leaves[0])
+            if doubt:
+                doubts.append(Reason(doubt, UNDECIDED, name))
     types = (None if leaf is None else type_of(leaf) for leaf in leaf_of.values())
     layout = _LAYOUTS.setdefault((*types, *holds.values(), len(missing), *doubts), next(_NUMBERS))
     return ResolvedColumns(leaf_of, holds, tuple(missing), tuple(doubts), layout)

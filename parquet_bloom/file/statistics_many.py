@@ -16,7 +16,8 @@ from ..errors import ParquetBloomError
 from ..hashing.column_type import ColumnType, Domain, Kind, decode, is_legacy_ordered, is_nan, is_ordered
 from ..metadata.footer import PHYSICAL_TYPES, Footer, Leaf, concatenate_records
 from ..metadata.thrift_compact import CHUNK_DTYPE, read_statistics
-from ..predicate.statistics import NO, UNKNOWN, YES, PruningStatisticsArray, make_domain_array
+from ..metadata.writer_rules import LEGACY, SHORTEST_CUT, Doubt
+from ..predicate.statistics import NO, UNKNOWN, YES, CutBound, PruningStatisticsArray, make_domain_array
 from .cache.entry import CachedFooter
 from .columns import type_of
 from .statistics import (
@@ -30,6 +31,8 @@ from .statistics import (
     cached_statistics,
     file_statistics,
     make_bitsets,
+    may_be_cut,
+    may_be_cut_decimals,
     resolve_columns,
 )
 
@@ -60,11 +63,12 @@ def file_statistics_of_many(
     None for a file of which they cannot be read, which a closer look explains.
     """
     results = [cached_statistics(file, key) for file in files]
-    groups: dict[tuple[int, frozenset[int]], list[int]] = {}
+    groups: dict[tuple[int, frozenset[int], tuple[object, ...]], list[int]] = {}
     trust = key[2]
     for i, file in enumerate(files):
         if results[i] is None and (trust is None or trust.by_schema) and _is_usual(file.footer):
-            groups.setdefault((id(file.footer.leaves), file.footer.type_ordered), []).append(i)
+            footer = file.footer
+            groups.setdefault((id(footer.leaves), footer.type_ordered, _doubt_key(footer)), []).append(i)
     for members in groups.values():
         try:
             resolved = resolve_columns(open_file(members[0]), *key)
@@ -78,6 +82,12 @@ def file_statistics_of_many(
             with suppress(ParquetBloomError):
                 results[i] = file_statistics(open_file(i), *key)
     return results
+
+
+def _doubt_key(footer: Footer) -> tuple[object, ...]:
+    """Return a key that footers of one schema share if the same is known of their writers' faults."""
+    rules = footer.writer_rules
+    return (id(rules), footer.schema_key[1]) if rules else (id(rules),)
 
 
 def _is_usual(footer: Footer) -> bool:
@@ -142,20 +152,22 @@ def _read_column(
     usual &= records["physical_type"] == PHYSICAL_TYPES.index(leaf.physical)
     is_usual[which[~usual]] = False
 
-    num_values, null_count, has_null_count = records["num_values"], stored["null_count"], stored["has_null_count"] != 0
-    agrees = np.equal(num_values, num_rows)
-    bounded = np.any(stored["start"] >= 0, axis=1)
+    num_values, null_count = records["num_values"], stored["null_count"]
+    has_null_count = _believe(footers[0], leaf, stored, num_values)
     # As `Footer.chunk_has_values` and `chunk_has_nulls` say.
     all_null = has_null_count & np.equal(null_count, num_values)
     has_values = np.where(has_null_count, YES, UNKNOWN)
-    has_values[all_null] = np.where(bounded[all_null], UNKNOWN, NO)
-    has_values[num_values == 0] = NO
-    has_nulls = np.where(has_null_count & (null_count >= 0), (null_count > 0).astype(int), UNKNOWN)
+    has_values[all_null | (num_values == 0)] = NO
+    has_nulls = np.where(has_null_count, (null_count > 0).astype(int), UNKNOWN)
     if leaf.repeated or leaf.shown_as_null:
         has_nulls[:] = UNKNOWN
-    if not leaf.repeated:
-        has_values[~agrees] = has_nulls[~agrees] = UNKNOWN
+    if leaf.repeated:
+        has_values[num_values < num_rows] = UNKNOWN
+    else:
+        disagrees = np.not_equal(num_values, num_rows)
+        has_values[disagrees] = has_nulls[disagrees] = UNKNOWN
     has_filter = (records["filter_offset"] != -1) | (records["filter_fields"] > 0)
+    has_filter &= not footers[0].doubts_of(leaf) & Doubt.FILTERS
     low, low_known, high, high_known = _decode_bounds(footers, which, stored, column_type, leaf)
     evidence = PruningStatisticsArray(
         column_type,
@@ -169,6 +181,36 @@ def _read_column(
     )
     locations = np.stack([records["filter_offset"], records["filter_length"]], axis=1)
     return evidence, locations, make_bitsets(len(records))
+
+
+def _believe(footer: Footer, leaf: Leaf, stored: Any, num_values: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which null counts are believed, and take out the bounds that are not, as `Footer.statistics` does.
+
+    Parameters
+    ----------
+    footer : one of the footers; the others are by the same writer, as far as faults are known.
+    """
+    null_count, has_null_count = stored["null_count"], stored["has_null_count"] != 0
+    bounded = np.any(stored["start"] >= 0, axis=1)
+    contradicts = (null_count < 0) | (null_count > num_values) | ((null_count == num_values) & bounded)
+    if not leaf.nullable:
+        contradicts |= null_count != 0
+    contradicts &= has_null_count
+    rules = footer.rules_of(leaf)
+    if rules:
+        doubts = footer.doubts_of(leaf)
+        if leaf.index not in footer.type_ordered and any(rule.columns == LEGACY for rule in rules):
+            contradicts |= np.any(stored["start"][:, [_MIN, _MAX]] < 0, axis=1)
+        if doubts & Doubt.BOUNDS:
+            stored["start"] = -1
+        if doubts & Doubt.FEW_NULLS:
+            has_null_count &= null_count == num_values
+        if doubts & Doubt.MANY_NULLS:
+            has_null_count &= null_count == 0
+    if contradicts.any():
+        stored["start"][contradicts] = -1
+        has_null_count &= ~contradicts
+    return has_null_count
 
 
 def _decode_bounds(
@@ -194,6 +236,17 @@ def _decode_bounds(
         return low, low_known & ~wrong, high, high_known & ~wrong
     lows = _decode_each(footers, which, stored, low_at, column_type)
     highs = _decode_each(footers, which, stored, high_at, column_type)
+    cut, is_exact = footers[0].writer_rules.shortest_cut, stored["max_is_exact"].tolist()
+    if may_be_cut(column_type):
+        highs = [
+            high if exact or high is None or len(high) < cut else CutBound(high)  # type: ignore[arg-type]
+            for high, exact in zip(highs, is_exact, strict=True)
+        ]
+    elif may_be_cut_decimals(column_type):
+        rows = np.arange(count)
+        length = np.maximum(stored["length"][rows, low_at], stored["length"][rows, high_at])
+        for i in np.flatnonzero((length >= SHORTEST_CUT) & (stored["max_is_exact"] == 0)).tolist():
+            lows[i] = highs[i] = None
     for i, (one, other) in enumerate(zip(lows, highs, strict=True)):
         is_wrong = one is not None and other is not None and one > other  # type: ignore[operator]
         if is_wrong or any(bound is not None and is_nan(bound) for bound in (one, other)):

@@ -7,7 +7,6 @@ change.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -27,6 +26,7 @@ from ..hashing.column_type import (
 )
 from ..metadata.footer import Footer, Leaf
 from ..metadata.footer_rewrite import make_physical_view
+from ..metadata.writer_rules import Doubt
 from ..storage import Source
 from ..util.arrow_values import from_numpy, to_numpy
 from ..util.lazy import late_module
@@ -174,7 +174,7 @@ class ColumnReader:
         metadata = self._metadata.row_group(row_group).column(0)
         start, size = self._locate(row_group)
         distant = self._source.path is None
-        end = start + size + (SLACK_BYTES if _omits_dictionary_header(self._footer.created_by) else 0)
+        end = start + size + (SLACK_BYTES if self._omits_dictionary_header else 0)
         if 0 <= start <= start + size <= self._source.size and size <= (
             DISTANT_BUFFER_BYTES if distant else WHOLE_BYTES
         ):
@@ -184,6 +184,11 @@ class ColumnReader:
             return pa.PythonFile(pages, mode="r"), DISTANT_BUFFER_BYTES
         require_pages(self._source, start, end, metadata.num_values)
         return self._source.arrow_file(), BUFFER_BYTES
+
+    @property
+    def _omits_dictionary_header(self) -> bool:
+        """True if column chunks are longer than declared: PARQUET-816."""
+        return bool(self._footer.doubts_of(self.leaf) & Doubt.CHUNK_SIZES)
 
     def _locate(self, row_group: int) -> tuple[int, int]:
         """Return the offset and length of a column chunk, as pyarrow finds them in the footer."""
@@ -251,7 +256,7 @@ class ColumnReader:
             physical == "BOOLEAN"
             or not set(metadata.encodings) <= chunk_values.ENCODINGS
             or not 0 < start <= start + size <= self._source.size
-            or _omits_dictionary_header(self._footer.created_by)
+            or self._omits_dictionary_header
         ):
             return None
         return StoredChunk(
@@ -292,12 +297,6 @@ class ColumnReader:
             # Only the used part of the dictionary: values that no row has must not be in the filter.
             used = np.bincount(indices, minlength=len(values.dictionary)) > 0
             yield values.dictionary.filter(from_numpy(used))
-
-
-def _omits_dictionary_header(created_by: str | None) -> bool:
-    """Return whether a file is by a parquet-mr whose column chunks are longer than declared: PARQUET-816."""
-    match = re.match(r"parquet-mr(?: version (\d+)\.(\d+)\.(\d+))?", created_by or "")
-    return match is not None and tuple(int(part or 0) for part in match.groups()) < (1, 2, 9)
 
 
 def find_value_outside_type(array: pa.Array, column_type: ColumnType) -> str | None:

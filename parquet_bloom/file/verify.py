@@ -10,6 +10,7 @@ from ..core.bloom.sbbf import check_keys
 from ..core.bloom.variants import Variant
 from ..errors import ParquetBloomError
 from ..hashing.arrow import keys_of
+from ..metadata.writer_rules import Doubt
 from ..redaction import shown_redacted
 from ..util.wording import count
 from .cache.memory import MetadataCache
@@ -150,6 +151,8 @@ def _verify_chunk(file: BloomFile, chunk: ChunkFilter, readers: dict[int, Column
             )
         elif chunk.fill > 0.9:
             verdict.note = f"saturated: {chunk.fill:.0%} of the bits are set, {chunk.fpp:.0%} of absent keys pass"
+        if file.footer.doubts_of(chunk.leaf) & Doubt.FILTERS:
+            verdict.note = file.footer.describe_doubts(chunk.leaf)
         if readers is not None and chunk.column_type.hashable:
             _probe_all(chunk, _reader(file, chunk, readers), verdict)
     except ParquetBloomError as error:

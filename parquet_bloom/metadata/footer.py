@@ -6,9 +6,8 @@ makes new footers out of the same bytes.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from ..errors import EncryptedFileError, ErrorContext, MalformedFooterError, NotParquetError, TruncatedFileError
 from .thrift_compact import BINARY, LIST, STRUCT, index_footer, index_footers, read_struct, read_value, write_struct
+from .writer_rules import LEGACY, Doubt, Rule, WriterRules, combine_doubts, describe, find_rules
 
 MAGIC = b"PAR1"
 ENCRYPTED_MAGIC = b"PARE"
@@ -29,7 +29,7 @@ _UNKNOWN = 11  # of the union LogicalType
 _MAX_DEPTH = 256  # nesting of columns; more than any reader accepts
 _REQUIRED_FIELDS = {2: "schema", 3: "num_rows", 4: "row groups"}
 _FIXED = PHYSICAL_TYPES.index("FIXED_LEN_BYTE_ARRAY")
-_ARROW_MARKS_PAGES = 2  # "parquet-cpp" ended with 1.5.1; since 3.0 it is "parquet-cpp-arrow"
+_ARROW_SCHEMA = b"ARROW:schema"
 _NO_STRUCTS = bytes([STRUCT])  # an empty list of them
 
 
@@ -107,22 +107,31 @@ class Leaf:
         """True for a column directly below the root that its schema declares non-null: its pages have no levels."""
         return len(self.nodes) == 1 and read_repetition(self.nodes[0]) == REQUIRED
 
+    @cached_property
+    def nullable(self) -> bool:
+        """True unless its schema declares it, and all that it is in, non-null."""
+        return any(read_repetition(node) != REQUIRED for node in self.nodes)
+
 
 @dataclass(frozen=True)
 class Statistics:
-    """A column chunk's statistics as stored; None where absent. `min_value` and `max_value` are plain-encoded."""
+    """Statistics of a column chunk, or of a page, as stored.
+
+    Attributes
+    ----------
+    null_count, min_value, max_value, legacy_min, legacy_max : None where absent; values are plain-encoded.
+    max_is_exact : whether `max_value` is declared to be a value, not the beginning of one, nor any other upper bound.
+    """
 
     null_count: int | None
     min_value: bytes | None
     max_value: bytes | None
     legacy_min: bytes | None
     legacy_max: bytes | None
+    max_is_exact: bool = False
 
-    @property
-    def bounded(self) -> bool:
-        """True when a smallest or largest value is given, in whichever order."""
-        bounds = (self.min_value, self.max_value, self.legacy_min, self.legacy_max)
-        return any(bound is not None for bound in bounds)
+
+NO_STATISTICS = Statistics(None, None, None, None, None)
 
 
 @lru_cache(maxsize=_MAX_SCHEMAS)
@@ -245,6 +254,7 @@ class Footer:
         described = np.stack([positions[:, 5], ends[:, 5], positions[:, 6], ends[:, 6]], axis=1).tolist()
         shared: dict[int, dict[str, Any] | None] = {}
         keys: dict[tuple[bytes, ...], tuple[bytes, ...]] = {}  # one object for all that are equal
+        rules: dict[bytes, WriterRules] = {}
         parsed: list[Footer | None] = []
         for i, (is_usual, schema, is_apart) in enumerate(
             zip(usual.tolist(), schemas.tolist(), apart.tolist(), strict=True)
@@ -264,6 +274,8 @@ class Footer:
                 footers[i][writer:writer_end] if writer >= 0 else b"",
             )
             footer = cls.__new__(cls)
+            if key[2] in rules:
+                footer.__dict__["writer_rules"] = rules[key[2]]
             footer.__dict__.update(
                 fields,
                 schema_key=keys.setdefault(key, key),
@@ -275,6 +287,7 @@ class Footer:
                 num_filters=after - before,
                 _index=files[i],
             )
+            rules[key[2]] = footer.writer_rules
             parsed.append(footer)
         return parsed
 
@@ -311,14 +324,37 @@ class Footer:
         return str(value, "utf-8", "replace")
 
     @cached_property
-    def denies_compression(self) -> bool:
-        """True for a file by Arrow C++ before 3.0, whose pages of version 2 are compressed and say that they are not.
+    def writer_rules(self) -> WriterRules:
+        """What is known of the writer's faults."""
+        return find_rules(self.created_by)
 
-        Source: ARROW-10353. pyarrow decompresses all pages of these files.
-        """
-        name, _, version = (self.created_by or "").partition(" version ")
-        major = re.match(r"\d+", version)
-        return name.lower() == "parquet-cpp" and (major is None or int(major[0]) < _ARROW_MARKS_PAGES)
+    @cached_property
+    def _rules(self) -> dict[int, tuple[Rule, ...]]:
+        return {}
+
+    def rules_of(self, leaf: Leaf) -> tuple[Rule, ...]:
+        """Return the rules about the writer that hold for a column; () if all that it wrote is believed."""
+        if not self.writer_rules:
+            return ()
+        rules = self._rules.get(leaf.index)
+        if rules is None:
+            stored_schema = self.key_value_metadata.get(_ARROW_SCHEMA)
+            rules = self._rules[leaf.index] = self.writer_rules.find(leaf, stored_schema)
+        return rules
+
+    def doubts_of(self, leaf: Leaf) -> Doubt:
+        """Return what of a column is not believed in every column chunk."""
+        return combine_doubts(tuple(rule for rule in self.rules_of(leaf) if rule.columns != LEGACY))
+
+    def describe_doubts(self, leaf: Leaf) -> str | None:
+        """Return what of a column is not used as evidence because of its writer; None if all is."""
+        rules = self.rules_of(leaf)
+        return describe(rules, self.writer_rules.created_by) if rules else None
+
+    @cached_property
+    def denies_compression(self) -> bool:
+        """True where pages of version 2 are compressed and may say that they are not, because of their writer."""
+        return bool(combine_doubts(self.writer_rules.rules) & Doubt.COMPRESSION_FLAGS)
 
     @cached_property
     def key_value_metadata(self) -> dict[bytes, bytes]:
@@ -485,11 +521,42 @@ class Footer:
         return [self.empty(row_group) for row_group in range(self.num_row_groups)]
 
     def statistics(self, record: np.void) -> Statistics:
-        """Return the statistics of a column chunk, given its record."""
+        """Return the statistics of a column chunk, given its record, as far as they are believed.
+
+        They are not if they contradict the number of values, or as far as their writer is known to get them wrong.
+        `file.statistics_many` does the same for many footers at once.
+        """
         start = int(record["statistics_start"])
-        fields = read_struct(self.data, start)[0] if start >= 0 else {}
+        if start < 0:
+            return NO_STATISTICS
+        fields = read_struct(self.data, start)[0]
         null_count = as_type(fields.get(3), int)
-        return Statistics(null_count, *(as_type(fields.get(number), bytes) for number in (6, 5, 2, 1)))
+        bounds = [as_type(fields.get(number), bytes) for number in (6, 5, 2, 1)]
+        if null_count is not None:
+            leaf, num_values = self.leaves[int(record["column"])], int(record["num_values"])
+            is_bounded = any(bound is not None for bound in bounds)
+            if not 0 <= null_count <= num_values or (null_count and not leaf.nullable):
+                return NO_STATISTICS
+            if null_count == num_values and is_bounded:  # of a chunk of nothing but nulls there are no bounds
+                return NO_STATISTICS
+        statistics = Statistics(null_count, *bounds, as_type(fields.get(7), bool) is True)
+        return self._believe(record, statistics) if self.writer_rules else statistics
+
+    def _believe(self, record: np.void, statistics: Statistics) -> Statistics:
+        """Return statistics without what the writer is known to get wrong."""
+        leaf = self.leaves[int(record["column"])]
+        doubts = self.doubts_of(leaf)
+        is_legacy = None in (statistics.min_value, statistics.max_value) and leaf.index not in self.type_ordered
+        if is_legacy and any(rule.columns == LEGACY for rule in self.rules_of(leaf)):
+            return NO_STATISTICS
+        if doubts & Doubt.BOUNDS:
+            statistics = Statistics(statistics.null_count, None, None, None, None)
+        null_count = statistics.null_count
+        if (doubts & Doubt.FEW_NULLS and null_count != record["num_values"]) or (
+            doubts & Doubt.MANY_NULLS and null_count != 0
+        ):
+            statistics = replace(statistics, null_count=None)
+        return statistics
 
     def has_values(self, row_group: int, leaf: Leaf) -> bool | None:
         """Return whether a column chunk holds a value that is not null; None where the footer does not say."""
@@ -499,21 +566,19 @@ class Footer:
     def chunk_has_values(self, row_group: int, leaf: Leaf, record: np.void, statistics: Statistics) -> bool | None:
         """Return what `has_values` does, given the column chunk's record and statistics."""
         num_values = int(record["num_values"])
-        if not leaf.repeated and num_values != self.num_rows_of(row_group):
+        num_rows = self.num_rows_of(row_group)
+        if num_values < num_rows if leaf.repeated else num_values != num_rows:
             return None  # the footer contradicts itself
         null_count = statistics.null_count
         if num_values == 0:
             return False
-        if null_count == num_values:
-            return None if statistics.bounded else False  # bounds contradict a chunk of nothing but nulls
-        return None if null_count is None else True
+        return None if null_count is None else null_count != num_values
 
     def chunk_has_nulls(self, row_group: int, leaf: Leaf, record: np.void, statistics: Statistics) -> bool | None:
         """Return whether readers show a null in a column chunk; None for lists and where the footer does not say."""
         if leaf.repeated or leaf.shown_as_null or int(record["num_values"]) != self.num_rows_of(row_group):
             return None
-        null_count = statistics.null_count
-        return None if null_count is None or null_count < 0 else null_count > 0
+        return None if statistics.null_count is None else statistics.null_count > 0
 
     @cached_property
     def filters_apart(self) -> bool:
@@ -555,6 +620,11 @@ class Footer:
         """The offset of the first page of each column chunk."""
         data, dictionary = self.chunks["data_page_offset"], self.chunks["dictionary_page_offset"]
         return np.where(dictionary > 0, np.minimum(dictionary, data), data)
+
+    def encodings(self, record: np.void) -> list[int]:
+        """Return the numbers of the encodings that a column chunk declares, given its record."""
+        declared = read_struct(self.data, int(record["meta_start"]))[0].get(2)
+        return [number for number in declared if type(number) is int] if isinstance(declared, list) else []
 
     def codec(self, record: np.void) -> int | None:
         """Return the number of the codec that a column chunk is compressed with, given its record."""

@@ -29,7 +29,7 @@ PAGE_HEADER_BYTES = 512
 """Bytes read of a page to get its header: enough, unless the header repeats long statistics."""
 
 _DICTIONARY_PAGE, _DATA_PAGE_V2 = 2, 3
-PLAIN, PLAIN_DICTIONARY, RLE, RLE_DICTIONARY = 0, 2, 3, 8
+PLAIN, PLAIN_DICTIONARY, RLE, DELTA_BYTE_ARRAY, RLE_DICTIONARY = 0, 2, 3, 7, 8
 ASCENDING, DESCENDING = 1, 2
 
 
@@ -86,7 +86,10 @@ class ColumnIndex:
     order: Any = None
 
     def statistics(self, page: int) -> Statistics:
-        """Return the bounds of a page as column chunk statistics. Null pages have no bounds."""
+        """Return the bounds of a page as column chunk statistics. Null pages have no bounds.
+
+        The format has nothing that tells whether they are values of the page, or cut, as most writers cut long ones.
+        """
         null_count = None if self.null_counts is None else self.null_counts[page]
         if self.null_pages[page]:
             return Statistics(null_count, None, None, None, None)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ..errors import MalformedFooterError
 from .footer import Footer, Leaf
 from .thrift_compact import BINARY, I32, read_struct, write_struct
+from .writer_rules import Rule
 
 _ARROW_SCHEMA = b"ARROW:schema"
 _NOT_ARROW_SCHEMA = b"arrow.schema"  # as long, so that no length changes
@@ -36,6 +37,9 @@ class RenamedFooter(Footer):
 
     def stored_leaf(self, leaf: Leaf) -> Leaf:
         return self._original.leaves[leaf.index]
+
+    def rules_of(self, leaf: Leaf) -> tuple[Rule, ...]:
+        return self._original.rules_of(self.stored_leaf(leaf))
 
 
 def _rename(footer: Footer, names: Sequence[bytes]) -> bytes:

@@ -816,7 +816,7 @@ def index_footers(list footers not None, const int64_t[::1] starts not None):
 # none, their lengths, and the number that their first eight bytes are (little-endian).
 BOUNDS = ("min_value", "max_value", "legacy_min", "legacy_max")
 STATISTICS_DTYPE = np.dtype([
-    ("is_usual", np.int64), ("has_null_count", np.int64), ("null_count", np.int64),
+    ("is_usual", np.int64), ("has_null_count", np.int64), ("null_count", np.int64), ("max_is_exact", np.int64),
     ("start", np.int64, 4), ("length", np.int64, 4), ("number", np.uint64, 4),
 ])
 
@@ -825,6 +825,7 @@ cdef struct ChunkStatistics:
     int64_t is_usual
     int64_t has_null_count
     int64_t null_count
+    int64_t max_is_exact
     int64_t start[4]
     int64_t length[4]
     uint64_t number[4]
@@ -843,6 +844,9 @@ cdef int _read_statistics(Cursor cursor, ChunkStatistics* statistics) except -1 
                 return 0
             statistics.null_count = cursor.integer()
             statistics.has_null_count = 1
+            continue
+        if field.id == 7 and (field.type == TRUE or field.type == FALSE):
+            statistics.max_is_exact = field.type == TRUE
             continue
         which = 0 if field.id == 6 else 1 if field.id == 5 else 2 if field.id == 2 else 3 if field.id == 1 else -1
         if which < 0:

@@ -15,6 +15,34 @@ from ..hashing.column_type import ColumnType, Domain, Kind
 
 NO, YES, UNKNOWN = 0, 1, -1
 
+
+class CutBound(bytes):
+    """An upper bound that is, perhaps, only the beginning of a value, not rounded up: what begins with it is within.
+
+    Compared with a value it is larger if that begins with it, too; and it equals none, as it need not be a value.
+    """
+
+    __slots__ = ()
+
+    def __gt__(self, other: bytes) -> bool:
+        return other[: len(self)] <= bytes(self)
+
+    __ge__ = __gt__
+
+    def __lt__(self, other: bytes) -> bool:
+        return other[: len(self)] > bytes(self)
+
+    __le__ = __lt__
+
+    def __eq__(self, other: object) -> bool:
+        return False
+
+    def __ne__(self, other: object) -> bool:
+        return True
+
+    __hash__ = bytes.__hash__
+
+
 KeyHasher = Callable[[Sequence[Domain], ColumnType], tuple[NDArray[np.uint64], NDArray[np.intp]]]
 """Computes the filter keys of values: the hashes of all their stored forms, as `coerce_many.hash_all` does."""
 

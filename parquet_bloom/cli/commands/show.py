@@ -13,6 +13,7 @@ from ...file.chunk_filter import ChunkFilter
 from ...file.columns import find_leaves
 from ...file.reader import BloomFile
 from ...metadata.filter_header import ALGORITHMS, COMPRESSIONS, HASHES, hash_name
+from ...metadata.writer_rules import Doubt
 from ...util.wording import count
 from ..options.common import column_option, command, variant_option
 from ..options.tables import TABLES_HELP, TableRequest, find_inputs, table_options
@@ -89,12 +90,14 @@ def show(
 
     fpp and ndv (distinct values) are estimated from the bits that are set. The format of a file is detected from its
     content, not its name. Row groups of ORC files are numbered across stripes; filters that are useless because of
-    known writer bugs are marked. Columns of a table have the names that it gives them.
+    known writer bugs are marked. Columns of a table have the names that it gives them. The last line, and "distrusted"
+    in JSON, say of which columns of Parquet files not all is believed, since their writer is known to get it wrong.
     """
     inputs = find_inputs(paths, table, output)
     missing = set(columns)
     highest = -1
     totals = {"files": 0, "filters": 0, "broken": 0, "doubtful": 0, "num_bytes": 0}
+    distrusted: list[dict[str, str]] = []
     with output.rows("filters", COLUMNS) as rows, output.progress(len(inputs.files)) as bar:
         for file in bar.track(inputs.files):
             with (
@@ -104,6 +107,7 @@ def show(
             ):
                 totals["files"] += 1
                 highest = max(highest, len(opened.row_groups) - 1)
+                distrusted += _list_distrusted(opened, columns)
                 for row in _rows(opened, columns, row_groups, missing):
                     totals["filters"] += 1
                     totals["broken"] += row["problem"] is not None
@@ -114,15 +118,33 @@ def show(
             _report_missing(
                 output, sorted(missing), [number for number in row_groups if number > highest], totals["files"]
             )
-        rows.facts |= {"totals": totals} | inputs.facts
+        rows.facts |= {"totals": totals, "distrusted": distrusted} | inputs.facts
     filters = count(totals["filters"], "filter") if totals["filters"] else "no filters"
     output.summary(
         f"{filters} in {count(totals['files'], 'file')}"
         + (f", {totals['num_bytes']:,} bytes" if totals["filters"] else "")
         + (f", {totals['broken']:,} of them broken" if totals["broken"] else "")
         + (f", {totals['doubtful']:,} of them not asked" if totals["doubtful"] else "")
+        + _summarize_distrusted(distrusted)
     )
     return output.exit_code()
+
+
+def _list_distrusted(file: BloomFile | OrcFile, columns: Collection[str]) -> list[dict[str, str]]:
+    """Return the columns of a Parquet file, or those of some names, of which not all that its writer says is used."""
+    if not isinstance(file, BloomFile) or not file.footer.writer_rules:
+        return []
+    chosen = [leaf for name in columns for leaf in find_leaves(file.leaves, name)] if columns else file.leaves
+    doubts = [(leaf.name, file.footer.describe_doubts(leaf)) for leaf in chosen]
+    return [{"file": file.path, "column": name, "doubt": doubt} for name, doubt in doubts if doubt]
+
+
+def _summarize_distrusted(distrusted: list[dict[str, str]]) -> str:
+    if not distrusted:
+        return ""
+    files = count(len({one["file"] for one in distrusted}), "file")
+    columns, first = count(len(distrusted), "column"), distrusted[0]
+    return f"; not all is believed of {columns} in {files}, first of '{first['column']}': {first['doubt']}"
 
 
 def _rows(
@@ -154,6 +176,8 @@ def _row(file: BloomFile, chunk: ChunkFilter) -> dict[str, Any]:
     row: dict[str, Any] = dict.fromkeys(column.key for column in COLUMNS)
     row |= {"file": file.path, "row_group": chunk.row_group, "column": chunk.column, "type": str(chunk.column_type)}
     row |= {"offset": chunk.offset, "length": chunk.length}
+    if file.footer.doubts_of(chunk.leaf) & Doubt.FILTERS:
+        row["doubt"] = file.footer.describe_doubts(chunk.leaf)
     try:
         header = chunk.header
         row |= {"num_bytes": header.num_bytes, "num_blocks": max(0, chunk.num_blocks)}

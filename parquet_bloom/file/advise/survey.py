@@ -20,7 +20,7 @@ from ...metadata.page_index import read_page_header
 from ...metadata.thrift_compact import read_struct
 from ..columns import find_leaves, type_of
 from ..reader import BloomFile, open
-from ..statistics import decode_bounds
+from ..statistics import decode_leaf_bounds
 from ..values import ColumnReader
 
 Sizing = Callable[[int, float], int]
@@ -221,7 +221,7 @@ def _survey_chunk(
     if record["encrypted"]:
         raise EncryptedFileError("the column is encrypted", path=file.path, row_group=row_group, column=leaf.name)
     statistics = footer.statistics(record)
-    low, high = decode_bounds(statistics, column_type, leaf.index in footer.type_ordered)
+    low, high = decode_leaf_bounds(footer, leaf, statistics)
     nulls = statistics.null_count or 0
     dictionary = _all_in_dictionary(file, record)
     return Chunk(

@@ -15,6 +15,7 @@ import numpy as np
 from ...errors import MalformedFooterError, ParquetBloomError
 from ...metadata.footer import Leaf
 from ...metadata.page_index import (
+    DELTA_BYTE_ARRAY,
     MAX_INDEX_BYTES,
     MAX_PAGES,
     PAGE_HEADER_BYTES,
@@ -26,6 +27,7 @@ from ...metadata.page_index import (
     read_offset_index,
     read_page_header,
 )
+from ...metadata.writer_rules import Doubt
 from ...storage.coalesce import coalesce
 from ...util.logs import logger
 from ..reader import BloomFile
@@ -161,7 +163,7 @@ class PageLookup:
     def chunk_span(self, leaf: Leaf) -> tuple[int, int] | None:
         """Return (offset, length) of a column chunk whose pages may be read one by one; None where they may not."""
         file = self._file
-        if leaf.repeated or file.footer.encrypted:
+        if leaf.repeated or file.footer.encrypted or self._needs_pages_before(leaf):
             return None
         try:
             record = file.record(self._row_group, leaf)
@@ -171,6 +173,16 @@ class PageLookup:
             return None
         start, length = _find_start(record), int(record["compressed_size"])
         return (start, length) if start > 0 < length <= file.footer.start - start else None
+
+    def _needs_pages_before(self, leaf: Leaf) -> bool:
+        """Return whether pages of a chunk cannot be read without those before them, because of their writer."""
+        footer = self._file.footer
+        if not footer.doubts_of(leaf) & Doubt.SINGLE_PAGES:
+            return False
+        try:
+            return DELTA_BYTE_ARRAY in footer.encodings(self._file.record(self._row_group, leaf))
+        except ParquetBloomError:
+            return True
 
     def _chunk_bytes(self, leaf: Leaf) -> int:
         """Return the size of a column chunk with a page index that is worth reading; 0 for others."""
@@ -254,6 +266,8 @@ class PageLookup:
         cached = self._file.cached.pages.get((self._row_group, leaf.index))
         if cached is None:
             return
+        if self._file.footer.doubts_of(leaf) & (Doubt.STATISTICS | Doubt.PAGE_INDEX):
+            return  # where the pages are is true all the same
         try:
             cached.bounds = read_column_index(encoded, cached.index)
             null_counts = cached.bounds.null_counts

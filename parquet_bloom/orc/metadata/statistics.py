@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ...hashing.column_type import ColumnType, Domain, Kind, integer_range
 from ...metadata.protobuf import read_message
-from ...predicate.statistics import PruningStatistics
+from ...predicate.statistics import CutBound, PruningStatistics
 from .messages import COLUMN_STATISTICS
 from .schema import KINDS, OrcLeaf
 from .tail import Tail
@@ -166,7 +166,9 @@ def _read_strings(message: Mapping[str, Any], leaf: OrcLeaf, tail: Tail) -> Boun
     if leaf.kind == "CHAR" or (tail.writer == "java" and tail.writer_version < 2):
         return NOTHING
     bounds = message.get("strings", {})
-    low, high = bounds.get("low", bounds.get("lower")), bounds.get("high", bounds.get("upper"))
+    low, high = bounds.get("low", bounds.get("lower")), bounds.get("high")
+    if high is None and "upper" in bounds:
+        high = CutBound(bounds["upper"])
     # Java replaces invalid UTF-8 by U+FFFD, which sorts differently.
     if tail.writer != "c++":
         low = None if low is not None and _REPLACED in low else low

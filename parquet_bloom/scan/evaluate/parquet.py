@@ -13,7 +13,7 @@ from ...file.probe import probe_any, probe_hashes
 from ...file.reader import BloomFile
 from ...file.statistics import FileStatistics, join_parts
 from ...predicate.pruning import POSSIBLE, FilterProbe, ProbeResult, PruningPredicate
-from ...predicate.reason import Reason
+from ...predicate.reason import UNDECIDED, Reason
 from ...predicate.statistics import PruningStatisticsArray
 from ..model.plan import FilePlan, RowGroupDraft, RowGroupPlan
 
@@ -159,7 +159,7 @@ class RowGroupPlanner:
         if key not in self._attributes:
             verdict = POSSIBLE if self._predicate is True else self._predicate.verdict(number)
             # To the predicate, a column that is ignored is missing; the file's doubts say why it is ignored.
-            ignored = {doubt.column for doubt in file_doubts}
+            ignored = {doubt.column for doubt in file_doubts if doubt.kind != UNDECIDED}
             others = tuple(doubt for doubt in verdict.doubts if doubt.column not in ignored)
             doubts = others + file_doubts + self._doubts if verdict.possible else ()
             self._attributes[key] = vars(RowGroupPlan(0, verdict.possible, verdict.by, verdict.reason, doubts))

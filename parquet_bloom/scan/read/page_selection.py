@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...file.columns import type_of
 from ...file.pages.reader import RowGroupPages
 from ...file.reader import BloomFile
-from ...file.statistics import decode_bounds, file_statistics
+from ...file.statistics import decode_leaf_bounds, file_statistics
 from ...hashing.column_type import Domain
 from ...metadata.footer import Leaf
 from ...metadata.page_index import ASCENDING, DESCENDING, CachedPageIndex
@@ -82,25 +82,23 @@ def _page_statistics(
 ) -> PruningStatisticsArray | None:
     """Return the statistics of each page; None if they contradict the column chunk's."""
     if pages.statistics is None:
-        type_ordered = leaf.index in file.footer.type_ordered
-        statistics = _read_page_statistics(pages, leaf, type_ordered)
+        statistics = _read_page_statistics(file, leaf, pages)
         chunk = file.footer.statistics(file.record(row_group, leaf))
-        if not _covers_chunk(statistics, *decode_bounds(chunk, type_of(leaf), type_ordered)) or not _is_ordered(
-            statistics, pages
-        ):
+        bounds = decode_leaf_bounds(file.footer, leaf, chunk)
+        if not _covers_chunk(statistics, *bounds) or not _is_ordered(statistics, pages):
             return None
         pages.statistics = PruningStatisticsArray.of(type_of(leaf), statistics)
     assert isinstance(pages.statistics, PruningStatisticsArray)
     return pages.statistics
 
 
-def _read_page_statistics(pages: CachedPageIndex, leaf: Leaf, type_ordered: bool) -> list[PruningStatistics]:
+def _read_page_statistics(file: BloomFile, leaf: Leaf, pages: CachedPageIndex) -> list[PruningStatistics]:
     index, column_type = pages.bounds, type_of(leaf)
     assert index is not None
     statistics = []
     counts = index.null_counts
     for page in range(pages.index.num_pages):
-        low, high = decode_bounds(index.statistics(page), column_type, type_ordered)
+        low, high = decode_leaf_bounds(file.footer, leaf, index.statistics(page))
         # Without a count of nulls, nothing confirms that a page is null.
         has_values = None if counts is None else not index.null_pages[page]
         has_nulls = None if counts is None or leaf.shown_as_null else counts[page] > 0

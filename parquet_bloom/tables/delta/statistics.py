@@ -8,7 +8,7 @@ Bounds are taken from deltalake's typed form of them. Not all writers write boun
   JSON parser rounds right, which two units in the last place make up for.
 - Decimals go through doubles in some writers, and lose digits there: their bounds are not used.
 - Strings are cut, and a bound that was cut ends with a character that is meant to be above what was cut off. Delta Lake
-  before 2.4 took U+FFFD for it, which is below U+10000 and the characters after it.
+  before 2.4 took U+FFFD for it, which is below U+10000 and the characters after it. Other writers may leave it out.
 - In a column whose type was changed, bounds may be of values of the old type.
 - Spark may store dates before the Gregorian calendar, and times before time zones, otherwise than as text.
 - Where rows were deleted, null counts may be of fewer rows than bounds: only "no nulls" and "all null" say anything.
@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 
 from ...errors import UnsupportedTypeError
 from ...hashing.column_type import ColumnType, Kind, from_arrow
-from ...predicate.statistics import NO, UNKNOWN, PruningStatisticsArray, make_domain_array
+from ...metadata.writer_rules import SHORTEST_CUT
+from ...predicate.statistics import NO, UNKNOWN, CutBound, PruningStatisticsArray, make_domain_array
 from .schema import DeltaLeaf
 
 _PER_MILLISECOND = {"ms": 1, "us": 1_000, "ns": 1_000_000}
@@ -141,15 +142,17 @@ def _widen_floats(
 def _make_texts(bounds: pa.Array, upper: bool, column_type: ColumnType) -> NDArray[np.generic]:
     texts = bounds.cast(pa.binary()).to_pylist()
     if upper:
-        texts = [_raise_cut(text) if text is not None and text.endswith(_CUT) else text for text in texts]
+        texts = [None if text is None else _raise_cut(text) for text in texts]
     return make_domain_array([b"" if text is None else text for text in texts], column_type)
 
 
 def _raise_cut(text: bytes) -> bytes:
-    """Return an upper bound for texts that were cut before U+FFFD.
+    """Return an upper bound for texts that were cut before U+FFFD, or where they are so long, without a sign of it.
 
     Between the halves of a surrogate pair the cut left a question mark, or U+FFFD again.
     """
+    if not text.endswith(_CUT):
+        return CutBound(text) if len(text) >= SHORTEST_CUT else text
     while text.endswith(_CUT):
         text = text.removesuffix(_CUT)
     return text.removesuffix(b"?") + _ABOVE_ALL

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ..locations import without_scheme
@@ -66,6 +66,7 @@ def match_deletes(manifests: Manifests, specs: Mapping[int, Any]) -> dict[int, A
     by_partition: defaultdict[Partition, list[DeleteFile]] = defaultdict(list)
     equality: defaultdict[Partition, list[DeleteFile]] = defaultdict(list)
     everywhere: list[DeleteFile] = []
+    plain_paths = {without_scheme(path) for path in manifests.paths}
     for file in manifests.deletes:
         if file.content == EQUALITY_DELETES:
             (everywhere if _is_unpartitioned(specs[file.partition[0]]) else equality[file.partition]).append(file)
@@ -73,7 +74,7 @@ def match_deletes(manifests: Manifests, specs: Mapping[int, Any]) -> dict[int, A
             everywhere.append(file)  # reading it fails, by name
         elif file.file_format == "PUFFIN":
             vectors[without_scheme(file.referenced or "")].append(file)
-        elif (target := _find_target(file)) is not None:
+        elif (target := _find_target(file, plain_paths)) is not None:
             by_path[target].append(file)
         else:
             by_partition[file.partition].append(file)
@@ -117,15 +118,26 @@ def may_name(file: DeleteFile, path: str) -> bool:
         return True
     plain = without_scheme(path)
     forms = {path, plain} | ({f"file://{plain}", f"file:{plain}"} if plain.startswith("/") else set())
-    return any(file.lower <= form <= file.upper for form in (form.encode() for form in forms))
+    return any(_is_within(form.encode(), file.lower, file.upper) for form in forms)
 
 
-def _find_target(file: DeleteFile) -> str | None:
-    """Return the one data file that a file of positions is for, without its scheme; None for many."""
+def _is_within(path: bytes, lower: bytes, upper: bytes) -> bool:
+    """Return whether a path is within bounds; the upper one may be cut, and need not have been rounded up."""
+    return lower <= path and (path <= upper or path.startswith(upper))
+
+
+def _find_target(file: DeleteFile, paths: Collection[str]) -> str | None:
+    """Return the one data file that a file of positions is for, without its scheme; None for many.
+
+    Parameters
+    ----------
+    paths : the data files. Bounds that are equal, and none of these, may have been cut.
+    """
     if file.referenced is not None:
         return without_scheme(file.referenced)
-    if file.lower is not None and file.lower == file.upper:  # a bound that was shortened would differ from the other
-        return without_scheme(file.lower.decode("utf-8", "surrogateescape"))
+    if file.lower is not None and file.lower == file.upper:
+        target = without_scheme(file.lower.decode("utf-8", "surrogateescape"))
+        return target if target in paths else None
     return None
 
 

@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ...errors import UnsupportedTypeError
-from ...hashing.column_type import ColumnType, from_arrow
-from ...predicate.statistics import NO, UNKNOWN, YES, PruningStatisticsArray
+from ...hashing.column_type import ColumnType, Kind, from_arrow
+from ...metadata.writer_rules import SHORTEST_CUT
+from ...predicate.statistics import NO, UNKNOWN, YES, CutBound, PruningStatisticsArray
 from .bounds import can_decode, decode_bounds
 from .columns import Field
 from .manifests.entries import Manifests
@@ -52,6 +53,7 @@ class FieldStatistics:
         lower = self._spread(self.manifests.lower_bounds, column.field_id, pa.binary())
         upper = self._spread(self.manifests.upper_bounds, column.field_id, pa.binary())
         has_values, has_nulls = self._count_nulls(column)
+        in_metadata = np.zeros(len(self.order), np.bool_)
         if partition is not None:
             known, values = partition.field(0), partition.field(1)
             lower = pc.if_else(known, values, lower)
@@ -60,7 +62,7 @@ class FieldStatistics:
             null = in_metadata & values.is_null().to_numpy(zero_copy_only=False)
             has_values[in_metadata], has_nulls[in_metadata] = YES, NO
             has_values[null], has_nulls[null] = NO, YES
-        result = _make_statistics(column_type, lower, upper, has_values, has_nulls)
+        result = _make_statistics(column_type, lower, upper, in_metadata, has_values, has_nulls)
         counts_known = (has_values != UNKNOWN).any() or (has_nulls != UNKNOWN).any()
         return result if counts_known or result.low_known.any() or result.high_known.any() else None
 
@@ -103,11 +105,17 @@ def _make_statistics(
     column_type: ColumnType,
     lower: pa.Array,
     upper: pa.Array,
+    is_exact: NDArray[np.bool_],
     has_values: NDArray[np.int8],
     has_nulls: NDArray[np.int8],
 ) -> PruningStatisticsArray:
+    """Make statistics of serialized bounds; upper ones of texts may be cut, without being rounded up, unless exact."""
     low, low_known = decode_bounds(lower, column_type)
     high, high_known = decode_bounds(upper, column_type)
+    if column_type.physical == "BYTE_ARRAY" and column_type.kind in (Kind.STRING, Kind.BYTES):
+        for i in np.flatnonzero(high_known & ~is_exact).tolist():
+            if len(high[i]) >= SHORTEST_CUT:
+                high[i] = CutBound(high[i])
     both = np.flatnonzero(low_known & high_known)
     swapped = both[np.asarray(low[both] > high[both], np.bool_)]
     low_known[swapped] = high_known[swapped] = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import random
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -393,7 +394,7 @@ DECIMAL = from_arrow(pa.decimal128(9, 2))
             True,
             (None, None),
         ),  # compared as signed, in the deprecated fields
-        (stats(b"a", b"b"), TEXT, True, (b"a", b"b")),
+        (replace(stats(b"a", b"b"), max_is_exact=True), TEXT, True, (b"a", b"b")),
         (stats(b"a", b"b"), TEXT, False, (None, None)),
         (stats(None, None, b"a", b"b"), TEXT, True, (None, None)),
         (stats(*(np.float64(v).tobytes() for v in (-1.5, math.inf))), F64, True, (-1.5, math.inf)),
