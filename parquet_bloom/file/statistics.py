@@ -202,7 +202,7 @@ def decode_bounds(
 
     Parameters
     ----------
-    shortest_cut : length from which on an upper bound may be cut, unless it is declared exact.
+    shortest_cut : length from which on an upper bound may be cut, unless it is declared exact, or not to be.
     """
     low_stored, high_stored = statistics.min_value, statistics.max_value
     if not is_ordered(column_type) or not (type_ordered or is_legacy_ordered(column_type)):
@@ -212,7 +212,8 @@ def decode_bounds(
     low = None if low_stored is None else decode(low_stored, column_type)
     high = None if high_stored is None else decode(high_stored, column_type)
     if not statistics.max_is_exact:
-        if isinstance(high, bytes) and len(high) >= shortest_cut and may_be_cut(column_type):
+        shortest = shortest_cut if statistics.max_is_exact is None else 1
+        if isinstance(high, bytes) and len(high) >= shortest and may_be_cut(column_type):
             high = CutBound(high)
         elif may_be_cut_decimals(column_type) and max(len(low_stored or b""), len(high_stored or b"")) >= SHORTEST_CUT:
             return None, None
@@ -226,7 +227,7 @@ def decode_bounds(
 def may_be_cut_decimals(column_type: ColumnType) -> bool:
     """Return whether a column has decimals so long that their bounds may be cut, and then are other numbers."""
     is_text = column_type.kind is Kind.DECIMAL and column_type.physical == "BYTE_ARRAY"
-    return is_text and decimal_length(column_type.precision) > SHORTEST_CUT
+    return is_text and decimal_length(column_type.precision or 0) > SHORTEST_CUT
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from ..hashing.column_type import ColumnType, Domain, Kind, decode, is_legacy_or
 from ..metadata.footer import PHYSICAL_TYPES, Footer, Leaf, concatenate_records
 from ..metadata.thrift_compact import CHUNK_DTYPE, read_statistics
 from ..metadata.writer_rules import LEGACY, SHORTEST_CUT, Doubt
-from ..predicate.statistics import NO, UNKNOWN, YES, CutBound, PruningStatisticsArray, make_domain_array
+from ..predicate.statistics import NO, UNKNOWN, YES, CutBound, PruningStatisticsArray, make_domain_array, split_cut
 from .cache.entry import CachedFooter
 from .columns import type_of
 from .statistics import (
@@ -168,7 +168,7 @@ def _read_column(
         has_values[disagrees] = has_nulls[disagrees] = UNKNOWN
     has_filter = (records["filter_offset"] != -1) | (records["filter_fields"] > 0)
     has_filter &= not footers[0].doubts_of(leaf) & Doubt.FILTERS
-    low, low_known, high, high_known = _decode_bounds(footers, which, stored, column_type, leaf)
+    low, low_known, high, high_known, cut = _decode_bounds(footers, which, stored, column_type, leaf)
     evidence = PruningStatisticsArray(
         column_type,
         has_values.astype(np.int8),
@@ -178,6 +178,7 @@ def _read_column(
         high,
         high_known,
         has_filter & column_type.hashable,
+        cut=cut,
     )
     locations = np.stack([records["filter_offset"], records["filter_length"]], axis=1)
     return evidence, locations, make_bitsets(len(records))
@@ -215,13 +216,18 @@ def _believe(footer: Footer, leaf: Leaf, stored: Any, num_values: NDArray[np.int
 
 def _decode_bounds(
     footers: list[Footer], which: NDArray[np.intp], stored: Any, column_type: ColumnType, leaf: Leaf
-) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[Any], NDArray[np.bool_]]:
-    """Decode bounds as `statistics.decode_bounds` does: low, whether it is known, high, whether it is known."""
+) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[Any], NDArray[np.bool_], NDArray[np.bool_] | None]:
+    """Decode bounds as `statistics.decode_bounds` does.
+
+    Returns
+    -------
+    Low, whether it is known, high, whether it is known, and whether it may be cut.
+    """
     count = len(stored)
     is_legacy = is_legacy_ordered(column_type)
     if not is_ordered(column_type) or not (leaf.index in footers[0].type_ordered or is_legacy):
         nothing, unknown = make_domain_array([None] * count, column_type), np.zeros(count, np.bool_)
-        return nothing, unknown, nothing, unknown
+        return nothing, unknown, nothing, unknown, None
     low_at, high_at = np.full(count, _MIN), np.full(count, _MAX)
     if is_legacy:
         neither = (stored["start"][:, _MIN] < 0) & (stored["start"][:, _MAX] < 0)
@@ -233,26 +239,27 @@ def _decode_bounds(
             valid = ~((low_known & np.isnan(low)) | (high_known & np.isnan(high)))
             low_known, high_known = low_known & valid, high_known & valid
         wrong = low_known & high_known & np.greater(low, high).astype(np.bool_)
-        return low, low_known & ~wrong, high, high_known & ~wrong
+        return low, low_known & ~wrong, high, high_known & ~wrong, None
     lows = _decode_each(footers, which, stored, low_at, column_type)
     highs = _decode_each(footers, which, stored, high_at, column_type)
-    cut, is_exact = footers[0].writer_rules.shortest_cut, stored["max_is_exact"].tolist()
     if may_be_cut(column_type):
-        highs = [
-            high if exact or high is None or len(high) < cut else CutBound(high)  # type: ignore[arg-type]
-            for high, exact in zip(highs, is_exact, strict=True)
-        ]
+        shortest = np.where(stored["max_is_exact"] < 0, 1, footers[0].writer_rules.shortest_cut)
+        lengths = stored["length"][np.arange(count), high_at]
+        for i in np.flatnonzero((lengths >= shortest) & (stored["max_is_exact"] != 1)).tolist():
+            if highs[i] is not None:
+                highs[i] = CutBound(highs[i])  # type: ignore[arg-type]
     elif may_be_cut_decimals(column_type):
         rows = np.arange(count)
         length = np.maximum(stored["length"][rows, low_at], stored["length"][rows, high_at])
-        for i in np.flatnonzero((length >= SHORTEST_CUT) & (stored["max_is_exact"] == 0)).tolist():
+        for i in np.flatnonzero((length >= SHORTEST_CUT) & (stored["max_is_exact"] != 1)).tolist():
             lows[i] = highs[i] = None
     for i, (one, other) in enumerate(zip(lows, highs, strict=True)):
         is_wrong = one is not None and other is not None and one > other  # type: ignore[operator]
         if is_wrong or any(bound is not None and is_nan(bound) for bound in (one, other)):
             lows[i] = highs[i] = None
     known = [np.array([bound is not None for bound in bounds], np.bool_) for bounds in (lows, highs)]
-    return make_domain_array(lows, column_type), known[0], make_domain_array(highs, column_type), known[1]
+    high, cut_highs = split_cut(highs, column_type)
+    return make_domain_array(lows, column_type), known[0], high, known[1], cut_highs
 
 
 def _decode_numbers(

@@ -120,7 +120,7 @@ class Statistics:
     Attributes
     ----------
     null_count, min_value, max_value, legacy_min, legacy_max : None where absent; values are plain-encoded.
-    max_is_exact : whether `max_value` is declared to be a value, not the beginning of one, nor any other upper bound.
+    max_is_exact : whether `max_value` is declared to be a value, not another upper bound; None where absent.
     """
 
     null_count: int | None
@@ -128,7 +128,7 @@ class Statistics:
     max_value: bytes | None
     legacy_min: bytes | None
     legacy_max: bytes | None
-    max_is_exact: bool = False
+    max_is_exact: bool | None = None
 
 
 NO_STATISTICS = Statistics(None, None, None, None, None)
@@ -531,15 +531,16 @@ class Footer:
             return NO_STATISTICS
         fields = read_struct(self.data, start)[0]
         null_count = as_type(fields.get(3), int)
-        bounds = [as_type(fields.get(number), bytes) for number in (6, 5, 2, 1)]
+        low, high, legacy_low, legacy_high = (as_type(fields.get(number), bytes) for number in (6, 5, 2, 1))
         if null_count is not None:
             leaf, num_values = self.leaves[int(record["column"])], int(record["num_values"])
-            is_bounded = any(bound is not None for bound in bounds)
+            is_bounded = any(bound is not None for bound in (low, high, legacy_low, legacy_high))
             if not 0 <= null_count <= num_values or (null_count and not leaf.nullable):
                 return NO_STATISTICS
             if null_count == num_values and is_bounded:  # of a chunk of nothing but nulls there are no bounds
                 return NO_STATISTICS
-        statistics = Statistics(null_count, *bounds, as_type(fields.get(7), bool) is True)
+        is_exact = as_type(fields.get(7), bool)
+        statistics = Statistics(null_count, low, high, legacy_low, legacy_high, is_exact)
         return self._believe(record, statistics) if self.writer_rules else statistics
 
     def _believe(self, record: np.void, statistics: Statistics) -> Statistics:

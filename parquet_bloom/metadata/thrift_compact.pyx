@@ -813,7 +813,8 @@ def index_footers(list footers not None, const int64_t[::1] starts not None):
 
 
 # One record per column chunk: its statistics. Bounds are in the order of `BOUNDS`: their positions in the footer, -1 for
-# none, their lengths, and the number that their first eight bytes are (little-endian).
+# none, their lengths, and the number that their first eight bytes are (little-endian). `max_is_exact`: 1 for true, -1 for
+# false, 0 where it is absent.
 BOUNDS = ("min_value", "max_value", "legacy_min", "legacy_max")
 STATISTICS_DTYPE = np.dtype([
     ("is_usual", np.int64), ("has_null_count", np.int64), ("null_count", np.int64), ("max_is_exact", np.int64),
@@ -846,7 +847,7 @@ cdef int _read_statistics(Cursor cursor, ChunkStatistics* statistics) except -1 
             statistics.has_null_count = 1
             continue
         if field.id == 7 and (field.type == TRUE or field.type == FALSE):
-            statistics.max_is_exact = field.type == TRUE
+            statistics.max_is_exact = 1 if field.type == TRUE else -1
             continue
         which = 0 if field.id == 6 else 1 if field.id == 5 else 2 if field.id == 2 else 3 if field.id == 1 else -1
         if which < 0:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 import threading
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -308,6 +310,8 @@ class PruningPredicate:
             first, last = np.zeros(len(column), np.intp), np.full(len(column), len(literals.values), np.intp)
             first[column.low_known] = np.searchsorted(literals.sorted, column.low[column.low_known], "left")
             last[column.high_known] = np.searchsorted(literals.sorted, column.high[column.high_known], "right")
+            if column.cut is not None:
+                _extend_spans(column.cut & column.high_known, column.high, literals.values, last)
             evaluation.spans[id(leaf)] = first, last
         return evaluation.spans[id(leaf)]
 
@@ -371,6 +375,8 @@ class PruningPredicate:
         if column.column_type.kind is Kind.FLOAT:
             return
         constant = np.flatnonzero(column.low_known & column.high_known)
+        if column.cut is not None:  # values need not be what they begin with
+            constant = constant[~column.cut[constant]]
         constant = constant[column.low[constant] == column.high[constant]]
         if not len(constant):
             return
@@ -416,7 +422,20 @@ def _find_beyond(column: PruningStatisticsArray, operator: str, limit: Domain) -
     beyond = np.zeros(len(column), np.bool_)
     # An object array: NumPy's own bytes type would drop trailing zeros of the limit.
     beyond[known_bounds] = ~reaches(bound, make_domain_array([limit], column.column_type)).astype(np.bool_)
+    if column.cut is not None and operator in (">", ">=") and isinstance(limit, bytes):
+        for i in np.flatnonzero(beyond & column.cut).tolist():
+            beyond[i] = not limit.startswith(column.high[i])
     return beyond
+
+
+def _extend_spans(is_cut: NDArray[np.bool_], highs: NDArray[Any], values: list[Any], last: NDArray[np.intp]) -> None:
+    """Let the spans of containers whose upper bound may be cut go on to the last literal that begins with it."""
+    count = len(values)
+    for i in np.flatnonzero(is_cut & (last < count)).tolist():
+        high, end = highs[i], int(last[i])
+        if values[end].startswith(high):
+            # Literals that begin with the bound follow one another: the first one that does not ends them.
+            last[i] = bisect_left(values, True, end, key=lambda value, high=high: not value.startswith(high))
 
 
 def _combine(connective: Connective, verdicts: list[Verdict]) -> Verdict:

@@ -19,7 +19,8 @@ NO, YES, UNKNOWN = 0, 1, -1
 class CutBound(bytes):
     """An upper bound that is, perhaps, only the beginning of a value, not rounded up: what begins with it is within.
 
-    Compared with a value it is larger if that begins with it, too; and it equals none, as it need not be a value.
+    Compared with a value it is larger if that begins with it, too; and it equals none, as it need not be a value. Two
+    of them have no order: arrays have plain bytes instead, and `PruningStatisticsArray.cut`.
     """
 
     __slots__ = ()
@@ -91,6 +92,7 @@ class PruningStatisticsArray:
     doubts : why statistics or filters cannot be used, or None, for each container; empty if all can be used.
     holds : how these values relate to the column that the predicate names.
     hash_values : computes the keys of values in the filters; the same function object for all filters of one kind.
+    cut : bool, whether `high` is perhaps the beginning of a value (see `CutBound`); None if no entry is.
     """
 
     column_type: ColumnType
@@ -104,6 +106,7 @@ class PruningStatisticsArray:
     doubts: tuple[str | None, ...] = ()
     holds: ColumnShape = ColumnShape.VALUES
     hash_values: KeyHasher = hash_all
+    cut: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.has_values)
@@ -115,17 +118,19 @@ class PruningStatisticsArray:
         """Make an array from the statistics of single containers."""
         low, high = [entry.low for entry in statistics], [entry.high for entry in statistics]
         doubts = tuple(entry.doubt for entry in statistics)
+        highs, cut = split_cut(high, column_type)
         return cls(
             column_type,
             np.array([_to_ternary(entry.has_values) for entry in statistics], np.int8),
             np.array([_to_ternary(entry.has_nulls) for entry in statistics], np.int8),
             make_domain_array(low, column_type),
             np.array([value is not None for value in low], np.bool_),
-            make_domain_array(high, column_type),
+            highs,
             np.array([value is not None for value in high], np.bool_),
             np.array([entry.filtered for entry in statistics], np.bool_),
             doubts if any(doubts) else (),
             hash_values=hash_values,
+            cut=cut,
         )
 
     @classmethod
@@ -137,6 +142,9 @@ class PruningStatisticsArray:
         if any(part.doubts for part in parts):
             for part in parts:
                 doubts += part.doubts or (None,) * len(part)
+        cut = None
+        if any(part.cut is not None for part in parts):
+            cut = np.concatenate([np.zeros(len(part), np.bool_) if part.cut is None else part.cut for part in parts])
         return cls(
             parts[0].column_type,
             np.concatenate([part.has_values for part in parts]),
@@ -148,6 +156,7 @@ class PruningStatisticsArray:
             np.concatenate([part.filtered for part in parts]),
             tuple(doubts),
             hash_values=parts[0].hash_values,
+            cut=cut,
         )
 
     def part(self, start: int, stop: int) -> PruningStatisticsArray:
@@ -166,6 +175,7 @@ class PruningStatisticsArray:
             self.doubts[start:stop],
             self.holds,
             self.hash_values,
+            None if self.cut is None else self.cut[start:stop],
         )
 
     def at(self, positions: NDArray[np.intp]) -> PruningStatisticsArray:
@@ -183,6 +193,7 @@ class PruningStatisticsArray:
             doubts,
             self.holds,
             self.hash_values,
+            None if self.cut is None else self.cut[positions],
         )
 
     def holding(self, shape: ColumnShape) -> PruningStatisticsArray:
@@ -202,6 +213,15 @@ def make_domain_array(values: Sequence[Domain | None], column_type: ColumnType) 
     objects = np.empty(len(values), object)
     objects[:] = values
     return objects
+
+
+def split_cut(high: Sequence[Domain | None], column_type: ColumnType) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    """Return upper bounds as `make_domain_array` does, and which of them are perhaps cut; None if none is."""
+    cut = None
+    if column_type.kind in (Kind.STRING, Kind.BYTES) and any(type(bound) is CutBound for bound in high):
+        cut = np.array([type(bound) is CutBound for bound in high], np.bool_)
+        high = [None if bound is None else bytes(bound) for bound in high]  # type: ignore[arg-type]
+    return make_domain_array(high, column_type), cut
 
 
 def _to_ternary(value: bool | None) -> int:

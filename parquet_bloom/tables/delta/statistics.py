@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from ...errors import UnsupportedTypeError
 from ...hashing.column_type import ColumnType, Kind, from_arrow
 from ...metadata.writer_rules import SHORTEST_CUT
-from ...predicate.statistics import NO, UNKNOWN, CutBound, PruningStatisticsArray, make_domain_array
+from ...predicate.statistics import NO, UNKNOWN, CutBound, PruningStatisticsArray, make_domain_array, split_cut
 from .schema import DeltaLeaf
 
 _PER_MILLISECOND = {"ms": 1, "us": 1_000, "ns": 1_000_000}
@@ -57,8 +57,13 @@ def make_statistics(actions: pa.Table, leaf: DeltaLeaf) -> PruningStatisticsArra
     believed = not leaf.widened and not _is_one_sided(low, high, column_type)
     lows, low_known = _make_bounds(low if believed else None, leaf, column_type, actions.num_rows, upper=False)
     highs, high_known = _make_bounds(high if believed else None, leaf, column_type, actions.num_rows, upper=True)
+    cut = None
+    if column_type.kind is Kind.STRING:
+        highs, cut = split_cut(highs.tolist(), column_type)
     no_filter = np.zeros(actions.num_rows, np.bool_)
-    return PruningStatisticsArray(column_type, has_values, has_nulls, lows, low_known, highs, high_known, no_filter)
+    return PruningStatisticsArray(
+        column_type, has_values, has_nulls, lows, low_known, highs, high_known, no_filter, cut=cut
+    )
 
 
 def _is_one_sided(low: pa.Array | None, high: pa.Array | None, column_type: ColumnType) -> bool:

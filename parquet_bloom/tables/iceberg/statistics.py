@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...errors import UnsupportedTypeError
 from ...hashing.column_type import ColumnType, Kind, from_arrow
 from ...metadata.writer_rules import SHORTEST_CUT
-from ...predicate.statistics import NO, UNKNOWN, YES, CutBound, PruningStatisticsArray
+from ...predicate.statistics import NO, UNKNOWN, YES, PruningStatisticsArray
 from .bounds import can_decode, decode_bounds
 from .columns import Field
 from .manifests.entries import Manifests
@@ -112,12 +112,14 @@ def _make_statistics(
     """Make statistics of serialized bounds; upper ones of texts may be cut, without being rounded up, unless exact."""
     low, low_known = decode_bounds(lower, column_type)
     high, high_known = decode_bounds(upper, column_type)
+    cut = None
     if column_type.physical == "BYTE_ARRAY" and column_type.kind in (Kind.STRING, Kind.BYTES):
-        for i in np.flatnonzero(high_known & ~is_exact).tolist():
-            if len(high[i]) >= SHORTEST_CUT:
-                high[i] = CutBound(high[i])
+        lengths = pc.fill_null(pc.binary_length(upper), 0).to_numpy(zero_copy_only=False)
+        cut = high_known & ~is_exact & (lengths >= SHORTEST_CUT)
     both = np.flatnonzero(low_known & high_known)
     swapped = both[np.asarray(low[both] > high[both], np.bool_)]
+    if cut is not None:
+        swapped = np.array([i for i in swapped.tolist() if not (cut[i] and low[i].startswith(high[i]))], np.intp)
     low_known[swapped] = high_known[swapped] = False
     none: Any = np.zeros(len(low), np.bool_)
-    return PruningStatisticsArray(column_type, has_values, has_nulls, low, low_known, high, high_known, none)
+    return PruningStatisticsArray(column_type, has_values, has_nulls, low, low_known, high, high_known, none, cut=cut)

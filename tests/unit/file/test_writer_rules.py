@@ -25,7 +25,7 @@ from parquet_bloom.cli import tool
 from parquet_bloom.file.cache.memory import MetadataCache
 from parquet_bloom.file.statistics import file_statistics
 from parquet_bloom.metadata.footer import Footer
-from parquet_bloom.metadata.writer_rules import KINDS, RULES, Doubt, find_rules, parse_created_by
+from parquet_bloom.metadata.writer_rules import KINDS, RULES, find_rules, parse_created_by
 
 ROWS, GROUPS = 100, 4
 
