@@ -434,8 +434,12 @@ def _extend_spans(is_cut: NDArray[np.bool_], highs: NDArray[Any], values: list[A
     for i in np.flatnonzero(is_cut & (last < count)).tolist():
         high, end = highs[i], int(last[i])
         if values[end].startswith(high):
+
+            def differs(value: Any, high: bytes = high) -> bool:
+                return not value.startswith(high)
+
             # Literals that begin with the bound follow one another: the first one that does not ends them.
-            last[i] = bisect_left(values, True, end, key=lambda value, high=high: not value.startswith(high))
+            last[i] = bisect_left(values, True, end, key=differs)
 
 
 def _combine(connective: Connective, verdicts: list[Verdict]) -> Verdict:
