@@ -12,6 +12,7 @@ import pyarrow as pa
 from .core.bloom import memory, sbbf, sizing
 from .core.bloom.variants import FINAL, MASK, Variant
 from .errors import BrokenFilterError, FilterTypeError
+from .hashing import int96
 from .hashing.arrow import chunks_of, coerce_values, hash_values, keys_of, to_floats, to_storage, type_of
 from .hashing.coerce import coerce, stored_forms
 from .hashing.column_type import ColumnType, Kind, integer_range
@@ -327,6 +328,9 @@ class SplitBlockBloomFilter(sbbf.Bitset):
             answers |= np.isnan(floats)
             if (zeros := floats == 0).any():
                 answers |= zeros & self._contains_any(stored_forms((0.0,), column_type))
+        if column_type.physical == "INT96" and not answers.all():
+            for forms in int96.make_other_forms(storage):
+                answers |= self._check_storage(forms)
         return answers
 
     def _check_storage(self, storage: pa.Array) -> np.ndarray:

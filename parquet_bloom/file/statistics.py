@@ -17,14 +17,16 @@ from ..hashing.column_type import (
     Kind,
     decimal_length,
     decode,
+    integer_range,
     is_legacy_ordered,
     is_nan,
     is_ordered,
+    may_wrap,
 )
 from ..metadata.footer import Footer, Leaf, Statistics
 from ..metadata.writer_rules import SHORTEST_CUT, Doubt
 from ..predicate.reason import UNDECIDED, Reason, make_ignored
-from ..predicate.statistics import ColumnShape, CutBound, PruningStatistics, PruningStatisticsArray
+from ..predicate.statistics import NO, ColumnShape, CutBound, PruningStatistics, PruningStatisticsArray
 from .columns import find_leaves, holds_elements, type_of
 
 if TYPE_CHECKING:
@@ -125,6 +127,11 @@ class ColumnStatistics:
     def locations(self) -> NDArray[np.int64]:
         return join_parts([self._parts])[1]
 
+    def is_bounded(self, row_group: int) -> bool:
+        """Return whether the values of a row group have bounds, or there are none."""
+        evidence, number = self._parts.evidence, self._parts.start + row_group
+        return bool(evidence.low_known[number] and evidence.high_known[number]) or evidence.has_values[number] == NO
+
     @property
     def part(self) -> StatisticsPart:
         """The evidence and the locations as a part of arrays over more row groups."""
@@ -164,18 +171,31 @@ def _chunk_statistics(
     footer = file.footer
     statistics = footer.statistics(record)
     low, high = decode_leaf_bounds(footer, leaf, statistics)
+    # Filters of BOOLEAN columns are not probed: some writers leave them empty.
     has_filter = file.has_filter(record) and column_type.hashable and not footer.empty_row_groups[row_group]
     has_filter = has_filter and not footer.doubts_of(leaf) & Doubt.FILTERS
+    doubt = None
+    if has_filter and file.is_draft:
+        doubt = f"its filter is read under variant {file.variant}"
+    elif has_filter and may_wrap(column_type) and low is None:
+        doubt = "its filter is not used: no bounds show that all values are within the type's range"
     return PruningStatistics(
         column_type,
         footer.chunk_has_values(row_group, leaf, record, statistics),
         low,
         high,
-        # Filters of BOOLEAN columns are not probed: some writers leave them empty.
-        has_filter and not file.is_draft,
-        doubt=f"its filter is read under variant {file.variant}" if has_filter and file.is_draft else None,
+        has_filter and doubt is None,
+        doubt=doubt,
         has_nulls=footer.chunk_has_nulls(row_group, leaf, record, statistics),
     )
+
+
+def shows_stored(file: CachedFooter, leaf: Leaf, row_groups: Iterable[int]) -> bool:
+    """Return whether all integers of a column are known to be shown as stored, by statistics that were read before."""
+    if not may_wrap(type_of(leaf)):
+        return True
+    column = cached_columns(file).get(leaf.index)
+    return column is not None and all(map(column.is_bounded, row_groups))
 
 
 def decode_leaf_bounds(footer: Footer, leaf: Leaf, statistics: Statistics) -> tuple[Domain | None, Domain | None]:
@@ -198,7 +218,7 @@ def decode_bounds(
     """Return the bounds of a column chunk's values, as domain values; None where nothing is known.
 
     Statistics are used only where the format defines their order: under a declared type order, or in the deprecated
-    fields for signed numbers. NaN and bounds in the wrong order are ignored.
+    fields for signed numbers. NaN and bounds in the wrong order are ignored, and those that do not bound what is shown.
 
     Parameters
     ----------
@@ -221,6 +241,10 @@ def decode_bounds(
         return None, None
     if low is not None and high is not None and low > high:  # type: ignore[operator]
         return None, None
+    if may_wrap(column_type):  # both bounds are needed to know that no value is shown as another one
+        least, largest = integer_range(column_type)
+        if low is None or high is None or low < least or high > largest:  # type: ignore[operator]
+            return None, None
     return low, high
 
 

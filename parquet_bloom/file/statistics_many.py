@@ -13,7 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ParquetBloomError
-from ..hashing.column_type import ColumnType, Domain, Kind, decode, is_legacy_ordered, is_nan, is_ordered
+from ..hashing.column_type import (
+    ColumnType,
+    Domain,
+    Kind,
+    decode,
+    integer_range,
+    is_legacy_ordered,
+    is_nan,
+    is_ordered,
+    may_wrap,
+)
 from ..metadata.footer import PHYSICAL_TYPES, Footer, Leaf, concatenate_records
 from ..metadata.thrift_compact import CHUNK_DTYPE, read_statistics
 from ..metadata.writer_rules import LEGACY, SHORTEST_CUT, Doubt
@@ -169,6 +179,8 @@ def _read_column(
     has_filter = (records["filter_offset"] != -1) | (records["filter_fields"] > 0)
     has_filter &= not footers[0].doubts_of(leaf) & Doubt.FILTERS
     low, low_known, high, high_known, cut = _decode_bounds(footers, which, stored, column_type, leaf)
+    if may_wrap(column_type):
+        is_usual[which[has_filter & ~low_known]] = False
     evidence = PruningStatisticsArray(
         column_type,
         has_values.astype(np.int8),
@@ -239,6 +251,9 @@ def _decode_bounds(
             valid = ~((low_known & np.isnan(low)) | (high_known & np.isnan(high)))
             low_known, high_known = low_known & valid, high_known & valid
         wrong = low_known & high_known & np.greater(low, high).astype(np.bool_)
+        if may_wrap(column_type):
+            least, largest = integer_range(column_type)
+            wrong |= ~(low_known & high_known) | np.less(low, least) | np.greater(high, largest)
         return low, low_known & ~wrong, high, high_known & ~wrong, None
     lows = _decode_each(footers, which, stored, low_at, column_type)
     highs = _decode_each(footers, which, stored, high_at, column_type)

@@ -17,7 +17,6 @@ from ..core.keys import Keys
 from ..errors import ParquetBloomError, UnreadableColumnError
 from ..hashing.arrow import leaf_values, rows_of
 from ..hashing.column_type import (
-    JULIAN_EPOCH_DAY,
     LONGEST_DECIMAL,
     NANOS_PER_DAY,
     ColumnType,
@@ -315,12 +314,3 @@ def find_value_outside_type(array: pa.Array, column_type: ColumnType) -> str | N
         if ((nanos < 0) | (nanos >= NANOS_PER_DAY)).any():
             return "it holds INT96 timestamps whose time of day is not within a day"
     return None
-
-
-def fit_nanoseconds(values: pa.ChunkedArray) -> bool:
-    """Return whether the days of stored INT96 timestamps fit 64-bit nanoseconds since 1970."""
-    for array in values.chunks:
-        days = rows_of(array.drop_null(), 12)[:, 8:].copy().view(np.int32)[:, 0].astype(np.int64)
-        if (np.abs(days - JULIAN_EPOCH_DAY) > np.iinfo(np.int64).max // NANOS_PER_DAY - 1).any():
-            return False
-    return True

@@ -196,7 +196,7 @@ def _reinterpret(array: pa.Array, storage: pa.DataType) -> pa.Array:
     return array.view(storage)
 
 
-def _validity(array: pa.Array) -> pa.Buffer | None:
+def validity_of(array: pa.Array) -> pa.Buffer | None:
     """Return the validity bitmap, with the array's first value at bit 0; None when nothing is null."""
     return array.is_valid().buffers()[1] if array.null_count else None
 
@@ -204,7 +204,7 @@ def _validity(array: pa.Array) -> pa.Buffer | None:
 def _make_fixed(data: np.ndarray, array: pa.Array) -> pa.Array:
     """Make a fixed-size binary array of rows of bytes, one for each value of `array`, with its nulls."""
     stored = pa.py_buffer(np.ascontiguousarray(data))
-    return pa.Array.from_buffers(pa.binary(data.shape[1]), len(array), [_validity(array), stored])
+    return pa.Array.from_buffers(pa.binary(data.shape[1]), len(array), [validity_of(array), stored])
 
 
 def rows_of(array: pa.Array, width: int) -> np.ndarray:
@@ -235,7 +235,7 @@ def _decimal(array: pa.Array, target: ColumnType) -> pa.Array:
     if target.physical in ("INT32", "INT64"):
         words = rows.view(np.int64)[:, 0]
         stored = from_numpy(words.astype(np.int32 if target.physical == "INT32" else np.int64))
-        return pa.Array.from_buffers(stored.type, len(array), [_validity(array), stored.buffers()[1]])
+        return pa.Array.from_buffers(stored.type, len(array), [validity_of(array), stored.buffers()[1]])
     if target.physical == "BYTE_ARRAY":
         unscaled = (int.from_bytes(row.tobytes(), "little", signed=True) for row in rows)
         valid = array.is_valid().to_pylist()

@@ -32,6 +32,7 @@ UNITS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 # A decimal may be stored in more bytes than it needs; readers accept no more than decimal256 holds.
 LONGEST_DECIMAL = 32
 _LARGEST_PRECISION = 76
+_DAY_LIMIT = 1 << 31  # of INT96's days
 
 
 class Kind(Enum):
@@ -261,8 +262,8 @@ def integer_range(column_type: ColumnType) -> tuple[int, int]:
         bits = column_type.bits or 64
         return (-(1 << bits - 1), (1 << bits - 1) - 1) if column_type.signed else (0, (1 << bits) - 1)
     if column_type.physical == "INT96":
-        day = 1 << 31
-        return (-day - JULIAN_EPOCH_DAY) * NANOS_PER_DAY, (day - JULIAN_EPOCH_DAY) * NANOS_PER_DAY - 1
+        first, last = -_DAY_LIMIT - JULIAN_EPOCH_DAY, _DAY_LIMIT - JULIAN_EPOCH_DAY
+        return first * NANOS_PER_DAY, last * NANOS_PER_DAY - 1
     if column_type.physical == "BYTE_ARRAY":
         return -(1 << 255), (1 << 255) - 1
     bits = 8 * (column_type.length or 0)
@@ -273,7 +274,7 @@ _FLOAT_FORMAT = {2: "<e", 4: "<f", 8: "<d"}
 
 
 def encode(value: Domain, column_type: ColumnType) -> list[bytes]:
-    """Return all stored forms of a domain value: one, except for zero (two signs) and BYTE_ARRAY decimals (padding).
+    """Return all stored forms of a domain value: one, except for zero (two signs), BYTE_ARRAY decimals and INT96.
 
     `value` must lie in the column's range, as `coerce.coerce` guarantees.
     """
@@ -287,7 +288,10 @@ def encode(value: Domain, column_type: ColumnType) -> list[bytes]:
         raise TypeError(f"a float is not a value of {column_type}")
     if column_type.physical == "INT96":
         days, nanos = divmod(value, NANOS_PER_DAY)
-        return [struct.pack("<qi", nanos, days + JULIAN_EPOCH_DAY)]
+        days += JULIAN_EPOCH_DAY
+        # The first is what nearly all writers store. Some get a time of day that is negative, or of the next day.
+        forms = ((days, nanos), (days + 1, nanos - NANOS_PER_DAY), (days - 1, nanos + NANOS_PER_DAY))
+        return [struct.pack("<qi", nanos, day) for day, nanos in forms if -_DAY_LIMIT <= day < _DAY_LIMIT]
     if kind is Kind.DECIMAL and column_type.physical == "BYTE_ARRAY":
         shortest = (value if value >= 0 else ~value).bit_length() // 8 + 1
         return [value.to_bytes(size, "big", signed=True) for size in range(shortest, LONGEST_DECIMAL + 1)]
@@ -324,6 +328,14 @@ def is_legacy_ordered(column_type: ColumnType) -> bool:
     """Return whether the deprecated min and max, which compare signed, bound such a column's domain values."""
     numbers = ("INT32", "INT64", "FLOAT", "DOUBLE")
     return column_type.signed and column_type.physical in numbers and is_ordered(column_type)
+
+
+def may_wrap(column_type: ColumnType) -> bool:
+    """Return whether files may store integers of more bits than the type has; readers show 255 as -1 then.
+
+    Nothing that compares stored values applies there, unless it is known that all of them are within the type's range.
+    """
+    return column_type.kind is Kind.INTEGER and (column_type.bits or 64) < 32
 
 
 def is_nan(value: Domain) -> bool:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..errors import PredicateError, UnsupportedTypeError
 from ..hashing.bounds import make_bounds
-from ..hashing.column_type import JULIAN_EPOCH_DAY, NANOS_PER_DAY, ColumnType, Domain, from_arrow
+from ..hashing.column_type import JULIAN_EPOCH_DAY, NANOS_PER_DAY, ColumnType, Domain, Kind, from_arrow
 from ..util.arrow_values import from_numpy, make_scalar, to_numpy
 from ..util.lazy import late_module
 from .expected import make_mismatch_error
@@ -54,7 +54,7 @@ def compare(chunks: list[pa.Array], arrow_type: pa.DataType, leaf: Compare, time
     is_float = pa.types.is_floating(arrow_type)
     if is_float and isinstance(leaf.value, float) and math.isnan(leaf.value):
         return _to_chunked(_compare_with_nan(chunk, leaf.operator) for chunk in chunks)
-    limit = _find_limit(leaf, column_type, timezone)
+    limit = _find_limit(leaf, widen(column_type, arrow_type), timezone)
     if limit is None:
         result, null = make_scalar(holds_for_all(leaf.operator), pa.bool_()), make_scalar(None, pa.bool_())
         return _to_chunked(pc.if_else(pc.is_valid(chunk), result, null) for chunk in chunks)
@@ -66,6 +66,13 @@ def compare(chunks: list[pa.Array], arrow_type: pa.DataType, leaf: Compare, time
         # A literal that is too large or too small for the type lies between two of its values, and equals neither.
         operator = (_BELOW_LIMIT if leaf.value < limit else _ABOVE_LIMIT).get(operator, operator)  # type: ignore[operator]
     return _to_chunked(_compare_chunk(chunk, operator, limit, is_float) for chunk in chunks)
+
+
+def widen(column_type: ColumnType, arrow_type: pa.DataType) -> ColumnType:
+    """Return a type of decimals that has all values of the Arrow type: those of a file may have too many digits."""
+    if column_type.kind is not Kind.DECIMAL:
+        return column_type
+    return replace(column_type, physical="FIXED_LEN_BYTE_ARRAY", length=max(arrow_type.bit_width // 8, 16))
 
 
 def compare_stored(values: pa.ChunkedArray, column_type: ColumnType, leaf: Compare, timezone: str) -> pa.ChunkedArray:

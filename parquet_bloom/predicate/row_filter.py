@@ -367,7 +367,7 @@ def coerce_literals(literals: list[Any], arrow_type: pa.DataType, name: str, tim
     numeric = pa.types.is_floating(inner) or pa.types.is_integer(inner) or pa.types.is_decimal(inner)
     others = [value for value in literals if not (numeric and isinstance(value, float) and math.isnan(value))]
     with_nan = len(others) < len(literals) and pa.types.is_floating(inner)  # no integer or decimal is NaN
-    values, unknown = coerce_all(others, column_type, timezone)
+    values, unknown = coerce_all(others, ordered.widen(column_type, inner), timezone)
     if unknown is not None:
         raise make_mismatch_error(unknown, column_type, name)
     if pa.types.is_floating(inner) and any(value == 0 or math.isinf(value) for value in values):

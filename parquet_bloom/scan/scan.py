@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ..errors import ParquetBloomError
+from ..predicate import tree
 from ..predicate.tree import Node
 from .model.row_selection import RowRangesByGroup
 from .read.reader import BATCH_ROWS, RowReader
@@ -58,6 +59,9 @@ class Scan:
 
     @cached_property
     def _report(self) -> PruneReport:
+        trust = None
+        if self._schema is not None and self._node is not None:
+            trust = self._source.find_trust(self._schema, [*tree.columns(self._node)])
         return self._source.plan(
             self._node,
             timezone=self._timezone,
@@ -66,6 +70,7 @@ class Scan:
             on_error=self._on_error,
             threads=self._threads,
             named=None if self._schema is None else self._has_column,
+            trust=trust,
         )
 
     @cached_property

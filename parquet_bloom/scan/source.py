@@ -20,7 +20,7 @@ from ..redaction import shown_redacted
 from ..storage import Entry, RequestCount, as_path_list, entry_for_identity, is_url, list_entries, resolve_filesystem
 from ..storage.paths import resolve_given_path
 from ..tables.column_identity import is_same_column
-from ..tables.footers import as_table_footers
+from ..tables.footers import TableFooters, as_table_footers
 from ..tables.open import find_table
 from .compatibility import DatasetCompatibility
 from .evaluate.planner import plan_scan
@@ -115,6 +115,26 @@ class ScanSource:
     def with_table_schema(self, schema: pa.Schema) -> ScanSource:
         """Return the source of a dataset over a table, whose columns must stay as they are in a schema."""
         return replace(self, table_schema=schema)
+
+    def show_microseconds(self, schema: pa.Schema) -> ScanSource:
+        """Return the source of a dataset with a given schema; by that it shows INT96 timestamps as microseconds.
+
+        It does where the schema has timestamps, none of them in nanoseconds. They cover all years, nanoseconds only
+        those from 1677 to 2262, and which ones a file has does not show before its rows are read.
+        """
+        units = {unit for field in schema for unit in _list_units(field.type)}
+        if not units or "ns" in units or self.find_table() is not None:
+            return self
+        return replace(self, cache=as_table_footers(self.cache, None))
+
+    @property
+    def cuts_fractions(self) -> bool:
+        """Whether INT96 timestamps are shown without what is below microseconds, though this is stored and hashed."""
+        return isinstance(self.cache, TableFooters)
+
+    def find_trust(self, schema: pa.Schema, columns: Sequence[str]) -> DatasetCompatibility | None:
+        """Return which of some columns are not looked for in filters, zones and indexes; None for none."""
+        return DatasetCompatibility.of(schema, columns) if self.cuts_fractions else None
 
     def with_partitions(self, names: Sequence[str], schema: pa.Schema) -> ScanSource:
         """Return the source of a dataset with a schema, which has these partition columns now."""
@@ -247,6 +267,13 @@ class ScanSource:
         )
         # An object that was opened before is not a folder, so listing it would be a wasted request.
         return [Entry(self.paths)] if is_cached else list_entries(self.paths, self.filesystem, requests=requests)
+
+
+def _list_units(arrow_type: pa.DataType) -> list[str]:
+    """Return the units of the timestamps that a type has or contains."""
+    if pa.types.is_timestamp(arrow_type):
+        return [arrow_type.unit]
+    return [unit for number in range(arrow_type.num_fields) for unit in _list_units(arrow_type.field(number).type)]
 
 
 def _list_columns(node: Node | None) -> list[str]:

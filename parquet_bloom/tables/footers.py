@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ParquetBloomError
 from ..file.cache.entry import CachedFooter
-from ..file.cache.memory import MetadataCache
+from ..file.cache.memory import SHARED_CACHE, MetadataCache
 from ..file.reader import BloomFile
 from ..storage import ClosedSource, FileIdentity, Source
 from .column_names import find_names
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 def as_table_footers(cache: MetadataCache | None, columns: tuple[TableColumn, ...] | None) -> MetadataCache:
     """Return a cache as a table with some columns sees it; `columns` is None if files name them as the table does."""
     return cache if isinstance(cache, TableFooters) else TableFooters(cache, columns)
+
+
+def _restore(cache: MetadataCache | None, columns: tuple[TableColumn, ...] | None) -> TableFooters:
+    return TableFooters(SHARED_CACHE if cache is None else cache, columns)
 
 
 def show_as_table(file: BloomFile, columns: tuple[TableColumn, ...]) -> BloomFile:
@@ -48,6 +52,10 @@ class TableFooters(MetadataCache):
         super().__init__(0)
         self._cache = MetadataCache(0) if cache is None else cache
         self._columns = columns
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A cache in memory stays in its process; another process uses the shared one that it has.
+        return _restore, (None if type(self._cache) is MetadataCache else self._cache, self._columns)
 
     def __len__(self) -> int:
         return len(self._cache)

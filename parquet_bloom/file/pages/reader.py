@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from ...errors import MalformedFooterError
+from ...errors import MalformedFooterError, UnreadableColumnError
+from ...hashing import int96
 from ...metadata.footer import Leaf
 from ...metadata.footer_rewrite import ColumnPages, make_columns_file
 from ...metadata.page_index import CachedPageIndex
@@ -30,7 +31,7 @@ from .decompress import Unsupported
 from .lookup import PageLookup
 from .plain import arrow_array, find_layout, make_array
 from .plan import FetchedPages, FlatColumn, ListColumn, PagePlan, RowPositions
-from .rows import Page, extract_rows, find_equal_rows
+from .rows import Page, PlainRows, extract_rows, find_equal_rows
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -110,7 +111,7 @@ class RowGroupPages:
         result = self._extract([pages for pages in fetched if _prefers_rows(pages.plan, rows)], rows)
         for pages in fetched:
             plan = pages.plan
-            if plan.leaf.path[0] not in result:
+            if plan.leaf.path[0] not in result and plan.leaf.physical != "INT96":
                 column = self._decode([pages.to_column_pages()], plan.num_rows)
                 if len(rows) < plan.num_rows:
                     column = {name: take_rows(values, plan.positions(rows)) for name, values in column.items()}
@@ -210,13 +211,22 @@ class RowGroupPages:
             column = pages.plan.column
             try:
                 extracted = extract_rows(*pages.row_arguments(rows))
-                if column.same:
+                if column.leaf.physical == "INT96":
+                    result[column.leaf.path[0]] = self._show_int96(column, extracted)
+                elif column.same:
                     result[column.leaf.path[0]] = pa.chunked_array([arrow_array(column.arrow, *extracted)])
                 else:
                     others.append(ColumnPages(column.leaf, b"", extracted.page(column.leaf), plain=True))
             except (Unsupported, MalformedFooterError, ValueError):  # pyarrow reports what is wrong, if anything is
                 continue
         return result | self._decode(others, len(rows)) if others else result
+
+    def _show_int96(self, column: FlatColumn, rows: PlainRows) -> pa.ChunkedArray:
+        stored, unit = arrow_array(pa.binary(12), *rows), column.arrow.unit
+        if int96.find_hidden(stored, unit).any():
+            problem = int96.OUTSIDE_OF_UNIT[unit]
+            raise UnreadableColumnError(problem, row_group=self._row_group, column=column.leaf.name)
+        return pa.chunked_array([int96.to_shown(stored, unit).cast(column.arrow)])
 
     def _decode(self, columns: Sequence[ColumnPages], num_rows: int) -> dict[str, pa.ChunkedArray]:
         """Decode pages to the types that the whole columns have; return nothing if pyarrow reads other types."""
@@ -287,7 +297,9 @@ def _prefers_rows(plan: PagePlan, rows: RowPositions) -> bool:
     """Return whether extracting rows from their pages is faster than decoding the pages."""
     is_run = int(rows[-1] - rows[0]) + 1 == len(rows)
     share = len(rows) * (SPARSE_FACTOR // _RUN_FACTOR if is_run else SPARSE_FACTOR)
-    return share <= plan.num_rows or (plan.num_rows <= SHORT and plan.column.same)
+    # Of INT96 pyarrow may show other instants than are stored: those of whole pages are taken out as well.
+    is_short = plan.num_rows <= SHORT and plan.column.same
+    return share <= plan.num_rows or is_short or plan.leaf.physical == "INT96"
 
 
 def _parse_dictionary(data: memoryview) -> Page | None:

@@ -43,7 +43,9 @@ def dataset(
         `index`. Parquet and ORC files may be mixed: the format is recognised by a file's last bytes.
     index, zones, partitioning, filesystem, storage_options, cache : as in `prune`.
     schema : of the rows; None for the unified schema of all files, whose footers are read now, and with an index for
-        that of its first file.
+        that of its first file. INT96 timestamps are shown in nanoseconds, as by pyarrow, and one that these cannot
+        count (before 1677, after 2262) is an error; with a schema that has timestamps, but none in nanoseconds, they
+        are shown in microseconds, without fractions of these.
 
     Returns
     -------

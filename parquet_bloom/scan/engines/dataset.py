@@ -69,6 +69,8 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         """Open a dataset; see `parquet_bloom.dataset`."""
         # A file that is added later may lack any column.
         is_given = schema is not None
+        if schema is not None:
+            source = source.show_microseconds(schema)
         source, schema = fix_schema(source, schema)
         schema = schema if is_given else _make_nullable(schema)
         names = schema.names
@@ -172,7 +174,8 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         ----------
         column : of the key; or a list of columns, whose values together are the key.
         keys : a value, or a list, Arrow or NumPy array or Series of values; for several columns a tuple, a list of
-            tuples, or a table with these columns. They are compared as literals of a predicate are.
+            tuples, or a table with these columns. They are compared as literals of a predicate are: 0.0 and -0.0 are
+            one key, and so are all NaN, so that whoever gives both zeros gives a key twice.
         columns : of the result, as for `scan`.
         timezone, threads : as for `scan`.
 
@@ -272,7 +275,7 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         """What lookups keep between calls; None where each of them plans anew."""
         source = self._source
         is_table = source.table is not None or source.table_schema is not None  # the latter of an index over one
-        if is_table or (source.index is None and source.paths is not None):
+        if is_table or source.cuts_fractions or (source.index is None and source.paths is not None):
             return None
         from ..lookup.session import LookupSession
 

@@ -94,7 +94,8 @@ class _KeyReader:
             plan = lookup.plan(keys, timezone, threads)
         if plan is None:
             named = self.schema.names.__contains__
-            plan = self.source.plan(keys.node, timezone=timezone, threads=threads, named=named)
+            trust = self.source.find_trust(self.schema, keys.columns)
+            plan = self.source.plan(keys.node, timezone=timezone, threads=threads, named=named, trust=trust)
         names = self.columns
         if names is not None:
             names = [*names, *(name for name in keys.columns if name not in names)]

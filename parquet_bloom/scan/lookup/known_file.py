@@ -22,9 +22,12 @@ from ...file.pages.plan import FlatColumn
 from ...file.pages.reader import SPARSE_FACTOR, find_flat_columns
 from ...file.pages.sparse import RowGroupBatch
 from ...file.reader import BloomFile
+from ...file.statistics import file_statistics, shows_stored
 from ...hashing.coerce import stored_forms
 from ...hashing.coerce_many import coerce_all
+from ...hashing.column_type import may_wrap
 from ...lake.reports import FileSelection
+from ...metadata.footer import Leaf
 from ...metadata.page_match import Targets
 from ...storage import FileIdentity, make_open_files, open_source
 from ..model.row_selection import RowSelection
@@ -57,6 +60,7 @@ class KnownFile:
             self.is_settled = distinct(identity)
             self._cached, self._footer = file.cached, file.footer
             self.columns: Mapping[str, FlatColumn] = find_flat_columns(file, arrow_schema(file))
+            self._changed = {name for name, one in self.columns.items() if not _shows_stored(file, one.leaf)}
         self.token = version_token(identity)
         self._files = make_open_files([path], [identity])
         self._batches: dict[tuple[int, ...], RowGroupBatch] = {}
@@ -80,7 +84,7 @@ class KnownFile:
         if not self._supports(column) or not all(self._has(field) for field in schema):
             return None
         column_type = type_of(self.columns[column].leaf)
-        if column_type.kind not in STORED_ALIKE:
+        if column_type.kind not in STORED_ALIKE or column in self._changed:
             return None
         values, unknown = coerce_all([literal], column_type, timezone)
         if unknown is not None:
@@ -143,6 +147,14 @@ class KnownFile:
 
     def _has(self, field: pa.Field) -> bool:
         return self._supports(field.name) and self.columns[field.name].arrow.equals(field.type)
+
+
+def _shows_stored(file: BloomFile, leaf: Leaf) -> bool:
+    """Return whether all values of a column are known to be shown as they are stored."""
+    if not may_wrap(type_of(leaf)):
+        return True
+    file_statistics(file, [leaf.name])
+    return shows_stored(file.cached, leaf, file.row_groups)
 
 
 class KnownFiles:

@@ -139,18 +139,20 @@ class Locator:
         ----------
         is_only : whether there are no other chunks, so that the files that have no key need no number.
         """
-        named = self._dataset_schema.names.__contains__
+        options: dict[str, Any] = {"named": self._dataset_schema.names.__contains__}
+        options |= {"trust": self._source.find_trust(self._dataset_schema, self._names)}
+        options |= {"timezone": self._timezone, "threads": self._threads}
         if len(chunk) <= FEW_KEYS:
             keys = chunk.to_keys()
             plan = self._session.plan(keys, self._timezone, self._threads) if self._session and is_only else None
             if plan is None:
-                plan = self._source.plan(keys.node, timezone=self._timezone, threads=self._threads, named=named)
+                plan = self._source.plan(keys.node, **options)
             return plan
         plan = None
         if self._session is not None and is_only and len(chunk) <= INDEX_KEYS:
             plan = self._session.plan(chunk.to_keys(), self._timezone, self._threads, by_index_alone=True)
         if plan is None:
-            plan = self._source.plan(chunk.bounds, timezone=self._timezone, threads=self._threads, named=named)
+            plan = self._source.plan(chunk.bounds, **options)
         plan.asked = ScanRequest(chunk.node, self._timezone, False)
         return plan
 

@@ -25,6 +25,7 @@ from ...file.pages.plan import FlatColumn, ListColumn
 from ...file.pages.reader import SPARSE_FACTOR, find_flat_columns, find_list_columns
 from ...file.pages.sparse import RowGroupBatch, RowsOfGroups, decoded_width, estimate_decoded_bytes
 from ...file.reader import BloomFile
+from ...file.statistics import shows_stored
 from ...metadata.footer import Leaf
 from ...predicate.pruning import PruningPredicate
 from ...storage import OPEN_FILE_BUDGET, ClosedSource, FileIdentity, make_open_files, stat_files
@@ -206,7 +207,10 @@ class RowBatch:
         """Search for the rows that match, and use what is found; None if the batch is declined."""
 
         def search(batch: RowGroupBatch) -> R | None:
-            reader = SparseReader(batch, self.kind.equalities, self.kind.row_filter)
+            equalities = [one for one in self.kind.equalities if self._shows_stored(one.leaf)]
+            if not any(one.leaf.repeated or batch.supports([one.column]) for one in equalities):
+                return None
+            reader = SparseReader(batch, equalities, self.kind.row_filter)
             if self._has_page_bounds(batch, [reader.leaf], open_data):
                 return None
             read_others = partial(self._read_stored, open_data)
@@ -347,6 +351,10 @@ class RowBatch:
 
         live = table.find_live(ParquetData(self.kind.file), parts, read_columns)
         return matches.take(np.flatnonzero(live))
+
+    def _shows_stored(self, leaf: Leaf) -> bool:
+        """Return whether the values of a column are known to be shown as stored, so that their bytes decide."""
+        return all(shows_stored(self.footers[number], leaf, [group.row_group]) for number, group in self.row_groups)
 
     def _has_page_bounds(self, batch: RowGroupBatch, leaves: Sequence[Leaf], open_data: OpenData) -> bool:
         """Return whether statistics of pages rule out rows, so that large chunks need not be read whole."""

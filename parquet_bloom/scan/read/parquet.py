@@ -12,7 +12,8 @@ from ...file.columns import find_leaves
 from ...file.pages.reader import RowGroupPages
 from ...file.reader import BloomFile
 from ...file.statistics import ColumnCompatibility
-from ...file.values import ColumnReader, fit_nanoseconds
+from ...file.values import ColumnReader
+from ...hashing import int96
 from ...metadata.footer import Leaf
 from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
@@ -273,16 +274,17 @@ class ParquetData:
         stored = {}
         for name in sorted(tree.columns(row_filter.predicate.node)):
             leaves = find_leaves(self.leaves, name)
-            # pyarrow converts INT96 to nanoseconds, and wraps values that do not fit: compare the stored values.
-            if len(leaves) == 1 and leaves[0].physical == "INT96":
+            # pyarrow converts INT96 to nanoseconds, and wraps values that do not fit: compare the stored values. Of
+            # lists it compares what pyarrow shows, which the reader has checked.
+            if len(leaves) == 1 and leaves[0].physical == "INT96" and not leaves[0].repeated:
                 values = ColumnReader(self.source, self.file.footer, leaves[0])
                 self.source.count(1, max(0, int(self.file.record(row_group, leaves[0])["compressed_size"])))
-                batches = pa.chunked_array(values.batches(row_group), pa.binary(12))
-                if not leaves[0].repeated:
-                    stored[name] = StoredColumn(batches, values.column_type)
-                elif not fit_nanoseconds(batches):
-                    problem = "its lists have INT96 timestamps that nanoseconds of 64 bits cannot count"
-                    raise UnreadableColumnError(problem, path=self.path, row_group=row_group, column=name)
+                unit = self.file.cached.int96_unit or "ns"
+                try:
+                    batches = [int96.normalize(batch, unit) for batch in values.batches(row_group)]
+                except OverflowError as error:
+                    raise UnreadableColumnError(str(error), path=self.path, row_group=row_group, column=name) from error
+                stored[name] = StoredColumn(pa.chunked_array(batches, pa.binary(12)), values.column_type)
         return stored
 
     def close(self) -> None:

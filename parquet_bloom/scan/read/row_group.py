@@ -136,7 +136,7 @@ class RowGroupRows:
             stop = min(start + window_rows, self._num_rows)
             selected = np.arange(start, stop) if self._rows is None else slice_rows(self._rows, start, stop)
             if len(selected):
-                table = stream.read(start, stop) if stream else pa.table({"": pa.nulls(stop - start)})
+                table = stream.read(start, stop, selected) if stream else pa.table({"": pa.nulls(stop - start)})
                 yield start, stop, take_rows(table, selected - start), selected
 
     def stream_matches(
@@ -173,7 +173,7 @@ class RowGroupRows:
             unread: Iterator[pa.ChunkedArray] = iter(())
             if others is not None and not columns.keys() >= {*rest}:
                 columns = {name: columns[name] for name in known}
-                unread = iter(take_rows(others.read(start, stop), rows - start).columns)
+                unread = iter(take_rows(others.read(start, stop, rows), rows - start).columns)
             arrays = [columns[name] if name in columns else next(unread) for name in schema.names]
             yield pa.Table.from_arrays(arrays, schema=schema), rows
 

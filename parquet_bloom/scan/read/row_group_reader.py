@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +15,9 @@ from ...file.page_checks import PageClaimError, require_pages, require_value_per
 from ...file.pages.reader import take_rows
 from ...file.pages.sparse import decoded_width
 from ...file.reader import BloomFile
+from ...file.values import ColumnReader
+from ...hashing import int96
+from ...metadata.footer import Leaf
 from ...util.lazy import late_module
 from ..model.limits import ReadLimits
 from ..model.row_selection import RowPositions, slice_rows
@@ -39,14 +42,21 @@ class RowGroupReader:
     ----------
     file : the file.
     open_reader : opens it with pyarrow.
+    int96_unit : unit of pyarrow's timestamps for INT96 ones; None for that of the file's cache entry.
 
     Attributes
     ----------
     limits : how row groups are decoded.
     """
 
-    def __init__(self, file: BloomFile, open_reader: Callable[[BloomFile], pq.ParquetFile] = open_parquet_file):
+    def __init__(
+        self,
+        file: BloomFile,
+        open_reader: Callable[[BloomFile], pq.ParquetFile] = open_parquet_file,
+        int96_unit: str | None = None,
+    ):
         self._file = file
+        self._int96_unit = int96_unit or file.cached.int96_unit or "ns"
         self._open_reader = open_reader
         self._leaves: dict[tuple[str, ...] | None, tuple[NDArray[np.intp], NDArray[np.int64]]] = {}
         self._estimates: dict[tuple[int, tuple[str, ...] | None], int] = {}
@@ -71,8 +81,12 @@ class RowGroupReader:
         Raises
         ------
         MalformedFooterError, UnreadableColumnError
-            A column has other numbers of values than the row group has rows.
+            A column has other numbers of values than the row group has rows, or pyarrow shows others than are stored.
         """
+        self.require_shown(row_group, names)
+        return self._read_row_group(row_group, names)
+
+    def _read_row_group(self, row_group: int, names: Sequence[str] | None) -> pa.Table:
         self.require_rows(row_group, names)
         self.prefetch(row_group, names)
         self._count(row_group, names)
@@ -99,7 +113,8 @@ class RowGroupReader:
         """
         num_bytes = 0 if self.limits.max_bytes is None else self.estimate_bytes(row_group, names)
         if not self.limits.needs_windows(num_bytes):
-            table = self.read_row_group(row_group, names)
+            self.require_shown(row_group, names, rows)
+            table = self._read_row_group(row_group, names)
             if table.num_rows != num_rows:
                 raise make_count_error(row_group, table.num_rows, num_rows)
             return take_rows(table, rows)
@@ -108,13 +123,53 @@ class RowGroupReader:
         for start in range(0, num_rows, window_rows):
             part = slice_rows(rows, start, start + window_rows)
             if len(part):
-                parts.append(take_rows(stream.read(start, min(start + window_rows, num_rows)), part - start))
+                stop = min(start + window_rows, num_rows)
+                parts.append(take_rows(stream.read(start, stop, part), part - start))
         return pa.concat_tables(parts)
+
+    def require_shown(self, row_group: int, names: Sequence[str] | None, rows: RowPositions | None = None) -> None:
+        """Raise an error if pyarrow shows other instants than are stored in INT96 columns, in some rows; None for all.
+
+        Raises
+        ------
+        UnreadableColumnError
+            It does.
+        """
+        if not self._int96_leaves:
+            return
+        selected = self._select_leaves(names)[0]
+        for leaf in self._int96_leaves:
+            if leaf.index not in selected:
+                continue
+            hidden = self._find_hidden(row_group, leaf, names)
+            if len(hidden) and (rows is None or leaf.repeated or np.isin(hidden, rows).any()):
+                problem = int96.OUTSIDE_OF_UNIT[self._int96_unit]
+                raise UnreadableColumnError(problem, row_group=row_group, column=leaf.name)
+
+    @cached_property
+    def _int96_leaves(self) -> list[Leaf]:
+        return [leaf for leaf in self._file.footer.leaves if leaf.physical == "INT96"]
+
+    def _find_hidden(self, row_group: int, leaf: Leaf, names: Sequence[str] | None) -> RowPositions:
+        """Return the rows of a column, or the elements of its lists, that pyarrow shows as other instants."""
+        cached: dict[tuple[int, int, str], RowPositions]
+        cached = self._file.cached.derived.setdefault("hidden_int96", {})
+        key = row_group, leaf.index, self._int96_unit
+        if key not in cached:
+            self.prefetch(row_group, names)
+            self._file.source.count(1, max(0, int(self._file.record(row_group, leaf)["compressed_size"])))
+            values = ColumnReader(self._file.source, self._file.footer, leaf).batches(row_group)
+            hidden = [int96.find_hidden(array, self._int96_unit) for array in values]
+            cached[key] = np.flatnonzero(np.concatenate(hidden)) if hidden else np.empty(0, np.int64)
+        return cached[key]
 
     def stream(self, row_group: int, names: Sequence[str] | None) -> RowStream:
         """Return the rows of some columns, to be read in order."""
         return RowStream(
-            lambda rows: self._stream_batches(row_group, names, rows), row_group, self._num_rows(row_group)
+            lambda rows: self._stream_batches(row_group, names, rows),
+            partial(self.require_shown, row_group, names),
+            row_group,
+            self._num_rows(row_group),
         )
 
     def _num_rows(self, row_group: int) -> int:
@@ -244,19 +299,33 @@ class RowStream:
     Parameters
     ----------
     open_batches : opens batches of so many rows.
+    require_shown : raises an error if some rows are not shown as they are stored.
     row_group, num_rows : the row group.
     """
 
-    def __init__(self, open_batches: Callable[[int], Iterator[pa.RecordBatch]], row_group: int, num_rows: int):
+    def __init__(
+        self,
+        open_batches: Callable[[int], Iterator[pa.RecordBatch]],
+        require_shown: Callable[[RowPositions], None],
+        row_group: int,
+        num_rows: int,
+    ):
         self._open_batches = open_batches
+        self._require_shown = require_shown
         self._batches: Iterator[pa.RecordBatch] | None = None
         self._last: pa.RecordBatch | None = None
         self._row_group = row_group
         self._num_rows = num_rows
         self._start = self._stop = 0  # rows of the last batch
 
-    def read(self, start: int, stop: int) -> pa.Table:
-        """Read a range of rows, which begins where the last one ended, or later."""
+    def read(self, start: int, stop: int, rows: RowPositions | None = None) -> pa.Table:
+        """Read a range of rows, which begins where the last one ended, or later.
+
+        Parameters
+        ----------
+        rows : those that are used; None for all of the range.
+        """
+        self._require_shown(np.arange(start, stop) if rows is None else rows)
         if self._batches is None:
             self._batches = self._open_batches(stop - start)
         parts = []

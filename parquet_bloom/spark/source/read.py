@@ -84,7 +84,7 @@ class FilePartitionReader:
             if problem:
                 raise UnreadableColumnError(f"{problem}; leave the column out by option 'columns'", path=file.path)
             schema = pa.schema([arrow_field(field) for field in stored])
-            reader = RowGroupReader(file, _open_parquet_file)
+            reader = RowGroupReader(file, _open_parquet_file, "us")
             for row_group in partition.row_groups:
                 with reading(file):
                     for batch in self._read_row_group(file, reader, row_group, schema):
@@ -125,6 +125,7 @@ class FilePartitionReader:
         rows = self._select_rows(file, row_group, stored, reader)
         if rows is None or rows.num_left == num_rows:
             reader.require_rows(row_group, names)
+            reader.require_shown(row_group, names)
             reader.prefetch(row_group, names)
             file_reader = reader.parquet_file
             yield from file_reader.iter_batches(_BATCH_ROWS, row_groups=[row_group], columns=names, use_threads=False)

@@ -480,16 +480,21 @@ def test_polars_columns_whose_names_have_dots(tmp_path: Path) -> None:
     assert lazy.filter(col("a.b").is_null()).select("a").collect().rows() == [({"b": 1},), ({"b": 6},)]
 
 
-def test_polars_sees_int96_as_pyarrow_gives_it(tmp_path: Path) -> None:
-    moments = pa.array([dt.datetime(2026, 1, 1), dt.datetime(1600, 1, 1)], pa.timestamp("us"))  # too early for int64
+def test_polars_sees_no_int96_that_pyarrow_would_wrap(tmp_path: Path) -> None:
+    moments = [dt.datetime(2026, 1, 1), dt.datetime(1600, 1, 1)]  # too early for int64
+    table = pa.table({"t": pa.array(moments, pa.timestamp("us"))})
     path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"t": moments}), path, row_group_size=1, use_deprecated_int96_timestamps=True)
+    pq.write_table(table, path, row_group_size=1, use_deprecated_int96_timestamps=True)
     parquet_bloom.embed(path, ["t"], fpp=1e-6)
-    lazy = parquet_bloom.scan_polars(tmp_path)
-    given = pq.read_table(path)["t"].cast(pa.int64()).to_pylist()
-    assert given[1] > 0  # wrapped
-    for value in given:
-        assert lazy.filter(col("t") == pl.lit(value, pl.Datetime("ns"))).collect().height == 1
+    wrapped = pq.read_table(path)["t"].cast(pa.int64()).to_pylist()[1]
+    assert wrapped > 0
+    with pytest.raises(
+        errors.UnreadableColumnError, match="row group 1, column 't': holds INT96 timestamps before 1677"
+    ):
+        parquet_bloom.scan_polars(tmp_path).filter(col("t") == pl.lit(wrapped, pl.Datetime("ns"))).collect()
+    lazy = parquet_bloom.dataset(tmp_path, schema=table.schema).to_polars()
+    for moment in moments:
+        assert lazy.filter(col("t") == moment).collect()["t"].to_list() == [moment]
 
 
 def test_polars_on_another_file_system_and_in_vain(folder: Path, tmp_path: Path) -> None:
