@@ -17,6 +17,7 @@ from ..errors import BrokenIndexError, IndexInUseError, ParquetBloomError, Stora
 from ..predicate.key_expression import KeyExpression
 from ..redaction import redacted
 from ..storage import is_local, is_url, resolve_filesystem
+from ..storage.confined import ConfinedFolders, confine
 from ..storage.folder.folder import Folder
 from ..tables.files import TableFiles
 from ..tables.snapshot import Table
@@ -230,6 +231,11 @@ class LakeIndex:
     def lake_filesystem(self) -> Any:
         """File system of the lake, as given or derived from the index's; None for local paths and URLs."""
         return self._lake_filesystem
+
+    def confine(self, folders: ConfinedFolders) -> None:
+        """Open files of the lake from now on as `storage.confined.ConfinedFiles` do."""
+        self._lake_filesystem = confine(self._lake_filesystem, folders)
+        self._liveness = LivenessCheck(self.columns, self._lake_filesystem)
 
     @property
     def table(self) -> Table | None:

@@ -455,8 +455,6 @@ def _parse_segment(fields: Mapping[str, Any], columns: tuple[str, ...]) -> Segme
 
 def list_lake_roots(lake: Mapping[str, Any]) -> list[str]:
     """Return the folders and patterns of an index's lake, as recorded in its manifest."""
-    roots: list[str] = []
-    for value in lake.values():
-        if not isinstance(value, bool):  # a setting
-            roots += [value] if isinstance(value, str) else map(str, value)
-    return roots
+    if CATALOG in lake:  # which knows where the table is
+        return []
+    return [*lake.get("paths", ()), *(lake[kind] for kind in ("delta", "iceberg") if kind in lake)]

@@ -10,6 +10,7 @@ import pyarrow as pa
 from ..errors import ParquetBloomError
 from ..file.reader import BloomFile
 from ..storage import Entry, is_local
+from ..storage.confined import is_in_place
 from ..util.arrow_values import empty_table
 from .evaluate.local_batch import cache_footers
 from .model.schemas import arrow_schema, map_in_threads, reading, unify_schemas
@@ -52,7 +53,10 @@ def fix_schema(source: ScanSource, schema: pa.Schema | None = None) -> tuple[Sca
 
         footers = read_footers(entries, source.cache)
     elif source.cache is not None:
-        footers = cache_footers([entry.path for entry in entries], source.cache)
+        footers = [
+            file if file is None or is_in_place(file.path, listing.filesystem, file.source.identity) else None
+            for file in cache_footers([entry.path for entry in entries], source.cache)
+        ]
     unread = [entry for entry, file in zip(entries, footers, strict=True) if file is None]
     read = iter(map_in_threads(read_schema, unread, remote=remote))
     schemas = []

@@ -75,11 +75,23 @@ def hide_index_path(text: str, index: str) -> str:
     return "index" + text[len(folder) :] if folder and text.startswith((f"{folder}/", f"{folder}:")) else text
 
 
+def leads_outside(error: ParquetBloomError) -> bool:
+    """Return whether a file is named by a link that leads out of the lake; nothing is known of what is there."""
+    return isinstance(error, StorageError) and error.errno == errno.EXDEV
+
+
+def outside_answer(error: ParquetBloomError) -> ApiError:
+    """Return the answer where `leads_outside`."""
+    return ApiError(403, f"{error.path}: it is outside of the lake's folders and of the allowed roots (--root FOLDER)")
+
+
 def lookup_error(error: ParquetBloomError, index: str) -> ApiError:
     """Turn the error of a lookup into a response; `index` is the path of the index."""
     text = hide_index_path(str(error), index)
     if isinstance(error, UnknownColumnError):
         return ApiError(404, text)
+    if leads_outside(error):
+        return outside_answer(error)
     if isinstance(error, (StorageError, BrokenIndexError)):
         return ApiError(500, text)
     return ApiError(422, text)
@@ -94,6 +106,8 @@ def change_error(error: ParquetBloomError, index: str) -> ApiError:
     index : path of the index; errors in its files are server errors.
     """
     text = hide_index_path(str(error), index)
+    if leads_outside(error):
+        return outside_answer(error)
     if isinstance(error, IndexInUseError):
         return ApiError(409, text, headers={"retry-after": "1"})
     index = redacted(index)  # as paths of errors are

@@ -17,7 +17,7 @@ from ..scan.lookup.session import LookupSession
 from ..scan.schema import fix_schema
 from ..scan.source import ScanSource
 from ..util.plain_values import plain_rows
-from .errors import ApiError, encode_json, hide_index_path
+from .errors import ApiError, encode_json, hide_index_path, leads_outside, outside_answer
 from .settings import Settings
 from .values import check_timezone, parse_literals
 
@@ -152,6 +152,8 @@ def rows_error(error: ParquetBloomError, index: str) -> ApiError:
     text = hide_index_path(str(error), index)
     if isinstance(error, UnknownColumnError):
         return ApiError(404, text)
+    if leads_outside(error):
+        return outside_answer(error)
     return ApiError(422 if isinstance(error, PredicateError) else 500, text)
 
 

@@ -12,9 +12,11 @@ from dataclasses import asdict
 from typing import Any, NamedTuple, TypeVar
 
 from ..errors import ParquetBloomError
+from ..lake.files.listing import OUTSIDE, Listing
 from ..lake.index import LakeIndex
 from ..lake.manifest import list_lake_roots
 from ..lake.reports import Candidate
+from ..storage import is_local
 from .errors import ApiError, change_error, encode_json, hide_index_path, lookup_error
 from .limits.allowed_paths import AllowedPaths
 from .limits.request_body import Budget, parse_body
@@ -56,6 +58,7 @@ class Service:
         self.budget = Budget(settings)
         self.metrics = Metrics()
         self._filesystem = lake_filesystem
+        self._confine()
         self._refreshed = time.monotonic()
         self._problem: str | None = None
         self._stopping = threading.Event()
@@ -219,11 +222,14 @@ class Service:
             lake = self.index.state.manifest.lake
             if files is None and not lake:
                 raise ApiError(422, "files: required, as the index has no recorded lake")
-            paths = None
+            listing = None
             if files is not None:
-                paths = AllowedPaths([*list_lake_roots(lake), *self.settings.roots]).check(files, self._filesystem)
+                allowed = AllowedPaths([*list_lake_roots(lake), *self.settings.roots])
+                entries = allowed.find_files(files, self._filesystem)
+                # Files alone: a folder would be part of the lake from now on, and allowed after a restart.
+                listing = Listing(entries, named=frozenset(entry.path for entry in entries))
             report = self.index.append(
-                paths,
+                listing,
                 progress=self._progress(),
                 on_error=(lambda error: None) if skip_unreadable else None,
             )
@@ -237,6 +243,9 @@ class Service:
 
     async def remove(self, files: list[str]) -> dict[str, Any]:
         def remove() -> dict[str, Any]:
+            for path in files:
+                if is_local(self._filesystem, [path]) and (path[:1] != "/" or ".." in path.split("/")):
+                    raise ApiError(404, f"files: the index has no {path[:200]!r}: files are named as it names them")
             count = self.index.remove(files)
             self._mark_fresh()
             return {"version": self.index.snapshot().version, "removed": count}
@@ -298,7 +307,14 @@ class Service:
 
         return progress
 
+    def _confine(self) -> None:
+        """Open files of the lake's folders, and of the allowed roots, only if no link leads out of these."""
+        lake = self.index.state.manifest.lake
+        roots = [] if OUTSIDE in lake else list_lake_roots(lake)
+        self.index.confine(AllowedPaths([*roots, *self.settings.roots]).folders)
+
     def _mark_fresh(self) -> None:
+        self._confine()
         self._rows.reset()
         self._refreshed, self._problem = time.monotonic(), None
 

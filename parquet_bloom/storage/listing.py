@@ -120,7 +120,7 @@ def _list_each(
             if remote is not None:
                 files = _list_remote(path_text(path), remote, isinstance(path, str))
             else:
-                files = _list_local(find_local_path(path), isinstance(path, str))
+                files = _list_local(find_local_path(path, filesystem), isinstance(path, str))
             yield map(Entry, files)
         return
     from .objects.listing import list_objects, needs_requests
@@ -137,7 +137,7 @@ def _list_each(
     with listings or nullcontext(map(entries, to_list)) as listed:
         for path, location in zip(paths, locations, strict=True):
             if location is None:
-                yield map(Entry, _list_local(find_local_path(path), isinstance(path, str)))
+                yield map(Entry, _list_local(find_local_path(path, filesystem), isinstance(path, str)))
             else:
                 yield next(listed) if needs_requests(location) else entries(location)
 

@@ -6,6 +6,7 @@ import errno
 import os
 
 from ..errors import StorageError
+from .confined import find_folders
 from .filesystems.source import RemoteSource
 from .listing import Entry
 from .local.source import LocalSource
@@ -37,7 +38,9 @@ def open_source(path: str | os.PathLike[str], filesystem: object | None = None, 
         return ObjectSource(location, listed)
     remote = as_arrow_filesystem(filesystem)
     if remote is None:
-        return LocalSource(resolve_local_path(path))
+        name = resolve_local_path(path, filesystem)
+        folders = find_folders(filesystem, name)
+        return LocalSource(name, None if folders is None else folders.open(name))
     return RemoteSource(path_text(path), remote)
 
 

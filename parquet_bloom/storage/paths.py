@@ -66,43 +66,68 @@ def normalize_path(path: str, filesystem: fs.FileSystem) -> str:
     return str(filesystem.normalize_path(path))
 
 
-def resolve_local_path(path: str | os.PathLike[str]) -> str:
-    """Return the local path for a path or a `file:` URI, which is how Spark names its input files."""
+def resolve_local_path(path: str | os.PathLike[str], filesystem: object | None = None) -> str:
+    """Return the local path for a path or a `file:` URI, which is how Spark names its input files.
+
+    Parameters
+    ----------
+    filesystem : the local one; some take no URIs.
+    """
     text = path_text(path)
     if not text:  # elsewhere it is the root of the file system; here it would mean the working folder
         raise StorageError("there is no such file or folder: the path is empty", errno=errno.ENOENT)
-    if ":" not in text or os.path.lexists(text):
+    if ":" not in text or not _takes_uris(filesystem) or os.path.lexists(text):
         return text
     uri = _FILE_URI.match(text)
     if uri:
-        return path_text(unquote(text[uri.end() :]))
+        return path_text("/".join(map(_unquote_name, text[uri.end() :].split("/"))))
     if _URL.match(text):
         known = "s3://, gs://, az://, abfss://, http:// and https:// are; in Python, filesystem= gives others"
         raise StorageError(f"URLs of this kind are not known: {known}", path=text, errno=errno.ENOENT)
     return text
 
 
-def find_local_path(path: str | os.PathLike[str]) -> str:
+def _takes_uris(filesystem: object | None) -> bool:
+    stores = resolve_stores(filesystem)
+    return stores is None or stores.takes_uris
+
+
+def _unquote_name(part: str) -> str:
+    """Decode the name of a file or folder in a path; as it is if that gives no name, but a way to somewhere else."""
+    name = unquote(part, errors="surrogateescape")  # names need not be UTF-8
+    return part if name in ("", ".", "..") or "/" in name or "\0" in name else name
+
+
+def find_local_path(path: str | os.PathLike[str], filesystem: object | None = None) -> str:
     """Return the path of a local file or folder as libraries name it: a path or a `file:` URI, quoted or not.
 
     Some quote the path of a table but not what is in it, others nothing although they write a URI. So each part of the
     path may be quoted, but a plain path that exists is taken as it is, and in a URI a quoted name before one that is
     called like it literally. What does not exist is resolved as by `resolve_local_path`: this is for what is read.
+
+    A plain path leads to where anyone who checks its text sees it lead: from its first quoted part on no link is
+    followed, so that nothing outside of the folder that is named literally is found.
     """
     text = path_text(path)
-    if "%" not in text or os.path.lexists(text):
-        return resolve_local_path(path)
+    if "%" not in text or not _takes_uris(filesystem) or os.path.lexists(text):
+        return resolve_local_path(path, filesystem)
     uri = _FILE_URI.match(text)
     if uri is None and (_URL.match(text) or not text.startswith("/")):
         return resolve_local_path(path)
-    found = "/"
+    found, literal = "/", None
     for part in text[uri.end() if uri else 0 :].split("/"):
-        names = [part, unquote(part)] if uri is None else [unquote(part), part]
-        paths = (os.path.join(found, name) for name in names if "/" not in name and "\0" not in name)
+        name = _unquote_name(part)
+        paths = (os.path.join(found, one) for one in ([part, name] if uri is None else [name, part]))
         existing = next(filter(os.path.lexists, paths), None)
         if existing is None:
             return resolve_local_path(path)
+        if uri is None and literal is None and existing != os.path.join(found, part):
+            literal = found
         found = existing
+    if literal is not None:
+        below = found.rstrip("/")[len(literal.rstrip("/")) :]
+        if os.path.realpath(found) != os.path.realpath(literal).rstrip("/") + below:
+            return resolve_local_path(path)
     return path_text(found)
 
 
@@ -112,7 +137,7 @@ def resolve_given_path(path: Any, filesystem: object | None = None) -> Any:
         return path
     if is_url(path) or is_store(filesystem) or as_arrow_filesystem(filesystem) is not None:
         return path
-    return find_local_path(path)
+    return find_local_path(path, filesystem)
 
 
 _SCHEMES = {"s3a": "s3", "gcs": "gs", "azure": "az"}

@@ -76,7 +76,7 @@ def list_lake(lake: Any, filesystem: object | None, storage_options: Mapping[str
     Parameters
     ----------
     lake : what `storage.list_files` takes; a table, as `find_lake_table` takes it; or, as manifests have it,
-        {"paths": [...]}.
+        {"paths": [...]}; or a listing, which is returned.
 
     Raises
     ------
@@ -87,6 +87,8 @@ def list_lake(lake: Any, filesystem: object | None, storage_options: Mapping[str
     ParquetBloomError
         The table cannot be read, or the library that reads it is not installed.
     """
+    if isinstance(lake, Listing):
+        return lake
     table = find_lake_table(lake, storage_options)
     if table is not None:
         snapshot = table.read_snapshot()

@@ -18,6 +18,7 @@ from ...file.statistics import ColumnCompatibility, file_statistics
 from ...predicate.pruning import PruningPredicate
 from ...predicate.reason import Reason
 from ...storage import Entry, entry_for_identity, is_local, is_url, open_source
+from ...storage.confined import is_in_place
 from ...util.collector import paused_collection
 from ...util.threads import in_order, processors
 from ..model.file_format import open_any
@@ -104,6 +105,8 @@ class FooterEvaluator:
             planner = self._planner_for(predicate)
             for i, result in evaluated.items():
                 file = members[i]
+                if not is_remote and not is_in_place(file.entry.path, self.filesystem, result.identity):
+                    continue  # planned by itself, which says what is wrong with it
                 file.statistics, file.missing = result.statistics, result.statistics.missing
                 file.requests, file.bytes_read = result.requests, result.bytes_read
                 file.set_plan(planner.plan_file(file.entry.path, result.statistics, result.verdicts, result.identity))

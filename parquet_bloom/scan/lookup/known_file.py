@@ -52,8 +52,8 @@ class KnownFile:
     columns : its flat columns by name.
     """
 
-    def __init__(self, path: str, cache: MetadataCache | None):
-        with open_source(path) as source, BloomFile(source, cache) as file:
+    def __init__(self, path: str, filesystem: object | None, cache: MetadataCache | None):
+        with open_source(path, filesystem) as source, BloomFile(source, cache) as file:
             identity = source.identity
             if not isinstance(identity, FileIdentity):
                 raise Unsupported("it is not a local file")
@@ -162,10 +162,12 @@ class KnownFiles:
 
     Parameters
     ----------
+    filesystem : the local one.
     cache : of footers.
     """
 
-    def __init__(self, cache: MetadataCache | None):
+    def __init__(self, filesystem: object | None, cache: MetadataCache | None):
+        self._filesystem = filesystem
         self._cache = cache
         self._files: OrderedDict[str, KnownFile] = OrderedDict()
         self._lock = threading.Lock()
@@ -183,7 +185,7 @@ class KnownFiles:
                 self._files.move_to_end(path)
                 return known
         try:
-            known = KnownFile(path, self._cache)
+            known = KnownFile(path, self._filesystem, self._cache)
         except _CANNOT_READ:
             return None
         if token is not None and known.token != token:

@@ -43,7 +43,7 @@ class LookupSession:
         self._index: LakeIndex | None = None
         self._watch: LakeWatch | None = None
         self._lock = threading.Lock()
-        self._known = KnownFiles(source.cache)
+        self._known = KnownFiles(source.filesystem, source.cache)
 
     @contextmanager
     def begin(self, refresh: bool) -> Iterator[Lookup]:

@@ -39,20 +39,29 @@ class FileIdentity(NamedTuple):
 
 
 class LocalSource(Source):
-    """A local file, read by its descriptor: reads see the opened file, whatever happens to the path."""
+    """A local file, read by its descriptor: reads see the opened file, whatever happens to the path.
+
+    Parameters
+    ----------
+    name : the path.
+    opened : its real path and its descriptor, if the caller has opened it; closed with the source.
+    """
 
     path: str
     identity: FileIdentity
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, opened: tuple[str, int] | None = None) -> None:
         self._descriptor = -1
         self._mapped: MappedFile | None = None
         self.name = name
         libc.require_posix(name)
-        self.path = os.path.realpath(name)
         try:
-            # O_NONBLOCK: opening a pipe without a writer would block for ever.
-            self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            if opened is None:
+                self.path = os.path.realpath(name)
+                # O_NONBLOCK: opening a pipe without a writer would block for ever.
+                self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            else:
+                self.path, self._descriptor = opened
             status = os.fstat(self._descriptor)
         except OSError as error:
             self.close()

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from urllib.parse import quote, unquote
 
 from ...errors import StorageError
@@ -109,7 +109,13 @@ class ObjectStores:
     ----------
     options : settings of stores, HTTP client and retries, under the names of obstore.
     store : an obstore store; paths are then keys in it.
+
+    Attributes
+    ----------
+    takes_uris : whether a local path may be a `file:` URI, or be quoted.
     """
+
+    takes_uris: ClassVar[bool] = True
 
     def __init__(self, options: Mapping[str, Any] | None = None, store: Any = None):
         self._options = dict(options or {})
@@ -122,6 +128,10 @@ class ObjectStores:
     def __repr__(self) -> str:
         handle = self._caller_store
         return redacted(f"<ObjectStores {handle.store!r}>") if handle is not None else "<ObjectStores of URLs>"
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        return self._options
 
     @property
     def is_one_store(self) -> bool:
