@@ -76,6 +76,41 @@ def coerce(literal: Any, column_type: ColumnType, timezone: str = "UTC") -> Coer
     return _make_unknown(literal, column_type) if result is None else result
 
 
+_OF_KIND: dict[Kind, tuple[type, ...]] = {
+    Kind.BOOLEAN: (bool,),
+    Kind.INTEGER: (int, float, decimal.Decimal),
+    Kind.DECIMAL: (int, float, decimal.Decimal),
+    Kind.FLOAT: (int, float, decimal.Decimal),
+    Kind.DATE: (dt.date,),
+    Kind.TIME: (dt.time,),
+    Kind.TIMESTAMP: (dt.date,),
+    Kind.STRING: (str, bytes, bytearray, memoryview),
+    Kind.BYTES: (str, bytes, bytearray, memoryview),
+    Kind.UUID: (uuid.UUID, bytes, bytearray, memoryview),
+}
+_BELOW_MICROSECONDS = re.compile(r"(\.\d{6})\d{1,3}(?!\d)")
+
+
+def is_of_kind(literal: Any, column_type: ColumnType) -> bool:
+    """Return whether a literal is of the kind of a column's values, such as a number for a column of any numbers.
+
+    `coerce` may still not know what equals it: a number that no double holds, an instant in a column of wall clocks.
+    """
+    kind = column_type.kind
+    if kind not in _OF_KIND:
+        return True
+    if isinstance(literal, pa.Scalar):
+        if pa.types.is_temporal(literal.type):
+            return (kind is Kind.TIME) if pa.types.is_time(literal.type) else kind in (Kind.DATE, Kind.TIMESTAMP)
+        literal = literal.as_py()
+    if isinstance(literal, str) and kind in (Kind.DATE, Kind.TIME, Kind.TIMESTAMP):
+        parse = parse_time if kind is Kind.TIME else parse_timestamp
+        return parse(_BELOW_MICROSECONDS.sub(r"\1", literal)) is not None
+    if isinstance(literal, str) and kind is Kind.UUID:
+        return _UUID_TEXT.fullmatch(literal) is not None
+    return isinstance(literal, _OF_KIND[kind]) and (kind is Kind.BOOLEAN) == isinstance(literal, bool)
+
+
 def stored_forms(values: Iterable[Domain], column_type: ColumnType) -> list[bytes]:
     """Return every byte string as which one of the values may be stored in the file."""
     return [form for value in values for form in encode(value, column_type)]

@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ConcurrentChangeError, ParquetBloomError, StorageError, UnknownColumnError
-from ..predicate.key_expression import KeyExpression, parse_key
+from ..hashing.coerce import coerce, is_of_kind
+from ..predicate.expected import make_mismatch_error
+from ..predicate.key_expression import TUPLE, KeyExpression, parse_key
 from ..storage import is_local
 from ..storage.folder.folder import Folder
 from ..util.threads import in_order
@@ -180,6 +182,32 @@ class IndexSnapshotReader:
             names = ", ".join(self.manifest.columns)
             raise UnknownColumnError(f"the index has no such column; it has: {names}", column=name)
         return found
+
+    def require_comparable(self, column: str, literals: Sequence[Any]) -> None:
+        """Raise if a literal is of another kind than a column's values in all files, which then all would be named.
+
+        Raises
+        ------
+        UnknownColumnError
+            There is no such column.
+        PredicateError
+            A literal is of another kind.
+        """
+        column = self.find_column(column)
+        parts = [part.info for _, _, _, part in self._list_parts(column)]
+        all_types = list(dict.fromkeys((info.column_type, *info.other_types) for info in parts))
+        if isinstance(column, KeyExpression):
+            literals = parse_key_literals(literals, column)
+            if column.function != TUPLE:
+                return  # texts, whatever the column's values are
+            names, several = column.columns, [*zip(*literals, strict=True)]
+        else:
+            names, several = (column,), [literals]
+        for name, some, types in zip(names, several, zip(*all_types, strict=True), strict=False):
+            for literal in some:
+                if not any(is_of_kind(literal, column_type) for column_type in types):
+                    problem = coerce(literal, types[0]).unknown or f"{literal!r} is not of type {types[0]}"
+                    raise make_mismatch_error(problem, types[0], name)
 
     @cached_property
     def _columns(self) -> dict[str, str]:

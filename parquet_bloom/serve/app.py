@@ -181,8 +181,14 @@ def _complete_openapi(app: FastAPI, service: Service) -> None:
             schemas = document["components"]["schemas"]
             schemas["LookupRequest"]["properties"]["values"]["maxItems"] = service.settings.max_values
             schemas["GetRequest"]["properties"]["keys"]["maxItems"] = service.settings.max_values
+            schemas["GetRequest"]["properties"]["columns"]["anyOf"][0]["maxItems"] = service.settings.max_values
             schemas["RemoveRequest"]["properties"]["files"]["maxItems"] = service.settings.max_values
-            schemas["AppendRequest"]["properties"]["files"]["anyOf"][0]["maxItems"] = service.settings.max_values
+            files = schemas["AppendRequest"]["properties"]["files"]
+            files["anyOf"][0]["maxItems"] = service.settings.max_values
+            if not service.index.state.manifest.lake:  # then there is no default
+                schemas["AppendRequest"]["required"] = ["files"]
+                del files["anyOf"][1:]
+                files.pop("default", None)
             for status, response in document["paths"][METRICS]["get"]["responses"].items():
                 if status != "200":  # errors are JSON, though the answer is text
                     response["content"] = {"application/json": response["content"].popitem()[1]}

@@ -7,32 +7,68 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
 
-from .values import TYPES
+from .limits.request_body import MAX_KEY_COLUMNS
+from .values import FORMS, MAX_TIMEZONE, TYPES
+
+_SHORT = {"minimum": -9.99e99, "maximum": 9.99e99}  # numbers that have at most `MAX_DIGITS` digits
 
 VALUE_SCHEMA: dict[str, Any] = {
     "title": "Value",
     "description": (
-        "An integer of any length is exact; a number with a fraction or an exponent is a double. In {type, value}, "
-        "dates, times and timestamps are strings in ISO 8601 (an instant ends in Z or an offset), bytes are "
-        "hexadecimal, decimals are strings, and an int may be a string, for clients whose numbers are doubles."
+        "An integer of up to 100 digits is exact; a number with a fraction or an exponent is a double. In "
+        "{type, value}, dates, times and timestamps are strings in ISO 8601 (an instant ends in Z or an offset), bytes "
+        "are hexadecimal, decimals are strings, and an int may be a string, for clients whose numbers are doubles."
     ),
     "anyOf": [  # not oneOf, as an integer is also a number
-        {"type": "integer"},
-        {"type": "number"},
+        {"type": "integer", **_SHORT},
+        {"type": "number", **_SHORT},
         {"type": "string"},
         {"type": "boolean"},
-        {
-            "type": "object",
-            "properties": {
-                "type": {"enum": list(TYPES)},
-                "value": {"type": ["string", "number", "boolean"]},
-            },
-            "required": ["type", "value"],
-            "additionalProperties": False,
-            "examples": [{"type": "date", "value": "2026-01-31"}],
-        },
+        *(
+            {
+                "type": "object",
+                "properties": {"type": {"const": name}, "value": {"anyOf": forms}},
+                "required": ["type", "value"],
+                "additionalProperties": False,
+            }
+            for name, forms in FORMS.items()
+        ),
     ],
 }
+
+_COLUMNS = {
+    "type": "array",
+    "items": {"type": "string"},
+    "minItems": 1,
+    "maxItems": MAX_KEY_COLUMNS,
+    "uniqueItems": True,
+}
+_COLUMN_SCHEMA: dict[str, Any] = {
+    "title": "Column",
+    "description": "The column of the key, or several that are one together.",
+    "anyOf": [{"type": "string"}, _COLUMNS],
+}
+_KEYS_SCHEMA: dict[str, Any] = {
+    "title": "Keys",
+    "description": "Values; for several columns, lists of one of each.",
+    "type": "array",
+    "items": {"anyOf": [VALUE_SCHEMA, {"type": "array", "items": VALUE_SCHEMA, "maxItems": MAX_KEY_COLUMNS}]},
+}
+
+
+def _describe_keys(schema: dict[str, Any]) -> None:
+    """Add that each key has as many values as there are columns."""
+    one = {"anyOf": [{"type": "string"}, {"type": "array", "maxItems": 1}]}
+    shapes = [{"properties": {"column": one, "keys": {"items": {"not": {"type": "array"}}}}}]
+    for number in range(2, MAX_KEY_COLUMNS + 1):
+        several = {"type": "array", "minItems": number, "maxItems": number}
+        shapes.append({"properties": {"column": several, "keys": {"items": several}}})
+    schema["anyOf"] = shapes
+
+
+_LOCATION = (
+    r"^(?!(?:.*/\*\*(?=/|$)){3})(?:/|(?:s3a?|gcs|gs|azure|az|abfss?|adl|https?)://)[^\u0000]*$"  # as `find_files`
+)
 
 
 def _path(value: Any) -> str:
@@ -48,8 +84,15 @@ def _path(value: Any) -> str:
 
 Value = Annotated[Any, WithJsonSchema(VALUE_SCHEMA)]
 Path = Annotated[str, PlainValidator(_path), WithJsonSchema({"type": "string"})]
+Location = Annotated[str, PlainValidator(_path), WithJsonSchema({"type": "string", "pattern": _LOCATION})]
 Column = Annotated[str, Field(description="An indexed column, by its dotted path.")]
-Timezone = Annotated[str, Field(description="Time zone of timestamps without one, if the column holds instants.")]
+Timezone = Annotated[
+    str,
+    Field(
+        description="Time zone of timestamps without one, if the column holds instants: a name or an offset.",
+        json_schema_extra={"minLength": 1, "maxLength": MAX_TIMEZONE, "examples": ["Europe/Berlin", "+01:00"]},
+    ),
+]
 Version = Annotated[int, Field(description="Version number of the index, increased by each change.")]
 
 
@@ -72,15 +115,21 @@ class LookupQuery(BaseModel):
 
     column: Column
     value: Annotated[str, Field(description="Of the column's type, unless `type` is given.")]
-    type: Annotated[Literal[TYPES] | None, Field(description="Type of the value.")] = None  # type: ignore[valid-type]
+    type: Annotated[
+        Literal[TYPES] | None,  # type: ignore[valid-type]
+        Field(description="Type of the value."),
+        WithJsonSchema({"enum": list(TYPES)}),
+    ] = None
     timezone: Timezone = "UTC"
 
 
 class GetRequest(_Request):
     """Keys whose rows to get."""
 
-    column: Annotated[str | list[str], Field(description="The column of the key, or several that are one together.")]
-    keys: Annotated[list[Value | list[Value]], Field(description="Values; for several columns, lists of one of each.")]
+    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra=_describe_keys)
+
+    column: Annotated[str | list[str], WithJsonSchema(_COLUMN_SCHEMA)]
+    keys: Annotated[list[Value | list[Value]], WithJsonSchema(_KEYS_SCHEMA)]
     columns: Annotated[list[str] | None, Field(description="Columns of the rows; all by default.")] = None
     timezone: Timezone = "UTC"
 
@@ -89,7 +138,7 @@ class AppendRequest(_Request):
     """Files to index; indexed files that have not changed are skipped."""
 
     files: Annotated[
-        list[Path] | None,
+        list[Location] | None,
         Field(
             description="Absolute paths or URLs of files, folders and patterns, within the lake's folders or the "
             "allowed roots of the service. Default: the current files of the index's lake."

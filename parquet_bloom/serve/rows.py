@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -18,10 +19,14 @@ from ..scan.schema import fix_schema
 from ..scan.source import ScanSource
 from ..util.plain_values import plain_rows
 from .errors import ApiError, encode_json, hide_index_path, leads_outside, outside_answer
+from .limits.request_body import MAX_KEY_COLUMNS
 from .settings import Settings
 from .values import check_timezone, parse_literals
 
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
+
+_ITEM, _PARAMETER = (re.compile(rf'(?:[^{separator}"]|"(?:\\.|[^"\\])*"?)+') for separator in ",;")
+_WEIGHT_NAME, _WEIGHT = re.compile(r"q\s*=", re.IGNORECASE), re.compile(r"0(\.\d{0,3})?|1(\.0{0,3})?")
 
 _ROWS_AT_A_TIME = 1_000  # that are encoded before the answer's size is checked
 
@@ -161,6 +166,8 @@ def _parse_keys(query: GetQuery) -> Keys:
     columns = query.columns
     if not columns or len({*columns}) < len(columns):
         raise ApiError(422, "column: a column, or a list of different ones")
+    if len(columns) > MAX_KEY_COLUMNS:
+        raise ApiError(422, f"column: {len(columns)} columns are too many; the maximum is {MAX_KEY_COLUMNS}")
     if len(columns) == 1:
         return Keys.parse(columns[0], parse_literals([_only(key, i) for i, key in enumerate(query.keys)], "keys"))
     for i, key in enumerate(query.keys):
@@ -191,6 +198,18 @@ def check_lake(index: LakeIndex) -> None:
 
 
 def accepts_arrow(accept: Sequence[str]) -> bool:
-    """Return whether the values of Accept name the Arrow stream format."""
-    ranges = [one.partition(";")[0].strip().lower() for value in accept for one in value.split(",")]
-    return ARROW_STREAM in ranges
+    """Return whether the values of Accept name the Arrow stream format, and do not prefer JSON.
+
+    What is named with the weight 0 is not acceptable; a range that is not understood counts for nothing.
+    """
+    weights: dict[str, float] = {}
+    for text in (one for value in accept for one in _ITEM.findall(value)):
+        name, *parameters = (part.strip() for part in _PARAMETER.findall(text))
+        weight = next((part.partition("=")[2].strip() for part in parameters if _WEIGHT_NAME.match(part)), "1")
+        if _WEIGHT.fullmatch(weight):
+            weights[name.lower()] = float(weight)
+    json, arrow = (
+        next((weights[one] for one in (name, "application/*", "*/*") if one in weights), 0.0)
+        for name in ("application/json", ARROW_STREAM)
+    )
+    return arrow > 0 and arrow >= json and (ARROW_STREAM in weights or json == 0)

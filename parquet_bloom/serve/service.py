@@ -120,6 +120,7 @@ class Service:
         positions: dict[Any, int] = {}
         order = [positions.setdefault((type(literal), literal), len(positions)) for literal in literals]
         distinct = [literal for _, literal in positions]  # 1 and 1.0 are distinct
+        state.require_comparable(column, distinct)
         distinct_results: list[dict[str, Any]] = []
         doubts: dict[str, None] = {}
         num_candidates = 0

@@ -33,6 +33,8 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 def _int(value: Any) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
+    if isinstance(value, float) and value.is_integer() and abs(value) <= 1 << 53:  # 1.0 is an integer in JSON
+        return int(value)
     if isinstance(value, str) and _WHOLE.fullmatch(value):
         return int(value)
     raise ValueError(f"not an integer of up to {MAX_DIGITS} digits")
@@ -60,8 +62,8 @@ def _float(value: Any) -> float:
 def _decimal(value: Any) -> decimal.Decimal:
     if isinstance(value, str) and _DECIMAL.fullmatch(value):
         return decimal.Decimal(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return decimal.Decimal(value)
+    if isinstance(value, int | float) and not isinstance(value, bool) and (type(value) is int or value.is_integer()):
+        return decimal.Decimal(_int(value))
     raise ValueError('not a decimal; write it as a string such as "12.50", as a fraction in JSON is a double')
 
 
@@ -148,6 +150,36 @@ _TYPES: dict[str, Callable[[Any], Any]] = {
 }
 TYPES = tuple(_TYPES)
 
+_DAY = r"(?!0000)[0-9]{4}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-9])|(?:0[13-9]|1[0-2])-30|(?:0[13578]|1[02])-31)"
+_CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
+_OFFSET = r"(?: ?(?:Z|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?))?"
+_FINE_YEARS = r"(?=16(?:7[89]|[89])|1[789]|2[01]|22[0-5]|226[01])"  # which nanoseconds in 64 bits reach
+_NUMBER = r"^-?[0-9]{1,100}(?:\.[0-9]{1,100})?"
+_WHOLE_FORM = {"type": "integer", "minimum": -9.99e99, "maximum": 9.99e99}
+
+FORMS: dict[str, list[dict[str, Any]]] = {
+    "int": [_WHOLE_FORM, {"type": "string", "pattern": r"^-?[0-9]{1,100}$"}],
+    "float": [
+        {"type": "number", "minimum": -(2**53), "maximum": 2**53},
+        {"type": "string", "pattern": rf"{_NUMBER}(?:[eE][+-]?[0-9]{{1,2}})?$|^-?Infinity$"},
+    ],
+    "decimal": [_WHOLE_FORM, {"type": "string", "pattern": rf"{_NUMBER}(?:[eE][+-]?[0-9]{{1,3}})?$"}],
+    "string": [{"type": "string"}],
+    "bytes": [{"type": "string", "pattern": "^(?:[0-9a-fA-F]{2})*$"}],
+    "uuid": [{"type": "string", "pattern": "^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"}],
+    "boolean": [{"type": "boolean"}, {"enum": ["true", "false"]}],
+    "date": [{"type": "string", "pattern": f"^{_DAY}$", "examples": ["2026-01-31"]}],
+    "time": [{"type": "string", "pattern": rf"^{_CLOCK}(?::[0-5][0-9](?:\.[0-9]{{1,9}})?)?$"}],
+    "timestamp": [
+        {"type": "string", "pattern": rf"^{_DAY}(?:[ T]{_CLOCK}(?::[0-5][0-9](?:\.[0-9]{{1,6}})?)?{_OFFSET})?$"},
+        {"type": "string", "pattern": rf"^{_FINE_YEARS}{_DAY}[ T]{_CLOCK}:[0-5][0-9]\.[0-9]{{7,9}}{_OFFSET}$"},
+    ],
+}
+"""The JSON forms of the values of each type, as the OpenAPI document describes them."""
+
+MAX_TIMEZONE = 100
+"""Characters."""
+
 _TYPE_OF_KIND = {
     Kind.INTEGER: "int",
     Kind.FLOAT: "float",
@@ -226,5 +258,5 @@ def _is_zone(timezone: str) -> bool:
 
 def check_timezone(timezone: str) -> None:
     """Reject an unknown time zone, which would otherwise make every file a candidate."""
-    if len(timezone) > 100 or not _is_zone(timezone):
+    if len(timezone) > MAX_TIMEZONE or not _is_zone(timezone):
         raise ApiError(422, f"timezone: {timezone[:100]!r} is not a known time zone")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Callable
-from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..errors import error_response
+
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]]+))(?::[0-9]{0,5})?")
 
 
 class HostGuard:
@@ -53,12 +55,15 @@ class HostGuard:
                 await error_response(500, f"a bug, please report it: {type(error).__name__}")(scope, receive, send)
 
     def _check_headers(self, scope: Scope) -> tuple[int, str] | None:
-        headers: dict[bytes, Any] = dict(scope["headers"])
-        host = headers.get(b"host", b"").decode("latin-1")
-        if self._only_local and host and not self._is_own_name(_strip_port(host)):
-            return 421, f"the service answers to localhost, not to {host[:100]}"
-        origin = headers.get(b"origin")
-        if origin is not None and origin.decode("latin-1").partition("://")[2].lower() != host.lower():
+        hosts, origins = (
+            [value.decode("latin-1") for name, value in scope["headers"] if name == wanted]
+            for wanted in (b"host", b"origin")
+        )
+        for host in hosts if self._only_local else ():
+            if host and not self._is_own_name(_strip_port(host)):
+                return 421, f"the service answers to localhost, not to {host[:100]}"
+        own = {f"{scheme}://{host}".lower() for scheme in ("http", "https") for host in hosts if host}
+        if any(origin.lower() not in own for origin in origins):
             return 403, "requests from pages of other sites are not allowed"
         return None
 
@@ -77,7 +82,6 @@ def is_loopback(host: str) -> bool:
 
 
 def _strip_port(host: str) -> str:
-    """Return the name of a Host header, without the port and the brackets of IPv6."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.partition(":")[0].lower()
+    """Return the name of a Host header, without port and brackets of IPv6; all of it if it has another form."""
+    match = _HOST.fullmatch(host)
+    return (match[1] or match[2] if match else host).lower()

@@ -14,7 +14,10 @@ from ..errors import ApiError
 from ..settings import Settings
 from ..values import MAX_DIGITS
 
-_MAX_KEYS = 16
+MAX_KEY_COLUMNS = 16
+"""Columns of a key."""
+
+_MAX_KEYS = MAX_KEY_COLUMNS
 _KEYS = "keys"  # the field whose items may be lists
 _MAX_NUMBER_LENGTH = 4 * MAX_DIGITS  # characters
 _BODIES_AT_A_TIME = 8

@@ -111,6 +111,7 @@ def lookup(
     texts = list(_expand_stdin(values))
     literals = texts if as_text else list(_parse_literals(texts))
     with open_index(output, path, live=not no_live) as index, output.step("look up"):
+        index.state.require_comparable(column, literals)
         answers = index.lookup(column, literals, timezone=timezone)
         unindexed = len(index.unindexed)
     num_candidates = sum(map(len, answers))
