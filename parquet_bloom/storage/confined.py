@@ -87,7 +87,7 @@ class ConfinedFolders:
         StorageError
             Neither a file in the folders nor a folder with such files can be there; with the error number EXDEV.
         """
-        real = os.path.realpath(path)
+        real = _find_end(path)
         self._find_root(real, path)
         return real
 
@@ -114,7 +114,7 @@ class ConfinedFolders:
         StorageError
             The file is none in the folders, with the error number EXDEV; or it cannot be opened.
         """
-        real = os.path.realpath(path)
+        real = _find_end(path)
         if not self.has_file(real):
             raise outside_error(path)
         return real, self._open(real, path, os.O_RDONLY | _NONBLOCK)
@@ -182,6 +182,13 @@ class ConfinedFolders:
         finally:
             if folder >= 0:
                 os.close(folder)
+
+
+def _find_end(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except OSError:  # a link that is replaced between two looks at it
+        raise outside_error(path) from None
 
 
 def _open_part(name: str, flags: int, folder: int, path: str) -> int:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.serve.rows import ARROW_STREAM, accepts_arrow
 
 from .conftest import Lake, Process
 
@@ -167,3 +168,14 @@ def test_damaged_files_are_faults_of_the_service(lake: Lake, serve):
     document = service.get("/openapi.json").json()
     assert json.dumps(document["paths"]["/get"])
     assert document["components"]["schemas"]["GetRequest"]["properties"]["keys"]["maxItems"] == 10_000
+
+
+@pytest.mark.parametrize(
+    ("accept", "is_arrow"),
+    [
+        ("{}", True), ("{};q=0", False), ("{}; Q=0.000", False), ("{};q=0.5, application/json", False), ("{}, */*;q=0.1", True),
+        ("{};q=0.5, */*", False), ("*/*", False), ("application/json;q=0, */*", True), ('{};x=";q=0,";q=1', True), ("{};q=2", False),
+    ],
+)  # fmt: skip
+def test_accept_is_heeded_with_its_weights(accept: str, is_arrow: bool) -> None:
+    assert accepts_arrow([accept.replace("{}", ARROW_STREAM)]) == is_arrow

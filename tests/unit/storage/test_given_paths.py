@@ -92,3 +92,39 @@ def test_what_exists_comes_first(tmp_path: Path) -> None:
         parquet_bloom.read_table(f"file://{tmp_path}/x%00y.parquet", "id = 1")
     assert find_local_path(f"{tmp_path}/%2e%2e%2Fetc") == f"{tmp_path}/%2e%2e%2Fetc"
     assert not os.path.lexists(tmp_path / "x y.parquet")
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """A folder with links that lead out of it, beside one that nobody may read."""
+    for name, key in (("lake/sub/a b.parquet", 1), ("private/x.parquet", 4711)):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"id": [key]}), tmp_path / name)
+    (tmp_path / "lake" / "_lnk").symlink_to("../private")
+    (tmp_path / "lake" / "sub" / "up").symlink_to("../..")
+    return tmp_path / "lake"
+
+
+@pytest.mark.parametrize(
+    "dots", ["%2e%2e", ".%2E", "..%2f..", "%2e%2e%2f%2e%2e", "sub%2f..%2f..", "%00", "sub/%2e%2e/%2e%2e"]
+)
+def test_no_quoted_name_leads_elsewhere(lake: Path, dots: str) -> None:
+    for start in (str(lake), f"file://{lake}", f"file:{lake}", f"file://localhost{lake}"):
+        for given in (f"{start}/{dots}/private/x.parquet", f"{start}/{dots}/private"):
+            assert "/private" not in os.path.normpath(find_local_path(given)).removeprefix(str(lake.parent))[:8]
+            for read in (parquet_bloom.read_table, parquet_bloom.prune):
+                with pytest.raises(StorageError):
+                    read(given, "id = 4711")
+            with pytest.raises(StorageError):
+                parquet_bloom.open(given)
+
+
+@pytest.mark.parametrize("name", ["%5flnk", "_%6cnk", "%73ub/up/private", "sub/%75p/private", "s%75b/../../private"])
+def test_a_check_of_a_path_holds_for_what_is_read(lake: Path, name: str) -> None:
+    """An application lets those paths pass that lead to no place outside of the lake."""
+    given = f"{lake}/{name}/x.parquet"
+    if os.path.realpath(given).startswith(f"{lake}/"):
+        for read in (parquet_bloom.read_table, parquet_bloom.prune, parquet_bloom.dataset):
+            with pytest.raises(StorageError):
+                read(given, *(["id = 4711"] if read is not parquet_bloom.dataset else []))
+    assert parquet_bloom.read_table(f"{lake}/s%75b/a%20b.parquet", "id = 1").num_rows == 1
