@@ -202,7 +202,7 @@ class IndexSnapshotReader:
                 return  # texts, whatever the column's values are
             names, several = column.columns, [*zip(*literals, strict=True)]
         else:
-            names, several = (column,), [literals]
+            names, several = (column,), [tuple(literals)]
         for name, some, types in zip(names, several, zip(*all_types, strict=True), strict=False):
             for literal in some:
                 if not any(is_of_kind(literal, column_type) for column_type in types):

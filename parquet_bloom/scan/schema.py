@@ -8,9 +8,10 @@ from contextlib import nullcontext
 import pyarrow as pa
 
 from ..errors import ParquetBloomError
+from ..file.cache.memory import MetadataCache
 from ..file.reader import BloomFile
 from ..storage import Entry, is_local
-from ..storage.confined import is_in_place
+from ..storage.confined import is_confined, is_in_place, leads_inside
 from ..util.arrow_values import empty_table
 from .evaluate.local_batch import cache_footers
 from .model.schemas import arrow_schema, map_in_threads, reading, unify_schemas
@@ -53,10 +54,7 @@ def fix_schema(source: ScanSource, schema: pa.Schema | None = None) -> tuple[Sca
 
         footers = read_footers(entries, source.cache)
     elif source.cache is not None:
-        footers = [
-            file if file is None or is_in_place(file.path, listing.filesystem, file.source.identity) else None
-            for file in cache_footers([entry.path for entry in entries], source.cache)
-        ]
+        footers = _cache_local_footers([entry.path for entry in entries], listing.filesystem, source.cache)
     unread = [entry for entry, file in zip(entries, footers, strict=True) if file is None]
     read = iter(map_in_threads(read_schema, unread, remote=remote))
     schemas = []
@@ -65,6 +63,21 @@ def fix_schema(source: ScanSource, schema: pa.Schema | None = None) -> tuple[Sca
             schemas.append(next(read) if file is None else arrow_schema(file))
     schema = listing.partitions.add_columns(empty_table(unify_schemas(schemas))).schema
     return source.with_partitions(listing.partitions.schema.names, schema), schema
+
+
+def _cache_local_footers(
+    paths: Sequence[str], filesystem: object | None, cache: MetadataCache
+) -> list[BloomFile | None]:
+    """Read the footers of files into a cache; None for files that have to be opened one by one."""
+    if not is_confined(filesystem):
+        return cache_footers(paths, cache)
+    inside = [path for path in paths if leads_inside(path, filesystem)]
+    files = {
+        path: file
+        for path, file in zip(inside, cache_footers(inside, cache), strict=True)
+        if file is not None and is_in_place(path, filesystem, file.source.identity)
+    }
+    return [files.get(path) for path in paths]
 
 
 def require_names(columns: Sequence[str] | None) -> Sequence[str] | None:

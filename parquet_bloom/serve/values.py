@@ -62,7 +62,7 @@ def _float(value: Any) -> float:
 def _decimal(value: Any) -> decimal.Decimal:
     if isinstance(value, str) and _DECIMAL.fullmatch(value):
         return decimal.Decimal(value)
-    if isinstance(value, int | float) and not isinstance(value, bool) and (type(value) is int or value.is_integer()):
+    if isinstance(value, int | float) and not isinstance(value, bool) and value == int(value):
         return decimal.Decimal(_int(value))
     raise ValueError('not a decimal; write it as a string such as "12.50", as a fraction in JSON is a double')
 

@@ -245,6 +245,21 @@ def find_folders(filesystem: object | None, path: str) -> ConfinedFolders | None
     return None
 
 
+def is_confined(filesystem: object | None) -> bool:
+    """Return whether some local files have to be in folders, so that what opens them by their paths has to ask."""
+    return isinstance(filesystem, ConfinedFiles)
+
+
+def leads_inside(path: str, filesystem: object | None) -> bool:
+    """Return whether a local path leads to where `filesystem` opens files, as links are now."""
+    folders = find_folders(filesystem, path)
+    if folders is None:
+        return True
+    with suppress(StorageError):
+        return folders.has_file(_find_end(path))
+    return False
+
+
 def is_in_place(path: str, filesystem: object | None, identity: object) -> bool:
     """Return whether a local file that was opened by its path alone is the one that `filesystem` would open."""
     folders = find_folders(filesystem, path)

@@ -100,7 +100,7 @@ class _Listing:
         if is_deep and others:
             yield from self.expand(path, others, spelled_out, frozenset())
         matches = re.compile("[^.].*" if is_deep else translate(first), re.DOTALL).match
-        for name, mode in self._scan(path, lambda name: bool(matches(name)) and (name[0] != "." or first[0] == ".")):
+        for name, mode in self._scan(path, lambda name: bool(matches(name))):
             if not others:
                 yield from self._list_match(f"{path}/{name}")
             elif stat.S_ISDIR(mode) and (name in spelled_out or not is_hidden(name, is_folder=True)):
@@ -123,7 +123,7 @@ class _Listing:
         if key in above:
             return  # a link back to a folder that is being listed
         refuse_managed_table(find_table_at(path, entries), path)
-        for name, mode in self._follow(path, real, {name: kind for name, kind in entries.items() if name[0] != "."}):
+        for name, mode in self._follow(path, real, entries):
             if is_hidden(name, stat.S_ISDIR(mode)):
                 continue
             file = f"{path}/{name}"
@@ -142,6 +142,8 @@ class _Listing:
     def _follow(self, path: str, real: str, entries: Mapping[str, int]) -> Iterator[tuple[str, int]]:
         """Yield what is in the folders, or leads there; a link that leads out is an error."""
         for name, kind in entries.items():
+            if is_hidden(name, is_folder=False) and is_hidden(name, is_folder=True):
+                continue  # whatever it is, and wherever it leads
             if not stat.S_ISLNK(kind):
                 if self._folders.may_hold(f"{real}/{name}"):
                     yield name, kind

@@ -173,8 +173,10 @@ def test_damaged_files_are_faults_of_the_service(lake: Lake, serve):
 @pytest.mark.parametrize(
     ("accept", "is_arrow"),
     [
-        ("{}", True), ("{};q=0", False), ("{}; Q=0.000", False), ("{};q=0.5, application/json", False), ("{}, */*;q=0.1", True),
-        ("{};q=0.5, */*", False), ("*/*", False), ("application/json;q=0, */*", True), ('{};x=";q=0,";q=1', True), ("{};q=2", False),
+        ("{}", True), ("{};q=0", False), ("{}; Q=0.000", False), ("{};q=0.5, application/json", False),
+        ("{}, */*;q=0.1", True),        ("{};q=0.5, */*", False), ("*/*", False), ("application/json;q=0, */*", True),
+        ('{};x=";q=0,";q=1', True),
+        ("{};q=2", False),
     ],
 )  # fmt: skip
 def test_accept_is_heeded_with_its_weights(accept: str, is_arrow: bool) -> None:

@@ -18,7 +18,7 @@ from ...file.statistics import ColumnCompatibility, file_statistics
 from ...predicate.pruning import PruningPredicate
 from ...predicate.reason import Reason
 from ...storage import Entry, entry_for_identity, is_local, is_url, open_source
-from ...storage.confined import is_in_place
+from ...storage.confined import is_confined, is_in_place, leads_inside
 from ...util.collector import paused_collection
 from ...util.threads import in_order, processors
 from ..model.file_format import open_any
@@ -93,6 +93,9 @@ class FooterEvaluator:
             self._evaluate_batch(files, is_remote)
 
     def _evaluate_batch(self, files: list[FileScan], is_remote: bool) -> None:
+        has_to_ask = not is_remote and is_confined(self.filesystem)
+        if has_to_ask:  # the others are opened one by one, which says what is wrong with them
+            files = [file for file in files if leads_inside(file.entry.path, self.filesystem)]
         options = self.cache, self.ignore_case
         for predicate, members in group_by_predicate(files):
             if is_remote:
@@ -105,8 +108,8 @@ class FooterEvaluator:
             planner = self._planner_for(predicate)
             for i, result in evaluated.items():
                 file = members[i]
-                if not is_remote and not is_in_place(file.entry.path, self.filesystem, result.identity):
-                    continue  # planned by itself, which says what is wrong with it
+                if has_to_ask and not is_in_place(file.entry.path, self.filesystem, result.identity):
+                    continue
                 file.statistics, file.missing = result.statistics, result.statistics.missing
                 file.requests, file.bytes_read = result.requests, result.bytes_read
                 file.set_plan(planner.plan_file(file.entry.path, result.statistics, result.verdicts, result.identity))

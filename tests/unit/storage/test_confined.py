@@ -46,7 +46,7 @@ def test_a_link_that_is_made_after_the_look(root: Path, monkeypatch: pytest.Monk
     looked = {path: real(path) for path in paths}
     (root / "lake" / "day=1").rename(root / "lake" / "was")
     (root / "lake" / "day=1").symlink_to(root / "private")
-    monkeypatch.setattr(os.path, "realpath", lambda path: looked[path])
+    monkeypatch.setattr(os.path, "realpath", lambda path, **options: looked.get(path) or real(path, **options))
     assert code_of(folders.open, paths[0]) == errno.EXDEV
     assert code_of(folders.open_folder, paths[1]) == errno.EXDEV
     assert code_of(folders.stat, paths[0]) == errno.EXDEV
@@ -74,8 +74,8 @@ def test_it_lists_as_others_do(root: Path, pattern: str) -> None:
 def test_a_pattern_of_the_folders_bounds_what_is_found(root: Path) -> None:
     folders = ConfinedFolders([f"{root}/lake/day=*"])
     for path in (f"{root}/lake", f"{root}/lake/*", f"{root}/lake/day=1"):
-        assert [os.path.basename(file) for file in list_confined(path, folders)][-2:] == ["b.parquet", "c.parquet"]
-        assert f"{root}/lake/a.parquet" not in list_confined(path, folders)
+        names = {os.path.basename(file) for file in list_confined(path, folders)}
+        assert names == {"b.parquet", "c.parquet"}
     for path in (
         "lake/a.parquet",
         "lake/nothing",
