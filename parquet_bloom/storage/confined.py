@@ -195,11 +195,16 @@ def _open_part(name: str, flags: int, folder: int, path: str) -> int:
     try:
         return os.open(name, flags | _O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENOTDIR):
-            with suppress(OSError):
-                if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-                    raise outside_error(path) from None
+        if error.errno in (errno.ELOOP, errno.ENOTDIR) and _is_link(name, folder):
+            raise outside_error(path) from None
         raise
+
+
+def _is_link(name: str, folder: int) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except OSError:
+        return False
 
 
 def _wrap(error: OSError, path: str) -> StorageError:

@@ -57,8 +57,8 @@ class _Listing:
     def is_there(self, folder: str, parts: Sequence[str]) -> bool:
         """Return whether something below a folder is called like a pattern; each part is looked at by itself."""
         for part in parts:
-            folder = os.path.join(folder, part)
-            if self._folders.stat(folder) is None:
+            above, folder = self._folders.find_real(folder), os.path.join(folder, part)
+            if not self._folders.may_hold(os.path.join(above, part)) or self._folders.stat(folder) is None:
                 return False
         return True
 
