@@ -302,6 +302,7 @@ def _make_timestamp(nanos: int, zoned: bool) -> Literal:
 _INTEGER = re.compile(r"[0-9]+")
 _DECIMAL = re.compile(r"[0-9]+\.[0-9]*|\.[0-9]+")
 _FLOAT = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)[eE][+-]?[0-9]+")
+_NONZERO = re.compile(r"[0.]*[1-9]")
 _DOUBLE = re.compile(r"([+-]?)(?:(nan)|(inf(?:inity)?)|([0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)", re.IGNORECASE)
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _CLOCK = re.compile(r"([0-9]{2}:[0-9]{2}:[0-9]{2})\.([0-9]+)")
@@ -324,7 +325,7 @@ def parse_number(text: str, *, negative: bool = False) -> Literal:
         return exact.copy_negate() if negative else exact  # unary minus would round to the context's precision
     if _FLOAT.fullmatch(text):
         value = float(text)
-        if math.isinf(value):
+        if math.isinf(value) or (not value and _NONZERO.match(text)):
             raise PredicateError(f"{text} is beyond the range of a double")
         return -value if negative else value
     raise PredicateError(f"{text!r} is not a number")

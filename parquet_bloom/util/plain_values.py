@@ -56,9 +56,15 @@ def _float(value: float) -> float | str:
 
 
 def _short_floats(array: pa.Array) -> list[Any]:
-    """Convert floats of less than 64 bits to their shortest exact digits, not those of the nearest double."""
-    texts = map(str, to_numpy(_fill_zeros(array) if pa.types.is_float32(array.type) else array))
-    return [_float(float(text)) if valid else None for text, valid in zip(texts, _list_valid(array), strict=True)]
+    """Convert floats of less than 64 bits to their shortest exact digits, not those of the nearest double.
+
+    Of 7.038531e-26, what reads these digits as a double, as JSON is read, makes another float: that one is given as
+    the double that it is.
+    """
+    values = to_numpy(_fill_zeros(array) if pa.types.is_float32(array.type) else array)
+    short = np.array([*map(str, values)], np.float64) if len(values) else np.empty(0)
+    exact = np.where(short.astype(values.dtype) == values, short, values.astype(np.float64)).tolist()
+    return [_float(value) if valid else None for value, valid in zip(exact, _list_valid(array), strict=True)]
 
 
 def _fill_zeros(array: pa.Array) -> pa.Array:

@@ -18,6 +18,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
@@ -408,3 +410,17 @@ def test_a_session_s_end_and_the_process_s(path: Path, tmp_path: Path) -> None:
     while os.path.exists(f"/proc/{java}") and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not os.path.exists(f"/proc/{java}")
+
+
+def test_floats_whose_text_a_double_would_round(spark: Any, tmp_path: Path) -> None:
+    """Of 7.038531E-26, which Spark's plans show, the nearest double is nearer to another float than to this one."""
+    numbers = [float.fromhex("0x1.5c87fap-84"), 1.401298464324817e-45, 0.10000000149011612]
+    for number in numbers:
+        pq.write_table(pa.table({"x": pa.array([number], pa.float32())}), tmp_path / f"{number}.parquet")
+    installed = install(spark.read.parquet(str(tmp_path)))
+    for number in numbers:
+        as_float = F.lit(number).cast("float")
+        for condition in (F.col("x") == as_float, F.col("x").isin(as_float, F.lit(2.0).cast("float"))):
+            found = installed.where(condition)
+            assert [row.x for row in found.collect()] == [number]
+            assert opened(found) == [1]

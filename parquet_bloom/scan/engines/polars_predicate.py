@@ -9,8 +9,7 @@ column with a literal of its own type is supported.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
-from io import StringIO
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ...predicate import literal, tree
@@ -68,16 +67,47 @@ def translate(pl: Any, predicate: Any, dtypes: Mapping[str, Any], columns: Colle
     columns : the columns whose values polars sees as the files store them.
     """
     try:
-        return _Translation(pl, dtypes, columns).node(json.loads(predicate.meta.serialize(format="json")), False)
+        root, literals = _parse(pl, predicate)
+        return _Translation(pl, dtypes, columns, literals).node(root, False)
     except Exception:  # polars does not document this format: what cannot be parsed is unsupported
         return None
 
 
+def _parse(pl: Any, predicate: Any) -> tuple[dict[str, Any], list[Any]]:
+    """Return the tree of an expression, and its literals as Series, which the tree has by their numbers.
+
+    Literals are not taken from the text: polars reads floats from it with an error in the last place, and writes NaN
+    and the infinities as null. Where literals that differ have one text, their place in the list is None.
+    """
+    found: dict[str, Any] = {}
+    pending = [predicate]
+    while pending:
+        expression = pending.pop()
+        inputs = expression.meta.pop()
+        pending.extend(inputs)
+        if not inputs and expression.meta.is_literal():
+            text = expression.meta.serialize(format="json")
+            values = pl.select(expression).to_series()
+            found[text] = values if _are_identical(found.setdefault(text, values), values) else None
+    text = predicate.meta.serialize(format="json")
+    for number, part in enumerate(found):
+        text = text.replace(part, json.dumps({"Literal": number}))
+    return json.loads(text), list(found.values())
+
+
+def _are_identical(first: Any, second: Any) -> bool:
+    """Return whether two literals are the same; `Series.equals` takes 0.0 and -0.0 for the same, and 1 and 1.0."""
+    if first is None or second is None:
+        return False
+    return first is second or (first.dtype == second.dtype and repr(first.to_list()) == repr(second.to_list()))
+
+
 class _Translation:
-    def __init__(self, pl: Any, dtypes: Mapping[str, Any], columns: Collection[str]):
+    def __init__(self, pl: Any, dtypes: Mapping[str, Any], columns: Collection[str], literals: Sequence[Any]):
         self._pl = pl
         self._dtypes = dtypes
         self._columns = columns
+        self._literals = literals
 
     def node(self, item: dict[str, Any], negated: bool) -> Node | None:
         """Translate one expression, or its negation."""
@@ -201,9 +231,8 @@ class _Translation:
         """Return a literal as a Series; None for other expressions."""
         if "Alias" in item:
             item = item["Alias"][0]
-        if "Literal" not in item:
-            return None
-        return self._pl.select(self._pl.Expr.deserialize(StringIO(json.dumps(item)), format="json")).to_series()
+        number = item.get("Literal")
+        return self._literals[number] if isinstance(number, int) else None
 
     def _compares_exactly(self, column: str, dtype: Any) -> bool:
         """Return whether polars compares the column with literals of that type exactly."""

@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
+import pyarrow as pa
 from pyspark.sql.types import DoubleType, FloatType, StructType
 
 from ...predicate import tree
 from ...predicate.tree import CallIn, Compare, Contains, Equal, In, IsNotNull, IsNull, Node, all_of, any_of
+from ...util.arrow_values import make_scalar
 from ..session.fallback import CannotPush
 from ..session.fields import Field, find_field, iter_types
 from ..session.jvm import Jvm, class_name
@@ -361,7 +362,8 @@ def _find_struct_fields(item: _Item) -> list[dict[str, Any]]:
 
 
 def _parse_float32(text: str) -> float:
-    return float(np.float32(text))
+    # By Arrow, which rounds the text once: NumPy reads a double first, which makes another float of 7.038531E-26.
+    return float(make_scalar(text, pa.string()).cast(pa.float32()).as_py())
 
 
 _AS_TEXT: dict[Any, Callable[[str], Any]] = {

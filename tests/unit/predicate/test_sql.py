@@ -254,6 +254,7 @@ a = X'GG'|
 a = 1_000|
 a = 5L|
 a = 1e400|range
+a = 1e-400|range
 a = DATE '2026-02-30'|not a date
 a = DATE '2026-1-5'|not a date
 a = DATE ' 2026-01-05'|not a date

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import html
+import io
 import random
 import re
 import sys
@@ -531,8 +532,12 @@ class Lookalike:
     def serialize(self, **_: Any) -> str:
         return self.text
 
+    def pop(self) -> list[Any]:
+        return [pl.Expr.deserialize(io.StringIO(ONE), format="json")]
 
-EQ = '{"BinaryExpr":{"left":{"Column":"a"},"op":"%s","right":{"Literal":{"Scalar":{"Int64":1}}}}}'
+
+ONE = '{"Literal":{"Scalar":{"Int64":1}}}'
+EQ = f'{{"BinaryExpr":{{"left":{{"Column":"a"}},"op":"%s","right":{ONE}}}}}'
 
 
 def test_forms_that_are_not_known_are_not_understood() -> None:
