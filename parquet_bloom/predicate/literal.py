@@ -92,7 +92,7 @@ def unpack(values: tuple[Any, ...]) -> tuple[Literal, ...]:
 def _show(value: object) -> str:
     try:
         text = " ".join(repr(value).split())
-    except (ValueError, OverflowError):  # the repr of an Arrow scalar needs its Python value, which may not exist
+    except (ValueError, OverflowError, NotImplementedError):  # of an Arrow scalar that has no Python value
         text = f"a {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -243,7 +243,8 @@ def _from_arrow(value: pa.Scalar) -> Literal:
     arrow_type = value.type
     if isinstance(arrow_type, pa.UuidType):
         return uuid.UUID(bytes=value.value.as_py())
-    if isinstance(arrow_type, pa.BaseExtensionType) or pa.types.is_dictionary(arrow_type):
+    is_encoded = pa.types.is_dictionary(arrow_type) or pa.types.is_run_end_encoded(arrow_type)
+    if is_encoded or isinstance(arrow_type, pa.BaseExtensionType):
         return _from_arrow(value.value)
     if pa.types.is_timestamp(arrow_type):
         return _make_timestamp(value.value * _NANOS[arrow_type.unit], arrow_type.tz is not None)

@@ -287,7 +287,8 @@ def _find_probes(
 
 def _take_array(array: pa.Array, inner: pa.DataType) -> tuple[pa.Array, bool] | None:
     """Return what `coerce_literals` makes of an array of values of the column's own type; None for other types."""
-    if _unwrap_type(array.type) != inner or pa.types.is_date64(inner) or pa.types.is_nested(inner):
+    is_alike = _comparable_type(array.type) == _comparable_type(inner)
+    if not is_alike or pa.types.is_date64(inner) or pa.types.is_nested(inner):
         return None
     stored = decode(array)
     if not pa.types.is_floating(inner):
@@ -408,6 +409,11 @@ def _widen_decimal(arrow_type: pa.DataType) -> pa.DataType:
     if arrow_type.bit_width >= 128:
         return arrow_type
     return pa.decimal128(arrow_type.precision, arrow_type.scale)
+
+
+def _comparable_type(arrow_type: pa.DataType) -> pa.DataType:
+    arrow_type = _unwrap_type(arrow_type)
+    return _widen_decimal(arrow_type) if pa.types.is_decimal(arrow_type) else arrow_type
 
 
 def _binary_type(arrow_type: pa.DataType) -> pa.DataType:

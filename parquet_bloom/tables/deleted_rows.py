@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import ParquetBloomError
+from ..util.arrow_select import keep
 
 RowNumbers = range | NDArray[np.int64]
 """Rows of a file, counted from its first one, ascending."""
@@ -109,7 +110,7 @@ def find_deleted(parts: Sequence[RowsOfFile], read: ReadRows) -> NDArray[np.bool
                 if len(table) != len(result):
                     problem = f"{len(table)} rows were read for its equality deletes instead of {len(result)}"
                     raise ParquetBloomError(f"its deleted rows cannot be determined: {problem}")
-                result[chosen] |= values.find_deleted(table if chosen.all() else table.filter(pa.array(chosen)))
+                result[chosen] |= values.find_deleted(table if chosen.all() else keep(table, pa.array(chosen)))
     return result
 
 

@@ -22,6 +22,7 @@ from ...hashing import int96
 from ...metadata.footer import Leaf
 from ...metadata.footer_rewrite import ColumnPages, make_columns_file
 from ...metadata.page_index import CachedPageIndex
+from ...util.arrow_select import has_kernels, take
 from ...util.arrow_values import from_numpy
 from ...util.lazy import late_module
 from ..columns import holds_elements
@@ -333,12 +334,8 @@ def take_rows(data: pa.Table | pa.ChunkedArray, rows: RowPositions) -> pa.Table 
 
 
 def _take_from_chunk(chunk: pa.Array, rows: RowPositions) -> pa.Array:
-    try:
-        if len(rows) * SPARSE_FACTOR <= len(chunk):
-            return chunk.take(from_numpy(rows))
-        mask = np.zeros(len(chunk), bool)
-        mask[rows] = True
-        return chunk.filter(from_numpy(mask))
-    except pa.ArrowNotImplementedError:  # pyarrow does not support some types here, such as string views
-        runs = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
-        return pa.concat_arrays([chunk.slice(int(run[0]), len(run)) for run in runs])
+    if len(rows) * SPARSE_FACTOR <= len(chunk) or not has_kernels(chunk.type):
+        return take(chunk, rows)
+    mask = np.zeros(len(chunk), bool)
+    mask[rows] = True
+    return chunk.filter(from_numpy(mask))

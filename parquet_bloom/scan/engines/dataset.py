@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs
@@ -20,9 +21,11 @@ import pyarrow.fs
 from ...errors import ParquetBloomError, UnreadableColumnError
 from ...file.cache.memory import SHARED_CACHE, MetadataCache
 from ...predicate import parse, tree
+from ...predicate.parse.arrow import read_parts
 from ...predicate.parse.necessary import FilterParts, read_filter
 from ...util.arrow_dataset import import_dataset
 from ...util.arrow_pool import inside_arrow
+from ...util.arrow_select import has_kernels, keep, take, widen
 from ..compatibility import DatasetCompatibility
 from ..model.plan import ScanPlan
 from ..read.reader import RowReader
@@ -321,7 +324,7 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         return self.scanner(columns, filter, **options).head(num_rows)
 
     def take(self, indices: Any, columns: Any = None, filter: pc.Expression | None = None, **options: Any) -> pa.Table:
-        return self.scanner(columns, filter, **options).take(indices)
+        return _take_rows(self.scanner(columns, filter, **options), indices)
 
     def count_rows(self, filter: pc.Expression | None = None, **options: Any) -> int:
         """Count the rows for which a filter is true; without one, from the footers alone."""
@@ -350,7 +353,10 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
 
     def sort_by(self, sorting: Any, **options: Any) -> ds.InMemoryDataset:
         """Sort the rows, read into memory."""
-        return ds.InMemoryDataset(self.to_table().sort_by(sorting, **options))
+        table = self.to_table()
+        sort_keys = [(sorting, "ascending")] if isinstance(sorting, str) else sorting
+        order = pc.sort_indices(widen(table.select([name for name, _ in sort_keys])), sort_keys, **options)
+        return ds.InMemoryDataset(take(table, order.to_numpy()))
 
     def _get_fragments(self, filter: pc.Expression | None) -> Iterator[Fragment]:
         return self.get_fragments(filter)
@@ -416,7 +422,7 @@ class Fragment(ds.Fragment):  # type: ignore[misc]
         return self.scanner(None, columns, filter, **options).head(num_rows)
 
     def take(self, indices: Any, columns: Any = None, filter: pc.Expression | None = None, **options: Any) -> pa.Table:
-        return self.scanner(None, columns, filter, **options).take(indices)
+        return _take_rows(self.scanner(None, columns, filter, **options), indices)
 
     def count_rows(self, filter: pc.Expression | None = None, **options: Any) -> int:
         return int(self.scanner(None, [], filter, **options).count_rows())
@@ -475,8 +481,11 @@ class _Query:
                         return
                     yield batch
 
-        stream = pa.RecordBatchReader.from_batches(schema, stop_at_exit(read_batches()))
-        options |= {"columns": columns, "filter": self.filter, "batch_size": batch_size}
+        rows, remaining = read_batches(), self.filter
+        if remaining is not None and not all(map(has_kernels, schema.types)):
+            rows, remaining = _keep_matching(rows, remaining), None
+        stream = pa.RecordBatchReader.from_batches(schema, stop_at_exit(rows))
+        options |= {"columns": columns, "filter": remaining, "batch_size": batch_size}
         return ds.Scanner.from_batches(stream, **options)
 
     def _columns_to_read(self, columns: Any) -> list[str]:
@@ -492,6 +501,30 @@ class _Query:
         needed = set().union(*(names for names in used if names is not None))
         # At least one column, whose rows can be counted.
         return [name for name in schema_names if name in needed] or schema_names[:1]
+
+
+def _keep_matching(
+    batches: Generator[pa.RecordBatch, None, None], filter: pc.Expression
+) -> Generator[pa.RecordBatch, None, None]:
+    """Yield the rows for which Arrow evaluates a filter to true, with columns that its scanners cannot filter.
+
+    Arrow compares views with views alone, and has no `is_in` for them: if the filter has none, it sees plain texts.
+    """
+    has_views = not all(map(has_kernels, read_parts(filter)[1].schema.types))
+    with closing(batches):
+        for batch in batches:
+            rows = pa.Table.from_batches([batch])
+            rows = rows if has_views else widen(rows)
+            scanner = ds.Scanner.from_batches(rows.to_batches(), schema=rows.schema, columns={"is_kept": filter})
+            kept = keep(batch, scanner.to_table()["is_kept"])
+            if kept.num_rows:
+                yield kept
+
+
+def _take_rows(scanner: ds.Scanner, indices: Any) -> pa.Table:
+    if all(map(has_kernels, scanner.projected_schema.types)):
+        return scanner.take(indices)
+    return take(scanner.to_table(), np.asarray(indices, np.int64))
 
 
 def _restore(

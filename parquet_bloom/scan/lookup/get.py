@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from ...errors import ParquetBloomError, StorageError, UnknownColumnError
 from ...predicate.key_match import match_keys
+from ...util.arrow_select import take
 from ...util.arrow_values import empty_table
 from ..model.fit import fit_table
 from ..model.named_columns import suggest_names
@@ -104,7 +105,7 @@ class _KeyReader:
         reader = RowReader(plan, chosen, schema=schema, cache=self.source.cache)
         rows = reader.read_table(threads=threads, note=self.note)
         if len(keys) > 1:
-            rows = rows.take(pa.array(match_keys(rows, keys.columns, keys.literals, timezone).rows))
+            rows = take(rows, match_keys(rows, keys.columns, keys.literals, timezone).rows)
         if self.columns is None:
             return rows
         return fit_table(rows, select_table_columns(self.schema, self.columns, kind="dataset")[1])

@@ -19,9 +19,11 @@ from ...errors import ParquetBloomError, PredicateError, first_line
 from ...hashing.arrow import chunks_of, hash_array, plain
 from ...predicate import literal
 from ...predicate.in_array import make_in
+from ...predicate.row_filter import decode
 from ...predicate.tree import Compare, Node, all_of
 from ...storage import open_source
 from ...storage.spill import SpillFile, SpillRun
+from ...util.arrow_select import take
 from ...util.lazy import late_module
 from .keys import Keys
 
@@ -217,6 +219,8 @@ def _check(table: pa.Table) -> pa.Table:
             raise PredicateError(problem, column=name)
         if pa.types.is_floating(array.type):
             array = _unify_floats(array)
+        if pa.types.is_decimal(array.type):
+            array = decode(array)  # of a width that `unique` knows
         columns.append(array)
     return pa.table(columns, names=table.column_names)
 
@@ -263,12 +267,12 @@ def _make_distinct(tables: Sequence[pa.Table]) -> pa.Table:
     groups = np.unique(sorted_hashes[same])
     members = order[np.isin(sorted_hashes, groups)]
     kept -= set(members.tolist())
-    for number, row in zip(members.tolist(), table.take(pa.array(members)).to_pylist(), strict=True):
+    for number, row in zip(members.tolist(), take(table, members).to_pylist(), strict=True):
         key = tuple(row.values())
         if key not in seen:
             seen.add(key)
             kept.add(number)
-    return table.take(pa.array(sorted(kept), pa.int64()))
+    return take(table, np.array(sorted(kept), np.int64))
 
 
 def _find_distinct(column: pa.ChunkedArray) -> pa.Array:
@@ -303,7 +307,7 @@ def _spill(first: pa.Table, tables: Iterator[pa.Table], size: int) -> Generator[
             of_key = (_hash(table) >> np.uint64(56)).astype(np.intp)
             order = np.argsort(of_key, kind="stable")
             ends = np.searchsorted(of_key[order], np.arange(_BUCKETS + 1))
-            table = table.take(pa.array(order)).combine_chunks()
+            table = take(table, order).combine_chunks()
             for bucket in range(_BUCKETS):
                 count = int(ends[bucket + 1] - ends[bucket])
                 if count:

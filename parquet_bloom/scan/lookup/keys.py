@@ -46,8 +46,9 @@ class Keys:
             A value is null, or cannot be a literal; or a key has not as many values as there are columns.
         """
         if isinstance(columns, str):
-            is_single = not isinstance(keys, Collection | pa.Array | pa.ChunkedArray) or isinstance(keys, str | bytes)
-            is_single &= not hasattr(keys, "__array__") or np.ndim(keys) == 0
+            is_arrow = isinstance(keys, pa.Array | pa.ChunkedArray)
+            is_single = not is_arrow and (not isinstance(keys, Collection) or isinstance(keys, str | bytes))
+            is_single = is_single and (not hasattr(keys, "__array__") or np.ndim(keys) == 0)
             values = (literal.from_python(keys),) if is_single else literal.from_collection(keys)
             return cls._check((columns,), (values,), is_single)
         columns = tuple(columns)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ...errors import ParquetBloomError, PredicateError, UnknownColumnError
 from ...predicate.key_match import match_keys
 from ...predicate.row_filter import find_column
+from ...util.arrow_select import keep, take
 from ...util.arrow_values import empty_table
 from ..model.plan import ScanPlan, ScanRequest
 from ..model.positions import PATH, ROW, ROW_GROUP
@@ -108,7 +109,7 @@ class Locator:
         paths = paths.chunk(0) if isinstance(paths, pa.ChunkedArray) else paths
         ranks = np.array([order[path] for path in paths.dictionary.to_pylist()], np.int64)
         rows = np.lexsort((np.asarray(table["row"]), ranks[np.asarray(paths.indices)]))
-        return table.take(pa.array(rows))
+        return take(table, rows)
 
     def _read_chunks(
         self, keys: Any, order: dict[str, int]
@@ -196,7 +197,7 @@ class Locator:
         table = pa.Table.from_batches(batches)
         rows = np.unique(match_keys(table, self._names, chunk.literals, self._timezone).rows)
         if len(rows):
-            yield self._make_batch(table.take(pa.array(rows)))
+            yield self._make_batch(take(table, rows))
 
     def _make_batch(self, table: pa.Table) -> pa.RecordBatch:
         arrays = []
@@ -236,7 +237,7 @@ class _FoundRows:
             if is_new.all():
                 yield batch
             elif is_new.any():
-                yield batch.filter(pa.array(is_new))
+                yield keep(batch, pa.array(is_new))
 
 
 def _can_share_value(key: pa.DataType, column: pa.DataType) -> bool:

@@ -23,6 +23,7 @@ from ...metadata.footer import Leaf
 from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import row_mask
+from ...util.arrow_select import keep
 from ...util.lazy import late_module
 from ..model.data_file import FileProjection, RowFilter
 from ..model.plan import FilePlan, RowGroupPlan
@@ -155,7 +156,7 @@ class DenseReader:
             names, rest = [*names, *rest], []
         columns = self._read_columns(names)
         mask = self._evaluate(columns)
-        found = {name: columns[name].filter(mask) for name in names if name in schema.names}
+        found = {name: keep(columns[name], mask) for name in names if name in schema.names}
         if rest:
             found |= self._read_rest(rest, mask, schema)
         return self._to_table(found, schema), self._find_rows(mask) if with_rows else None
@@ -169,7 +170,7 @@ class DenseReader:
             return {name: pa.array([], schema.field(name).type) for name in names}
         if count * SPARSE_FACTOR <= self._batch.total_rows and self._batch.supports(names):
             return self._batch.read(names, self._find_rows(mask))
-        return {name: column.filter(mask) for name, column in self._read_columns(names).items()}
+        return {name: keep(column, mask) for name, column in self._read_columns(names).items()}
 
     def count(self) -> list[int]:
         """Return how many rows of each row group match; for errors see `read`."""

@@ -28,7 +28,7 @@ from ...predicate.lists import is_list
 from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import row_mask
 from ...predicate.tree import Node
-from ...util.arrow_values import from_numpy
+from ...util.arrow_select import take
 from ..model.data_file import RowFilter
 from ..model.row_selection import RowPositions, RowSelection, mask_to_positions, to_row_ranges
 
@@ -78,8 +78,7 @@ class Matches(NamedTuple):
         """Return some rows, given by their positions among all."""
         if len(positions) == len(self.rows.rows):
             return self
-        taken = from_numpy(positions)
-        columns = {name: column.take(taken) for name, column in self.columns.items()}
+        columns = {name: take(column, positions) for name, column in self.columns.items()}
         return Matches(_take_rows(self.rows, positions), columns)
 
 

@@ -15,6 +15,7 @@ from ...predicate import tree
 from ...predicate.row_filter import Probes, row_mask
 from ...predicate.tree import Node
 from ...tables.deleted_rows import RowsOfFile, find_deleted
+from ...util.arrow_select import keep
 from ...util.arrow_values import empty_table
 from ..compatibility import DatasetCompatibility
 from ..model.data_file import DataFile, FileProjection, RowFilter
@@ -85,7 +86,7 @@ class TableRows:
         """Return the rows that match the predicate, as the table shows their values."""
         assert self._node is not None
         shown = fit_table(rows, self._filter_schema)
-        return rows.filter(row_mask(shown, self._node, timezone=self._timezone, probes=self._probes))
+        return keep(rows, row_mask(shown, self._node, timezone=self._timezone, probes=self._probes))
 
     def require_defined(self, file: DataFile, *, counted: bool = False) -> None:
         """Raise UnreadableColumnError if the file lacks a column that is read, and is not null in its rows.

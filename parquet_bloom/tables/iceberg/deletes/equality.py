@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ....errors import ParquetBloomError
+from ....util.arrow_select import keep
 from ..columns import Field
 from ..manifests.files import DeleteFile
 from .parquet import ColumnPath, find_by_id, open_delete_file
@@ -94,13 +95,13 @@ def find_deleted(rows: pa.Table, deleted: pa.Table) -> NDArray[np.bool_]:
     """Return which rows equal one of the deleted ones; both tables have the same columns, in comparable form."""
     count = rows.num_columns
     if len(rows) < len(deleted):  # a hash table of a few rows takes less time than one of all that is deleted
-        deleted = deleted.filter(pa.array(_match_columns(deleted, rows)))
+        deleted = keep(deleted, pa.array(_match_columns(deleted, rows)))
     candidates = _match_columns(rows, deleted)
     if count == 1 or not candidates.any():
         return candidates
     # Only those few rows can be equal in all columns at once; they are compared by numbers for their values.
-    chosen = rows.filter(pa.array(candidates))
-    against = deleted.filter(pa.array(_match_columns(deleted, chosen)))
+    chosen = keep(rows, pa.array(candidates))
+    against = keep(deleted, pa.array(_match_columns(deleted, chosen)))
     codes = np.zeros(len(against) + len(chosen), np.int64)
     for number in range(count):
         column = pa.chunked_array(
