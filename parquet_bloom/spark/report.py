@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from ..errors import printable
 from ..file.verify import summarize_verdicts
 from ..redaction import shown_redacted
+from ..storage.paths import as_utf8
 from ..util.wording import count, count_of
 
 # Arrow types of the fields of a file's result, by their annotations.
@@ -118,8 +118,8 @@ class _JobReport(Generic[F]):
         return [asdict(file) for file in self.files]  # type: ignore[call-overload]
 
     def to_arrow(self) -> pa.Table:
-        """Return a table with one row per file and the columns of `schema`; undecodable bytes of paths are escaped."""
-        rows = [{**row, "path": _escape_path(row["path"])} for row in self.rows()]
+        """Return a table of a row per file, with the columns of `schema`; a path that is not UTF-8 is a `file:` URI."""
+        rows = [{**row, "path": as_utf8(row["path"])} for row in self.rows()]
         return pa.Table.from_pylist(rows, schema=self.schema)
 
     def to_pandas(self) -> Any:
@@ -224,11 +224,3 @@ class VerifyJobReport(_JobReport[FileVerdict]):
         parts += self._summarize(self.bad, "bad", next(iter(self.problems), None))
         parts += self._summarize(self.failures, "failed", next((file.error for file in self.failures), None))
         return ", ".join([*parts, f"{self.seconds:.1f} s"])
-
-
-def _escape_path(path: str) -> str:
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return printable(path)
-    return path

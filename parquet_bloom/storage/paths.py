@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from ..errors import StorageError
 from ..redaction import remember_filesystem
@@ -56,6 +56,20 @@ def path_text(path: str | os.PathLike[str]) -> str:
     if "\0" in text:
         raise StorageError("the path holds a null character", path=text, errno=errno.EINVAL)
     return text
+
+
+def as_utf8(path: str) -> str:
+    """Return a path as text that any format can hold: as it is, or as a `file:` URI if its bytes are not UTF-8.
+
+    Either is a path that can be given to this package: `resolve_local_path` decodes the URI.
+    """
+    if path.isascii():
+        return path
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return "file://" + quote(os.fsencode(os.path.abspath(path)))
+    return path
 
 
 def normalize_path(path: str, filesystem: fs.FileSystem) -> str:

@@ -229,8 +229,9 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         Returns
         -------
         pyarrow.Table
-            `key` (the row's value; a struct for several columns), `path` (as listed), `row_group`, and `row`: its
-            number in the file, from 0 through all row groups. In the order of files and rows.
+            `key` (the row's value; a struct for several columns), `path` (as listed, or as a `file:` URI if it is not
+            UTF-8), `row_group`, and `row`: its number in the file, from 0 through all row groups. In the order of files
+            and rows.
 
         Raises
         ------

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ...errors import ParquetBloomError, PredicateError, UnknownColumnError
 from ...predicate.key_match import match_keys
 from ...predicate.row_filter import find_column
+from ...storage.paths import as_utf8
 from ...util.arrow_select import keep, take
 from ...util.arrow_values import empty_table
 from ..model.plan import ScanPlan, ScanRequest
@@ -122,7 +123,7 @@ class Locator:
             while chunk is not None:
                 plan = self._plan(chunk, is_only)
                 for file in plan.files:
-                    order.setdefault(file.path, len(order))
+                    order.setdefault(as_utf8(file.path), len(order))
                 with closing(self._read(chunk, plan)) as batches:
                     yield batches if found is None else found.keep_new(batches)
                 chunk, following = following, next(chunks, None)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from ...storage.paths import as_utf8
 from ...util.arrow_values import from_numpy
 from .row_selection import RowPositions
 
@@ -27,11 +28,12 @@ def add_positions(
 
     Parameters
     ----------
-    paths, row_groups, counts : of each row group: its file, its ordinal in that, and how many rows are of it.
+    paths, row_groups, counts : of each row group: its file, which is named by `as_utf8`, its ordinal in that, and how
+        many rows are of it.
     rows : positions of all these rows in their files.
     """
     numbers = np.repeat(np.arange(len(paths)), counts)
-    files = pa.array(paths, pa.string()).take(from_numpy(numbers))
+    files = pa.array(map(as_utf8, paths), pa.string()).take(from_numpy(numbers))
     groups = from_numpy(np.array(row_groups, np.int32)[numbers])
     for field, column in zip(POSITION_FIELDS, (files, groups, from_numpy(np.asarray(rows, np.int64))), strict=True):
         table = table.append_column(field, column)
