@@ -32,6 +32,8 @@ def hybrid(data: bytes, width: int) -> Iterator[int]:
         if header >> 1 == 0:
             raise RefusedError
         if header & 1:
+            if width == 0:
+                raise RefusedError
             piece = data[at : at + (header >> 1) * width]
             bits = int.from_bytes(piece, "little")
             for i in range(min((header >> 1) * 8, len(piece) * 8 // width)):
@@ -88,14 +90,14 @@ def numbers_of(taken: Taken) -> None:
     data = taken.rest()
 
     def twin() -> list[int] | None:
-        if width == 0 or not len(numbers):
-            return [0] * len(numbers)
+        if not len(numbers):
+            return []
         if not is_ascending(numbers, 1 << 16) or width > 32:
             return None
         all_of = first_of(data, width, int(numbers[-1]) + 1)
         return None if all_of is None else [all_of[number] for number in numbers]
 
-    if width and len(numbers) and 1 << 16 <= numbers[-1] < 1 << 24:
+    if len(numbers) and 1 << 16 <= numbers[-1] < 1 << 24:
         page_values.take_hybrid(data, width, numbers)  # too many for the twin
     else:
         check(taken.data, lambda: page_values.take_hybrid(data, width, numbers).tolist(), twin)

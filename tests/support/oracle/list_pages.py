@@ -137,6 +137,8 @@ def decode_runs(data: bytes, width: int, complete: bool) -> Iterator[int]:
             raise Refused
         bits = int.from_bytes(piece, "little")
         if header & 1:
+            if width == 0:
+                raise Refused
             for i in range(min((header >> 1) * 8, len(piece) * 8 // width)):
                 yield bits >> (i * width) & ((1 << width) - 1)
         elif bits >> width:
@@ -198,16 +200,19 @@ def search_slowly(
     values: list[bytes] = []
     last = -1
     for number, page in enumerate(table):
-        start, header, size, kind, count, encoding, _, level_encoding, repeat_bytes, level_bytes, _, repeat_encoding = (
-            page
-        )
+        start, header, size, kind, count, encoding, unpacked, level_encoding, repeat_bytes, level_bytes = page[:10]
+        repeat_encoding = page[11]
         body = data[start + header : start + header + size]
         if kind == 2:
             assert number == 0
+            if encoding not in (PLAIN, 2) or (count and unpacked != size):
+                raise Refused
             dictionary = _decode_plain(body, width, count)
             continue
         if count == 0:
             continue
+        if unpacked != size:
+            raise Refused
         if kind == 3:
             end = repeat_bytes + level_bytes
             if repeat_bytes <= 0 or level_bytes <= 0 or end > size:
@@ -233,7 +238,7 @@ def search_slowly(
         elif count:
             if not dictionary or not rest or rest[0] > 32:
                 raise Refused
-            numbers = [0] * count if rest[0] == 0 else _take(decode_runs(rest[1:], rest[0], False), count)
+            numbers = _take(decode_runs(rest[1:], rest[0], False), count)
             if any(entry >= len(dictionary) for entry in numbers):
                 raise Refused
             values += [dictionary[entry] for entry in numbers]

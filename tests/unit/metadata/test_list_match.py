@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.oracle import list_pages
 from support.oracle.list_pages import RLE_DICTIONARY, Refused, Shape
+from support.oracle.oracle import varint
 
 import parquet_bloom
 from parquet_bloom.errors import MalformedFooterError
@@ -164,7 +165,8 @@ def make_pages(
         values += [entries[number] for number in numbers]
         if in_dictionary and draw.random() < 0.8:
             bits = draw.choice([0] if len(entries) == 1 else [5, 6, 13, 32])
-            encoded = bytes([bits]) + (list_pages.encode_runs(numbers, bits, draw) if bits else b"")
+            runs = list_pages.encode_runs(numbers, bits, draw) if bits else varint(count << 1) if count else b""
+            encoded = bytes([bits]) + runs
             encoding = RLE_DICTIONARY
         else:
             encoded, encoding = list_pages.encode_values(values[len(values) - count :], width), list_pages.PLAIN

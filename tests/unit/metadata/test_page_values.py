@@ -67,7 +67,10 @@ def test_numbers(width) -> None:
         numbers = draw(rng, width, rng.randint(1, 300))
         data, expected = encode(numbers, width, rng), some(rng, len(numbers))
         assert take_hybrid(data, width, expected).tolist() == [numbers[i] for i in expected]
-    assert take_hybrid(b"", 0, np.arange(3)).tolist() == [0, 0, 0]
+    assert take_hybrid(b"\x06", 0, np.arange(3)).tolist() == [0, 0, 0]
+    for data in (b"", b"\x04", b"\x03"):  # no run, one of two numbers, a packed one
+        with pytest.raises(MalformedFooterError):
+            take_hybrid(data, 0, np.arange(3))
     assert take_hybrid(b"", width, np.arange(0)).tolist() == []
 
 
