@@ -213,14 +213,16 @@ class MetadataFolder:
         return str(text)
 
     def _list(self, io: Any, is_required: bool) -> list[ListedFile] | None:
-        """Return the files of the metadata folder; None if the store cannot list, or does not let that be done."""
+        """Return the metadata files in the folder; None if the store cannot list, or does not let that be done."""
         try:
             if hasattr(io, "fs_by_scheme"):  # pyiceberg's FileIO over pyarrow
                 from pyarrow.fs import FileSelector
 
                 scheme, place, path = io.parse_location(self._folder, io.properties)
                 entries = io.fs_by_scheme(scheme, place).get_file_info(FileSelector(path))
-                return [ListedFile(entry.base_name, entry.mtime_ns) for entry in entries if entry.is_file]
+                files = ((entry, entry.base_name) for entry in entries)
+                named = ((entry, name) for entry, name in files if name.endswith(ICEBERG_FILES) and entry.is_file)
+                return [ListedFile(name, entry.mtime_ns) for entry, name in named]
             if hasattr(io, "get_fs"):  # over fsspec
                 scheme = self._folder.partition("://")[0] if "://" in self._folder else "file"
                 return list(_convert(io.get_fs(scheme).ls(self._folder, detail=True)))
@@ -271,10 +273,11 @@ def _find_name(hint: str, files: Iterable[ListedFile]) -> str | None:
 def _convert(entries: Iterable[Mapping[str, Any]]) -> Iterable[ListedFile]:
     """Yield the files of a listing of fsspec, which has times under several names."""
     for entry in entries:
-        if entry.get("type") == "directory":
+        name = os.path.basename(str(entry["name"]))
+        if entry.get("type") == "directory" or not name.endswith(ICEBERG_FILES):
             continue
         modified = next((entry[key] for key in ("mtime", "LastModified", "last_modified") if entry.get(key)), None)
         if isinstance(modified, datetime):
             modified = modified.timestamp()
         nanoseconds = int(modified * 1_000_000_000) if isinstance(modified, int | float) else None
-        yield ListedFile(os.path.basename(str(entry["name"])), nanoseconds)
+        yield ListedFile(name, nanoseconds)
