@@ -265,7 +265,7 @@ def read(folder: Folder, number: int) -> Manifest:
         layout = strict.one_of(fields["layout"], tuple(_SETTINGS))
         units = _parse_units(fields)
         settings = strict.fields(fields["settings"])
-        strict.require_names(settings, _SETTINGS[layout])
+        strict.require_names(settings, tuple(_SETTINGS[layout]))
         segments = tuple(_parse_segment(segment, columns) for segment in strict.items(fields["segments"]))
         num_files = sum(segment.kept_files for segment in segments)
         if "num_files" in fields and strict.number(fields["num_files"]) != num_files:  # a segment may be missing
