@@ -188,8 +188,8 @@ def test_files_that_cannot_be_read_do_not_hide_the_type(lake, run):
 def test_no_files_and_no_file_that_can_be_read(lake, run):
     Path("empty").mkdir()
     result = run("find", "empty", "--keys", "-", "--key-column", "id", stdin="7\n")
-    assert (result.code, result.out) == (1, "")
-    assert result.code == run("find", "empty", "--where", "id = 7").code
+    assert (result.code, result.out) == (2, "")
+    assert result.errors == run("find", "empty", "--where", "id = 7").errors == ["error: empty: no files in it"]
     Path("empty/a.parquet").write_bytes(b"not Parquet at all")
     result = run("find", "empty", "--keys", "-", "--key-column", "id", stdin="7\n")
     assert (result.code, result.out) == (2, "")
