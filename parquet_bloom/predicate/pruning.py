@@ -215,16 +215,21 @@ class PruningPredicate:
 
     def _combine_children(self, connective: Connective, children: list[NDArray[np.int32]]) -> NDArray[np.int32]:
         """Combine the verdicts of a connective's children; each combination that occurs is computed once."""
-        codes, members = children[0].astype(np.int64), [(number,) for number in range(len(self._verdicts))]
+        base = len(self._verdicts)
+        first, codes = _find_distinct(children[0].astype(np.int64), base)
+        # A combination is the number of the last child's verdict, and the combination of those before it. As tuples
+        # of their numbers, which grow with each child, they would take time by the square of the children.
+        combinations = [[(-1, number) for number in first.tolist()]]
         for numbers in children[1:]:
-            base = len(self._verdicts)
-            occurring, codes = _find_distinct(codes * base + numbers, len(members) * base)
-            members = [(*members[code // base], code % base) for code in occurring.tolist()]
-        occurring, codes = _find_distinct(codes, len(members))
-        verdicts = [
-            self._number_verdict(_combine(connective, [self._verdicts[number] for number in members[code]]))
-            for code in occurring.tolist()
-        ]
+            occurring, codes = _find_distinct(codes * base + numbers, len(combinations[-1]) * base)
+            combinations.append([divmod(code, base) for code in occurring.tolist()])
+        verdicts = []
+        for code in range(len(combinations[-1])):
+            combined = []
+            for level in reversed(combinations):
+                code, number = level[code]
+                combined.append(self._verdicts[number])
+            verdicts.append(self._number_verdict(_combine(connective, combined[::-1])))
         return np.array(verdicts, np.int32)[codes]
 
     def _evaluate_leaf_once(self, leaf: Leaf, evaluation: _Evaluation) -> NDArray[np.int32]:

@@ -340,16 +340,15 @@ def _unwrap_type(arrow_type: pa.DataType) -> pa.DataType:
             return arrow_type
 
 
-def _find_paths(fields: Any, name: str, full_name: str) -> list[list[int]]:
+def _find_paths(fields: pa.Schema | pa.StructType, name: str, full_name: str) -> list[list[int]]:
     """Return every way to resolve a dotted name, as positions: a name may itself contain dots."""
     paths: list[list[int]] = []
-    for i, field in enumerate(fields):
-        if field.name == name:
-            paths.append([i])
-        if name.startswith(field.name + "."):
-            rest = name[len(field.name) + 1 :]
+    paths.extend([i] for i in fields.get_all_field_indices(name))
+    for dot in (i for i, character in enumerate(name) if character == "."):
+        for i in fields.get_all_field_indices(name[:dot]):
+            field = fields.field(i)
             if pa.types.is_struct(field.type):
-                paths.extend([i, *child_path] for child_path in _find_paths(list(field.type), rest, full_name))
+                paths.extend([i, *child] for child in _find_paths(field.type, name[dot + 1 :], full_name))
             elif pa.types.is_nested(_unwrap_type(field.type)):
                 raise PredicateError(f"values inside a {field.type} cannot be compared", column=full_name)
     return paths

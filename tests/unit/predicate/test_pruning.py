@@ -145,3 +145,24 @@ def test_many_values_are_prepared_together() -> None:
     numbers = In("a", tuple(range(0, 200_000, 10)))
     decimals = from_parquet("INT64", logical={5: {1: 2, 2: 18}})
     assert prepared(numbers, from_parquet("INT64")) < prepared(numbers, decimals) / 2
+
+
+def test_many_terms_are_combined_as_few_are(tmp_path: Path) -> None:
+    """Each row group is ruled out, or selected, by a term of its own."""
+    numbers = np.arange(200)
+    pq.write_table(
+        pa.table({"row": numbers, "a": numbers, "s": [{"b.c": n} for n in range(200)]}),
+        tmp_path / "a.parquet",
+        row_group_size=5,
+    )
+    some = np.random.default_rng(36).permutation(40)[:23].tolist()
+    others = sorted({*range(40)} - {*some})
+    for name in ("a", '"s"."b.c"'):
+        pad = [f"{name} >= {-number}" for number in range(300)]
+        ruled_out = [f"({name} < {5 * group} OR {name} >= {5 * group + 5})" for group in some]
+        where = " AND ".join([*ruled_out, *pad])
+        assert groups(tmp_path / "a.parquet", where) == others
+        assert rows(tmp_path / "a.parquet", where) == [5 * group + i for group in others for i in range(5)]
+        selected = [f"({name} >= {5 * group} AND {name} < {5 * group + 5})" for group in some]
+        where = " OR ".join([*selected, *(f"{name} > {1000 + number}" for number in range(300))])
+        assert groups(tmp_path / "a.parquet", where) == sorted(some)
