@@ -27,7 +27,7 @@ class Scan:
     """The rows of a dataset that match a predicate. Made by `Dataset.scan`; nothing is read before a method needs it.
 
     The files are listed and planned at the first call of any method, and that plan is used by all: a new scan sees
-    files that were added since.
+    files that were added since. A scan is pickled with its plan, if it has one, and with `progress` and `on_error`.
     """
 
     def __init__(
@@ -52,6 +52,10 @@ class Scan:
         self._progress = progress
         self._on_error = on_error
         self._schema = schema
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A plan that was made goes along; what reads by it is made anew.
+        return {name: value for name, value in self.__dict__.items() if name != "_reader"}
 
     def plan(self) -> PruneReport:
         """Return which files and row groups are read, and why the others are not; see `prune`."""

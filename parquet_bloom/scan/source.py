@@ -112,6 +112,13 @@ class ScanSource:
         source = resolve_given_path(source, filesystem)
         return cls(source, resolve_filesystem(filesystem, storage_options), storage_options, index, **options)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A cache in memory stays in its process; what is unpickled uses the shared one of the process that it gets to.
+        fields = dict(self.__dict__)
+        if type(self.cache) is MetadataCache:
+            del fields["cache"]
+        return _restore, (type(self), fields)
+
     def with_table_schema(self, schema: pa.Schema) -> ScanSource:
         """Return the source of a dataset over a table, whose columns must stay as they are in a schema."""
         return replace(self, table_schema=schema)
@@ -274,6 +281,11 @@ def _list_units(arrow_type: pa.DataType) -> list[str]:
     if pa.types.is_timestamp(arrow_type):
         return [arrow_type.unit]
     return [unit for number in range(arrow_type.num_fields) for unit in _list_units(arrow_type.field(number).type)]
+
+
+def _restore(kind: type[ScanSource], fields: Mapping[str, Any]) -> ScanSource:
+    """Make a source that was pickled."""
+    return kind(**fields)
 
 
 def _list_columns(node: Node | None) -> list[str]:

@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 import pyarrow.fs
 
 from ...errors import ParquetBloomError, UnreadableColumnError
-from ...file.cache.memory import SHARED_CACHE, MetadataCache
 from ...predicate import parse, tree
 from ...predicate.parse.arrow import read_parts
 from ...predicate.parse.necessary import FilterParts, read_filter
@@ -83,11 +82,7 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         return cls(source, schema)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A cache in memory stays in its process; the dataset uses the shared one of the process that it gets to.
-        source = self._source
-        is_in_memory = type(source.cache) is MetadataCache
-        picklable = replace(source, cache=None) if is_in_memory else source
-        return _restore, (type(self), picklable, is_in_memory, self._arrow_schema, self._condition)
+        return type(self), (self._source, self._arrow_schema, self._condition)
 
     def __repr__(self) -> str:
         return f"<parquet_bloom.Dataset of {self._source.table or self._source.paths!r}>"
@@ -378,6 +373,9 @@ class Fragment(ds.Fragment):  # type: ignore[misc]
         self._query = query
         self._plan = plan  # of this file alone, or of none
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._query, self._plan)
+
     @property
     def path(self) -> str:
         """Path of the file; empty if the dataset has no files."""
@@ -526,13 +524,6 @@ def _take_rows(scanner: ds.Scanner, indices: Any) -> pa.Table:
     if all(map(has_kernels, scanner.projected_schema.types)):
         return scanner.take(indices)
     return take(scanner.to_table(), np.asarray(indices, np.int64))
-
-
-def _restore(
-    kind: type[Dataset], source: ScanSource, is_cached: bool, schema: pa.Schema, condition: pc.Expression | None
-) -> Dataset:
-    """Make a dataset that was pickled."""
-    return kind(replace(source, cache=SHARED_CACHE) if is_cached else source, schema, condition)
 
 
 _REFUSAL = "parquet_bloom datasets are read by their own methods, such as scanner() and to_table()"
