@@ -146,7 +146,8 @@ def read_table(
     ManagedTableError
         As in `prune`.
     ParquetBloomError
-        As in `prune`; or it cannot be determined which rows of a file a Delta or Iceberg table has deleted.
+        As in `prune`; or there are no files, of which no table can be made, as in `dataset` (a Delta or Iceberg table
+        without files has no rows); or it cannot be determined which rows of a file a Delta or Iceberg table has deleted.
     """
     options: dict[str, Any] = {"filesystem": filesystem, "storage_options": storage_options, "cache": cache}
     source = ScanSource.resolve(paths, index=index, zones=zones, partitioning=partitioning, **options)
@@ -154,4 +155,11 @@ def read_table(
     scan = Scan(
         source, node, columns, timezone=timezone, case_sensitive=case_sensitive, threads=threads, progress=progress
     )
+    plan = scan.plan()
+    if not plan.files and plan.table is None:
+        raise ParquetBloomError("no files to read: there are none in what was given", path=_describe(paths, index))
     return scan.to_arrow()
+
+
+def _describe(paths: Any, index: Any) -> str:
+    return str(index if paths is None else paths)

@@ -509,3 +509,20 @@ def test_schemas_are_shared_by_files_that_are_alike_alone(tmp_path: Path, monkey
         assert file is not None
         assert arrow_schema(file).equals(pq.read_schema(path), check_metadata=True)
     assert parquet_bloom.dataset(tmp_path).schema.names == ["id", "text", "c"]
+
+
+@pytest.mark.parametrize("make", [lambda folder: folder, lambda folder: [folder], lambda folder: []])
+def test_no_files_are_no_result(tmp_path, make):
+    (tmp_path / "lake" / "x=1").mkdir(parents=True)
+    (tmp_path / "lake" / "_SUCCESS").touch()
+    given = make(tmp_path / "lake")
+    for read in (lambda: parquet_bloom.read_table(given, "id = 1"), lambda: parquet_bloom.dataset(given)):
+        with pytest.raises(ParquetBloomError, match="no files to"):
+            read()
+
+
+def test_files_that_are_ruled_out_are_files(tmp_path):
+    (tmp_path / "x=1").mkdir()
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "x=1" / "a.parquet")
+    assert parquet_bloom.read_table(tmp_path, "x = 2").num_rows == 0
+    assert parquet_bloom.read_table(tmp_path, "id = 9").num_rows == 0
