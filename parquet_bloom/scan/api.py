@@ -146,8 +146,8 @@ def read_table(
     ManagedTableError
         As in `prune`.
     ParquetBloomError
-        As in `prune`; or there are no files, of which no table can be made, as in `dataset` (a Delta or Iceberg table
-        without files has no rows); or it cannot be determined which rows of a file a Delta or Iceberg table has deleted.
+        As in `prune`; or there are no files, as in `dataset` (a Delta or Iceberg table without files has no rows); or
+        it cannot be determined which rows of a file a Delta or Iceberg table has deleted.
     """
     options: dict[str, Any] = {"filesystem": filesystem, "storage_options": storage_options, "cache": cache}
     source = ScanSource.resolve(paths, index=index, zones=zones, partitioning=partitioning, **options)

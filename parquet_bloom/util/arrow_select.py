@@ -35,8 +35,8 @@ def keep(data: Data, mask: pa.Array | pa.ChunkedArray) -> Data:
     if all(map(has_kernels, types)):
         return data.filter(mask)
     chunks = mask.chunks if isinstance(mask, pa.ChunkedArray) else [mask]
-    is_kept = [chunk.fill_null(False).to_numpy(zero_copy_only=False) for chunk in chunks]
-    return take(data, np.flatnonzero(np.concatenate([np.empty(0, np.bool_), *is_kept])))
+    parts: list[NDArray[np.bool_]] = [chunk.fill_null(False).to_numpy(zero_copy_only=False) for chunk in chunks]
+    return take(data, np.flatnonzero(np.concatenate([np.empty(0, np.bool_), *parts])))
 
 
 def has_kernels(arrow_type: pa.DataType) -> bool:
