@@ -210,8 +210,14 @@ _CDH = re.compile(r"-cdh(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 _PARQUET_MR = "parquet-mr"
 _FIXED_IN_CDH = (1, 5, 0), (5, 5, 0)  # Cloudera's parquet-mr 1.5.0 has the mended statistics since CDH 5.5.0
 
-_OWN_FORMS = {"polars": "Polars", "arrow2": "Arrow2", "clickhouse": "ClickHouse", "hyparquet": "hyparquet"}
-"""Writers that also name themselves in forms of their own, by the first word in lower case."""
+_OWN_FORMS = {
+    "polars": "Polars",
+    "arrow2": "Arrow2",
+    "clickhouse": "ClickHouse",
+    "hyparquet": "hyparquet",
+    "parquet-cpp": "parquet-cpp",  # Arrow ignores its case
+}
+"""Writers that also name themselves in other forms, by the first word in lower case."""
 
 
 def parse_created_by(created_by: str | None) -> Writer:
