@@ -12,6 +12,8 @@ from .arrow_values import from_numpy
 
 Data = TypeVar("Data", pa.Array, pa.ChunkedArray, pa.RecordBatch, pa.Table)
 
+_WITHOUT_KERNELS = {pa.string_view().id, pa.binary_view().id, pa.run_end_encoded(pa.int32(), pa.null()).id}
+
 
 def take(data: Data, rows: NDArray[np.int64]) -> Data:
     """Return rows by their positions, in any order."""
@@ -43,11 +45,9 @@ def has_kernels(arrow_type: pa.DataType) -> bool:
     """Return whether Arrow's `take` and `filter` know a type."""
     if isinstance(arrow_type, pa.BaseExtensionType):
         return has_kernels(arrow_type.storage_type)
-    types = pa.types
-    if types.is_string_view(arrow_type) or types.is_binary_view(arrow_type) or types.is_run_end_encoded(arrow_type):
+    if arrow_type.id in _WITHOUT_KERNELS:
         return False
-    if types.is_dictionary(arrow_type):
-        return True  # the indices are taken
+    # A dictionary has no fields: its indices are taken, whatever its values are.
     return all(has_kernels(arrow_type.field(i).type) for i in range(arrow_type.num_fields))
 
 
