@@ -219,14 +219,14 @@ class ColumnReader:
         UnreadableColumnError
             The pages cannot be decoded, or a value is outside its type, so that readers would show another value.
         """
-        for values in self._read_stored(row_group, chunk):
+        for values in self.read_stored(row_group, chunk):
             problem = None if isinstance(values, Keys) else find_value_outside_type(values, self.column_type)
             if problem:
                 raise self._unreadable_error(problem, row_group)
             yield values
 
-    def _read_stored(self, row_group: int, chunk: Chunk) -> Iterator[pa.Array | Keys]:
-        """Yield every value that occurs, from the pages as they are stored where that is possible."""
+    def read_stored(self, row_group: int, chunk: Chunk = None) -> Iterator[pa.Array | Keys]:
+        """Yield what `read_occurring` yields, without a check of types: from the pages where that is possible."""
         stored = self._stored_chunk(row_group)
         if stored is not None:
             distant = self._source.path is None
