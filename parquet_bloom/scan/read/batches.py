@@ -296,7 +296,7 @@ class RowBatch:
             while start < len(self.row_groups):
                 row_groups = self._take_part(start)
                 part = batch if len(row_groups) == len(self.row_groups) else self._make_batch(row_groups)
-                reader = DenseReader(self.plans, row_groups, part, dense, schema, kind.row_filter, use_threads)
+                reader = DenseReader(self.versions.files, row_groups, part, dense, schema, kind.row_filter, use_threads)
                 results.append(use(reader))
                 start += len(row_groups)
                 kind.row_bytes.append(reader.row_bytes)
@@ -307,8 +307,7 @@ class RowBatch:
                 held += _count_bytes(results[-1])
                 if held > _MOST_DENSE_BYTES:
                     raise Unsupported("many bytes")
-            # pyarrow has opened the files by their paths, at which others may be meanwhile.
-            return results if self.versions.are_in_place() else None
+            return results if self.versions.are_in_place() else None  # decoding takes long: the new ones count by then
 
         results = self._run(scan)
         self.cost = self.cost[0] + cost[0], self.cost[1] + cost[1]

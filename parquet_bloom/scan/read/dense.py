@@ -23,10 +23,11 @@ from ...metadata.footer import Leaf
 from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import row_mask
+from ...storage import OpenFiles
 from ...util.arrow_select import keep
 from ...util.lazy import late_module
 from ..model.data_file import FileProjection, RowFilter
-from ..model.plan import FilePlan, RowGroupPlan
+from ..model.plan import RowGroupPlan
 from ..model.row_selection import mask_to_positions
 
 if TYPE_CHECKING:
@@ -103,8 +104,8 @@ class DenseReader:
 
     Parameters
     ----------
-    plans : of the files.
-    row_groups : (number of a file in `plans`, plan of a row group) of each, file after file.
+    files : open.
+    row_groups : (number of a file in `files`, plan of a row group) of each, file after file.
     batch : the same row groups.
     columns : as `find_dense_columns` returns them for the files.
     schema : of the files' rows, as pyarrow reads them.
@@ -119,7 +120,7 @@ class DenseReader:
 
     def __init__(
         self,
-        plans: Sequence[FilePlan],
+        files: OpenFiles,
         row_groups: Sequence[tuple[int, RowGroupPlan]],
         batch: RowGroupBatch,
         columns: DenseColumns,
@@ -128,7 +129,7 @@ class DenseReader:
         use_threads: bool,
     ):
         self._files = [
-            (os.path.abspath(plans[number].path), [group.row_group for _, group in groups])
+            (_path_of(files.descriptor(number)), [group.row_group for _, group in groups])
             for number, groups in groupby(row_groups, lambda one: one[0])
         ]
         self._batch = batch
@@ -213,6 +214,11 @@ class DenseReader:
     @staticmethod
     def _to_table(columns: Mapping[str, pa.Array | pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
         return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+def _path_of(descriptor: int) -> str:
+    """Return a path at which an open file is, whatever is at its own path by now."""
+    return f"{'/proc/self/fd' if os.path.isdir('/proc/self/fd') else '/dev/fd'}/{descriptor}"
 
 
 def _read_file(path: str, row_groups: list[int], names: Sequence[str], use_threads: bool) -> pa.Table:

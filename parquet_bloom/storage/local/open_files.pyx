@@ -75,6 +75,10 @@ cdef class OpenFiles:
                     break
         return same
 
+    def descriptor(self, Py_ssize_t file):
+        """Return the descriptor of an open file, given by its number; -1 if it is not open."""
+        return self._descriptors[file] if 0 <= file < self._count else -1
+
     def close(self):
         """Close all files."""
         self._close()

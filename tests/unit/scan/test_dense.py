@@ -261,3 +261,28 @@ def test_a_file_that_is_replaced_meanwhile(tmp_path: Path, moment: str, monkeypa
     files[2] = make_rows(12)
     expected = [row for file in files for row in file.to_pylist() if row["value"] < 0.5]
     assert repr(rows.to_pylist()) == repr(expected)
+
+
+def test_a_file_that_is_another_one_only_while_it_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file's folder is a link to another one, and then itself again, which changes no time of the file."""
+    lake, other = tmp_path / "lake", tmp_path / "other"
+    write(lake / "sub" / "0.parquet", make_rows(0))
+    write(other / "0.parquet", make_rows(10))
+    path, kept = lake / "sub", tmp_path / "kept"
+    decoded: list[None] = []
+
+    class Swapping(DenseReader):
+        def _read_columns(self, names: Any) -> Any:
+            path.rename(kept)
+            path.symlink_to(other)
+            try:
+                return super()._read_columns(names)
+            finally:
+                path.unlink()
+                kept.rename(path)
+                decoded.append(None)
+
+    monkeypatch.setattr(batches, "DenseReader", Swapping)
+    rows = parquet_bloom.dataset(lake).scan("value < 0.5").to_arrow()
+    assert decoded
+    assert repr(rows.to_pylist()) == repr([row for row in make_rows(0).to_pylist() if row["value"] < 0.5])
