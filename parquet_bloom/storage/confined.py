@@ -69,6 +69,29 @@ class ConfinedFolders:
             _holds(root, folder, parts) for root in self._roots for folder in (split_path(root.given), root.real)
         )
 
+    def check_way(self, path: str) -> None:
+        """Check that a path, and each folder on it, is in the folders both as it is written and with links resolved.
+
+        Elsewhere may be links into the folders, and a path that takes one would tell whether it is there.
+
+        Parameters
+        ----------
+        path : absolute, without `.`, `..` and empty parts.
+
+        Raises
+        ------
+        StorageError
+            As `find_real`.
+        """
+        parts = split_path(path)
+        for root in self._roots:
+            for folder in (split_path(root.given), root.real):
+                if parts[: len(folder)] == folder and _fits(parts[len(folder) :], root.pattern):
+                    for end in range(len(folder), len(parts) + 1):
+                        self.find_real("/".join(parts[:end]) or "/")
+                    return
+        raise outside_error(path)
+
     def has_file(self, real: str) -> bool:
         """Return whether a file of a real path is one in the folders."""
         parts = split_path(real)

@@ -172,6 +172,34 @@ def test_what_is_in_the_lake_is_appended_by_any_right_name(root: Path, send: Sen
     assert SECRET not in send("POST", "/get", {"column": "id", "keys": [KEY]})[1]
 
 
+def test_no_answer_tells_whether_a_link_elsewhere_leads_into_the_lake(root: Path, send: Send) -> None:
+    """Nor does one by a way that leaves the lake and comes back."""
+    (root / "private" / "to_lake").symlink_to(root / "lake")
+    (root / "private" / "to_file.parquet").symlink_to(root / "lake" / "0.parquet")
+    with open(root / "lake" / "0.parquet", "rb") as file:
+        descriptor = file.fileno()
+        ways = {
+            f"{root}/private/to_lake": f"{root}/private/no_lake",
+            f"{root}/private/to_lake/": f"{root}/private/no_lake/",
+            f"{root}/private/to_lake/0.parquet": f"{root}/private/no_lake/0.parquet",
+            f"{root}/private/to_lake/*": f"{root}/private/no_lake/*",
+            f"{root}/private/to_lake/s*/1.parquet": f"{root}/private/no_lake/s*/1.parquet",
+            f"{root}/private/to_file.parquet": f"{root}/private/no_file.parquet",
+            f"{root}/lake/_lnk/to_file.parquet": f"{root}/lake/_lnk/no_file.parquet",
+            f"{root}/lake/_up/lake/0.parquet": f"{root}/lake/_up/cake/0.parquet",
+            f"{root}/lake/_up/lake": f"{root}/lake/_up/cake",
+            f"{root}/lake/_chain/to_lake/sub": f"{root}/lake/_chain/no_lake/sub",
+            f"/proc/self/root{root}/lake/0.parquet": f"/proc/self/boot{root}/lake/0.parquet",
+            f"/proc/self/fd/{descriptor}": "/proc/self/fd/99999",
+        }
+        for there, not_there in ways.items():
+            for files in ([there], [f"{root}/lake/0.parquet", there]):
+                others = [not_there if path == there else path for path in files]
+                answers = [send("POST", "/append", {"files": some}) for some in (files, others)]
+                assert [status for status, _ in answers] == [403, 403], there
+                assert answers[0][1].replace(there, "PATH") == answers[1][1].replace(not_there, "PATH")
+
+
 def test_links_that_are_swapped_meanwhile(root: Path, send: Send) -> None:
     """A file and a folder of the lake are at times links to what is outside, also while their rows are read."""
     lake = root / "lake"

@@ -74,8 +74,9 @@ class AllowedPaths:
                 raise outside(path)
             return entries
         try:
+            self.folders.check_way(name)
             files = list_confined(name, self.folders)
-            # A link elsewhere may lead into the folders now, and out of them when the file is read again.
+            # Files that the index does not know to be in the folders are those that links lead to now.
             return [Entry(file if self.folders.concerns(file) else self.folders.find_real(file)) for file in files]
         except StorageError as error:
             if error.errno == errno.EXDEV:
