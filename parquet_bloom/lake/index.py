@@ -341,9 +341,12 @@ class LakeIndex:
     def _require_listed_in(
         self, manifest: Manifest, segments: Sequence[Segment], gone_at: Sequence[NDArray[np.bool_]]
     ) -> None:
-        """Raise BrokenIndexError if files that are gone were listed elsewhere than in the manifest's lake."""
+        """Raise BrokenIndexError if files that are gone were listed elsewhere than in the manifest's lake.
+
+        Files that were given by name can be anywhere.
+        """
         for segment, gone in zip(segments, gone_at, strict=True):
-            for path in segment.files.paths(np.flatnonzero(gone)):
+            for path in segment.files.paths(np.flatnonzero(gone & segment.files.listed)):
                 if not sources.is_below(path, manifest.lake["paths"]):
                     problem = f"the manifest does not have the folder in which {path} was listed"
                     raise BrokenIndexError(problem, path=self.path)

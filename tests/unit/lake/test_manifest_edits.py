@@ -226,6 +226,25 @@ def test_files_were_listed_in_the_folders_of_the_manifest(tmp_path: Path, lake: 
         assert find_lost(index, lake) is None
 
 
+def test_files_that_were_given_by_name_may_go(tmp_path: Path, lake: Path) -> None:
+    """They were never listed in a folder of the manifest, so that theirs is none that it lacks."""
+    by_name = tmp_path / "elsewhere" / "x.parquet"
+    by_name.parent.mkdir()
+    shutil.copy(lake / "0.parquet", by_name)
+    make(tmp_path / "index", lake, "files")
+    with LakeIndex.open(tmp_path / "index") as index:
+        assert index.append([by_name]).added == 1
+    by_name.unlink()
+    with LakeIndex.open(tmp_path / "index") as index:
+        assert find_lost(index, lake) is None
+        index.refresh()
+        index.append()
+        index.compact()
+    shutil.rmtree(by_name.parent)
+    with LakeIndex.open(tmp_path / "index") as index:
+        assert find_lost(index, lake) is None
+
+
 def test_patterns_and_folders_with_odd_names_are_what_files_were_listed_in(tmp_path: Path, lake: Path) -> None:
     for number, name in enumerate(("a[*]b", "c?d")):
         folder = tmp_path / name
