@@ -114,6 +114,18 @@ class ConfinedFolders:
         self._find_root(real, path)
         return real
 
+    def name_file(self, path: str) -> str:
+        """Return the name of a file: one for each, however it is reached by links within a folder.
+
+        It begins with the folder as it was given, as names do that are listed there. Raises as `find_real`.
+        """
+        real, parts = split_path(self.find_real(path)), split_path(path)
+        for root in self._roots:
+            given = split_path(root.given)
+            if _holds(root, root.real, real) and (parts[: len(given)] == given or _holds(root, root.real, parts)):
+                return "/".join([*given, *real[len(root.real) :]])
+        return path if self.concerns(path) else "/".join(real)
+
     def stat(self, path: str) -> os.stat_result | None:
         """Return the state of what a path leads to; None if there is nothing. Raises as `open_folder`."""
         with self._open_parent(self.find_real(path), path) as (folder, name):

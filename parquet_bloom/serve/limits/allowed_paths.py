@@ -75,9 +75,8 @@ class AllowedPaths:
             return entries
         try:
             self.folders.check_way(name)
-            files = list_confined(name, self.folders)
-            # Files that the index does not know to be in the folders are those that links lead to now.
-            return [Entry(file if self.folders.concerns(file) else self.folders.find_real(file)) for file in files]
+            # A file that is indexed by two names would give its rows twice.
+            return [Entry(self.folders.name_file(file)) for file in list_confined(name, self.folders)]
         except StorageError as error:
             if error.errno == errno.EXDEV:
                 raise outside(path) from error
