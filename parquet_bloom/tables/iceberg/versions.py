@@ -12,6 +12,7 @@ from ..snapshot import as_integer
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MAIN = "main"
+_NO_SNAPSHOT = -1  # as Java writers have it
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,10 @@ def choose_snapshot(table: Any, request: Request, name: str) -> tuple[Any, Any]:
     """
     metadata = table.metadata
     if request == Request():
-        return table.current_snapshot(), table.schema()
+        snapshot = table.current_snapshot()
+        if snapshot is None and metadata.current_snapshot_id not in (None, _NO_SNAPSHOT):  # not an empty table
+            raise StorageError(f"its metadata lacks the current snapshot, {metadata.current_snapshot_id}", path=name)
+        return snapshot, table.schema()
     if request.ref is not None:
         snapshot, is_branch = _find_ref(metadata, request.ref, name)
     else:

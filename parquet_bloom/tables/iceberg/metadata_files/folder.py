@@ -202,7 +202,7 @@ class MetadataFolder:
         path = f"{self._folder}/{_HINT}"
         try:
             with io.new_input(path).open() as stream:
-                text = stream.read(_LONGEST_HINT).decode("utf-8").strip()
+                text = stream.read(_LONGEST_HINT).decode("utf-8", "replace").strip()  # then no file is called so
         except FileNotFoundError:
             return None
         if "/" in text or "\0" in text.strip("\0"):

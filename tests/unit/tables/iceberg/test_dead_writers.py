@@ -221,6 +221,24 @@ def test_a_version_that_is_not_known_is_not_passed_over(root: Path) -> None:
         ids(root)
 
 
+def test_a_current_snapshot_that_the_metadata_lacks(root: Path) -> None:
+    """It is not an empty table: its rows would be lost without a word."""
+    path = latest(root)
+    document = json.loads(path.read_text())
+    for refs in ({}, document.get("refs", {})):
+        path.write_text(json.dumps(document | {"current-snapshot-id": 4711, "refs": refs}))
+        with pytest.raises(StorageError, match="lacks the current snapshot, 4711"):
+            ids(root)
+    path.write_text(json.dumps(document | {"current-snapshot-id": -1, "refs": {}}))  # as Java writes empty ones
+    assert ids(root) == []
+
+
+def test_a_hint_that_is_not_text(versions: Path) -> None:
+    before = ids(versions.parent)
+    (versions / "version-hint.text").write_bytes(b"\xff\xfe")
+    assert ids(versions.parent) == before
+
+
 def test_nothing_whole(root: Path) -> None:
     for path in (root / "metadata").glob("*.metadata.json"):
         path.write_bytes(b"")
