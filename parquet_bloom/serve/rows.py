@@ -107,7 +107,11 @@ class RowLookups:
         with self._lock:
             if self._source is None:
                 options: dict[str, Any] = {"filesystem": self._index.lake_filesystem, "storage_options": None}
-                source, schema = fix_schema(ScanSource.resolve(self._index, index=None, **options))
+                scanned = ScanSource.resolve(self._index, index=None, **options)
+                listing = scanned.list_files()
+                if listing.table is None and not listing.entries:
+                    raise ApiError(404, "the index has no files, and neither has its lake: nothing says what rows have")
+                source, schema = fix_schema(scanned)
                 session = None if source.table_schema is not None else LookupSession(source)
                 self._source = _Source(source, schema, session)
             return self._source

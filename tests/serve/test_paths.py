@@ -213,6 +213,12 @@ def test_a_lake_by_a_link_has_one_name_of_each_file(root: Path, serve: Callable[
     ]  # fmt: skip
 
 
+def test_rows_of_an_index_without_files(root: Path, send: Send) -> None:
+    assert send("POST", "/remove", {"files": ["/"]})[0] == 200
+    status, text = send("POST", "/get", {"column": "id", "keys": [0]})
+    assert (status, "the index has no files" in text) == (404, True)
+
+
 def test_links_that_are_swapped_meanwhile(root: Path, send: Send) -> None:
     """A file and a folder of the lake are at times links to what is outside, also while their rows are read."""
     lake = root / "lake"
