@@ -321,6 +321,7 @@ PRUNED = {
     "data_bytes_read",
 }
 FACTS = {
+    "show": {"distrusted"},
     "advise": {"fpp", "embed_command", "sample_command", "orc_options"},
     "embed": {"dry_run"},
     "drop": {"dry_run"},

@@ -195,8 +195,12 @@ def test_rows_are_found_by_a_literal_of_every_type(name, peer_file):
     file = peer_file(name)
     columns = [leaf for leaf in file.leaves if leaf.split(".")[0] not in NO_LITERAL]
     skipped, wrong = 0, []
+    with parquet_bloom.open(file.path) as opened:
+        # INT96 has dates that pyarrow shows as other ones: they are found, and refused where they are to be shown.
+        far = {leaf.name for leaf in opened.leaves if leaf.physical == "INT96"}
     for column in columns:
         rows = given_rows(file, column)
+        shown = next(leaf for leaf in [column, *columns] if leaf not in far).split(".")[0]
         for value, literal in literals(file, column, rows).items():
             where = [(column, "=", literal)]
             expected = [i for i, row in enumerate(rows) if row == value]
@@ -204,7 +208,7 @@ def test_rows_are_found_by_a_literal_of_every_type(name, peer_file):
             selected = parquet_bloom.prune(file.path, where).selected.get(str(file.path), [])
             if not groups <= set(selected):
                 wrong.append((column, value, f"{selected} selected of {groups}"))
-            result = parquet_bloom.read_table(file.path, where, columns=[column.split(".")[0]])
+            result = parquet_bloom.read_table(file.path, where, columns=[shown])
             if result.num_rows != len(expected):
                 wrong.append((column, value, f"{result.num_rows} rows found of {len(expected)}"))
             skipped += peers.GROUPS - len(selected)

@@ -30,7 +30,7 @@ from support.writers.five_writers import Table
 from support.writers.peers import VALUES, bits_of, take_rows
 
 import parquet_bloom
-from parquet_bloom.errors import PredicateError
+from parquet_bloom.errors import PredicateError, UnreadableColumnError
 from parquet_bloom.predicate import pruning, tree
 from parquet_bloom.scan.model.plan import FilePlan, RowGroupPlan
 from parquet_bloom.scan.report import PruneReport
@@ -163,7 +163,12 @@ def check(hunt: Hunt, table: Table, drawn: Drawn, rng: random.Random) -> None:
     where = tree.to_text(drawn.node) if rng.random() < 0.15 else drawn.node
     complete = rng.random() < WHOLE_ROWS
     try:
-        result = parquet_bloom.read_table(table.path, where, columns=None if complete else ["row"])
+        try:
+            result = parquet_bloom.read_table(table.path, where, columns=None if complete else ["row"])
+        except UnreadableColumnError as error:  # pyarrow shows far dates of INT96 as other ones
+            if not complete or "INT96" not in str(error):
+                raise
+            complete, result = False, parquet_bloom.read_table(table.path, where, columns=["row"])
     except PredicateError:  # a literal cannot be compared exactly; what would be read is still right
         result = None
         tally.refused += 1

@@ -491,7 +491,7 @@ def test_no_folder_and_no_file(path: Path) -> None:
     refused(path, "not a regular file", errno.EINVAL, path.parent)
     with pytest.raises(StorageError, match="null character"):
         run(path, "a\0b")
-    with pytest.raises(StorageError, match="pass filesystem="):
+    with pytest.raises(StorageError, match="filesystem= gives others"):
         create("hdfs://host/key")
 
 
