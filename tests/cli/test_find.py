@@ -201,7 +201,8 @@ def test_files_that_disagree_share_one_schema(drifting, run):
     ],
 )
 def test_a_column_that_no_file_has_is_one_line(options, hint, drifting, run):
-    result = run("find", "lake", "--where", "id = 1", *options)
+    where = [] if "--where" in options else ["--where", "id = 1"]
+    result = run("find", "lake", *where, *options)
     assert (result.code, result.out) == (2, "")
     (line,) = result.err.splitlines()
     before, problem, after = line.partition("no such column in any of 3 files")

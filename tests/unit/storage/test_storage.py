@@ -156,7 +156,7 @@ def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
         "x" * 300: "too long",
         "a\0b": "null character",
         "a\ud800b": "no file's name can",
-        "hdfs://host/key": "pass filesystem=",
+        "hdfs://host/key": "filesystem= gives others",
     }.items():
         path = name if "://" in name else f"{tmp_path}/{name}"
         with pytest.raises(StorageError, match=problem) as caught:

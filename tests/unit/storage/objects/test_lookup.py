@@ -332,5 +332,5 @@ def test_importing_does_not_import_obstore() -> None:
 
 
 def test_a_url_of_a_scheme_that_is_not_known() -> None:
-    with pytest.raises(StorageError, match="pass filesystem="):
+    with pytest.raises(StorageError, match="filesystem= gives others"):
         parquet_bloom.open("ftp://host/a.parquet")

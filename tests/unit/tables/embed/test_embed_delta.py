@@ -509,7 +509,7 @@ def test_tables_of_other_writers(path: Path, tmp_path: Path) -> None:
     try:
         report = embed_table(root, columns)
     except ParquetBloomError as error:
-        if columns and "a lake index" not in str(error):
+        if columns and not any(words in str(error) for words in ("a lake index", "not supported: it is not read")):
             raise
         assert data_files(root) == sorted(str(Path(root, one.relative_to(path))) for one in path.rglob("*.parquet"))
         return
