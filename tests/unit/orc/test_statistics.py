@@ -23,7 +23,7 @@ from parquet_bloom.orc.metadata.compression import Compression
 from parquet_bloom.orc.metadata.schema import OrcLeaf, read_leaves
 from parquet_bloom.orc.metadata.statistics import GREGORIAN_DAY, ZONED_MS, read_statistics
 from parquet_bloom.orc.metadata.tail import Tail
-from parquet_bloom.predicate.statistics import PruningStatistics
+from parquet_bloom.predicate.statistics import CutBound, PruningStatistics
 
 KINDS = {"BYTE": 1, "SHORT": 2, "INT": 3, "LONG": 4, "FLOAT": 5, "DOUBLE": 6, "STRING": 7, "BINARY": 8, "TIMESTAMP": 9}
 KINDS |= {"DECIMAL": 14, "DATE": 15, "VARCHAR": 16, "CHAR": 17, "TIMESTAMP_INSTANT": 18, "BOOLEAN": 0}
@@ -213,8 +213,8 @@ def test_floats() -> None:
 def test_texts() -> None:
     for kind in ("STRING", "VARCHAR"):
         assert bounds(leaf(kind), 4, (1, 2, b"a"), (2, 2, b"b")) == (b"a", b"b")
-        assert bounds(leaf(kind), 4, (4, 2, b"a"), (5, 2, b"b")) == (b"a", b"b")
-        assert bounds(leaf(kind), 4, (1, 2, b"a"), (5, 2, b"b")) == (b"a", b"b")
+        assert bounds(leaf(kind), 4, (4, 2, b"a"), (5, 2, b"b")) == (b"a", CutBound(b"b"))
+        assert bounds(leaf(kind), 4, (1, 2, b"a"), (5, 2, b"b")) == (b"a", CutBound(b"b"))
         assert bounds(leaf(kind), 4, (1, 2, b"a")) == (b"a", None)
     assert bounds(leaf("CHAR", length=3), 4, (1, 2, b"a"), (2, 2, b"b")) == (None, None)
     for version, good in ((0, False), (1, False), (2, True)):
