@@ -213,8 +213,9 @@ def test_floats() -> None:
 def test_texts() -> None:
     for kind in ("STRING", "VARCHAR"):
         assert bounds(leaf(kind), 4, (1, 2, b"a"), (2, 2, b"b")) == (b"a", b"b")
-        assert bounds(leaf(kind), 4, (4, 2, b"a"), (5, 2, b"b")) == (b"a", CutBound(b"b"))
-        assert bounds(leaf(kind), 4, (1, 2, b"a"), (5, 2, b"b")) == (b"a", CutBound(b"b"))
+        for low_field in (1, 4):  # of both bounds, or of the upper one alone
+            low, high = bounds(leaf(kind), 4, (low_field, 2, b"a"), (5, 2, b"b"))
+            assert (low, type(high), bytes(high)) == (b"a", CutBound, b"b")
         assert bounds(leaf(kind), 4, (1, 2, b"a")) == (b"a", None)
     assert bounds(leaf("CHAR", length=3), 4, (1, 2, b"a"), (2, 2, b"b")) == (None, None)
     for version, good in ((0, False), (1, False), (2, True)):
