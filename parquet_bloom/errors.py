@@ -113,6 +113,13 @@ class MalformedFooterError(ParquetBloomError, ValueError):
     """The footer exists, but is invalid."""
 
 
+class UnusualPageError(MalformedFooterError):
+    """A page that compiled code does not decode: it has another encoding or codec, or is not what its header says.
+
+    Its column is decoded by pyarrow, which reads it or reports what is wrong.
+    """
+
+
 class NotOrcError(ParquetBloomError, ValueError):
     """The file does not end like an ORC file."""
 

@@ -35,7 +35,6 @@ from .page_checks import CheckedPages, PageClaimError, require_pages, require_va
 from .pages import chunk_values
 from .pages.buffered_chunk import BufferedChunk, BufferedChunkFile
 from .pages.chunk_values import ChunkPages, StoredChunk
-from .pages.decompress import Unsupported
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -236,7 +235,7 @@ class ColumnReader:
             try:
                 yield from chunk_values.iter_occurring(pages, stored)
                 return
-            except (Unsupported, ParquetBloomError, pa.ArrowException, OSError, ValueError):
+            except (ParquetBloomError, pa.ArrowException, OSError, ValueError):
                 pass  # pyarrow reads all of it, or reports what is wrong; values that come twice do not matter
         yield from (
             self._read_dictionary(row_group, chunk)

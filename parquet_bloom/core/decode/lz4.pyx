@@ -6,6 +6,8 @@ Source: lz4_Block_format.md of LZ4.
 
 from libc.stdint cimport int64_t, uint8_t
 
+from ...errors import UnusualPageError
+
 
 cdef int64_t add_length(const uint8_t* data, Py_ssize_t* pos, Py_ssize_t end, int64_t nibble) noexcept nogil:
     """Return a length that begins in four bits of a token; -1 if its further bytes are cut off."""
@@ -51,12 +53,12 @@ def count_unpacked(const uint8_t[::1] data not None) -> int:
 
     Raises
     ------
-    ValueError
+    UnusualPageError
         The block is cut off.
     """
     cdef int64_t total
     with nogil:
         total = count(&data[0], data.shape[0]) if data.shape[0] else -1
     if total < 0:
-        raise ValueError("lz4: the block is cut off")
+        raise UnusualPageError("lz4: the block is cut off")
     return total

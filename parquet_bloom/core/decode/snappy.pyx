@@ -9,6 +9,8 @@ from libc.string cimport memcpy
 
 import numpy as np
 
+from ...errors import UnusualPageError
+
 cdef extern from "snappy.h" nogil:
     ctypedef struct Block "pb_snappy":
         const uint8_t* next "in"  # of the compressed bytes, up to `end`
@@ -141,9 +143,9 @@ cdef _open(const uint8_t[::1] data, Py_ssize_t size, Py_ssize_t needed, Block* b
         raise ValueError("a size is below 0")
     pos = read_size(&data[0], data.shape[0], &announced) if data.shape[0] else -1
     if pos < 0:
-        raise ValueError("snappy: the size in front is missing")
+        raise UnusualPageError("snappy: the size in front is missing")
     if announced != size:
-        raise ValueError(f"snappy: {announced} bytes were compressed, not {size}")
+        raise UnusualPageError(f"snappy: {announced} bytes were compressed, not {size}")
     result = np.empty(size + SLACK, np.uint8)
     out = result
     block[0] = open_block(&data[0], pos, data.shape[0], &out[0], size, min(needed, size))
@@ -152,7 +154,7 @@ cdef _open(const uint8_t[::1] data, Py_ssize_t size, Py_ssize_t needed, Block* b
 
 cdef _close(result, const Block* block, int64_t done):
     if done < block.stop - block.start:
-        raise ValueError("snappy: the bytes are broken")
+        raise UnusualPageError("snappy: the bytes are broken")
     return result[:done]
 
 
@@ -163,7 +165,7 @@ def unpack_front(const uint8_t[::1] data not None, Py_ssize_t size, Py_ssize_t n
 
     Raises
     ------
-    ValueError
+    UnusualPageError
         The data is not a valid beginning of `size` compressed bytes.
     """
     cdef Block block
@@ -181,7 +183,7 @@ def unpack_pair(
 
     Raises
     ------
-    ValueError
+    UnusualPageError
         The data of one is invalid.
     """
     cdef Block[2] blocks

@@ -230,7 +230,7 @@ cdef class ChunkBatch:
 
         Raises
         ------
-        MalformedFooterError, StorageError, decompress.Unsupported
+        MalformedFooterError, StorageError
             A chunk has to be read in another way.
         """
         cdef Py_ssize_t count = chunks.shape[0], total = 0, i, room = find_room(chunks, len(self.files), width, most)
@@ -282,7 +282,7 @@ cdef class ChunkBatch:
 
         Raises
         ------
-        MalformedFooterError, StorageError, decompress.Unsupported
+        MalformedFooterError, StorageError
             A chunk has to be read in another way.
         """
         cdef Py_ssize_t count = chunks.shape[0], total = 0, i, room = find_room(chunks, len(self.files), width, most)
@@ -419,7 +419,7 @@ cdef class ChunkBatch:
 
         Raises
         ------
-        MalformedFooterError, StorageError, decompress.Unsupported
+        MalformedFooterError, StorageError
             A chunk has to be read in another way.
         """
         cdef Py_ssize_t count = chunks.shape[0], total = 0, i, room = find_room(chunks, len(self.files), width, most)
@@ -472,7 +472,7 @@ cdef class ChunkBatch:
 
         Raises
         ------
-        MalformedFooterError, StorageError, decompress.Unsupported
+        MalformedFooterError, StorageError
             A chunk has to be read in another way.
         """
         cdef Py_ssize_t i, start = 0
@@ -568,7 +568,7 @@ cdef class ChunkBatch:
 
         Raises
         ------
-        MalformedFooterError, StorageError, decompress.Unsupported
+        MalformedFooterError, StorageError
             A chunk has to be read in another way.
         """
         cdef Py_ssize_t i, start = 0

@@ -15,11 +15,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...core.keys import Keys
-from ...errors import MalformedFooterError
+from ...errors import MalformedFooterError, UnusualPageError
 from ...metadata.footer import REPEATED, REQUIRED, Leaf, read_repetition
 from ...metadata.page_index import PAGE_HEADER_BYTES, PLAIN, PLAIN_DICTIONARY, RLE, PageHeader, read_page_header
 from ...metadata.page_scan import count_nested, count_present, locate_byte_arrays, mark_used, measure_byte_arrays
-from .decompress import UNCOMPRESSED, Unsupported, can_pair, decompress, decompress_pair
+from .decompress import UNCOMPRESSED, can_pair, decompress, decompress_pair
 from .rows import Page
 
 ENCODINGS = {"PLAIN", "PLAIN_DICTIONARY", "RLE_DICTIONARY", "RLE", "BIT_PACKED"}
@@ -111,12 +111,12 @@ class ChunkPages:
 
         Raises
         ------
-        MalformedFooterError, Unsupported
+        MalformedFooterError
             There is none that ends within the chunk.
         """
         header = self._next_header()
         if header.num_bytes > self._end - self._offset:
-            raise Unsupported("a page claims more bytes than the chunk has")
+            raise UnusualPageError("a page claims more bytes than the chunk has")
         if header.num_bytes > len(self._bytes):
             # A large page alone, with the header of the next one, so that few bytes are read twice.
             is_large = 4 * header.num_bytes > self._window
@@ -153,7 +153,7 @@ def iter_occurring(pages: ChunkPages, chunk: StoredChunk) -> Iterator[pa.Array |
 
     Raises
     ------
-    Unsupported, MalformedFooterError, ValueError, OSError, pyarrow.ArrowException
+    MalformedFooterError, ValueError, OSError, pyarrow.ArrowException
         pyarrow has to read the chunk; what was yielded before occurs in it, as far as its pages can be read.
     """
     num_rows, last_level = 0, -1
@@ -172,20 +172,20 @@ def iter_occurring(pages: ChunkPages, chunk: StoredChunk) -> Iterator[pa.Array |
         elif chunk.max_definition:
             num_present = count_present(definition, chunk.max_definition, header.num_values)
         if header.version == 2 and (header.num_rows != num_begun or not 0 <= header.num_nulls <= header.num_values):
-            raise Unsupported(f"{header.num_rows} rows, {header.num_nulls} nulls")
+            raise UnusualPageError(f"{header.num_rows} rows, {header.num_nulls} nulls")
         num_rows += num_begun
         if num_rows > chunk.num_rows:  # before any of its values is taken: pyarrow stops at the last row
-            raise Unsupported(f"{num_rows} rows")
+            raise UnusualPageError(f"{num_rows} rows")
         if header.needs_dictionary:
             if dictionary is None:
-                raise Unsupported("a page of dictionary indices without a dictionary")
+                raise UnusualPageError("a page of dictionary indices without a dictionary")
             dictionary.mark(values, num_present)
         elif header.encoding != PLAIN:
-            raise Unsupported(f"encoding {header.encoding}")
+            raise UnusualPageError(f"encoding {header.encoding}")
         else:
             yield from _plain_values(values, num_present, chunk)
     if num_rows != chunk.num_rows:
-        raise Unsupported(f"{num_rows} rows")
+        raise UnusualPageError(f"{num_rows} rows")
     if dictionary is not None:
         yield from dictionary.used_values()
 
@@ -195,21 +195,21 @@ class _Dictionary:
 
     def __init__(self, header: PageHeader, values: memoryview, chunk: StoredChunk) -> None:
         if header.encoding not in (PLAIN, PLAIN_DICTIONARY):
-            raise Unsupported(f"a dictionary of encoding {header.encoding}")
+            raise UnusualPageError(f"a dictionary of encoding {header.encoding}")
         self._chunk, self._values = chunk, values
         width = 0 if chunk.physical == "BYTE_ARRAY" else chunk.arrow.byte_width
         if header.num_values * (width or _PREFIX_BYTES) > len(self._values):
-            raise Unsupported("entries of the dictionary are missing")
+            raise UnusualPageError("entries of the dictionary are missing")
         self._used = np.zeros(header.num_values, np.uint8)
 
     def mark(self, indices: memoryview, count: int) -> None:
         """Mark the entries that a page uses, given its values."""
         if count:
             if not len(indices):
-                raise Unsupported("a page without dictionary indices")
+                raise UnusualPageError("a page without dictionary indices")
             mark_used(indices[1:], indices[0], count, self._used)
         elif len(indices) and indices[0] > _MOST_BITS:
-            raise Unsupported(f"indices of {indices[0]} bits")
+            raise UnusualPageError(f"indices of {indices[0]} bits")
 
     def used_values(self) -> Iterator[pa.Array | Keys]:
         """Yield the used entries."""
@@ -245,14 +245,14 @@ def _iter_pages(pages: ChunkPages, chunk: StoredChunk) -> Iterator[Page]:
         num_values = page.header.num_values
         if page.header.is_dictionary:
             if not is_first:
-                raise Unsupported("a dictionary page behind other pages")
+                raise UnusualPageError("a dictionary page behind other pages")
             yield page
             page = pages.next_page()
             num_values = page.header.num_values
             if page.header.is_dictionary:
-                raise Unsupported("two dictionary pages")
+                raise UnusualPageError("two dictionary pages")
         if not 0 < num_values <= missing or (is_first and num_values < min(missing, chunk.least_values)):
-            raise Unsupported(f"a page of {num_values} values where {missing} are left")
+            raise UnusualPageError(f"a page of {num_values} values where {missing} are left")
         missing -= num_values
         is_first = False
         yield page
@@ -278,13 +278,13 @@ def _find_block(page: Page, chunk: StoredChunk) -> _Block:
     header, body = page.header, page.body
     if header.is_dictionary or header.version == 1:
         if not header.is_dictionary and min(header.encoding, header.level_encoding, header.repeat_encoding) < 0:
-            raise Unsupported("a header without encodings")
+            raise UnusualPageError("a header without encodings")
         return _Block(header, body[:0], body[:0], body, chunk.codec, header.unpacked_bytes)
     first, end = header.repeat_bytes, header.repeat_bytes + header.level_bytes
     if min(header.repeat_bytes, header.level_bytes) < 0 or end > len(body):
-        raise Unsupported("levels beyond the page")
+        raise UnusualPageError("levels beyond the page")
     if (first and len(chunk.list_levels) == 1) or (end > first and not chunk.max_definition):
-        raise Unsupported("levels of another kind of column")
+        raise UnusualPageError("levels of another kind of column")
     codec = chunk.codec if header.compressed or chunk.denies_compression else UNCOMPRESSED
     return _Block(header, body[:first], body[first:end], body[end:], codec, header.unpacked_bytes - end)
 
@@ -304,7 +304,7 @@ def _cut_runs(body: memoryview, exist: bool, encoding: int) -> tuple[memoryview,
         return body[:0], body
     end = 4 + int.from_bytes(body[:4], "little")
     if encoding != RLE or not 4 <= end <= len(body):
-        raise Unsupported(f"levels of encoding {encoding}")
+        raise UnusualPageError(f"levels of encoding {encoding}")
     return body[4:end], body[end:]
 
 
@@ -325,7 +325,7 @@ def _plain_values(
         return
     arrow = chunk.arrow
     if len(values) != count * arrow.byte_width:
-        raise Unsupported(f"{len(values)} bytes of {count} values")
+        raise UnusualPageError(f"{len(values)} bytes of {count} values")
     if not count:
         return
     data = np.frombuffer(values, np.uint8)

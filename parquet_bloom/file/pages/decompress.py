@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pyarrow as pa
 
 from ...core.decode.lz4 import count_unpacked
 from ...core.decode.snappy import unpack_front, unpack_pair
+from ...errors import UnusualPageError
 
 MAX_PAGE_BYTES = 64 << 20
 """Limit of a decompressed page: larger ones are left to pyarrow."""
@@ -18,10 +22,6 @@ _MOST_PAIRED = 4 << 20  # decompressed bytes of each of two pages that are decom
 _EXTRA_BYTES = 4096  # decompressed beyond the share of a page that its rows would take if all had the same size
 
 
-class Unsupported(Exception):
-    """A page that must be read as a whole by pyarrow: it has another encoding or codec, or is malformed."""
-
-
 def decompress(data: memoryview, codec: int | None, size: int, share: float = 1) -> memoryview:
     """Decompress bytes, or at least a share of them, after checking that they are as many as claimed.
 
@@ -32,30 +32,38 @@ def decompress(data: memoryview, codec: int | None, size: int, share: float = 1)
 
     Raises
     ------
-    Unsupported
-        There is no such codec here, the size is out of bounds, or bytes that are not compressed are of another size.
-    ValueError, OSError, pyarrow.ArrowException
-        The bytes are invalid, or of another size.
+    UnusualPageError
+        There is no such codec here, the size is out of bounds, or the bytes are invalid or of another size.
     """
     if codec == UNCOMPRESSED or len(data) == size == 0:
         if len(data) != size:
-            raise Unsupported(f"{len(data)} bytes that are not compressed, instead of {size}")
+            raise UnusualPageError(f"{len(data)} bytes that are not compressed, instead of {size}")
         return data
     if not 0 < size <= MAX_PAGE_BYTES:
-        raise Unsupported(f"{size} bytes")
+        raise UnusualPageError(f"{size} bytes")
     if codec == SNAPPY:
         return unpack_front(data, size, size if share == 1 else min(size, int(size * share) + _EXTRA_BYTES)).data
     if codec == _ZSTD:  # pyarrow raises an error if there are fewer bytes
-        return memoryview(pa.Codec("zstd").decompress(data, decompressed_size=size)).cast("B")
+        with _naming_damage():
+            return memoryview(pa.Codec("zstd").decompress(data, decompressed_size=size)).cast("B")
     if codec == _LZ4_RAW:
         return _decompress_lz4(data, size)
     if codec in _STREAMED:
-        with pa.CompressedInputStream(pa.BufferReader(data), _STREAMED[codec]) as stream:
+        with _naming_damage(), pa.CompressedInputStream(pa.BufferReader(data), _STREAMED[codec]) as stream:
             result = memoryview(stream.read_buffer(size + 1)).cast("B")
         if len(result) != size:
-            raise ValueError(f"{len(result)} bytes were compressed, not {size}")
+            raise UnusualPageError(f"{len(result)} bytes were compressed, not {size}")
         return result
-    raise Unsupported(f"codec {codec}")
+    raise UnusualPageError(f"codec {codec}")
+
+
+@contextmanager
+def _naming_damage() -> Iterator[None]:
+    """Raise UnusualPageError where Arrow cannot decompress."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        raise UnusualPageError(str(error)) from error
 
 
 def can_pair(codec: int | None, size: int) -> bool:
@@ -68,7 +76,7 @@ def decompress_pair(data: memoryview, size: int, other: memoryview, other_size: 
 
     Raises
     ------
-    ValueError
+    UnusualPageError
         The bytes of one are invalid, or of another size.
     """
     first, second = unpack_pair(data, size, other, other_size)
@@ -78,5 +86,6 @@ def decompress_pair(data: memoryview, size: int, other: memoryview, other_size: 
 def _decompress_lz4(data: memoryview, size: int) -> memoryview:
     unpacked = count_unpacked(data)  # pyarrow does not report if there are fewer bytes
     if unpacked != size:
-        raise ValueError(f"{unpacked} bytes were compressed, not {size}")
-    return memoryview(pa.Codec("lz4_raw").decompress(data, decompressed_size=size)).cast("B")
+        raise UnusualPageError(f"{unpacked} bytes were compressed, not {size}")
+    with _naming_damage():
+        return memoryview(pa.Codec("lz4_raw").decompress(data, decompressed_size=size)).cast("B")

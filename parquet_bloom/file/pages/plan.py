@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ...errors import UnusualPageError
 from ...metadata.footer import Leaf
 from ...metadata.footer_rewrite import ColumnPages
 from ...metadata.page_index import CachedPageIndex
-from .decompress import Unsupported
 from .rows import Page, PageRows, decompress_page
 
 RowPositions = NDArray[np.int64]
@@ -152,7 +152,7 @@ class FetchedPages(NamedTuple):
             if self.dictionary is not None:
                 dictionary = decompress_page(self.dictionary, codec)
             pages = b"".join([decompress_page(page, codec) for page in self.pages])
-        except Unsupported:
+        except UnusualPageError:
             dictionary = b"" if self.dictionary is None else self.dictionary.data
             return ColumnPages(leaf, dictionary, b"".join([page.data for page in self.pages]))
         return ColumnPages(leaf, dictionary, pages, plain=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from ...errors import MalformedFooterError, UnreadableColumnError
+from ...errors import MalformedFooterError, UnreadableColumnError, UnusualPageError
 from ...hashing import int96
 from ...metadata.footer import Leaf
 from ...metadata.footer_rewrite import ColumnPages, make_columns_file
@@ -28,7 +28,6 @@ from ...util.lazy import late_module
 from ..columns import holds_elements
 from ..reader import BloomFile
 from . import lookup as page_lookup
-from .decompress import Unsupported
 from .lookup import PageLookup
 from .plain import arrow_array, find_layout, make_array
 from .plan import FetchedPages, FlatColumn, ListColumn, PagePlan, RowPositions
@@ -140,7 +139,7 @@ class RowGroupPages:
         for pages in self._fetch(plans):
             try:
                 positions, values = find_equal_rows(*pages.row_arguments(rows), wanted)
-            except Unsupported:
+            except UnusualPageError:
                 return None
             return rows[positions], pa.chunked_array([make_array(column.arrow, values)])
         return None
@@ -218,7 +217,7 @@ class RowGroupPages:
                     result[column.leaf.path[0]] = pa.chunked_array([arrow_array(column.arrow, *extracted)])
                 else:
                     others.append(ColumnPages(column.leaf, b"", extracted.page(column.leaf), plain=True))
-            except (Unsupported, MalformedFooterError, ValueError):  # pyarrow reports what is wrong, if anything is
+            except (MalformedFooterError, ValueError):  # pyarrow reports what is wrong, if anything is
                 continue
         return result | self._decode(others, len(rows)) if others else result
 

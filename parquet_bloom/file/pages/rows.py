@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...errors import MalformedFooterError
+from ...errors import MalformedFooterError, UnusualPageError
 from ...metadata.footer import Leaf
 from ...metadata.page_index import PLAIN, PLAIN_DICTIONARY, RLE, PageHeader, read_page_header
 from ...metadata.page_values import find_equal, find_values, take_byte_arrays, take_fixed, take_hybrid
 from ...metadata.thrift_compact import I32, STRUCT, write_struct
-from .decompress import SNAPPY, UNCOMPRESSED, Unsupported, decompress
+from .decompress import SNAPPY, UNCOMPRESSED, decompress
 
 T = TypeVar("T")
 
@@ -104,7 +104,7 @@ def extract_rows(leaf: Leaf, codec: int | None, dictionary: Page | None, pages: 
 
     Raises
     ------
-    Unsupported
+    UnusualPageError
         The pages have to be decoded by pyarrow.
     """
     decoded = _decode_pages(leaf, codec, dictionary, pages, partial(_take_values, leaf))
@@ -130,7 +130,7 @@ def find_equal_rows(
 
     Raises
     ------
-    Unsupported
+    UnusualPageError
         As in `extract_rows`.
     """
     positions, values, before = [], [], 0
@@ -147,16 +147,16 @@ def decompress_page(page: Page, codec: int | None) -> bytes:
 
     Raises
     ------
-    Unsupported
+    UnusualPageError
         It is another kind of page, or malformed.
     """
     header = page.header
     if codec != SNAPPY or header.version != 1 or (header.level_encoding != RLE and not header.is_dictionary):
-        raise Unsupported(f"codec {codec}")
+        raise UnusualPageError(f"codec {codec}")
     try:
         body = bytes(decompress(page.body, codec, header.unpacked_bytes))
     except ValueError as error:
-        raise Unsupported(str(error)) from error
+        raise UnusualPageError(str(error)) from error
     return _encode_page(body, header.num_values, header.encoding, None if header.is_dictionary else RLE)
 
 
@@ -195,7 +195,7 @@ def _decode_pages(
     try:
         return [_decode_page(leaf, codec, dictionary, page, rows, take) for page, rows in pages]
     except (MalformedFooterError, pa.ArrowException, OSError, ValueError) as error:
-        raise Unsupported(str(error)) from error  # pyarrow reports what is wrong, if anything is
+        raise UnusualPageError(str(error)) from error  # pyarrow reports what is wrong, if anything is
 
 
 def _decode_page(
@@ -210,7 +210,7 @@ def _decode_page(
     try:
         values, numbers, valid = _decode_front(leaf, codec, dictionary, page, rows, share)
         return take(values, numbers), valid
-    except (MalformedFooterError, ValueError, Unsupported):  # the share was too small: sizes of values differ
+    except (MalformedFooterError, ValueError):  # the share was too small: sizes of values differ
         values, numbers, valid = _decode_front(leaf, codec, dictionary, page, rows, 1)
         return take(values, numbers), valid
 
@@ -234,15 +234,15 @@ def _decode_front(
         return values[:0], numbers, valid
     if header.needs_dictionary:
         if dictionary is None or not len(values):
-            raise Unsupported("a page of dictionary numbers is empty, or has no dictionary")
+            raise UnusualPageError("a page of dictionary numbers is empty, or has no dictionary")
         numbers = take_hybrid(values[1:], values[0], numbers)
         if numbers.max() >= dictionary.header.num_values:
-            raise Unsupported("a number is not in the dictionary")
+            raise UnusualPageError("a number is not in the dictionary")
         if dictionary.header.encoding not in (PLAIN, PLAIN_DICTIONARY):
-            raise Unsupported(f"a dictionary of encoding {dictionary.header.encoding}")
+            raise UnusualPageError(f"a dictionary of encoding {dictionary.header.encoding}")
         values = decompress(dictionary.body, codec, dictionary.header.unpacked_bytes)
     elif header.encoding != PLAIN:
-        raise Unsupported(f"encoding {header.encoding}")
+        raise UnusualPageError(f"encoding {header.encoding}")
     return values, numbers, valid
 
 
@@ -254,14 +254,14 @@ def _split_page(page: Page, codec: int | None, required: bool, share: float) -> 
         if required:
             return body[:0], body
         if header.level_encoding != RLE or len(body) < 4:
-            raise Unsupported(f"levels of encoding {header.level_encoding}")
+            raise UnusualPageError(f"levels of encoding {header.level_encoding}")
         end = 4 + int.from_bytes(body[:4], "little")
         if end > len(body):
-            raise Unsupported("the levels are cut off")
+            raise UnusualPageError("the levels are cut off")
         return body[4:end], body[end:]
     end = header.level_bytes
     if header.repeat_bytes != 0 or not 0 <= end <= len(body) or (end == 0) != required:
-        raise Unsupported("levels of another kind of column")
+        raise UnusualPageError("levels of another kind of column")
     codec = codec if header.compressed else UNCOMPRESSED
     return body[:end], decompress(body[end:], codec, header.unpacked_bytes - end, share)
 
@@ -281,20 +281,20 @@ def unpack_pages(
 
     Raises
     ------
-    Unsupported
+    UnusualPageError
         There is no such codec here, or a page is malformed or large.
     """
     if codec in (UNCOMPRESSED, SNAPPY):
         return data, pages, codec
     if int(pages[:, 6].clip(min=0).sum()) > _MOST_UNPACKED:  # all pages are in memory at once
-        raise Unsupported("the pages are large")
+        raise UnusualPageError("the pages are large")
     try:
         bodies = [
             _unpack_body(Page.of(data[row[0] : row[0] + row[1] + row[2]], bool(row[10])), codec)
             for row in pages.tolist()
         ]
     except (MalformedFooterError, pa.ArrowException, OSError, ValueError) as error:
-        raise Unsupported(str(error)) from error  # pyarrow reports what is wrong, if anything is
+        raise UnusualPageError(str(error)) from error  # pyarrow reports what is wrong, if anything is
     table, position = pages.copy(), 0
     for number, body in enumerate(bodies):
         table[number, :3] = position, 0, len(body)
@@ -321,7 +321,7 @@ def byte_width(leaf: Leaf) -> int:
     """Return the bytes per value; 0 for byte arrays."""
     width = _WIDTHS.get(leaf.physical, leaf.length or 0)
     if not width and leaf.physical != "BYTE_ARRAY":
-        raise Unsupported(leaf.physical)
+        raise UnusualPageError(leaf.physical)
     return width
 
 
@@ -341,7 +341,7 @@ def _find_equal_values(
     # Dictionary indices: an entry is compared once, and never copied, however many rows have it.
     num_entries = int(numbers.max()) + 1
     if num_entries > len(values) // (width or 4):
-        raise Unsupported("values are missing")
+        raise UnusualPageError("values are missing")
     matches, which = find_equal(values, width, np.arange(num_entries), targets)
     target_by_entry = np.full(num_entries, -1, np.int64)
     target_by_entry[matches] = which

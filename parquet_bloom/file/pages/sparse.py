@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...errors import MalformedFooterError
+from ...errors import MalformedFooterError, UnusualPageError
 from ...metadata.footer import PHYSICAL_TYPES, REQUIRED, Footer, Leaf, concatenate_records, read_repetition
 from ...metadata.page_match import Targets
 from ...metadata.thrift_compact import have_path
@@ -18,7 +18,6 @@ from ...storage import OpenFiles
 from ...util.arrow_values import from_numpy
 from .chunk_batch import MAX_CHUNK_BYTES, ChunkBatch, PageHeaders
 from .chunk_values import list_levels
-from .decompress import Unsupported
 from .plain import convert, make_array, make_array_of_buffers
 from .plan import FlatColumn, ListColumn, RowPositions
 from .rows import byte_width, unpack_pages
@@ -218,7 +217,7 @@ class RowGroupBatch:
 
         Raises
         ------
-        MalformedFooterError, StorageError, Unsupported
+        MalformedFooterError, StorageError
             A chunk has to be read in another way.
         """
         leaf = self._columns[name].leaf
@@ -272,7 +271,7 @@ class RowGroupBatch:
     def _find_small_chunks(self, leaf: Leaf) -> NDArray[np.int64]:
         chunks = self.find_chunks(leaf)
         if len(chunks) and int(chunks[:, 2].max()) > MAX_CHUNK_BYTES:
-            raise Unsupported("a column chunk is large")
+            raise UnusualPageError("a column chunk is large")
         return chunks
 
     def make_array(self, name: str, targets: Targets, numbers: NDArray[np.int32]) -> pa.Array:
@@ -298,13 +297,13 @@ class RowGroupBatch:
 
         Raises
         ------
-        MalformedFooterError, StorageError, Unsupported
+        MalformedFooterError, StorageError
             They have to be read in another way.
         """
         columns = [self._columns[name] for name in names]
         count = len(rows.rows)
         if sum([byte_width(column.leaf) for column in columns]) * count > MAX_TAKEN_BYTES:
-            raise Unsupported("many bytes")
+            raise UnusualPageError("many bytes")
         if leaves := [column.leaf for column in columns if column.leaf.index not in self._chunks]:
             self._locate_chunks(leaves)
         arrays, num_bytes = {}, 0
@@ -319,7 +318,7 @@ class RowGroupBatch:
             buffers = self._batch.take(self.find_chunks(leaf), byte_width(leaf), leaf.required, *rows)
             num_bytes += len(buffers[2])
             if num_bytes > MAX_TAKEN_BYTES:
-                raise Unsupported("many bytes")
+                raise UnusualPageError("many bytes")
             arrays[name] = convert(make_array_of_buffers(column.layout, count, *buffers), column.arrow)
         return arrays
 

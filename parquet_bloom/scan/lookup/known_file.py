@@ -13,11 +13,10 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from ...errors import ParquetBloomError
+from ...errors import ParquetBloomError, UnusualPageError
 from ...file.cache.memory import MetadataCache, distinct
 from ...file.columns import type_of
 from ...file.identity import version_token
-from ...file.pages.decompress import Unsupported
 from ...file.pages.plan import FlatColumn
 from ...file.pages.reader import SPARSE_FACTOR, find_flat_columns
 from ...file.pages.sparse import RowGroupBatch
@@ -39,7 +38,7 @@ MAX_FILES = 1024
 
 _FEW_ROWS = 1024  # are taken out of pages, however small the row groups are
 
-_CANNOT_READ = (ParquetBloomError, Unsupported, pa.ArrowException, OSError, ValueError)
+_CANNOT_READ = (ParquetBloomError, pa.ArrowException, OSError, ValueError)
 
 
 class KnownFile:
@@ -56,7 +55,7 @@ class KnownFile:
         with open_source(path, filesystem) as source, BloomFile(source, cache) as file:
             identity = source.identity
             if not isinstance(identity, FileIdentity):
-                raise Unsupported("it is not a local file")
+                raise UnusualPageError("it is not a local file")
             self.is_settled = distinct(identity)
             self._cached, self._footer = file.cached, file.footer
             self.columns: Mapping[str, FlatColumn] = find_flat_columns(file, arrow_schema(file))

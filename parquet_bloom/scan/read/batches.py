@@ -17,10 +17,9 @@ from typing import Literal, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from ...errors import ParquetBloomError
+from ...errors import ParquetBloomError, UnusualPageError
 from ...file.cache.entry import CachedFooter
 from ...file.cache.memory import MetadataCache
-from ...file.pages.decompress import Unsupported
 from ...file.pages.plan import FlatColumn, ListColumn
 from ...file.pages.reader import SPARSE_FACTOR, find_flat_columns, find_list_columns
 from ...file.pages.sparse import RowGroupBatch, RowsOfGroups, decoded_width, estimate_decoded_bytes
@@ -239,7 +238,7 @@ class RowBatch:
             finally:
                 self.cost = batch.cost
                 self._remember(batch.grown)
-        except (ParquetBloomError, Unsupported, pa.ArrowException, OSError, ValueError):
+        except (ParquetBloomError, pa.ArrowException, OSError, ValueError):
             return None  # the general way reports what is wrong, if anything is
 
     def _prepare(self) -> RowGroupBatch:
@@ -306,7 +305,7 @@ class RowBatch:
                     self._remember(part.grown)
                 held += _count_bytes(results[-1])
                 if held > _MOST_DENSE_BYTES:
-                    raise Unsupported("many bytes")
+                    raise UnusualPageError("many bytes")
             return results if self.versions.are_in_place() else None  # decoding takes long: the new ones count by then
 
         results = self._run(scan)
@@ -371,7 +370,7 @@ class RowBatch:
         schema = arrow_schema(self.kind.file)
         changed = {leaf.path[0] for leaf in self.kind.file.leaves if leaf.physical == "INT96"}
         if any(schema.names.count(name) != 1 or name in changed for name in names):
-            raise Unsupported("pyarrow shows other values of a column of the predicate")
+            raise UnusualPageError("pyarrow shows other values of a column of the predicate")
         return self._read_others(open_data, schema, None, names, rows)
 
     def _read_others(
@@ -399,7 +398,7 @@ class RowBatch:
                 with open_data(self.plans[number]) as data:
                     table = data.read_rows(group.row_group, leaves, to_row_selection(find_runs(mask)))
                 if not {*names} <= {*table.schema.names}:  # "x.y" may be a column, and a field of another one
-                    raise Unsupported("a name is ambiguous")
+                    raise UnusualPageError("a name is ambiguous")
                 tables.append(table.select(names).replace_schema_metadata(None))
         table = pa.concat_tables(tables)
         return dict(zip(names, table.columns, strict=True))

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from ...errors import UnusualPageError
 from ...file.columns import find_leaves
-from ...file.pages.decompress import Unsupported
 from ...file.pages.plan import FlatColumn, ListColumn
 from ...file.pages.reader import SPARSE_FACTOR
 from ...file.pages.sparse import RowGroupBatch, RowsOfGroups
@@ -145,7 +145,7 @@ class DenseReader:
 
         Raises
         ------
-        Unsupported, MalformedFooterError, StorageError, OSError, pyarrow.ArrowException
+        MalformedFooterError, StorageError, OSError, pyarrow.ArrowException
             The row groups have to be read in another way.
         """
         if self._row_filter.predicate is True:
@@ -199,7 +199,7 @@ class DenseReader:
         tables = [_read_file(path, groups, names, self._use_threads) for path, groups in self._files]
         table = pa.concat_tables(tables).replace_schema_metadata(None)
         if table.num_rows != self._batch.total_rows or table.schema.types != schema.types:
-            raise Unsupported("other rows, or of other types")
+            raise UnusualPageError("other rows, or of other types")
         self.row_bytes += table.get_total_buffer_size() / max(table.num_rows, 1)
         self.requests += len(self._files) + len(names) * len(self._batch.num_rows)
         self.num_bytes += self._batch.count_bytes(self._find_leaves(names))

@@ -115,7 +115,7 @@ class SparseReader:
         Raises
         ------
         TooManyRows
-        Unsupported, MalformedFooterError, StorageError
+        MalformedFooterError, StorageError
             The row groups have to be read in the general way.
         """
         return self._keep_matching(self._find_equal(selections), self._find_rest(), read_others)

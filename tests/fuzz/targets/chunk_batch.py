@@ -39,12 +39,11 @@ from wire import Spelled
 
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.file.pages.chunk_batch import ChunkBatch, PageHeaders
-from parquet_bloom.file.pages.decompress import Unsupported
 from parquet_bloom.file.pages.rows import unpack_pages
 from parquet_bloom.metadata.page_match import Targets
 from parquet_bloom.storage import make_open_files, stat_files
 
-ALLOWED = (ParquetBloomError, Unsupported)
+ALLOWED = (ParquetBloomError,)
 MAX_INPUT = 1024
 SLICE = 300
 

@@ -12,9 +12,10 @@ import pytest
 from support.stored_values import decoded, hash_all, open_readers, small_pages, stored
 
 import parquet_bloom
+from parquet_bloom.errors import UnusualPageError
 from parquet_bloom.file.pages import chunk_values
 from parquet_bloom.file.pages.chunk_values import ChunkPages
-from parquet_bloom.file.pages.decompress import MAX_PAGE_BYTES, UNCOMPRESSED, Unsupported, decompress
+from parquet_bloom.file.pages.decompress import MAX_PAGE_BYTES, UNCOMPRESSED, decompress
 
 ROWS = 6000
 
@@ -120,7 +121,7 @@ def test_a_chunk_that_ends_early(tmp_path: Path, table: pa.Table) -> None:
     chunk = pq.read_metadata(path).row_group(0).column(0)
     end = chunk.data_page_offset + chunk.total_compressed_size - 1
     pages = ChunkPages(lambda offset, length: data[offset : offset + length], chunk.data_page_offset, end, 1 << 20)
-    with pytest.raises(Unsupported, match="more bytes than the chunk has"):
+    with pytest.raises(UnusualPageError, match="more bytes than the chunk has"):
         pages.next_page()
 
 
@@ -136,7 +137,7 @@ def test_sizes_are_those_that_headers_claim(number: int, codec: str) -> None:
     with pytest.raises((ValueError, OSError, pa.ArrowException)):
         decompress(packed[:-3], number, len(data))
     for size in (0, -1, MAX_PAGE_BYTES + 1):
-        with pytest.raises(Unsupported):
+        with pytest.raises(UnusualPageError):
             decompress(packed, number, size)
 
 
@@ -148,7 +149,7 @@ def test_an_empty_block_of_lz4() -> None:
 
 def test_codecs_that_are_left() -> None:
     for number in (3, 5, 99, None):
-        with pytest.raises(Unsupported, match="codec"):
+        with pytest.raises(UnusualPageError, match="codec"):
             decompress(memoryview(b"abc"), number, 3)
     assert bytes(decompress(memoryview(b"abc"), UNCOMPRESSED, 3)) == b"abc"
 

@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
-from parquet_bloom.errors import MalformedFooterError
-from parquet_bloom.file.pages.decompress import Unsupported
+from parquet_bloom.errors import MalformedFooterError, UnusualPageError
 from parquet_bloom.file.pages.reader import find_flat_columns, find_list_columns
 from parquet_bloom.file.pages.rows import unpack_pages
 from parquet_bloom.file.pages.sparse import RowGroupBatch, RowsOfGroups
@@ -344,7 +343,7 @@ def test_pages_that_cannot_be_decompressed_are_declined(codec: int) -> None:
     assert (bytes(result[0]), result[2]) == (text, 0)
     for body, size in ((packed[:-9], len(text)), (packed, len(text) - 1), (packed, len(text) + 1), (b"\xff" * 9, 9)):
         page = make_page(body, size)
-        with pytest.raises(Unsupported):
+        with pytest.raises(UnusualPageError):
             unpack_pages(memoryview(page), index_pages(page, 1), codec)
 
 
@@ -355,5 +354,5 @@ def test_sizes_below_0_leave_no_room_for_others(monkeypatch: pytest.MonkeyPatch)
     empty = make_page(b"", -(1 << 31), 0, dictionary=True)
     assert len(unpack_pages(memoryview(empty + page), index_pages(empty + page, 2), 6)[0]) == 800
     data = empty + 2 * page
-    with pytest.raises(Unsupported, match="large"):
+    with pytest.raises(UnusualPageError, match="large"):
         unpack_pages(memoryview(data), index_pages(data, 3), 6)
