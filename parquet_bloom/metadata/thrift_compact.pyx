@@ -305,8 +305,9 @@ def write_struct(fields):
 # One record per column chunk. Everything is int64, -1 for missing values; spans are byte positions in the
 # footer. The order is that of the C struct below.
 CHUNK_DTYPE = np.dtype([(name, np.int64) for name in (
-    "row_group", "column", "start", "meta_start", "meta_end", "physical_type", "codec", "num_values", "compressed_size",
-    "data_page_offset", "dictionary_page_offset", "path_start", "statistics_start", "filter_offset", "filter_length",
+    "row_group", "column", "start", "meta_start", "meta_end", "physical_type", "codec", "num_values", "uncompressed_size",
+    "compressed_size", "data_page_offset", "dictionary_page_offset", "path_start", "statistics_start", "filter_offset",
+    "filter_length",
     "filter_fields", "offset_index_offset", "offset_index_length", "column_index_offset", "column_index_length",
     "encrypted", "external")])
 
@@ -322,6 +323,7 @@ cdef struct Chunk:
     int64_t physical_type
     int64_t codec
     int64_t num_values
+    int64_t uncompressed_size
     int64_t compressed_size
     int64_t data_page_offset
     int64_t dictionary_page_offset
@@ -406,6 +408,8 @@ cdef int _index_meta(Cursor cursor, Chunk* chunk) except -1 nogil:
                 chunk.codec = value
             elif field.id == 5:
                 chunk.num_values = value
+            elif field.id == 6:
+                chunk.uncompressed_size = value
             elif field.id == 7:
                 chunk.compressed_size = value
             elif field.id == 9:

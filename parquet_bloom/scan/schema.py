@@ -13,9 +13,9 @@ from ..file.reader import BloomFile
 from ..storage import Entry, is_local
 from ..storage.confined import is_confined, is_in_place, leads_inside
 from ..util.arrow_values import empty_table
+from .decode.open import open_entry
 from .evaluate.local_batch import cache_footers
 from .model.schemas import arrow_schema, map_in_threads, reading, unify_schemas
-from .read.open import open_entry
 from .source import ScanSource
 
 

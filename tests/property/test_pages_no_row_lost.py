@@ -2,10 +2,10 @@
 
 import pytest
 from property.test_no_row_lost import Tally, hunt
+from support.one_by_one import read_local_files_one_by_one
 
 from parquet_bloom.file.pages import lookup as page_lookup
 from parquet_bloom.file.pages import reader as page_reader
-from parquet_bloom.scan.read.batches import BatchPlanner
 
 FIRST_SEED = 1_000_000  # others than that test's
 TABLES = 10
@@ -14,7 +14,7 @@ TABLES = 10
 @pytest.mark.parametrize("few", [0, 1 << 40], ids=["rows", "pages"])
 def test_no_row_is_lost_by_pages(tmp_path, monkeypatch, few):
     """By rows taken out of pages wherever that can be, and by whole pages."""
-    monkeypatch.setattr(BatchPlanner, "plan", lambda _, plans, threads: plans)  # files one by one
+    read_local_files_one_by_one(monkeypatch)
     monkeypatch.setattr(page_reader, "SPARSE_FACTOR", few)
     monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
     monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)

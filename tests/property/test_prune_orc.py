@@ -25,7 +25,7 @@ from support.writers.peers import VALUES
 
 import parquet_bloom
 from parquet_bloom.errors import PredicateError
-from parquet_bloom.scan.read.orc import seek as orc_seek
+from parquet_bloom.scan.decode.orc import seek as orc_seek
 
 TABLES = 8  # of the default suite
 PREDICATES = 10

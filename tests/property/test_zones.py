@@ -27,7 +27,7 @@ from parquet_bloom.file.pages import lookup as page_lookup
 from parquet_bloom.file.pages import reader as page_reader
 from parquet_bloom.predicate import tree
 from parquet_bloom.predicate.tree import And, Equal, In, IsNotNull, IsNull, Node, Or
-from parquet_bloom.scan.read.row_ranges import find_row_ranges
+from parquet_bloom.scan.locate.row_ranges import find_row_ranges
 
 LAKES, MORE_LAKES = 4, 60
 PREDICATES = 12

@@ -35,7 +35,7 @@ from pyorc.predicates import PredicateColumn
 
 import parquet_bloom
 from parquet_bloom import orc
-from parquet_bloom.scan.read import orc_seek
+from parquet_bloom.scan.decode.orc import seek as orc_seek
 
 STRIPES = 8
 STRIDE = 10_000

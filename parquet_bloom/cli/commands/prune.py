@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from ...predicate import parse
+from ...scan.locate.row_ranges import find_row_ranges
 from ...scan.model.plan import RowGroupPlan
 from ...scan.model.row_selection import RowRangesByGroup
-from ...scan.read.row_ranges import find_row_ranges
 from ...scan.report import PruneReport
 from ...util.wording import count
 from ..options.common import command

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from ...errors import MalformedFooterError, UnreadableColumnError, UnusualPageError
+from ...errors import MalformedFooterError, UnreadableColumnError
 from ...hashing import int96
 from ...metadata.footer import Leaf
 from ...metadata.footer_rewrite import ColumnPages, make_columns_file
@@ -118,10 +119,10 @@ class RowGroupPages:
                 result |= column
         return result
 
-    def read_equal(
+    def find_equal(
         self, name: str, rows: RowPositions, wanted: list[bytes]
-    ) -> tuple[RowPositions, pa.ChunkedArray] | None:
-        """Read the rows whose value is one of some others, and these values; None where bytes cannot be compared.
+    ) -> tuple[RowPositions, NDArray[np.int32]] | None:
+        """Find the rows whose value is one of some others, and which of these; None where bytes cannot be compared.
 
         Parameters
         ----------
@@ -130,19 +131,20 @@ class RowGroupPages:
 
         Raises
         ------
-        StorageError, TruncatedFileError
+        StorageError, TruncatedFileError, UnusualPageError
         """
         column = self._flat.get(name)
         if column is None or not len(rows) or not column.same:
             return None
         plans = [plan for plan in self._plans([column], rows) if _prefers_rows(plan, rows)]
         for pages in self._fetch(plans):
-            try:
-                positions, values = find_equal_rows(*pages.row_arguments(rows), wanted)
-            except UnusualPageError:
-                return None
-            return rows[positions], pa.chunked_array([make_array(column.arrow, values)])
+            positions, which = find_equal_rows(*pages.row_arguments(rows), wanted)
+            return rows[positions], which
         return None
+
+    def make_array(self, name: str, values: list[bytes]) -> pa.Array:
+        """Make an array of stored values of a column that `find_equal` has searched."""
+        return make_array(self._flat[name].arrow, values)
 
     def _plans(self, columns: Sequence[FlatColumn], rows: RowPositions) -> list[PagePlan]:
         """Plan the pages to read of those columns whose pages are known, where that is worthwhile."""

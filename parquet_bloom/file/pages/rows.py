@@ -116,7 +116,7 @@ def extract_rows(leaf: Leaf, codec: int | None, dictionary: Page | None, pages: 
 
 def find_equal_rows(
     leaf: Leaf, codec: int | None, dictionary: Page | None, pages: Sequence[PageRows], targets: list[bytes]
-) -> tuple[NDArray[np.int64], list[bytes]]:
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Find the rows of pages whose value is, byte for byte, one of some target values.
 
     Parameters
@@ -126,20 +126,21 @@ def find_equal_rows(
 
     Returns
     -------
-    (positions, values) : the positions of these rows among those of all pages, ascending; and the value of each.
+    (positions, target_numbers) : the positions of these rows among those of all pages, ascending; and which target each
+        has.
 
     Raises
     ------
     UnusualPageError
         As in `extract_rows`.
     """
-    positions, values, before = [], [], 0
+    positions, numbers, before = [], [], 0
     find = partial(_find_equal_values, leaf, targets)
     for (matches, which), valid in _decode_pages(leaf, codec, dictionary, pages, find):
         positions.append((matches if valid.all() else np.flatnonzero(valid)[matches]) + before)
-        values += [targets[number] for number in which.tolist()]
+        numbers.append(which)
         before += len(valid)
-    return np.concatenate(positions), values
+    return np.concatenate(positions), np.concatenate(numbers).astype(np.int32)
 
 
 def decompress_page(page: Page, codec: int | None) -> bytes:

@@ -17,10 +17,10 @@ from ...metadata.footer import Leaf
 from ...predicate import tree
 from ...predicate.tree import Contains, Equal, In
 from ...tables.footers import as_table_footers
+from ..decode.open import open_file
+from ..decode.parquet_file import ParquetData
+from ..decode.reader import RowReader
 from ..model.plan import FilePlan, ScanPlan
-from ..read.open import open_file
-from ..read.parquet import ParquetData
-from ..read.reader import RowReader
 
 if TYPE_CHECKING:
     from ...orc import OrcFile

@@ -29,9 +29,9 @@ from ...lake.reports import FileSelection
 from ...metadata.footer import Leaf
 from ...metadata.page_match import Targets
 from ...storage import FileIdentity, make_open_files, open_source
+from ..locate.equalities import STORED_ALIKE
 from ..model.row_selection import RowSelection
 from ..model.schemas import arrow_schema
-from ..read.sparse import STORED_ALIKE
 
 MAX_FILES = 1024
 """Of which lookups of a dataset know at a time."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import Probes
 from ...storage import Source
 from .limits import ReadLimits
-from .row_selection import RowGroupSelections, RowPositions, RowSelection
+from .row_selection import RowPositions, RowSelection
 
 if TYPE_CHECKING:
     from typing import Self
@@ -82,7 +82,7 @@ class Identified(Protocol):
 
 
 class DataFile(Protocol):
-    """An open file of rows in row groups; `scan.read.open.open_file` returns one. Errors name the file.
+    """An open file of rows in row groups; `scan.decode.open.open_file` returns one. Errors name the file.
 
     Attributes
     ----------
@@ -127,31 +127,6 @@ class DataFile(Protocol):
 
     def find_doubts(self, trust: ColumnCompatibility) -> Mapping[str, str]:
         """Return {column: why it is shown as other values than the file stores}, see `ColumnCompatibility`."""
-
-    def read_matches(
-        self, selections: RowGroupSelections, row_filter: RowFilter, projection: FileProjection
-    ) -> Iterator[MatchingRows]:
-        """Read the selected rows that match, and no others: once for each row group that has any, or several times."""
-
-    def split(self, selections: RowGroupSelections, row_filter: RowFilter) -> Iterator[RowGroupSelections]:
-        """Split row groups into those that are decoded together."""
-
-    def estimate_step(
-        self, selections: RowGroupSelections, names: Sequence[str] | None, row_filter: RowFilter
-    ) -> tuple[int, bool]:
-        """Estimate the memory that is needed to read row groups of one part of `split`.
-
-        Parameters
-        ----------
-        names : columns to read besides the predicate's; None for all.
-
-        Returns
-        -------
-        The bytes of a step, and whether `read_matches` takes several, each ending with the next table.
-        """
-
-    def count_matches(self, selections: RowGroupSelections, row_filter: RowFilter) -> Iterator[tuple[int, int]]:
-        """Count the selected rows that match, as (row group, number of rows)."""
 
     def select_rows(
         self, row_group: int, predicate: PruningPredicate | bool, selection: RowSelection | None = None

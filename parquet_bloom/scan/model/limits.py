@@ -38,9 +38,14 @@ class ReadLimits:
             if width > self.widths.get(name, 0.0):
                 self.widths[name] = width
 
+    @property
+    def whole_bytes(self) -> int | None:
+        """The most bytes of a row group that is decoded at once; None for any number."""
+        return None if self.max_bytes is None else self.max_bytes // _WHOLE_SHARE
+
     def needs_windows(self, num_bytes: int) -> bool:
         """Return whether a row group of an estimated size is decoded a window at a time."""
-        return self.max_bytes is not None and num_bytes * _WHOLE_SHARE > self.max_bytes
+        return self.whole_bytes is not None and num_bytes > self.whole_bytes
 
     def window_bytes(self, num_bytes: int) -> int:
         """Return the bytes that are decoded at once of a row group of an estimated size."""

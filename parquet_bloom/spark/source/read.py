@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,12 +14,16 @@ from pyspark.sql.types import StringType, StructField
 
 from ...errors import ConcurrentChangeError, UnreadableColumnError
 from ...file.cache.memory import SHARED_CACHE
+from ...file.pages.reader import find_flat_columns
 from ...file.reader import BloomFile, open
 from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
+from ...scan.decode.columns_decoder import ColumnsDecoder
+from ...scan.decode.object_pages import ObjectPages
+from ...scan.decode.parquet_file import ParquetData
+from ...scan.decode.row_group_decoder import RowGroupDecoder, select_all
+from ...scan.model.row_selection import RowSelection
 from ...scan.model.schemas import arrow_metadata, reading
-from ...scan.read.row_group import RowGroupRows
-from ...scan.read.row_group_reader import RowGroupReader
 from ..arrow.convert import arrow_field, conform
 from ..arrow.row_groups import FileState, find_reading_problem, read_file_state
 from ..scan.parquet_columns import Rules, find_column_problem
@@ -84,7 +89,7 @@ class FilePartitionReader:
             if problem:
                 raise UnreadableColumnError(f"{problem}; leave the column out by option 'columns'", path=file.path)
             schema = pa.schema([arrow_field(field) for field in stored])
-            reader = RowGroupReader(file, _open_parquet_file, "us")
+            reader = ColumnsDecoder(file, _open_parquet_file, "us")
             for row_group in partition.row_groups:
                 with reading(file):
                     for batch in self._read_row_group(file, reader, row_group, schema):
@@ -112,7 +117,7 @@ class FilePartitionReader:
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
     def _read_row_group(
-        self, file: BloomFile, reader: RowGroupReader, row_group: int, schema: pa.Schema
+        self, file: BloomFile, reader: ColumnsDecoder, row_group: int, schema: pa.Schema
     ) -> Iterator[pa.RecordBatch | int]:
         """Yield batches of the columns that the file has, or numbers of rows if it has none of them."""
         requested = {fold_case(name, self.rules.ignore_case) for name in schema.names}
@@ -122,32 +127,39 @@ class FilePartitionReader:
         if not names:
             yield from (min(_BATCH_ROWS, num_rows - start) for start in range(0, num_rows, _BATCH_ROWS))
             return
-        rows = self._select_rows(file, row_group, stored, reader)
-        if rows is None or rows.num_left == num_rows:
+        selection = self._select_rows(file, row_group)
+        if selection is None:
             reader.require_rows(row_group, names)
             reader.require_shown(row_group, names)
             reader.prefetch(row_group, names)
             file_reader = reader.parquet_file
             yield from file_reader.iter_batches(_BATCH_ROWS, row_groups=[row_group], columns=names, use_threads=False)
             return
-        if not rows.num_left:
+        if not selection:
             return
-        # INT96 columns are read separately, as whole chunks: pages would become nanoseconds, which cover too few years.
-        is_int96 = {leaf.path[0]: leaf.physical == "INT96" for leaf in file.leaves}
-        parts = [rows.read(part) for part in _split_names(names, is_int96) if part]
-        columns = {name: part.column(name) for part in parts for name in part.column_names}
-        yield from pa.table(columns).to_batches(max_chunksize=_BATCH_ROWS)
+        decoder = RowGroupDecoder(
+            [(0, row_group)],
+            [file.cached],
+            find_flat_columns(file, stored),
+            lambda: ObjectPages(file, row_group),
+            lambda _: nullcontext(ParquetData(file, reader)),
+            reader.limits,
+        )
+        rows = select_all(decoder.num_rows, [selection])
+        schema = pa.schema([stored.field(name) for name in names])
+        yield from decoder.read(names, schema, rows, {}).to_batches(max_chunksize=_BATCH_ROWS)
 
-    def _select_rows(
-        self, file: BloomFile, row_group: int, stored: pa.Schema, reader: RowGroupReader
-    ) -> RowGroupRows | None:
-        """Return the rows that the page indexes leave; None without conditions that pages can be evaluated for."""
+    def _select_rows(self, file: BloomFile, row_group: int) -> RowSelection | None:
+        """Return the rows that the page indexes leave; None for all of them."""
         nodes = [
             item.node
             for item in _find_usable_conjuncts(file, self.conjuncts, self.rules)
             if _has_exact_names(file, item)
         ]
-        return RowGroupRows(file, stored, reader, row_group, PruningPredicate(tree.all_of(nodes))) if nodes else None
+        if not nodes:
+            return None
+        selection = tuple(ParquetData(file).select_rows(row_group, PruningPredicate(tree.all_of(nodes))))
+        return None if selection == ((0, file.footer.num_rows_of(row_group)),) else selection
 
 
 def _as_stored(field: StructField) -> StructField:
@@ -177,10 +189,6 @@ def _open_parquet_file(file: BloomFile) -> pq.ParquetFile:
     return pq.ParquetFile(
         file.source.arrow_file(), metadata=arrow_metadata(file), coerce_int96_timestamp_unit="us", pre_buffer=remote
     )
-
-
-def _split_names(names: Sequence[str], is_apart: dict[str, bool]) -> tuple[list[str], list[str]]:
-    return [name for name in names if not is_apart.get(name)], [name for name in names if is_apart.get(name)]
 
 
 def _repeat(value: Any, data_type: pa.DataType, count: int) -> pa.Array:

@@ -14,10 +14,10 @@ from ...file.cache.memory import MetadataCache
 from ...file.reader import BloomFile
 from ...predicate.reason import MISSING
 from ...scan.compatibility import DatasetCompatibility
+from ...scan.decode.open import open_version
+from ...scan.decode.parquet_file import ParquetData
 from ...scan.model.plan import FilePlan
 from ...scan.model.schemas import arrow_schema, map_in_threads, reading
-from ...scan.read.open import open_version
-from ...scan.read.parquet import ParquetData
 from ...scan.report import PruneReport
 from ...scan.source import ScanSource
 from ...storage import is_local

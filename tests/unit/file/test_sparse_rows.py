@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from support.one_by_one import read_local_files_one_by_one
 
 import parquet_bloom
 from parquet_bloom.errors import MalformedFooterError, UnusualPageError
@@ -20,7 +21,6 @@ from parquet_bloom.file.pages.sparse import RowGroupBatch, RowsOfGroups
 from parquet_bloom.metadata.page_match import Targets, search_pages
 from parquet_bloom.metadata.page_rows import RowTaker
 from parquet_bloom.metadata.thrift_compact import I32, STRUCT, index_pages, write_struct
-from parquet_bloom.scan.read.batches import BatchPlanner, RowBatch
 from parquet_bloom.storage import make_open_files
 
 ROWS = 4000
@@ -182,7 +182,7 @@ def test_scans_for_lists_by_search_and_without_are_the_same(
         pq.write_table(make_lists(rng, 0.1, 4), tmp_path / f"{number}.parquet", row_group_size=180)
     scan = parquet_bloom.dataset(tmp_path).scan(where.format(5 << 33) + " AND row < 780", columns)
     result, count = scan.to_arrow(), scan.count_rows()
-    monkeypatch.setattr(BatchPlanner, "plan", lambda _, plans, threads: plans)
+    read_local_files_one_by_one(monkeypatch)
     without = parquet_bloom.dataset(tmp_path).scan(where.format(5 << 33) + " AND row < 780", columns).to_arrow()
     assert result.schema.equals(without.schema, check_metadata=True)
     assert result.equals(without)
@@ -206,20 +206,9 @@ def test_scans_by_search_and_without_are_the_same(
     for number in range(2):
         pq.write_table(make_table(rng, 0.1, 300), tmp_path / f"{number}.parquet", row_group_size=900)
     where = where.format(5 << 33, 17 << 33)
-    results: list[Any] = []
-    original = RowBatch._try
-
-    def noted(self: Any, *args: Any) -> Any:
-        results.append(original(self, *args))
-        return results[-1]
-
-    with monkeypatch.context() as patch:
-        patch.setattr(RowBatch, "_try", noted)
-        scan = parquet_bloom.dataset(tmp_path).scan(where, columns)
-        result, count = scan.to_arrow(), scan.count_rows()
-    assert len(results) == 2
-    assert None not in results
-    monkeypatch.setattr(BatchPlanner, "plan", lambda _, plans, threads: plans)
+    scan = parquet_bloom.dataset(tmp_path).scan(where, columns)
+    result, count = scan.to_arrow(), scan.count_rows()
+    read_local_files_one_by_one(monkeypatch)
     without = parquet_bloom.dataset(tmp_path).scan(where, columns).to_arrow()
     assert result.schema.equals(without.schema, check_metadata=True)
     assert result.to_pylist() == without.to_pylist()
@@ -316,8 +305,8 @@ def test_entries_of_a_dictionary_that_differ_in_size(longest_first: bool, tmp_pa
 def test_many_bytes_are_not_taken_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = pa.table({"a": [number % 20 for number in range(2000)], "long": ["x" * 4000] * 2000})
     pq.write_table(rows, tmp_path / "a.parquet")
-    for module in ("file.pages", "scan.read"):
-        monkeypatch.setattr(f"parquet_bloom.{module}.sparse.MAX_TAKEN_BYTES", 100_000)
+    for module in ("file.pages.sparse", "scan.locate.locate_rows"):
+        monkeypatch.setattr(f"parquet_bloom.{module}.MAX_TAKEN_BYTES", 100_000)
     result = parquet_bloom.dataset(tmp_path).scan("a = 3").to_arrow()
     assert result.equals(rows.filter(pc.equal(rows["a"], 3)))
     for codec in ("zstd", "gzip"):

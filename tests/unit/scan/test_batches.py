@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from support.one_by_one import read_one_by_one
 
 import parquet_bloom
-from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError
-from parquet_bloom.scan.read import batches
-from parquet_bloom.scan.read.batches import BatchPlanner, RowBatch
-from parquet_bloom.scan.read.reader import RowReader
-from parquet_bloom.scan.read.shared_file import SharedFile
-from parquet_bloom.scan.read.sparse import SparseReader
+from parquet_bloom.errors import ParquetBloomError
+from parquet_bloom.scan.decode import batch_planner
+from parquet_bloom.scan.decode.reader import RowReader
+from parquet_bloom.scan.locate.locate_rows import RowLocator
 from parquet_bloom.storage import OPEN_FILE_BUDGET
 from parquet_bloom.storage.local.batch import OpenFileBudget
 
@@ -50,29 +48,8 @@ def write(path: Path, table: pa.Table, **options: Any) -> None:
     pq.write_table(table, path, **{"row_group_size": 500, **options})
 
 
-@pytest.fixture
-def results(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Note which batches are read, and not declined."""
-    noted: list[bool] = []
-    original = RowBatch._try
-
-    def note(self: RowBatch, *args: Any) -> Any:
-        result = original(self, *args)
-        noted.append(result is not None)
-        return result
-
-    monkeypatch.setattr(RowBatch, "_try", note)
-    return noted
-
-
-def read_one_by_one(lake: Path, where: str, columns: list[str] | None = None) -> pa.Table:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BatchPlanner, "plan", lambda _, plans, threads: plans)
-        return parquet_bloom.dataset(lake).scan(where, columns).to_arrow()
-
-
 @pytest.mark.parametrize("where", ["key = 7", "key IN (7, 8, 1000) AND value < 0.5", "text = 't9' AND flag = TRUE"])
-def test_random_lakes(where: str, tmp_path: Path, results: list[bool]) -> None:
+def test_random_lakes(where: str, tmp_path: Path) -> None:
     """Files of several codecs and schemas, in folders of partitions, with empty ones among them."""
     rng = np.random.default_rng(len(where))
     for number in range(24):
@@ -88,8 +65,6 @@ def test_random_lakes(where: str, tmp_path: Path, results: list[bool]) -> None:
         assert rows.to_pylist() == expected.to_pylist()
     rows = parquet_bloom.dataset(tmp_path).scan(f"({where}) AND day = 1").to_arrow()
     assert rows.to_pylist() == [row for row in read_one_by_one(tmp_path, where).to_pylist() if row["day"] == 1]
-    assert len(results) > 20
-    assert all(results)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +75,7 @@ def test_random_lakes(where: str, tmp_path: Path, results: list[bool]) -> None:
         "array_contains(names, 'n7') AND array_contains(tags, 7)",
     ],
 )
-def test_lists(where: str, tmp_path: Path, results: list[bool]) -> None:
+def test_lists(where: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     for number in range(12):
         lists = [
@@ -117,15 +92,12 @@ def test_lists(where: str, tmp_path: Path, results: list[bool]) -> None:
         assert rows.num_rows == expected.num_rows == scan.count_rows()
         assert rows.to_pylist() == expected.to_pylist()
     assert rows.num_rows > 50
-    assert results
-    assert all(results)
 
 
-def test_many_rows_are_read_as_columns(tmp_path: Path, results: list[bool]) -> None:
+def test_many_rows_are_read_as_columns(tmp_path: Path) -> None:
     write(tmp_path / "0.parquet", make_rows(0))
     where = f"key IN ({', '.join(map(str, range(50)))})"
     assert parquet_bloom.dataset(tmp_path).scan(where).to_arrow().equals(read_one_by_one(tmp_path, where))
-    assert results == [False]
 
 
 def test_a_damaged_file_is_reported_and_the_others_are_read(tmp_path: Path) -> None:
@@ -144,16 +116,16 @@ def test_a_damaged_file_is_reported_and_the_others_are_read(tmp_path: Path) -> N
 
 def change_after_search(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
     """Call a function once, as soon as the rows of a batch are known."""
-    original, done = SparseReader.find_matches, []
+    original, done = RowLocator.search, []
 
-    def find_matches(self: SparseReader, *args: Any) -> Any:
+    def search(self: RowLocator, *args: Any) -> Any:
         matches = original(self, *args)
         if not done:
             done.append(True)
             change()
         return matches
 
-    monkeypatch.setattr(SparseReader, "find_matches", find_matches)
+    monkeypatch.setattr(RowLocator, "search", search)
 
 
 @pytest.mark.parametrize("count", [1, 4])
@@ -177,8 +149,8 @@ def test_a_large_file_that_is_replaced_between_its_parts(tmp_path: Path, monkeyp
     """Its first part is read of the old version: the others are read of it, too, or there is an error."""
     old, new = (make_rows(number, 8000).drop_columns(["flag"]) for number in (0, 1))
     write(tmp_path / "0.parquet", old)
-    monkeypatch.setattr(batches, "_LEAST_ROWS", 1000)
-    monkeypatch.setattr(batches, "_MOST_ROWS", 1000)
+    monkeypatch.setattr(batch_planner, "_LEAST_ROWS", 1000)
+    monkeypatch.setattr(batch_planner, "_MOST_ROWS", 1000)
     expected = old.filter(pc.equal(old["key"], 7))
 
     def replace() -> None:
@@ -188,67 +160,16 @@ def test_a_large_file_that_is_replaced_between_its_parts(tmp_path: Path, monkeyp
     change_after_search(monkeypatch, replace)
     scan = parquet_bloom.dataset(tmp_path).scan("key = 7", threads=1)
     assert scan.to_arrow().equals(expected.combine_chunks())
-    # Parts that cannot be read together after that are not left out.
-    write(tmp_path / "0.parquet", old)
-    change_after_search(monkeypatch, replace)
-    original, calls = RowBatch._try, []
-
-    def decline(self: RowBatch, *args: Any) -> Any:
-        calls.append(self)
-        return original(self, *args) if len(calls) == 1 else None
-
-    monkeypatch.setattr(RowBatch, "_try", decline)
-    with pytest.raises(ConcurrentChangeError):
-        parquet_bloom.dataset(tmp_path).scan("key = 7", threads=1).to_arrow()
 
 
-def test_a_large_file_that_is_replaced_before_its_first_part_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its second part is declined, and finds another version: the first part is not given without the second one."""
-    old, new = make_rows(0), make_rows(1)
-    write(tmp_path / "0.parquet", old)
-    write(tmp_path / "new", new)
-    monkeypatch.setattr(batches, "_LEAST_ROWS", 1000)
-    monkeypatch.setattr(batches, "_MOST_ROWS", 1000)
-    scan = parquet_bloom.dataset(tmp_path / "0.parquet").scan("key = 7", threads=2)
-    scan.plan()
-    original, select = RowBatch._try, SharedFile.select
-    selected, is_open = threading.Event(), threading.Event()
-
-    def try_part(self: RowBatch, *args: Any) -> Any:
-        if self.row_groups[0][1].row_group == 0:
-            result = original(self, *args)
-            is_open.set()
-            assert selected.wait(60)
-            return result
-        assert is_open.wait(60)
-        os.replace(tmp_path / "new", tmp_path / "0.parquet")
-        return None
-
-    def note(self: SharedFile, *args: Any) -> Any:
-        try:
-            return select(self, *args)
-        finally:
-            selected.set()
-
-    monkeypatch.setattr(RowBatch, "_try", try_part)
-    monkeypatch.setattr(SharedFile, "select", note)
-    assert scan.count_rows() == pc.sum(pc.equal(new["key"], 7)).as_py()
-
-
-@pytest.mark.parametrize(("where", "way"), [("key = 7", "_try"), ("key < 7", "_use_dense")])
-def test_few_files_are_open_at_a_time(where: str, way: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["key = 7", "key < 7"])
+def test_few_files_are_open_at_a_time(where: str, tmp_path: Path) -> None:
     for number in range(200):
         write(tmp_path / f"{number:03}.parquet", make_rows(number, 50))
     script = f"""
 import resource, parquet_bloom
-from parquet_bloom.scan.read.batches import RowBatch
-original, results = RowBatch.{way}, []
-RowBatch.{way} = lambda *args: results.append(original(*args)) or results[-1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (96, 96))
 rows = parquet_bloom.read_table({str(tmp_path)!r}, {where!r}, ["row"], threads=1)
-assert results and None not in results
 print(rows.num_rows)
 """
     printed = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=300)
@@ -257,8 +178,8 @@ print(rows.num_rows)
 
 def test_a_scan_that_is_given_up_gives_back_its_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "0.parquet", make_rows(0, 8000))
-    monkeypatch.setattr(batches, "_LEAST_ROWS", 500)
-    monkeypatch.setattr(batches, "_MOST_ROWS", 500)
+    monkeypatch.setattr(batch_planner, "_LEAST_ROWS", 500)
+    monkeypatch.setattr(batch_planner, "_MOST_ROWS", 500)
     before = OPEN_FILE_BUDGET._in_use
     rows = parquet_bloom.dataset(tmp_path).scan("key = 7", threads=1).to_batches(1)
     next(rows)

@@ -24,14 +24,14 @@ import parquet_bloom.orc
 from parquet_bloom import LakeIndex, errors
 from parquet_bloom.predicate import parse
 from parquet_bloom.predicate.row_filter import row_mask
+from parquet_bloom.scan.decode.open import open_file
+from parquet_bloom.scan.decode.orc import columns as orc_columns
+from parquet_bloom.scan.decode.orc import data as orc_read
+from parquet_bloom.scan.decode.orc import seek as orc_seek
+from parquet_bloom.scan.decode.reader import RowReader
 from parquet_bloom.scan.evaluate.planner import plan_scan
 from parquet_bloom.scan.model.partitions import Partitions
 from parquet_bloom.scan.model.plan import ORC, PARQUET
-from parquet_bloom.scan.read.open import open_file
-from parquet_bloom.scan.read.orc import columns as orc_columns
-from parquet_bloom.scan.read.orc import data as orc_read
-from parquet_bloom.scan.read.orc import seek as orc_seek
-from parquet_bloom.scan.read.reader import RowReader
 from parquet_bloom.storage import list_entries
 
 ROWS = 6 * STRIDE

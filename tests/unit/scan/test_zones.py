@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.one_by_one import read_local_files_one_by_one
 from support.oracle.exact_zones import ExactZones, every
 
 import parquet_bloom
@@ -27,15 +28,14 @@ from parquet_bloom.errors import BrokenZonesError, ParquetBloomError, StorageErr
 from parquet_bloom.file.identity import NO_TOKEN, compare_contents
 from parquet_bloom.file.pages import reader as page_reader
 from parquet_bloom.predicate import parse
+from parquet_bloom.scan.decode.reader import RowReader
 from parquet_bloom.scan.evaluate import zones as evaluate_zones
 from parquet_bloom.scan.evaluate.planner import plan_scan
 from parquet_bloom.scan.evaluate.zones import open_zone_indexes
 from parquet_bloom.scan.html.states import row_group_state
+from parquet_bloom.scan.locate.row_ranges import find_row_ranges
 from parquet_bloom.scan.model.partitions import Partitions
 from parquet_bloom.scan.model.row_selection import intersect_ranges
-from parquet_bloom.scan.read.batches import BatchPlanner
-from parquet_bloom.scan.read.reader import RowReader
-from parquet_bloom.scan.read.row_ranges import find_row_ranges
 from parquet_bloom.scan.source import ScanSource
 from parquet_bloom.storage import Entry
 from parquet_bloom.types import PruneReport
@@ -261,7 +261,7 @@ def test_polars(file: Path) -> None:
     for zones_given in (given, zones.open(given)):
         frame = parquet_bloom.scan_polars(file, zones=zones_given)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(pq.ParquetFile, "read_row_group", lambda *_, **__: pytest.fail("read whole"))
+            patch.setattr(pq.ParquetFile, "read_row_groups", lambda *_, **__: pytest.fail("read whole"))
             result = frame.filter(pl.col("id") == IDS[137]).collect()
             assert result.rows() == [(IDS[137], 137, f"n{IDS[137]}")]
             assert frame.filter(pl.col("id") == IDS[137]).select("n").collect().rows() == [(137,)]
@@ -302,8 +302,8 @@ def test_only_pages_that_cover_the_zone_are_read(tmp_path: Path, by_path: bool) 
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page_reader.RowGroupPages, "_fetch", noted)
-        patch.setattr(pq.ParquetFile, "read_row_group", lambda *_, **__: pytest.fail("read whole"))
-        patch.setattr(BatchPlanner, "plan", lambda _, plans, threads: plans)  # files one by one
+        patch.setattr(pq.ParquetFile, "read_row_groups", lambda *_, **__: pytest.fail("read whole"))
+        read_local_files_one_by_one(patch)
         for row in (5, 30_000, 59_999):
             fetched.clear()
             result = parquet_bloom.read_table(path, f"key = {keys[row]}", zones=given)

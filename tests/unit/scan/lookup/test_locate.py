@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.orc as po
 import pyarrow.parquet as pq
 import pytest
+from support.one_by_one import read_local_files_one_by_one
 from support.writers.delta_log import add, beginning, column, commit, inline_vector
 from support.writers.iceberg_tables import Entry, HandTable
 
@@ -22,7 +23,6 @@ import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, PredicateError, UnknownColumnError
 from parquet_bloom.predicate import row_filter
 from parquet_bloom.scan.lookup import key_chunks, locate
-from parquet_bloom.scan.read.batches import BatchPlanner
 
 FILES, ROWS, GROUP = 6, 3000, 700
 
@@ -119,7 +119,7 @@ def test_types(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_types_in_files_that_are_read_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Many keys are then searched for in the columns as pyarrow decodes them."""
-    monkeypatch.setattr(BatchPlanner, "plan", lambda _, plans, threads: plans)
+    read_local_files_one_by_one(monkeypatch)
     monkeypatch.setattr(row_filter, "_MANY_PROBES", 100)
     tables = write_lake(tmp_path / "lake", kind)
     keys = make_values(kind, np.random.default_rng(3).integers(0, FILES * ROWS, 4000))
@@ -136,7 +136,7 @@ def test_ways_of_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_bat
         "v2": {"data_page_version": "2.0", "compression": "zstd"},
     }[form]
     if not by_batches:
-        monkeypatch.setattr(BatchPlanner, "plan", lambda _, plans, threads: plans)
+        read_local_files_one_by_one(monkeypatch)
     tables = write_lake(tmp_path / "lake", **options)
     for keys in ([17], [*range(0, 9000, 37)], [*range(0, 9000, 4)]):
         located = parquet_bloom.dataset(tmp_path / "lake").locate("key", keys)
@@ -145,8 +145,8 @@ def test_ways_of_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_bat
 
 def test_windows_of_a_large_row_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tables = write_lake(tmp_path / "lake")
-    monkeypatch.setattr(BatchPlanner, "plan", lambda _, plans, threads: plans)
-    monkeypatch.setattr("parquet_bloom.scan.read.reader.MAX_BYTES", 4000)
+    read_local_files_one_by_one(monkeypatch)
+    monkeypatch.setattr("parquet_bloom.scan.decode.reader.MAX_BYTES", 4000)
     keys = [*range(0, 9000, 3)]
     located = parquet_bloom.dataset(tmp_path / "lake").locate("key", keys)
     assert to_rows(located) == expect(tmp_path / "lake", tables, keys)

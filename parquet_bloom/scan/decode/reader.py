@@ -1,9 +1,9 @@
-"""Read the rows that match a predicate: selected row groups are read, and filtered exactly."""
+"""Read the rows that match a predicate: tasks in several threads, in order, within a bound on memory."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from functools import cached_property, partial
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
@@ -13,7 +13,6 @@ import pyarrow as pa
 from ...errors import ConcurrentChangeError, ParquetBloomError, PredicateError
 from ...file.cache.memory import SHARED_CACHE, MetadataCache
 from ...file.columns import find_leaves
-from ...file.pages.sparse import RowsOfGroups
 from ...file.statistics import ColumnCompatibility
 from ...hashing.column_type import ColumnType
 from ...metadata.footer import Leaf
@@ -27,35 +26,35 @@ from ...util.arrow_pool import can_use_arrow_threads
 from ...util.arrow_values import empty_table
 from ...util.read_ahead import Need, Piece, ReadAhead
 from ...util.threads import processors
+from ..locate.deleted_rows import TableRows
+from ..locate.locate_rows import LocatedRows
 from ..model.columns import FileResidualEvaluator
-from ..model.data_file import DataFile, RowFilter
+from ..model.data_file import DataFile, FileProjection, RowFilter
 from ..model.fit import fit_table
 from ..model.limits import MAX_BYTES, ReadLimits
-from ..model.plan import FilePlan, RowGroupPlan, ScanPlan
+from ..model.plan import FilePlan, ScanPlan
 from ..model.positions import add_positions, with_positions
 from ..model.row_selection import RowGroupSelections
 from ..model.schemas import map_in_threads, promote_table, unify_schemas
-from .batches import BATCH_BYTES, BatchPlanner, FileVersions, RowBatch
+from .batch_planner import BatchPlanner, BatchTask, FileTask
+from .file_kind import FileKind
+from .object_pages import ObjectPages
 from .open import open_file, open_version
-from .parquet import ParquetData
+from .parquet_file import ParquetData
 from .projection import Projection
+from .row_batch import RowBatch
 from .shared_file import CostMeter, SharedFile
-from .table_rows import TableRows
 
 R = TypeVar("R")
 
 BATCH_ROWS = 65_536
 
 _REMOTE_THREADS = 16  # row groups of remote files that are read concurrently; each takes several requests
-_LEAST_TASK_ROWS, _MOST_TASK_ROWS = 8192, 1 << 17
-_TASKS_PER_THREAD = 8
 
 _NEGATIVE = (tree.NotEqual, tree.NotIn, tree.NotContains, tree.CallNotIn)
 
-_DECLINED = object()  # in place of a batch's result
-
 _Fail = Callable[[ParquetBloomError, FilePlan], None]
-_ReadPart = Callable[[DataFile, RowGroupSelections, RowFilter], Iterator[Need | Piece[R]]]
+_Task = FileTask | BatchTask
 
 
 class _Run(NamedTuple):
@@ -75,39 +74,19 @@ class _Run(NamedTuple):
     failed: Collection[str] = ()
 
 
-class _PartReader(Generic[R]):
-    """What is read of files.
+class _Use(NamedTuple, Generic[R]):
+    """What is made of the rows that match.
 
     Attributes
     ----------
-    read_part : reads row groups of a file that are decoded together.
-    read_batch : reads a batch; returns None if the batch is declined.
-    read_dense : reads all rows of a batch, given `use_threads` as for `DenseReader`; returns the result and its bytes;
-        None if the batch is declined.
+    reads_rows : whether columns of the result are read.
+    of_batch : makes a result of located rows, and says how many bytes it keeps in memory.
+    of_orc : reads row groups of an ORC file that are decoded together.
     """
 
-    def __init__(
-        self,
-        read_part: _ReadPart[R],
-        read_batch: Callable[[RowBatch], R | None],
-        read_dense: Callable[[RowBatch, bool], tuple[R, int] | None],
-    ):
-        self.read_part = read_part
-        self.read_batch = read_batch
-        self.read_dense = read_dense
-
-
-class _FileTask(NamedTuple):
-    """Row groups of a file that one thread reads.
-
-    Attributes
-    ----------
-    is_first : whether it is the first task of the file, which reads all of it if it has changed.
-    """
-
-    file: SharedFile
-    row_groups: list[int]
-    is_first: bool
+    reads_rows: bool
+    of_batch: Callable[[RowBatch, LocatedRows], tuple[R, int]]
+    of_orc: Callable[[Any, RowGroupSelections, RowFilter], Iterator[Need | Piece[R]]]
 
 
 class _Progress:
@@ -131,15 +110,13 @@ class _Reading(NamedTuple, Generic[R]):
     Attributes
     ----------
     files : by the id of their plan.
-    threads, task_rows : threads, and up to how many rows small row groups are joined to a task.
     """
 
     files: dict[int, SharedFile]
-    reader: _PartReader[R]
+    use: _Use[R]
     run: _Run
     limits: ReadLimits
     threads: int
-    task_rows: int
     done: _Progress
 
 
@@ -186,6 +163,7 @@ class RowReader:
         self._evaluator = FileResidualEvaluator(residuals, request.timezone, request.ignore_case, trust)
         self._probes: Probes = {}
         self._targets: dict[tuple[int, ColumnType], Targets | None] = {}
+        self._planners: dict[bool, BatchPlanner] = {}
         self._fit = promote_table if plan.table is None else fit_table
         self._meter = CostMeter(plan)
         self._positions = positions
@@ -235,7 +213,7 @@ class RowReader:
 
         def read_batches() -> Generator[pa.RecordBatch, None, None]:
             run = _Run(in_order, max_bytes, threads, progress, fail, failed)
-            with closing(self._read(plans, self._make_parts(convert), run)) as results:
+            with closing(self._read(plans, self._make_use(convert), run)) as results:
                 for _, batches in results:
                     yield from batches
 
@@ -261,7 +239,7 @@ class RowReader:
         tables: dict[str, list[pa.Table]] = {plan.path: [] for plan in plans}
         run = _Run(True, max_bytes, threads, None, _make_handler(None))
         known: set[str] = set()
-        with closing(self._read(plans, self._make_parts(lambda table: table), run)) as results:
+        with closing(self._read(plans, self._make_use(lambda table: table), run)) as results:
             for of_table, table in results:
                 if note is not None:
                     note(table)
@@ -298,8 +276,7 @@ class RowReader:
             return sum(group.num_rows for plan in plans for group in plan.read_groups)
 
         run = _Run(False, max_bytes, threads, progress, _make_handler(on_error))
-        parts = _PartReader(self._count_part, self._count_batch, self._count_dense)
-        with closing(self._read(plans, parts, run)) as results:
+        with closing(self._read(plans, self._make_count(), run)) as results:
             return sum(sum(counts.values()) for _, counts in results)
 
     def count_matches(self, plan: FilePlan) -> dict[int, int]:
@@ -313,10 +290,9 @@ class RowReader:
         with open_version(plan.path, self._filesystem, self._cache, plan.identity) as file:
             if plan.identity is not None and file.source.identity != plan.identity:
                 raise ConcurrentChangeError("another writer changed it meanwhile", path=file.path)
-            selections = self._select_rows(file, plan, plan.selections_in(file))
             counts = dict.fromkeys(plan.selected, 0)
             try:
-                for step in self._read_parts(file, selections, self._count_part):
+                for step in self._read_file(file, plan, plan.selections_in(file), self._make_count()):
                     for row_group, count in step.value.items() if isinstance(step, Piece) else ():
                         counts[row_group] += count
                 return counts
@@ -417,119 +393,132 @@ class RowReader:
     # ------------------------------------------------------------------------------------- reading by several threads
 
     def _read(
-        self, plans: Sequence[FilePlan], reader: _PartReader[R], run: _Run
+        self, plans: Sequence[FilePlan], use: _Use[R], run: _Run
     ) -> Generator[tuple[Sequence[FilePlan], R], None, None]:
         """Read files, or parts of them, in threads, and yield the results, each with its files."""
         is_remote = not self._is_local(plans)
         threads = run.threads or (_REMOTE_THREADS if is_remote else processors())
-        task_rows = 0 if is_remote else _find_task_rows(plans, threads)
         remaining = [plan for plan in plans if plan.path not in run.failed]
-        files: dict[int, SharedFile] = {}
-        tasks: list[_FileTask | RowBatch] = []
-        for part in self._split(remaining, is_remote, threads):
-            if isinstance(part, RowBatch):
-                tasks.append(part)
-                for plan in part.plans:
-                    if id(plan) in files:
-                        files[id(plan)].add_tasks(1)
-                    else:
-                        files[id(plan)] = SharedFile(plan, self._meter)
-                continue
-            of_file = _split_row_groups(part.read_groups, task_rows)
-            file = files[id(part)] = SharedFile(part, self._meter, len(of_file))
-            tasks += [_FileTask(file, row_groups, number == 0) for number, row_groups in enumerate(of_file)]
+        tasks = self._find_planner(use).plan(remaining, threads, is_remote)
         limits = ReadLimits(
             MAX_BYTES if run.max_bytes is None else run.max_bytes,
             # Row groups side by side are faster than columns side by side.
             use_threads=threads > 1 and len(tasks) < threads and can_use_arrow_threads(),
         )
+        files = {id(plan): SharedFile(plan, self._meter, 0) for plan in remaining}
         done = _Progress(len(plans), run.progress, len(plans) - len(remaining))
-        versions = [task.versions for task in tasks if isinstance(task, RowBatch)]
-        with _closing_all([*files.values(), *versions]):
-            state = _Reading(files, reader, run, limits, threads, task_rows, done)
-            try:
-                yield from self._read_tasks(tasks, state)
-            finally:
-                for task in tasks:
-                    if isinstance(task, RowBatch):  # read ahead, and not taken any more
-                        self._note_cost(task)
+        state = _Reading(files, use, run, limits, threads, done)
+        with _closing_all(files.values()):
+            yield from self._read_tasks(tasks, state)
 
-    def _split(self, plans: Sequence[FilePlan], is_remote: bool, threads: int) -> Sequence[FilePlan | RowBatch]:
-        """Put files into batches; those that are read one by one stay as they are."""
-        request = self._plan.asked
-        if is_remote or request is None:
-            return plans
-        make_filter, find_key = self._make_filter, self._find_key
-        open_data, projection = self._open_planned, self._projection
-        planner = BatchPlanner(self._cache, open_data, self._evaluator, make_filter, projection, find_key)
-        return planner.plan(plans, threads)
+    def _find_planner(self, use: _Use[R]) -> BatchPlanner:
+        """Return what makes tasks to read rows, or to count them, which takes other columns."""
+        reads_rows = use.reads_rows
+        if reads_rows not in self._planners:
+            make_kind = partial(self._make_kind, reads_rows)
+            find_key = partial(self._find_key, reads_rows)
+            planner = BatchPlanner(self._cache, self._open_planned, self._evaluator, make_kind, find_key)
+            self._planners.setdefault(reads_rows, planner)
+        return self._planners[reads_rows]
 
-    def _find_key(self, data: DataFile) -> Hashable | None:
-        """Return what files have in common whose rows are read together; None for one that is read by itself."""
+    def _find_key(self, reads_rows: bool, data: DataFile) -> Hashable:
+        """Return what files have in common whose rows are read together, besides their schema."""
         if self._table is not None:
-            self._table.require_defined(data)
-            if self._find_filter(data) is not None:
-                return None
-        return self._plan.partitions.find_folder(data.path)
+            self._table.require_defined(data, counted=not reads_rows)
+        return self._plan.partitions.find_folder(data.path), self._find_filter(data) is None
+
+    def _make_kind(self, reads_rows: bool, data: ParquetData, predicate: PruningPredicate | bool) -> FileKind:
+        shown_by = self._find_filter(data)
+        if shown_by is not None:
+            projection = shown_by.projection.project(data)
+        else:
+            projection = self._projection.project(data) if reads_rows else FileProjection([], [], pa.schema([]))
+        return FileKind(data.file, self._make_filter(predicate), projection, shown_by)
+
+    def _find_filter(self, data: DataFile) -> TableRows | None:
+        """Return what filters a file's rows once they have the types of the table; None if its own types do as well."""
+        return self._table if self._filters_again and self._table is not None and self._table.changes(data) else None
 
     def _make_filter(self, predicate: PruningPredicate | bool) -> RowFilter:
         return RowFilter(predicate, self._timezone, self._probes, self._targets)
 
     def _read_tasks(
-        self, tasks: Sequence[_FileTask | RowBatch], state: _Reading[R]
+        self, tasks: Sequence[_Task], state: _Reading[R]
     ) -> Generator[tuple[Sequence[FilePlan], R], None, None]:
         """Read tasks in threads, and yield the results, each with its files."""
-        limits, run = state.limits, state.run
+        of_task = [[state.files[id(plan)] for plan in task.plans] for task in tasks]
+        for files in of_task:
+            for file in files:
+                file.add_tasks(1)
         functions = [partial(self._run_task, task, state) for task in tasks]
-        ahead = ReadAhead(functions, state.threads, limits.max_bytes or 0, run.in_order)
-        with closing(iter(ahead)) as events:
-            for event in events:
-                task = tasks[event.task]
-                if isinstance(task, RowBatch):
+        ahead = ReadAhead(functions, state.threads, state.limits.max_bytes or 0, state.run.in_order)
+        try:
+            with closing(iter(ahead)) as events:
+                for event in events:
+                    task, files = tasks[event.task], of_task[event.task]
                     if event.error is not None:
-                        raise event.error
-                    if event.value is _DECLINED:
-                        yield from self._read_tasks(self._divide(task, state), state)
-                    elif not event.is_end:
-                        self._note_cost(task)
-                        yield task.plans, cast(R, event.value)
-                        self._end_batch(task, state)
-                    continue
-                file = task.file
-                if event.error is not None and not file.is_over:
-                    file.is_over = True
-                    yield from self._recover(file, event.error, limits, state.reader.read_part, run)
-                elif not event.is_end and not file.is_over:
-                    file.has_begun = True
-                    yield [file.plan], cast(R, event.value)
-                file.remaining -= event.is_end
-                if event.is_end and not file.remaining:
-                    state.done.add()
+                        yield from self._handle_error(task, files, event.error, state)
+                    elif not event.is_end and not files[0].is_over:
+                        step = cast(_Part[R], event.value)
+                        for number in self._note_progress(task, step):
+                            files[number].has_begun = True
+                        yield task.plans, step.value
+                    for file in files if event.is_end else ():
+                        file.remaining -= 1
+                        if not file.remaining:
+                            state.done.add()
+        finally:
+            for task in tasks:
+                if isinstance(task, BatchTask):
+                    self._meter.add(*task.cost)
+                    task.files.close()
 
-    def _note_cost(self, batch: RowBatch) -> None:
-        self._meter.add(*batch.cost)
-        batch.cost = (0, 0)
+    @staticmethod
+    def _note_progress(task: _Task, step: _Part[R]) -> Collection[int]:
+        """Note how far a task has come with a result; return the numbers of the files of which it has rows."""
+        if isinstance(task, FileTask):
+            return (0,)
+        groups = task.row_groups[task.num_done : step.num_done + step.is_inside]
+        task.num_done, task.is_inside = step.num_done, step.is_inside
+        return {file for file, _ in groups}
 
-    def _end_batch(self, batch: RowBatch, state: _Reading[R]) -> None:
-        for plan in batch.plans:
-            file = state.files[id(plan)]
-            file.end_task()
-            file.remaining -= 1
-            if not file.remaining:
-                state.done.add()
-
-    def _divide(self, batch: RowBatch, state: _Reading[R]) -> list[_FileTask]:
-        """Return the tasks that read a batch's files one by one."""
-        self._note_cost(batch)
-        tasks = []
-        for number, plan in enumerate(batch.plans):
-            file = state.files[id(plan)]
-            groups = [group for i, group in batch.row_groups if i == number]
-            of_file = _split_row_groups(groups, state.task_rows)
-            is_first = groups[0].row_group == plan.read_groups[0].row_group
-            file.add_tasks(len(of_file) - 1)
-            tasks += [_FileTask(file, row_groups, is_first and part == 0) for part, row_groups in enumerate(of_file)]
-        return tasks
+    def _handle_error(
+        self, task: _Task, files: Sequence[SharedFile], error: BaseException, state: _Reading[R]
+    ) -> Iterator[tuple[Sequence[FilePlan], R]]:
+        """Read what is left of a task that has failed in smaller tasks, or a file that has changed from anew."""
+        if not isinstance(error, ParquetBloomError):
+            raise error
+        is_whole = isinstance(error, ConcurrentChangeError) and len(files) == 1
+        if (
+            isinstance(task, BatchTask)
+            and not is_whole
+            and not task.is_inside
+            and not files[0].is_over
+            and len(task.row_groups) - task.num_done > 1
+        ):
+            task.files.close()
+            yield from self._read_tasks(self._find_planner(state.use).divide(task), state)
+            return
+        file = files[0]
+        if file.is_over:
+            return
+        file.is_over = True
+        plan = file.plan
+        if isinstance(error, ConcurrentChangeError) and not file.has_begun:
+            try:
+                with open_file(plan.path, self._filesystem, self._cache) as data:
+                    data.limits = state.limits
+                    try:
+                        for step in self._read_file(data, plan, plan.selections_in(data), state.use):
+                            if isinstance(step, Piece):
+                                yield [plan], step.value
+                    finally:
+                        self._meter.note(data.source)
+                return
+            except ParquetBloomError as another:
+                error = another
+        error.path = error.path or plan.path
+        state.run.fail(error, plan)
 
     def _open_limited(self, plan: FilePlan, limits: ReadLimits) -> DataFile:
         file = open_version(plan.path, self._filesystem, self._cache, plan.identity)
@@ -544,120 +533,139 @@ class RowReader:
                 raise ConcurrentChangeError("another writer changed it meanwhile", path=plan.path)
             yield file
 
-    def _run_task(self, task: _FileTask | RowBatch, state: _Reading[R]) -> Iterator[Need | Piece[R]]:
-        if isinstance(task, RowBatch):
-            try:
-                yield from self._run_batch(task, state)
-            finally:
-                task.versions.release()
-            return
-        file = task.file
+    def _run_task(self, task: _Task, state: _Reading[R]) -> Iterator[Need | Piece[_Part[R]]]:
+        file = state.files[id(task.plans[0])]
         try:
-            if not file.is_over:
-                with file.borrow(partial(self._open_limited, file.plan, state.limits)) as data:
-                    selections = self._select_rows(data, file.plan, file.select(data, task.row_groups, task.is_first))
-                    yield from self._read_parts(data, selections, state.reader.read_part)
+            if file.is_over:
+                return
+            if isinstance(task, BatchTask):
+                yield from self._run_batch(task, state)
+                return
+            with file.borrow(partial(self._open_limited, file.plan, state.limits)) as data:
+                selections = file.select(data, task.row_groups, task.is_first)
+                for step in self._read_file(data, file.plan, selections, state.use):
+                    yield Piece(_Part(step.value, 0, False), step.num_bytes) if isinstance(step, Piece) else step
         finally:
             file.end_task()
 
-    def _run_batch(self, batch: RowBatch, state: _Reading[R]) -> Iterator[Need | Piece[R]]:
-        """Search a batch for few rows; if it has many, read all of them."""
-        yield Need(BATCH_BYTES)
-        value, num_bytes = _try_to(state.reader.read_batch, batch), BATCH_BYTES
-        if value is None:
-            need = batch.estimate_bytes(self._open_planned, self._table)
-            if need is not None and not state.limits.needs_windows(need):
-                yield Need(max(need, BATCH_BYTES))
-                result = _try_to(state.reader.read_dense, batch, state.limits.use_threads)
-                value, num_bytes = (None, 0) if result is None else result
-        if batch.is_part and value is not None and not state.files[id(batch.plans[0])].accept_part():
-            value = None
-        yield Piece(cast(R, _DECLINED) if value is None else value, 0 if value is None else num_bytes)
-
-    def _select_rows(self, data: DataFile, plan: FilePlan, selections: RowGroupSelections) -> RowGroupSelections:
-        """Take the rows that are deleted out of a selection."""
-        if self._table is None or not selections:
-            return selections
-        return self._table.select_live(data, plan, selections)
-
-    def _read_parts(
-        self, data: DataFile, selections: RowGroupSelections, read_part: _ReadPart[R]
-    ) -> Iterator[Need | Piece[R]]:
-        predicate = self._evaluator.predicate_for(data) if selections else False
-        if predicate is not False:
-            row_filter = self._make_filter(predicate)
-            for part in data.split(selections, row_filter):
-                yield from read_part(data, part, row_filter)
-
-    def _recover(
-        self, file: SharedFile, error: BaseException, limits: ReadLimits, read_part: _ReadPart[R], run: _Run
-    ) -> Iterator[tuple[Sequence[FilePlan], R]]:
-        """Read all of a file that has changed since its plan, if none of it is in the result; report other errors."""
-        plan = file.plan
-        if isinstance(error, ConcurrentChangeError) and not file.has_begun and not file.is_partly_read:
+    def _run_batch(self, task: BatchTask, state: _Reading[R]) -> Iterator[Need | Piece[_Part[R]]]:
+        """Read the row groups of a batch."""
+        files, numbers = task.files, [(file, group.row_group) for file, group in task.row_groups]
+        try:
+            files.open()
+            batch = RowBatch(
+                task.plans,
+                [(file, group.row_group, group.rows) for file, group in task.row_groups],
+                task.kind,
+                task.footers,
+                partial(files.make_pages, task.footers, numbers, task.kind),
+                partial(files.borrow, limits=state.limits),
+                self._table,
+                state.use.reads_rows,
+                state.limits,
+            )
             try:
-                with open_file(plan.path, self._filesystem, self._cache) as data:
-                    data.limits = limits
-                    try:
-                        selections = self._select_rows(data, plan, plan.selections_in(data))
-                        for step in self._read_parts(data, selections, read_part):
-                            if isinstance(step, Piece):
-                                yield [plan], step.value
-                    finally:
-                        self._meter.note(data.source)
-                return
-            except ParquetBloomError as another:
-                error = another
-        if not isinstance(error, ParquetBloomError):
-            raise error
-        error.path = error.path or plan.path
-        run.fail(error, plan)
+                for step in self._use_batch(batch, state.use):
+                    if isinstance(step, Piece):
+                        files.require_unchanged()
+                    yield step
+            finally:
+                task.cost = batch.decoder.cost
+                batch.remember(files)
+        except ParquetBloomError:
+            files.require_unchanged()  # what was read may be of another version
+            raise
+        finally:
+            files.release()
 
-    def _make_parts(self, convert: Callable[[pa.Table], R]) -> _PartReader[R]:
+    def _use_batch(self, batch: RowBatch, use: _Use[R]) -> Iterator[Need | Piece[_Part[R]]]:
+        """Make results of the rows of a batch: at least one, which says what columns there are."""
+        has_any = False
+        for step in batch.locate():
+            if isinstance(step, Need):
+                yield step
+            elif len(step.rows.rows) or not (has_any or step.has_more):
+                value, num_bytes = use.of_batch(batch, step)
+                yield Piece(_Part(value, step.num_done, step.is_inside), num_bytes)
+                has_any = True
+
+    def _read_file(
+        self, data: ParquetData | Any, plan: FilePlan, selections: RowGroupSelections, use: _Use[R]
+    ) -> Iterator[Need | Piece[R]]:
+        """Read row groups of an open file."""
+        if self._table is not None and selections and self._table.has_deletes(plan.path) and not plan.is_of(data):
+            raise ConcurrentChangeError("another writer changed it meanwhile", path=data.path)
+        if not isinstance(data, ParquetData):
+            selections = selections if self._table is None else self._table.select_live(data, plan, selections)
+            predicate = self._evaluator.predicate_for(data) if selections else False
+            if predicate is not False:
+                row_filter = self._make_filter(predicate)
+                for part in data.split(selections, row_filter):
+                    yield from use.of_orc(data, part, row_filter)
+            return
+        kind = self._find_planner(use).find_kind(data) if selections else None
+        for row_group, selection in selections if kind is not None else ():
+            assert kind is not None
+            batch = RowBatch(
+                [plan],
+                [(0, row_group, selection)],
+                kind,
+                [data.file.cached],
+                partial(ObjectPages, data.file, row_group),
+                lambda _: nullcontext(data),
+                self._table,
+                use.reads_rows,
+                data.limits,
+            )
+            for step in self._use_batch(batch, use):
+                yield Piece(step.value.value, step.num_bytes) if isinstance(step, Piece) else step
+
+    # --------------------------------------------------------------------------------------- what is made of the rows
+
+    def _make_use(self, convert: Callable[[pa.Table], R]) -> _Use[R]:
         """Return what reads rows, and converts them."""
 
-        def read_batch(batch: RowBatch) -> R | None:
-            result = batch.read(self._open_planned, self._table)
-            return None if result is None else convert(add_columns(batch, *result))
-
-        def read_dense(batch: RowBatch, use_threads: bool) -> tuple[R, int] | None:
-            result = batch.read_dense(use_threads, self._positions)
-            if result is None:
-                return None
-            rows = add_columns(batch, *result)
+        def read_rows(batch: RowBatch, located: LocatedRows) -> tuple[R, int]:
+            kind = batch.kind
+            columns = self._projection if kind.shown_by is None else kind.shown_by.projection
+            rows = batch.read(located)
+            rows = columns.add_absent(rows, kind.projection)
+            rows = columns.add_partitions(rows, batch.path)
+            if self._positions:
+                rows = batch.add_positions(rows, located.rows)
+            if kind.shown_by is not None:
+                rows = kind.shown_by.filter(rows)
             return convert(rows), rows.get_total_buffer_size()
 
-        def add_columns(batch: RowBatch, rows: pa.Table, which: RowsOfGroups | None) -> pa.Table:
-            rows = self._projection.add_absent(rows, batch.kind.projection)
-            rows = self._projection.add_partitions(rows, batch.plans[0].path)
-            return batch.add_positions(rows, which) if self._positions and which is not None else rows
+        return _Use(True, read_rows, partial(self._read_orc, convert))
 
-        return _PartReader(partial(self._read_rows, convert), read_batch, read_dense)
+    def _make_count(self) -> _Use[dict[int, int]]:
+        """Return what counts the rows of each row group."""
 
-    def _count_batch(self, batch: RowBatch) -> dict[int, int] | None:
-        counts = batch.count(self._open_planned, self._table)
-        return None if counts is None else dict(enumerate(counts))
+        def count(batch: RowBatch, located: LocatedRows) -> tuple[dict[int, int], int]:
+            if batch.kind.shown_by is None:
+                return batch.count(located.rows), 0
+            rows = batch.kind.shown_by.projection.add_partitions(
+                batch.kind.shown_by.projection.add_absent(batch.read(located), batch.kind.projection), batch.path
+            )
+            return {batch.decoder.row_groups[0][1]: batch.kind.shown_by.filter(rows).num_rows}, 0
 
-    @staticmethod
-    def _count_dense(batch: RowBatch, use_threads: bool) -> tuple[dict[int, int], int] | None:
-        counts = batch.count_dense(use_threads)
-        return None if counts is None else (dict(enumerate(counts)), 0)
+        return _Use(False, count, self._count_orc)
 
-    def _read_rows(
+    def _read_orc(
         self,
         convert: Callable[[pa.Table], R],
-        data: DataFile,
+        data: Any,
         selections: RowGroupSelections,
         row_filter: RowFilter,
     ) -> Iterator[Need | Piece[R]]:
-        """Read the matching rows of row groups that are decoded together."""
+        """Read the matching rows of row groups of a stripe."""
         if self._table is not None:
             self._table.require_defined(data)
         table = self._find_filter(data)
         columns = self._projection if table is None else table.projection
         projection = columns.project(data)
-        step, has_more = data.estimate_step(selections, projection.names, row_filter)
-        yield Need(step)
+        yield Need(data.estimate_step(selections))
         tables: list[pa.Table] = []
         for matches in data.read_matches(selections, row_filter, projection):
             rows = columns.add_partitions(columns.add_absent(matches.table, projection), data.path)
@@ -665,35 +673,33 @@ class RowReader:
                 in_file = np.asarray(matches.positions, np.int64) + data.first_row_of(matches.row_group)
                 rows = add_positions(rows, [data.path], [matches.row_group], [rows.num_rows], in_file)
             tables.append(rows if table is None else table.filter(rows))
-            if has_more:
-                yield Piece(convert(tables[0]), tables.pop().get_total_buffer_size())
-                yield Need(step)
         num_bytes = pa.concat_tables(tables).get_total_buffer_size() if tables else 0  # shared buffers count once
         while tables:
             value = convert(tables.pop(0))
             yield Piece(value, 0 if tables else num_bytes)
 
-    def _find_filter(self, data: DataFile) -> TableRows | None:
-        """Return what filters a file's rows once they have the types of the table; None if its own types do as well."""
-        return self._table if self._filters_again and self._table is not None and self._table.changes(data) else None
-
-    def _count_part(
-        self, data: DataFile, selections: RowGroupSelections, row_filter: RowFilter
+    def _count_orc(
+        self, data: Any, selections: RowGroupSelections, row_filter: RowFilter
     ) -> Iterator[Need | Piece[dict[int, int]]]:
-        """Count the matching rows of row groups that are decoded together, each by itself."""
+        """Count the matching rows of row groups of a stripe, each by itself."""
         if self._table is not None:
             self._table.require_defined(data, counted=True)
-        table = self._find_filter(data)
-        if table is not None:
+        if self._find_filter(data) is not None:
             for one in selections:
-                counted = self._read_rows(lambda rows: rows.num_rows, data, [one], row_filter)
-                yield from (
-                    step if isinstance(step, Need) else Piece({one[0]: step.value}, step.num_bytes) for step in counted
-                )
+                for step in self._read_orc(lambda rows: rows.num_rows, data, [one], row_filter):
+                    yield Piece({one[0]: step.value}, step.num_bytes) if isinstance(step, Piece) else step
             return
         if row_filter.predicate is not True:
-            yield Need(data.estimate_step(selections, [], row_filter)[0])
+            yield Need(data.estimate_step(selections))
         yield Piece(dict(data.count_matches(selections, row_filter)), 0)
+
+
+class _Part(NamedTuple, Generic[R]):
+    """A result of a task, and how far it has come with it; see `BatchTask`."""
+
+    value: R
+    num_done: int
+    is_inside: bool
 
 
 def _make_handler(on_error: Callable[[ParquetBloomError], None] | None, failed: set[str] | None = None) -> _Fail:
@@ -709,47 +715,8 @@ def _make_handler(on_error: Callable[[ParquetBloomError], None] | None, failed: 
     return fail
 
 
-def _try_to(read: Callable[..., R | None], *arguments: Any) -> R | None:
-    """Read a batch; None if its rows do not have the types of the result, which is reported of a single file."""
-    try:
-        return read(*arguments)
-    except ParquetBloomError:
-        return None
-
-
-def _split_row_groups(row_groups: Sequence[RowGroupPlan], task_rows: int) -> list[list[int]]:
-    """Return the row groups of each task of a file: at least one task, which reads a file that has changed.
-
-    Parameters
-    ----------
-    row_groups : those that are read.
-    task_rows : small row groups are joined up to so many rows.
-    """
-    tasks: list[list[int]] = []
-    stripe, num_rows = None, 0
-    for group in row_groups:
-        same_stripe = group.stripe is not None and group.stripe == stripe
-        if tasks and (same_stripe or num_rows + group.num_rows <= task_rows):
-            tasks[-1].append(group.row_group)
-            num_rows += group.num_rows
-        else:
-            tasks.append([group.row_group])
-            num_rows = group.num_rows
-        stripe = group.stripe
-    return tasks or [[]]
-
-
-def _find_task_rows(plans: Sequence[FilePlan], threads: int) -> int:
-    """Return up to how many rows the row groups of a local file are joined to a task.
-
-    Handing a task to a thread costs as much as reading some thousand rows, and several for each thread end together.
-    """
-    total = sum([group.num_rows for plan in plans for group in plan.read_groups])
-    return min(max(_LEAST_TASK_ROWS, total // (_TASKS_PER_THREAD * threads)), _MOST_TASK_ROWS)
-
-
 @contextmanager
-def _closing_all(opened: Iterable[SharedFile | FileVersions]) -> Iterator[None]:
+def _closing_all(opened: Iterable[SharedFile]) -> Iterator[None]:
     """Close files at the end."""
     try:
         yield

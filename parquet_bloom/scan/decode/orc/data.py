@@ -103,11 +103,10 @@ class OrcData:
         for _, members in groupby(selections, lambda one: self.file.row_groups[one[0]].stripe):
             yield list(members)
 
-    def estimate_step(
-        self, selections: RowGroupSelections, names: Sequence[str] | None, row_filter: RowFilter
-    ) -> tuple[int, bool]:
+    def estimate_step(self, selections: RowGroupSelections) -> int:
+        """Estimate the memory that is needed to read row groups of one part of `split`, in bytes."""
         stripes = {self.file.row_groups[row_group].stripe for row_group, _ in selections}
-        return sum(self.file.stripes[stripe].data_length for stripe in stripes) * _DECODED_RATIO, False
+        return sum(self.file.stripes[stripe].data_length for stripe in stripes) * _DECODED_RATIO
 
     def count_matches(self, selections: RowGroupSelections, row_filter: RowFilter) -> Iterator[tuple[int, int]]:
         for stripe in self._stripes([row_group for row_group, _ in selections]):

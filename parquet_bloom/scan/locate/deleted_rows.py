@@ -18,10 +18,12 @@ from ...tables.deleted_rows import RowsOfFile, find_deleted
 from ...util.arrow_select import keep
 from ...util.arrow_values import empty_table
 from ..compatibility import DatasetCompatibility
-from ..model.data_file import DataFile, FileProjection, RowFilter
+from ..decode.parquet_file import ParquetData
+from ..decode.projection import Projection
+from ..model.data_file import DataFile, FileProjection
 from ..model.fit import fit_table
 from ..model.partitions import Partitions
-from ..model.plan import ORC, FilePlan
+from ..model.plan import FilePlan
 from ..model.row_selection import (
     RowGroupSelections,
     RowPositions,
@@ -31,7 +33,6 @@ from ..model.row_selection import (
     to_row_ranges,
     to_row_selection,
 )
-from .projection import Projection
 
 if TYPE_CHECKING:
     from ...tables.snapshot import TableSnapshot
@@ -116,7 +117,7 @@ class TableRows:
             return selections
         if not plan.is_of(file):
             raise ConcurrentChangeError("another writer changed it meanwhile", path=file.path)
-        if file.format == ORC:
+        if not isinstance(file, ParquetData):
             raise ParquetBloomError("deleted rows of ORC files cannot be left out", path=file.path)
         starts = np.cumsum([0, *(file.num_rows_of(row_group) for row_group in file.row_groups)]).tolist()
         live: list[tuple[int, RowSelection | None]] = []
@@ -154,12 +155,11 @@ class TableRows:
         rows = [RowsOfFile(path, deletes.get(path), positions) for path, positions in parts]
         return ~find_deleted(rows, lambda names: self._read(file, [*paths], names, read_columns))
 
-    def _read_row_group(self, file: DataFile, row_group: int, names: Sequence[str]) -> pa.Table:
+    def _read_row_group(self, file: ParquetData, row_group: int, names: Sequence[str]) -> pa.Table:
         """Read columns of all rows of a row group as the table shows them."""
-        every = RowFilter(True, self._timezone, {}, {})
 
         def read_columns(columns: FileProjection) -> Iterable[pa.Table]:
-            return (matches.table for matches in file.read_matches([(row_group, None)], every, columns))
+            return [file.columns.read([row_group], columns.names)]
 
         rows = self._read(file, [file.path], names, read_columns)
         if rows.num_rows != file.num_rows_of(row_group):

@@ -1,8 +1,8 @@
-"""Read whole columns of a row group with pyarrow, at once or a window of rows at a time."""
+"""The decoder "columns": whole columns of row groups by pyarrow, at once or a window of rows at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -21,19 +21,17 @@ from ...metadata.footer import Leaf
 from ...util.lazy import late_module
 from ..model.limits import ReadLimits
 from ..model.row_selection import RowPositions, slice_rows
-from ..model.schemas import open_parquet_file, select_schema
+from ..model.schemas import open_parquet_file
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 else:
     pq = late_module("pyarrow.parquet")
 
-_SMALL_BYTES = 256 * 1024  # of compressed chunks whose decoded size need not be known better
-_SMALL_RATIO = 4  # of decoded to compressed bytes, a guess
 _LEAST_BUFFER_BYTES, _BUFFER_BYTES = 1 << 16, 1 << 20  # read at once of a chunk that is decoded in windows
 
 
-class RowGroupReader:
+class ColumnsDecoder:
     """pyarrow's reader of a file, opened when something is first read. Local files may be read by several threads.
 
     pyarrow reads one column chunk after the other; those of an object are fetched concurrently before.
@@ -58,8 +56,7 @@ class RowGroupReader:
         self._file = file
         self._int96_unit = int96_unit or file.cached.int96_unit or "ns"
         self._open_reader = open_reader
-        self._leaves: dict[tuple[str, ...] | None, tuple[NDArray[np.intp], NDArray[np.int64]]] = {}
-        self._estimates: dict[tuple[int, tuple[str, ...] | None], int] = {}
+        self._leaves: dict[tuple[str, ...] | None, NDArray[np.intp]] = {}
         self.limits = ReadLimits()
 
     @cached_property
@@ -75,49 +72,49 @@ class RowGroupReader:
         if file is not None:
             file.close(force=True)
 
-    def read_row_group(self, row_group: int, names: Sequence[str] | None) -> pa.Table:
-        """Read some columns of a row group, given as `pyarrow.parquet` takes them; None for all.
+    def read(
+        self,
+        row_groups: Sequence[int],
+        names: Sequence[str] | None,
+        rows: Sequence[RowPositions] | None = None,
+    ) -> pa.Table:
+        """Read columns, given as `pyarrow.parquet` takes them, of row groups; None for all of them.
+
+        Parameters
+        ----------
+        rows : of each row group those that are read, ascending; None for all of all.
 
         Raises
         ------
         MalformedFooterError, UnreadableColumnError
             A column has other numbers of values than the row group has rows, or pyarrow shows others than are stored.
         """
-        self.require_shown(row_group, names)
-        return self._read_row_group(row_group, names)
-
-    def _read_row_group(self, row_group: int, names: Sequence[str] | None) -> pa.Table:
-        self.require_rows(row_group, names)
-        self.prefetch(row_group, names)
-        self._count(row_group, names)
-        limits = self.limits
-        table = self.parquet_file.read_row_group(
-            row_group, None if names is None else list(names), use_threads=limits.use_threads
+        for number, row_group in enumerate(row_groups):
+            self.require_shown(row_group, names, None if rows is None else rows[number])
+            self.require_rows(row_group, names)
+            self.prefetch(row_group, names)
+            self._count(row_group, names)
+        table = self.parquet_file.read_row_groups(
+            list(row_groups), None if names is None else list(names), use_threads=self.limits.use_threads
         )
-        if table.num_columns and table.num_rows != self._num_rows(row_group):
-            raise make_count_error(row_group, table.num_rows, self._num_rows(row_group))
-        limits.note(table)
-        return table
+        counts = [self._num_rows(row_group) for row_group in row_groups]
+        if table.num_columns and table.num_rows != sum(counts):
+            raise make_count_error(row_groups[0], table.num_rows, sum(counts))
+        self.limits.note(table)
+        if rows is None:
+            return table
+        starts = np.cumsum(counts) - counts
+        return take_rows(
+            table, np.concatenate([some + start for some, start in zip(rows, starts.tolist(), strict=True)])
+        )
 
-    def select_schema(self, names: Sequence[str]) -> pa.Schema:
-        """Return the schema of some columns, as `read_row_group` gives them."""
-        return select_schema(self._file, names)
-
-    def read_rows(self, row_group: int, names: Sequence[str] | None, rows: RowPositions, num_rows: int) -> pa.Table:
-        """Read some rows of columns that cannot be read by pages; in windows if the row group is large.
-
-        Parameters
-        ----------
-        rows : at least one, ascending.
-        num_rows : expected of the row group.
-        """
-        num_bytes = 0 if self.limits.max_bytes is None else self.estimate_bytes(row_group, names)
+    def read_rows(self, row_group: int, names: Sequence[str] | None, rows: RowPositions) -> pa.Table:
+        """Read some rows of a row group, ascending; in windows if it is large."""
+        num_rows, num_bytes = self._num_rows(row_group), 0
+        if self.limits.max_bytes is not None:
+            num_bytes = self.estimate_bytes(row_group, names)
         if not self.limits.needs_windows(num_bytes):
-            self.require_shown(row_group, names, rows)
-            table = self._read_row_group(row_group, names)
-            if table.num_rows != num_rows:
-                raise make_count_error(row_group, table.num_rows, num_rows)
-            return take_rows(table, rows)
+            return self.read([row_group], names, [rows])
         parts = []
         stream, window_rows = self.stream(row_group, names), self.limits.window_rows(num_rows, num_bytes)
         for start in range(0, num_rows, window_rows):
@@ -137,7 +134,7 @@ class RowGroupReader:
         """
         if not self._int96_leaves:
             return
-        selected = self._select_leaves(names)[0]
+        selected = self._select_leaves(names)
         for leaf in self._int96_leaves:
             if leaf.index not in selected:
                 continue
@@ -172,7 +169,7 @@ class RowGroupReader:
         """Return the rows of some columns, to be read in order."""
         return RowStream(
             lambda rows: self._stream_batches(row_group, names, rows),
-            partial(self.require_shown, row_group, names),
+            partial(self.require_shown, row_group, names) if self._int96_leaves else None,
             row_group,
             self._num_rows(row_group),
         )
@@ -219,31 +216,12 @@ class RowGroupReader:
 
     def estimate_bytes(self, row_group: int, names: Sequence[str] | None) -> int:
         """Estimate the memory that some columns of a row group take once they are decoded."""
-        key = row_group, None if names is None else tuple(names)
-        if key not in self._estimates:
-            self._estimates[key] = self._estimate(row_group, names)
-        return self._estimates[key]
-
-    def _estimate(self, row_group: int, names: Sequence[str] | None) -> int:
         chunks = self._find_chunks(row_group, names)
         if chunks is None:  # malformed: pyarrow raises the error
             return 0
-        records, leaves = self._file.footer.chunks[chunks], self._file.footer.leaves
-        columns, widths = self._select_leaves(names)
-        decoded = np.maximum(records["num_values"], 0) * widths
-        compressed = np.maximum(records["compressed_size"], 0)
-        if compressed.sum() > _SMALL_BYTES:
-            group = self.parquet_file.metadata.row_group(row_group)
-            sizes = [group.column(number).total_uncompressed_size for number in columns.tolist()]
-            decoded = np.maximum(decoded, sizes)
-        else:
-            decoded = np.maximum(decoded, _SMALL_RATIO * compressed)
-        tops: dict[str, int] = {}
-        for number, size in zip(columns.tolist(), decoded.tolist(), strict=True):
-            name = leaves[number].path[0]
-            tops[name] = tops.get(name, 0) + size
-        num_rows, seen = self._num_rows(row_group), self.limits.widths
-        return int(sum(max(size, num_rows * seen.get(name, 0.0)) for name, size in tops.items()))
+        leaves = [self._file.footer.leaves[number] for number in self._select_leaves(names).tolist()]
+        num_rows = np.array([self._num_rows(row_group)], np.int64)
+        return int(estimate_decoded(self._file.footer.chunks[chunks[:, None]], leaves, num_rows, self.limits.widths)[0])
 
     def require_rows(self, row_group: int, names: Sequence[str] | None) -> None:
         """Raise MalformedFooterError unless some columns without lists have one value for each row of a row group.
@@ -280,21 +258,14 @@ class RowGroupReader:
         group = self._file.footer.row_groups[row_group]
         if int(group["num_columns"]) != len(self._file.footer.leaves):
             return None
-        return int(group["first_chunk"]) + self._select_leaves(names)[0]
+        return int(group["first_chunk"]) + self._select_leaves(names)
 
-    def _select_leaves(self, names: Sequence[str] | None) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-        """Return the indexes of the leaves of some columns, and the least bytes of a value of each."""
+    def _select_leaves(self, names: Sequence[str] | None) -> NDArray[np.intp]:
+        """Return the indexes of the leaves of some columns."""
         key = None if names is None else tuple(names)
         if key not in self._leaves:
-            requested = None if names is None else {*names}
-            leaves = [
-                leaf
-                for leaf in self._file.footer.leaves
-                if requested is None
-                or any(".".join(leaf.path[:depth]) in requested for depth in range(1, len(leaf.path) + 1))
-            ]
-            widths = [decoded_width(leaf) for leaf in leaves]
-            self._leaves[key] = np.array([leaf.index for leaf in leaves], np.intp), np.array(widths, np.int64)
+            leaves = select_leaves(self._file.footer.leaves, names)
+            self._leaves[key] = np.array([leaf.index for leaf in leaves], np.intp)
         return self._leaves[key]
 
 
@@ -304,14 +275,14 @@ class RowStream:
     Parameters
     ----------
     open_batches : opens batches of so many rows.
-    require_shown : raises an error if some rows are not shown as they are stored.
+    require_shown : raises an error if some rows are not shown as they are stored; None if all are.
     row_group, num_rows : the row group.
     """
 
     def __init__(
         self,
         open_batches: Callable[[int], Iterator[pa.RecordBatch]],
-        require_shown: Callable[[RowPositions], None],
+        require_shown: Callable[[RowPositions], None] | None,
         row_group: int,
         num_rows: int,
     ):
@@ -330,7 +301,8 @@ class RowStream:
         ----------
         rows : those that are used; None for all of the range.
         """
-        self._require_shown(np.arange(start, stop) if rows is None else rows)
+        if self._require_shown is not None:
+            self._require_shown(np.arange(start, stop) if rows is None else rows)
         if self._batches is None:
             self._batches = self._open_batches(stop - start)
         parts = []
@@ -351,3 +323,36 @@ class RowStream:
 def make_count_error(row_group: int, num_rows: int, expected: int) -> UnreadableColumnError:
     """Make the error for a row group that does not have the rows that its footer declares."""
     return UnreadableColumnError(f"cannot be read: {num_rows} rows instead of {expected}", row_group=row_group)
+
+
+def select_leaves(leaves: Sequence[Leaf], names: Sequence[str] | None) -> list[Leaf]:
+    """Return the leaves of some columns, given as `pyarrow.parquet` takes them; None for all."""
+    if names is None:
+        return list(leaves)
+    requested = {*names}
+    return [
+        leaf
+        for leaf in leaves
+        if any(".".join(leaf.path[:depth]) in requested for depth in range(1, len(leaf.path) + 1))
+    ]
+
+
+def estimate_decoded(
+    records: NDArray[np.void], leaves: Sequence[Leaf], num_rows: NDArray[np.int64], widths: Mapping[str, float]
+) -> NDArray[np.float64]:
+    """Estimate the memory that columns of each row group take once they are decoded, in bytes.
+
+    Parameters
+    ----------
+    records : what the footers say of the column chunks (see `Footer.chunks`), of shape (leaves, row groups).
+    num_rows : of each row group.
+    widths : the most memory that a row of a top-level column has taken; dictionaries do not show in a footer.
+    """
+    tops: dict[str, NDArray[np.float64]] = {}
+    for leaf, of_leaf in zip(leaves, records, strict=True):
+        sizes = np.maximum(np.maximum(of_leaf["num_values"], 0) * decoded_width(leaf), of_leaf["uncompressed_size"])
+        tops[leaf.path[0]] = tops.get(leaf.path[0], 0.0) + np.maximum(sizes, of_leaf["compressed_size"])
+    total = np.zeros(len(num_rows), np.float64)
+    for name, sizes in tops.items():
+        total += np.maximum(np.maximum(sizes, 0), num_rows * widths.get(name, 0.0))
+    return total

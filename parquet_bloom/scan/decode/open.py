@@ -8,7 +8,7 @@ from ...file.cache.memory import MetadataCache
 from ...file.reader import BloomFile
 from ...storage import Entry, Source, entry_for_identity, open_source
 from ..model.file_format import open_any
-from .parquet import ParquetData
+from .parquet_file import ParquetData
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

@@ -1,0 +1,115 @@
+"""Local files that are read together, each of them the version that was planned."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+
+from ...errors import ConcurrentChangeError
+from ...file.cache.entry import CachedFooter
+from ...file.cache.memory import MetadataCache
+from ...file.pages.sparse import RowGroupBatch
+from ...storage import OPEN_FILE_BUDGET, FileIdentity, make_open_files, stat_files
+from ..model.limits import ReadLimits
+from ..model.plan import FilePlan
+from .file_kind import FileKind
+from .parquet_file import ParquetData
+from .row_group_decoder import Pages
+
+OpenPlanned = Callable[[FilePlan], AbstractContextManager[ParquetData]]
+"""Opens the version of a file that was planned; raises ConcurrentChangeError if it is not there."""
+
+
+class LocalFiles:
+    """Local files that several batches read, opened by the first of them and closed after the last one."""
+
+    def __init__(
+        self, plans: Sequence[FilePlan], num_batches: int, open_planned: OpenPlanned, cache: MetadataCache | None
+    ):
+        self._plans = plans
+        self._paths = [plan.path for plan in plans]
+        self._identities = [plan.identity for plan in plans if isinstance(plan.identity, FileIdentity)]
+        self._files = make_open_files(self._paths, self._identities)
+        self._remaining = num_batches
+        self._open_planned = open_planned
+        self._cache = cache
+        self._are_open: bool | None = None
+        self._taken = 0  # of the budget
+        self._lock = threading.RLock()
+        self._shared: ParquetData | None = None  # of a single file
+        self._stack = ExitStack()
+
+    def open(self) -> None:
+        """Open the files; raise ConcurrentChangeError if they are not those of the plan."""
+        with self._lock:
+            if self._are_open is None:
+                # Waits for other scans; more than the budget is better than to wait for what may never end.
+                self._taken = len(self._paths) if OPEN_FILE_BUDGET.take(len(self._paths)) else 0
+                self._are_open = self._files.open()
+                if not self._are_open:
+                    self._close()
+            if not self._are_open:
+                raise self._make_error()
+
+    def _make_error(self) -> ConcurrentChangeError:
+        path = self._paths[0] if len(self._paths) == 1 else None
+        return ConcurrentChangeError("another writer changed it meanwhile", path=path)
+
+    @contextmanager
+    def borrow(self, number: int, limits: ReadLimits) -> Iterator[ParquetData]:
+        """Give an open file for as long as it is used; a single one stays open until the last batch of it is read."""
+        if len(self._paths) > 1:
+            with self._open_planned(self._plans[number]) as data:
+                data.limits = limits
+                yield data
+            return
+        with self._lock:
+            if self._shared is None:
+                self._shared = self._stack.enter_context(self._open_planned(self._plans[0]))
+                self._shared.limits = limits
+        yield self._shared
+
+    def make_pages(
+        self, footers: Sequence[CachedFooter], row_groups: Sequence[tuple[int, int]], kind: FileKind
+    ) -> Pages:
+        """Make the decoder "pages" of row groups."""
+        headers = None if self._cache is None else [cached.page_headers for cached in footers]
+        return RowGroupBatch([cached.footer for cached in footers], row_groups, kind.columns, self._files, headers)
+
+    def remember(self, pages: Pages, footers: Sequence[CachedFooter]) -> None:
+        """Update the sizes in the cache of files whose entries have grown."""
+        for number in pages.grown:
+            if self._cache is not None:
+                self._cache.keep_local(self._paths[number], self._identities[number], footers[number])
+
+    def require_unchanged(self) -> None:
+        """Raise ConcurrentChangeError if what was read may be of another version."""
+        if not self._files.are_unchanged():
+            raise self._make_error()
+
+    def require_in_place(self) -> None:
+        """Raise ConcurrentChangeError unless the files are still at their paths."""
+        sources = stat_files(self._paths)
+        if [None if source is None else source.identity for source in sources] != self._identities:
+            raise self._make_error()
+
+    def release(self) -> None:
+        """Note that a batch has been read."""
+        with self._lock:
+            self._remaining -= 1
+            if self._remaining <= 0:
+                self._close()
+
+    def close(self) -> None:
+        """Close the files, whatever batches have not been read; no more are read after that."""
+        with self._lock:
+            self._are_open = False
+            self._close()
+
+    def _close(self) -> None:
+        self._stack.close()
+        self._shared = None
+        self._files.close()
+        taken, self._taken = self._taken, 0
+        OPEN_FILE_BUDGET.give_back(taken)
