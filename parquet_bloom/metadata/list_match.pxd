@@ -28,5 +28,3 @@ cdef int take_lists(
 ) except -1 nogil
 
 cdef ListShape make_shape(const int64_t[::1] least, int max_definition) except *
-
-cdef int fail_list_search(Py_ssize_t problem) except -1

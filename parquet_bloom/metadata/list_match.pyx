@@ -19,23 +19,19 @@ import numpy as np
 from ..errors import MalformedFooterError
 
 from .page_decode cimport (
-    DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, ENCODING, FIELDS, KIND, MOST_BYTES, MOST_VALUES, NO_MEMORY, NUM_VALUES, PLAIN,
-    UNSUPPORTED, PageBody, close_page, describe_page_problem, open_nested_page, require_pages
+    BAD_LEVEL, DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, ENCODING, FIELDS, KIND, MOST_BYTES, MOST_VALUES, NO_ELEMENTS, NO_MEMORY,
+    NUM_VALUES, OTHER_ROWS, OTHER_VALUES, PLAIN, UNSUPPORTED, PageBody, close_page, open_nested_page, require_pages
 )
+from .page_encodings cimport fail_page, has_other_encoding
 from .page_match cimport Targets, match_values, needs_dictionary, search_dictionary
 from .page_rows cimport RowTaker
-from .runs cimport CUT_OFF, Runs, describe_problem, next_run, start_runs
+from .runs cimport CUT_OFF, Runs, next_run, start_runs
 
 cdef enum:
     BLOCK = 1024  # levels that are unpacked at a time
     SLACK = 8     # bytes behind them that may be written
     MOST_IN_CHUNK = 1 << 28  # values: runs of a few bytes could claim any amount of time
 
-cdef enum ListProblem:
-    BAD_LEVEL = -40
-    NO_ELEMENTS = -41
-    OTHER_ROWS = -42
-    OTHER_VALUES = -43
 
 
 cdef struct Levels:
@@ -220,7 +216,7 @@ cdef Py_ssize_t search_page(
         return OTHER_ROWS
     if count == 0:
         return 0
-    matches = match_values(body, page[ENCODING], count, width, targets, by_entry, num_entries, positions, which)
+    matches = match_values(body, page, count, width, targets, by_entry, num_entries, positions, which)
     if matches <= 0:
         return matches
     return find_rows(body, page[NUM_VALUES], shape, positions, matches, before, last_row, rows)
@@ -242,7 +238,7 @@ cdef Py_ssize_t search_data_pages(
             return UNSUPPORTED
         if page[NUM_VALUES] == 0:  # pyarrow writes such pages, without levels
             continue
-        if page[ENCODING] != PLAIN and not (needs_dictionary(page) and by_entry != NULL):
+        if not (page[ENCODING] == PLAIN or has_other_encoding(page) or needs_dictionary(page) and by_entry != NULL):
             return UNSUPPORTED
         in_page = search_page(
             data, page, width, codec, shape, targets, by_entry, num_entries, positions, which, num_rows, &last, &begun,
@@ -454,23 +450,9 @@ cdef int take_lists(
         problem = OTHER_ROWS
     if problem:
         with gil:
-            fail_list_search(problem)
+            fail_page(problem)
     return 0
 
-
-cdef int fail_list_search(Py_ssize_t problem) except -1:
-    """Raise the error of a problem that `search_list_pages` returned."""
-    if problem == BAD_LEVEL:
-        raise MalformedFooterError("page: a level is higher than the schema has any")
-    if problem == NO_ELEMENTS:
-        raise MalformedFooterError("page: a list without elements goes on")
-    if problem == OTHER_ROWS:
-        raise MalformedFooterError("page: its rows are not those of the row group")
-    if problem == OTHER_VALUES:
-        raise MalformedFooterError("page: its values are not those of the column chunk")
-    raise MalformedFooterError("page: " + (
-        describe_page_problem(problem) if problem <= UNSUPPORTED else describe_problem(<int>problem, 32)
-    ))
 
 
 cdef ListShape make_shape(const int64_t[::1] least, int max_definition) except *:
@@ -527,5 +509,5 @@ def search_lists(
             &shape, num_rows, num_values, targets, &rows[0]
         )
     if matches < 0:
-        fail_list_search(matches)
+        fail_page(matches)
     return all_rows[:matches].copy()

@@ -49,6 +49,9 @@ cdef enum PageProblem:
     VALUE_CUT_OFF = -24
     NOT_IN_DICTIONARY = -25
     OTHER_ROWS = -26
+    OTHER_VALUES = -27
+    BAD_LEVEL = -28
+    NO_ELEMENTS = -29
 
 
 cdef struct PageBody:
@@ -58,12 +61,14 @@ cdef struct PageBody:
     Py_ssize_t level_bytes
     const uint8_t* values
     Py_ssize_t value_bytes
-    uint8_t* scratch       # to be freed
+    uint8_t* scratch       # to be freed: what was decompressed, and values that were made plain
+    uint8_t* plain
 
 
 cdef inline void close_page(PageBody* body) noexcept nogil:
     free(body.scratch)
-    body.scratch = NULL
+    free(body.plain)
+    body.scratch = body.plain = NULL
 
 
 cdef inline int unpack_block(
@@ -130,7 +135,7 @@ cdef inline int open_nested_page(
     cdef const uint8_t* unpacked
     cdef Py_ssize_t size = page[SIZE], length, end, first
     cdef int problem
-    body.scratch = NULL
+    body.scratch = body.plain = NULL
     body.repeats, body.repeat_bytes = content, 0
     body.levels, body.level_bytes = content, 0
     if page[NUM_VALUES] > MOST_VALUES:
@@ -188,6 +193,12 @@ cdef inline str describe_page_problem(Py_ssize_t problem):
         return "a number is not in the dictionary"
     if problem == OTHER_ROWS:
         return "its column chunk has not as many rows as the row group"
+    if problem == OTHER_VALUES:
+        return "its values are not those of the column chunk"
+    if problem == BAD_LEVEL:
+        return "a level is higher than the schema has any"
+    if problem == NO_ELEMENTS:
+        return "a list without elements goes on"
     return "there is no memory for it" if problem == NO_MEMORY else "it cannot be decompressed"
 
 

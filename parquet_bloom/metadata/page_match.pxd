@@ -20,7 +20,7 @@ cdef class Targets:
 
 
 cdef Py_ssize_t match_values(
-    const PageBody* body, int64_t encoding, Py_ssize_t count, Py_ssize_t width, Targets targets,
+    PageBody* body, const int64_t* page, Py_ssize_t count, Py_ssize_t width, Targets targets,
     const int32_t* by_entry, Py_ssize_t num_entries, int64_t* positions, int32_t* which
 ) noexcept nogil
 
@@ -34,5 +34,3 @@ cdef Py_ssize_t search_chunk(
     const uint8_t* data, const int64_t* pages, Py_ssize_t num_pages, Py_ssize_t width, int codec, bint required,
     int64_t num_rows, Targets targets, int64_t* positions, int32_t* which
 ) noexcept nogil
-
-cdef int fail_search(Py_ssize_t problem) except -1

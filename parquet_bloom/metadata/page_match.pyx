@@ -17,9 +17,10 @@ from ..errors import MalformedFooterError
 from .page_decode cimport (
     DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, ENCODING, FIELDS, KIND, MOST_BYTES, MOST_VALUES, NO_MEMORY, NOT_IN_DICTIONARY,
     NUM_VALUES, OTHER_ROWS, PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY, UNSUPPORTED, VALUE_CUT_OFF, VALUES_MISSING,
-    PageBody, close_page, describe_page_problem, is_dictionary, open_page, require_pages
+    PageBody, close_page, is_dictionary, open_page, require_pages
 )
-from .runs cimport Runs, count_set, describe_problem, next_run, packed_number, require_repeated, start_runs
+from .page_encodings cimport fail_page, has_other_encoding, make_plain
+from .runs cimport Runs, count_set, next_run, packed_number, require_repeated, start_runs
 
 cdef uint64_t FACTOR_1 = 0x9E3779B97F4A7C15ULL
 cdef uint64_t FACTOR_2 = 0xC2B2AE3D27D4EB4FULL
@@ -359,14 +360,18 @@ cdef Py_ssize_t find_rows(Runs* runs, int64_t* values, Py_ssize_t count) noexcep
 
 
 cdef Py_ssize_t match_values(
-    const PageBody* body, int64_t encoding, Py_ssize_t count, Py_ssize_t width, Targets targets,
+    PageBody* body, const int64_t* page, Py_ssize_t count, Py_ssize_t width, Targets targets,
     const int32_t* by_entry, Py_ssize_t num_entries, int64_t* positions, int32_t* which
 ) noexcept nogil:
     """Search the `count` values of a data page; return the number of matches, or a problem."""
     cdef Runs runs
     cdef Py_ssize_t i
     cdef int problem
-    if encoding == PLAIN:
+    if page[KIND] == DICTIONARY_PAGE or page[ENCODING] == PLAIN or has_other_encoding(page):
+        if has_other_encoding(page):
+            problem = make_plain(body, page, width)
+            if problem:
+                return problem
         if width == 0:
             return match_byte_arrays(targets, body.values, body.value_bytes, count, positions, which)
         if body.value_bytes // width < count:
@@ -402,7 +407,7 @@ cdef Py_ssize_t search_page(
         count = count_levels(&runs, count)
         if count <= 0:
             return count
-    matches = match_values(body, page[ENCODING], count, width, targets, by_entry, num_entries, positions, which)
+    matches = match_values(body, page, count, width, targets, by_entry, num_entries, positions, which)
     if matches > 0 and count < page[NUM_VALUES]:
         start_runs(&runs, body.levels, body.level_bytes, 1)
         problem = <int>find_rows(&runs, positions, matches)
@@ -438,7 +443,7 @@ cdef Py_ssize_t search_dictionary(
         if positions == NULL or which == NULL:
             matches = NO_MEMORY
         else:
-            matches = match_values(&body, PLAIN, count, width, targets, NULL, 0, positions, which)
+            matches = match_values(&body, page, count, width, targets, NULL, 0, positions, which)
         for i in range(matches):
             by_entry[0][positions[i]] = which[i]
     free(positions)
@@ -476,7 +481,7 @@ cdef Py_ssize_t search_chunk(
             continue
         if page[KIND] != DATA_PAGE and page[KIND] != DATA_PAGE_V2 or page[NUM_VALUES] > num_rows - before:
             return UNSUPPORTED
-        if page[ENCODING] != PLAIN and not (needs_dictionary(page) and first):
+        if not (page[ENCODING] == PLAIN or has_other_encoding(page) or needs_dictionary(page) and first):
             return UNSUPPORTED
         before += page[NUM_VALUES]
     if before != num_rows:
@@ -505,12 +510,6 @@ cdef Py_ssize_t search_chunk(
     free(by_entry)
     return matches
 
-
-cdef int fail_search(Py_ssize_t problem) except -1:
-    """Raise the error of a problem that `search_chunk` returned."""
-    raise MalformedFooterError("page: " + (
-        describe_page_problem(problem) if problem <= UNSUPPORTED else describe_problem(<int>problem, 32)
-    ))
 
 
 def search_pages(
@@ -552,5 +551,5 @@ def search_pages(
             bytes_of, first, pages.shape[0], width, codec, required, num_rows, targets, &positions[0], &which[0]
         )
     if matches < 0:
-        fail_search(matches)
+        fail_page(matches)
     return all_positions[:matches].copy(), all_targets[:matches].copy()

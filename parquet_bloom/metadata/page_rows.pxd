@@ -46,6 +46,3 @@ cdef class RowTaker:
     cdef Py_ssize_t next_row(self, Py_ssize_t row) noexcept nogil
     cdef int copy_plain(self, PageBody* body, const int64_t* numbers, Py_ssize_t count, Py_ssize_t rows) noexcept nogil
     cdef int copy_entries(self, const int64_t* numbers, Py_ssize_t count, Py_ssize_t rows) noexcept nogil
-
-
-cdef int fail(int problem) except -1

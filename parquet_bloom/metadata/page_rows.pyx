@@ -17,10 +17,11 @@ from ..errors import MalformedFooterError
 from .page_decode cimport (
     BROKEN, DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, ENCODING, FIELDS, HEADER_BYTES, KIND, MOST_BYTES, MOST_VALUES, NO_MEMORY,
     NOT_IN_DICTIONARY, NUM_VALUES, PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY, SIZE, START, UNPACKED, UNSUPPORTED,
-    VALUE_CUT_OFF, VALUES_MISSING, PageBody, close_page, describe_page_problem, is_dictionary, open_page,
+    VALUE_CUT_OFF, VALUES_MISSING, PageBody, close_page, is_dictionary, open_page,
     require_pages
 )
-from .runs cimport Runs, describe_problem, locate_values, require_repeated, start_runs, take_numbers
+from .page_encodings cimport fail_page, has_other_encoding, make_plain
+from .runs cimport Runs, locate_values, require_repeated, start_runs, take_numbers
 
 cdef enum:
     EXTRA_BYTES = 4096     # decompressed beyond the share of a page that its rows would take if all had the same size
@@ -85,7 +86,7 @@ cdef class RowTaker:
         with nogil:
             problem = self.open_dictionary(&data[0], &pages[0, 0])
         if problem:
-            fail(problem)
+            fail_page(problem)
 
     cdef int open_dictionary(self, const uint8_t* data, const int64_t* page) noexcept nogil:
         """Set the dictionary of the chunk, whose bytes have to stay where they are; they are read when entries are needed."""
@@ -179,7 +180,7 @@ cdef class RowTaker:
             with nogil:
                 problem = self.take_pages(&data[0] if data.shape[0] else NULL, pages, first, rows)
         if problem:
-            fail(problem)
+            fail_page(problem)
 
     cdef int take_pages(
         self, const uint8_t* data, const int64_t[:, ::1] pages, int64_t before, const int64_t[::1] rows
@@ -255,8 +256,10 @@ cdef class RowTaker:
         cdef int problem
         if num_values == 0:
             problem = 0
-        elif page[ENCODING] == PLAIN:
-            problem = self.copy_plain(body, numbers, num_values, count)
+        elif page[ENCODING] == PLAIN or has_other_encoding(page):
+            problem = 0 if page[ENCODING] == PLAIN else make_plain(body, page, self.width)
+            if not problem:
+                problem = self.copy_plain(body, numbers, num_values, count)
         elif page[ENCODING] != PLAIN_DICTIONARY and page[ENCODING] != RLE_DICTIONARY:
             return UNSUPPORTED
         elif self.num_entries < 0 or body.value_bytes == 0 or body.values[0] > 32:
@@ -288,7 +291,7 @@ cdef class RowTaker:
         if needed <= self.num_rows:
             return 0
         if needed > MOST_TAKEN or self.width * needed > MOST_TAKEN:
-            fail(UNSUPPORTED)
+            fail_page(UNSUPPORTED)
         valid = np.ones(num_rows, np.uint8)
         valid[:self.taken] = self._valid[:self.taken]
         if self.width:
@@ -409,7 +412,7 @@ cdef class RowTaker:
         if self.taken != self.num_rows:
             raise ValueError(f"{self.taken} rows of {self.num_rows} were taken")
         if self.size > INT32_MAX:
-            fail(UNSUPPORTED)
+            fail_page(UNSUPPORTED)
         full = self.num_values == self.num_rows
         size = self.width * self.num_rows if self.width else self.size
         values = np.zeros(size, np.uint8) if self.width and not full else np.empty(size, np.uint8)
@@ -425,10 +428,3 @@ cdef class RowTaker:
                         value += 1
         ends = None if self.width else self._ends[:self.num_rows + 1]
         return None if full else self._valid[:self.num_rows].view(np.bool_), ends, values
-
-
-cdef int fail(int problem) except -1:
-    """Raise the error of a problem."""
-    if problem <= UNSUPPORTED:
-        raise MalformedFooterError(f"page: {describe_page_problem(problem)}")
-    raise MalformedFooterError(f"page: {describe_problem(problem, 32)}")

@@ -12,22 +12,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from parquet_bloom.file.pages.chunk_batch import HAS_BITS
+
 Chunks = NDArray[np.int64]
 Cell = bytes | list[bytes | None] | None
 """A stored value; of a column with lists, those of a row."""
 
 ROWS, GROUP, FILES = 24, 12, 2
-FILE, OFFSET, NUM_BYTES, NUM_ROWS, CODEC, VALUES = range(6)
+FILE, OFFSET, NUM_BYTES, NUM_ROWS, CODEC, VALUES, FLAGS = range(7)
 _CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "BROTLI": 4, "ZSTD": 6, "LZ4": 7}
 
 
 class Column(NamedTuple):
-    """A column: bytes per value, whether each row has one, and the levels of its lists, if it has any."""
+    """A column: bytes per value, whether each row has one, the levels of its lists, if it has any, and its flags."""
 
     width: int
     required: bool
     least: tuple[int, ...] = ()
     max_definition: int = 1
+    flags: int = 0
 
 
 COLUMNS = {
@@ -37,9 +40,17 @@ COLUMNS = {
     "f": Column(3, False),
     "l.list.element": Column(8, False, (0, 2), 3),
     "t.list.element": Column(0, False, (0, 2), 3),
+    "b": Column(1, False, flags=HAS_BITS),
 }
 _SMALL = {"data_page_size": 1, "write_batch_size": 4}
 _DELTA = {"k": "DELTA_BINARY_PACKED", "s": "DELTA_BYTE_ARRAY", "t.list.element": "DELTA_LENGTH_BYTE_ARRAY"}
+_OTHERS = {
+    "k": "BYTE_STREAM_SPLIT",
+    "n": "DELTA_BINARY_PACKED",
+    "s": "DELTA_LENGTH_BYTE_ARRAY",
+    "f": "DELTA_BYTE_ARRAY",
+}
+_OTHERS |= {"l.list.element": "DELTA_BINARY_PACKED", "t.list.element": "DELTA_BYTE_ARRAY", "b": "RLE"}
 OPTIONS: list[dict[str, Any]] = [
     {"compression": "none", "use_dictionary": False, **_SMALL},
     {"compression": "none", "data_page_version": "2.0"},
@@ -53,6 +64,8 @@ OPTIONS: list[dict[str, Any]] = [
     {"compression": "none", "use_dictionary": False, "large": True, **_SMALL},
     {"compression": "snappy", "large": True, "data_page_version": "2.0", **_SMALL},
     {"compression": "zstd", "large": True, **_SMALL},
+    {"compression": "zstd", "use_dictionary": False, "column_encoding": _OTHERS},
+    {"compression": "none", "use_dictionary": False, "column_encoding": _OTHERS, "data_page_version": "2.0", **_SMALL},
 ]
 
 
@@ -68,6 +81,7 @@ def _columns(number: int, large: bool) -> dict[str, list[Any]]:
         "f": [None if row % 4 == 1 else bytes([row % 6, 1, row % 3]) for row in rows],
         "l": [[row, None, row + 1][: row % 4] if row % 6 else None for row in rows],
         "t": [[word, f"v{row}"][: row % 3] if row % 8 else None for row, word in zip(rows, words, strict=True)],
+        "b": [None if row % 5 == 1 else row % 3 == 0 for row in rows],
     }
 
 
@@ -79,6 +93,7 @@ _SCHEMA = pa.schema(
         ("f", pa.binary(3)),
         ("l", pa.list_(pa.int64())),
         ("t", pa.list_(pa.string())),
+        ("b", pa.bool_()),
     ]
 )
 
@@ -99,7 +114,6 @@ class Base:
     files: list[bytes]
     chunks: dict[str, Chunks]
     cells: dict[str, list[list[Cell]]]
-    declined: frozenset[str]  # columns in an encoding that is left to pyarrow
 
 
 @functools.cache
@@ -120,8 +134,7 @@ def base_of(number: int) -> Base:
                 start = min(filter(None, (chunk.dictionary_page_offset, chunk.data_page_offset)))
                 name = chunk.path_in_schema
                 size, codec = chunk.total_compressed_size, _CODECS[chunk.compression]
-                chunks[name].append([file, start, size, GROUP, codec, chunk.num_values])
+                chunks[name].append([file, start, size, GROUP, codec, chunk.num_values, COLUMNS[name].flags])
                 part = columns[name.partition(".")[0]][group * GROUP : (group + 1) * GROUP]
                 cells[name].append([stored_as(value, COLUMNS[name].width) for value in part])
-    declined = frozenset(_DELTA) if "column_encoding" in options else frozenset[str]()
-    return Base(files, {name: np.array(rows, np.int64) for name, rows in chunks.items()}, cells, declined)
+    return Base(files, {name: np.array(rows, np.int64) for name, rows in chunks.items()}, cells)

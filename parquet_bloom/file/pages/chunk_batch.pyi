@@ -1,4 +1,4 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,9 @@ from ...metadata.page_match import Targets
 from ...storage.local.open_files import OpenFiles
 
 MAX_CHUNK_BYTES: int
+HAS_BITS: int
+IS_CHAINED: int
+IS_COMPRESSED: int
 
 _TakenValues = tuple[NDArray[np.bool_] | None, NDArray[np.int32] | None, NDArray[np.uint8]]
 _TakenLists = tuple[NDArray[np.bool_], NDArray[np.int32], _TakenValues]
@@ -28,7 +31,6 @@ class ChunkBatch:
         files: OpenFiles,
         unpack: Callable[[memoryview, NDArray[np.int64], int], Any],
         headers: PageHeaders | None = None,
-        compressed: Sequence[bool] | None = None,
     ) -> ChunkBatch: ...
     def search(
         self, chunks: NDArray[np.int64], width: int, required: bool, targets: Targets, most: int

@@ -15,12 +15,13 @@ import numpy as np
 from ...errors import MalformedFooterError, StorageError
 
 from ...metadata.page_decode cimport (
-    COMPRESSED, DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, ENCODING, FIELDS, HEADER_BYTES, KIND, MOST_VALUES, NUM_VALUES, OTHER_ROWS, SIZE,
-    SNAPPY, START, UNCOMPRESSED, UNSUPPORTED, require_pages
+    COMPRESSED, DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, ENCODING, FIELDS, HEADER_BYTES, KIND, MOST_VALUES, NUM_VALUES, OTHER_ROWS,
+    PLAIN, RLE, SIZE, SNAPPY, START, UNCOMPRESSED, UNSUPPORTED, require_pages
 )
-from ...metadata.list_match cimport ListShape, fail_list_search, make_shape, search_list_pages, take_lists
-from ...metadata.page_match cimport Targets, fail_search, needs_dictionary, search_chunk
-from ...metadata.page_rows cimport RowTaker, fail
+from ...metadata.page_encodings cimport DELTA_BYTE_ARRAY, PLAIN_BITS, RLE_BITS, fail_page
+from ...metadata.list_match cimport ListShape, make_shape, search_list_pages, take_lists
+from ...metadata.page_match cimport Targets, needs_dictionary, search_chunk
+from ...metadata.page_rows cimport RowTaker
 from ...metadata.thrift_compact cimport Cursor, PageRows, add_page, describe_page, walk_pages
 from ...storage.local.open_files cimport OpenFiles
 
@@ -32,7 +33,11 @@ cdef enum:
     NUM_ROWS = 3
     CODEC = 4
     VALUES = 5         # numbers of values, nulls and empty lists included
-    CHUNK_FIELDS = 6
+    FLAGS = 6          # a sum of these:
+    CHUNK_FIELDS = 7
+    BITS = 1           # its values are booleans
+    CHAINED = 2        # pages of DELTA_BYTE_ARRAY may go on from the page before
+    COMPRESSED_ALL = 4 # its pages are compressed, whatever their headers say
 
 cdef enum:
     MAX_PAGES = 1 << 20            # of a chunk
@@ -44,6 +49,10 @@ cdef enum:
 
 MAX_CHUNK_BYTES = MAX_PAGE_BYTES
 """Larger column chunks are not searched."""
+
+HAS_BITS, IS_CHAINED, IS_COMPRESSED = BITS, CHAINED, COMPRESSED_ALL
+"""Flags of a chunk: its values are booleans; pages of DELTA_BYTE_ARRAY may go on from the page before (see
+`Doubt.SINGLE_PAGES`); pages are compressed whatever their headers say (see `Footer.denies_compression`)."""
 
 
 cdef struct Buffer:
@@ -169,8 +178,6 @@ cdef class ChunkBatch:
     unpack : called with (bytes of pages, their headers as `index_pages` gives them, codec) for codecs other than Snappy;
         returns (bytes, headers, codec) of the same pages, uncompressed or in Snappy; see `rows.unpack_pages`.
     headers : of pages of the same files, given by the same numbers; None to keep none.
-    compressed : for each of the files whether its pages are compressed whatever their headers say, see
-        `Footer.denies_compression`; None for no file.
 
     Attributes
     ----------
@@ -184,7 +191,6 @@ cdef class ChunkBatch:
     cdef OpenFiles files
     cdef object unpack
     cdef PageHeaders headers
-    cdef uint8_t[::1] compressed
     cdef Cursor cursor
     cdef PageRows pages
     cdef PageRows chosen     # pages that are searched
@@ -196,11 +202,8 @@ cdef class ChunkBatch:
     cdef readonly int64_t requests
     cdef readonly int64_t num_bytes
 
-    def __cinit__(self, OpenFiles files not None, unpack, PageHeaders headers=None, compressed=None):
+    def __cinit__(self, OpenFiles files not None, unpack, PageHeaders headers=None):
         self.files, self.unpack, self.headers = files, unpack, headers
-        self.compressed = np.zeros(len(files), np.uint8) if compressed is None else np.array(compressed, np.uint8)
-        if self.compressed.shape[0] != len(files):
-            raise ValueError("there must be one flag for each file")
         self.cursor = Cursor(b"")
 
     def __dealloc__(self):
@@ -218,7 +221,7 @@ cdef class ChunkBatch:
 
         Parameters
         ----------
-        chunks : of shape (chunks, 6): number of the file, offset, bytes, rows, codec, and values of each.
+        chunks : of shape (chunks, 7): number of the file, offset, bytes, rows, codec, values, and flags of each.
         width : bytes per value; 0 for length-prefixed byte arrays.
         required : whether each row has a value.
         most : the search ends if there are more rows.
@@ -261,7 +264,7 @@ cdef class ChunkBatch:
         )
         if matches < 0:
             with gil:
-                fail_search(matches)
+                fail_page(matches)
         return matches
 
     def search_rows(
@@ -328,7 +331,7 @@ cdef class ChunkBatch:
         matches = search_chunk(data, pages, self.chosen.count, width, codec, required, num_rows, targets, rows, which)
         if matches < 0:
             with gil:
-                fail_search(matches)
+                fail_page(matches)
         pages = self.chosen.rows
         if pages[KIND] == DICTIONARY_PAGE:
             page = 1
@@ -385,7 +388,7 @@ cdef class ChunkBatch:
             size += page[HEADER_BYTES] + page[SIZE]
         if size > MAX_PAGE_BYTES:
             with gil:
-                fail_search(UNSUPPORTED)
+                fail_page(UNSUPPORTED)
         reserve(&self.buffer, size)
         for i in range(self.chosen.count):
             page = self.chosen.rows + i * FIELDS
@@ -449,7 +452,7 @@ cdef class ChunkBatch:
         )
         if matches < 0:
             with gil:
-                fail_list_search(matches)
+                fail_page(matches)
         if matches and lists is not None:
             lists.take(data, pages, self.pages.count, codec, shape, chunk[VALUES], rows, matches)
         return matches
@@ -500,7 +503,7 @@ cdef class ChunkBatch:
         cdef int64_t size = chunk[NUM_BYTES]
         if size > MAX_PAGE_BYTES:
             with gil:
-                fail_search(UNSUPPORTED)
+                fail_page(UNSUPPORTED)
         self.read_whole(chunk)
         data[0], pages[0] = self.buffer.data, self.pages.rows
         if codec[0] != UNCOMPRESSED and codec[0] != SNAPPY:
@@ -520,11 +523,18 @@ cdef class ChunkBatch:
         return 0
 
     cdef void correct_headers(self, const int64_t* chunk) noexcept nogil:
-        """Mark the pages of a chunk as compressed if its file's writer always compresses, and denies it in the headers."""
+        """Correct what the headers of a chunk's pages say, or leave open, by its flags."""
         cdef Py_ssize_t i
-        if self.compressed[chunk[FILE]]:
-            for i in range(self.pages.count):
-                self.pages.rows[i * FIELDS + COMPRESSED] = 1
+        cdef int64_t* page
+        for i in range(self.pages.count if chunk[FLAGS] else 0):
+            page = self.pages.rows + i * FIELDS
+            if chunk[FLAGS] & COMPRESSED_ALL:
+                page[COMPRESSED] = 1
+            if page[KIND] != DICTIONARY_PAGE:
+                if chunk[FLAGS] & BITS and (page[ENCODING] == PLAIN or page[ENCODING] == RLE):
+                    page[ENCODING] = PLAIN_BITS if page[ENCODING] == PLAIN else RLE_BITS
+                if chunk[FLAGS] & CHAINED and page[ENCODING] == DELTA_BYTE_ARRAY:
+                    page[ENCODING] = -1
 
     cdef int read(self, const int64_t* chunk, int64_t start, int64_t size, uint8_t* to) except -1 nogil:
         """Read bytes of a chunk from `start` on."""
@@ -612,11 +622,11 @@ cdef class ChunkBatch:
             page = self.pages.rows + i * FIELDS
             if page[KIND] != DATA_PAGE and page[KIND] != DATA_PAGE_V2 or page[NUM_VALUES] > chunk[NUM_ROWS] - before:
                 with gil:
-                    fail(OTHER_ROWS)
+                    fail_page(OTHER_ROWS)
             before += page[NUM_VALUES]
         if before != chunk[NUM_ROWS]:
             with gil:
-                fail(OTHER_ROWS)
+                fail_page(OTHER_ROWS)
         return first
 
     cdef bint find_pages(self, const int64_t* chunk, bint whole) except -1 nogil:
@@ -650,7 +660,7 @@ cdef class ChunkBatch:
             if windows > size:
                 if size > MAX_PAGE_BYTES:
                     with gil:
-                        fail(UNSUPPORTED)
+                        fail_page(UNSUPPORTED)
                 self.read_whole(chunk)
                 return True
             self.read(chunk, at, window, self.buffer.data)
@@ -671,7 +681,7 @@ cdef class ChunkBatch:
             return self.buffer.data + page[START]
         if size > MAX_PAGE_BYTES:
             with gil:
-                fail(UNSUPPORTED)
+                fail_page(UNSUPPORTED)
         reserve(buffer, size)
         self.read(chunk, page[START], size, buffer.data)
         return buffer.data
@@ -683,7 +693,7 @@ cdef class ChunkBatch:
         cdef int problem
         if self.pages.rows[NUM_VALUES] > MOST_VALUES:
             with gil:
-                fail(UNSUPPORTED)
+                fail_page(UNSUPPORTED)
         data = self.fetch(chunk, self.pages.rows, whole, &self.dictionary)
         memcpy(header, self.pages.rows, FIELDS * sizeof(int64_t))
         header[START] = 0
@@ -695,7 +705,7 @@ cdef class ChunkBatch:
         problem = taker.open_dictionary(data, header)
         if problem:
             with gil:
-                fail(problem)
+                fail_page(problem)
         return 0
 
     cdef int take_page(
@@ -715,7 +725,7 @@ cdef class ChunkBatch:
         problem = taker.take_page(data, header, before, rows, count)
         if problem:
             with gil:
-                fail(problem)
+                fail_page(problem)
         return 0
 
     cdef tuple unpack_page(self, const uint8_t* data, const int64_t* header, int codec):
@@ -771,7 +781,7 @@ cdef int require_chunks(const int64_t[:, ::1] chunks, Py_ssize_t num_files) exce
     """Raise ValueError unless chunks are of the files, and of a possible size."""
     cdef Py_ssize_t i
     if chunks.shape[1] != CHUNK_FIELDS:
-        raise ValueError("there must be six numbers for each chunk")
+        raise ValueError("there must be seven numbers for each chunk")
     for i in range(chunks.shape[0]):
         if not (
             0 <= chunks[i, FILE] < num_files and chunks[i, OFFSET] >= 0 and chunks[i, NUM_BYTES] > 0

@@ -15,6 +15,7 @@ MAX_PAGE_BYTES = 64 << 20
 """Limit of a decompressed page: larger ones are left to pyarrow."""
 
 UNCOMPRESSED, SNAPPY, _GZIP, _BROTLI, _ZSTD, _LZ4_RAW = 0, 1, 2, 4, 6, 7
+KNOWN_CODECS = UNCOMPRESSED, SNAPPY, _GZIP, _BROTLI, _ZSTD, _LZ4_RAW
 _STREAMED = {_GZIP: "gzip", _BROTLI: "brotli"}
 
 _MOST_PAIRED = 4 << 20  # decompressed bytes of each of two pages that are decompressed together

@@ -1,7 +1,7 @@
-"""Arrow arrays made from plain-encoded values, for types whose values have the same bytes in Arrow and Parquet.
+"""Arrow arrays made of the buffers that compiled code takes out of pages, and their conversion to other types.
 
-For up to a few thousand rows this takes a tenth of the time that pyarrow needs for a file in memory. pyarrow reads all
-other types: those that Arrow stores in another width or unit, decimals, dictionaries, views.
+Arrow stores most types as Parquet does. The others are converted: those of another width or unit, decimals,
+dictionaries, views, booleans, INT96.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ...hashing import int96
 from ...hashing.column_type import Kind
 from ...metadata.footer import Leaf
 from ...metadata.page_values import split_byte_arrays
@@ -24,19 +25,26 @@ _SAME = {
 }
 
 _NARROW = {pa.int8(), pa.int16(), pa.uint8(), pa.uint16()}  # stored in 32 bits
-_DECIMAL_BYTES = 16  # of Arrow's decimals
+_OTHER_TEXTS = {pa.large_string(): pa.string(), pa.string_view(): pa.string()}
+_OTHER_TEXTS |= {pa.large_binary(): pa.binary(), pa.binary_view(): pa.binary()}
+_INT96 = pa.binary(12)
+_BITS = pa.uint8()  # a byte for each boolean
 
 
 def has_arrow_layout(leaf: Leaf, arrow: pa.DataType) -> bool:
     """Return whether a column's stored values are, byte for byte, those of an Arrow type."""
     if arrow in _SAME.get(leaf.physical, ()):
         return True
-    if pa.types.is_timestamp(arrow) or pa.types.is_time64(arrow):
+    if pa.types.is_timestamp(arrow) or pa.types.is_time(arrow):
         stored = type_of(leaf)
         kind = Kind.TIMESTAMP if pa.types.is_timestamp(arrow) else Kind.TIME
-        return leaf.physical == "INT64" and stored.kind is kind and stored.unit == arrow.unit
+        has_width = leaf.physical == ("INT64" if arrow.bit_width == 64 else "INT32")
+        return has_width and stored.kind is kind and stored.unit == arrow.unit
+    if pa.types.is_duration(arrow):
+        return leaf.physical == "INT64" and type_of(leaf).kind is Kind.INTEGER
     is_fixed = pa.types.is_fixed_size_binary(arrow) and not pa.types.is_decimal(arrow)
-    return bool(is_fixed and leaf.physical == "FIXED_LEN_BYTE_ARRAY" and leaf.length == arrow.byte_width)
+    is_fixed |= pa.types.is_float16(arrow)
+    return bool(is_fixed and leaf.physical == "FIXED_LEN_BYTE_ARRAY" and leaf.length == arrow.bit_width // 8)
 
 
 def find_layout(leaf: Leaf, arrow: pa.DataType) -> pa.DataType | None:
@@ -48,16 +56,22 @@ def find_layout(leaf: Leaf, arrow: pa.DataType) -> pa.DataType | None:
     """
     if has_arrow_layout(leaf, arrow):
         return arrow
-    if leaf.physical == "INT32" and arrow in _NARROW:
-        return pa.int32()
-    if leaf.physical == "BYTE_ARRAY" and arrow in (pa.large_string(), pa.large_binary()):
-        return pa.string() if arrow == pa.large_string() else pa.binary()
+    if leaf.physical == "INT32" and (arrow in _NARROW or arrow == pa.date64()):
+        return pa.date32() if arrow == pa.date64() else pa.int32()
+    if leaf.physical == "BYTE_ARRAY" and arrow in _OTHER_TEXTS:
+        return _OTHER_TEXTS[arrow]
+    if leaf.physical == "BOOLEAN" and pa.types.is_boolean(arrow):
+        return _BITS
+    if leaf.physical == "INT96" and pa.types.is_timestamp(arrow) and arrow.unit in int96.OUTSIDE_OF_UNIT:
+        return _INT96
     if pa.types.is_dictionary(arrow) and arrow == pa.dictionary(pa.int32(), arrow.value_type):
         return find_layout(leaf, arrow.value_type)
-    if pa.types.is_decimal128(arrow):
+    if isinstance(arrow, pa.BaseExtensionType):
+        return find_layout(leaf, arrow.storage_type)
+    if pa.types.is_decimal(arrow):
         stored = type_of(leaf)
         if stored.kind is Kind.DECIMAL and (stored.precision, stored.scale) == (arrow.precision, arrow.scale):
-            if leaf.physical == "FIXED_LEN_BYTE_ARRAY" and 0 < (leaf.length or 0) <= _DECIMAL_BYTES:
+            if leaf.physical == "FIXED_LEN_BYTE_ARRAY" and 0 < (leaf.length or 0) <= arrow.byte_width:
                 return pa.binary(leaf.length)
             return {"INT32": pa.int32(), "INT64": pa.int64()}.get(leaf.physical)
     return None
@@ -69,23 +83,27 @@ def convert(array: pa.Array, arrow: pa.DataType) -> pa.Array:
         return array
     if pa.types.is_dictionary(arrow):
         return convert(array, arrow.value_type).dictionary_encode()
+    if isinstance(arrow, pa.BaseExtensionType):
+        return arrow.wrap_array(convert(array, arrow.storage_type))
     if pa.types.is_decimal(arrow):
         return _make_decimals(array, arrow)
+    if pa.types.is_boolean(arrow):
+        valid, data = array.buffers()
+        bits = np.packbits(np.frombuffer(data, np.uint8, len(array)), bitorder="little")
+        return pa.Array.from_buffers(arrow, len(array), [valid, pa.py_buffer(bits)], array.null_count)
+    if array.type == _INT96:
+        return int96.to_shown(array, arrow.unit).cast(arrow)
     return array.cast(arrow, safe=False)  # pyarrow wraps integers that do not fit, too
 
 
 def _make_decimals(array: pa.Array, arrow: pa.DataType) -> pa.Array:
     """Make decimals of unscaled values: integers, or big-endian bytes."""
     valid, data = array.buffers()
-    count = len(array)
-    if pa.types.is_integer(array.type):
-        words = np.empty((count, 2), "<i8")
-        words[:, 0] = np.frombuffer(data, f"<i{array.type.byte_width}", count)
-        words[:, 1] = words[:, 0] >> 63
-        return pa.Array.from_buffers(arrow, count, [valid, pa.py_buffer(words)], array.null_count)
-    width = array.type.byte_width
+    count, width = len(array), array.type.byte_width
     stored = np.frombuffer(data, np.uint8, count * width).reshape(count, width)
-    wide = np.empty((count, _DECIMAL_BYTES), np.uint8)
+    if pa.types.is_integer(array.type):
+        stored = stored[:, ::-1]
+    wide = np.empty((count, arrow.byte_width), np.uint8)
     wide[:, :width] = stored[:, ::-1]
     wide[:, width:] = (stored[:, :1] >> 7) * 255
     return pa.Array.from_buffers(arrow, count, [valid, pa.py_buffer(wide)], array.null_count)
@@ -107,7 +125,7 @@ def arrow_array(arrow: pa.DataType, values: bytes, valid: NDArray[np.bool_]) -> 
     count, is_full = len(valid), bool(valid.all())
     bits = None if is_full else pa.py_buffer(np.packbits(valid, bitorder="little"))
     nulls = 0 if is_full else count - int(np.count_nonzero(valid))
-    if _is_variable(arrow):
+    if arrow in _SAME["BYTE_ARRAY"]:
         offsets, data = split_byte_arrays(values, valid.view(np.uint8))
         return pa.Array.from_buffers(arrow, count, [bits, pa.py_buffer(offsets), pa.py_buffer(data)], nulls)
     width = arrow.byte_width
@@ -127,7 +145,7 @@ def make_array_of_buffers(
     ends: NDArray[np.int32] | None,
     values: NDArray[np.uint8],
 ) -> pa.Array:
-    """Make an array of the buffers of a `RowTaker`; for types as in `arrow_array`."""
+    """Make an array of the buffers of a `RowTaker`; for types as in `has_arrow_layout`."""
     bits = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
     nulls = 0 if valid is None else count - int(np.count_nonzero(valid))
     rest = [pa.py_buffer(values)] if ends is None else [pa.py_buffer(ends), pa.py_buffer(values)]
@@ -135,10 +153,7 @@ def make_array_of_buffers(
 
 
 def make_array(arrow: pa.DataType, stored: list[bytes]) -> pa.Array:
-    """Make an array of stored values, given without length prefixes; for types as in `arrow_array`."""
-    values = b"".join([len(one).to_bytes(4, "little") + one for one in stored] if _is_variable(arrow) else stored)
-    return arrow_array(arrow, values, np.ones(len(stored), bool))
-
-
-def _is_variable(arrow: pa.DataType) -> bool:
-    return bool(pa.types.is_string(arrow) or pa.types.is_binary(arrow))
+    """Make an array of stored values, given without length prefixes; for types as in `has_arrow_layout`."""
+    values = np.frombuffer(b"".join(stored), np.uint8)
+    ends = np.cumsum([0, *map(len, stored)], dtype=np.int32) if arrow in _SAME["BYTE_ARRAY"] else None
+    return make_array_of_buffers(arrow, len(stored), None, ends, values)

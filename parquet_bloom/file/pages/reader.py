@@ -290,7 +290,7 @@ def find_list_columns(file: BloomFile, schema: pa.Schema) -> dict[str, ListColum
         if not pa.types.is_list(arrow) or pa.types.is_dictionary(arrow.value_type):
             continue
         layout = find_layout(leaf, arrow.value_type)
-        if layout is not None:
+        if layout is not None and leaf.physical != "INT96":
             columns[name] = ListColumn(leaf, arrow, layout)
     return columns
 

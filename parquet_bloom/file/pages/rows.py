@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 _MOST_UNPACKED = 32 << 20  # bytes of pages that are decompressed together
 
-_WIDTHS = {"INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 
 
 class Page(NamedTuple):

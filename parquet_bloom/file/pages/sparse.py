@@ -10,14 +10,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...errors import MalformedFooterError, UnusualPageError
+from ...errors import MalformedFooterError, UnreadableColumnError, UnusualPageError
+from ...hashing import int96
 from ...metadata.footer import PHYSICAL_TYPES, REQUIRED, Footer, Leaf, concatenate_records, read_repetition
+from ...metadata.page_index import DELTA_BYTE_ARRAY
 from ...metadata.page_match import Targets
 from ...metadata.thrift_compact import have_path
+from ...metadata.writer_rules import Doubt
 from ...storage import OpenFiles
 from ...util.arrow_values import from_numpy
-from .chunk_batch import MAX_CHUNK_BYTES, ChunkBatch, PageHeaders
+from .chunk_batch import HAS_BITS, IS_CHAINED, IS_COMPRESSED, MAX_CHUNK_BYTES, ChunkBatch, PageHeaders
 from .chunk_values import list_levels
+from .decompress import KNOWN_CODECS
 from .plain import convert, make_array, make_array_of_buffers
 from .plan import FlatColumn, ListColumn, RowPositions
 from .rows import byte_width, unpack_pages
@@ -96,14 +100,16 @@ class RowGroupBatch:
         headers: list[dict[int, bytes]] | None = None,
     ):
         self._footers = [footer.data for footer in footers]
+        self._doubted = [(number, footer) for number, footer in enumerate(footers) if footer.writer_rules]
         self._stored_leaf = footers[0].stored_leaf
         self._columns = columns
         known = None if headers is None else PageHeaders(headers, _HEADER_BYTES)
         self.grown: set[int] = set() if known is None else known.grown
-        self._batch = ChunkBatch(files, unpack_pages, known, [footer.denies_compression for footer in footers])
+        self._batch = ChunkBatch(files, unpack_pages, known)
         self._width = len(footers[0].leaves)
         self._chunks: dict[int, NDArray[np.int64]] = {}  # by the number of their leaf
-        self._files, numbers = np.array(row_groups, np.int64).reshape(-1, 2).T.copy()
+        self._files, self._numbers = np.array(row_groups, np.int64).reshape(-1, 2).T.copy()
+        numbers = self._numbers
         self._starts = np.array([footer.start for footer in footers], np.int64)[self._files]
         groups = concatenate_records([footer.row_groups for footer in footers])
         ends = np.cumsum([len(footer.row_groups) for footer in footers])
@@ -156,7 +162,29 @@ class RowGroupBatch:
     def _takes(self, column: FlatColumn | ListColumn | None) -> bool:
         if isinstance(column, ListColumn):
             return not self.find_indexed(column.leaf)  # chunks of lists are read whole
-        return column is not None and column.layout is not None
+        # What a predicate says of INT96 is about stored values: what is shown may be cut.
+        return column is not None and column.layout is not None and column.leaf.physical != "INT96"
+
+    def find_untakable(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the columns of which the footers tell that rows cannot be taken out of pages, and why not, by name."""
+        return {name: reason for name in names if (reason := self._find_reason(self._columns.get(name)))}
+
+    def _find_reason(self, column: FlatColumn | ListColumn | None) -> str | None:
+        if column is None:
+            return "neither one value a row, nor a list of single values"
+        if column.layout is None:
+            return f"stored as {column.leaf.physical}, shown as {column.arrow}"
+        records = self._records[self._first + column.leaf.index]
+        if not np.isin(records["codec"], KNOWN_CODECS).all():
+            return "a codec that is not known here"
+        if isinstance(column, ListColumn) and int(records["compressed_size"].max(initial=0)) > MAX_CHUNK_BYTES:
+            return f"a chunk of lists of more than {MAX_CHUNK_BYTES >> 20} MiB"
+        for number, footer in self._doubted:
+            if footer.doubts_of(column.leaf) & Doubt.SINGLE_PAGES:
+                encodings = [footer.encodings(record) for record in records[self._files == number]]
+                if any(DELTA_BYTE_ARRAY in some for some in encodings):
+                    return "values may begin as the last one of the page before"
+        return None
 
     def find_indexed(self, leaf: Leaf) -> list[int]:
         """Return which row groups have a large chunk of a column, with a page index."""
@@ -191,8 +219,13 @@ class RowGroupBatch:
         ]
         if not usual.all() or not all(have_paths):
             raise MalformedFooterError("metadata: a column chunk is unusual")
+        flags = np.array([[HAS_BITS if leaf.physical == "BOOLEAN" else 0] for leaf in leaves], np.int64)
+        flags = np.repeat(flags, len(self._footers), axis=1)
+        for number, footer in self._doubted:
+            flags[:, number] |= [_find_flags(footer, leaf) for leaf in leaves]
         same = np.broadcast_to(np.stack([self._files, self.num_rows]), (len(leaves), 2, len(self._files)))
-        tables = np.stack([same[:, 0], start, size, same[:, 1], records["codec"], records["num_values"]], axis=2)
+        columns = start, size, same[:, 1], records["codec"], records["num_values"], flags[:, self._files]
+        tables = np.stack([same[:, 0], *columns], axis=2)
         self._chunks.update(zip([leaf.index for leaf in leaves], tables, strict=True))
 
     def search(
@@ -299,6 +332,8 @@ class RowGroupBatch:
         ------
         MalformedFooterError, StorageError
             They have to be read in another way.
+        UnreadableColumnError
+            A column holds INT96 timestamps that its type cannot show.
         """
         columns = [self._columns[name] for name in names]
         count = len(rows.rows)
@@ -319,8 +354,25 @@ class RowGroupBatch:
             num_bytes += len(buffers[2])
             if num_bytes > MAX_TAKEN_BYTES:
                 raise UnusualPageError("many bytes")
-            arrays[name] = convert(make_array_of_buffers(column.layout, count, *buffers), column.arrow)
+            array = make_array_of_buffers(column.layout, count, *buffers)
+            if leaf.physical == "INT96":
+                self._require_shown(column, array, rows)
+            arrays[name] = convert(array, column.arrow)
         return arrays
+
+    def _require_shown(self, column: FlatColumn, array: pa.Array, rows: RowsOfGroups) -> None:
+        """Raise UnreadableColumnError if some INT96 timestamps would be shown as other instants."""
+        hidden = int96.find_hidden(array, column.arrow.unit)
+        if hidden.any():
+            group = int(np.searchsorted(np.cumsum(rows.counts), int(hidden.argmax()), "right"))
+            problem, row_group = int96.OUTSIDE_OF_UNIT[column.arrow.unit], int(self._numbers[group])
+            raise UnreadableColumnError(problem, row_group=row_group, column=column.leaf.name)
+
+
+def _find_flags(footer: Footer, leaf: Leaf) -> int:
+    """Return the flags of a column's chunks that follow from their writer, as `ChunkBatch` takes them."""
+    is_chained = footer.doubts_of(leaf) & Doubt.SINGLE_PAGES
+    return (IS_CHAINED if is_chained else 0) | (IS_COMPRESSED if footer.denies_compression else 0)
 
 
 def _find_levels(leaf: Leaf) -> tuple[NDArray[np.int64], int]:

@@ -183,17 +183,10 @@ def opened(case: Case, read: Callable[[ChunkBatch], None]) -> None:
 
 
 def nothing(case: Case, choices: Choices, compared: bool) -> None:
-    """Sound files: exactly the rows that were written, or all columns of an encoding are declined."""
-    nulls: list[list[Cell]] = [[None] * len(part) for part in case.few]  # rows without a value take no decoding
+    """Sound files: exactly the rows that were written."""
 
     def read(batch: ChunkBatch) -> None:
         every = [*range(len(case.chunks))]
-        if case.name in case.base.declined:
-            assert attempt(lambda: case.search(batch, case.chunks)) is None
-            if not case.column.least:
-                cells = attempt(lambda: case.take(batch, case.chunks, case.few))
-                assert cells is None or cells == nulls == case.some_cells(every)
-            return
         case.require_sound(batch, every)
         case.require_sound(batch, [choices.below(len(every)) for _ in range(choices.below(6))])
         total = sum(len(case.matches(part)) for part in case.cells)
@@ -217,9 +210,7 @@ def with_chunk(case: Case, number: int, chunk: bytes, compared: bool) -> None:
         rows = attempt(lambda: case.search(batch, alone))
         cells = None if case.column.least else attempt(lambda: case.take(batch, alone, [[*range(GROUP)]]))
         together = attempt(lambda: case.search(batch, case.chunks))
-        assert (together is None) == (rows is None or case.name in case.base.declined), "it depends on other chunks"
-        if case.name in case.base.declined:
-            return
+        assert (together is None) == (rows is None), "it depends on other chunks"
         if together is not None and rows is not None:
             assert together[number] == rows[0]
             assert [together[i] for i in sound] == [case.matches(case.cells[i]) for i in sound]
@@ -321,8 +312,6 @@ def of_table(case: Case, choices: Choices, compared: bool) -> None:
             [row for row in part if row < rows_of] for part, rows_of in zip(case.few, case.chunks[:, 3], strict=True)
         ]
         cells = None if case.column.least else attempt(lambda: case.take(batch, case.chunks, few))
-        if case.name in case.base.declined:
-            return
         for i in np.flatnonzero(~changed).tolist():
             assert rows is None or rows[i] == case.matches(case.cells[i])
             assert cells is None or cells[i] == [case.cells[i][row] for row in case.few[i]]
@@ -346,9 +335,6 @@ def of_file(case: Case, choices: Choices, compared: bool) -> None:
     whole = (case.chunks[:, FILE] != file) | (case.chunks[:, OFFSET] + case.chunks[:, NUM_BYTES] <= size)
 
     def read(batch: ChunkBatch) -> None:
-        if case.name in case.base.declined:
-            assert attempt(lambda: case.search(batch, case.chunks)) is None
-            return
         rows = attempt(lambda: case.search(batch, case.chunks))
         assert (rows is not None) == whole.all()
         case.require_sound(batch, np.flatnonzero(whole).tolist())
@@ -364,7 +350,7 @@ def of_arguments(case: Case, choices: Choices, compared: bool) -> None:
     least = np.array([choices.odd_number(level) for level in column.least or (0, 2)], np.int64)
     width, most = choices.odd_number(column.width), min(choices.odd_number(MOST), 1 << 20)
     highest = min(max(choices.odd_number(column.max_definition), -1), 300)
-    chunks = case.chunks[:, : 5 + choices.below(2)].copy() if choices.below(4) == 3 else case.chunks
+    chunks = case.chunks[:, : 6 + choices.below(2)].copy() if choices.below(4) == 3 else case.chunks
 
     def read(batch: ChunkBatch) -> None:
         for use in (
@@ -380,8 +366,7 @@ def of_arguments(case: Case, choices: Choices, compared: bool) -> None:
                 attempt(use)
             except ValueError as error:
                 one_line(error)
-        if case.name not in case.base.declined:
-            case.require_sound(batch, [*range(len(case.chunks))])
+        case.require_sound(batch, [*range(len(case.chunks))])
 
     opened(case, read)
 

@@ -6,11 +6,13 @@ import datetime as dt
 import json
 import struct
 from collections.abc import Callable
+from contextlib import nullcontext
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,10 +24,15 @@ from support.writers import surgery
 
 import parquet_bloom
 from parquet_bloom.cli import tool
+from parquet_bloom.errors import UnusualPageError
 from parquet_bloom.file.cache.memory import MetadataCache
+from parquet_bloom.file.pages.lookup import PageLookup
+from parquet_bloom.file.pages.reader import find_flat_columns
+from parquet_bloom.file.pages.sparse import RowGroupBatch, RowsOfGroups
 from parquet_bloom.file.statistics import file_statistics
 from parquet_bloom.metadata.footer import Footer
 from parquet_bloom.metadata.writer_rules import KINDS, RULES, find_rules, parse_created_by
+from parquet_bloom.storage import make_open_files
 
 ROWS, GROUPS = 100, 4
 
@@ -367,8 +374,6 @@ def test_filters_of_trino(name: str, version: str, is_asked: bool, tmp_path: Pat
 )
 def test_pages_of_delta_byte_arrays(created_by: str | None, is_read_whole: bool, tmp_path: Path) -> None:
     """Before 1.8.0 a page may go on with the last value of the page before: pages are not read alone (PARQUET-246)."""
-    from parquet_bloom.file.pages.lookup import PageLookup
-
     path = tmp_path / "a.parquet"
     values = [f"prefix{i:06d}" for i in range(20_000)]
     pq.write_table(
@@ -391,6 +396,14 @@ def test_pages_of_delta_byte_arrays(created_by: str | None, is_read_whole: bool,
         lookup = PageLookup(file, 0)
         assert (lookup.chunk_span(file.leaf("s")) is None) == is_read_whole
         assert lookup.chunk_span(file.leaf("n")) is not None
+        files = make_open_files([str(path)], [file.source.identity])
+        assert files.open()
+        batch = RowGroupBatch([file.footer], [(0, 0)], find_flat_columns(file, pq.read_schema(path)), files)
+    assert {*batch.find_untakable(["s", "n"])} == ({"s"} if is_read_whole else set())
+    rows = RowsOfGroups(np.array([1]), np.array([12_345]))
+    with pytest.raises(UnusualPageError) if is_read_whole else nullcontext():
+        assert batch.read(["s"], rows)["s"].to_pylist() == ["prefix012345"]
+    files.close()
     assert parquet_bloom.read_table(str(path), "n = 12345")["s"].to_pylist() == ["prefix012345"]
 
 

@@ -237,8 +237,8 @@ LISTS = Shape([0, 2], 3)
 @pytest.mark.parametrize(
     ("levels", "num_rows", "num_values", "problem"),
     [
-        ([(0, 3), (1, 3), (0, 3)], 3, 3, "rows are not those"),
-        ([(0, 3), (1, 3), (0, 3)], 1, 3, "rows are not those"),
+        ([(0, 3), (1, 3), (0, 3)], 3, 3, "not as many rows"),
+        ([(0, 3), (1, 3), (0, 3)], 1, 3, "not as many rows"),
         ([(0, 3), (1, 3), (0, 3)], 2, 4, "values are not those"),
         ([(1, 3), (1, 3), (0, 3)], 1, 3, "without elements goes on"),
         ([(0, 1), (1, 3)], 1, 2, "without elements goes on"),
