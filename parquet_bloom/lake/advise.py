@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ParquetBloomError
+from ..errors import MalformedFooterError, ParquetBloomError
 from ..file.pages.lookup import PageLookup
+from ..file.pages.sparse import RowGroupBatch
 from ..metadata.footer import Leaf
 from ..storage import is_local, resolve_filesystem
 from ..util.wording import format_bytes
@@ -206,10 +207,17 @@ def _measure_chunks(opened: OpenedFile, covered: Covered) -> tuple[float, float 
 
 def _count_pages(opened: OpenedFile, row_group: int, leaves: Sequence[Leaf]) -> int | None:
     """Return how many data pages the chunks of a row group have; None if that cannot be found out, as of lists."""
-    lookup = PageLookup(opened.file, row_group)
-    lookup.walk(leaves)
-    found = lookup.find(leaves)
-    return sum(pages.index.num_pages for pages in found.values()) if len(found) == len(leaves) else None
+    file = opened.file
+    if file.source.path is None:
+        found = PageLookup(file, row_group).find(leaves)
+        return sum(pages.index.num_pages for pages in found.values()) if len(found) == len(leaves) else None
+    if any(leaf.repeated for leaf in leaves):
+        return None
+    try:
+        batch = RowGroupBatch.of_file(file, None, [row_group])
+        return sum(batch.count_pages(leaf) for leaf in leaves)
+    except MalformedFooterError:
+        return None
 
 
 def _estimate(samples: Sequence[_FileSample], units: Units, scale: float, num_files: int) -> GranularityAdvice:

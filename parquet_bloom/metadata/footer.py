@@ -619,8 +619,7 @@ class Footer:
     @cached_property
     def first_pages(self) -> np.ndarray:
         """The offset of the first page of each column chunk."""
-        data, dictionary = self.chunks["data_page_offset"], self.chunks["dictionary_page_offset"]
-        return np.where(dictionary > 0, np.minimum(dictionary, data), data)
+        return find_first_pages(self.chunks)
 
     def encodings(self, record: np.void) -> list[int]:
         """Return the numbers of the encodings that a column chunk declares, given its record."""
@@ -631,6 +630,12 @@ class Footer:
         """Return the number of the codec that a column chunk is compressed with, given its record."""
         codec = int(record["codec"])
         return None if codec < 0 else codec
+
+
+def find_first_pages(records: np.ndarray | np.void) -> np.ndarray:
+    """Return where column chunks begin, given their records: with the dictionary page that is told of, if any."""
+    data, dictionary = records["data_page_offset"], records["dictionary_page_offset"]
+    return np.where(dictionary > 0, np.minimum(dictionary, data), data)
 
 
 def concatenate_records(records: Sequence[np.ndarray]) -> np.ndarray:

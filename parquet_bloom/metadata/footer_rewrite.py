@@ -1,14 +1,14 @@
-"""Parquet footers derived from another footer: with other filter locations, or showing only some columns or pages.
+"""Parquet footers derived from another footer: with other filter locations, or showing only one column.
 
 A footer is never re-encoded from a schema of ours: `splice_filter_locations` writes fields 14 and 15 of chosen column
-chunks and copies everything else. The other functions make small files, without data or with a few pages, for pyarrow.
+chunks and copies everything else. `make_physical_view` makes a small file without data, for pyarrow.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -16,25 +16,8 @@ from ..errors import MalformedFooterError
 from .footer import MAGIC, PHYSICAL_TYPES, REQUIRED, Footer, Leaf, as_type, read_repetition
 from .thrift_compact import BINARY, I32, I64, LIST, STRUCT, read_struct, splice_filters, write_struct
 
-_UNCOMPRESSED = 0  # the codec
 _ANY_NAME = b"x"  # pyarrow decodes the names of columns, and those of the file may not be valid text
 _FIXED = PHYSICAL_TYPES.index("FIXED_LEN_BYTE_ARRAY")
-
-
-class ColumnPages(NamedTuple):
-    """Some pages of a column, as `make_columns_file` takes them.
-
-    Attributes
-    ----------
-    leaf : the column.
-    dictionary, pages : its dictionary page, or nothing, and data pages.
-    plain : whether the pages are uncompressed, whatever the footer says.
-    """
-
-    leaf: Leaf
-    dictionary: bytes | memoryview
-    pages: bytes | memoryview
-    plain: bool = False
 
 
 def splice_filter_locations(footer: Footer, filters: Mapping[tuple[int, int], tuple[int, int] | None]) -> bytes:
@@ -69,7 +52,7 @@ def make_physical_view(footer: Footer, leaf: Leaf, page_sizes: np.ndarray | None
     decimals. INT96, which readers turn into nanoseconds and wrap, is declared as the 12 bytes it is: both are
     plain-encoded alike. `page_sizes` as in `Footer.data_ranges`.
     """
-    elements = [_make_root()]
+    elements = [[(3, I32, REQUIRED), (4, BINARY, b"schema"), (5, I32, 1)]]
     for node in leaf.nodes[:-1]:
         elements.append([(3, I32, read_repetition(node)), (4, BINARY, _ANY_NAME), (5, I32, 1)])
     last = leaf.nodes[-1]
@@ -80,60 +63,20 @@ def make_physical_view(footer: Footer, leaf: Leaf, page_sizes: np.ndarray | None
         stored.append((2, I32, leaf.length))
     elements.append([*stored, (3, I32, read_repetition(last)), (4, BINARY, _ANY_NAME)])
     groups = [_make_physical_row_group(footer, number, leaf, page_sizes) for number in range(footer.num_row_groups)]
-    return _make_file(footer, [], elements, footer.num_rows, groups, [])
+    return _make_file(footer, elements, groups)
 
 
-def make_columns_file(
-    footer: Footer, row_group: int, columns: Sequence[ColumnPages], num_rows: int, arrow_schema: bytes | None
-) -> bytes:
-    """Make a Parquet file of one row group that holds some pages of columns directly below the root.
-
-    Parameters
-    ----------
-    columns : the pages, of `num_rows` rows each.
-    arrow_schema : the value of key "ARROW:schema" for these columns; None for no such key.
-    """
-    offset, pages, chunks = len(MAGIC), [], []
-    for leaf, dictionary, data, plain in columns:
-        size = len(dictionary) + len(data)
-        changed = {
-            5: num_rows,
-            6: size,
-            7: size,
-            9: offset + len(dictionary),
-            11: offset if len(dictionary) else None,
-        }
-        codec = _UNCOMPRESSED if plain else None
-        meta = _make_column_metadata(footer, row_group, leaf, [leaf.nodes[-1][4]], changed, codec)
-        chunks.append([(2, I64, offset), (3, STRUCT, meta)])
-        pages += [dictionary, data]
-        offset += size
-    group = [(1, LIST, (STRUCT, chunks)), (2, I64, offset - len(MAGIC)), (3, I64, num_rows)]
-    pairs = [] if arrow_schema is None else [[(1, BINARY, b"ARROW:schema"), (2, BINARY, arrow_schema)]]
-    elements = [_make_root(len(columns)), *(footer.encoded_leaves[column.leaf.index] for column in columns)]
-    return _make_file(footer, pages, elements, num_rows, [group], pairs)
-
-
-def _make_file(
-    footer: Footer,
-    pages: list[bytes | memoryview],
-    elements: list[Any],
-    num_rows: int,
-    groups: list[Any],
-    pairs: list[Any],
-) -> bytes:
+def _make_file(footer: Footer, elements: list[Any], groups: list[Any]) -> bytes:
     fields: list[tuple[int, int, Any]] = [
         (1, I32, 2),
         (2, LIST, (STRUCT, elements)),
-        (3, I64, num_rows),
+        (3, I64, footer.num_rows),
         (4, LIST, (STRUCT, groups)),
     ]
-    if pairs:
-        fields.append((5, LIST, (STRUCT, pairs)))
     if footer.created_by is not None:
         fields.append((6, BINARY, footer.created_by.encode()))  # readers recognize the quirks of some writers by it
     encoded = write_struct(fields)
-    return b"".join((MAGIC, *pages, encoded, struct.pack("<I", len(encoded)), MAGIC))
+    return b"".join((MAGIC, encoded, struct.pack("<I", len(encoded)), MAGIC))
 
 
 def _make_physical_row_group(
@@ -150,18 +93,10 @@ def _make_physical_row_group(
 
 
 def _make_column_metadata(
-    footer: Footer,
-    row_group: int,
-    leaf: Leaf,
-    path: list[bytes],
-    changed: Mapping[int, int | None],
-    codec: int | None = None,
+    footer: Footer, row_group: int, leaf: Leaf, path: list[bytes], changed: Mapping[int, int]
 ) -> list[tuple[int, int, Any]]:
     """Make the ColumnMetaData of a chunk, as far as a reader needs it, with another path and some numbers changed."""
-    if codec is None:
-        fields = read_struct(footer.data, int(footer.chunk(row_group, leaf)["meta_start"]))[0]
-    else:  # all other fields are in `changed`
-        fields = {1: PHYSICAL_TYPES.index(leaf.physical), 2: [], 4: codec}
+    fields = read_struct(footer.data, int(footer.chunk(row_group, leaf)["meta_start"]))[0]
     numbers = {number: as_type(fields.get(number), int) for number in (1, 4, 5, 6, 7, 9, 11)} | dict(changed)
     encodings = [encoding for encoding in as_type(fields.get(2), list) or [] if isinstance(encoding, int)]
     types = {1: I32, 2: LIST, 3: LIST, 4: I32, 5: I64, 6: I64, 7: I64, 9: I64, 11: I64}
@@ -178,8 +113,3 @@ def _make_column_metadata(
                 f"metadata: the column chunk lacks field {number}", row_group=row_group, column=leaf.name
             )
     return meta
-
-
-def _make_root(num_columns: int = 1) -> list[tuple[int, int, Any]]:
-    """Make the schema's first element, above so many columns."""
-    return [(3, I32, REQUIRED), (4, BINARY, b"schema"), (5, I32, num_columns)]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..errors import MalformedFooterError
 from .footer import Statistics
-from .thrift_compact import index_pages, pages_agree, read_page_header_fields, read_page_locations, read_struct
+from .thrift_compact import pages_agree, read_page_header_fields, read_page_locations, read_struct
 
 MAX_INDEX_BYTES = 1 << 20
 """Longer indexes are not read. They would have so many pages, or such long bounds, that they cost more than they save.
@@ -104,8 +104,6 @@ class CachedPageIndex:
     ----------
     index : the offset index.
     start : offset of the chunk; a dictionary page fills it up to the first data page.
-    codec : number of the codec that the pages are compressed with.
-    denies_compression : as of the file's `Footer`.
     num_bytes : memory that the entry takes, by estimate.
     confirmed : number of pages, from the first one on, whose headers agree with the index.
     bounds : the column index; None where there is none, or it was not read yet.
@@ -115,8 +113,6 @@ class CachedPageIndex:
 
     index: OffsetIndex
     start: int
-    codec: int | None
-    denies_compression: bool
     num_bytes: int
     confirmed: int = 0
     bounds: ColumnIndex | None = None
@@ -255,53 +251,6 @@ def read_page_header(data: bytes | memoryview) -> PageHeader:
         num_nulls=fields["num_nulls"],
         num_rows=fields["num_rows"],
     )
-
-
-@dataclass(frozen=True, eq=False)
-class PageTable:
-    """The pages that follow one another in some bytes: a dictionary page, perhaps, and data pages.
-
-    Attributes
-    ----------
-    pages : their headers, as `index_pages` gives them.
-    """
-
-    pages: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, data: bytes | memoryview) -> PageTable:
-        """Parse the headers of pages that fill some bytes.
-
-        Raises
-        ------
-        MalformedFooterError
-            Something else is there, the last page does not end with `data`, there are more than `MAX_PAGES`, or a
-            dictionary page is not the first.
-        """
-        return cls(index_pages(data, MAX_PAGES))
-
-    @cached_property
-    def num_dictionaries(self) -> int:
-        """1 if the first page is a dictionary page, else 0."""
-        return int(len(self.pages) > 0 and self.pages[0, 3] == _DICTIONARY_PAGE)
-
-    @property
-    def counts(self) -> NDArray[np.int64]:
-        """Number of values of each data page, nulls included."""
-        return self.pages[self.num_dictionaries :, 4]
-
-    @property
-    def sizes(self) -> NDArray[np.int64]:
-        """Bytes of each data page, header included."""
-        return self.pages[self.num_dictionaries :, 1] + self.pages[self.num_dictionaries :, 2]
-
-    def make_index(self, start: int) -> OffsetIndex | None:
-        """Return the offset index of a column chunk with these pages from `start` on; None if a page has no rows."""
-        counts = self.counts
-        if not len(counts) or 0 in counts.tolist():
-            return None
-        offsets = self.pages[self.num_dictionaries :, 0] + start
-        return OffsetIndex(offsets, self.sizes, np.concatenate([[0], np.cumsum(counts)]))
 
 
 def _read_list(fields: dict[int, Any], number: int, kind: type) -> list[Any]:

@@ -27,7 +27,6 @@ from _common import header, in_turn
 import parquet_bloom
 from parquet_bloom import zones
 from parquet_bloom.file.cache.memory import SETTLED_NS, SHARED_CACHE
-from parquet_bloom.file.pages.reader import RowGroupPages
 
 ROWS, ZONE = 1_000_000, 8192
 TARGET = 50
@@ -61,24 +60,6 @@ def make_table() -> pa.Table:
             "amount": rng.random(ROWS),
         }
     )
-
-
-def pages_read(run: Callable[[], object]) -> dict[str, int]:
-    """Return the number of pages of each column that a lookup decodes."""
-    counts: dict[str, int] = {}
-    original = RowGroupPages._fetch
-
-    def noted(self, plans):  # type: ignore[no-untyped-def]
-        for plan in plans:
-            counts[plan.leaf.name] = counts.get(plan.leaf.name, 0) + len(plan.pages)
-        return original(self, plans)
-
-    RowGroupPages._fetch = noted  # type: ignore[method-assign]
-    try:
-        run()
-    finally:
-        RowGroupPages._fetch = original  # type: ignore[method-assign]
-    return counts
 
 
 def measure(path: Path, zone_path: Path, table: pa.Table, index: zones.ZoneIndex, present: bool) -> None:
@@ -130,8 +111,7 @@ def measure(path: Path, zone_path: Path, table: pa.Table, index: zones.ZoneIndex
         print(f"  {name:38} {taken * 1e3:9.2f} ms   {seconds[PEER] / taken:6.1f} x")
     report = parquet_bloom.prune(path, [("request_id", "=", value)], zones=index)
     remaining = sum(one.num_left for file in report.files for one in file.row_groups if one.read)
-    pages = ", ".join(f"{count} of {name}" for name, count in pages_read(lambda: ours(index)).items()) or "none"
-    print(f"  rows left by zones: {remaining:,}; pages read: {pages}")
+    print(f"  rows left by zones: {remaining:,}")
     print(f"  ratio {seconds[PEER] / seconds[OURS]:.1f} x faster (asked: at least {TARGET})")
     # pyarrow decodes columns on all processors, a lookup uses one.
     busy = in_turn({name: run(name) for name in (PEER, OURS)}, REPEAT, clock=time.process_time)

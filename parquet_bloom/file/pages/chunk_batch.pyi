@@ -5,7 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...metadata.page_match import Targets
-from ...storage.local.open_files import OpenFiles
+from ...storage.local.open_files import RangeReader
 
 MAX_CHUNK_BYTES: int
 HAS_BITS: int
@@ -19,6 +19,8 @@ class PageHeaders:
     grown: set[int]
     def __new__(cls, files: list[dict[int, bytes]], most: int) -> PageHeaders: ...
 
+def pack_pages(dictionary_bytes: int, sizes: NDArray[np.int64], counts: NDArray[np.int64]) -> bytes: ...
+
 class ListsTaken:
     def __new__(cls, width: int, most: int) -> ListsTaken: ...
     def finish(self) -> _TakenLists: ...
@@ -28,7 +30,7 @@ class ChunkBatch:
     num_bytes: int
     def __new__(
         cls,
-        files: OpenFiles,
+        files: RangeReader,
         unpack: Callable[[memoryview, NDArray[np.int64], int], Any],
         headers: PageHeaders | None = None,
     ) -> ChunkBatch: ...
@@ -45,6 +47,7 @@ class ChunkBatch:
         counts: NDArray[np.int64],
         ranges: NDArray[np.int64],
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]] | None: ...
+    def count_pages(self, chunks: NDArray[np.int64]) -> int: ...
     def search_lists(
         self,
         chunks: NDArray[np.int64],

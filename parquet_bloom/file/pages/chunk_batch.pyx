@@ -1,14 +1,15 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Column chunks of many local files, searched, and with rows taken out of them, in few calls.
+"""Column chunks of many files, searched, and with rows taken out of them, in few calls.
 
-The interpreter lock is held only to decompress pages with codecs that compiled code does not know. Nothing here trusts
-the bytes: what is not as usual ends in an error, and is then read in another way.
+The files are read by a `RangeReader`: local ones by `OpenFiles`, without the interpreter lock, which is held only to
+decompress pages with codecs that compiled code does not know; any other by `FetchedRanges`. Nothing here trusts the bytes:
+what is not as usual ends in an error, and is then read in another way.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memmove
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from ...metadata.list_match cimport ListShape, make_shape, search_list_pages, ta
 from ...metadata.page_match cimport Targets, needs_dictionary, search_chunk
 from ...metadata.page_rows cimport RowTaker
 from ...metadata.thrift_compact cimport Cursor, PageRows, add_page, describe_page, walk_pages
-from ...storage.local.open_files cimport OpenFiles
+from ...storage.local.open_files cimport RangeReader
 
 cdef enum:
     # Columns of a table of chunks.
@@ -79,7 +80,7 @@ cdef class PageHeaders:
 
     Parameters
     ----------
-    files : of each file, {offset of a chunk: its page headers}; what a batch reads is added.
+    files : of each file, {offset of a chunk: its page headers}; what a batch reads is added. See `pack_pages`.
     most : bytes that are kept of each file; headers of further chunks are not.
 
     Attributes
@@ -129,6 +130,23 @@ cdef class PageHeaders:
         return pages.count > 0 and row[START] + row[HEADER_BYTES] + row[SIZE] == chunk[NUM_BYTES]
 
 
+def pack_pages(int64_t dictionary_bytes, const int64_t[::1] sizes not None, const int64_t[::1] counts not None):
+    """Return the pages of a chunk as `PageHeaders` has them, where a page index tells of them but their headers are unread.
+
+    Parameters
+    ----------
+    dictionary_bytes : of the dictionary page; 0 if there is none.
+    sizes, counts : bytes, headers included, and values of each data page.
+    """
+    has_dictionary = int(dictionary_bytes > 0)
+    table = np.zeros((has_dictionary + len(sizes), FIELDS), np.int32)
+    table[has_dictionary:, SIZE], table[has_dictionary:, NUM_VALUES] = sizes, counts
+    if has_dictionary:
+        table[0, SIZE], table[0, KIND] = dictionary_bytes, DICTIONARY_PAGE
+    table[1:, START] = np.cumsum(table[:-1, SIZE])
+    return table.tobytes()
+
+
 cdef class ListsTaken:
     """Lists of some rows, with their elements.
 
@@ -170,25 +188,26 @@ cdef class ListsTaken:
 
 
 cdef class ChunkBatch:
-    """Reads column chunks of local files that are open.
+    """Reads column chunks of files that are open.
 
     Parameters
     ----------
     files : the files, of which chunks are given by their numbers.
     unpack : called with (bytes of pages, their headers as `index_pages` gives them, codec) for codecs other than Snappy;
         returns (bytes, headers, codec) of the same pages, uncompressed or in Snappy; see `rows.unpack_pages`.
-    headers : of pages of the same files, given by the same numbers; None to keep none.
+    headers : of pages of the same files, given by the same numbers; None to keep none. Of a file that is not local a chunk
+        without them is read whole.
 
     Attributes
     ----------
-    requests, num_bytes : what was read so far.
+    requests, num_bytes : what was read so far, unless the reader counts it.
 
     Notes
     -----
     Not for several threads at once.
     """
 
-    cdef OpenFiles files
+    cdef RangeReader files
     cdef object unpack
     cdef PageHeaders headers
     cdef Cursor cursor
@@ -202,7 +221,7 @@ cdef class ChunkBatch:
     cdef readonly int64_t requests
     cdef readonly int64_t num_bytes
 
-    def __cinit__(self, OpenFiles files not None, unpack, PageHeaders headers=None):
+    def __cinit__(self, RangeReader files not None, unpack, PageHeaders headers=None):
         self.files, self.unpack, self.headers = files, unpack, headers
         self.cursor = Cursor(b"")
 
@@ -315,15 +334,12 @@ cdef class ChunkBatch:
     ) except -1 nogil:
         cdef bint whole = self.find_pages(chunk, chunk[NUM_BYTES] <= SMALL_BYTES)
         cdef int64_t num_rows = self.choose_pages(chunk, ranges, num_ranges)
+        cdef int64_t size = chunk[NUM_BYTES] if whole else self.read_chosen(chunk), before = 0
         cdef Py_ssize_t matches, i, page = 0
         cdef int codec = <int>chunk[CODEC]
         cdef const uint8_t* data = self.buffer.data
         cdef const int64_t* pages = self.chosen.rows
         cdef const int64_t* firsts = <const int64_t*>self.firsts.data
-        cdef int64_t size = chunk[NUM_BYTES], before = 0
-        if not whole:
-            size = self.read_chosen(chunk)
-            data = self.buffer.data
         if codec != UNCOMPRESSED and codec != SNAPPY:
             with gil:
                 self.unpacked = self.unpack_pages(data, size, pages, self.chosen.count, &codec)
@@ -343,16 +359,15 @@ cdef class ChunkBatch:
         return matches
 
     cdef int64_t choose_pages(self, const int64_t* chunk, const int64_t* ranges, Py_ssize_t num_ranges) except -1 nogil:
-        """Choose the pages with rows of some ranges, and the dictionary that they need; return how many rows they have."""
-        cdef Py_ssize_t first = self.require_all_rows(chunk), i, at = 0, start = 0
+        """Choose the pages with rows of some ranges, and the dictionary, if any; return how many rows they have."""
+        cdef Py_ssize_t first = self.require_all_rows(chunk), i, at = 0
         cdef int64_t before = 0, num_rows = 0
-        cdef bint needed = False
         cdef int64_t* page
         cdef int64_t* firsts
         reserve(&self.firsts, (self.pages.count + 1) * sizeof(int64_t))
         firsts = <int64_t*>self.firsts.data
         self.chosen.count = 0
-        if first:  # its place, in case that it is needed
+        if first:
             memcpy(add_page(&self.chosen, MAX_PAGES), self.pages.rows, FIELDS * sizeof(int64_t))
             firsts[0] = 0
         for i in range(first, self.pages.count):
@@ -364,24 +379,20 @@ cdef class ChunkBatch:
             if ranges[2 * at] < before + page[NUM_VALUES] and page[NUM_VALUES]:
                 firsts[self.chosen.count] = before
                 memcpy(add_page(&self.chosen, MAX_PAGES), page, FIELDS * sizeof(int64_t))
-                needed = needed or needs_dictionary(page)
                 num_rows += page[NUM_VALUES]
             before += page[NUM_VALUES]
-        if first and not needed:
-            for start in range(1, self.chosen.count):
-                firsts[start - 1] = firsts[start]
-                memcpy(
-                    self.chosen.rows + (start - 1) * FIELDS, self.chosen.rows + start * FIELDS, FIELDS * sizeof(int64_t)
-                )
-            self.chosen.count -= 1
         if num_rows == 0:
             self.cursor.fail_with("there are no pages of these rows")
         return num_rows
 
     cdef int64_t read_chosen(self, const int64_t* chunk) except -1 nogil:
-        """Read the chosen pages, one after the other, adjacent ones at once; return how many bytes they have."""
-        cdef Py_ssize_t i, run = 0
-        cdef int64_t size = 0, start = 0, num_bytes, at = 0
+        """Read the chosen pages, one after the other, adjacent ones at once; return how many bytes they have.
+
+        A dictionary that they do not need is not read, and then no more among them.
+        """
+        cdef Py_ssize_t i, first = 1 if self.chosen.rows[KIND] == DICTIONARY_PAGE else 0
+        cdef int64_t size = 0, start = 0, run = 0, num_bytes, at = 0
+        cdef bint needed = False
         cdef int64_t* page
         for i in range(self.chosen.count):
             page = self.chosen.rows + i * FIELDS
@@ -390,10 +401,10 @@ cdef class ChunkBatch:
             with gil:
                 fail_page(UNSUPPORTED)
         reserve(&self.buffer, size)
-        for i in range(self.chosen.count):
+        for i in range(first, self.chosen.count):
             page = self.chosen.rows + i * FIELDS
             num_bytes = page[HEADER_BYTES] + page[SIZE]
-            if i and page[START] != start + run:
+            if run and page[START] != start + run:
                 self.read(chunk, start, run, self.buffer.data + at - run)
                 run = 0
             if run == 0:
@@ -402,7 +413,32 @@ cdef class ChunkBatch:
             run += num_bytes
             at += num_bytes
         self.read(chunk, start, run, self.buffer.data + at - run)
-        return size
+        for i in range(first, self.chosen.count):
+            page = self.chosen.rows + i * FIELDS
+            self.complete(chunk, page, self.buffer.data + page[START])
+            needed = needed or needs_dictionary(page)
+        page = self.chosen.rows
+        if first and needed:
+            num_bytes = page[HEADER_BYTES] + page[SIZE]
+            self.read(chunk, page[START], num_bytes, self.buffer.data + at)
+            self.complete(chunk, page, self.buffer.data + at)
+            page[START] = at
+            at += num_bytes
+        elif first:
+            self.chosen.count -= 1
+            memmove(page, page + FIELDS, self.chosen.count * FIELDS * sizeof(int64_t))
+            memmove(self.firsts.data, self.firsts.data + sizeof(int64_t), self.chosen.count * sizeof(int64_t))
+        return at
+
+    def count_pages(self, const int64_t[:, ::1] chunks not None):
+        """Return how many data pages some chunks have together, one value a row; for errors see `search`."""
+        cdef Py_ssize_t total = 0, i
+        require_chunks(chunks, len(self.files))
+        with nogil:
+            for i in range(chunks.shape[0]):
+                self.find_pages(&chunks[i, 0], chunks[i, NUM_BYTES] <= SMALL_BYTES)
+                total += self.pages.count - self.require_all_rows(&chunks[i, 0])
+        return total
 
     def search_lists(
         self, const int64_t[:, ::1] chunks not None, Py_ssize_t width, const int64_t[::1] least not None,
@@ -515,34 +551,23 @@ cdef class ChunkBatch:
     cdef int read_whole(self, const int64_t* chunk) except -1 nogil:
         """Read a chunk and the headers of its pages."""
         cdef int64_t size = chunk[NUM_BYTES]
+        cdef Py_ssize_t i
         reserve(&self.buffer, size)
         self.read(chunk, 0, size, self.buffer.data)
         self.cursor.data, self.cursor.pos, self.cursor.end = self.buffer.data, 0, size
         walk_pages(self.cursor, &self.pages, MAX_PAGES)
-        self.correct_headers(chunk)
+        for i in range(self.pages.count):
+            correct_header(chunk, self.pages.rows + i * FIELDS)
         return 0
-
-    cdef void correct_headers(self, const int64_t* chunk) noexcept nogil:
-        """Correct what the headers of a chunk's pages say, or leave open, by its flags."""
-        cdef Py_ssize_t i
-        cdef int64_t* page
-        for i in range(self.pages.count if chunk[FLAGS] else 0):
-            page = self.pages.rows + i * FIELDS
-            if chunk[FLAGS] & COMPRESSED_ALL:
-                page[COMPRESSED] = 1
-            if page[KIND] != DICTIONARY_PAGE:
-                if chunk[FLAGS] & BITS and (page[ENCODING] == PLAIN or page[ENCODING] == RLE):
-                    page[ENCODING] = PLAIN_BITS if page[ENCODING] == PLAIN else RLE_BITS
-                if chunk[FLAGS] & CHAINED and page[ENCODING] == DELTA_BYTE_ARRAY:
-                    page[ENCODING] = -1
 
     cdef int read(self, const int64_t* chunk, int64_t start, int64_t size, uint8_t* to) except -1 nogil:
         """Read bytes of a chunk from `start` on."""
         if not self.files.read(chunk[FILE], chunk[OFFSET] + start, size, to):
             with gil:
                 raise StorageError(f"cannot read {size} bytes at offset {chunk[OFFSET] + start}")
-        self.requests += 1
-        self.num_bytes += size
+        if not self.files.counts_reads:
+            self.requests += 1
+            self.num_bytes += size
         return 0
 
     cdef tuple unpack_pages(self, const uint8_t* data, int64_t size, const int64_t* pages, Py_ssize_t count, int* codec):
@@ -599,6 +624,7 @@ cdef class ChunkBatch:
         cdef int64_t before = 0
         cdef Py_ssize_t first = self.require_all_rows(chunk), start = 0, stop, i
         cdef int64_t* page
+        cdef const uint8_t* data
         taker.begin(codec if codec == SNAPPY else UNCOMPRESSED)
         for i in range(first, self.pages.count):
             page = self.pages.rows + i * FIELDS
@@ -606,9 +632,10 @@ cdef class ChunkBatch:
             while stop < count and rows[stop] < before + page[NUM_VALUES]:
                 stop += 1
             if stop > start:
+                data = self.fetch(chunk, page, whole, &self.buffer)
                 if needs_dictionary(page) and first and taker.num_entries < 0:
                     self.take_dictionary(taker, chunk, whole, codec)
-                self.take_page(taker, chunk, page, whole, codec, before, rows + start, stop - start)
+                self.take_page(taker, data, page, codec, before, rows + start, stop - start)
             start = stop
             before += page[NUM_VALUES]
         return 0
@@ -631,8 +658,15 @@ cdef class ChunkBatch:
 
     cdef bint find_pages(self, const int64_t* chunk, bint whole) except -1 nogil:
         """Read the headers of a chunk's pages; return whether all of it was read, as it is if that is less to read."""
+        if self.files.is_remote:
+            with gil:
+                whole = self.headers is None or not self.headers.recall(chunk, &self.pages)
+                if whole and chunk[NUM_BYTES] > MAX_PAGE_BYTES:
+                    fail_page(UNSUPPORTED)
         if whole:
             self.read_whole(chunk)
+        elif self.files.is_remote:
+            pass
         else:
             with gil:
                 if self.headers is None or not self.headers.recall(chunk, &self.pages):
@@ -671,10 +705,27 @@ cdef class ChunkBatch:
             if row[SIZE] > size - at - row[HEADER_BYTES] or (row[KIND] == DICTIONARY_PAGE and at):
                 self.cursor.fail_with("a page does not end within its column chunk")
             at += row[HEADER_BYTES] + row[SIZE]
-        self.correct_headers(chunk)
+            correct_header(chunk, row)
         return False
 
-    cdef const uint8_t* fetch(self, const int64_t* chunk, const int64_t* page, bint whole, Buffer* buffer) except NULL nogil:
+    cdef int complete(self, const int64_t* chunk, int64_t* page, const uint8_t* data) except -1 nogil:
+        """Read the header of a page that a page index has told of, whose bytes were read."""
+        cdef int64_t header[FIELDS]
+        if page[HEADER_BYTES]:
+            return 0
+        self.cursor.data, self.cursor.pos, self.cursor.end = data, 0, page[SIZE]
+        describe_page(self.cursor, header)
+        if header[HEADER_BYTES] + header[SIZE] != page[SIZE] or (
+            header[KIND] != DICTIONARY_PAGE if page[KIND] == DICTIONARY_PAGE else
+            header[KIND] == DICTIONARY_PAGE or header[NUM_VALUES] != page[NUM_VALUES]
+        ):
+            self.cursor.fail_with("a page is not what the page index says")
+        header[START] = page[START]
+        memcpy(page, header, FIELDS * sizeof(int64_t))
+        correct_header(chunk, page)
+        return 0
+
+    cdef const uint8_t* fetch(self, const int64_t* chunk, int64_t* page, bint whole, Buffer* buffer) except NULL nogil:
         """Return the bytes of a page, header included."""
         cdef int64_t size = page[HEADER_BYTES] + page[SIZE]
         if whole:
@@ -684,6 +735,7 @@ cdef class ChunkBatch:
                 fail_page(UNSUPPORTED)
         reserve(buffer, size)
         self.read(chunk, page[START], size, buffer.data)
+        self.complete(chunk, page, buffer.data)
         return buffer.data
 
     cdef int take_dictionary(self, RowTaker taker, const int64_t* chunk, bint whole, int codec) except -1 nogil:
@@ -691,10 +743,10 @@ cdef class ChunkBatch:
         cdef int64_t header[FIELDS]
         cdef const uint8_t* data
         cdef int problem
+        data = self.fetch(chunk, self.pages.rows, whole, &self.dictionary)
         if self.pages.rows[NUM_VALUES] > MOST_VALUES:
             with gil:
                 fail_page(UNSUPPORTED)
-        data = self.fetch(chunk, self.pages.rows, whole, &self.dictionary)
         memcpy(header, self.pages.rows, FIELDS * sizeof(int64_t))
         header[START] = 0
         if codec != UNCOMPRESSED and codec != SNAPPY:
@@ -709,11 +761,10 @@ cdef class ChunkBatch:
         return 0
 
     cdef int take_page(
-        self, RowTaker taker, const int64_t* chunk, const int64_t* page, bint whole, int codec, int64_t before,
-        const int64_t* rows, Py_ssize_t count
+        self, RowTaker taker, const uint8_t* data, const int64_t* page, int codec, int64_t before, const int64_t* rows,
+        Py_ssize_t count
     ) except -1 nogil:
         cdef int64_t header[FIELDS]
-        cdef const uint8_t* data = self.fetch(chunk, page, whole, &self.buffer)
         cdef int problem
         memcpy(header, page, FIELDS * sizeof(int64_t))
         header[START] = 0
@@ -734,6 +785,17 @@ cdef class ChunkBatch:
         if codec != UNCOMPRESSED:
             raise MalformedFooterError(f"page: codec {codec}")
         return unpacked
+
+
+cdef void correct_header(const int64_t* chunk, int64_t* page) noexcept nogil:
+    """Correct what the header of a chunk's page says, or leaves open, by the chunk's flags."""
+    if chunk[FLAGS] & COMPRESSED_ALL:
+        page[COMPRESSED] = 1
+    if page[KIND] != DICTIONARY_PAGE:
+        if chunk[FLAGS] & BITS and (page[ENCODING] == PLAIN or page[ENCODING] == RLE):
+            page[ENCODING] = PLAIN_BITS if page[ENCODING] == PLAIN else RLE_BITS
+        if chunk[FLAGS] & CHAINED and page[ENCODING] == DELTA_BYTE_ARRAY:
+            page[ENCODING] = -1
 
 
 cdef const uint8_t* data_of(tuple unpacked) except? NULL:

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from ...hashing import int96
 from ...hashing.column_type import Kind
 from ...metadata.footer import Leaf
-from ...metadata.page_values import split_byte_arrays
 from ..columns import type_of
 
 _SAME = {
@@ -107,35 +106,6 @@ def _make_decimals(array: pa.Array, arrow: pa.DataType) -> pa.Array:
     wide[:, :width] = stored[:, ::-1]
     wide[:, width:] = (stored[:, :1] >> 7) * 255
     return pa.Array.from_buffers(arrow, count, [valid, pa.py_buffer(wide)], array.null_count)
-
-
-def arrow_array(arrow: pa.DataType, values: bytes, valid: NDArray[np.bool_]) -> pa.Array:
-    """Make an array of a type for which `has_arrow_layout` is true.
-
-    Parameters
-    ----------
-    values : plain-encoded values, one for each True in `valid`.
-    valid : whether a row has a value.
-
-    Raises
-    ------
-    MalformedFooterError, ValueError
-        The number of values is wrong.
-    """
-    count, is_full = len(valid), bool(valid.all())
-    bits = None if is_full else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    nulls = 0 if is_full else count - int(np.count_nonzero(valid))
-    if arrow in _SAME["BYTE_ARRAY"]:
-        offsets, data = split_byte_arrays(values, valid.view(np.uint8))
-        return pa.Array.from_buffers(arrow, count, [bits, pa.py_buffer(offsets), pa.py_buffer(data)], nulls)
-    width = arrow.byte_width
-    if len(values) != (count - nulls) * width:
-        raise ValueError(f"{len(values)} bytes of {count - nulls} values of {width}")
-    if not is_full:
-        spread = np.zeros(count, f"V{width}")
-        spread[valid] = np.frombuffer(values, f"V{width}")
-        values = spread.tobytes()
-    return pa.Array.from_buffers(arrow, count, [bits, pa.py_buffer(values)], nulls)
 
 
 def make_array_of_buffers(

@@ -1,4 +1,4 @@
-"""Few rows of many row groups of local files: searched, and taken out of their pages, by compiled code."""
+"""Few rows of many row groups of files: searched, and taken out of their pages, by compiled code."""
 
 from __future__ import annotations
 
@@ -12,18 +12,29 @@ from numpy.typing import NDArray
 
 from ...errors import MalformedFooterError, UnreadableColumnError, UnusualPageError
 from ...hashing import int96
-from ...metadata.footer import PHYSICAL_TYPES, REQUIRED, Footer, Leaf, concatenate_records, read_repetition
+from ...metadata.footer import (
+    PHYSICAL_TYPES,
+    REQUIRED,
+    Footer,
+    Leaf,
+    concatenate_records,
+    find_first_pages,
+    read_repetition,
+)
 from ...metadata.page_index import DELTA_BYTE_ARRAY
 from ...metadata.page_match import Targets
 from ...metadata.thrift_compact import have_path
 from ...metadata.writer_rules import Doubt
-from ...storage import OpenFiles
+from ...storage.local.open_files import RangeReader
 from ...util.arrow_values import from_numpy
+from ..reader import BloomFile
 from .chunk_batch import HAS_BITS, IS_CHAINED, IS_COMPRESSED, MAX_CHUNK_BYTES, ChunkBatch, PageHeaders
 from .chunk_values import list_levels
 from .decompress import KNOWN_CODECS
+from .fetched_ranges import FetchedRanges
+from .fetcher import PageFetcher
 from .plain import convert, make_array, make_array_of_buffers
-from .plan import FlatColumn, ListColumn, RowPositions
+from .plan import FlatColumn, ListColumn, RowPositions, find_flat_columns, find_list_columns
 from .rows import byte_width, unpack_pages
 
 MAX_TAKEN_BYTES = 16 << 20
@@ -69,7 +80,7 @@ class RowsOfGroups(NamedTuple):
 
 
 class RowGroupBatch:
-    """Row groups of local files with the same schema, of which few rows are read.
+    """Row groups of files with the same schema, of which few rows are read: see also `of_file`.
 
     Parameters
     ----------
@@ -79,6 +90,7 @@ class RowGroupBatch:
     files : the same files, open.
     headers : of each file, the page headers that are known (see `CachedFooter`), to which those that are read are
         added; None to keep none.
+    fetcher : fetches what is about to be read of these row groups, if the file is not local.
 
     Attributes
     ----------
@@ -96,13 +108,15 @@ class RowGroupBatch:
         footers: Sequence[Footer],
         row_groups: Sequence[tuple[int, int]],
         columns: Mapping[str, FlatColumn | ListColumn],
-        files: OpenFiles,
+        files: RangeReader,
         headers: list[dict[int, bytes]] | None = None,
+        fetcher: PageFetcher | None = None,
     ):
         self._footers = [footer.data for footer in footers]
         self._doubted = [(number, footer) for number, footer in enumerate(footers) if footer.writer_rules]
         self._stored_leaf = footers[0].stored_leaf
         self._columns = columns
+        self._fetcher = fetcher
         known = None if headers is None else PageHeaders(headers, _HEADER_BYTES)
         self.grown: set[int] = set() if known is None else known.grown
         self._batch = ChunkBatch(files, unpack_pages, known)
@@ -125,6 +139,38 @@ class RowGroupBatch:
         if not is_whole.all() or (self._first + self._width > chunk_ends[self._files]).any():
             raise MalformedFooterError("metadata: column chunks are missing")
         self._require_value_per_row([leaf.index for leaf in footers[0].leaves if not leaf.repeated])
+
+    @classmethod
+    def of_file(cls, file: BloomFile, schema: pa.Schema | None, row_groups: Sequence[int]) -> RowGroupBatch:
+        """Make the batch of row groups of one file of any kind, which stays open; its reads are counted at its source.
+
+        What is read of a file that is not local is fetched all at once: its pages by the page index, or whole chunks.
+
+        Parameters
+        ----------
+        schema : the file's Arrow schema, as pyarrow reads it; None to take no rows.
+        row_groups : their numbers.
+        """
+        columns: dict[str, FlatColumn | ListColumn] = {}
+        if schema is not None:
+            columns = {**find_list_columns(file, schema), **find_flat_columns(file, schema)}
+        numbers = [(0, number) for number in row_groups]
+        if file.source.path is not None:
+            return cls([file.footer], numbers, columns, FetchedRanges(file.source), [file.cached.page_headers])
+        fetcher = PageFetcher(file, row_groups)
+        return cls([file.footer], numbers, columns, fetcher.ranges, [fetcher.known], fetcher)
+
+    def fetch_pages(self, names: Sequence[str], rows: RowsOfGroups) -> list[str]:
+        """Fetch the pages of a remote file that have some rows, and return the columns of which that is worthwhile."""
+        fetcher, leaves = self._fetcher, [self._columns[name].leaf for name in names]
+        if fetcher is None:
+            return list(names)
+        fetched = fetcher.fetch(leaves, _split_rows(rows), whole=False)
+        return [name for name, leaf in zip(names, leaves, strict=True) if leaf.index in fetched]
+
+    def count_pages(self, leaf: Leaf) -> int:
+        """Return how many data pages the chunks of a flat column have; for errors see `search`."""
+        return self._batch.count_pages(self.find_chunks(leaf))
 
     def _require_value_per_row(self, leaves: Sequence[int]) -> None:
         """Raise MalformedFooterError unless flat columns have one value per row, as `Footer.require_value_per_row`."""
@@ -174,6 +220,10 @@ class RowGroupBatch:
             return "neither one value a row, nor a list of single values"
         if column.layout is None:
             return f"stored as {column.leaf.physical}, shown as {column.arrow}"
+        try:
+            self.find_chunks(column.leaf)
+        except MalformedFooterError as error:
+            return error.problem
         records = self._records[self._first + column.leaf.index]
         if not np.isin(records["codec"], KNOWN_CODECS).all():
             return "a codec that is not known here"
@@ -207,8 +257,7 @@ class RowGroupBatch:
     def _locate_chunks(self, leaves: Sequence[Leaf]) -> None:
         """Find the chunks of several columns at once; see `find_chunks`."""
         records = self._find_records(leaves)
-        dictionary, data = records["dictionary_page_offset"], records["data_page_offset"]
-        start = np.where((dictionary > 0) & (dictionary < data), dictionary, data)
+        start = find_first_pages(records)
         size, types = records["compressed_size"], [[PHYSICAL_TYPES.index(leaf.physical)] for leaf in leaves]
         usual = (records["meta_start"] >= 0) & (records["encrypted"] == 0) & (records["external"] == 0)
         usual &= (records["physical_type"] == types) & (records["codec"] >= 0)
@@ -234,6 +283,7 @@ class RowGroupBatch:
         targets: Targets,
         most: int,
         selections: Sequence[Sequence[tuple[int, int]] | None] | None = None,
+        fetched: bool = False,
     ) -> tuple[RowsOfGroups, NDArray[np.int32]] | None:
         """Find the rows with one of some values.
 
@@ -243,6 +293,7 @@ class RowGroupBatch:
         most : the search ends if there are more rows.
         selections : of each row group the ranges [start, stop) of rows whose pages are searched, ascending; None for
             all. Rows of these pages outside of the ranges may be found, too.
+        fetched : as for `read`.
 
         Returns
         -------
@@ -254,6 +305,9 @@ class RowGroupBatch:
             A chunk has to be read in another way.
         """
         leaf = self._columns[name].leaf
+        if self._fetcher is not None and not fetched:
+            self.find_chunks(leaf)  # where they are was checked before anything is fetched
+            self._fetcher.fetch([leaf], None if selections is None else _split_ranges(selections, self.num_rows))
         if selections is None:
             chunks = self._find_small_chunks(leaf)
             arguments = byte_width(leaf), leaf.required, targets
@@ -292,6 +346,8 @@ class RowGroupBatch:
         The rows, and their lists if the column is one that `supports` accepts. None if there are more than `most`.
         """
         chunks, found = self._find_small_chunks(leaf), self._columns.get(leaf.path[0])
+        if self._fetcher is not None:
+            self._fetcher.fetch([leaf], None)
         column = found if isinstance(found, ListColumn) else None
         taken = column is not None
         result = self._batch.search_lists(chunks, byte_width(leaf), *_find_levels(leaf), targets, most, taken)
@@ -317,12 +373,13 @@ class RowGroupBatch:
         values = make_array(column.layout, [targets[number] for number in used.tolist()])
         return convert(values.take(from_numpy(positions)), column.arrow)
 
-    def read(self, names: Sequence[str], rows: RowsOfGroups) -> dict[str, pa.Array]:
+    def read(self, names: Sequence[str], rows: RowsOfGroups, fetched: bool = False) -> dict[str, pa.Array]:
         """Read some rows.
 
         Parameters
         ----------
         names : columns that `supports` accepts.
+        fetched : whether `fetch_pages` has fetched their pages.
 
         Returns
         -------
@@ -341,6 +398,8 @@ class RowGroupBatch:
             raise UnusualPageError("many bytes")
         if leaves := [column.leaf for column in columns if column.leaf.index not in self._chunks]:
             self._locate_chunks(leaves)
+        if self._fetcher is not None and not fetched:
+            self._fetcher.fetch([column.leaf for column in columns], _split_rows(rows))
         arrays, num_bytes = {}, 0
         for name, column in zip(names, columns, strict=True):
             leaf = column.leaf
@@ -398,3 +457,17 @@ def _join_ranges(
     ]
     joined = [one for some in ranges for one in some]
     return np.array([len(some) for some in ranges], np.int64), np.array(joined, np.int64).reshape(-1, 2)
+
+
+def _split_ranges(
+    selections: Sequence[Sequence[tuple[int, int]] | None], num_rows: NDArray[np.int64]
+) -> list[NDArray[np.int64]]:
+    """Return the ranges of rows of each row group, as `PageFetcher` takes them."""
+    counts, ranges = _join_ranges(selections, num_rows)
+    return np.split(ranges, np.cumsum(counts)[:-1])
+
+
+def _split_rows(rows: RowsOfGroups) -> list[NDArray[np.int64]]:
+    """Return the rows of each row group as ranges of one."""
+    ranges = np.stack([rows.rows, rows.rows + 1], axis=1)
+    return np.split(ranges, np.cumsum(rows.counts)[:-1])

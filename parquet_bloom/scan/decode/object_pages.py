@@ -1,4 +1,4 @@
-"""The decoder "pages" of one row group of a file that is not read by compiled code, such as an object in a store."""
+"""The decoder "pages" of one row group of a file of any kind, such as an object in a store."""
 
 from __future__ import annotations
 
@@ -8,29 +8,28 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...file.pages.reader import RowGroupPages
-from ...file.pages.sparse import RowsOfGroups
+from ...file.pages.sparse import RowGroupBatch, RowsOfGroups
 from ...file.reader import BloomFile
 from ...metadata.footer import Leaf
 from ...metadata.page_match import Targets
-from ..model.row_selection import to_positions, to_row_ranges
 from ..model.schemas import arrow_schema
 
-_FEW_TARGETS = 8  # that each value of selected pages is compared with
+_AT_ONCE = 1 << 14  # rows that are taken
 
 
 class ObjectPages:
-    """Pages of a row group; see `Pages`."""
+    """Pages of a row group; see `Pages`. What is read of them is fetched all at once, where that is worthwhile."""
 
     cost = (0, 0)  # is counted by the file
 
     def __init__(self, file: BloomFile, row_group: int):
-        self.grown: set[int] = set()
-        self._pages = RowGroupPages(file, arrow_schema(file), row_group)
+        self._file = file
+        self._batch = RowGroupBatch.of_file(file, arrow_schema(file), [row_group])
+        self.grown: set[int] = set()  # the file remembers what was read
 
     def supports(self, names: Sequence[str]) -> bool:
         """Return whether rows of columns may be taken out of their pages."""
-        return all(map(self._pages.is_flat, names))
+        return not self._batch.find_untakable(names)
 
     def search(
         self,
@@ -41,23 +40,37 @@ class ObjectPages:
     ) -> tuple[RowsOfGroups, NDArray[np.int32]] | None:
         """Find the selected rows with one of some values; None if whole columns are to be read."""
         selection = None if selections is None else selections[0]
-        if selection is None or len(targets) > _FEW_TARGETS:
+        if not selection:
             return None
-        wanted = [targets[number] for number in range(len(targets))]
-        rows = to_positions(to_row_ranges(selection))
-        found = self._pages.find_equal(name, rows, wanted)
-        if found is None:
+        rows = np.concatenate([np.arange(start, stop) for start, stop in selection])
+        of_group = RowsOfGroups(np.array([len(rows)], np.int64), rows)
+        if not self._batch.fetch_pages([name], of_group):
             return None
-        positions, which = found
-        return RowsOfGroups(np.array([len(positions)], np.int64), positions), which
+        try:
+            return self._batch.search(name, targets, most, [selection], fetched=True)
+        finally:
+            self._remember()
 
     def search_lists(self, leaf: Leaf, targets: Targets, most: int) -> None:
         """Return None: lists are read whole."""
 
     def make_array(self, name: str, targets: Targets, numbers: NDArray[np.int32]) -> pa.Array:
         """Return the values of a column in the rows that `search` returned, by the numbers of their targets."""
-        return self._pages.make_array(name, [targets[number] for number in numbers.tolist()])
+        return self._batch.make_array(name, targets, numbers)
 
     def read(self, names: Sequence[str], rows: RowsOfGroups) -> Mapping[str, pa.Array | pa.ChunkedArray]:
         """Read some rows of those columns of which that is worthwhile."""
-        return self._pages.read(names, rows.rows)
+        try:
+            fetched = self._batch.fetch_pages(names, rows)
+            parts = [
+                self._batch.read(fetched, RowsOfGroups(np.array([len(part)], np.int64), part), fetched=True)
+                for part in np.split(rows.rows, range(_AT_ONCE, len(rows.rows), _AT_ONCE))
+            ]
+            return {name: pa.chunked_array([part[name] for part in parts]) for name in fetched}
+        finally:
+            self._remember()
+
+    def _remember(self) -> None:
+        if self._batch.grown:
+            self._file.remember()
+            self._batch.grown.clear()

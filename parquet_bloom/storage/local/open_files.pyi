@@ -1,7 +1,12 @@
 import numpy as np
 from numpy.typing import NDArray
 
-class OpenFiles:
+class RangeReader:
+    is_remote: bool
+    counts_reads: bool
+    def __len__(self) -> int: ...
+
+class OpenFiles(RangeReader):
     def __new__(cls, paths: list[bytes], identities: NDArray[np.int64]) -> OpenFiles: ...
     def __len__(self) -> int: ...
     def open(self) -> bool: ...

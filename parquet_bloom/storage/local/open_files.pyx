@@ -8,7 +8,24 @@ from .batch_read cimport make_path_strings, require_paths
 from .local_files cimport pb_close, pb_is_same, pb_is_unwritten, pb_open, pb_read_range
 
 
-cdef class OpenFiles:
+cdef class RangeReader:
+    """What reads ranges of some files, given by their numbers.
+
+    Attributes
+    ----------
+    is_remote : whether each read that was not prepared is a request.
+    counts_reads : whether reads are counted by the reader itself.
+    """
+
+    def __len__(self) -> int:
+        return 0
+
+    cdef int read(self, Py_ssize_t file, int64_t offset, int64_t length, uint8_t* to) except -1 nogil:
+        """Read a range of a file; return whether that was possible, or raise what says why not."""
+        return False
+
+
+cdef class OpenFiles(RangeReader):
     """Local files that are opened together, read without the interpreter lock, and closed together.
 
     Parameters
@@ -83,8 +100,7 @@ cdef class OpenFiles:
         """Close all files."""
         self._close()
 
-    cdef bint read(self, Py_ssize_t file, int64_t offset, int64_t length, uint8_t* to) noexcept nogil:
-        """Read a range of a file, given by its number; return whether that was possible."""
+    cdef int read(self, Py_ssize_t file, int64_t offset, int64_t length, uint8_t* to) except -1 nogil:
         if not 0 <= file < self._count or self._descriptors[file] < 0 or offset < 0 or length < 0:
             return False
         return pb_read_range(self._descriptors[file], to, length, offset)

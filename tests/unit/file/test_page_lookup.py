@@ -42,30 +42,26 @@ def write(path, table, **options):
     return path
 
 
-def pages_of(path, column, rows, cache=None):
-    with parquet_bloom.open(path, cache=cache) as file:
-        group = RowGroupPages(file, pq.ParquetFile(path).schema_arrow, 0)
-        result = group.read([column], np.array(rows))
-        return result, file.source.bytes_read
-
-
-def test_confirmed_pages_are_not_read_again(tmp_path) -> None:
-    path, cache = write(tmp_path / "a.parquet", make_table()), MetadataCache()
-    first, first_bytes = pages_of(path, "a", [1500], cache)
-    small = cache.num_bytes
-    second, second_bytes = pages_of(path, "a", [1500], cache)
-    assert first["a"].to_pylist() == second["a"].to_pylist() == [1500]
-    (size,) = {size for _, size, _ in locations(path)[1:-1]}
-    assert second_bytes == size
-    assert first_bytes > 10 * size
-    assert small > len(pq.ParquetFile(path).metadata.__reduce__()[1][0]) > 0
-    with parquet_bloom.open(path, cache=cache) as file:
+def test_confirmed_pages_are_not_read_again(tmp_path, monkeypatch) -> None:
+    path = write(tmp_path / "a.parquet", make_table())
+    schema, files = pq.ParquetFile(path).schema_arrow, remote(path, monkeypatch, 0)
+    monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)
+    taken = []
+    with parquet_bloom.open("a.parquet", files) as file:
+        small = file.cached.num_bytes
+        for _ in range(2):
+            before = len(files.ranges_read)
+            assert RowGroupPages(file, schema, 0).read(["a"], np.array([1500]))["a"].to_pylist() == [1500]
+            taken.append(sum(end - start for start, end in files.ranges_read[before:]))
         cached = file.cached.pages[0, 0]
+        (size,) = {size for _, size, _ in locations(path)[1:-1]}
+        assert taken[1] == size
+        assert taken[0] > 10 * size
         assert 0 < cached.confirmed < cached.index.num_pages
-        leaf = file.leaf("a")
-        RowGroupPages(file, pq.ParquetFile(path).schema_arrow, 0).bounds([leaf])
+        middle = file.cached.num_bytes
+        RowGroupPages(file, schema, 0).bounds([file.leaf("a")])
         assert cached.is_confirmed
-        assert cache.num_bytes > small  # the bounds count
+        assert small < middle < file.cached.num_bytes  # the bounds count
 
 
 def test_a_cache_that_is_full_forgets(tmp_path) -> None:
@@ -73,7 +69,8 @@ def test_a_cache_that_is_full_forgets(tmp_path) -> None:
     with parquet_bloom.open(path) as file:
         cache = MetadataCache(file.cached.num_bytes + 100)
     for _ in range(2):
-        assert pages_of(path, "a", [1500], cache)[0]["a"].to_pylist() == [1500]
+        with parquet_bloom.open(path, cache=cache) as file:
+            RowGroupPages(file, pq.ParquetFile(path).schema_arrow, 0).bounds([file.leaf("a")])
         assert len(cache) == 0
         assert cache.num_bytes == 0
 

@@ -1,0 +1,13 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...storage.local.open_files import RangeReader
+from ...storage.source import Source
+
+class FetchedRanges(RangeReader):
+    def __new__(cls, source: Source) -> FetchedRanges: ...
+    def fetch(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64]) -> None: ...
+    def forget(self) -> None: ...
+    def view(self, offset: int, length: int) -> memoryview[Any]: ...
