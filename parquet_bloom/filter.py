@@ -13,8 +13,8 @@ from .core.bloom import memory, sbbf, sizing
 from .core.bloom.variants import FINAL, MASK, Variant
 from .errors import BrokenFilterError, FilterTypeError
 from .hashing import int96
-from .hashing.arrow import chunks_of, coerce_values, hash_values, keys_of, to_floats, to_storage, type_of
-from .hashing.coerce import coerce, stored_forms
+from .hashing.arrow import chunks_of, hash_values, keys_of, to_floats, to_storage, type_of
+from .hashing.coerce import coerce, hash_literals, list_literals, stored_forms
 from .hashing.column_type import ColumnType, Kind, integer_range
 from .metadata.filter_header import read_header, write_header
 from .util.arrow_values import make_array, to_numpy
@@ -343,13 +343,13 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         return with_nulls
 
     def _check_slowly(self, array: pa.Array, column_type: ColumnType) -> np.ndarray:
-        """Check one value at a time, for arrays whose type is not the column's."""
-        answers = np.empty(len(array), np.bool_)
-        for i, (value, coerced) in enumerate(coerce_values(array, column_type)):
-            if coerced.unknown is not None and not (isinstance(value, float) and math.isnan(value)):
-                raise FilterTypeError(coerced.unknown)
-            missing = value is None or coerced.unknown is not None
-            answers[i] = missing or self._contains_any(stored_forms(coerced.values, column_type))
+        """Check values as literals, for arrays whose type is not the column's."""
+        literals = [None if isinstance(one, float) and math.isnan(one) else one for one in list_literals(array)]
+        hashed = hash_literals(literals, column_type, hash_function=self._variant.hash_keys)
+        for reason in hashed.reasons.values():
+            raise FilterTypeError(reason)
+        answers = np.array([literal is None for literal in literals], np.bool_)
+        answers[hashed.literals[self.check_hashes(hashed.hashes)]] = True
         return answers
 
     def insert_hashes(self, hashes: np.ndarray) -> None:
@@ -368,7 +368,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         array_scalar = isinstance(value, _ARRAY_SCALARS) and not isinstance(value, str | bytes)
         literal = value.item() if array_scalar and isinstance(value, _NUMPY_NUMBERS) else value
         if self._column_type is not None and (not array_scalar or literal is not value):
-            coerced = coerce(literal, self._column_type)
+            coerced = coerce([literal], self._column_type)
             if coerced.unknown is None:
                 forms = stored_forms(coerced.values, self._column_type)
                 return literal is None or self._contains_any(forms)

@@ -15,7 +15,7 @@ from ..core.bloom.distinct import HashSet
 from ..core.hash.xxh64 import Keys, hash_keys
 from ..errors import FilterTypeError, MalformedFooterError, ParquetBloomError, UnsupportedTypeError
 from ..hashing import arrow as arrays
-from ..hashing import coerce as literals
+from ..hashing.coerce import hash_all
 from ..hashing.column_type import ColumnType, Kind
 from ..metadata.footer import Leaf
 from .columns import type_of
@@ -210,4 +210,4 @@ def _add_hashes(distinct: HashSet, storage: pa.Array | Keys, column_type: Column
     if column_type.kind is Kind.FLOAT and not isinstance(storage, Keys):
         floats = arrays.to_floats(storage.drop_null())
         values = ([0.0] if (floats == 0).any() else []) + ([math.nan] if np.isnan(floats).any() else [])
-        distinct.add(literals.hashes(values, column_type))
+        distinct.add(hash_all(values, column_type)[0])

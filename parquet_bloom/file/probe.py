@@ -7,18 +7,15 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..core.bloom import sbbf
 from ..core.bloom.blocks import check_blocks, locate_blocks
 from ..core.bloom.variants import FINAL, MULTIPLY_SHIFT, Variant
 from ..errors import ParquetBloomError, PredicateError
-from ..hashing import coerce as literals
-from ..hashing.arrow import keys_of
+from ..hashing.coerce import hash_literals
 from ..hashing.column_type import ColumnType
 from ..predicate.literal import from_python
-from ..util.arrow_values import make_array
 from .chunk_filter import ChunkFilter
 
 BLOCK_BYTES = sbbf.BLOCK_BYTES
@@ -111,22 +108,21 @@ class _ProbeKeys:
 
     @classmethod
     def of(cls, values: Sequence[Any], column_type: ColumnType, timezone: str, variant: Variant) -> _ProbeKeys:
-        hashes: list[NDArray[np.uint64]] = []
-        always, doubt = [], None
-        for value in values:
-            coerced = _coerce(value, column_type, timezone)
-            if coerced.unknown is None and coerced.values and not column_type.hashable:
-                coerced = literals.Coerced(unknown=f"a filter over {column_type} tells nothing")
-            doubt = doubt or coerced.unknown
-            always.append(value is None or coerced.unknown is not None)
-            usable = () if coerced.unknown is not None else coerced.values
-            if variant.hash == FINAL.hash:
-                hashes.append(literals.hashes(usable, column_type))
-            else:
-                forms = make_array(literals.stored_forms(usable, column_type), pa.large_binary())
-                hashes.append(variant.hash_keys(keys_of(forms)))
-        first = np.cumsum([0, *map(len, hashes)]).tolist()
-        return cls(np.concatenate([np.empty(0, np.uint64), *hashes]), first, always, doubt)
+        literals: list[Any] = []
+        problems: dict[int, str] = {}
+        for number, value in enumerate(values):
+            try:
+                literals.append(from_python(value))
+            except PredicateError as error:
+                literals.append(None)
+                problems[number] = error.problem
+        hashes, owners, reasons = hash_literals(literals, column_type, timezone, variant.hash_keys)
+        problems |= reasons
+        if not column_type.hashable:
+            problems |= dict.fromkeys(owners.tolist(), f"a filter over {column_type} tells nothing")
+        always = [literal is None or number in problems for number, literal in enumerate(literals)]
+        first = np.searchsorted(owners, np.arange(len(values) + 1)).tolist()
+        return cls(hashes, first, always, problems[min(problems)] if problems else None)
 
     def combine(self, answers: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Combine answers per hash, of shape (filters, hashes), into answers per value: "maybe" if any hash is."""
@@ -135,14 +131,6 @@ class _ProbeKeys:
             for always, start, end in zip(self.always, self.first, self.first[1:], strict=False)
         ]
         return np.stack(columns, axis=1) if columns else np.ones((len(answers), 0), np.bool_)
-
-
-def _coerce(value: Any, column_type: ColumnType, timezone: str) -> literals.Coerced:
-    try:
-        value = from_python(value)
-    except PredicateError as error:
-        return literals.Coerced(unknown=error.problem)
-    return literals.coerce(value, column_type, timezone)
 
 
 def probe_hashes(

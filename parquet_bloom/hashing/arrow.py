@@ -15,7 +15,6 @@ import pyarrow as pa
 from ..core.hash.xxh64 import Keys, hash_keys
 from ..errors import FilterTypeError, ParquetBloomError, UnsupportedTypeError, first_line
 from ..util.arrow_values import from_numpy, make_array, to_numpy
-from .coerce import Coerced, coerce
 from .column_type import JULIAN_EPOCH_DAY, ColumnType, Kind, encode, from_arrow
 
 
@@ -70,10 +69,6 @@ def _iter_chunks(values: Any, arrow_type: pa.DataType | None) -> Iterator[pa.Arr
         yield array
     else:
         raise FilterTypeError(f"values of type {type(values).__name__} are not Arrow data, NumPy arrays or lists")
-
-
-def _temporal(arrow_type: pa.DataType) -> bool:
-    return bool(pa.types.is_temporal(arrow_type))
 
 
 def _is_table(data: pa.Array | pa.ChunkedArray) -> bool:
@@ -360,12 +355,3 @@ def to_floats(storage: pa.Array) -> np.ndarray:
         return rows_of(storage, 2).view(np.float16)[:, 0]
     dtype = np.float32 if pa.types.is_float32(storage.type) else np.float64
     return rows_of(storage, dtype().itemsize).view(dtype)[:, 0]
-
-
-def coerce_values(array: pa.Array, column_type: ColumnType) -> Iterator[tuple[Any, Coerced]]:
-    """Yield each value of an array with its coercion as a literal: the slow path for arrays of another type."""
-    array = plain(array)
-    keep = _temporal(array.type)  # Python's own types do not hold nanoseconds
-    for scalar in array:
-        value = scalar if keep and scalar.is_valid else scalar.as_py()
-        yield value, coerce(value, column_type)

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from .coerce import Coerced, coerce
+from .coerce import coerce
 from .column_type import NANOS_PER_DAY, UNITS_PER_SECOND, ColumnType, Domain, Kind, integer_range
 
 if TYPE_CHECKING:
@@ -55,13 +55,14 @@ def make_bounds(literal: Any, column_type: ColumnType, timezone: str = "UTC") ->
     if kind in (Kind.STRING, Kind.BYTES):
         # A literal of another length than the column's fixed length still has a position in the order.
         column_type = replace(column_type, physical="BYTE_ARRAY", length=None)
-    return _exactly(coerce(literal, column_type, timezone), literal, column_type)
+    return _exactly(literal, column_type, timezone)
 
 
-def _exactly(coerced: Coerced, literal: Any, column_type: ColumnType) -> LiteralBounds:
+def _exactly(literal: Any, column_type: ColumnType, timezone: str) -> LiteralBounds:
+    coerced = coerce([literal], column_type, timezone)
     if coerced.unknown is not None:
         return LiteralBounds(unknown=coerced.unknown)
-    if len(coerced.values) != 1:
+    if not coerced.values:
         return LiteralBounds(unknown=f"{type(literal).__name__} cannot be ordered among values of {column_type}")
     return LiteralBounds(coerced.values[0], coerced.values[0])
 
@@ -69,12 +70,12 @@ def _exactly(coerced: Coerced, literal: Any, column_type: ColumnType) -> Literal
 def _number(literal: Any, column_type: ColumnType, timezone: str) -> LiteralBounds:
     scale = column_type.scale or 0 if column_type.kind is Kind.DECIMAL else 0
     if isinstance(literal, bool) or not isinstance(literal, int | float | decimal.Decimal):
-        return _exactly(coerce(literal, column_type, timezone), literal, column_type)
+        return _exactly(literal, column_type, timezone)
     if isinstance(literal, float):
         if math.isinf(literal):
             low, high = integer_range(column_type)
             return LiteralBounds(None, low) if literal < 0 else LiteralBounds(high, None)
-        coerced = coerce(literal, column_type, timezone)
+        coerced = coerce([literal], column_type, timezone)
         if coerced.unknown is not None or (not coerced.values and column_type.kind is Kind.DECIMAL):
             # Engines compare decimals with doubles as doubles, each in a different way.
             return LiteralBounds(unknown=coerced.unknown or f"{literal!r} lies between decimals of {column_type}")
@@ -106,9 +107,9 @@ def _temporal(literal: Any, column_type: ColumnType, timezone: str) -> LiteralBo
     else:
         fine = replace(column_type, physical="INT64", length=8, unit="ns")
         per_value = _NANOS // UNITS_PER_SECOND[column_type.unit or "ns"]
-    wide = coerce(literal, fine, timezone)
-    if wide.unknown is not None or len(wide.values) != 1:
-        return _exactly(coerce(literal, column_type, timezone), literal, column_type)
+    wide = coerce([literal], fine, timezone)
+    if not wide.values:
+        return _exactly(literal, column_type, timezone)
     nanos = wide.values[0]
     assert isinstance(nanos, int)
     below, rest = divmod(nanos, per_value)

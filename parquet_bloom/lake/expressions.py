@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..errors import PredicateError
 from ..file.key_hashes import combine_hashes
+from ..hashing.coerce import HashedLiterals, hash_literals
 from ..hashing.column_type import ColumnType, from_arrow
 from ..predicate import tree
 from ..predicate.calls import add_other, hash_texts
@@ -21,7 +22,7 @@ from ..predicate.key_expression import TUPLE, KeyExpression
 from ..predicate.literal import from_python
 from ..predicate.statistics import KeyHasher
 from ..predicate.tree import CallIn, Connective, Equal, In, Leaf, Node, Or, all_of, any_of
-from .lookup import Probes, hash_literals, parse_literals
+from .lookup import parse_literals
 
 TEXT = from_arrow(pa.string())
 
@@ -59,7 +60,7 @@ def parse_key_literals(values: Any, expression: KeyExpression) -> list[Any]:
 
 def hash_key_literals(
     expression: KeyExpression, literals: Sequence[Any], types: Sequence[ColumnType], timezone: str
-) -> Probes:
+) -> HashedLiterals:
     """Return the hashes of values of an expression.
 
     Parameters
@@ -70,22 +71,22 @@ def hash_key_literals(
     if expression.function == TUPLE:
         return _hash_tuples([*zip(*literals, strict=True)], types, timezone)
     probes = hash_literals(literals, TEXT, timezone)
-    return Probes(add_other(probes.hashes), np.repeat(probes.values, 2), probes.unknown)
+    return HashedLiterals(add_other(probes.hashes), np.repeat(probes.literals, 2), probes.reasons)
 
 
-def _hash_tuples(parts: Sequence[Sequence[Any]], types: Sequence[ColumnType], timezone: str) -> Probes:
+def _hash_tuples(parts: Sequence[Sequence[Any]], types: Sequence[ColumnType], timezone: str) -> HashedLiterals:
     """Return the hashes of tuples, given the literals of each part."""
     if not parts:
-        return Probes(np.empty(0, np.uint64), np.empty(0, np.intp), {})
+        return HashedLiterals(np.empty(0, np.uint64), np.empty(0, np.intp), {})
     count = len(parts[0])
     found = [hash_literals(literals, column_type, timezone) for literals, column_type in zip(parts, types, strict=True)]
     unknown: dict[int, str] = {}
     for probes in found:
-        unknown = {**probes.unknown, **unknown}
-    if all(len(probes.values) == count and (probes.values == np.arange(count)).all() for probes in found):
-        return Probes(combine_hashes([probes.hashes for probes in found]), np.arange(count), unknown)
+        unknown = {**probes.reasons, **unknown}
+    if all(len(probes.literals) == count and (probes.literals == np.arange(count)).all() for probes in found):
+        return HashedLiterals(combine_hashes([probes.hashes for probes in found]), np.arange(count), unknown)
     # A literal may have several stored forms, or none.
-    ends = [np.searchsorted(probes.values, np.arange(count + 1)).tolist() for probes in found]
+    ends = [np.searchsorted(probes.literals, np.arange(count + 1)).tolist() for probes in found]
     rows, values = [], []
     for i in range(count):
         forms = [probes.hashes[end[i] : end[i + 1]].tolist() for probes, end in zip(found, ends, strict=True)]
@@ -93,7 +94,7 @@ def _hash_tuples(parts: Sequence[Sequence[Any]], types: Sequence[ColumnType], ti
             rows.append(row)
             values.append(i)
     hashes = np.array(rows, np.uint64).reshape(len(rows), len(parts))
-    return Probes(combine_hashes([*hashes.T]), np.array(values, np.intp), unknown)
+    return HashedLiterals(combine_hashes([*hashes.T]), np.array(values, np.intp), unknown)
 
 
 def find_tuples(
@@ -151,9 +152,9 @@ class IndexedKey:
 
     def _make_hasher(self, types: tuple[ColumnType, ...]) -> KeyHasher | None:
         probes = hash_key_literals(self.expression, self.tuples, types, self.timezone)
-        if probes.unknown:
+        if probes.reasons:
             return None
-        ends = np.searchsorted(probes.values, np.arange(len(self.tuples) + 1))
+        ends = np.searchsorted(probes.literals, np.arange(len(self.tuples) + 1))
 
         def hash_positions(values: Sequence[Any], _: ColumnType) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
             positions = [int(value) for value in values]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ConcurrentChangeError, ParquetBloomError, StorageError, UnknownColumnError
-from ..hashing.coerce import coerce, is_of_kind
+from ..hashing.coerce import HashedLiterals, coerce, hash_literals, is_of_kind
 from ..predicate.expected import make_mismatch_error
 from ..predicate.key_expression import TUPLE, KeyExpression, parse_key
 from ..storage import is_local
@@ -24,7 +24,6 @@ from .expressions import hash_key_literals, parse_key_literals
 from .files.liveness import FileRef, LakeState
 from .files.table import FileTable
 from .files.units import unite_ranges
-from .lookup import Probes, hash_literals
 from .manifest import Manifest
 from .parts.part import PartMatches
 from .reports import Answers, Candidate, FileSelection
@@ -34,7 +33,7 @@ _SEGMENTS_AT_A_TIME = 16
 _TRIES = 4
 
 
-_PartQuery = tuple[int, Segment, int, OpenPart, Probes]
+_PartQuery = tuple[int, Segment, int, OpenPart, HashedLiterals]
 
 
 class _PartMatch(NamedTuple):
@@ -206,7 +205,7 @@ class IndexSnapshotReader:
         for name, some, types in zip(names, several, zip(*all_types, strict=True), strict=False):
             for literal in some:
                 if not any(is_of_kind(literal, column_type) for column_type in types):
-                    problem = coerce(literal, types[0]).unknown or f"{literal!r} is not of type {types[0]}"
+                    problem = coerce([literal], types[0]).unknown or f"{literal!r} is not of type {types[0]}"
                     raise make_mismatch_error(problem, types[0], name)
 
     @cached_property
@@ -216,7 +215,7 @@ class IndexSnapshotReader:
     def _query_parts(self, column: str, literals: Sequence[Any], timezone: str, remote: bool) -> _Matches:
         """Query all parts that hold values of a column; those of a remote index concurrently."""
         part_queries: list[_PartQuery] = []
-        probes: dict[Any, Probes] = {}
+        probes: dict[Any, HashedLiterals] = {}
         for i, segment, number, part in self._list_parts(column):
             types = part.info.column_type, *part.info.other_types
             if types not in probes:
@@ -235,13 +234,13 @@ class IndexSnapshotReader:
             for (i, segment, number, _, probe), matches in zip(part_queries, results, strict=True):
                 requests += matches.requests
                 bytes_read += matches.bytes_read
-                unknown = dict(probe.unknown)
+                unknown = dict(probe.reasons)
                 for query, why in matches.unknown.items():
-                    unknown.setdefault(int(probe.values[query]), why)
+                    unknown.setdefault(int(probe.literals[query]), why)
                     doubts[why] = None
-                doubts.update(dict.fromkeys(probe.unknown.values()))
+                doubts.update(dict.fromkeys(probe.reasons.values()))
                 every = segment.find_units(column, number) if unknown else matches.units
-                parts.append(_PartMatch(i, segment, probe.values[matches.queries], matches.units, [*unknown], every))
+                parts.append(_PartMatch(i, segment, probe.literals[matches.queries], matches.units, [*unknown], every))
         return _Matches(parts, doubts, requests, bytes_read)
 
     def _add_table_costs(self, matches: _Matches) -> tuple[int, int]:

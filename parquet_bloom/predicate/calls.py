@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ..core.hash.xxh64 import hash_keys, hash_one
 from ..errors import ParquetBloomError, PredicateError, UnsupportedTypeError
 from ..hashing.arrow import keys_of, plain
-from ..hashing.coerce_many import hash_all
+from ..hashing.coerce import hash_all
 from ..hashing.column_type import ColumnType, Domain, Kind
 from ..util.arrow_values import from_numpy, make_array, make_scalar, to_numpy
 from ..util.lazy import late_module
@@ -61,7 +61,7 @@ _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31, as day
 
 
 def hash_texts(values: Sequence[Domain], column_type: ColumnType) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
-    """Return the hashes to search for each of some results: its own, and `OTHER`; see `coerce_many.hash_all`."""
+    """Return the hashes to search for each of some results: its own, and `OTHER`; see `coerce.hash_all`."""
     own, first = hash_all(values, column_type)
     return add_other(own), 2 * first
 

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..util.arrow_values import make_array
 from ..util.lazy import late_module
 from .row_filter import coerce_literals, decode, find_column
 
@@ -95,9 +94,7 @@ def _find_ids(table: pa.Table, column: str, literals: Sequence[Any], timezone: s
     if values is None or not len(values) or pa.types.is_null(values.type):
         return _Ids(np.full(table.num_rows, -1, np.int64), np.empty(0, np.int64), np.empty(0, np.int64), 0)
     stored = pa.chunked_array([decode(chunk) for chunk in values.chunks])
-    probes, keys, nan_keys = _coerce_at_once(literals, values.type) or _coerce_each(
-        literals, values.type, column, timezone
-    )
+    probes, keys, nan_keys = coerce_literals(literals, values.type, column, timezone)
     distinct = probes.unique()
     of_rows = _to_ids(pc.index_in(stored, value_set=distinct))
     of_keys = _to_ids(pc.index_in(probes, value_set=distinct))
@@ -112,34 +109,3 @@ def _find_ids(table: pa.Table, column: str, literals: Sequence[Any], timezone: s
 
 def _to_ids(positions: pa.Array | pa.ChunkedArray) -> Int64s:
     return np.array(pc.fill_null(positions, -1), np.int64)
-
-
-def _coerce_at_once(literals: Sequence[Any], arrow_type: pa.DataType) -> tuple[pa.Array, Int64s, list[int]] | None:
-    """Return stored values of literals, and the numbers of these; None where each has to be coerced by itself."""
-    kinds = {type(literal) for literal in literals}
-    if kinds == {int} and pa.types.is_integer(arrow_type):
-        bits, is_signed = arrow_type.bit_width, pa.types.is_signed_integer(arrow_type)
-        low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if is_signed else (0, (1 << bits) - 1)
-        numbers = np.array([number for number, literal in enumerate(literals) if low <= literal <= high], np.int64)
-        return make_array([literal for literal in literals if low <= literal <= high], arrow_type), numbers, []
-    if kinds == {str} and (pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type)):
-        stored = pa.binary() if pa.types.is_string(arrow_type) else pa.large_binary()
-        try:
-            return make_array([literal.encode() for literal in literals], stored), np.arange(len(literals)), []
-        except UnicodeEncodeError:
-            return None
-    return None
-
-
-def _coerce_each(
-    literals: Sequence[Any], arrow_type: pa.DataType, column: str, timezone: str
-) -> tuple[pa.Array, Int64s, list[int]]:
-    """Return stored values of literals, the numbers of these, and the numbers of literals that are NaN."""
-    arrays, nan_keys = [], []
-    for number, literal in enumerate(literals):
-        values, with_nan = coerce_literals([literal], arrow_type, column, timezone)
-        arrays.append(values)
-        if with_nan:
-            nan_keys.append(number)
-    numbers = np.repeat(np.arange(len(arrays)), [len(values) for values in arrays])
-    return pa.concat_arrays(arrays), numbers, nan_keys

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..hashing.bounds import LiteralBounds, make_bounds
-from ..hashing.coerce_many import coerce_all
+from ..hashing.coerce import coerce
 from ..hashing.column_type import ColumnType, Domain, Kind
 from . import tree
 from .comparison import holds_for_all, select_bound
@@ -402,7 +402,8 @@ class PruningPredicate:
         return self._values[key]
 
     def _coerce(self, leaf: Leaf, column_type: ColumnType, hash_values: KeyHasher) -> _Values:
-        values, unknown = coerce_all(leaf.literals, column_type, self._timezone)
+        coerced = coerce(leaf.literals, column_type, self._timezone)
+        unknown, values = coerced.unknown, [] if coerced.reasons else sorted(set(coerced.values))
         in_order = make_domain_array(values, column_type)
         if unknown is not None or not column_type.hashable:
             return _Values(values, np.empty(0, np.uint64), np.zeros(len(values) + 1, np.intp), unknown, in_order)

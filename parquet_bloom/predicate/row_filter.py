@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ..errors import PredicateError, UnsupportedTypeError
 from ..hashing.coerce import coerce, stored_forms
-from ..hashing.coerce_many import coerce_all
 from ..hashing.column_type import ColumnType, from_arrow
 from ..metadata.page_match import Targets
 from ..util.arrow_values import from_numpy, make_array, make_scalar, to_numpy
@@ -184,13 +185,10 @@ def _evaluate_stored_leaf(column: StoredColumn, leaf: Leaf, timezone: str) -> pa
     _require_equality(leaf)
     if not leaf.literals:
         return _make_constant(len(column.values), False)
-    forms: list[bytes] = []
-    for value in leaf.literals:
-        coerced = coerce(value, column.column_type, timezone)
-        if coerced.unknown is not None:
-            raise make_mismatch_error(coerced.unknown, column.column_type, leaf.column)
-        forms.extend(stored_forms(coerced.values, column.column_type))
-    probes = make_array(forms, column.values.type)
+    coerced = coerce(leaf.literals, column.column_type, timezone)
+    if coerced.unknown is not None:
+        raise make_mismatch_error(coerced.unknown, column.column_type, leaf.column)
+    probes = make_array(stored_forms(coerced.values, column.column_type), column.values.type)
     prepared = ProbeValues(probes, False, None)
     return _apply_null_literal(leaf.literals, [_equals_any(chunk, prepared) for chunk in column.values.chunks])
 
@@ -278,9 +276,11 @@ def _find_probes(
         made = _take_array(literals.array, _unwrap_type(arrow_type)) if isinstance(literals, InArray) else None
         if made is None:
             given = literals.literals if isinstance(literals, InArray) else literals
-            made = coerce_literals(list(given), arrow_type, name, timezone)
+            coerced = coerce_literals(given, arrow_type, name, timezone)
+            made = coerced.values, bool(coerced.nans)
         values, with_nan = made
-        targets = find_targets(values.unique()) if len(values) >= _MANY_PROBES else None
+        values = values.unique() if len(values) > 1 else values
+        targets = find_targets(values) if len(values) >= _MANY_PROBES else None
         probe_cache.setdefault(key, ProbeValues(values, with_nan, targets))
     return probe_cache[key]
 
@@ -357,50 +357,86 @@ def _find_paths(fields: pa.Schema | pa.StructType, name: str, full_name: str) ->
 # ----------------------------------------------------------------------------------------------------- the literals
 
 
-def coerce_literals(literals: list[Any], arrow_type: pa.DataType, name: str, timezone: str) -> tuple[pa.Array, bool]:
-    """Return the values to look for, as an array of the type of `_to_stored`, and whether NaN is one of them."""
+class ColumnLiterals(NamedTuple):
+    """Literals as values of an Arrow column.
+
+    Attributes
+    ----------
+    values : of the type of `decode`, for those literals that the column can have.
+    literals : for each value, the number of its literal; a zero has two values, one for each sign.
+    nans : the numbers of literals that are NaN, in a column of floats; no integer or decimal is.
+    """
+
+    values: pa.Array
+    literals: NDArray[np.int64]
+    nans: list[int]
+
+
+def coerce_literals(literals: Sequence[Any], arrow_type: pa.DataType, name: str, timezone: str) -> ColumnLiterals:
+    """Return literals as values to look for in a column.
+
+    Raises
+    ------
+    PredicateError
+        A literal cannot be compared exactly with the column's type.
+    """
     inner = _unwrap_type(arrow_type)
     try:
         column_type = from_arrow(inner)
     except UnsupportedTypeError as error:
         raise PredicateError(error.problem, column=name) from None
-    numeric = pa.types.is_floating(inner) or pa.types.is_integer(inner) or pa.types.is_decimal(inner)
-    others = [value for value in literals if not (numeric and isinstance(value, float) and math.isnan(value))]
-    with_nan = len(others) < len(literals) and pa.types.is_floating(inner)  # no integer or decimal is NaN
-    values, unknown = coerce_all(others, ordered.widen(column_type, inner), timezone)
-    if unknown is not None:
-        raise make_mismatch_error(unknown, column_type, name)
-    if pa.types.is_floating(inner) and any(value == 0 or math.isinf(value) for value in values):
+    is_float, nans = pa.types.is_floating(inner), list[int]()
+    if is_float or pa.types.is_integer(inner) or pa.types.is_decimal(inner):
+        nans = [number for number, one in enumerate(literals) if isinstance(one, float) and math.isnan(one)]
+    if nans:
+        literals = [None if isinstance(one, float) and math.isnan(one) else one for one in literals]
+    coerced = coerce(literals, ordered.widen(column_type, inner), timezone)
+    if coerced.unknown is not None:
+        raise make_mismatch_error(coerced.unknown, column_type, name)
+    values: Sequence[Any] = coerced.values
+    numbers = np.array(coerced.literals, np.int64)
+    if is_float and any(value == 0 or math.isinf(value) for value in values):
         # A literal too large for the type is not infinity, and one too small is not zero, though the nearest value is.
-        values = [value for value in values if (value and math.isfinite(value)) or value in others]
-    return _make_probes(values, inner, column_type.unit), with_nan
+        exact = [(v and math.isfinite(v)) or v == literals[i] for v, i in zip(values, numbers.tolist(), strict=True)]
+        values, numbers = [*compress(values, exact)], numbers[np.array(exact, np.bool_)]
+        zeros = [value == 0 for value in values]  # `is_in` distinguishes them, `=` does not
+        values = [*values, *(-value for value in compress(values, zeros))]
+        numbers = np.append(numbers, numbers[np.array(zeros, np.bool_)])
+    stored, fits = _store(values, inner, column_type.unit)
+    return ColumnLiterals(stored, numbers if fits is None else numbers[fits], nans if is_float else [])
 
 
-def _make_probes(values: list[Any], arrow_type: pa.DataType, unit: str | None) -> pa.Array:
-    """Convert domain values to an array of the column's stored type, without those that it cannot represent."""
+def _store(
+    values: Sequence[Any], arrow_type: pa.DataType, unit: str | None
+) -> tuple[pa.Array, NDArray[np.bool_] | None]:
+    """Convert domain values to the column's stored type; the bools (None: all) say which of them that can represent."""
     types = pa.types
     if types.is_floating(arrow_type):
-        zeros = [0.0, -0.0] if 0.0 in values else []  # is_in distinguishes them, `=` does not
-        return make_array([*values, *zeros], pa.float64() if arrow_type.bit_width == 64 else pa.float32())
-    if types.is_decimal(arrow_type):
-        width = 32 if arrow_type.bit_width == 256 else 16
-        limit = 1 << (8 * width - 1)
-        raw = b"".join(v.to_bytes(width, "little", signed=True) for v in values if -limit <= v < limit)
-        return pa.Array.from_buffers(_widen_decimal(arrow_type), len(raw) // width, [None, pa.py_buffer(raw)])
-    if types.is_temporal(arrow_type):
-        if types.is_date64(arrow_type):
-            values = [day * _DAY_MILLIS for day in values]
-        elif getattr(arrow_type, "unit", None) == "s" and unit == "ms":  # seconds are stored as milliseconds
-            values = [value // 1_000 for value in values if value % 1_000 == 0]
-        stored = pa.int32() if arrow_type.bit_width == 32 else pa.int64()
-        limit = 1 << (arrow_type.bit_width - 1)
-        return make_array([value for value in values if -limit <= value < limit], stored)
+        return make_array(values, pa.float64() if arrow_type.bit_width == 64 else pa.float32()), None
+    if types.is_integer(arrow_type) or types.is_boolean(arrow_type):
+        return make_array(values, arrow_type), None
     if types.is_fixed_size_binary(arrow_type) or isinstance(arrow_type, pa.UuidType):
         stored = pa.binary(16) if isinstance(arrow_type, pa.UuidType) else arrow_type
-        return make_array([value for value in values if len(value) == stored.byte_width], stored)
-    if types.is_integer(arrow_type) or types.is_boolean(arrow_type):
-        return make_array(values, arrow_type)
-    return make_array(values, _binary_type(arrow_type))
+        fits = [len(value) == stored.byte_width for value in values]
+        return make_array([*compress(values, fits)], stored), np.array(fits, np.bool_)
+    if not types.is_decimal(arrow_type) and not types.is_temporal(arrow_type):
+        return make_array(values, _binary_type(arrow_type)), None
+    bits = (256 if arrow_type.bit_width == 256 else 128) if types.is_decimal(arrow_type) else arrow_type.bit_width
+    counts, fits = values, [True] * len(values)
+    if types.is_date64(arrow_type):
+        counts = [day * _DAY_MILLIS for day in values]
+    elif types.is_temporal(arrow_type) and getattr(arrow_type, "unit", None) == "s" and unit == "ms":
+        # Seconds are stored as milliseconds.
+        counts, fits = [value // 1_000 for value in values], [value % 1_000 == 0 for value in values]
+    limit = 1 << (bits - 1)
+    fits = [fit and -limit <= count < limit for fit, count in zip(fits, counts, strict=True)]
+    counts = [*compress(counts, fits)]
+    if types.is_decimal(arrow_type):
+        raw = b"".join(count.to_bytes(bits // 8, "little", signed=True) for count in counts)
+        made = pa.Array.from_buffers(_widen_decimal(arrow_type), len(counts), [None, pa.py_buffer(raw)])
+    else:
+        made = make_array(counts, pa.int32() if bits == 32 else pa.int64())
+    return made, np.array(fits, np.bool_)
 
 
 def _widen_decimal(arrow_type: pa.DataType) -> pa.DataType:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..hashing.coerce_many import hash_all
+from ..hashing.coerce import hash_all
 from ..hashing.column_type import ColumnType, Domain, Kind
 
 NO, YES, UNKNOWN = 0, 1, -1
@@ -45,7 +45,7 @@ class CutBound(bytes):
 
 
 KeyHasher = Callable[[Sequence[Domain], ColumnType], tuple[NDArray[np.uint64], NDArray[np.intp]]]
-"""Computes the filter keys of values: the hashes of all their stored forms, as `coerce_many.hash_all` does."""
+"""Computes the filter keys of values: the hashes of all their stored forms, as `coerce.hash_all` does."""
 
 
 class ColumnShape(Enum):

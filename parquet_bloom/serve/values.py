@@ -253,7 +253,7 @@ def parse_text_literal(text: str, name: str | None, kinds: Iterable[Kind]) -> An
 @lru_cache(maxsize=256)
 def _is_zone(timezone: str) -> bool:
     instants = from_arrow(pa.timestamp("us", "UTC"))
-    return coerce(dt.datetime(2000, 1, 1), instants, timezone).unknown is None
+    return coerce([dt.datetime(2000, 1, 1)], instants, timezone).unknown is None
 
 
 def check_timezone(timezone: str) -> None:

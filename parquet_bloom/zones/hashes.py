@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ..core.hash.xxh64 import Keys, hash_keys
 from ..errors import UnsupportedTypeError
 from ..hashing.arrow import keys_of, plain, rows_of, to_storage
-from ..hashing.coerce_many import hash_all
+from ..hashing.coerce import hash_all
 from ..hashing.column_type import ColumnType, Domain, Kind, from_arrow
 
 HASHING = "native"
@@ -68,7 +68,7 @@ def find_column_type(arrow_type: pa.DataType) -> ColumnType:
 
 
 def hash_values(values: Sequence[Domain], column_type: ColumnType) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
-    """Return the hashes of all forms of values in zones; the counterpart of `hashing.coerce_many.hash_all`.
+    """Return the hashes of all forms of values in zones; the counterpart of `hashing.coerce.hash_all`.
 
     Parameters
     ----------

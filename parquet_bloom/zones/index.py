@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import ParquetBloomError
-from ..hashing.coerce_many import coerce_all
+from ..hashing.coerce import coerce
 from ..hashing.column_type import ColumnType
 from ..storage import Source
 from ..storage.paths import name_of
@@ -172,10 +172,10 @@ class ZoneIndex:
             return None
         hashes = []
         for column_type in self._types:
-            coerced, unknown = coerce_all(values, column_type, "UTC")
-            if unknown is not None:
+            coerced = coerce(values, column_type)
+            if coerced.unknown is not None:
                 return None
-            hashes.append(hash_values(coerced, column_type)[0])
+            hashes.append(hash_values(coerced.values, column_type)[0])
         return np.unique(np.concatenate(hashes))
 
     def _make_result(self, mask: NDArray[np.bool_]) -> pa.Table:

@@ -129,8 +129,8 @@ def test_filters_of_every_writer(name, system, threshold, peer_file) -> None:
                     continue
                 assert not chunk.problem
                 for value, maybe in zip(values, answers, strict=True):
-                    queried = coerce_module.coerce(value, chunk.column_type)
-                    hashes = coerce_module.hashes(queried.values, chunk.column_type)
+                    queried = coerce_module.coerce([value], chunk.column_type)
+                    hashes = coerce_module.hash_all(queried.values, chunk.column_type)[0]
                     expected = queried.unknown is not None or bool(chunk.filter.check_hashes(hashes).any())
                     assert maybe == expected, (column, chunk.row_group, value)
                     certain += not maybe

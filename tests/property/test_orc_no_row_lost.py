@@ -93,7 +93,7 @@ def test_no_row_is_lost(seed: int, tmp_path: Path) -> None:
 
 def _assert_not_pruned(value: pa.Scalar, leaf: Any, statistics: Any, result: Any) -> None:
     literal = value if pa.types.is_temporal(value.type) else value.as_py()
-    coerced = coerce(literal, leaf.column_type)
+    coerced = coerce([literal], leaf.column_type)
     if coerced.unknown is not None:  # NaN
         return
     hashes, _ = keying_of(leaf)(coerced.values, leaf.column_type)

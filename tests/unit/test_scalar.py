@@ -146,7 +146,7 @@ def outcome(call: Any) -> Any:
 
 def slow(bloom_filter: SplitBlockBloomFilter, value: Any) -> Any:
     """The answer from the stored forms of what `literals` makes of a value, hashed by the oracle."""
-    coerced = coerce_module.coerce(value, bloom_filter.column_type)
+    coerced = coerce_module.coerce([value], bloom_filter.column_type)
     if coerced.unknown is not None:
         return outcome(lambda: bloom_filter._contains_slowly(value))
     exact = oracle.OracleFilter(bloom_filter.num_bytes, bloom_filter.to_bytes())
@@ -186,7 +186,7 @@ def test_one_value_is_found_where_it_was_put(name):
     """And nothing else is, but by chance: a filter of one value, of every form in which it may be stored."""
     column_type = TYPES[name]
     for value in [*EDGES, *FLOATS, *TEXTS, *BYTES, *OTHERS[1:]]:
-        coerced = coerce_module.coerce(value, column_type)
+        coerced = coerce_module.coerce([value], column_type)
         if coerced.unknown is not None:
             continue
         for form in coerce_module.stored_forms(coerced.values, column_type):

@@ -245,7 +245,7 @@ def skip_broken_option(function: Callable[..., int]) -> Callable[..., int]:
 def _check_timezone(context: click.Context, parameter: click.Parameter, zone: str) -> str:
     """Reject an unknown time zone, which would otherwise leave predicates undecided, and all data be read."""
     instants = from_arrow(pa.timestamp("us", "UTC"))
-    if coerce(dt.datetime(2000, 1, 1), instants, zone).unknown is not None:
+    if coerce([dt.datetime(2000, 1, 1)], instants, zone).unknown is not None:
         raise click.BadParameter(f"{zone!r} is not a known time zone", context, parameter)
     return zone
 

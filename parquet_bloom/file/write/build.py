@@ -13,8 +13,8 @@ from ...core.bloom import memory, sbbf, sizing
 from ...core.bloom.distinct import HashSet
 from ...core.hash.xxh64 import Keys, hash_keys
 from ...filter import SplitBlockBloomFilter
-from ...hashing import coerce as literals
 from ...hashing.arrow import hash_array, keys_of, to_floats
+from ...hashing.coerce import hash_all
 from ...hashing.column_type import ColumnType, Kind
 from ...util.arrow_values import from_numpy
 from .options import FilterOptions
@@ -168,4 +168,4 @@ def _alternative_hashes(array: pa.Array, column_type: ColumnType) -> np.ndarray:
 def _special_hashes(floats: np.ndarray, column_type: ColumnType) -> np.ndarray:
     """Return the hashes of both zeros if the floats contain a zero, and of the canonical NaN if they contain a NaN."""
     values = ([0.0] if (floats == 0).any() else []) + ([math.nan] if np.isnan(floats).any() else [])
-    return literals.hashes(values, column_type)
+    return hash_all(values, column_type)[0]

@@ -23,7 +23,7 @@ HashedForms = tuple[NDArray[np.uint64], NDArray[np.intp]]
 
 
 def hash_values(values: Sequence[Domain], column_type: ColumnType) -> HashedForms:
-    """Return the hashes of all encodings of values that a filter may contain (see `coerce_many.hash_all`)."""
+    """Return the hashes of all encodings of values that a filter may contain (see `coerce.hash_all`)."""
     return _group_by_value(_hash_forms(values, column_type), len(values))
 
 

@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from ...file.columns import find_leaves, holds_elements, type_of
 from ...file.reader import BloomFile
-from ...hashing.coerce import stored_forms
-from ...hashing.coerce_many import coerce_all
+from ...hashing.coerce import coerce, stored_forms
 from ...hashing.column_type import Kind
 from ...metadata.footer import Leaf
 from ...metadata.page_match import Targets
@@ -107,8 +106,8 @@ def _make_targets(leaf: Leaf, part: Node, comparisons: Sequence[tree.Leaf], row_
         targets = make_targets(part.array, column_type) if isinstance(part, InArray) else None
         literals = [] if targets is not None else [literal for leaf in comparisons for literal in leaf.literals]
         if targets is None and None not in literals and (len(literals) <= MAX_LITERALS or isinstance(part, InArray)):
-            values, unknown = coerce_all(literals, column_type, row_filter.timezone)
-            if unknown is None:
-                targets = Targets([*dict.fromkeys(stored_forms(values, column_type))])
+            coerced = coerce(literals, column_type, row_filter.timezone)
+            if coerced.unknown is None:
+                targets = Targets([*dict.fromkeys(stored_forms(coerced.values, column_type))])
         row_filter.targets.setdefault(key, targets)
     return row_filter.targets[key]

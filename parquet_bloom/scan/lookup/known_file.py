@@ -22,8 +22,7 @@ from ...file.pages.reader import SPARSE_FACTOR, find_flat_columns
 from ...file.pages.sparse import RowGroupBatch
 from ...file.reader import BloomFile
 from ...file.statistics import file_statistics, shows_stored
-from ...hashing.coerce import stored_forms
-from ...hashing.coerce_many import coerce_all
+from ...hashing.coerce import coerce, stored_forms
 from ...hashing.column_type import may_wrap
 from ...lake.reports import FileSelection
 from ...metadata.footer import Leaf
@@ -85,10 +84,10 @@ class KnownFile:
         column_type = type_of(self.columns[column].leaf)
         if column_type.kind not in STORED_ALIKE or column in self._changed:
             return None
-        values, unknown = coerce_all([literal], column_type, timezone)
-        if unknown is not None:
+        coerced = coerce([literal], column_type, timezone)
+        if coerced.unknown is not None:
             return None
-        targets = Targets([*dict.fromkeys(stored_forms(values, column_type))])
+        targets = Targets(stored_forms(coerced.values, column_type))
         with self._lock:
             try:
                 if not self._files.open():

@@ -488,7 +488,7 @@ def test_arrays_and_literals_agree(target: ColumnType):
             value = python_value(scalar)
             if isinstance(value, float) and value != value:
                 continue
-            coerced = coerce(value, target)
+            coerced = coerce([value], target)
             raw = raw_bytes(stored)
             if coerced.unknown is None:
                 assert raw in stored_forms(coerced.values, target), (name, value)
@@ -508,7 +508,7 @@ def test_probing_with_other_types_loses_nothing(target: ColumnType):
         forms, retained = [], []
         part = array.slice(0, 25)
         for scalar in part:
-            coerced = coerce(python_value(scalar) if scalar.is_valid else None, target)
+            coerced = coerce([python_value(scalar) if scalar.is_valid else None], target)
             retained.append(bool(coerced.values) or not scalar.is_valid)
             forms += stored_forms(coerced.values, target)[:1]
         bloom_filter = SplitBlockBloomFilter.from_ndv(max(1, len(forms)), 1e-6)

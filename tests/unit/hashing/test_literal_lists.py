@@ -10,10 +10,11 @@ import uuid
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from support.cases import each_case
 
-from parquet_bloom.hashing.coerce import coerce, hashes
-from parquet_bloom.hashing.coerce_many import coerce_all, hash_all
+from parquet_bloom.core.hash.xxh64 import hash_one
+from parquet_bloom.hashing.coerce import coerce, hash_all, hash_literals, stored_forms
 from parquet_bloom.hashing.column_type import from_parquet
 
 D = decimal.Decimal
@@ -61,24 +62,53 @@ def test_a_list_means_what_its_literals_mean(column_type):
     for _ in range(1000):
         pools = rng.sample(POOLS, rng.choice([1, 1, 1, 2]))
         literals = [rng.choice(rng.choice([*pools, [None]])) for _ in range(rng.randint(0, 6))]
-        each = [coerce(literal, column_type, "UTC") for literal in literals]
-        values, unknown = coerce_all(literals, column_type, "UTC")
-        expected = next((one.unknown for one in each if one.unknown), None)
-        assert unknown == expected, literals
-        if expected is not None:
-            continue
-        assert values == sorted({value for one in each for value in one.values}), literals
-        result, first_hash = hash_all(values, column_type)
-        assert len(first_hash) == len(values) + 1
-        assert result.dtype == np.uint64
-        for number, value in enumerate(values):
-            forms = result[first_hash[number] : first_hash[number + 1]]
-            assert forms.tolist() == hashes([value], column_type).tolist(), value
-        reference += len(values) > 1
+        each = [coerce([literal], column_type, "UTC") for literal in literals]
+        reasons = {number: one.unknown for number, one in enumerate(each) if one.unknown is not None}
+        coerced = coerce(literals, column_type, "UTC", go_on=True)
+        assert coerced.reasons == reasons, literals
+        assert [*coerced.literals] == [number for number, one in enumerate(each) for _ in one.values], literals
+        assert [*coerced.values] == [value for one in each for value in one.values], literals
+        assert [*map(type, coerced.values)] == [type(value) for one in each for value in one.values], literals
+        assert coerce(literals, column_type, "UTC").unknown == next(iter(reasons.values()), None), literals
+        forms = [stored_forms([value], column_type) for value in coerced.values]
+        hashes, first_hash = hash_all(coerced.values, column_type)
+        assert hashes.dtype == np.uint64
+        assert hashes.tolist() == [hash_one(form) for some in forms for form in some], literals
+        assert first_hash.tolist() == [0, *np.cumsum([*map(len, forms)]).tolist()], literals
+        hashed = hash_literals(literals, column_type)
+        assert hashed.hashes.tolist() == hashes.tolist(), literals
+        owners = zip(coerced.literals, forms, strict=True)
+        assert hashed.literals.tolist() == [number for number, some in owners for _ in some], literals
+        assert hashed.reasons == reasons, literals
+        reference += len(coerced.values) > 1
     assert reference > 5
 
 
 def test_literals_that_are_equal_in_python_are_distinguished():
     """2**53 as a float may stand for several whole numbers, beside the whole number too; TRUE is none."""
-    for literals in ([2**53, 2.0**53], [2.0**53, 2**53], [1, True]):
-        assert coerce_all(literals, from_parquet("INT64"), "UTC")[1] is not None
+    for literals, which in (([2**53, 2.0**53], 1), ([2.0**53, 2**53], 0), ([1, True], 1)):
+        coerced = coerce(literals, from_parquet("INT64"), "UTC", go_on=True)
+        assert [*coerced.reasons] == [which]
+        assert [*coerced.literals] == [1 - which]
+
+
+def test_literals_after_an_unknown_one_are_left_out_unless_asked_for():
+    literals = [1, "a", 2, "b"]
+    assert [*coerce(literals, from_parquet("INT64")).reasons] == [1]
+    assert [*coerce(literals, from_parquet("INT64"), go_on=True).reasons] == [1, 3]
+
+
+@each_case("column_type", TYPES)
+def test_an_array_means_what_its_values_mean(column_type):
+    arrays = [
+        pa.array([1, None, 300, -1]),
+        pa.array([1.5, 0.0, None]),
+        pa.array(["a", None, "b"]).dictionary_encode(),
+        pa.array([b"abc", None]),
+        pa.array([1_001, None, 2_000], pa.timestamp("ns")),
+        pa.array([D("1.50"), None]),
+    ]
+    for array in arrays:
+        keep = pa.types.is_temporal(array.type)
+        literals = [scalar if keep and scalar.is_valid else scalar.as_py() for scalar in array]
+        assert coerce(array, column_type, go_on=True) == coerce(literals, column_type, go_on=True)

@@ -41,7 +41,7 @@ def filter_of(of: OrcLeaf, *hashes: int) -> OrcFilter:
 
 def probed_hashes(value: Any, of: OrcLeaf, timezone: str = "UTC") -> set[int]:
     """The hashes that are probed for a literal."""
-    coerced = coerce(value, of.column_type, timezone)
+    coerced = coerce([value], of.column_type, timezone)
     assert coerced.unknown is None
     hashes, first = keying_of(of)(coerced.values, of.column_type)
     assert first[0] == 0

@@ -125,7 +125,7 @@ def test_filters_hold_native_bytes_and_literals_find_them(name):
     expected = oracle.OracleFilter.of(64, map(encode, values))
     assert zones.lance_filter(array, 60, 0.1) == expected.to_bytes()
     for value in values:
-        coerced = coerce(value, column_type)
+        coerced = coerce([value], column_type)
         assert coerced.unknown is None, name
         hashes, first = zones.keying(sorted(coerced.values), column_type)
         assert hashes.tolist() == [oracle.xxh64(encode(value))]
