@@ -14,8 +14,8 @@ from .core.bloom.variants import FINAL, MASK, Variant
 from .errors import BrokenFilterError, FilterTypeError
 from .hashing import int96
 from .hashing.arrow import chunks_of, hash_values, keys_of, to_floats, to_storage, type_of
-from .hashing.coerce import coerce, hash_literals, list_literals, stored_forms
-from .hashing.column_type import ColumnType, Kind, integer_range
+from .hashing.coerce import coerce, hash_literals, list_literals, make_scalar_hasher, stored_forms
+from .hashing.column_type import ColumnType, Kind
 from .metadata.filter_header import read_header, write_header
 from .util.arrow_values import make_array, to_numpy
 from .util.threads import in_order, processors
@@ -88,19 +88,8 @@ class SplitBlockBloomFilter(sbbf.Bitset):
     def _bind(self, column_type: ColumnType) -> None:
         """Interpret values as those of a type from now on, the most frequent types in compiled code."""
         self._column_type = column_type
-        if not self._variant.is_native:
-            return
-        kind, length = column_type.kind, column_type.length
-        if kind is Kind.INTEGER and length in (4, 8):
-            self._expect_integers(length, *integer_range(column_type))
-        elif kind is Kind.FLOAT and length in (4, 8):
-            self._expect_floats(length)
-        elif kind is Kind.STRING:
-            self._expect_strings(-1, texts=True, backslashes=True)
-        elif kind is Kind.BYTES:
-            self._expect_strings(-1 if length is None else length, texts=True, backslashes=False)
-        elif kind is Kind.UUID:
-            self._expect_strings(16, texts=False, backslashes=False)
+        if self._variant.is_native:
+            self._expect(make_scalar_hasher(column_type))
 
     @classmethod
     def from_ndv(

@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ..core.bloom.scalar import ScalarHasher
 from ..core.hash.xxh64 import Keys, hash_keys, hash_one
 from ..util.arrow_values import make_array
 from .arrow import keys_of, plain
@@ -66,7 +67,7 @@ def coerce(
     timezone : zone in which a datetime without one (and text) is read where the column holds instants.
     go_on : whether the literals after the first unknown one are coerced as well.
     """
-    if not isinstance(literals, list | tuple):
+    if type(literals) is not list and type(literals) is not tuple:
         literals = list_literals(literals) if isinstance(literals, pa.Array) else [*literals]
     if len(literals) > 1 and (alike := _coerce_alike(literals, column_type)) is not None:
         return alike
@@ -259,6 +260,20 @@ def hash_all(
     first_hash = np.zeros(len(values) + 1, np.intp)
     np.cumsum(counts, out=first_hash[1:])
     return hash_function(keys), first_hash
+
+
+def make_scalar_hasher(column_type: ColumnType) -> ScalarHasher:
+    """Return what hashes single literals of the common kinds, as `hash_literals` does, without a batch."""
+    kind, length = column_type.kind, column_type.length
+    if kind is Kind.INTEGER and length in (4, 8):
+        return ScalarHasher.integers(length, *integer_range(column_type))
+    if kind is Kind.FLOAT and length in (4, 8):
+        return ScalarHasher.floats(length)
+    if kind is Kind.STRING:
+        return ScalarHasher.strings(-1, texts=True, backslashes=True)
+    if kind is Kind.BYTES:
+        return ScalarHasher.strings(-1 if length is None else length, texts=True, backslashes=False)
+    return ScalarHasher.strings(16, texts=False, backslashes=False) if kind is Kind.UUID else ScalarHasher()
 
 
 _FLOATS = {"FLOAT": "<f4", "DOUBLE": "<f8"}

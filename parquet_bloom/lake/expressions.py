@@ -19,10 +19,9 @@ from ..hashing.column_type import ColumnType, from_arrow
 from ..predicate import tree
 from ..predicate.calls import add_other, hash_texts
 from ..predicate.key_expression import TUPLE, KeyExpression
-from ..predicate.literal import from_python
+from ..predicate.literal import from_collection, from_python
 from ..predicate.statistics import KeyHasher
 from ..predicate.tree import CallIn, Connective, Equal, In, Leaf, Node, Or, all_of, any_of
-from .lookup import parse_literals
 
 TEXT = from_arrow(pa.string())
 
@@ -30,6 +29,28 @@ _MOST_TUPLES = 10_000  # of the values of an AND; with more, its columns are sea
 
 
 # -------------------------------------------------------------------------------------------------- looked-up values
+
+
+def parse_literals(values: Any, column: str) -> list[Any]:
+    """Return a caller's values as literals.
+
+    Raises
+    ------
+    PredicateError
+        The argument is not a list of values, or contains a null: nulls are not indexed.
+    """
+    if type(values) is list and len(values) == 1 and type(values[0]) in (int, str):
+        return values
+    try:
+        literals = list(from_collection(values))
+    except PredicateError as error:
+        problem = error.problem.replace("'in' takes", "values are")
+        raise PredicateError(problem, column=column) from None
+    except (TypeError, ValueError, pa.ArrowException) as error:
+        raise PredicateError(f"values are not literals: {error}", column=column) from None
+    if None in literals:
+        raise PredicateError("nulls are not indexed: a null is in no list of values", column=column)
+    return literals
 
 
 def parse_key_literals(values: Any, expression: KeyExpression) -> list[Any]:

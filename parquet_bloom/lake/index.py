@@ -24,11 +24,11 @@ from ..tables.snapshot import Table
 from ..util.threads import in_order, processors
 from ..util.wording import count
 from . import manifest as manifests
+from .expressions import parse_literals
 from .files import listing as sources
 from .files.liveness import LivenessCheck, assume_live
 from .files.table import FileTable
 from .files.units import Units
-from .lookup import parse_literals
 from .manifest import Manifest
 from .parts import layouts
 from .reports import Answers, AppendReport, CheckReport, CompactReport, IndexSnapshot, IndexStats

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import BrokenIndexError, ParquetBloomError
+from ..hashing.coerce import make_scalar_hasher
 from ..storage import is_local
 from ..storage.folder.folder import Folder
 from ..util.threads import in_order
 from .files.table import NOT_COVERED, FileTable
 from .files.units import FILE, RowRanges
-from .lookup import quick_hash
 from .manifest import ColumnPart, Manifest, SegmentInfo
 from .parts import layouts
 from .parts.part import PartMatches, PartReader
@@ -60,7 +60,7 @@ class OpenPart:
     Attributes
     ----------
     info : the part's entry in the manifest.
-    quick_hash : returns the hash of a literal in the part's type, see `lookup.quick_hash`.
+    hasher : hashes single literals of the part's type.
     """
 
     def __init__(self, folder: Folder, manifest: Manifest, info: ColumnPart, num_units: int):
@@ -72,7 +72,7 @@ class OpenPart:
         self._readers: list[PartReader] | None = None
         self._cost = 0, 0  # requests and bytes of opening, until they are reported
         self._opening = threading.Lock()
-        self.quick_hash = quick_hash(info.column_type)
+        self.hasher = make_scalar_hasher(info.column_type)
         self._last = np.array([each.last for each in info.slices], np.uint64)
 
     @property

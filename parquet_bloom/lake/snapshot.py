@@ -276,7 +276,7 @@ class IndexSnapshotReader:
         units: list[tuple[int, Segment, int, int]] = []
         requests = bytes_read = 0
         for i, segment, _, part in self._list_parts(column):
-            h = part.quick_hash(literal)
+            h = part.hasher.hash(literal)
             if h is None:
                 return None
             matches = part.find_one(h)

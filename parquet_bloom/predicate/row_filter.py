@@ -279,8 +279,7 @@ def _find_probes(
             coerced = coerce_literals(given, arrow_type, name, timezone)
             made = coerced.values, bool(coerced.nans)
         values, with_nan = made
-        values = values.unique() if len(values) > 1 else values
-        targets = find_targets(values) if len(values) >= _MANY_PROBES else None
+        targets = find_targets(values.unique()) if len(values) >= _MANY_PROBES else None
         probe_cache.setdefault(key, ProbeValues(values, with_nan, targets))
     return probe_cache[key]
 

@@ -20,8 +20,9 @@ from support.oracle import oracle
 from parquet_bloom import SplitBlockBloomFilter
 from parquet_bloom.core.bloom import sbbf
 from parquet_bloom.core.bloom.memory import zeros
+from parquet_bloom.core.bloom.scalar import ScalarHasher
 from parquet_bloom.hashing import coerce as coerce_module
-from parquet_bloom.hashing.column_type import ColumnType, from_arrow, from_parquet
+from parquet_bloom.hashing.column_type import ColumnType, Kind, from_arrow, from_parquet
 
 
 class Int(int):
@@ -195,6 +196,25 @@ def test_one_value_is_found_where_it_was_put(name):
             assert value in SplitBlockBloomFilter.from_bitset(bloom_filter, column_type)
 
 
+@each_case("name", TYPES)
+def test_one_value_has_the_hash_of_the_batch(name):
+    column_type = TYPES[name]
+    hasher, hashed = coerce_module.make_scalar_hasher(column_type), 0
+    for value in [*EDGES, *FLOATS, *TEXTS, *BYTES, *OTHERS[1:]]:
+        batch = coerce_module.hash_literals([value], column_type)
+        if (one := hasher.hash(value)) is not None:
+            assert batch.hashes.tolist() == [one], value
+            hashed += 1
+    others = column_type.length == 2 or column_type.kind not in (
+        Kind.INTEGER,
+        Kind.FLOAT,
+        Kind.STRING,
+        Kind.BYTES,
+        Kind.UUID,
+    )
+    assert hashed or others
+
+
 def numbers() -> list[Any]:
     with np.errstate(all="ignore"):
         kinds = [np.dtype(code).type for code in "bhilqBHILQ"]
@@ -295,11 +315,11 @@ def test_the_compiled_class_alone():
         _ = 5 in bare
     with pytest.raises(ValueError, match="no bitset"):
         bare._contains_any([b"a"])
-    bare._expect_integers(8, -(2**63), 2**63 - 1)
+    bare._expect(ScalarHasher.integers(8, -(2**63), 2**63 - 1))
     with pytest.raises(TypeError, match="int"):
         _ = 5 in bare  # it has no bits yet
     bare._bitset = zeros(64)
-    bare._expect_integers(8, -(2**63), 2**63 - 1)
+    bare._expect(ScalarHasher.integers(8, -(2**63), 2**63 - 1))
     assert 5 not in bare
     bare._bitset[:] = 255
     assert 5 in bare
@@ -310,9 +330,9 @@ def test_the_compiled_class_alone():
     assert 5 in bare
     for width in (0, 2, 16):
         with pytest.raises(ValueError, match="4 or 8"):
-            bare._expect_integers(width, 0, 1)
+            ScalarHasher.integers(width, 0, 1)
         with pytest.raises(ValueError, match="4 or 8"):
-            bare._expect_floats(width)
+            ScalarHasher.floats(width)
     with pytest.raises(OverflowError):
-        bare._expect_integers(4, -(2**70), 1)
+        ScalarHasher.integers(4, -(2**70), 1)
     assert 5 in bare

@@ -13,7 +13,7 @@ from libc.string cimport memcpy
 from threading import Lock
 
 from ..block cimport check_hash, count_blocks
-from .scalar cimport ANY, FLOATS, INTEGERS, NEVER, NO_FORM, STRINGS, UNSURE, ZERO, Answer, Scalars, hash_scalar
+from .scalar cimport ANY, NEVER, NO_FORM, UNSURE, ZERO, Answer, ScalarHasher, Scalars, hash_scalar
 from ..hash.xxh64 cimport hash_bytes
 
 from ..dispatch import kernels
@@ -38,7 +38,7 @@ cdef enum:
 cdef class Bitset:
     """Base class of filters: exports the bitset by the buffer protocol, and probes single values.
 
-    A subclass sets `_bitset`, then declares by an `_expect_` method how values are stored (until then every value is
+    A subclass sets `_bitset`, then declares by `_expect` how values are stored (until then every value is
     passed to `_contains_slowly`), and holds `_lock` while it changes the bits: kernels release the GIL, and two threads
     that change the same block would lose bits.
     """
@@ -69,24 +69,9 @@ cdef class Bitset:
     def __getbuffer__(self, Py_buffer* buffer, int flags):
         PyObject_GetBuffer(self.array, buffer, flags)  # the array becomes the view's owner and releases it
 
-    def _expect_integers(self, int width, int64_t low, uint64_t high):
-        """Declare values to be ints from `low` to `high`, of 4 or 8 bytes each; no other number equals one."""
-        if width not in (4, 8):
-            raise ValueError(f"integers have 4 or 8 bytes, not {width}")
-        self.expected = Scalars(INTEGERS, width, low, high, False, False)
-
-    def _expect_floats(self, int width):
-        """Declare values to be floats of 4 or 8 bytes; a float is rounded to the nearest one, a zero means both zeros."""
-        if width not in (4, 8):
-            raise ValueError(f"floats have 4 or 8 bytes, not {width}")
-        self.expected = Scalars(FLOATS, width, 0, 0, False, False)
-
-    def _expect_strings(self, Py_ssize_t width, bint texts, bint backslashes):
-        """Declare values to be bytes, of length `width` unless that is negative.
-
-        If `texts`, a str means its UTF-8 encoding; one with a backslash only if `backslashes`.
-        """
-        self.expected = Scalars(STRINGS, width, 0, 0, texts, backslashes)
+    def _expect(self, ScalarHasher hasher not None):
+        """Declare how values are stored."""
+        self.expected = hasher.expected
 
     def __contains__(self, value):
         """Probe one value; return False only if it is certainly absent."""

@@ -37,6 +37,10 @@ cdef enum Answer:
     ZERO    # it is a floating-point zero, with two possible hashes
 
 
+cdef class ScalarHasher:
+    cdef Scalars expected
+
+
 cdef inline Answer hash_integer(const Scalars* expected, object value, uint64_t* out) except *:
     cdef int overflow = 0
     cdef long long signed_value = PyLong_AsLongLongAndOverflow(value, &overflow)
