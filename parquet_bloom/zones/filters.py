@@ -23,6 +23,11 @@ from .sizing import lance_num_bytes
 
 _BLOCKS_PER_READ = 1 << 16  # 2 MiB
 _BYTES_PER_READ = 1 << 24  # of whole filters
+_ANSWERS_AT_ONCE = 1 << 20  # of filters in memory, a byte each
+
+# So many keep one filter busy: of 4,000 filters of 8 KiB, one hash takes 0.1 ms in all filters at once and 18 ms in one
+# after the other, 3,000 hashes take 113 and 43 ms.
+_MANY_HASHES = 500
 
 
 def lance_filter(values: Any, items: int = 8192, probability: float = 0.00057) -> bytes:
@@ -98,11 +103,7 @@ class InMemoryFilters(FilterPart):
         self._data = np.frombuffer(buffers[2] or b"", np.uint8)
 
     def check(self, rows: NDArray[np.intp], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        mask = np.empty(len(rows), np.bool_)
-        starts, lengths = self._offsets[rows].tolist(), self._lengths[rows].tolist()
-        for i, (start, length) in enumerate(zip(starts, lengths, strict=True)):
-            mask[i] = sbbf.check_hashes(self._data[start : start + length], hashes).any()
-        return mask
+        return _probe(self._data, self._offsets[rows], self._lengths[rows], hashes)
 
     def read(self, first: int, count: int) -> pa.BinaryArray:
         return self._array.slice(first, count)
@@ -194,9 +195,7 @@ class StoredFilters(FilterPart):
     def _check_in_full(self, rows: NDArray[np.intp], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
         lengths = self._lengths[rows]
         data = self._gather(self._offsets[rows], lengths)
-        ends = np.cumsum(lengths).tolist()
-        bitsets = (data[end - length : end] for end, length in zip(ends, lengths.tolist(), strict=True))
-        return np.array([sbbf.check_hashes(bitset, hashes).any() for bitset in bitsets], np.bool_)
+        return _probe(data, np.cumsum(lengths) - lengths, lengths, hashes)
 
     def read(self, first: int, count: int) -> pa.BinaryArray:
         lengths = self._lengths[first : first + count]
@@ -310,6 +309,22 @@ class Filters:
                 arrays.append(part.read(low - start, high - low).cast(pa.binary()))
             start += part.count
         return pa.chunked_array(arrays, pa.binary())
+
+
+def _probe(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], lengths: NDArray[np.int64], hashes: NDArray[np.uint64]
+) -> NDArray[np.bool_]:
+    """Return for each bitset in memory whether it may contain one of the hashes."""
+    mask = np.empty(len(offsets), np.bool_)
+    if len(hashes) > _MANY_HASHES:
+        for i, (start, length) in enumerate(zip(offsets.tolist(), lengths.tolist(), strict=True)):
+            mask[i] = sbbf.check_hashes(data[start : start + length], hashes).any()
+        return mask
+    step = _ANSWERS_AT_ONCE // _MANY_HASHES
+    for start in range(0, len(offsets), step):
+        some = slice(start, start + step)
+        mask[some] = sbbf.probe_filters(data, offsets[some], lengths[some], hashes).any(axis=1)
+    return mask
 
 
 def require_lengths(lengths: NDArray[np.int64], path: str | None) -> None:

@@ -18,9 +18,11 @@ from support.oracle import oracle
 from support.writers.zone_tables import INTS, answered, table_of
 
 from parquet_bloom import zones
+from parquet_bloom.core.bloom import sbbf
 from parquet_bloom.errors import BrokenZonesError, ParquetBloomError, UnsupportedTypeError
 from parquet_bloom.hashing.coerce import coerce
 from parquet_bloom.zones import hashes as zone_hashes
+from parquet_bloom.zones.filters import InMemoryFilters
 from parquet_bloom.zones.schema import SCHEMA
 
 D = decimal.Decimal
@@ -298,3 +300,17 @@ def test_other_things_are_not_an_index():
     for source in (5, [1], None):
         with pytest.raises(ParquetBloomError, match="is a path or a pyarrow Table"):
             zones.open(source)
+
+
+@pytest.mark.parametrize("num_hashes", [1, 3, 501])
+def test_filters_in_memory_are_probed_as_one_after_the_other(num_hashes):
+    rng = np.random.default_rng(num_hashes)
+    array = pa.array([rng.integers(0, 256, size, np.uint8).tobytes() for size in 32 * rng.integers(1, 4, 2200)]).slice(
+        5
+    )
+    rows = rng.integers(0, len(array), 3000).astype(np.intp)
+    hashes = rng.integers(0, 2**64, num_hashes, np.uint64)
+    bitsets = [np.frombuffer(bitset, np.uint8) for bitset in array.to_pylist()]
+    expected = [bool(sbbf.check_hashes(bitsets[row], hashes).any()) for row in rows.tolist()]
+    assert InMemoryFilters(array).check(rows, hashes).tolist() == expected
+    assert num_hashes > 500 or len(set(expected)) == 2
