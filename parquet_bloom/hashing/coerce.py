@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from functools import lru_cache
 from itertools import compress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,9 +25,15 @@ from numpy.typing import NDArray
 
 from ..core.bloom.scalar import ScalarHasher
 from ..core.hash.xxh64 import Keys, hash_keys, hash_one
-from ..util.arrow_values import make_array
+from ..util.arrow_values import from_numpy, make_array, to_numpy
+from ..util.lazy import late_module
 from .arrow import keys_of, plain
 from .column_type import NANOS_PER_DAY, UNITS_PER_SECOND, ColumnType, Domain, Kind, encode, integer_range
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = late_module("pyarrow.compute")
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _EPOCH_DAY = _EPOCH.toordinal()
@@ -187,6 +193,46 @@ def is_of_kind(literal: Any, column_type: ColumnType) -> bool:
 def stored_forms(values: Iterable[Domain], column_type: ColumnType) -> list[bytes]:
     """Return every byte string as which one of the values may be stored in the file."""
     return [form for value in values for form in encode(value, column_type)]
+
+
+def store_array(array: pa.Array, column_type: ColumnType) -> pa.Array | None:
+    """Return the stored forms that `coerce` finds for an array, without an object for each value.
+
+    Parameters
+    ----------
+    array : literals, none of them null. Those that the column cannot have are left out.
+
+    Returns
+    -------
+    int32, int64 or any binary type, in order; None where each has to be coerced by itself.
+    """
+    types, kind = pa.types, column_type.kind
+    if isinstance(array, pa.ExtensionArray) and (kind is not Kind.UUID or not isinstance(array.type, pa.UuidType)):
+        return None
+    array = plain(array)
+    if kind is Kind.INTEGER and types.is_integer(array.type):
+        numbers = to_numpy(array)
+        least, most = np.iinfo(numbers.dtype).min, np.iinfo(numbers.dtype).max
+        low, high = integer_range(column_type)
+        if low > least or high < most:
+            numbers = numbers[(numbers >= max(low, least)) & (numbers <= min(high, most))]
+        return from_numpy(numbers.astype(_INTEGERS[column_type.physical]))
+    if kind is Kind.DATE and types.is_date32(array.type):
+        return array.view(pa.int32())
+    is_text = types.is_string(array.type) or types.is_large_string(array.type) or types.is_string_view(array.type)
+    if kind not in (Kind.STRING, Kind.BYTES, Kind.UUID) or (is_text and kind is Kind.UUID):
+        return None
+    if types.is_fixed_size_binary(array.type):
+        return array if column_type.length in (None, array.type.byte_width) else array[:0]
+    if types.is_string_view(array.type) or types.is_binary_view(array.type):
+        array = array.cast(pa.large_binary())
+    elif is_text:
+        array = array.view(pa.binary() if types.is_string(array.type) else pa.large_binary())
+    elif not types.is_binary(array.type) and not types.is_large_binary(array.type):
+        return None
+    if is_text and kind is Kind.BYTES and pc.any(pc.match_substring(array, "\\x")).as_py():
+        return None  # perhaps a byte that is escaped, see `_bytes`
+    return array if column_type.length is None else array.filter(pc.equal(pc.binary_length(array), column_type.length))
 
 
 class HashedLiterals(NamedTuple):

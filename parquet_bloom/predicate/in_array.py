@@ -15,9 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..errors import ParquetBloomError
-from ..hashing.arrow import to_storage
-from ..hashing.column_type import ColumnType, Kind
+from ..hashing.coerce import coerce, store_array, stored_forms
+from ..hashing.column_type import ColumnType
 from ..metadata.page_match import Targets
 from . import literal
 from .tree import In
@@ -89,20 +88,21 @@ def make_in(column: str, array: pa.Array) -> InArray:
     return InArray(column, literals)
 
 
-def make_targets(array: pa.Array, column_type: ColumnType) -> Targets | None:
-    """Return values of an array as they are stored in a column; None where each has to be coerced by itself.
+def make_targets(literals: Sequence[Any], column_type: ColumnType, timezone: str) -> Targets | None:
+    """Return literals as they are stored in a column; None if one cannot be compared exactly.
 
     Parameters
     ----------
+    literals : none of them None.
     column_type : of the column; equal values of it have the same bytes.
     """
-    if column_type.kind is Kind.UNKNOWN or pa.types.is_boolean(array.type):
+    stored = store_array(literals.array, column_type) if isinstance(literals, ArrayLiterals) else None
+    if stored is not None:
+        return find_targets(stored.unique())
+    coerced = coerce(literals, column_type, timezone)
+    if coerced.unknown is not None:
         return None
-    try:
-        stored = to_storage(array, column_type)
-    except (ParquetBloomError, pa.ArrowException):
-        return None
-    return find_targets(stored.unique())
+    return Targets([*dict.fromkeys(stored_forms(coerced.values, column_type))])
 
 
 def find_targets(array: pa.Array) -> Targets | None:

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from ...file.columns import find_leaves, holds_elements, type_of
 from ...file.reader import BloomFile
-from ...hashing.coerce import coerce, stored_forms
 from ...hashing.column_type import Kind
 from ...metadata.footer import Leaf
 from ...metadata.page_match import Targets
@@ -103,11 +102,8 @@ def _make_targets(leaf: Leaf, part: Node, comparisons: Sequence[tree.Leaf], row_
     column_type = type_of(leaf)
     key = id(part), column_type
     if key not in row_filter.targets:
-        targets = make_targets(part.array, column_type) if isinstance(part, InArray) else None
-        literals = [] if targets is not None else [literal for leaf in comparisons for literal in leaf.literals]
-        if targets is None and None not in literals and (len(literals) <= MAX_LITERALS or isinstance(part, InArray)):
-            coerced = coerce(literals, column_type, row_filter.timezone)
-            if coerced.unknown is None:
-                targets = Targets([*dict.fromkeys(stored_forms(coerced.values, column_type))])
+        literals = part.values if isinstance(part, InArray) else [one for leaf in comparisons for one in leaf.literals]
+        is_searched = isinstance(part, InArray) or (None not in literals and len(literals) <= MAX_LITERALS)
+        targets = make_targets(literals, column_type, row_filter.timezone) if is_searched else None
         row_filter.targets.setdefault(key, targets)
     return row_filter.targets[key]

@@ -22,11 +22,10 @@ from ...file.pages.reader import SPARSE_FACTOR, find_flat_columns
 from ...file.pages.sparse import RowGroupBatch
 from ...file.reader import BloomFile
 from ...file.statistics import file_statistics, shows_stored
-from ...hashing.coerce import coerce, stored_forms
 from ...hashing.column_type import may_wrap
 from ...lake.reports import FileSelection
 from ...metadata.footer import Leaf
-from ...metadata.page_match import Targets
+from ...predicate.in_array import make_targets
 from ...storage import FileIdentity, make_open_files, open_source
 from ..locate.equalities import STORED_ALIKE
 from ..model.row_selection import RowSelection
@@ -84,10 +83,9 @@ class KnownFile:
         column_type = type_of(self.columns[column].leaf)
         if column_type.kind not in STORED_ALIKE or column in self._changed:
             return None
-        coerced = coerce([literal], column_type, timezone)
-        if coerced.unknown is not None:
+        targets = make_targets([literal], column_type, timezone)
+        if targets is None:
             return None
-        targets = Targets(stored_forms(coerced.values, column_type))
         with self._lock:
             try:
                 if not self._files.open():

@@ -14,8 +14,9 @@ import pyarrow as pa
 from support.cases import each_case
 
 from parquet_bloom.core.hash.xxh64 import hash_one
-from parquet_bloom.hashing.coerce import coerce, hash_all, hash_literals, stored_forms
-from parquet_bloom.hashing.column_type import from_parquet
+from parquet_bloom.hashing.coerce import coerce, hash_all, hash_literals, store_array, stored_forms
+from parquet_bloom.hashing.column_type import Kind, from_parquet
+from parquet_bloom.predicate.literal import from_collection
 
 D = decimal.Decimal
 TYPES = [
@@ -112,3 +113,47 @@ def test_an_array_means_what_its_values_mean(column_type):
         keep = pa.types.is_temporal(array.type)
         literals = [scalar if keep and scalar.is_valid else scalar.as_py() for scalar in array]
         assert coerce(array, column_type, go_on=True) == coerce(literals, column_type, go_on=True)
+
+
+ARRAYS = [
+    *(
+        pa.array([n for n in (0, 1, -1, 127, 200, -129, 2**31, 2**32 - 1, -(2**63), 2**63 - 1, 2**63) if fits(n)], kind)
+        for kind, fits in (
+            (pa.int8(), lambda n: -128 <= n < 128),
+            (pa.uint8(), lambda n: 0 <= n < 256),
+            (pa.int32(), lambda n: -(2**31) <= n < 2**31),
+            (pa.uint32(), lambda n: 0 <= n < 2**32),
+            (pa.int64(), lambda n: n < 2**63),
+            (pa.uint64(), lambda n: n >= 0),
+        )
+    ),
+    *(pa.array(["", "a", "\\x41", "2020-01-01"], kind) for kind in (pa.string(), pa.large_string(), pa.string_view())),
+    *(pa.array([b"", b"abc", bytes(16)], kind) for kind in (pa.binary(), pa.large_binary(), pa.binary_view())),
+    pa.array([b"abc", b"abd"], pa.binary(3)),
+    pa.array([bytes(16)], pa.binary(16)),
+    pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(range(16))], pa.binary(16))),
+    pa.array(["a", "abc", "ä"]),
+    pa.array(["a", "b"]).dictionary_encode(),
+    pa.array([0, -1, 18_000], pa.date32()),
+    pa.array([0, 86_400_000], pa.date64()),
+    pa.array([1.0, 2.0]),
+    pa.array([True]),
+    pa.array([D("1.50")]),
+    pa.array([0, 1], pa.timestamp("us")),
+]
+
+
+@each_case("column_type", TYPES)
+def test_arrays_are_stored_as_their_values_are(column_type):
+    stored_arrays = 0
+    for array in (one for whole in ARRAYS for one in (whole, whole[1:], whole[:0])):
+        stored = store_array(array, column_type)
+        if stored is None:
+            continue
+        coerced = coerce(from_collection(array), column_type)
+        assert coerced.unknown is None, array.type
+        is_number = pa.types.is_integer(stored.type)
+        raw = stored.view(pa.binary(stored.type.bit_width // 8)).to_pylist() if is_number else stored.to_pylist()
+        assert raw == stored_forms(coerced.values, column_type), array.type
+        stored_arrays += len(raw) > 0
+    assert (stored_arrays > 0) == (column_type.kind in (Kind.INTEGER, Kind.STRING, Kind.BYTES, Kind.UUID, Kind.DATE))
