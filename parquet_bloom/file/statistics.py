@@ -266,7 +266,7 @@ class FileStatistics:
     doubts : why columns that it has cannot be used, or not all that it says of them.
     num_rows : rows of each row group; None for a row group without rows.
     layout : a number shared by files that can be evaluated together: their columns have the same types.
-    beside : values derived from these statistics and zone indexes, by readers' keys (see `scan.evaluate.zone_rows`).
+    beside : values derived from these statistics and zone indexes, by readers' keys (see `scan.plan.zone_rows`).
     """
 
     columns: dict[str, ColumnStatistics | None]

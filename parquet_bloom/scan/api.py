@@ -15,8 +15,8 @@ from .scan import Scan
 from .source import ScanSource
 
 if TYPE_CHECKING:
-    from .evaluate.lake_index import Index
-    from .evaluate.zones import Zones
+    from .plan.index import Index
+    from .plan.zone import Zones
 
 
 def prune(

@@ -14,8 +14,8 @@ from ..storage import Entry, is_local
 from ..storage.confined import is_confined, is_in_place, leads_inside
 from ..util.arrow_values import empty_table
 from .decode.open import open_entry
-from .evaluate.local_batch import cache_footers
 from .model.schemas import arrow_schema, map_in_threads, reading, unify_schemas
+from .plan.local_batch import cache_footers
 from .source import ScanSource
 
 
@@ -50,7 +50,7 @@ def fix_schema(source: ScanSource, schema: pa.Schema | None = None) -> tuple[Sca
     remote = not is_local(listing.filesystem, [entry.path for entry in entries])
     footers: list[BloomFile | None] = [None] * len(entries)
     if source.cache is not None and remote:
-        from .evaluate.object_batch import read_footers
+        from .plan.object_batch import read_footers
 
         footers = read_footers(entries, source.cache)
     elif source.cache is not None:

@@ -23,15 +23,15 @@ from ..tables.column_identity import is_same_column
 from ..tables.footers import TableFooters, as_table_footers
 from ..tables.open import find_table
 from .compatibility import DatasetCompatibility
-from .evaluate.planner import plan_scan
 from .model.partitions import Partitions, parse_partitions
+from .plan.planner import plan_scan
 from .report import PruneReport
 from .table_columns import require_same_columns, spell_columns
 
 if TYPE_CHECKING:
     from ..tables.snapshot import Table, TableSnapshot
-    from .evaluate.lake_index import Index, IndexView
-    from .evaluate.zones import Zones, ZoneView
+    from .plan.index import Index, IndexView
+    from .plan.zone import Zones, ZoneView
 
 
 class Listing(NamedTuple):
@@ -214,7 +214,7 @@ class ScanSource:
         of_lake = self.paths is None and self.table is None
         if self.index is None and not of_lake:
             return nullcontext()
-        from .evaluate.lake_index import open_lake_index
+        from .plan.index import open_lake_index
 
         table = None if listing is None else listing.table
         return open_lake_index(
@@ -231,7 +231,7 @@ class ScanSource:
         """Open the zone indexes for a query."""
         if self.zones is None:
             return nullcontext()
-        from .evaluate.zones import open_zone_indexes
+        from .plan.zone import open_zone_indexes
 
         return open_zone_indexes(self.zones, self.filesystem)
 

@@ -12,7 +12,7 @@ from support.malformed import malformed
 import parquet_bloom
 from parquet_bloom import MetadataCache
 from parquet_bloom.file.cache import memory
-from parquet_bloom.scan.evaluate import footers
+from parquet_bloom.scan.plan import footers
 
 NAMES = [name for name, *_ in malformed.CASES]
 

@@ -23,7 +23,7 @@ from parquet_bloom import MetadataCache
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.file import statistics_many
 from parquet_bloom.file.cache import memory
-from parquet_bloom.scan.evaluate import footer_batch, footers, local_batch
+from parquet_bloom.scan.plan import footer_batch, footers, local_batch
 
 pytestmark = pytest.mark.smoke
 

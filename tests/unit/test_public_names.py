@@ -162,7 +162,7 @@ def test_dir_help_and_star_know_all_names():
 @pytest.mark.parametrize(
     "code",
     [
-        "import parquet_bloom.scan.evaluate.planner",
+        "import parquet_bloom.scan.plan.planner",
         "from parquet_bloom.scan.report import PruneReport",
         "parquet_bloom.types.PruneReport",
         "import parquet_bloom.cli.commands.prune",

@@ -83,7 +83,7 @@ def resolve_files(
     table.require_valid(paths)
     table.find(paths, output)  # refuses options that are for a table
     from ...lake.index import LakeIndex
-    from ...scan.evaluate.lake_index import list_live_files
+    from ...scan.plan.index import list_live_files
 
     with ExitStack() as stack:
         with output.step("index"):

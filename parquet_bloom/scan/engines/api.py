@@ -19,8 +19,8 @@ from ..source import ScanSource
 from .dataset import Dataset
 
 if TYPE_CHECKING:
-    from ..evaluate.lake_index import Index
-    from ..evaluate.zones import Zones
+    from ..plan.index import Index
+    from ..plan.zone import Zones
 
 
 def dataset(

@@ -21,8 +21,8 @@ from ..source import ScanSource
 from . import polars_predicate
 
 if TYPE_CHECKING:
-    from ..evaluate.lake_index import Index
-    from ..evaluate.zones import Zones
+    from ..plan.index import Index
+    from ..plan.zone import Zones
 
 
 def scan_polars(

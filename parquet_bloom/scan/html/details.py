@@ -211,7 +211,7 @@ def _read_orc(
 ) -> list[RowGroupDetails]:
     """Return the row groups of an ORC file; each has the share of its stripe's bytes that it has of the rows."""
     # Not at the top: most lakes have no ORC files.
-    from ..evaluate.orc import orc_statistics
+    from ..plan.orc import orc_statistics
 
     statistics = orc_statistics(file, names, ignore_case)
     leaves = {name: leaf for name in filterable if (leaf := statistics.columns.get(name)) is not None}

@@ -11,11 +11,11 @@ from ...storage import Entry
 from ...tables.footers import as_table_footers
 from ..compatibility import DatasetCompatibility
 from ..decode.open import open_file
-from ..evaluate.page_index import PageIndexEvaluator
 from ..model.columns import FileResidualEvaluator
 from ..model.file_scan import FileScan
 from ..model.plan import ScanPlan
 from ..model.row_selection import RowRangesByGroup
+from ..plan.page_index import PageIndexEvaluator
 from .deleted_rows import TableRows
 
 

@@ -33,7 +33,7 @@ class ExecutorEvaluator:
     storage: ExecutorStorage
 
     def evaluate(self, files: Iterator[FileScan], plan: ScanPlan) -> Generator[FileScan, None, None]:
-        """See `scan.evaluate.evaluator.Evaluator`.
+        """See `scan.model.file_scan.Evaluator`.
 
         Raises
         ------

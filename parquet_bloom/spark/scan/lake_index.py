@@ -19,7 +19,7 @@ from ...lake.files import listing as sources
 from ...lake.index import LakeIndex
 from ...predicate import tree
 from ...predicate.tree import Node
-from ...scan.evaluate.lake_index import IndexView
+from ...scan.plan.index import IndexView
 from ...storage import Entry, list_entries, resolve_filesystem
 from ...storage.paths import as_arrow_filesystem
 from ..session.fields import fold_case

@@ -13,10 +13,9 @@ from ...errors import ParquetBloomError
 from ...file.cache.memory import SHARED_CACHE, MetadataCache
 from ...lake.index import LakeIndex
 from ...predicate.tree import Node
-from ...scan.evaluate.evaluator import Evaluator
-from ...scan.evaluate.footers import FooterEvaluator
-from ...scan.model.file_scan import FileScan
+from ...scan.model.file_scan import Evaluator, FileScan
 from ...scan.model.plan import INDEX, ScanPlan
+from ...scan.plan.footers import FooterEvaluator
 from ...scan.report import PruneReport
 from ..partitions.layout import FolderResiduals
 from ..session.fallback import log
@@ -172,7 +171,7 @@ class HadoopEvaluator:
     load_states: bool
 
     def evaluate(self, files: Iterator[FileScan], plan: ScanPlan) -> Generator[FileScan, None, None]:
-        """See `scan.evaluate.evaluator.Evaluator`."""
+        """See `scan.model.file_scan.Evaluator`."""
         scans = [*files]
         if self.load_states:
             self.files.load_states(file.entry.path for file in scans if file.undecided)

@@ -11,11 +11,11 @@ from ...file.cache.memory import SHARED_CACHE
 from ...predicate.reason import MISSING, Reason
 from ...predicate.tree import Node
 from ...redaction import redacted, shown_redacted
-from ...scan.evaluate.evaluator import Evaluator
-from ...scan.evaluate.planner import plan_scan
+from ...scan.model.file_scan import Evaluator
 from ...scan.model.partitions import Partitions
 from ...scan.model.plan import FilePlan, RowGroupPlan
 from ...scan.model.residual import Residuals
+from ...scan.plan.planner import plan_scan
 from ...scan.report import PruneReport
 from ...storage import Entry
 from .trust import SparkCompatibility

@@ -14,9 +14,9 @@ from ...errors import NotParquetError, ParquetBloomError, StorageError, UnknownC
 from ...file.cache.memory import SHARED_CACHE
 from ...file.reader import open
 from ...predicate import tree
-from ...scan.evaluate.planner import plan_scan
 from ...scan.model.partitions import Partitions
 from ...scan.model.plan import PARQUET, FilePlan
+from ...scan.plan.planner import plan_scan
 from ...storage import Entry, FileIdentity, RemoteIdentity, is_url, list_entries
 from ..arrow.row_groups import find_version
 from ..partitions.layout import FolderResiduals, Layout, find_layout

@@ -26,7 +26,7 @@ from support.servers.counted import CountedFileSystem
 import parquet_bloom
 from parquet_bloom import DiskMetadataCache
 from parquet_bloom.file.cache import memory
-from parquet_bloom.scan.evaluate import footers, local_batch
+from parquet_bloom.scan.plan import footers, local_batch
 from parquet_bloom.storage import DATED, RemoteIdentity, sqlite_store
 from parquet_bloom.storage.local import change_times
 from parquet_bloom.storage.local.change_times import keeps_change_times

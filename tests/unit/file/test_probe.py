@@ -23,8 +23,8 @@ from parquet_bloom.file.probe import BLOCK_BYTES, WHOLE_BYTES, probe, probe_hash
 from parquet_bloom.file.reader import BloomFile
 from parquet_bloom.file.statistics import file_statistics
 from parquet_bloom.metadata.filter_header import write_header
-from parquet_bloom.scan.evaluate import footers
-from parquet_bloom.scan.evaluate.parquet import has_broken_filter
+from parquet_bloom.scan.plan import footers
+from parquet_bloom.scan.plan.parquet import has_broken_filter
 
 HEADER = 256  # bytes that are read of each header
 BIG = 1 << 17

@@ -22,7 +22,7 @@ from parquet_bloom.lake.files.units import Units, unite_ranges
 from parquet_bloom.lake.index import LakeIndex
 from parquet_bloom.lake.manifest import SegmentInfo
 from parquet_bloom.lake.reports import Candidate, FileSelection
-from parquet_bloom.scan.evaluate.lake_index import narrow_by_index
+from parquet_bloom.scan.plan.index import narrow_by_index
 
 LAYOUTS: list[Any] = ["postings", "cuckoo"]
 GROUP, ZONE = 100, 30

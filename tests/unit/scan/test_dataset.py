@@ -28,8 +28,8 @@ from parquet_bloom.errors import NotParquetError, ParquetBloomError, UnreadableC
 from parquet_bloom.file.cache import memory
 from parquet_bloom.lake.index import LakeIndex
 from parquet_bloom.scan.engines.dataset import Dataset, Fragment
-from parquet_bloom.scan.evaluate import local_batch
 from parquet_bloom.scan.model.schemas import arrow_schema
+from parquet_bloom.scan.plan import local_batch
 
 FILES, ROWS = 5, 40
 

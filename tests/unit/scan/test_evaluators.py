@@ -16,13 +16,13 @@ import pytest
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, UnknownColumnError
 from parquet_bloom.predicate import parse
-from parquet_bloom.scan.evaluate import footers
-from parquet_bloom.scan.evaluate.planner import plan_scan
 from parquet_bloom.scan.locate.row_ranges import find_row_ranges
 from parquet_bloom.scan.model.file_scan import FileScan
 from parquet_bloom.scan.model.folders import parse_folder
 from parquet_bloom.scan.model.partitions import Partitions
 from parquet_bloom.scan.model.plan import INDEX, FilePlan, RowGroupPlan, ScanPlan
+from parquet_bloom.scan.plan import footers
+from parquet_bloom.scan.plan.planner import plan_scan
 from parquet_bloom.storage import Entry, list_entries
 
 FILES = 10

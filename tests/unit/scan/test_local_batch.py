@@ -23,7 +23,7 @@ from parquet_bloom.core.bloom.sbbf import check_hashes
 from parquet_bloom.errors import StorageError
 from parquet_bloom.file.cache import memory
 from parquet_bloom.metadata.filter_header import write_header
-from parquet_bloom.scan.evaluate import footer_batch, footers, local_batch
+from parquet_bloom.scan.plan import footer_batch, footers, local_batch
 from parquet_bloom.scan.source import ScanSource
 from parquet_bloom.storage import FileIdentity, LocalFileBatch, open_source
 from parquet_bloom.storage.local import batch, batch_probe

@@ -27,8 +27,8 @@ from parquet_bloom.file.statistics import file_statistics
 from parquet_bloom.metadata.filter_header import MAX_HEADER_BYTES
 from parquet_bloom.predicate import parse
 from parquet_bloom.predicate.pruning import FilterProbe, ProbeResult, PruningPredicate, Verdict
-from parquet_bloom.scan.evaluate import footers
-from parquet_bloom.scan.evaluate import parquet as evaluate_parquet
+from parquet_bloom.scan.plan import footers
+from parquet_bloom.scan.plan import parquet as evaluate_parquet
 from parquet_bloom.types import PruneReport
 
 TAIL = 64 * 1024

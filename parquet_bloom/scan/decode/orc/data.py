@@ -23,12 +23,12 @@ from ....predicate.pruning import PruningPredicate
 from ....predicate.row_filter import row_mask
 from ....storage import Source
 from ....util.arrow_values import empty_table
-from ...evaluate.orc import find_distrusted
 from ...model.data_file import FileProjection, MatchingRows, RowFilter
 from ...model.limits import ReadLimits
 from ...model.plan import ORC
 from ...model.row_selection import RowGroupSelections, RowSelection, mask_to_positions
 from ...model.schemas import reading
+from ...plan.orc import find_distrusted
 from . import seek as orc_seeking
 from .columns import column_positions, may_overflow, names_to_read, select_columns, wraps_timestamps
 

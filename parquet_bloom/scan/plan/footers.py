@@ -22,10 +22,9 @@ from ...storage.confined import is_confined, is_in_place, leads_inside
 from ...util.collector import paused_collection
 from ...util.threads import in_order, processors
 from ..model.file_format import open_any
-from ..model.file_scan import FileScan
+from ..model.file_scan import FileScan, group_by_predicate
 from ..model.plan import FilePlan, ScanPlan
 from ..model.schemas import REMOTE_THREADS
-from .evaluator import group_by_predicate
 from .local_batch import evaluate_local
 from .parquet import RowGroupPlanner, evaluate_row_groups, make_filter_prober, predicate_columns
 

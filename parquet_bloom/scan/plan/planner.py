@@ -1,4 +1,16 @@
-"""Plan a scan: from a predicate to the row groups to read."""
+"""Plan a scan: from files and a predicate to the row groups to read, by levels of evidence, the cheapest first.
+
+    level         in           rules out                                          costs
+    partition     partition    files, by their folders' names                     nothing
+    table         table        files, by bounds in a table's metadata             nothing, with the table read
+    index         index        files, row groups and rows, by a lake index        reads of the index
+    statistics    footers      row groups, by bounds and null counts              a footer of each file, once
+    Bloom filter  footers      row groups that are left, if they have no value    some blocks of each row group
+    zones         zone         rows, by zone indexes                              reads of the indexes
+    page index    page_index   rows, by bounds of pages; for row ranges only      a read of each file
+
+Each level is an `Evaluator`. Statistics and filters are one, since `PruningPredicate.decide_all` asks for the second.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +24,13 @@ from ...file.statistics import ColumnCompatibility
 from ...predicate import tree
 from ...predicate.tree import Node
 from ...storage import Entry
-from ..model.file_scan import FileScan
+from ..model.file_scan import Evaluator, FileScan
 from ..model.named_columns import make_unknown_column_error
 from ..model.partitions import Partitions
 from ..model.plan import ScanPlan, ScanRequest
 from ..model.residual import Residuals
-from .evaluator import Evaluator
 from .footers import FooterEvaluator
-from .partitions import PartitionEvaluator
+from .partition import PartitionEvaluator
 from .table import TableEvaluator
 
 if TYPE_CHECKING:
@@ -66,15 +77,20 @@ def plan_scan(
         residuals = partitions.make_residuals(node, timezone, ignore_case=ignore_case, strict=False)
     if footers is None:
         footers = FooterEvaluator(filesystem, ignore_case, cache, threads, trust, on_error is None, residuals.doubts)
-    metadata = None if table is None else TableEvaluator(table)
-    chain = PartitionEvaluator(node, residuals, timezone), metadata, index, footers, None if node is None else zones
+    levels = (
+        PartitionEvaluator(node, residuals, timezone),
+        None if table is None else TableEvaluator(table),
+        index,
+        footers,
+        None if node is None else zones,
+    )
     missing = set() if node is None else tree.columns(node)
     files: Iterator[FileScan] = map(FileScan, entries)
     with ExitStack() as stack:
-        for evaluator in chain:
-            if evaluator is not None:
+        for level in levels:
+            if level is not None:
                 # Closed here: otherwise its threads would be ended by whichever thread collects garbage.
-                files = stack.enter_context(closing(evaluator.evaluate(files, plan)))
+                files = stack.enter_context(closing(level.evaluate(files, plan)))
         for done, file in enumerate(files):
             plan.requests += file.requests
             plan.bytes_read += file.bytes_read
