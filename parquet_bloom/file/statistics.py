@@ -1,8 +1,11 @@
-"""Column statistics from a file's footer and filter headers, per row group; computed once per file."""
+"""Column statistics of files from their footers and filter headers, per row group; computed once per file.
+
+One file is a batch of one: `column_statistics` reads a column in many footers at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -10,23 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import EncryptedFileError, MalformedFooterError
-from ..hashing.column_type import (
-    ColumnType,
-    Domain,
-    Kind,
-    decimal_length,
-    decode,
-    integer_range,
-    is_legacy_ordered,
-    is_nan,
-    is_ordered,
-    may_wrap,
-)
-from ..metadata.footer import Footer, Leaf, Statistics
-from ..metadata.writer_rules import SHORTEST_CUT, Doubt
+from ..errors import ParquetBloomError
+from ..hashing.column_type import may_wrap
+from ..metadata.footer import Leaf
 from ..predicate.reason import UNDECIDED, Reason, make_ignored
-from ..predicate.statistics import NO, ColumnShape, CutBound, PruningStatistics, PruningStatisticsArray
+from ..predicate.statistics import NO, ColumnShape, PruningStatisticsArray
+from .column_statistics import read_column
 from .columns import find_leaves, holds_elements, type_of
 
 if TYPE_CHECKING:
@@ -101,24 +93,6 @@ class ColumnStatistics:
         self.starts, self.num_bytes = parts.bitsets[:, parts.start : parts.stop]
         self.problems: list[str | None] = [None] * count
 
-    @classmethod
-    def of(cls, file: BloomFile, leaf: Leaf) -> ColumnStatistics:
-        """Return the statistics of a column of a file."""
-        column_type = type_of(leaf)
-        records = file.footer.column_chunks(leaf)
-        evidence = PruningStatisticsArray.of(
-            column_type, [_chunk_statistics(file, i, leaf, column_type, record) for i, record in enumerate(records)]
-        )
-        locations = [
-            (-1, -1)
-            if isinstance(record, EncryptedFileError | MalformedFooterError)
-            else record[["filter_offset", "filter_length"]].item()
-            for record in records
-        ]
-        of_footer = np.array(locations, np.int64).reshape(-1, 2)
-        part = StatisticsPart(evidence, of_footer, make_bitsets(len(records)), 0, len(records))
-        return cls(leaf, file.footer.stored_leaf(leaf).name, part)
-
     @property
     def evidence(self) -> PruningStatisticsArray:
         return join_parts([self._parts])[0]
@@ -157,101 +131,12 @@ def _find_shape(leaf: Leaf, name: str, ignore_case: bool) -> ColumnShape:
     return ColumnShape.ELEMENTS if holds_elements(leaf, name, ignore_case) else ColumnShape.PARTS
 
 
-def _chunk_statistics(
-    file: BloomFile,
-    row_group: int,
-    leaf: Leaf,
-    column_type: ColumnType,
-    record: np.void | EncryptedFileError | MalformedFooterError,
-) -> PruningStatistics:
-    if isinstance(record, EncryptedFileError | MalformedFooterError):
-        return PruningStatistics(column_type, doubt=record.problem)
-    if record["encrypted"]:  # the writer's own statistics are encrypted: unencrypted ones cannot be trusted
-        return PruningStatistics(column_type, doubt="the column is encrypted")
-    footer = file.footer
-    statistics = footer.statistics(record)
-    low, high = decode_leaf_bounds(footer, leaf, statistics)
-    # Filters of BOOLEAN columns are not probed: some writers leave them empty.
-    has_filter = file.has_filter(record) and column_type.hashable and not footer.empty_row_groups[row_group]
-    has_filter = has_filter and not footer.doubts_of(leaf) & Doubt.FILTERS
-    doubt = None
-    if has_filter and file.is_draft:
-        doubt = f"its filter is read under variant {file.variant}"
-    elif has_filter and may_wrap(column_type) and low is None:
-        doubt = "its filter is not used: no bounds show that all values are within the type's range"
-    return PruningStatistics(
-        column_type,
-        footer.chunk_has_values(row_group, leaf, record, statistics),
-        low,
-        high,
-        has_filter and doubt is None,
-        doubt=doubt,
-        has_nulls=footer.chunk_has_nulls(row_group, leaf, record, statistics),
-    )
-
-
 def shows_stored(file: CachedFooter, leaf: Leaf, row_groups: Iterable[int]) -> bool:
     """Return whether all integers of a column are known to be shown as stored, by statistics that were read before."""
     if not may_wrap(type_of(leaf)):
         return True
     column = cached_columns(file).get(leaf.index)
     return column is not None and all(map(column.is_bounded, row_groups))
-
-
-def decode_leaf_bounds(footer: Footer, leaf: Leaf, statistics: Statistics) -> tuple[Domain | None, Domain | None]:
-    """Return the bounds that statistics of a column of a file have, as `decode_bounds` does."""
-    type_ordered = leaf.index in footer.type_ordered
-    return decode_bounds(statistics, type_of(leaf), type_ordered, footer.writer_rules.shortest_cut)
-
-
-def may_be_cut(column_type: ColumnType) -> bool:
-    """Return whether upper bounds of a column may be cut: of texts and bytes of any length.
-
-    Those of a fixed length are not used if they are shorter.
-    """
-    return column_type.physical == "BYTE_ARRAY" and column_type.kind in (Kind.STRING, Kind.BYTES)
-
-
-def decode_bounds(
-    statistics: Statistics, column_type: ColumnType, type_ordered: bool, shortest_cut: int = 1
-) -> tuple[Domain | None, Domain | None]:
-    """Return the bounds of a column chunk's values, as domain values; None where nothing is known.
-
-    Statistics are used only where the format defines their order: under a declared type order, or in the deprecated
-    fields for signed numbers. NaN and bounds in the wrong order are ignored, and those that do not bound what is shown.
-
-    Parameters
-    ----------
-    shortest_cut : length from which on an upper bound may be cut, unless it is declared exact, or not to be.
-    """
-    low_stored, high_stored = statistics.min_value, statistics.max_value
-    if not is_ordered(column_type) or not (type_ordered or is_legacy_ordered(column_type)):
-        return None, None
-    if low_stored is None and high_stored is None and is_legacy_ordered(column_type):
-        low_stored, high_stored = statistics.legacy_min, statistics.legacy_max
-    low = None if low_stored is None else decode(low_stored, column_type)
-    high = None if high_stored is None else decode(high_stored, column_type)
-    if not statistics.max_is_exact:
-        shortest = shortest_cut if statistics.max_is_exact is None else 1
-        if isinstance(high, bytes) and len(high) >= shortest and may_be_cut(column_type):
-            high = CutBound(high)
-        elif may_be_cut_decimals(column_type) and max(len(low_stored or b""), len(high_stored or b"")) >= SHORTEST_CUT:
-            return None, None
-    if any(bound is not None and is_nan(bound) for bound in (low, high)):
-        return None, None
-    if low is not None and high is not None and low > high:  # type: ignore[operator]
-        return None, None
-    if may_wrap(column_type):  # both bounds are needed to know that no value is shown as another one
-        least, largest = integer_range(column_type)
-        if low is None or high is None or low < least or high > largest:  # type: ignore[operator]
-            return None, None
-    return low, high
-
-
-def may_be_cut_decimals(column_type: ColumnType) -> bool:
-    """Return whether a column has decimals so long that their bounds may be cut, and then are other numbers."""
-    is_text = column_type.kind is Kind.DECIMAL and column_type.physical == "BYTE_ARRAY"
-    return is_text and decimal_length(column_type.precision or 0) > SHORTEST_CUT
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,32 +182,18 @@ class ColumnCompatibility(Protocol):
     def __hash__(self) -> int: ...
 
 
-def cached_statistics(
-    cached: CachedFooter, key: tuple[tuple[str, ...], bool, ColumnCompatibility | None]
-) -> FileStatistics | None:
-    """Return what `file_statistics` returned before for the same names, case and trust; None if it was not called."""
-    statistics: FileStatistics | None = cached.derived.get("file_statistics", {}).get(key)
-    return statistics
-
-
-def cache_statistics(
-    cached: CachedFooter,
-    key: tuple[tuple[str, ...], bool, ColumnCompatibility | None],
-    statistics: FileStatistics,
-) -> FileStatistics:
-    """Cache statistics with a file's footer, and return them."""
-    views: dict[tuple[tuple[str, ...], bool, ColumnCompatibility | None], FileStatistics] = cached.derived.setdefault(
-        "file_statistics", {}
-    )
-    if len(views) >= _MAX_VIEWS:
-        views.clear()
-    return views.setdefault(key, statistics)
-
-
 def cached_columns(cached: CachedFooter) -> dict[int, ColumnStatistics]:
     """Return the statistics of columns that are cached with a file's footer, by the leaf's number."""
     columns: dict[int, ColumnStatistics] = cached.derived.setdefault("column_statistics", {})
     return columns
+
+
+class StatisticsKey(NamedTuple):
+    """What statistics of a file are asked for, by which they are also cached; see `file_statistics`."""
+
+    names: tuple[str, ...]
+    ignore_case: bool
+    trust: ColumnCompatibility | None
 
 
 class ResolvedColumns(NamedTuple):
@@ -339,18 +210,10 @@ class ResolvedColumns(NamedTuple):
     doubts: tuple[Reason, ...]
     layout: int
 
-    def make_statistics(
-        self, columns: Mapping[int, ColumnStatistics], num_rows: tuple[int | None, ...]
-    ) -> FileStatistics:
-        """Return the statistics of a file, given those of its columns by the leaves' numbers."""
-        by_name = {name: None if leaf is None else columns[leaf.index] for name, leaf in self.leaves.items()}
-        return FileStatistics(by_name, self.holds, self.missing, self.doubts, num_rows, self.layout)
 
-
-def resolve_columns(
-    file: BloomFile, names: Iterable[str], ignore_case: bool = False, trust: ColumnCompatibility | None = None
-) -> ResolvedColumns:
-    """Resolve names against a file's columns; for the parameters see `file_statistics`."""
+def _resolve_columns(file: BloomFile, key: StatisticsKey) -> ResolvedColumns:
+    """Resolve names against a file's columns."""
+    names, ignore_case, trust = key
     leaf_of: dict[str, Leaf | None] = {}
     holds: dict[str, ColumnShape] = {}
     missing, doubts = [], []
@@ -386,14 +249,89 @@ def file_statistics(
     ignore_case : whether names match case-insensitively, as in Spark.
     trust : reports the columns whose statistics must not be used; None for none.
     """
-    key = (tuple(names), ignore_case, trust)
-    cached = cached_statistics(file.cached, key)
-    if cached is None:
-        resolved, columns = resolve_columns(file, *key), cached_columns(file.cached)
-        for leaf in resolved.leaves.values():
-            if leaf is not None and leaf.index not in columns:
-                columns.setdefault(leaf.index, ColumnStatistics.of(file, leaf))
-        groups = zip(file.footer.empty_row_groups, file.footer.row_groups["num_rows"].tolist(), strict=True)
-        num_rows = tuple(None if empty else count for empty, count in groups)
-        cached = cache_statistics(file.cached, key, resolved.make_statistics(columns, num_rows))
-    return cached
+    (statistics,) = statistics_of_files([file.cached], StatisticsKey(tuple(names), ignore_case, trust), lambda _: file)
+    if isinstance(statistics, ParquetBloomError):
+        raise statistics
+    return statistics
+
+
+def statistics_of_files(
+    files: Sequence[CachedFooter], key: StatisticsKey, open_file: Callable[[int], BloomFile]
+) -> list[FileStatistics | ParquetBloomError]:
+    """Return what `file_statistics` does for each of many files, or the error that it raises.
+
+    Parameters
+    ----------
+    files : the files' footers.
+    open_file : returns a file, given its number; only its footer is used.
+    """
+    results: list[FileStatistics | ParquetBloomError] = []
+    groups: dict[Hashable, list[int]] = {}
+    by_schema = key.trust is None or key.trust.by_schema
+    for i, file in enumerate(files):
+        known = file.derived.get("file_statistics", {}).get(key)
+        results.append(known)
+        if known is None:
+            footer = file.footer
+            try:
+                rules = footer.writer_rules
+                group = (
+                    id(footer.leaves),
+                    id(footer.stored_leaves),
+                    footer.type_ordered,
+                    id(rules),
+                    footer.schema_key[1] if rules else b"",
+                    -1 if by_schema else i,
+                )
+            except ParquetBloomError as error:
+                error.path = error.path or open_file(i).path
+                results[i] = error
+            else:
+                groups.setdefault(group, []).append(i)
+    for members in groups.values():
+        try:
+            some = _read_statistics([files[i] for i in members], key, open_file(members[0]))
+        except ParquetBloomError as error:
+            some = [error] * len(members)
+        for i, one in zip(members, some, strict=True):
+            results[i] = one
+    return results
+
+
+def _read_statistics(
+    files: Sequence[CachedFooter], key: StatisticsKey, first: BloomFile
+) -> list[FileStatistics | ParquetBloomError]:
+    """Read and cache the statistics of files with one schema, given one of them."""
+    resolved = _resolve_columns(first, key)
+    leaves = {leaf.index: leaf for leaf in resolved.leaves.values() if leaf is not None}
+    footers = [file.footer for file in files]
+    draft = str(first.variant) if first.is_draft else None
+    columns = {index: read_column(footers, leaf, draft) for index, leaf in leaves.items()}
+    bitsets = {index: make_bitsets(len(column.locations)) for index, column in columns.items()}
+    results: list[FileStatistics | ParquetBloomError] = []
+    start = 0
+    for number, (file, footer) in enumerate(zip(files, footers, strict=True)):
+        num_rows: list[int | None] = footer.row_groups["num_rows"].tolist()
+        end = start + len(num_rows)
+        if 0 in num_rows:
+            num_rows = [None if footer.empty_row_groups[i] else rows for i, rows in enumerate(num_rows)]
+        errors = [column.errors[number] for column in columns.values() if number in column.errors]
+        if errors:
+            start = end
+            results.append(errors[0])
+            continue
+        own = cached_columns(file)
+        for index, leaf in leaves.items():
+            if index not in own:
+                part = StatisticsPart(columns[index].evidence, columns[index].locations, bitsets[index], start, end)
+                own.setdefault(index, ColumnStatistics(leaf, footer.stored_leaf(leaf).name, part))
+        start = end
+        by_name = {name: None if leaf is None else own[leaf.index] for name, leaf in resolved.leaves.items()}
+        statistics = FileStatistics(
+            by_name, resolved.holds, resolved.missing, resolved.doubts, tuple(num_rows), resolved.layout
+        )
+        views = file.derived.setdefault("file_statistics", {})
+        if len(views) >= _MAX_VIEWS:
+            views.clear()
+        results.append(views.setdefault(key, statistics))
+    return results

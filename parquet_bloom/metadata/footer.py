@@ -485,26 +485,14 @@ class Footer:
         encoded = self.stored_leaf(leaf).encoded_path
         return self.data[path_start : path_start + len(encoded)] == encoded
 
+    @property
+    def stored_leaves(self) -> list[Leaf]:
+        """The leaves as the file itself names them."""
+        return self.leaves
+
     def stored_leaf(self, leaf: Leaf) -> Leaf:
         """Return a leaf as the file itself names it."""
         return leaf
-
-    def column_chunks(self, leaf: Leaf) -> list[np.void | EncryptedFileError | MalformedFooterError]:
-        """Return a column's records, one per row group; in place of a bad one, the error that `chunk` would raise."""
-        groups, number = self.row_groups, PHYSICAL_TYPES.index(leaf.physical)
-        chunks: list[np.void | EncryptedFileError | MalformedFooterError] = []
-        if (groups["num_columns"] == len(self.leaves)).all():
-            records = self.chunks[groups["first_chunk"] + leaf.index]
-            usual = (records["meta_start"] >= 0) & (records["physical_type"] == number)
-            starts = records["path_start"].tolist()
-            if usual.all() and all(start < 0 or self._has_path(start, leaf) for start in starts):
-                return list(records)
-        for row_group in range(self.num_row_groups):
-            try:
-                chunks.append(self.chunk(row_group, leaf))
-            except (EncryptedFileError, MalformedFooterError) as error:
-                chunks.append(error)
-        return chunks
 
     def has_value_per_row(self, row_group: int, leaf: Leaf, record: np.void) -> bool:
         """Return whether a column chunk may have one value for each row, by the footer; true of any chunk with lists.
@@ -524,7 +512,7 @@ class Footer:
         """Return the statistics of a column chunk, given its record, as far as they are believed.
 
         They are not if they contradict the number of values, or as far as their writer is known to get them wrong.
-        `file.statistics_many` does the same for many footers at once.
+        `file.column_statistics` does the same for many footers at once.
         """
         start = int(record["statistics_start"])
         if start < 0:

@@ -35,6 +35,10 @@ class RenamedFooter(Footer):
         self._original = original
         super().__init__(_rename(original, names), original.start)
 
+    @property
+    def stored_leaves(self) -> list[Leaf]:
+        return self._original.leaves
+
     def stored_leaf(self, leaf: Leaf) -> Leaf:
         return self._original.leaves[leaf.index]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...errors import ParquetBloomError
 from ...file.cache.entry import CachedFooter
@@ -37,7 +37,7 @@ class OpenedFile(NamedTuple):
 
     position: int
     path: str
-    identity: FileIdentity
+    identity: Any
     footer: CachedFooter
     tail: bytes = b""
     requests: int = 0

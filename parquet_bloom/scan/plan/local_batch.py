@@ -22,10 +22,10 @@ from ...file.statistics import (
     UNREAD,
     ColumnCompatibility,
     FileStatistics,
-    file_statistics,
+    StatisticsKey,
     join_parts,
+    statistics_of_files,
 )
-from ...file.statistics_many import file_statistics_of_many
 from ...predicate.pruning import FilterProbe, ProbeResult, PruningPredicate
 from ...predicate.statistics import PruningStatisticsArray
 from ...storage import ClosedSource, FileIdentity, FilterAnswers, LocalFileBatch, stat_files, usual_header
@@ -147,14 +147,6 @@ def evaluate_batches(
     return results
 
 
-class StatisticsKey(NamedTuple):
-    """The arguments of `file_statistics`, by which it also caches its results."""
-
-    names: tuple[str, ...]
-    ignore_case: bool
-    trust: ColumnCompatibility | None
-
-
 class _CachedBatches(NamedTuple):
     """The batches of some files, valid as long as the files have the same metadata."""
 
@@ -175,21 +167,21 @@ def _make_batches(
         OpenedFile(position, paths[position], *entry) for position, entry in enumerate(cached) if entry is not None
     ]
     uncached = [position for position, entry in enumerate(cached) if entry is None]
-    files = list(_add_statistics(known, key))
+    files = list(add_statistics(known, key))
     for opened in read_footers(uncached, paths, cache, threads):
-        files += _add_statistics(opened, key)
+        files += add_statistics(opened, key)
     return [Batch(members, _make_reader(members)) for members in group_by_layout(files)]
 
 
-def _add_statistics(files: list[OpenedFile], key: StatisticsKey) -> Iterator[CachedFile]:
+def add_statistics(files: list[OpenedFile], key: StatisticsKey) -> Iterator[CachedFile]:
     """Yield files with their statistics; those of which these cannot be read are left out."""
 
     def open_file(i: int) -> BloomFile:
         return BloomFile(ClosedSource(files[i].path, files[i].identity), cached=files[i].footer)
 
-    statistics = file_statistics_of_many([file.footer for file in files], key, open_file)
+    statistics = statistics_of_files([file.footer for file in files], key, open_file)
     for file, of_file in zip(files, statistics, strict=True):
-        if of_file is not None:
+        if not isinstance(of_file, ParquetBloomError):
             yield CachedFile(*file[:4], of_file, *file[4:])
 
 
@@ -226,14 +218,6 @@ def group_by_layout(files: Iterable[CachedFile]) -> list[list[CachedFile]]:
     for file in files:
         groups.setdefault(file.statistics.layout, []).append(file)
     return [*groups.values()]
-
-
-def try_file_statistics(file: BloomFile, key: StatisticsKey) -> FileStatistics | None:
-    """Return the statistics of a file; None if they cannot be read, which a closer look explains."""
-    try:
-        return file_statistics(file, *key)
-    except ParquetBloomError:
-        return None
 
 
 class Filters(NamedTuple):

@@ -16,20 +16,19 @@ from ...errors import ParquetBloomError
 from ...file.cache.entry import CachedFooter
 from ...file.cache.memory import MetadataCache
 from ...file.reader import BloomFile
-from ...file.statistics import ColumnCompatibility, cached_statistics
+from ...file.statistics import ColumnCompatibility, StatisticsKey
 from ...predicate.pruning import PruningPredicate
 from ...storage import Entry, Extents, FileIdentity, FilterAnswers, LocalFileBatch
 from ...storage.objects.batch import ClosedObject, listed_objects, read_tails
 from ...util.threads import in_order
 from ..model.file_scan import FileScan
+from .footer_batch import OpenedFile
 from .local_batch import (
     Batch,
-    CachedFile,
     FileResult,
-    StatisticsKey,
+    add_statistics,
     evaluate_batches,
     group_by_layout,
-    try_file_statistics,
 )
 from .parquet import predicate_columns
 
@@ -74,15 +73,13 @@ def evaluate_objects(
     opened: dict[int, Entry] = {}
 
     def make_batches() -> list[Batch]:
-        members: list[CachedFile] = []
+        known = []
         for position, (closed, entry) in enumerate(zip(objects, cached, strict=True)):
             footer = footers.get(position) if entry is None else entry[1]
-            if closed is None or footer is None:
-                continue
-            statistics = cached_statistics(footer, key) or try_file_statistics(BloomFile(closed, cached=footer), key)
-            if statistics is not None:
+            if closed is not None and footer is not None:
                 cost = costs.get(position, (0, 0))
-                members.append(CachedFile(position, closed.name, closed.identity, footer, statistics, b"", *cost))
+                known.append(OpenedFile(position, closed.name, closed.identity, footer, b"", *cost))
+        members = add_statistics(known, key)
         return [
             Batch(group, _CachedRanges([file.footer.extents for file in group])) for group in group_by_layout(members)
         ]
