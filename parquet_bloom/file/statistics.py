@@ -111,12 +111,6 @@ class ColumnStatistics:
         """The evidence and the locations as a part of arrays over more row groups."""
         return self._parts
 
-    def note_header(self, cached: CachedFooter, row_group: int, header: bytes, offset: int, num_bytes: int) -> None:
-        """Take the usual header of a filter, which was read where `locations` says."""
-        cached.filter_headers[offset] = header
-        self.starts[row_group] = offset + len(header)
-        self.num_bytes[row_group] = num_bytes  # last: it signals other threads
-
     def load_header(self, chunk: ChunkFilter) -> None:
         """Take the header of a filter, which is read if it was not."""
         problem = self.problems[chunk.row_group] = chunk.header_problem

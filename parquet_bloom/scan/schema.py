@@ -16,6 +16,10 @@ from ..util.arrow_values import empty_table
 from .decode.open import open_entry
 from .model.schemas import arrow_schema, map_in_threads, reading, unify_schemas
 from .plan.local_batch import cache_footers
+from ..util.collector import paused_collection
+from ..util.threads import processors
+from .plan.local_files import LocalFiles
+from .plan.statistics import cache_footers
 from .source import ScanSource
 
 
@@ -50,9 +54,9 @@ def fix_schema(source: ScanSource, schema: pa.Schema | None = None) -> tuple[Sca
     remote = not is_local(listing.filesystem, [entry.path for entry in entries])
     footers: list[BloomFile | None] = [None] * len(entries)
     if source.cache is not None and remote:
-        from .plan.object_batch import read_footers
+        from .plan.objects import ListedObjects
 
-        footers = read_footers(entries, source.cache)
+        footers = cache_footers(ListedObjects(entries, source.cache, fail_fast=True))
     elif source.cache is not None:
         footers = _cache_local_footers([entry.path for entry in entries], listing.filesystem, source.cache)
     unread = [entry for entry, file in zip(entries, footers, strict=True) if file is None]
@@ -69,13 +73,14 @@ def _cache_local_footers(
     paths: Sequence[str], filesystem: object | None, cache: MetadataCache
 ) -> list[BloomFile | None]:
     """Read the footers of files into a cache; None for files that have to be opened one by one."""
-    if not is_confined(filesystem):
-        return cache_footers(paths, cache)
-    inside = [path for path in paths if leads_inside(path, filesystem)]
+    has_to_ask = is_confined(filesystem)
+    inside = [path for path in paths if not has_to_ask or leads_inside(path, filesystem)]
+    with paused_collection():
+        footers = cache_footers(LocalFiles(inside, cache, processors()))
     files = {
         path: file
-        for path, file in zip(inside, cache_footers(inside, cache), strict=True)
-        if file is not None and is_in_place(path, filesystem, file.source.identity)
+        for path, file in zip(inside, footers, strict=True)
+        if file is not None and not (has_to_ask and not is_in_place(path, filesystem, file.source.identity))
     }
     return [files.get(path) for path in paths]
 

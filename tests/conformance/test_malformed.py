@@ -12,7 +12,7 @@ from support.malformed import malformed
 import parquet_bloom
 from parquet_bloom import MetadataCache
 from parquet_bloom.file.cache import memory
-from parquet_bloom.scan.plan import footers
+from parquet_bloom.scan.plan import files as planned_files
 
 NAMES = [name for name, *_ in malformed.CASES]
 
@@ -91,7 +91,7 @@ def test_files_judged_together_are_judged_as_one_alone(name, broken, monkeypatch
     for _, key in malformed.needles():
         where = f"key = {key}"
         with monkeypatch.context() as alone:
-            alone.setattr(footers, "evaluate_local", lambda *_: {})
+            alone.setattr(planned_files, "evaluate_together", lambda *_: {})
             expected = parquet_bloom.prune(case.path, where, cache=None).files
         for cached in (None, footer_alone, cache, cache):
             assert parquet_bloom.prune(case.path, where, cache=cached).files == expected

@@ -23,7 +23,8 @@ from parquet_bloom import MetadataCache
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.file import column_statistics
 from parquet_bloom.file.cache import memory
-from parquet_bloom.scan.plan import footer_batch, footers, local_batch
+from parquet_bloom.scan.plan import files as planned_files
+from parquet_bloom.scan.plan import local_files, statistics
 
 pytestmark = pytest.mark.smoke
 
@@ -114,11 +115,11 @@ def hunt(seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch, tally: collec
     for _ in range(8 if kinds else 0):
         terms = [rng.choice([1, 1, 2]) for _ in range(rng.choice([1, 2]))]
         where = [[draw_leaf(rng, kinds, values) for _ in range(count)] for count in terms]
-        monkeypatch.setattr(footers, "evaluate_local", left_to_themselves)
+        monkeypatch.setattr(planned_files, "evaluate_together", left_to_themselves)
         monkeypatch.setattr(column_statistics, "read_statistics", read_each_by_itself)
         expected = plan(folder, where, None)
         monkeypatch.setattr(column_statistics, "read_statistics", read_statistics)
-        monkeypatch.setattr(footers, "evaluate_local", local_batch.evaluate_local)
+        monkeypatch.setattr(planned_files, "evaluate_together", statistics.evaluate_together)
         for kept in (None, cache, cache):
             assert plan(folder, where, kept, rng.choice([1, 3])) == expected, (seed, where)
         tally["errors"] += len(expected[1])
@@ -128,7 +129,7 @@ def hunt(seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch, tally: collec
 
 def test_plans_are_those_of_single_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "SETTLED_NS", -(10**12))
-    monkeypatch.setattr(footer_batch, "_FIRST_FILES", 3)
+    monkeypatch.setattr(local_files, "_FIRST_FILES", 3)
     tally = collections.Counter[str]()
     for number, seed in enumerate(seeds(LAKES)):
         folder = tmp_path / str(number)

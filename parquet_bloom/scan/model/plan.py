@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...predicate.reason import Reason
+from ...predicate.pruning import POSSIBLE, PruningPredicate
+from ...predicate.reason import UNDECIDED, Reason
 from ...predicate.tree import Node
 from ...redaction import shown_redacted
 from .data_file import Identified
@@ -38,6 +39,8 @@ ZONES = "zones"
 
 PARQUET, ORC = "parquet", "orc"
 """File formats."""
+
+_FEW = 16  # row groups, of which the plans are made at once
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,9 @@ class RowGroupDraft:
     def make(self) -> tuple[RowGroupPlan, ...]:
         """Return the plans of all row groups; those that are read are the same objects each time."""
         plans = self._make(range(len(self._num_rows)), with_empty=True)
-        for plan in self.read:
+        if self._read is None:
+            self._read = tuple([plan for plan in plans if plan.read])
+        for plan in self._read:
             plans[plan.row_group] = plan
         return tuple(plans)
 
@@ -221,6 +226,66 @@ class FilePlan:
     def doubts(self) -> list[Reason]:
         """Evidence that could not be used, each doubt once."""
         return list(dict.fromkeys(doubt for plan in self.row_groups for doubt in plan.doubts))
+
+
+class RowGroupCounts(Protocol):
+    """The part of a file's statistics, of either format, that plans are made of; see `FileStatistics`."""
+
+    @property
+    def num_rows(self) -> tuple[int | None, ...]: ...
+
+    @property
+    def doubts(self) -> tuple[Reason, ...]: ...
+
+
+class RowGroupPlanner:
+    """Converts verdicts to plans; equal plans are one object, since a lake has many.
+
+    Parameters
+    ----------
+    predicate : the one that gave the verdicts; True if every row matches.
+    doubts : added to each row group that is read.
+    """
+
+    def __init__(self, predicate: PruningPredicate | Literal[True], doubts: tuple[Reason, ...] = ()):
+        self._predicate = predicate
+        self._doubts = doubts
+        self._plans: dict[tuple[object, ...], tuple[RowGroupPlan, ...]] = {}
+        self._attributes: dict[tuple[int, tuple[Reason, ...]], dict[str, Any]] = {}
+
+    def plan(self, counts: RowGroupCounts, verdicts: NDArray[np.int32]) -> tuple[RowGroupPlan, ...]:
+        """Return the plan of each row group of a file."""
+        key = verdicts.tobytes(), counts.num_rows, counts.doubts
+        plans = self._plans.get(key)
+        if plans is None:
+            plans = self._plans[key] = self._draft(counts, verdicts).make()
+        return plans
+
+    def plan_file(self, path: str, counts: RowGroupCounts, verdicts: NDArray[np.int32], identity: Hashable) -> FilePlan:
+        """Return the plan of a file."""
+        if len(verdicts) > _FEW:
+            return FilePlan.of_draft(path, self._draft(counts, verdicts), identity)
+        return FilePlan(path, self.plan(counts, verdicts), identity=identity)
+
+    def _draft(self, counts: RowGroupCounts, verdicts: NDArray[np.int32]) -> RowGroupDraft:
+        attributes = {}
+        for number in dict.fromkeys(verdicts.tolist()):
+            key = number, counts.doubts
+            if key not in self._attributes:
+                self._attributes[key] = self._find_attributes(*key)
+            attributes[number] = self._attributes[key]
+        return RowGroupDraft(attributes, verdicts, counts.num_rows)
+
+    def _find_attributes(self, number: int, file_doubts: tuple[Reason, ...]) -> dict[str, Any]:
+        """Return the attributes of the plan of each row group with a verdict; see `RowGroupDraft`."""
+        verdict = POSSIBLE if self._predicate is True else self._predicate.verdict(number)
+        doubts = verdict.doubts
+        if file_doubts:
+            # To the predicate, a column that is ignored is missing; the file's doubts say why it is ignored.
+            ignored = {doubt.column for doubt in file_doubts if doubt.kind != UNDECIDED}
+            doubts = tuple(doubt for doubt in doubts if doubt.column not in ignored)
+        doubts = doubts + file_doubts + self._doubts if verdict.possible else ()
+        return vars(RowGroupPlan(0, verdict.possible, verdict.by, verdict.reason, doubts))
 
 
 def _count_by(row_groups: Iterable[RowGroupPlan]) -> dict[str, int]:

@@ -18,8 +18,7 @@ from ...orc.filters.hashes import keying_of
 from ...predicate.pruning import FilterProbe, ProbeResult, PruningPredicate
 from ...predicate.reason import Reason, make_ignored
 from ...predicate.statistics import ColumnShape, PruningStatistics, PruningStatisticsArray
-from ..model.plan import ORC, FilePlan
-from .parquet import RowGroupPlanner, predicate_columns
+from ..model.plan import ORC, FilePlan, RowGroupPlanner
 
 if TYPE_CHECKING:
     from ...orc import OrcFile
@@ -68,7 +67,7 @@ def plan_orc_file(
     -------
     The columns that the file does not have, and the plan.
     """
-    statistics = orc_statistics(file, predicate_columns(predicate), ignore_case, trust)
+    statistics = orc_statistics(file, [] if predicate is True else predicate.columns, ignore_case, trust)
     plans = planner.plan(statistics, evaluate_row_groups(file, statistics, predicate))
     row_groups = (
         replace(plan, stripe=row_group.stripe) for plan, row_group in zip(plans, file.row_groups, strict=True)

@@ -1,15 +1,16 @@
 """Plan a scan: from files and a predicate to the row groups to read, by levels of evidence, the cheapest first.
 
-    level         in           rules out                                          costs
-    partition     partition    files, by their folders' names                     nothing
-    table         table        files, by bounds in a table's metadata             nothing, with the table read
-    index         index        files, row groups and rows, by a lake index        reads of the index
-    statistics    footers      row groups, by bounds and null counts              a footer of each file, once
-    Bloom filter  footers      row groups that are left, if they have no value    some blocks of each row group
-    zones         zone         rows, by zone indexes                              reads of the indexes
-    page index    page_index   rows, by bounds of pages; for row ranges only      a read of each file
+    level         module        rules out                                         costs
+    partition     partition     files, by their folders' names                    nothing
+    table         table         files, by bounds in a table's metadata            nothing, with the table read
+    index         index         files, row groups and rows, by a lake index       reads of the index
+    statistics    statistics    row groups, by bounds and null counts             a footer of each file, once
+    Bloom filter  bloom_filter  row groups that are left, if they have no value   some blocks of each row group
+    zones         zone          rows, by zone indexes                             reads of the indexes
+    page index    page_index    rows, by bounds of pages; for row ranges only     a read of each file
 
-Each level is an `Evaluator`. Statistics and filters are one, since `PruningPredicate.decide_all` asks for the second.
+Each level is an `Evaluator`, but statistics and filters are one, in `files`: `PruningPredicate.decide_all` goes from
+the first to the second.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ..model.named_columns import make_unknown_column_error
 from ..model.partitions import Partitions
 from ..model.plan import ScanPlan, ScanRequest
 from ..model.residual import Residuals
-from .footers import FooterEvaluator
+from .files import FileEvaluator
 from .partition import PartitionEvaluator
 from .table import TableEvaluator
 
@@ -66,7 +67,7 @@ def plan_scan(
     named : returns whether a column that no file has is valid all the same.
     trust : which columns of a file are ignored, since an engine reads them as another type.
     residuals : the residuals of the predicate; None to compute them from `partitions`.
-    footers : plans files by what is in them; None for `FooterEvaluator` in this process.
+    footers : plans files by what is in them; None for `FileEvaluator` in this process.
     table : the table whose files they are, whose statistics are evaluated before files are opened; None for none.
     index : lake index that is queried before files are opened; None for none.
     zones : zone indexes that are queried for the rows of the remaining row groups; None for none.
@@ -76,7 +77,7 @@ def plan_scan(
     if residuals is None:
         residuals = partitions.make_residuals(node, timezone, ignore_case=ignore_case, strict=False)
     if footers is None:
-        footers = FooterEvaluator(filesystem, ignore_case, cache, threads, trust, on_error is None, residuals.doubts)
+        footers = FileEvaluator(filesystem, ignore_case, cache, threads, trust, on_error is None, residuals.doubts)
     levels = (
         PartitionEvaluator(node, residuals, timezone),
         None if table is None else TableEvaluator(table),

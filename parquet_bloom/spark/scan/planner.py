@@ -15,7 +15,7 @@ from ...lake.index import LakeIndex
 from ...predicate.tree import Node
 from ...scan.model.file_scan import Evaluator, FileScan
 from ...scan.model.plan import INDEX, ScanPlan
-from ...scan.plan.footers import FooterEvaluator
+from ...scan.plan.files import FileEvaluator
 from ...scan.report import PruneReport
 from ..partitions.layout import FolderResiduals
 from ..session.fallback import log
@@ -141,7 +141,7 @@ class ScanPlanner:
             listed_states = {uri: (size, ms * 1_000_000) for uri, (size, ms) in zip(uris, states(), strict=True)}
         paths, filesystem = resolve_storage(spark, uris, self.storage_options, states=listed_states, options=options)
         threads = None if filesystem is None else _REMOTE_THREADS
-        footers = FooterEvaluator(
+        footers = FileEvaluator(
             filesystem, compatibility.rules.ignore_case, self.footers, threads, compatibility, fail_fast=False
         )
         handler = getattr(filesystem, "handler", None)
@@ -166,7 +166,7 @@ class HadoopEvaluator:
     load_states : whether their states are not known from a listing.
     """
 
-    footers: FooterEvaluator
+    footers: FileEvaluator
     files: HadoopFiles
     load_states: bool
 

@@ -26,7 +26,8 @@ from support.servers.counted import CountedFileSystem
 import parquet_bloom
 from parquet_bloom import DiskMetadataCache
 from parquet_bloom.file.cache import memory
-from parquet_bloom.scan.plan import footers, local_batch
+from parquet_bloom.scan.plan import files as planned_files
+from parquet_bloom.scan.plan import statistics
 from parquet_bloom.storage import DATED, RemoteIdentity, sqlite_store
 from parquet_bloom.storage.local import change_times
 from parquet_bloom.storage.local.change_times import keeps_change_times
@@ -43,7 +44,7 @@ NAME = "footers-3.sqlite"
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of just now are cached, and each is looked at by itself."""
     monkeypatch.setattr(memory, "SETTLED_NS", -(10**12))
-    monkeypatch.setattr(footers, "evaluate_local", lambda *_: {})
+    monkeypatch.setattr(planned_files, "evaluate_together", lambda *_: {})
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +91,7 @@ def test_another_cache_over_the_folder_reads_no_footer(lake: Path, folder: Path)
 
 
 def test_files_looked_at_together_are_found_as_well(lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(footers, "evaluate_local", local_batch.evaluate_local)
+    monkeypatch.setattr(planned_files, "evaluate_together", statistics.evaluate_together)
     first, again = fill(lake, folder), fill(lake, folder)
     assert again.files == first.files == prune_paths(lake, None).files
     assert (again.requests, again.bytes_read) == (FILES * GROUPS, 32 * FILES * GROUPS)
@@ -150,7 +151,7 @@ def test_other_users_may_not_read_it(lake: Path, folder: Path) -> None:
 
 def test_objects_are_kept_by_strong_etags_only(lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     filesystem = CountedFileSystem({"a": (lake / "00.parquet").read_bytes()})
-    opened = footers.open_source
+    opened = planned_files.open_source
     tags = [None, None, b'W/"1"', b'W/"1"', b'"1"', b'"1"', b'"2"', b'"2"', b'"1"']
     remaining = iter(tags)
 
@@ -159,7 +160,7 @@ def test_objects_are_kept_by_strong_etags_only(lake: Path, folder: Path, monkeyp
         source.identity = source.identity._replace(etag=next(remaining))
         return source
 
-    monkeypatch.setattr(footers, "open_source", tagged)
+    monkeypatch.setattr(planned_files, "open_source", tagged)
     requests = []
     for _ in tags:
         with DiskMetadataCache(folder) as cache:

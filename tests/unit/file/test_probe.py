@@ -23,8 +23,8 @@ from parquet_bloom.file.probe import BLOCK_BYTES, WHOLE_BYTES, probe, probe_hash
 from parquet_bloom.file.reader import BloomFile
 from parquet_bloom.file.statistics import file_statistics
 from parquet_bloom.metadata.filter_header import write_header
-from parquet_bloom.scan.plan import footers
-from parquet_bloom.scan.plan.parquet import has_broken_filter
+from parquet_bloom.scan.plan import files as planned_files
+from parquet_bloom.scan.plan.bloom_filter import has_broken_filter
 
 HEADER = 256  # bytes that are read of each header
 BIG = 1 << 17
@@ -367,7 +367,7 @@ def test_prune_doubts_a_file_that_is_cut_between_header_and_block(
             os.truncate(path, 100)
 
     monkeypatch.setattr(BloomFile, "read_headers", then_cut)
-    monkeypatch.setattr(footers, "evaluate_local", lambda *_: {})  # each file is looked at by itself
+    monkeypatch.setattr(planned_files, "evaluate_together", lambda *_: {})  # each file is looked at by itself
     report = parquet_bloom.prune(path, "key = 123456789")
     assert report.selected[str(path)] == [0, 1, 2, 3]
     assert len(report.doubts) == 4

@@ -29,7 +29,8 @@ from parquet_bloom.file.cache import memory
 from parquet_bloom.lake.index import LakeIndex
 from parquet_bloom.scan.engines.dataset import Dataset, Fragment
 from parquet_bloom.scan.model.schemas import arrow_schema
-from parquet_bloom.scan.plan import local_batch
+from parquet_bloom.scan.plan.local_files import LocalFiles
+from parquet_bloom.scan.plan.statistics import cache_footers
 
 FILES, ROWS = 5, 40
 
@@ -504,7 +505,7 @@ def test_schemas_are_shared_by_files_that_are_alike_alone(tmp_path: Path, monkey
     paths = [tmp_path / f"{number}.parquet" for number in range(len(tables))]
     for path, table in zip(paths, tables, strict=True):
         pq.write_table(table, path)
-    files = local_batch.cache_footers([str(path) for path in paths], parquet_bloom.MetadataCache())
+    files = cache_footers(LocalFiles([str(path) for path in paths], parquet_bloom.MetadataCache(), 1))
     for path, file in zip(paths, files, strict=True):
         assert file is not None
         assert arrow_schema(file).equals(pq.read_schema(path), check_metadata=True)

@@ -21,7 +21,8 @@ from parquet_bloom.scan.model.file_scan import FileScan
 from parquet_bloom.scan.model.folders import parse_folder
 from parquet_bloom.scan.model.partitions import Partitions
 from parquet_bloom.scan.model.plan import INDEX, FilePlan, RowGroupPlan, ScanPlan
-from parquet_bloom.scan.plan import footers
+from parquet_bloom.scan.plan import files as planned_files
+from parquet_bloom.scan.plan.local_files import LocalFiles
 from parquet_bloom.scan.plan.planner import plan_scan
 from parquet_bloom.storage import Entry, list_entries
 
@@ -85,15 +86,15 @@ def number_of(file: FileScan) -> int:
 def test_files_that_are_ruled_out_are_not_opened(lake: list[Entry], monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[int] = []
 
-    def evaluate_local(paths: list[str], *options: Any) -> dict[int, Any]:
-        opened.extend(map(number, paths))
+    def evaluate_together(group: LocalFiles, *options: Any) -> dict[int, Any]:
+        opened.extend(map(number, group.paths))
         return {}
 
     def rule_out(file: FileScan) -> None:
         if number_of(file) % 2:
             file.rule_out("it is odd", INDEX)
 
-    monkeypatch.setattr(footers, "evaluate_local", evaluate_local)
+    monkeypatch.setattr(planned_files, "evaluate_together", evaluate_together)
     result = plan(lake, "id = 5", index=Stub(rule_out))
     assert names(result.files) == [*range(FILES)]
     assert opened == [0, 2, 4, 6, 8]
@@ -104,12 +105,12 @@ def test_files_that_are_ruled_out_are_not_opened(lake: list[Entry], monkeypatch:
 def test_a_batch_is_of_files_that_are_still_to_be_planned(lake: list[Entry], monkeypatch: pytest.MonkeyPatch) -> None:
     batches: list[int] = []
 
-    def evaluate_local(paths: list[str], *options: Any) -> dict[int, Any]:
-        batches.append(len(paths))
+    def evaluate_together(group: LocalFiles, *options: Any) -> dict[int, Any]:
+        batches.append(len(group.paths))
         return {}
 
-    monkeypatch.setattr(footers, "evaluate_local", evaluate_local)
-    monkeypatch.setattr(footers, "_LOCAL_FILES_PER_BATCH", 2)
+    monkeypatch.setattr(planned_files, "evaluate_together", evaluate_together)
+    monkeypatch.setattr(planned_files, "_LOCAL_FILES_PER_BATCH", 2)
     odd = Stub(lambda file: file.rule_out("it is odd", INDEX) if number_of(file) % 2 else None)
     assert names(plan(lake, "id = 5", index=odd).files) == [*range(FILES)]
     assert batches == [2, 2, 1]
@@ -136,7 +137,7 @@ def test_what_is_learned_before_narrows_the_plan(
         file.narrow = skip_first
 
     if one_by_one:
-        monkeypatch.setattr(footers, "evaluate_local", lambda *_: {})
+        monkeypatch.setattr(planned_files, "evaluate_together", lambda *_: {})
     result = plan(lake, "id >= 0", index=Stub(narrow), threads=3)
     assert list(map(number, result.selected)) == [*range(FILES)]
     assert set(map(tuple, result.selected.values())) == {(1,)}
@@ -144,7 +145,7 @@ def test_what_is_learned_before_narrows_the_plan(
 
 
 def test_files_are_taken_as_their_plans_are_needed(lake: list[Entry], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(footers, "_LOCAL_FILES_PER_BATCH", 3)
+    monkeypatch.setattr(planned_files, "_LOCAL_FILES_PER_BATCH", 3)
     first, last = Stub(), Stub()
 
     def stop(done: int, total: int) -> None:

@@ -23,7 +23,8 @@ from parquet_bloom.core.bloom.sbbf import check_hashes
 from parquet_bloom.errors import StorageError
 from parquet_bloom.file.cache import memory
 from parquet_bloom.metadata.filter_header import write_header
-from parquet_bloom.scan.plan import footer_batch, footers, local_batch
+from parquet_bloom.scan.plan import files as planned_files
+from parquet_bloom.scan.plan import local_files, statistics
 from parquet_bloom.scan.source import ScanSource
 from parquet_bloom.storage import FileIdentity, LocalFileBatch, open_source
 from parquet_bloom.storage.local import batch, batch_probe
@@ -286,9 +287,9 @@ def test_known_files_are_judged_like_new_ones(lake: Path, threads: int, monkeypa
     monkeypatch.setattr(batch, "_WORTH_A_THREAD_NS", 1)
     cache = MetadataCache()
     for where in predicates():
-        monkeypatch.setattr(footers, "evaluate_local", lambda *_: {})  # plan each file by itself
+        monkeypatch.setattr(planned_files, "evaluate_together", lambda *_: {})  # plan each file by itself
         alone = parquet_bloom.prune(lake, where, cache=None)
-        monkeypatch.setattr(footers, "evaluate_local", local_batch.evaluate_local)
+        monkeypatch.setattr(planned_files, "evaluate_together", statistics.evaluate_together)
         for retained in (None, cache, cache):
             again = parquet_bloom.prune(lake, where, cache=retained, threads=threads)
             assert again.files == alone.files, where
@@ -302,7 +303,7 @@ def test_known_files_are_not_opened_one_by_one(lake: Path, monkeypatch: pytest.M
         opened.append(os.path.basename(path))
         return open_source(path, filesystem, entry)
 
-    monkeypatch.setattr(footers, "open_source", noted)
+    monkeypatch.setattr(planned_files, "open_source", noted)
     cache = MetadataCache()
     for _ in range(2):
         report = parquet_bloom.prune(lake, f"key = {KEYS[0] + 1}", cache=cache)
@@ -320,11 +321,11 @@ def test_footers_longer_than_what_is_read_first(tmp_path: Path, monkeypatch: pyt
     wide = {f"column_with_a_long_name_{number:04}": [1, 2] for number in range(300)}
     for number in range(6):
         pq.write_table(pa.table({"key": [2 * number, 2 * number + 1], **wide}), tmp_path / f"{number}.parquet")
-    first_end = footer_batch._FIRST_TAIL_BYTES
+    first_end = local_files._FIRST_TAIL_BYTES
     opened: list[Any] = []
-    monkeypatch.setattr(footers, "open_source", lambda *arguments: opened.append(arguments))
+    monkeypatch.setattr(planned_files, "open_source", lambda *arguments: opened.append(arguments))
     for first_files in (2, 32):
-        monkeypatch.setattr(footer_batch, "_FIRST_FILES", first_files)
+        monkeypatch.setattr(local_files, "_FIRST_FILES", first_files)
         report = parquet_bloom.prune(tmp_path, "key = 7", cache=None)
         assert report.selected == {str(tmp_path / "3.parquet"): [0]}
         assert report.requests == 6 + first_files if first_files < 6 else 12

@@ -27,8 +27,9 @@ from parquet_bloom.file.statistics import file_statistics
 from parquet_bloom.metadata.filter_header import MAX_HEADER_BYTES
 from parquet_bloom.predicate import parse
 from parquet_bloom.predicate.pruning import FilterProbe, ProbeResult, PruningPredicate, Verdict
-from parquet_bloom.scan.plan import footers
-from parquet_bloom.scan.plan import parquet as evaluate_parquet
+from parquet_bloom.scan.plan import files as planned_files
+from parquet_bloom.scan.plan.bloom_filter import find_filters, make_filter_prober
+from parquet_bloom.scan.plan.statistics import evaluate_row_groups
 from parquet_bloom.types import PruneReport
 
 TAIL = 64 * 1024
@@ -177,7 +178,7 @@ def one_by_one(decider: PruningPredicate, file: BloomFile, row_group: int) -> Ve
         answers = []
         for question in questions:
             matches, problems = probe_hashes(
-                evaluate_parquet.find_filters(file, facts, question.column, np.array([row_group])), question.hashes
+                find_filters(file, facts, question.column, np.array([row_group])), question.hashes
             )
             answers.append(ProbeResult(matches.any(axis=1), problems))
         return answers
@@ -211,9 +212,7 @@ def test_filters_probed_together_or_one_by_one_agree(
             alone = {number: one_by_one(decider, file, number) for number in file.row_groups}
         with parquet_bloom.open(path) as file:
             facts = file_statistics(file, decider.columns)
-            numbers = evaluate_parquet.evaluate_row_groups(
-                facts, decider, evaluate_parquet.make_filter_prober(file, facts)
-            ).tolist()
+            numbers = evaluate_row_groups(facts, decider, make_filter_prober(file, facts)).tolist()
         together = dict(enumerate(map(decider.verdict, numbers)))
         assert together == alone
         if path == broken and "key = " in where[:6] and "AND" not in where:
@@ -302,15 +301,15 @@ def test_objects_are_cached_by_etag_only(small: Path, monkeypatch: pytest.Monkey
     parquet_bloom.prune("small.parquet", f"key = {ABSENT}", filesystem=filesystem, cache=cache)
     assert len(cache) == 0
     tags = iter([b"one", b"one", b"two"])
-    opened = footers.open_source
+    opened = planned_files.open_source
 
     def tagged(path: str, filesystem: Any, cached: Any) -> Any:
         source: Any = opened(path, filesystem, cached)
         source.identity = source.identity._replace(etag=next(tags))
         return source
 
-    monkeypatch.setattr(footers, "open_source", tagged)
-    monkeypatch.setattr(footers, "evaluate_local", nothing_at_once)
+    monkeypatch.setattr(planned_files, "open_source", tagged)
+    monkeypatch.setattr(planned_files, "evaluate_together", nothing_at_once)
     requests = []
     for _ in range(3):
         filesystem.ranges_read.clear()
@@ -407,13 +406,13 @@ def test_remote_files_are_waited_for_together(lake: Path) -> None:
 
 def test_an_interrupt_stops_the_work(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked = []
-    open_source = footers.open_source
+    open_source = planned_files.open_source
 
     def noted(path: str, filesystem: Any, cached: Any) -> Any:
         looked.append(path)
         return open_source(path, filesystem, cached)
 
-    monkeypatch.setattr(footers, "open_source", noted)
+    monkeypatch.setattr(planned_files, "open_source", noted)
     filesystem = remote(*lake.iterdir())
 
     def interrupt(done: int, _: int) -> None:
@@ -435,9 +434,7 @@ def test_one_predicate_serves_all_threads(tmp_path: Path) -> None:
         with parquet_bloom.open(path) as file:
             facts = file_statistics(file, decider.columns)
             barrier.wait(20)
-            numbers = evaluate_parquet.evaluate_row_groups(
-                facts, decider, evaluate_parquet.make_filter_prober(file, facts)
-            )
+            numbers = evaluate_row_groups(facts, decider, make_filter_prober(file, facts))
             verdicts.append([decider.verdict(number) for number in numbers.tolist()])
 
     workers = [threading.Thread(target=judge) for _ in range(4)]

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
-from itertools import chain, groupby
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...errors import ParquetBloomError
 from ...file.cache.memory import MetadataCache
 from ...file.reader import BloomFile
-from ...file.statistics import ColumnCompatibility, file_statistics
+from ...file.statistics import ColumnCompatibility, StatisticsKey, file_statistics
 from ...predicate.pruning import PruningPredicate
 from ...predicate.reason import Reason
 from ...storage import Entry, entry_for_identity, is_local, is_url, open_source
@@ -23,10 +23,11 @@ from ...util.collector import paused_collection
 from ...util.threads import in_order, processors
 from ..model.file_format import open_any
 from ..model.file_scan import FileScan, group_by_predicate
-from ..model.plan import FilePlan, ScanPlan
+from ..model.plan import FilePlan, RowGroupPlanner, ScanPlan
 from ..model.schemas import REMOTE_THREADS
-from .local_batch import evaluate_local
-from .parquet import RowGroupPlanner, evaluate_row_groups, make_filter_prober, predicate_columns
+from .bloom_filter import make_filter_prober
+from .local_files import LocalFiles
+from .statistics import evaluate_row_groups, evaluate_together
 
 if TYPE_CHECKING:
     from ...orc import OrcFile
@@ -37,7 +38,7 @@ _OBJECTS_PER_BATCH = 1024
 
 
 @dataclass
-class FooterEvaluator:
+class FileEvaluator:
     """Plans the row groups of files by their footers and filters.
 
     Attributes
@@ -62,18 +63,31 @@ class FooterEvaluator:
 
     def evaluate(self, files: Iterator[FileScan], plan: ScanPlan) -> Generator[FileScan, None, None]:
         """See `Evaluator.evaluate`."""
-        local = is_local(self.filesystem)
-        for is_remote, group in groupby(files, lambda file: not local or is_url(file.entry.path)):
-            for batch in _split(group, _OBJECTS_PER_BATCH if is_remote else _LOCAL_FILES_PER_BATCH):
+        local, is_remote = is_local(self.filesystem), False
+        batch: list[FileScan] = []
+        count = 0  # of files that are still to be planned; those that are not cost nothing here
+        for file in files:
+            is_other = not local or is_url(file.entry.path)
+            if is_other is not is_remote and batch:
                 yield from self._plan_files(batch, is_remote)
+                batch, count = [], 0
+            is_remote = is_other
+            batch.append(file)
+            count += file.plan is None
+            if count == (_OBJECTS_PER_BATCH if is_remote else _LOCAL_FILES_PER_BATCH):
+                yield from self._plan_files(batch, is_remote)
+                batch, count = [], 0
+        if batch:
+            yield from self._plan_files(batch, is_remote)
         if self.cache is not None:
             self.cache.flush()
 
     def _plan_files(self, files: list[FileScan], is_remote: bool) -> Iterator[FileScan]:
-        """Plan files that are all local or all remote."""
+        """Plan files that are all local or all remote: together, and one by one those that need a closer look."""
         undecided = [file for file in files if file.plan is None and file.error is None]
         if not is_remote or len(undecided) > 1:  # a single object may be in the cache, and then needs no listing
-            self._plan_batch(undecided, is_remote)
+            with nullcontext() if is_remote else paused_collection():  # a store may take long
+                self._plan_together(undecided, is_remote)
         remaining = [file for file in undecided if file.plan is None and file.error is None]
         if not remaining:
             yield from files
@@ -86,24 +100,27 @@ class FooterEvaluator:
             for file in files:
                 yield next(planned) if id(file) in awaited else file
 
-    def _plan_batch(self, files: list[FileScan], is_remote: bool) -> None:
-        """Plan the files that can be evaluated together; entries of other objects may be replaced."""
-        with nullcontext() if is_remote else paused_collection():  # a store may take long
-            self._evaluate_batch(files, is_remote)
-
-    def _evaluate_batch(self, files: list[FileScan], is_remote: bool) -> None:
+    def _plan_together(self, files: list[FileScan], is_remote: bool) -> None:
+        """Plan the files that need no closer look; entries of other objects may be replaced."""
         has_to_ask = not is_remote and is_confined(self.filesystem)
         if has_to_ask:  # the others are opened one by one, which says what is wrong with them
             files = [file for file in files if leads_inside(file.entry.path, self.filesystem)]
-        options = self.cache, self.ignore_case
         for predicate, members in group_by_predicate(files):
+            key = StatisticsKey(tuple([] if predicate is True else predicate.columns), self.ignore_case, self.trust)
             if is_remote:
-                from .object_batch import evaluate_objects
+                from .objects import ListedObjects
 
-                evaluated = evaluate_objects(members, predicate, *options, self.trust, self.fail_fast, self.threads)
+                objects = ListedObjects([file.entry for file in members], self.cache, self.fail_fast, self.threads)
+                evaluated = evaluate_together(objects, predicate, key, self.cache, 1)
+                for i, error in objects.failures.items():
+                    members[i].error = error
+                for i, entry in objects.read.items():
+                    if i not in evaluated:
+                        members[i].entry = entry
             else:
-                paths = [file.entry.path for file in members]
-                evaluated = evaluate_local(paths, predicate, *options, self.threads or processors(), self.trust)
+                threads = self.threads or processors()
+                local = LocalFiles([file.entry.path for file in members], self.cache, threads)
+                evaluated = evaluate_together(local, predicate, key, self.cache, threads)
             planner = self._planner_for(predicate)
             for i, result in evaluated.items():
                 file = members[i]
@@ -161,7 +178,8 @@ class FooterEvaluator:
 
     def _plan_parquet(self, file: FileScan, opened: BloomFile) -> FilePlan:
         predicate = file.predicate
-        statistics = file_statistics(opened, predicate_columns(predicate), self.ignore_case, self.trust)
+        columns = [] if predicate is True else predicate.columns
+        statistics = file_statistics(opened, columns, self.ignore_case, self.trust)
         verdicts = evaluate_row_groups(statistics, predicate, make_filter_prober(opened, statistics))
         file.statistics, file.missing = statistics, statistics.missing
         planner = self._planner_for(predicate)
@@ -174,17 +192,3 @@ class FooterEvaluator:
         planner, path = self._planner_for(file.predicate), file.entry.path
         file.missing, plan = plan_orc_file(opened, path, file.predicate, planner, self.ignore_case, self.trust)
         return plan
-
-
-def _split(files: Iterator[FileScan], size: int) -> Iterator[list[FileScan]]:
-    """Yield files in batches of `size` that are still to be planned; those that are not cost nothing here."""
-    batch: list[FileScan] = []
-    count = 0
-    for file in files:
-        batch.append(file)
-        count += file.plan is None
-        if count == size:
-            yield batch
-            batch, count = [], 0
-    if batch:
-        yield batch
