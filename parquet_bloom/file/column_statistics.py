@@ -46,6 +46,49 @@ _NUMBERS = {"INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8}
 _FIELDS = len(CHUNK_DTYPE.names or ())
 
 
+class FileColumn(NamedTuple):
+    """A column of files with one schema, by writers with the same faults.
+
+    Attributes
+    ----------
+    leaf, column_type : the column.
+    stored : the column as the files name it, where a table gives it another name.
+    ordered : whether bounds are of the order that they are compared by.
+    legacy : whether those of the deprecated fields are, too.
+    wraps : whether values may be shown as others than are stored.
+    doubts : what of it is not believed in every column chunk, because of the writer.
+    legacy_doubts : whether statistics without both bounds of today's fields are not believed.
+    shortest_cut : length from which on an upper bound may be cut, see `decode_bounds`.
+    """
+
+    leaf: Leaf
+    column_type: ColumnType
+    stored: Leaf
+    ordered: bool
+    legacy: bool
+    wraps: bool
+    doubts: Doubt
+    legacy_doubts: bool
+    shortest_cut: int
+
+    @classmethod
+    def of(cls, footer: Footer, leaf: Leaf) -> FileColumn:
+        """Return what is known of a column, given the footer of one of the files."""
+        column_type, rules = type_of(leaf), footer.rules_of(leaf)
+        is_legacy, is_typed = is_legacy_ordered(column_type), leaf.index in footer.type_ordered
+        return cls(
+            leaf,
+            column_type,
+            footer.stored_leaf(leaf),
+            is_ordered(column_type) and (is_typed or is_legacy),
+            is_legacy,
+            may_wrap(column_type),
+            footer.doubts_of(leaf) if rules else Doubt.NOTHING,
+            not is_typed and any(rule.columns == LEGACY for rule in rules),
+            footer.writer_rules.shortest_cut,
+        )
+
+
 class ColumnEvidence(NamedTuple):
     """What many footers say of one column.
 
@@ -62,30 +105,34 @@ class ColumnEvidence(NamedTuple):
     errors: dict[int, ParquetBloomError]
 
 
-def read_column(footers: Sequence[Footer], leaf: Leaf, draft: str | None = None) -> ColumnEvidence:
-    """Read the statistics of a column in footers with one schema, by writers with the same faults.
+def read_column(footers: Sequence[Footer], column: FileColumn, draft: str | None = None) -> ColumnEvidence:
+    """Read the statistics of a column in the footers of such files.
 
     Parameters
     ----------
     draft : the variant under which filters are read, which then are no evidence; None for today's format.
     """
-    first, column_type = footers[0], type_of(leaf)
-    counts = [len(footer.row_groups) for footer in footers]
+    leaf, column_type, counts, all_rows, all_records, data = column.leaf, column.column_type, [], [], [], []
+    for footer in footers:
+        counts.append(len(footer.row_groups))
+        all_rows.append(footer.row_groups["num_rows"])
+        all_records.append(_find_chunks(footer, leaf.index))
+        data.append(footer.data)
     which = np.repeat(np.arange(len(footers)), counts)
-    num_rows = np.concatenate([footer.row_groups["num_rows"] for footer in footers])
-    records = np.concatenate([_find_chunks(footer, leaf.index) for footer in footers]).view(CHUNK_DTYPE).reshape(-1)
+    num_rows = np.concatenate(all_rows)
+    records = np.concatenate(all_records).view(CHUNK_DTYPE).reshape(-1)
     stored = read_statistics(
-        [footer.data for footer in footers],
+        data,
         which,
         np.ascontiguousarray(records["statistics_start"]),
         np.ascontiguousarray(records["path_start"]),
-        first.stored_leaf(leaf).encoded_path,
+        column.stored.encoded_path,
     )
     usual = (stored["is_usual"] != 0) & (records["meta_start"] >= 0) & (records["encrypted"] == 0) & (num_rows > 0)
     usual &= records["physical_type"] == PHYSICAL_TYPES.index(leaf.physical)
 
     num_values, null_count = records["num_values"], stored["null_count"]
-    has_null_count = _believe(first, leaf, stored, num_values)
+    has_null_count = _believe(column, stored, num_values)
     # As `Footer.chunk_has_values` and `chunk_has_nulls` say.
     all_null = has_null_count & np.equal(null_count, num_values)
     has_values = np.where(has_null_count, YES, UNKNOWN)
@@ -99,11 +146,11 @@ def read_column(footers: Sequence[Footer], leaf: Leaf, draft: str | None = None)
         disagrees = np.not_equal(num_values, num_rows)
         has_values[disagrees] = has_nulls[disagrees] = UNKNOWN
     has_filter = (records["filter_offset"] != -1) | (records["filter_fields"] > 0)
-    has_filter &= not first.doubts_of(leaf) & Doubt.FILTERS
-    low, low_known, high, high_known, cut = _decode_bounds(footers, which, stored, column_type, leaf)
+    has_filter &= not column.doubts & Doubt.FILTERS
+    low, low_known, high, high_known, cut = _decode_bounds(column, data, which, stored)
     if draft is not None:
         usual &= ~has_filter
-    elif may_wrap(column_type):
+    elif column.wraps:
         usual &= ~has_filter | low_known
     evidence = PruningStatisticsArray(
         column_type,
@@ -127,7 +174,7 @@ def read_column(footers: Sequence[Footer], leaf: Leaf, draft: str | None = None)
             for i in run.tolist():
                 number, row_group = int(which[i]), int(row_groups[i])
                 try:
-                    chunks.append(_read_chunk(footers[number], row_group, leaf, column_type, draft, locations[i]))
+                    chunks.append(_read_chunk(footers[number], row_group, column, draft, locations[i]))
                 except ParquetBloomError as error:  # the file is not planned by this, and is reported with it
                     errors.setdefault(number, error)
                     chunks.append(PruningStatistics(column_type))
@@ -151,14 +198,10 @@ def _find_chunks(footer: Footer, number: int) -> NDArray[np.int64]:
 
 
 def _read_chunk(
-    footer: Footer,
-    row_group: int,
-    leaf: Leaf,
-    column_type: ColumnType,
-    draft: str | None,
-    location: NDArray[np.int64],
+    footer: Footer, row_group: int, column: FileColumn, draft: str | None, location: NDArray[np.int64]
 ) -> PruningStatistics:
     """Return the statistics of a column chunk with anything unusual; `location` is set to -1 if it is malformed."""
+    leaf, column_type = column.leaf, column.column_type
     try:
         record = footer.chunk(row_group, leaf)
     except (EncryptedFileError, MalformedFooterError) as error:
@@ -170,11 +213,11 @@ def _read_chunk(
     low, high = decode_leaf_bounds(footer, leaf, statistics)
     # Filters of BOOLEAN columns are not probed: some writers leave them empty.
     has_filter = bool(record["filter_offset"] != -1 or record["filter_fields"] > 0) and column_type.hashable
-    has_filter = has_filter and not footer.empty_row_groups[row_group] and not footer.doubts_of(leaf) & Doubt.FILTERS
+    has_filter = has_filter and not footer.empty_row_groups[row_group] and not column.doubts & Doubt.FILTERS
     doubt = None
     if has_filter and draft is not None:
         doubt = f"its filter is read under variant {draft}"
-    elif has_filter and may_wrap(column_type) and low is None:
+    elif has_filter and column.wraps and low is None:
         doubt = "its filter is not used: no bounds show that all values are within the type's range"
     return PruningStatistics(
         column_type,
@@ -243,24 +286,18 @@ def may_be_cut_decimals(column_type: ColumnType) -> bool:
     return is_text and decimal_length(column_type.precision or 0) > SHORTEST_CUT
 
 
-def _believe(footer: Footer, leaf: Leaf, stored: Any, num_values: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which null counts are believed, and take out the bounds that are not, as `Footer.statistics` does.
-
-    Parameters
-    ----------
-    footer : one of the footers; the others are by the same writer, as far as faults are known.
-    """
+def _believe(column: FileColumn, stored: Any, num_values: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which null counts are believed, and take out the bounds that are not, as `Footer.statistics` does."""
     null_count, has_null_count = stored["null_count"], stored["has_null_count"] != 0
     bounded = np.any(stored["start"] >= 0, axis=1)
     contradicts = (null_count < 0) | (null_count > num_values) | ((null_count == num_values) & bounded)
-    if not leaf.nullable:
+    if not column.leaf.nullable:
         contradicts |= null_count != 0
     contradicts &= has_null_count
-    rules = footer.rules_of(leaf)
-    if rules:
-        doubts = footer.doubts_of(leaf)
-        if leaf.index not in footer.type_ordered and any(rule.columns == LEGACY for rule in rules):
-            contradicts |= np.any(stored["start"][:, [_MIN, _MAX]] < 0, axis=1)
+    if column.legacy_doubts:
+        contradicts |= np.any(stored["start"][:, [_MIN, _MAX]] < 0, axis=1)
+    doubts = column.doubts
+    if doubts:
         if doubts & Doubt.BOUNDS:
             stored["start"] = -1
         if doubts & Doubt.FEW_NULLS:
@@ -274,21 +311,20 @@ def _believe(footer: Footer, leaf: Leaf, stored: Any, num_values: NDArray[np.int
 
 
 def _decode_bounds(
-    footers: Sequence[Footer], which: NDArray[np.intp], stored: Any, column_type: ColumnType, leaf: Leaf
+    column: FileColumn, data: Sequence[bytes], which: NDArray[np.intp], stored: Any
 ) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[Any], NDArray[np.bool_], NDArray[np.bool_] | None]:
-    """Decode bounds as `decode_bounds` does.
+    """Decode bounds as `decode_bounds` does; `data` are the bytes of the footers.
 
     Returns
     -------
     Low, whether it is known, high, whether it is known, and whether it may be cut.
     """
-    count = len(stored)
-    is_legacy = is_legacy_ordered(column_type)
-    if not is_ordered(column_type) or not (leaf.index in footers[0].type_ordered or is_legacy):
+    count, leaf, column_type = len(stored), column.leaf, column.column_type
+    if not column.ordered:
         nothing, unknown = make_domain_array([None] * count, column_type), np.zeros(count, np.bool_)
         return nothing, unknown, nothing, unknown, None
     low_at, high_at = np.full(count, _MIN), np.full(count, _MAX)
-    if is_legacy:
+    if column.legacy:
         neither = (stored["start"][:, _MIN] < 0) & (stored["start"][:, _MAX] < 0)
         low_at[neither], high_at[neither] = _LEGACY_MIN, _LEGACY_MAX
     if leaf.physical in _NUMBERS:
@@ -298,14 +334,14 @@ def _decode_bounds(
             valid = ~((low_known & np.isnan(low)) | (high_known & np.isnan(high)))
             low_known, high_known = low_known & valid, high_known & valid
         wrong = low_known & high_known & np.greater(low, high).astype(np.bool_)
-        if may_wrap(column_type):
+        if column.wraps:
             least, largest = integer_range(column_type)
             wrong |= ~(low_known & high_known) | np.less(low, least) | np.greater(high, largest)
         return low, low_known & ~wrong, high, high_known & ~wrong, None
-    lows = _decode_each(footers, which, stored, low_at, column_type)
-    highs = _decode_each(footers, which, stored, high_at, column_type)
+    lows = _decode_each(data, which, stored, low_at, column_type)
+    highs = _decode_each(data, which, stored, high_at, column_type)
     if may_be_cut(column_type):
-        shortest = np.where(stored["max_is_exact"] < 0, 1, footers[0].writer_rules.shortest_cut)
+        shortest = np.where(stored["max_is_exact"] < 0, 1, column.shortest_cut)
         lengths = stored["length"][np.arange(count), high_at]
         for i in np.flatnonzero((lengths >= shortest) & (stored["max_is_exact"] != 1)).tolist():
             if highs[i] is not None:
@@ -343,11 +379,11 @@ def _decode_numbers(
 
 
 def _decode_each(
-    footers: Sequence[Footer], which: NDArray[np.intp], stored: Any, at: NDArray[np.intp], column_type: ColumnType
+    data: Sequence[bytes], which: NDArray[np.intp], stored: Any, at: NDArray[np.intp], column_type: ColumnType
 ) -> list[Domain | None]:
     rows = np.arange(len(stored))
     starts, lengths = stored["start"][rows, at].tolist(), stored["length"][rows, at].tolist()
     return [
-        None if start < 0 else decode(footers[i].data[start : start + length], column_type)
+        None if start < 0 else decode(data[i][start : start + length], column_type)
         for i, start, length in zip(which.tolist(), starts, lengths, strict=True)
     ]

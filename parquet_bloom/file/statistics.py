@@ -18,7 +18,7 @@ from ..hashing.column_type import may_wrap
 from ..metadata.footer import Leaf
 from ..predicate.reason import UNDECIDED, Reason, make_ignored
 from ..predicate.statistics import NO, ColumnShape, PruningStatisticsArray
-from .column_statistics import read_column
+from .column_statistics import ColumnEvidence, FileColumn, read_column
 from .columns import find_leaves, holds_elements, type_of
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ UNREAD = -1
 _MAX_VIEWS = 32  # sets of columns that are cached for a file
 _LAYOUTS: dict[tuple[object, ...], int] = {}
 _NUMBERS = count()
+_RESOLVED: dict[tuple[object, ...], tuple[object, ResolvedColumns]] = {}
+_MAX_RESOLVED = 64  # predicates over schemas
 
 
 class StatisticsPart(NamedTuple):
@@ -63,6 +65,9 @@ def join_parts(parts: Sequence[StatisticsPart]) -> tuple[PruningStatisticsArray,
             runs[-1] = last._replace(stop=part.stop)
         else:
             runs.append(part)
+    first = runs[0]
+    if len(runs) == 1 and first.start == 0 and first.stop == len(first.locations):
+        return first.evidence, first.locations
     evidence = PruningStatisticsArray.joined([run.evidence.part(run.start, run.stop) for run in runs])
     locations = [run.locations[run.start : run.stop] for run in runs]
     return evidence, locations[0] if len(locations) == 1 else np.concatenate(locations)
@@ -74,6 +79,7 @@ class ColumnStatistics:
     Attributes
     ----------
     leaf : the column.
+    part : the evidence and the locations as a part of arrays over more row groups.
     stored_name : its name in the file, where a table gives it another one.
     evidence : the statistics of the footer, without filters.
     locations : int64 of shape (row groups, 2): offset and length of the filter with its header, by the footer; the
@@ -83,33 +89,28 @@ class ColumnStatistics:
     problems : why the filter cannot be used, or None.
     """
 
-    __slots__ = ("_parts", "leaf", "num_bytes", "problems", "starts", "stored_name")
+    __slots__ = ("leaf", "num_bytes", "part", "problems", "starts", "stored_name")
 
-    def __init__(self, leaf: Leaf, stored_name: str, parts: StatisticsPart):
+    def __init__(self, leaf: Leaf, stored_name: str, part: StatisticsPart):
         self.leaf = leaf
         self.stored_name = stored_name
-        self._parts = parts
-        count = parts.stop - parts.start
-        self.starts, self.num_bytes = parts.bitsets[:, parts.start : parts.stop]
+        self.part = part
+        count = part.stop - part.start
+        self.starts, self.num_bytes = part.bitsets[:, part.start : part.stop]
         self.problems: list[str | None] = [None] * count
 
     @property
     def evidence(self) -> PruningStatisticsArray:
-        return join_parts([self._parts])[0]
+        return join_parts([self.part])[0]
 
     @property
     def locations(self) -> NDArray[np.int64]:
-        return join_parts([self._parts])[1]
+        return join_parts([self.part])[1]
 
     def is_bounded(self, row_group: int) -> bool:
         """Return whether the values of a row group have bounds, or there are none."""
-        evidence, number = self._parts.evidence, self._parts.start + row_group
+        evidence, number = self.part.evidence, self.part.start + row_group
         return bool(evidence.low_known[number] and evidence.high_known[number]) or evidence.has_values[number] == NO
-
-    @property
-    def part(self) -> StatisticsPart:
-        """The evidence and the locations as a part of arrays over more row groups."""
-        return self._parts
 
     def load_header(self, chunk: ChunkFilter) -> None:
         """Take the header of a filter, which is read if it was not."""
@@ -191,14 +192,14 @@ class StatisticsKey(NamedTuple):
 
 
 class ResolvedColumns(NamedTuple):
-    """What the names of a predicate mean in a file; the attributes are those of `FileStatistics`.
+    """What the names of a predicate mean in files with one schema; the attributes are those of `FileStatistics`.
 
     Attributes
     ----------
-    leaves : the column of each name; None where there is not one that can be used.
+    columns : the column of each name; None where there is not one that can be used.
     """
 
-    leaves: dict[str, Leaf | None]
+    columns: dict[str, FileColumn | None]
     holds: dict[str, ColumnShape]
     missing: tuple[str, ...]
     doubts: tuple[Reason, ...]
@@ -208,7 +209,7 @@ class ResolvedColumns(NamedTuple):
 def _resolve_columns(file: BloomFile, key: StatisticsKey) -> ResolvedColumns:
     """Resolve names against a file's columns."""
     names, ignore_case, trust = key
-    leaf_of: dict[str, Leaf | None] = {}
+    columns: dict[str, FileColumn | None] = {}
     holds: dict[str, ColumnShape] = {}
     missing, doubts = [], []
     distrusted = trust.doubts(file) if trust else {}
@@ -221,15 +222,16 @@ def _resolve_columns(file: BloomFile, key: StatisticsKey) -> ResolvedColumns:
             leaves = []
         if len(leaves) > 1:
             doubts.append(make_ignored(f"the name is ambiguous: the file has {len(leaves)} such columns", name))
-        leaf_of[name] = leaves[0] if len(leaves) == 1 else None
+        columns[name] = None
         if len(leaves) == 1:
+            columns[name] = FileColumn.of(file.footer, leaves[0])
             holds[name] = _find_shape(leaves[0], name, ignore_case)
             doubt = file.footer.describe_doubts(leaves[0])
             if doubt:
                 doubts.append(Reason(doubt, UNDECIDED, name))
-    types = (None if leaf is None else type_of(leaf) for leaf in leaf_of.values())
+    types = (None if column is None else column.column_type for column in columns.values())
     layout = _LAYOUTS.setdefault((*types, *holds.values(), len(missing), *doubts), next(_NUMBERS))
-    return ResolvedColumns(leaf_of, holds, tuple(missing), tuple(doubts), layout)
+    return ResolvedColumns(columns, holds, tuple(missing), tuple(doubts), layout)
 
 
 def file_statistics(
@@ -243,14 +245,19 @@ def file_statistics(
     ignore_case : whether names match case-insensitively, as in Spark.
     trust : reports the columns whose statistics must not be used; None for none.
     """
-    (statistics,) = statistics_of_files([file.cached], StatisticsKey(tuple(names), ignore_case, trust), lambda _: file)
+    key = StatisticsKey(tuple(names), ignore_case, trust)
+    draft = str(file.variant) if file.is_draft else None
+    (statistics,) = statistics_of_files([file.cached], key, lambda _: file, draft)
     if isinstance(statistics, ParquetBloomError):
         raise statistics
     return statistics
 
 
 def statistics_of_files(
-    files: Sequence[CachedFooter], key: StatisticsKey, open_file: Callable[[int], BloomFile]
+    files: Sequence[CachedFooter],
+    key: StatisticsKey,
+    open_file: Callable[[int], BloomFile],
+    draft: str | None = None,
 ) -> list[FileStatistics | ParquetBloomError]:
     """Return what `file_statistics` does for each of many files, or the error that it raises.
 
@@ -258,9 +265,10 @@ def statistics_of_files(
     ----------
     files : the files' footers.
     open_file : returns a file, given its number; only its footer is used.
+    draft : as in `read_column`.
     """
     results: list[FileStatistics | ParquetBloomError] = []
-    groups: dict[Hashable, list[int]] = {}
+    groups: dict[tuple[object, ...], list[int]] = {}
     by_schema = key.trust is None or key.trust.by_schema
     for i, file in enumerate(files):
         known = file.derived.get("file_statistics", {}).get(key)
@@ -269,22 +277,26 @@ def statistics_of_files(
             footer = file.footer
             try:
                 rules = footer.writer_rules
-                group = (
-                    id(footer.leaves),
-                    id(footer.stored_leaves),
-                    footer.type_ordered,
-                    id(rules),
-                    footer.schema_key[1] if rules else b"",
-                    -1 if by_schema else i,
-                )
+                of_writer = footer.schema_key[1] if rules.rules else b""
+                schema = footer.leaves, footer.stored_leaves, rules
             except ParquetBloomError as error:
                 error.path = error.path or open_file(i).path
                 results[i] = error
             else:
+                group = (*map(id, schema), footer.type_ordered, of_writer, -1 if by_schema else i, key)
                 groups.setdefault(group, []).append(i)
-    for members in groups.values():
+    for group, members in groups.items():
+        footer = files[members[0]].footer
+        _, resolved = _RESOLVED.get(group, (None, None))
         try:
-            some = _read_statistics([files[i] for i in members], key, open_file(members[0]))
+            if resolved is None:
+                resolved = _resolve_columns(open_file(members[0]), key)
+                if by_schema:
+                    if len(_RESOLVED) >= _MAX_RESOLVED:
+                        _RESOLVED.clear()
+                    # What the key has the numbers of is kept, so that nothing else can have these numbers.
+                    _RESOLVED[group] = (footer.leaves, footer.stored_leaves, footer.writer_rules), resolved
+            some = _read_statistics([files[i] for i in members], key, resolved, draft)
         except ParquetBloomError as error:
             some = [error] * len(members)
         for i, one in zip(members, some, strict=True):
@@ -293,15 +305,15 @@ def statistics_of_files(
 
 
 def _read_statistics(
-    files: Sequence[CachedFooter], key: StatisticsKey, first: BloomFile
+    files: Sequence[CachedFooter], key: StatisticsKey, resolved: ResolvedColumns, draft: str | None
 ) -> list[FileStatistics | ParquetBloomError]:
-    """Read and cache the statistics of files with one schema, given one of them."""
-    resolved = _resolve_columns(first, key)
-    leaves = {leaf.index: leaf for leaf in resolved.leaves.values() if leaf is not None}
+    """Read and cache the statistics of files with one schema."""
     footers = [file.footer for file in files]
-    draft = str(first.variant) if first.is_draft else None
-    columns = {index: read_column(footers, leaf, draft) for index, leaf in leaves.items()}
-    bitsets = {index: make_bitsets(len(column.locations)) for index, column in columns.items()}
+    columns: dict[int, tuple[FileColumn, ColumnEvidence, NDArray[np.int64]]] = {}
+    for column in resolved.columns.values():
+        if column is not None and column.leaf.index not in columns:
+            evidence = read_column(footers, column, draft)
+            columns[column.leaf.index] = column, evidence, make_bitsets(len(evidence.locations))
     results: list[FileStatistics | ParquetBloomError] = []
     start = 0
     for number, (file, footer) in enumerate(zip(files, footers, strict=True)):
@@ -309,18 +321,21 @@ def _read_statistics(
         end = start + len(num_rows)
         if 0 in num_rows:
             num_rows = [None if footer.empty_row_groups[i] else rows for i, rows in enumerate(num_rows)]
-        errors = [column.errors[number] for column in columns.values() if number in column.errors]
-        if errors:
-            start = end
-            results.append(errors[0])
-            continue
-        own = cached_columns(file)
-        for index, leaf in leaves.items():
-            if index not in own:
-                part = StatisticsPart(columns[index].evidence, columns[index].locations, bitsets[index], start, end)
-                own.setdefault(index, ColumnStatistics(leaf, footer.stored_leaf(leaf).name, part))
+        own, error = {}, None
+        for index, (column, evidence, bitsets) in columns.items():
+            error = error or evidence.errors.get(number)
+            part = StatisticsPart(evidence.evidence, evidence.locations, bitsets, start, end)
+            own[index] = ColumnStatistics(column.leaf, column.stored.name, part)
         start = end
-        by_name = {name: None if leaf is None else own[leaf.index] for name, leaf in resolved.leaves.items()}
+        if error is not None:
+            results.append(error)
+            continue
+        kept = cached_columns(file)
+        by_name: dict[str, ColumnStatistics | None] = {}
+        for name, column in resolved.columns.items():
+            by_name[name] = None
+            if column is not None:
+                by_name[name] = kept.setdefault(column.leaf.index, own[column.leaf.index])
         statistics = FileStatistics(
             by_name, resolved.holds, resolved.missing, resolved.doubts, tuple(num_rows), resolved.layout
         )

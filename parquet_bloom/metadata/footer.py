@@ -260,8 +260,8 @@ class Footer:
             zip(usual.tolist(), schemas.tolist(), apart.tolist(), strict=True)
         ):
             if is_usual and schema not in shared:
-                encoded, orders = (footers[i][positions[i, field] : ends[i, field]] for field in (2, 7))
-                shared[schema] = _decode_schema(encoded, orders)
+                encoded = footers[i][positions[i, 2] : ends[i, 2]]
+                shared[schema] = _decode_schema(encoded, footers[i][positions[i, 7] : ends[i, 7]])
             fields = shared[schema] if is_usual else None
             if fields is None:
                 parsed.append(None)
@@ -273,9 +273,10 @@ class Footer:
                 footers[i][metadata:metadata_end] if metadata >= 0 else b"",
                 footers[i][writer:writer_end] if writer >= 0 else b"",
             )
+            if key[2] not in rules:
+                created_by = str(read_value(key[2], 0, BINARY), "utf-8", "replace") if key[2] else None
+                rules[key[2]] = find_rules(created_by)
             footer = cls.__new__(cls)
-            if key[2] in rules:
-                footer.__dict__["writer_rules"] = rules[key[2]]
             footer.__dict__.update(
                 fields,
                 schema_key=keys.setdefault(key, key),
@@ -285,9 +286,9 @@ class Footer:
                 chunks=chunks[chunk:chunk_end],
                 filters_apart=is_apart,
                 num_filters=after - before,
+                writer_rules=rules[key[2]],
                 _index=files[i],
             )
-            rules[key[2]] = footer.writer_rules
             parsed.append(footer)
         return parsed
 

@@ -105,9 +105,9 @@ class MetadataCache:
 
     def put(self, identity: Hashable, cached: CachedFooter, path: str | None = None) -> None:
         """Cache a file, if its identity is distinct, and the path under which it was opened."""
-        num_bytes = cached.num_bytes
         if not distinct(identity):
             return
+        num_bytes = cached.num_bytes
         with self._lock:
             if identity in self._entries:
                 self._forget(identity)
