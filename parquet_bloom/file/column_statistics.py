@@ -53,6 +53,7 @@ class FileColumn(NamedTuple):
     ----------
     leaf, column_type : the column.
     stored : the column as the files name it, where a table gives it another name.
+    shown_as_null : whether readers show nothing but nulls.
     ordered : whether bounds are of the order that they are compared by.
     legacy : whether those of the deprecated fields are, too.
     wraps : whether values may be shown as others than are stored.
@@ -64,6 +65,7 @@ class FileColumn(NamedTuple):
     leaf: Leaf
     column_type: ColumnType
     stored: Leaf
+    shown_as_null: bool
     ordered: bool
     legacy: bool
     wraps: bool
@@ -80,6 +82,7 @@ class FileColumn(NamedTuple):
             leaf,
             column_type,
             footer.stored_leaf(leaf),
+            leaf.shown_as_null,
             is_ordered(column_type) and (is_typed or is_legacy),
             is_legacy,
             may_wrap(column_type),
@@ -138,7 +141,7 @@ def read_column(footers: Sequence[Footer], column: FileColumn, draft: str | None
     has_values = np.where(has_null_count, YES, UNKNOWN)
     has_values[all_null | (num_values == 0)] = NO
     has_nulls = np.where(has_null_count, (null_count > 0).astype(int), UNKNOWN)
-    if leaf.repeated or leaf.shown_as_null:
+    if leaf.repeated or column.shown_as_null:
         has_nulls[:] = UNKNOWN
     if leaf.repeated:
         has_values[num_values < num_rows] = UNKNOWN

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..errors import ParquetBloomError
 from ..hashing.column_type import may_wrap
-from ..metadata.footer import Leaf
+from ..metadata.footer import Footer, Leaf
 from ..predicate.reason import UNDECIDED, Reason, make_ignored
 from ..predicate.statistics import NO, ColumnShape, PruningStatisticsArray
 from .column_statistics import ColumnEvidence, FileColumn, read_column
@@ -31,6 +32,7 @@ UNREAD = -1
 _MAX_VIEWS = 32  # sets of columns that are cached for a file
 _LAYOUTS: dict[tuple[object, ...], int] = {}
 _NUMBERS = count()
+_FOOTER = attrgetter("footer")
 _RESOLVED: dict[tuple[object, ...], tuple[object, ResolvedColumns]] = {}
 _MAX_RESOLVED = 64  # predicates over schemas
 
@@ -296,7 +298,7 @@ def statistics_of_files(
                         _RESOLVED.clear()
                     # What the key has the numbers of is kept, so that nothing else can have these numbers.
                     _RESOLVED[group] = (footer.leaves, footer.stored_leaves, footer.writer_rules), resolved
-            some = _read_statistics([files[i] for i in members], key, resolved, draft)
+            some = _read_statistics(list(map(files.__getitem__, members)), key, resolved, draft)
         except ParquetBloomError as error:
             some = [error] * len(members)
         for i, one in zip(members, some, strict=True):
@@ -308,7 +310,7 @@ def _read_statistics(
     files: Sequence[CachedFooter], key: StatisticsKey, resolved: ResolvedColumns, draft: str | None
 ) -> list[FileStatistics | ParquetBloomError]:
     """Read and cache the statistics of files with one schema."""
-    footers = [file.footer for file in files]
+    footers: list[Footer] = list(map(_FOOTER, files))
     columns: dict[int, tuple[FileColumn, ColumnEvidence, NDArray[np.int64]]] = {}
     for column in resolved.columns.values():
         if column is not None and column.leaf.index not in columns:

@@ -11,6 +11,7 @@ import threading
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,9 @@ class Verdict:
 
 
 POSSIBLE = Verdict(True)
+
+_PROBE = itemgetter(1)
+_COLUMN, _IS_POSSIBLE = attrgetter("column"), attrgetter("possible")
 
 _MANY_CODES = 1024  # fewer are counted, which takes less time than to sort
 
@@ -129,8 +133,8 @@ class PruningPredicate:
 
     def __init__(self, node: Node, timezone: str = "UTC"):
         self.node = node
-        self.columns = sorted(tree.columns(node))
         self._leaves = list(tree.leaves(node))
+        self.columns: list[str] = sorted({*map(_COLUMN, self._leaves)})
         self._timezone = timezone
         self._values: dict[tuple[int, ColumnType, KeyHasher], _Values] = {}
         self._limits: dict[tuple[int, ColumnType], LiteralBounds] = {}
@@ -178,15 +182,13 @@ class PruningPredicate:
         if not probes:
             return verdicts
         assert probe_filters is not None
-        for (leaf, probe), result in zip(probes, probe_filters([probe for _, probe in probes]), strict=True):
+        for (leaf, probe), result in zip(probes, probe_filters(list(map(_PROBE, probes))), strict=True):
             denied = evaluation.denied_by_filters.setdefault(id(leaf), np.zeros(count, np.bool_))
             denied[probe.positions[~result.maybe]] = True
             problems = evaluation.problems.setdefault(id(leaf), {})
-            problems.update(
-                (i, problem)
-                for i, problem, maybe in zip(probe.positions.tolist(), result.problems, result.maybe, strict=False)
-                if problem and maybe
-            )
+            for i, problem, maybe in zip(probe.positions.tolist(), result.problems, result.maybe, strict=False):
+                if problem and maybe:
+                    problems[i] = problem
         return self._evaluate(evaluation)
 
     def verdict(self, number: int) -> Verdict:
@@ -195,7 +197,7 @@ class PruningPredicate:
 
     def possible(self, numbers: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Return for each number from `decide_all` whether rows can match."""
-        return np.array([verdict.possible for verdict in self._verdicts], np.bool_)[numbers]
+        return np.fromiter(map(_IS_POSSIBLE, self._verdicts), np.bool_)[numbers]
 
     def _number_verdict(self, verdict: Verdict) -> int:
         number = self._numbers.get(verdict)
@@ -294,7 +296,10 @@ class PruningPredicate:
             self._rule_out(verdicts, slice(None), reason, "type")
             return
         first, last = self._find_span(leaf, column, literals, evaluation)
-        doubts = {i: (Reason(doubt, column=leaf.column),) for i, doubt in enumerate(column.doubts) if doubt}
+        doubts: dict[int, tuple[Reason, ...]] = {}
+        for i, doubt in enumerate(column.doubts):
+            if doubt:
+                doubts[i] = (Reason(doubt, column=leaf.column),)
         for i, problem in evaluation.problems.get(id(leaf), {}).items():
             doubts[i] = (*doubts.get(i, ()), Reason(problem, column=leaf.column))
         for i, messages in doubts.items():

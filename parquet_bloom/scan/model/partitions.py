@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import methodcaller
 from typing import Any
 from urllib.parse import unquote
 
@@ -29,6 +30,8 @@ from .residual import describe_values
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _INT64 = 1 << 63
+_HAS_PAIR = methodcaller("__contains__", "=")
+_NO_COLUMNS = pa.table({})
 
 
 class Partitions:
@@ -52,6 +55,11 @@ class Partitions:
 
     def __init__(self, files: Sequence[str], given: Any = (), columns: pa.Schema | None = None):
         self._find_key: Callable[[str], str] = _parent_folder
+        self._positions: dict[str, int] = {}
+        self._folders = _NO_COLUMNS if columns is None else columns.empty_table()
+        self._values: dict[str, list[Any]] = {}
+        if not any(map(_HAS_PAIR, files)) if columns is None else not columns:
+            return
         self._positions = {folder: i for i, folder in enumerate(dict.fromkeys(map(_parent_folder, files)))}
         roots = _find_roots(given) - {*files}
         pairs = [_parse_pairs(_path_below(folder, roots)) for folder in self._positions]
@@ -115,11 +123,14 @@ class Partitions:
         PredicateError
             A literal cannot be compared exactly with a partition column.
         """
-        columns = {} if node is None else self._match_names(tree.columns(node), ignore_case)
+        columns = {} if node is None or not self._values else self._match_names(tree.columns(node), ignore_case)
+        if not columns:
+            return PartitionResiduals(node, self._positions, {}, self._folders.select([]), (), self._find_key)
         folders = pa.table({name: _untyped_if_null(self._folders[column]) for name, column in columns.items()})
         truths: dict[int, list[bool]] = {}
         doubts: list[Reason] = []
-        for leaf in tree.leaves(node) if node is not None and columns else ():
+        assert node is not None
+        for leaf in tree.leaves(node):
             if leaf.column not in columns:
                 continue
             try:

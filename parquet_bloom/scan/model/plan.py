@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -40,6 +41,7 @@ ZONES = "zones"
 PARQUET, ORC = "parquet", "orc"
 """File formats."""
 
+_IS_READ = attrgetter("read")
 _FEW = 16  # row groups, of which the plans are made at once
 
 
@@ -124,9 +126,10 @@ class RowGroupDraft:
         """Return the plans of all row groups; those that are read are the same objects each time."""
         plans = self._make(range(len(self._num_rows)), with_empty=True)
         if self._read is None:
-            self._read = tuple([plan for plan in plans if plan.read])
-        for plan in self._read:
-            plans[plan.row_group] = plan
+            self._read = tuple(filter(_IS_READ, plans))
+        else:
+            for plan in self._read:
+                plans[plan.row_group] = plan
         return tuple(plans)
 
     def _make(self, row_groups: Iterable[int], with_empty: bool) -> list[RowGroupPlan]:
@@ -272,20 +275,17 @@ class RowGroupPlanner:
         for number in dict.fromkeys(verdicts.tolist()):
             key = number, counts.doubts
             if key not in self._attributes:
-                self._attributes[key] = self._find_attributes(*key)
+                verdict = POSSIBLE if self._predicate is True else self._predicate.verdict(number)
+                doubts = verdict.doubts
+                if counts.doubts:
+                    # To the predicate, a column that is ignored is missing; the file's doubts say why it is ignored.
+                    ignored = {doubt.column for doubt in counts.doubts if doubt.kind != UNDECIDED}
+                    doubts = tuple(doubt for doubt in doubts if doubt.column not in ignored)
+                doubts = doubts + counts.doubts + self._doubts if verdict.possible else ()
+                plan = RowGroupPlan(0, verdict.possible, verdict.by, verdict.reason, doubts)
+                self._attributes[key] = vars(plan)
             attributes[number] = self._attributes[key]
         return RowGroupDraft(attributes, verdicts, counts.num_rows)
-
-    def _find_attributes(self, number: int, file_doubts: tuple[Reason, ...]) -> dict[str, Any]:
-        """Return the attributes of the plan of each row group with a verdict; see `RowGroupDraft`."""
-        verdict = POSSIBLE if self._predicate is True else self._predicate.verdict(number)
-        doubts = verdict.doubts
-        if file_doubts:
-            # To the predicate, a column that is ignored is missing; the file's doubts say why it is ignored.
-            ignored = {doubt.column for doubt in file_doubts if doubt.kind != UNDECIDED}
-            doubts = tuple(doubt for doubt in doubts if doubt.column not in ignored)
-        doubts = doubts + file_doubts + self._doubts if verdict.possible else ()
-        return vars(RowGroupPlan(0, verdict.possible, verdict.by, verdict.reason, doubts))
 
 
 def _count_by(row_groups: Iterable[RowGroupPlan]) -> dict[str, int]:

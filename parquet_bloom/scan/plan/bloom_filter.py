@@ -20,7 +20,8 @@ from ...storage.local.batch_probe import EMPTY, MAYBE
 
 _NOTHING = np.empty(0, np.intp)
 _NO_FILTERS = np.empty((0, 3), np.int64)
-_HEADERS = attrgetter("filter_headers")
+_ARE_APART = attrgetter("footer.filters_apart")
+_HEADERS, _NUM_ROWS = attrgetter("filter_headers"), attrgetter("num_rows")
 _UNTRUSTED = (-1, 1)  # a location that no filter has
 
 FilterProber = Callable[[list[FilterProbe]], Sequence[ProbeResult]]
@@ -70,7 +71,7 @@ class FilterTable:
     """
 
     def __init__(self, footers: Sequence[CachedFooter], statistics: Sequence[FileStatistics], reader: FilterReader):
-        self.ends = np.cumsum([len(of_file.num_rows) for of_file in statistics])
+        self.ends = np.cumsum(list(map(len, map(_NUM_ROWS, statistics))))
         self.reader = reader
         self._footers = footers
         self._statistics = statistics
@@ -81,18 +82,26 @@ class FilterTable:
         filters = self._filters.get(name)
         if filters is not None:
             return filters
-        columns = [column for of_file in self._statistics if (column := of_file.columns[name]) is not None]
-        num_bytes = np.concatenate([column.num_bytes for column in columns])  # before the starts: `ColumnStatistics`
-        problems = [] if num_bytes.all() else [problem for column in columns for problem in column.problems]
+        sizes, starts, parts = [], [], []
+        problems: list[str | None] = []
+        for of_file in self._statistics:
+            column = of_file.columns[name]
+            assert column is not None
+            sizes.append(column.num_bytes)  # before the starts: see `ColumnStatistics`
+            starts.append(column.starts)
+            parts.append(column.part)
+            problems += column.problems
+        num_bytes = np.concatenate(sizes)
+        problems = [] if num_bytes.all() else problems
         locations = np.zeros((len(num_bytes), 3), np.int64)
-        locations[:, 0], locations[:, 1] = np.concatenate([column.starts for column in columns]), num_bytes
+        locations[:, 0], locations[:, 1] = np.concatenate(starts), num_bytes
         unread = np.flatnonzero(num_bytes == UNREAD)
         numbers = np.searchsorted(self.ends, unread, "right")
         if len(unread):
-            locations[unread, :2] = join_parts([column.part for column in columns])[1][unread]
+            locations[unread, :2] = join_parts(parts)[1][unread]
             locations[unread, 2] = 1
             # Locations that cannot be trusted are not used, since no header at them would be.
-            apart = np.array([cached.footer.filters_apart for cached in self._footers], np.bool_)
+            apart = np.fromiter(map(_ARE_APART, self._footers), np.bool_)
             trusted = apart[numbers] & (locations[unread, 0] >= 0)
             locations[unread[~trusted], :2] = _UNTRUSTED
         self._filters[name] = Filters(locations, problems)
@@ -142,20 +151,20 @@ class BatchProbe:
         """Probe filters; see `PruningPredicate.decide_all`. Files that need a closer look are noted."""
         ends, results = self._filters.ends, []
         members: list[NDArray[np.intp]] = []  # of each probe's row groups, those with a filter that can be used
-        files, locations = [], []
+        files, locations, sets = [], [], []
         for probe in probes:
             filters = self._filters.find(probe.column)
             of_probe = filters.locations[probe.positions]
-            problems = [filters.problems[at] for at in probe.positions.tolist()] if filters.problems else []
+            problems = list(map(filters.problems.__getitem__, probe.positions.tolist())) if filters.problems else []
             results.append(ProbeResult(np.ones(len(of_probe), np.bool_), problems))
             members.append(np.flatnonzero(of_probe[:, 1]))
+            sets.append(probe.hashes)
             files.append(np.searchsorted(ends, probe.positions[members[-1]], "right"))
             locations.append(of_probe[members[-1]])
-        which = np.repeat(np.arange(len(probes)), [len(one) for one in members])
+        which = np.repeat(np.arange(len(probes)), list(map(len, members)))
         of_files, of_filters = np.concatenate(files), np.concatenate(locations)
         order = np.lexsort((of_filters[:, 0], of_files))
         first = np.concatenate([[0], np.cumsum(np.bincount(of_files, minlength=len(ends)))])
-        sets = [probe.hashes for probe in probes]
         found = self._filters.reader.probe(first, of_filters[order], which[order], sets, self._threads)
         self._answers = found
         answers = np.empty_like(found.answers)

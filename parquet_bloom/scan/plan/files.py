@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterator
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...errors import ParquetBloomError
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
     from ...orc import OrcFile
 
 _MAX_FILES_PER_TASK = 16
+_IS_UNDECIDED, _ENTRY, _PATH = attrgetter("undecided"), attrgetter("entry"), attrgetter("entry.path")
 _LOCAL_FILES_PER_BATCH = 4096
+_FEW_FILES = 16  # hardly any objects are made for
 _OBJECTS_PER_BATCH = 1024
 
 
@@ -84,11 +87,12 @@ class FileEvaluator:
 
     def _plan_files(self, files: list[FileScan], is_remote: bool) -> Iterator[FileScan]:
         """Plan files that are all local or all remote: together, and one by one those that need a closer look."""
-        undecided = [file for file in files if file.plan is None and file.error is None]
+        undecided = list(filter(_IS_UNDECIDED, files))
         if not is_remote or len(undecided) > 1:  # a single object may be in the cache, and then needs no listing
-            with nullcontext() if is_remote else paused_collection():  # a store may take long
+            is_running = is_remote or len(undecided) < _FEW_FILES  # a store may take long
+            with nullcontext() if is_running else paused_collection():
                 self._plan_together(undecided, is_remote)
-        remaining = [file for file in undecided if file.plan is None and file.error is None]
+        remaining = list(filter(_IS_UNDECIDED, undecided))
         if not remaining:
             yield from files
             return
@@ -110,7 +114,7 @@ class FileEvaluator:
             if is_remote:
                 from .objects import ListedObjects
 
-                objects = ListedObjects([file.entry for file in members], self.cache, self.fail_fast, self.threads)
+                objects = ListedObjects(list(map(_ENTRY, members)), self.cache, self.fail_fast, self.threads)
                 evaluated = evaluate_together(objects, predicate, key, self.cache, 1)
                 for i, error in objects.failures.items():
                     members[i].error = error
@@ -119,7 +123,7 @@ class FileEvaluator:
                         members[i].entry = entry
             else:
                 threads = self.threads or processors()
-                local = LocalFiles([file.entry.path for file in members], self.cache, threads)
+                local = LocalFiles(list(map(_PATH, members)), self.cache, threads)
                 evaluated = evaluate_together(local, predicate, key, self.cache, threads)
             planner = self._planner_for(predicate)
             for i, result in evaluated.items():

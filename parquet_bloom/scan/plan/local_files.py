@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
+from itertools import compress, count
+from operator import not_
 
 from ...errors import ParquetBloomError
 from ...file.cache.entry import CachedFooter
@@ -44,11 +46,13 @@ class LocalFiles:
         """See `FileGroup.read_footers`: hardly more of the files' ends is read than footers like theirs take."""
         length, retained = _FIRST_TAIL_BYTES, 0
         spent: dict[int, int] = {}  # bytes of files that are read a second time
-        remaining = [position for position, entry in enumerate(self.cached) if entry is None]
+        remaining = list(compress(count(), map(not_, self.cached)))
         some, remaining = remaining[:_FIRST_FILES], remaining[_FIRST_FILES:]
         while some:
             size = max(1, min(_FILES_PER_READ, _BYTES_PER_READ // length))
-            groups = [(some[start : start + size], length) for start in range(0, len(some), size)]
+            groups = []
+            for start in range(0, len(some), size):
+                groups.append((some[start : start + size], length))
             longest, too_long = 0, []
             num_threads = min(self._threads, len(groups))
             # One thread more would take longer to start than few files to read.
@@ -87,8 +91,13 @@ class LocalFiles:
 
     def make_reader(self, files: Sequence[OpenedFile]) -> LocalFileBatch:
         """See `FileGroup.make_reader`."""
-        in_memory = {i: [(file.identity.size - len(file.tail), file.tail)] for i, file in enumerate(files) if file.tail}
-        return LocalFileBatch([file.path for file in files], [file.identity for file in files], in_memory)
+        paths, identities, in_memory = [], [], {}
+        for i, file in enumerate(files):
+            paths.append(file.path)
+            identities.append(file.identity)
+            if file.tail:
+                in_memory[i] = [(file.identity.size - len(file.tail), file.tail)]
+        return LocalFileBatch(paths, identities, in_memory)
 
     def _read_ends(self, group: tuple[list[int], int]) -> list[tuple[int, FileIdentity, bytes, int, Footer | None]]:
         """Read the last bytes of some files, and parse what footers are whole; files that cannot be read are left out.
@@ -98,10 +107,13 @@ class LocalFiles:
         Position, identity, and last bytes of each file, and what `parse_ends` says of it.
         """
         positions, length = group
-        ends = read_file_ends([self.paths[position] for position in positions], length)
-        read = [(position, *end) for position, end in zip(positions, ends, strict=True) if end is not None]
-        parsed = parse_ends([(identity.size, data) for _, identity, data in read])
-        return [(*one, *footer) for one, footer in zip(read, parsed, strict=True)]
+        read, data = [], []
+        ends = read_file_ends(list(map(self.paths.__getitem__, positions)), length)
+        for position, end in zip(positions, ends, strict=True):
+            if end is not None:
+                read.append((position, *end))
+                data.append((end[0].size, end[1]))
+        return [(*one, *footer) for one, footer in zip(read, parse_ends(data), strict=True)]
 
     def _cache_footer(
         self, path: str, identity: FileIdentity, tail: bytes, footer: Footer | None

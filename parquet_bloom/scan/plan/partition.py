@@ -6,7 +6,6 @@ from collections.abc import Generator, Iterator
 from typing import Literal
 
 from ...predicate.pruning import PruningPredicate
-from ...predicate.tree import Node
 from ..model.file_scan import FileScan
 from ..model.plan import PARTITION, ScanPlan
 from ..model.residual import Residuals
@@ -17,28 +16,26 @@ class PartitionEvaluator:
 
     Parameters
     ----------
-    node : the predicate of the scan; None if all rows match.
+    predicate : the predicate of the scan, which all files have so far; True if all rows match.
     residuals : what partition values leave of it.
     timezone : zone of literals without one.
     """
 
-    def __init__(self, node: Node | None, residuals: Residuals, timezone: str):
+    def __init__(self, predicate: PruningPredicate | Literal[True], residuals: Residuals, timezone: str):
         self._residuals = residuals
         self._timezone = timezone
-        self._predicate = None if node is None else PruningPredicate(node, timezone)
-        self._predicates = {} if self._predicate is None else {id(node): self._predicate}
+        self._is_unchanged = predicate is True or residuals.is_unchanged
+        self._predicates = {} if predicate is True else {id(predicate.node): predicate}
 
     def evaluate(self, files: Iterator[FileScan], plan: ScanPlan) -> Generator[FileScan, None, None]:
         """See `Evaluator.evaluate`."""
-        common: PruningPredicate | Literal[True] | None = None
-        if self._predicate is None or self._residuals.is_unchanged:
-            common = True if self._predicate is None else self._predicate
         for file in files:
-            predicate = common or self._predicate_for(file.entry.path)
-            if predicate is False:
-                file.rule_out(self._residuals.describe(file.entry.path), PARTITION)
-            else:
-                file.predicate = predicate
+            if not self._is_unchanged:
+                predicate = self._predicate_for(file.entry.path)
+                if predicate is False:
+                    file.rule_out(self._residuals.describe(file.entry.path), PARTITION)
+                else:
+                    file.predicate = predicate
             yield file
 
     def _predicate_for(self, path: str) -> PruningPredicate | bool:

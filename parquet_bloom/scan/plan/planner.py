@@ -17,12 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING, Any
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Literal
 
 from ...errors import ParquetBloomError
 from ...file.cache.memory import MetadataCache
 from ...file.statistics import ColumnCompatibility
-from ...predicate import tree
+from ...predicate.pruning import PruningPredicate
 from ...predicate.tree import Node
 from ...storage import Entry
 from ..model.file_scan import Evaluator, FileScan
@@ -74,19 +75,21 @@ def plan_scan(
     """
     request = ScanRequest(node, timezone, ignore_case)
     plan = ScanPlan(request.where, filesystem=filesystem, partitions=partitions, asked=request, table=table)
-    if residuals is None:
+    if residuals is None and partitions:
         residuals = partitions.make_residuals(node, timezone, ignore_case=ignore_case, strict=False)
+    predicate: PruningPredicate | Literal[True] = True if node is None else PruningPredicate(node, timezone)
     if footers is None:
-        footers = FileEvaluator(filesystem, ignore_case, cache, threads, trust, on_error is None, residuals.doubts)
+        doubts = () if residuals is None else residuals.doubts
+        footers = FileEvaluator(filesystem, ignore_case, cache, threads, trust, on_error is None, doubts)
     levels = (
-        PartitionEvaluator(node, residuals, timezone),
+        None if residuals is None else PartitionEvaluator(predicate, residuals, timezone),
         None if table is None else TableEvaluator(table),
         index,
         footers,
         None if node is None else zones,
     )
-    missing = set() if node is None else tree.columns(node)
-    files: Iterator[FileScan] = map(FileScan, entries)
+    missing = set() if predicate is True else {*predicate.columns}
+    files: Iterator[FileScan] = map(FileScan, entries, repeat(predicate))
     with ExitStack() as stack:
         for level in levels:
             if level is not None:
@@ -105,8 +108,8 @@ def plan_scan(
                 on_error(file.error)
             if progress:
                 progress(done + 1, len(entries))
-    unknown = [name for name in sorted(missing) if plan.files and not (named and named(name))]
-    if unknown:
-        paths = [entry.path for entry in entries]
-        raise make_unknown_column_error(unknown[0], paths, partitions, filesystem=filesystem, cache=cache)
+    for name in sorted(missing) if plan.files else ():
+        if not (named and named(name)):
+            paths = [entry.path for entry in entries]
+            raise make_unknown_column_error(name, paths, partitions, filesystem=filesystem, cache=cache)
     return plan

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from itertools import chain
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -24,6 +25,8 @@ from ...predicate.pruning import PruningPredicate
 from ...predicate.statistics import PruningStatisticsArray
 from ...storage import ClosedSource, Source
 from .bloom_filter import BatchProbe, FilterProber, FilterReader, FilterTable
+
+_FOOTER = attrgetter("footer")
 
 
 class OpenedFile(NamedTuple):
@@ -143,13 +146,16 @@ def evaluate_together(
     kept: _CachedBatches | None = None if cache is None else cache.get_shared(shared_key)
     if kept is None or kept.footers != cached or kept.paths != paths:
         groups: dict[int, list[tuple[OpenedFile, FileStatistics]]] = {}  # by the layout of their statistics
-        known = [OpenedFile(position, paths[position], *entry) for position, entry in enumerate(cached) if entry]
+        known = []
+        for position, entry in enumerate(cached):
+            if entry is not None:
+                known.append(OpenedFile(position, paths[position], *entry))
         for opened in chain([known], files.read_footers()):
 
             def open_file(i: int, opened: list[OpenedFile] = opened) -> BloomFile:
                 return BloomFile(ClosedSource(opened[i].path, opened[i].identity), cached=opened[i].footer)
 
-            of_files = statistics_of_files([file.footer for file in opened], key, open_file)
+            of_files = statistics_of_files(list(map(_FOOTER, opened)), key, open_file)
             for file, statistics in zip(opened, of_files, strict=True):
                 if not isinstance(statistics, ParquetBloomError):  # a closer look explains it
                     groups.setdefault(statistics.layout, []).append((file, statistics))
@@ -194,7 +200,7 @@ class Batch:
         self._files = files
         self._statistics = statistics
         self._columns = concatenate_statistics(statistics)
-        self._filters = FilterTable([file.footer for file in files], statistics, reader)
+        self._filters = FilterTable(list(map(_FOOTER, files)), statistics, reader)
 
     def evaluate(self, predicate: PruningPredicate | Literal[True], threads: int) -> dict[int, FileResult]:
         """Return the results of the files that are unchanged and need no closer look, by their positions."""
@@ -218,10 +224,12 @@ def concatenate_statistics(files: Sequence[FileStatistics]) -> dict[str, Pruning
     """Return the statistics of each column in all row groups of files with one layout, file after file."""
     columns: dict[str, PruningStatisticsArray | None] = {}
     for name, first in files[0].columns.items():
-        columns[name] = None
-        if first is not None:
-            parts = [column.part for statistics in files if (column := statistics.columns[name]) is not None]
-            columns[name] = join_parts(parts)[0].holding(files[0].holds[name])
+        parts = []
+        for statistics in files if first is not None else ():
+            column = statistics.columns[name]
+            if column is not None:
+                parts.append(column.part)
+        columns[name] = join_parts(parts)[0].holding(files[0].holds[name]) if parts else None
     return columns
 
 

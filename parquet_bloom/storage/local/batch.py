@@ -9,7 +9,7 @@ import struct
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, starmap
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -71,7 +71,9 @@ class LocalFileBatch:
         identities: Sequence[FileIdentity],
         in_memory: Mapping[int, Sequence[tuple[int, Any]]] | None = None,
     ):
-        self._paths = [None if path is None else os.fsencode(path) for path in paths]
+        self._paths: list[bytes | None] = []
+        for path in paths:
+            self._paths.append(None if path is None else os.fsencode(path))
         self._identities = _pack(identities)
         self._in_memory = dict(in_memory or {})
 
@@ -100,17 +102,16 @@ class LocalFileBatch:
         keys = np.concatenate([np.empty(0, np.uint64), *map(np.sort, sets)])
         first_key = np.cumsum([0, *map(len, sets)])
         cuts = _share_work(first, filters, np.diff(first_key)[which], threads)
+        if len(cuts) == 1:
+            of_files = self._paths, self._identities, self._in_memory, first
+            return FilterAnswers(*batch_probe.probe(*of_files, *cuts[0][2:], filters, which, first_key, keys))
 
         def run(cut: tuple[int, int, int, int]) -> FilterAnswers:
             start, stop, begin, end = cut
-            in_memory = self._in_memory
-            if in_memory and (start, stop) != (0, len(self)):
-                in_memory = {i - start: ranges for i, ranges in in_memory.items() if start <= i < stop}
+            in_memory = {i - start: ranges for i, ranges in self._in_memory.items() if start <= i < stop}
             of_files = self._paths[start:stop], self._identities[start:stop], in_memory, first[start : stop + 1]
             return FilterAnswers(*batch_probe.probe(*of_files, begin, end, filters, which, first_key, keys))
 
-        if len(cuts) == 1:
-            return run(cuts[0])
         with in_order(run, cuts, len(cuts)) as parts:
             results = list(parts)
         same, costs = np.ones(len(self), np.bool_), np.zeros((2, len(self)), np.int64)
@@ -174,7 +175,7 @@ if hasattr(os, "register_at_fork"):
 
 def _pack(identities: Sequence[FileIdentity]) -> NDArray[np.int64]:
     """Return identities as rows of signed numbers."""
-    packed = b"".join([_IDENTITY.pack(*identity) for identity in identities])
+    packed = b"".join(starmap(_IDENTITY.pack, identities))
     return np.frombuffer(packed, np.int64).reshape(-1, 5)
 
 
@@ -262,7 +263,7 @@ def read_file_ends(paths: Sequence[str], length: int) -> list[tuple[FileIdentity
     -------
     The identity and the last bytes of each file; None if it could not be read, or was written to meanwhile.
     """
-    return [
-        None if end is None else (FileIdentity(*end[0]), end[1])
-        for end in batch_read.read_ends([os.fsencode(path) for path in paths], length)
-    ]
+    ends: list[tuple[FileIdentity, bytes] | None] = []
+    for end in batch_read.read_ends(list(map(os.fsencode, paths)), length):
+        ends.append(None if end is None else (FileIdentity(*end[0]), end[1]))
+    return ends
