@@ -149,52 +149,54 @@ def probe_hashes(
     problems: list[str | None] = [None] * len(chunks)
     if not len(hashes):
         return answers, problems
-    for members in _group_by_file(chunks):
-        file_probe = _FileProbe([chunks[number] for number in members], [hashes], np.zeros(len(members), np.intp))
-        file_probe.answers = np.ones((len(members), len(hashes)), np.bool_)
-        if file_probe.run(immutable):
-            answers[members] = file_probe.answers
+    for members, file_probe in _probe_files(chunks, [hashes], np.zeros(len(chunks), np.intp), immutable, each_key=True):
+        answers[members] = file_probe.answers
         for number, problem in zip(members, file_probe.problems, strict=True):
             problems[number] = problem
     return answers, problems
 
 
-def probe_any(questions: Sequence[tuple[ChunkFilter, NDArray[np.uint64]]]) -> tuple[list[bool], list[str | None]]:
+def probe_any(
+    chunks: Sequence[ChunkFilter], sets: Sequence[NDArray[np.uint64]], which: NDArray[np.intp]
+) -> tuple[NDArray[np.bool_], list[str | None]]:
     """Probe each filter for its own keys, and return whether any of the keys may be present. Batches probes by file.
 
     Parameters
     ----------
-    questions : pairs of a filter and hashes (uint64, at least one); a filter may occur more than once.
+    chunks : the filters; one may occur more than once.
+    sets : hashes of keys, at least one in each set.
+    which : the number of the set of each filter.
 
     Returns
     -------
-    For each pair, False where all of its keys are certainly absent, and why the filter could not be used, or None.
+    For each filter, False where all of its keys are certainly absent, and why it could not be used, or None.
     """
-    answers = [True] * len(questions)
-    problems: list[str | None] = [None] * len(questions)
-    chunks = [chunk for chunk, _ in questions]
-    for members in _group_by_file(chunks):
-        sets: list[NDArray[np.uint64]] = []
-        set_numbers: dict[tuple[int, int], int] = {}  # most probes are for the same keys, in the same memory
-        which = []
-        for number in members:
-            hashes = questions[number][1]
-            set_number = set_numbers.setdefault((hashes.__array_interface__["data"][0], len(hashes)), len(sets))
-            if set_number == len(sets):
-                sets.append(np.ascontiguousarray(hashes))
-            which.append(set_number)
-        file_probe = _FileProbe([chunks[number] for number in members], sets, np.array(which, np.intp))
-        is_valid = file_probe.run(False)
-        for number, maybe, problem in zip(members, file_probe.any.tolist(), file_probe.problems, strict=True):
-            answers[number], problems[number] = maybe or not is_valid, problem
+    answers = np.ones(len(chunks), np.bool_)
+    problems: list[str | None] = [None] * len(chunks)
+    for members, file_probe in _probe_files(chunks, sets, which):
+        answers[members] = file_probe.any
+        for number, problem in zip(members, file_probe.problems, strict=True):
+            problems[number] = problem
     return answers, problems
 
 
-def _group_by_file(chunks: Sequence[ChunkFilter]) -> Iterable[list[int]]:
+def _probe_files(
+    chunks: Sequence[ChunkFilter],
+    sets: Sequence[NDArray[np.uint64]],
+    which: NDArray[np.intp],
+    immutable: bool = False,
+    each_key: bool = False,
+) -> Iterator[tuple[list[int], _FileProbe]]:
+    """Yield the numbers of each file's filters, and their probe; with `each_key` it has the answers of every key."""
     by_file: dict[int, list[int]] = {}
     for number, chunk in enumerate(chunks):
         by_file.setdefault(id(chunk.file), []).append(number)
-    return by_file.values()
+    for members in by_file.values():
+        file_probe = _FileProbe([chunks[number] for number in members], [*sets], which[members])
+        if each_key:
+            file_probe.answers = np.ones((len(members), len(sets[0])), np.bool_)
+        file_probe.run(immutable)
+        yield members, file_probe
 
 
 class _FileProbe:
@@ -219,14 +221,15 @@ class _FileProbe:
         self.num_bytes = np.zeros(len(chunks), np.int64)
         self.num_hashes = np.array([len(hashes) for hashes in sets], np.int64)[which]
 
-    def run(self, immutable: bool) -> bool:
-        """Probe the filters; False if the file itself has a problem, so that no answer can be trusted."""
+    def run(self, immutable: bool) -> None:
+        """Probe the filters; if the file itself has a problem, no answer can be trusted, and all keys may be there."""
         try:
             self._run(immutable)
         except ParquetBloomError as error:
             self.problems = [error.problem] * len(self.chunks)
-            return False
-        return True
+            self.any[:] = True
+            if self.answers is not None:
+                self.answers[:] = True
 
     def _run(self, immutable: bool) -> None:
         file = self.chunks[0].file

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple, Protocol
 
@@ -198,11 +199,10 @@ def make_filter_prober(file: BloomFile, statistics: FileStatistics) -> FilterPro
 
     def probe_filters(probes: list[FilterProbe]) -> list[ProbeResult]:
         chunks_of_probes = [find_filters(file, statistics, probe.column, probe.positions) for probe in probes]
-        file.read_headers(chunk for chunks in chunks_of_probes for chunk in chunks)
-        pairs = [
-            (chunk, probe.hashes) for chunks, probe in zip(chunks_of_probes, probes, strict=True) for chunk in chunks
-        ]
-        maybe, problems = probe_any(pairs)
+        file.read_headers(chain.from_iterable(chunks_of_probes))
+        which = np.repeat(np.arange(len(probes)), list(map(len, chunks_of_probes)))
+        sets = [np.ascontiguousarray(probe.hashes) for probe in probes]
+        maybe, problems = probe_any(list(chain.from_iterable(chunks_of_probes)), sets, which)
         results, done = [], 0
         for chunks, probe in zip(chunks_of_probes, probes, strict=True):
             column = statistics.columns[probe.column]
@@ -210,7 +210,7 @@ def make_filter_prober(file: BloomFile, statistics: FileStatistics) -> FilterPro
             for chunk in chunks:
                 column.load_header(chunk)
             end = done + len(chunks)
-            results.append(ProbeResult(np.array(maybe[done:end], np.bool_), problems[done:end]))
+            results.append(ProbeResult(maybe[done:end], problems[done:end]))
             done = end
         return results
 
