@@ -115,6 +115,27 @@ def test_one_bound_does_not_tell_what_is_shown(tmp_path: Path) -> None:
     assert_found(path, "i", -1, [1], 2)
 
 
+def test_a_column_chunk_without_bounds_among_files_with_them(tmp_path: Path) -> None:
+    """Files of one schema are read together; of the chunk without bounds nothing is known, and of the others all."""
+    for number in range(3):
+        path = tmp_path / f"{number}.parquet"
+        values = [*range(10 * number, 10 * number + 3 * 3)]
+        pq.write_table(pa.table({"i": pa.array(values, pa.int8())}), path, row_group_size=3)
+        parquet_bloom.embed(path, ["i"])
+
+    def drop_bounds(footer: Any) -> None:
+        _, metadata = [*surgery.each_chunk(footer, "i")][1]
+        for number in (1, 2, 5, 6):
+            metadata.value(surgery.STATISTICS).pop(number, None)
+
+    odd = surgery.rewrite_footer(tmp_path / "1.parquet", drop_bounds)
+    for value in (3, 14, 24):
+        report = parquet_bloom.prune(tmp_path, Equal("i", value))
+        expected = {str(tmp_path / f"{value // 10}.parquet"): [value % 10 // 3]}
+        assert report.selected == {str(odd): [1]} | expected, value
+        assert parquet_bloom.read_table(tmp_path, Equal("i", value))["i"].to_pylist() == [value]
+
+
 def test_pages_of_wide_integers(tmp_path: Path) -> None:
     """Bounds of pages are of stored values; one page of the chunk has values outside of the type."""
     values = [*range(50, 114)] * 4096  # so many that the page index is worth a read
