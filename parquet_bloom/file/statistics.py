@@ -271,7 +271,6 @@ def statistics_of_files(
     """
     results: list[FileStatistics | ParquetBloomError] = []
     groups: dict[tuple[object, ...], list[int]] = {}
-    by_schema = key.trust is None or key.trust.by_schema
     for i, file in enumerate(files):
         known = file.derived.get("file_statistics", {}).get(key)
         results.append(known)
@@ -285,6 +284,7 @@ def statistics_of_files(
                 error.path = error.path or open_file(i).path
                 results[i] = error
             else:
+                by_schema = key.trust is None or key.trust.by_schema
                 group = (*map(id, schema), footer.type_ordered, of_writer, -1 if by_schema else i, key)
                 groups.setdefault(group, []).append(i)
     for group, members in groups.items():
@@ -293,7 +293,7 @@ def statistics_of_files(
         try:
             if resolved is None:
                 resolved = _resolve_columns(open_file(members[0]), key)
-                if by_schema:
+                if key.trust is None or key.trust.by_schema:
                     if len(_RESOLVED) >= _MAX_RESOLVED:
                         _RESOLVED.clear()
                     # What the key has the numbers of is kept, so that nothing else can have these numbers.
