@@ -88,7 +88,7 @@ def require_value_per_row(source: Source, footer: Footer, row_group: int, leaf: 
     if footer.has_value_per_row(row_group, leaf, record):
         return
     declared, num_rows = int(record["num_values"]), footer.num_rows_of(row_group)
-    start = int(footer.first_pages[int(footer.row_groups[row_group]["first_chunk"]) + leaf.index])
+    start = footer.first_page(row_group, leaf)
     end = start + int(record["compressed_size"])
     try:
         stored = _count_values(source, start, end) if 0 < start <= end <= footer.start else None

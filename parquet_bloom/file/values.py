@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..core.keys import Keys
-from ..errors import ParquetBloomError, UnreadableColumnError
+from ..errors import MalformedFooterError, UnreadableColumnError
 from ..hashing.arrow import leaf_values, rows_of
 from ..hashing.column_type import (
     LONGEST_DECIMAL,
@@ -189,12 +189,11 @@ class ColumnReader:
         return bool(self._footer.doubts_of(self.leaf) & Doubt.CHUNK_SIZES)
 
     def _locate(self, row_group: int) -> tuple[int, int]:
-        """Return the offset and length of a column chunk, as pyarrow finds them in the footer."""
-        metadata = self._metadata.row_group(row_group).column(0)
-        start = metadata.data_page_offset
-        if metadata.has_dictionary_page and 0 < metadata.dictionary_page_offset < start:
-            start = metadata.dictionary_page_offset
-        return start, metadata.total_compressed_size
+        """Return the offset and length of a column chunk's pages."""
+        return (
+            self._footer.first_page(row_group, self.leaf),
+            self._metadata.row_group(row_group).column(0).total_compressed_size,
+        )
 
     def _open(self, chunk: Chunk) -> pa.NativeFile:
         return (
@@ -235,7 +234,7 @@ class ColumnReader:
             try:
                 yield from chunk_values.iter_occurring(pages, stored)
                 return
-            except (ParquetBloomError, pa.ArrowException, OSError, ValueError):
+            except MalformedFooterError:
                 pass  # pyarrow reads all of it, or reports what is wrong; values that come twice do not matter
         yield from (
             self._read_dictionary(row_group, chunk)

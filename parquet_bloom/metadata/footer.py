@@ -610,6 +610,10 @@ class Footer:
         """The offset of the first page of each column chunk."""
         return find_first_pages(self.chunks)
 
+    def first_page(self, row_group: int, leaf: Leaf) -> int:
+        """Return the offset of the first page of a column chunk that `chunk` has a record of."""
+        return int(self.first_pages[int(self.row_groups[row_group]["first_chunk"]) + leaf.index])
+
     def encodings(self, record: np.void) -> list[int]:
         """Return the numbers of the encodings that a column chunk declares, given its record."""
         declared = read_struct(self.data, int(record["meta_start"]))[0].get(2)
