@@ -1,4 +1,4 @@
-"""Checks of the pages of a column chunk, made before pyarrow decodes them: they are inside of it, and have its rows.
+"""The pages of a column chunk by their headers, and checks before pyarrow decodes them: they have the chunk's rows.
 
 When pyarrow streams a column chunk it allocates the size given in a page header before it reads, and fills missing
 bytes with zeros (`BufferedInputStream::Read`): a header of 20 bytes can take 2 GiB.
@@ -6,26 +6,31 @@ bytes with zeros (`BufferedInputStream::Read`): a header of 20 bytes can take 2 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from ..errors import MalformedFooterError
+from ..errors import MalformedFooterError, UnusualPageError
 from ..metadata.footer import Footer, Leaf
-from ..metadata.page_index import PAGE_HEADER_BYTES, read_page_header
+from ..metadata.page_index import MAX_PAGES, PAGE_HEADER_BYTES
+from ..metadata.thrift_compact import index_window
 from ..storage import Source
 from ..storage.source import SeekableFile
 
 _MAX_HEADER_BYTES = 1 << 24  # pyarrow reads no longer header
+_DICTIONARY_PAGE = 2
+_NO_PAGES = np.empty((0, 14), np.int64)
 
 
-class PageClaimError(ValueError):
+class PageClaimError(UnusualPageError):
     """A page claims more bytes than its column chunk has, or is not a page."""
 
 
 @dataclass
-class _Pages:
+class PageWalk:
     """The position of a column chunk's next page.
 
     Attributes
@@ -42,22 +47,79 @@ class _Pages:
     def remaining(self) -> bool:
         return self.offset < self.end and self.num_values > 0
 
-    def skip_page(self, data: bytes | memoryview) -> bool:
-        """Skip the page that begins with these bytes; False if they do not contain its entire header."""
-        try:
-            header = read_page_header(data)
-        except MalformedFooterError as error:
-            if len(data) < min(_MAX_HEADER_BYTES, self.end - self.offset):
-                return False
-            raise PageClaimError(f"there is no page at {self.offset}: {error}") from error
+    def find(self, data: bytes | memoryview) -> NDArray[np.int64]:
+        """Return the headers of the pages that begin in some bytes from `offset` on, as `index_window` does.
+
+        There are none if `data` ends within the first one.
+
+        Raises
+        ------
+        PageClaimError
+        """
         available = self.end - self.offset
-        if header.num_bytes > available:
-            problem = f"the page at {self.offset} claims {header.num_bytes} bytes where there are {available}"
-            raise PageClaimError(problem)
-        self.offset += header.num_bytes
-        if not header.is_dictionary:
-            self.num_values -= header.num_values
-        return True
+        try:
+            return index_window(data, available, self.num_values, MAX_PAGES)
+        except MalformedFooterError as error:
+            if len(data) < min(_MAX_HEADER_BYTES, available):
+                return _NO_PAGES
+            raise PageClaimError(f"there is no page at {self.offset}: {error}") from error
+
+    def skip(self, pages: NDArray[np.int64]) -> int:
+        """Go on behind pages that `find` returned; return how many bytes they have.
+
+        Raises
+        ------
+        PageClaimError
+            The last one has more bytes than the chunk.
+        """
+        if not len(pages):
+            return 0
+        first, header_bytes, size = pages[-1, :3].tolist()
+        at, num_bytes = self.offset + first, header_bytes + size
+        if num_bytes > self.end - at:
+            raise PageClaimError(f"the page at {at} claims {num_bytes} bytes where there are {self.end - at}")
+        self.offset = at + num_bytes
+        self.num_values -= sum(pages[pages[:, 3] != _DICTIONARY_PAGE, 4].tolist())
+        return int(first + num_bytes)
+
+    def windows(
+        self, read: Callable[[int, int], bytes | memoryview], window: int, once: bool = False
+    ) -> Iterator[tuple[memoryview, NDArray[np.int64]]]:
+        """Yield the bytes of the next whole pages, and their headers as `find` returns them.
+
+        Parameters
+        ----------
+        read : returns a range of the file, given its offset and length.
+        window : bytes to read at once; larger pages are read one by one.
+        once : whether no byte may be read twice, which takes a copy of those that were read before their page.
+
+        Raises
+        ------
+        PageClaimError
+            Where pages should be there are none, or one does not end within the chunk.
+        """
+        data, wanted = memoryview(b""), window
+        while self.remaining:
+            if wanted:
+                kept = bytes(data) if once else b""
+                data = memoryview(b"")  # frees what was read before
+                fresh = read(self.offset + len(kept), min(wanted, self.end - self.offset) - len(kept))
+                data = memoryview(kept + fresh if kept else fresh).cast("B")
+            pages = self.find(data)
+            length = int(pages[-1, :3].sum()) if len(pages) else 0
+            whole = pages[:-1] if length > len(data) else pages
+            wanted = window
+            if len(whole):
+                length = self.skip(whole)
+                yield data[:length], whole
+                data = data[length:]
+                wanted = 0 if len(data) else window
+            elif not len(pages):
+                wanted = max(window, 16 * len(data))
+            elif length > self.end - self.offset:
+                self.skip(pages)  # an error
+            elif 4 * length > window:  # with the header of the next one, so that few bytes are read twice
+                wanted = length + PAGE_HEADER_BYTES
 
 
 def require_pages(source: Source, start: int, end: int, num_values: int) -> None:
@@ -68,14 +130,14 @@ def require_pages(source: Source, start: int, end: int, num_values: int) -> None
     PageClaimError
     StorageError
     """
-    _skip_all(source, _Pages(start, min(end, source.size), num_values))
+    _skip_all(source, PageWalk(start, min(end, source.size), num_values))
 
 
-def _skip_all(source: Source, pages: _Pages) -> None:
+def _skip_all(source: Source, walk: PageWalk) -> None:
     length = PAGE_HEADER_BYTES
-    while pages.remaining:
-        is_complete = pages.skip_page(source.read_at(pages.offset, min(length, pages.end - pages.offset)))
-        length = PAGE_HEADER_BYTES if is_complete else min(length * 16, _MAX_HEADER_BYTES)
+    while walk.remaining:
+        found = walk.skip(walk.find(source.read_at(walk.offset, min(length, walk.end - walk.offset))))
+        length = PAGE_HEADER_BYTES if found else min(length * 16, _MAX_HEADER_BYTES)
 
 
 def require_value_per_row(source: Source, footer: Footer, row_group: int, leaf: Leaf) -> None:
@@ -104,9 +166,9 @@ def require_value_per_row(source: Source, footer: Footer, row_group: int, leaf: 
 def _count_values(source: Source, start: int, end: int) -> int:
     """Count the values of all pages of a column chunk, by their headers."""
     most = np.iinfo(np.int64).max
-    pages = _Pages(start, end, most)
-    _skip_all(source, pages)
-    return int(most - pages.num_values)
+    walk = PageWalk(start, end, most)
+    _skip_all(source, walk)
+    return int(most - walk.num_values)
 
 
 class CheckedPages(SeekableFile):
@@ -119,7 +181,7 @@ class CheckedPages(SeekableFile):
         size = file.size()
         super().__init__(size)
         self._file = file
-        self._pages = _Pages(start, min(end, size), num_values)
+        self._walk = PageWalk(start, min(end, size), num_values)
         self._checked_up_to = start
         self._buffer = b""  # read part of the next page's header
 
@@ -139,19 +201,15 @@ class CheckedPages(SeekableFile):
         super().close()
 
     def _check_pages(self, offset: int, data: bytes) -> None:
-        pages = self._pages
-        if not pages.remaining:
+        walk = self._walk
+        if not walk.remaining:
             return
         if offset > self._checked_up_to:
             raise PageClaimError(f"its pages are not read in order: at {offset}, checked up to {self._checked_up_to}")
         self._buffer += data[self._checked_up_to - offset :]
         self._checked_up_to = max(self._checked_up_to, offset + len(data))
-        with memoryview(self._buffer) as view:
-            first = self._checked_up_to - len(view)
-            while (
-                pages.remaining
-                and pages.offset < self._checked_up_to
-                and pages.skip_page(view[pages.offset - first :][:_MAX_HEADER_BYTES])
-            ):
-                pass
-        self._buffer = self._buffer[pages.offset - first :]
+        first = self._checked_up_to - len(self._buffer)
+        view, found = memoryview(self._buffer), 1
+        while found and walk.remaining and walk.offset < self._checked_up_to:
+            found = walk.skip(walk.find(view[walk.offset - first :]))
+        self._buffer = self._buffer[walk.offset - first :]

@@ -31,10 +31,10 @@ from ..util.arrow_values import from_numpy, to_numpy
 from ..util.lazy import late_module
 from .columns import type_of
 from .fingerprint import StreamedChunk
-from .page_checks import CheckedPages, PageClaimError, require_pages, require_value_per_row
+from .page_checks import CheckedPages, PageClaimError, PageWalk, require_pages, require_value_per_row
 from .pages import chunk_values
 from .pages.buffered_chunk import BufferedChunk, BufferedChunkFile
-from .pages.chunk_values import ChunkPages, StoredChunk
+from .pages.chunk_values import StoredChunk
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -230,9 +230,9 @@ class ColumnReader:
             distant = self._source.path is None
             window = DISTANT_BUFFER_BYTES if distant else WINDOW_BYTES
             read = self._source.read_at if chunk is None else BufferedChunkFile(self._source, chunk).read_at
-            pages = ChunkPages(read, stored.start, stored.end, window, once=distant)
+            walk = PageWalk(stored.start, stored.end, stored.num_values)
             try:
-                yield from chunk_values.iter_occurring(pages, stored)
+                yield from chunk_values.iter_occurring(walk.windows(read, window, once=distant), stored)
                 return
             except MalformedFooterError:
                 pass  # pyarrow reads all of it, or reports what is wrong; values that come twice do not matter
@@ -268,7 +268,6 @@ class ColumnReader:
             column.max_definition_level,
             chunk_values.list_levels(self.leaf),
             kind is Kind.FLOAT or (kind is Kind.INTEGER and (self.column_type.bits or 64) < 32),
-            1 if self._source.path is None else chunk_values.LEAST_VALUES,  # pyarrow would read a distant one again
         )
 
     def _has_dictionary(self, row_group: int) -> bool:

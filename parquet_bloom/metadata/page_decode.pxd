@@ -23,7 +23,9 @@ cdef enum:
     LEVEL_BYTES = 9
     COMPRESSED = 10
     REPEAT_ENCODING = 11
-    FIELDS = 12
+    NUM_NULLS = 12
+    NUM_ROWS = 13
+    FIELDS = 14
 
 cdef enum:
     # Kinds of pages, encodings and codecs, by the format's numbers.

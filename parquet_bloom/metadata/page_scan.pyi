@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,3 +11,21 @@ def count_nested(
 def mark_used(data: Any, width: int, count: int, used: NDArray[np.uint8]) -> None: ...
 def measure_byte_arrays(data: Any, count: int) -> int: ...
 def locate_byte_arrays(data: Any, count: int) -> NDArray[np.int32]: ...
+
+class ChunkScan:
+    dictionary: Any
+    used: NDArray[np.uint8] | None
+
+    def __init__(
+        self,
+        codec: int,
+        denies_compression: bool,
+        width: int,
+        max_definition: int,
+        list_levels: NDArray[np.int64],
+        num_values: int,
+        num_rows: int,
+        decompress: Callable[[memoryview, int, int], memoryview],
+    ) -> None: ...
+    def scan(self, data: memoryview, pages: NDArray[np.int64], first: int) -> tuple[int, list[tuple[Any, int]]]: ...
+    def finish(self) -> list[tuple[Any, int]]: ...

@@ -50,7 +50,7 @@ cdef int read_page(Cursor cursor, Page* page) except -1 nogil
 
 
 cdef enum:
-    PAGE_FIELDS = 12
+    PAGE_FIELDS = 14
 
 
 cdef struct PageRows:

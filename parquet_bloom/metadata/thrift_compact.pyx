@@ -9,7 +9,7 @@ Source: thrift-compact-protocol.md of Apache Thrift; parquet.thrift for the fiel
 
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort, realloc
 from libc.string cimport memcmp, memcpy
 
@@ -1141,6 +1141,7 @@ cdef int describe_page(Cursor cursor, int64_t* row) except -1 nogil:
     row[3], row[4], row[5] = page.kind, page.num_values, page.encoding
     row[6], row[7], row[8] = page.unpacked, page.level_encoding, page.repeat_bytes
     row[9], row[10], row[11] = page.level_bytes, page.compressed, page.repeat_encoding
+    row[12], row[13] = page.num_nulls, page.num_rows
     return 0
 
 
@@ -1162,19 +1163,40 @@ cdef int64_t* add_page(PageRows* pages, Py_ssize_t max_pages) except NULL nogil:
     return pages.rows + (pages.count - 1) * PAGE_FIELDS
 
 
-cdef int walk_pages(Cursor cursor, PageRows* pages, Py_ssize_t max_pages) except -1 nogil:
-    """Read the headers of pages that follow one another up to the end of the cursor's bytes; see `index_pages`."""
+cdef int walk_window(
+    Cursor cursor, PageRows* pages, Py_ssize_t max_pages, int64_t num_bytes, int64_t num_values
+) except -1 nogil:
+    """Read the headers of pages that begin in the cursor's bytes; see `index_window`."""
     cdef int64_t* row
     pages.count = 0
-    while cursor.pos < cursor.end:
+    while cursor.pos < cursor.end and num_bytes > 0 and num_values > 0 and pages.count < max_pages:
         row = add_page(pages, max_pages)
         describe_page(cursor, row)
-        if row[2] > cursor.end - cursor.pos:
-            cursor.fail_with("a page does not end within its column chunk")
-        if row[3] == 2 and pages.count > 1:
-            cursor.fail_with("a dictionary page follows data pages")
-        cursor.pos += row[2]
+        num_bytes = num_bytes - row[1] - row[2] if row[2] < num_bytes else 0
+        if row[3] != 2:
+            num_values = num_values - row[4] if row[4] < num_values else 0
+        cursor.pos = cursor.pos + row[2] if row[2] < cursor.end - cursor.pos else cursor.end
     return 0
+
+
+cdef int walk_pages(Cursor cursor, PageRows* pages, Py_ssize_t max_pages) except -1 nogil:
+    """Read the headers of pages that follow one another up to the end of the cursor's bytes; see `index_pages`."""
+    cdef Py_ssize_t i
+    walk_window(cursor, pages, max_pages, INT64_MAX, INT64_MAX)
+    if cursor.pos < cursor.end:
+        cursor.fail_with("there are more than {} pages", max_pages)
+    for i in range(1, pages.count):
+        if pages.rows[i * PAGE_FIELDS + 3] == 2:
+            cursor.fail_with("a dictionary page follows data pages")
+    i = (pages.count - 1) * PAGE_FIELDS
+    if pages.count and pages.rows[i + 2] > cursor.end - pages.rows[i] - pages.rows[i + 1]:
+        cursor.fail_with("a page does not end within its column chunk")
+    return 0
+
+
+cdef object copy_rows(const PageRows* pages):
+    raw = PyBytes_FromStringAndSize(<const char*>pages.rows, pages.count * PAGE_FIELDS * sizeof(int64_t))
+    return np.frombuffer(raw, np.int64).reshape(-1, PAGE_FIELDS)
 
 
 def index_pages(const uint8_t[::1] data not None, Py_ssize_t max_pages):
@@ -1186,9 +1208,9 @@ def index_pages(const uint8_t[::1] data not None, Py_ssize_t max_pages):
 
     Returns
     -------
-    int64 array of shape (pages, 12): where the page starts in `data`, then `header_bytes` and the other fields of
+    int64 array of shape (pages, 14): where the page starts in `data`, then `header_bytes` and the other fields of
     `read_page_header_fields` in this order: size, kind, num_values, encoding, unpacked, level_encoding, repeat_bytes,
-    level_bytes, compressed, repeat_encoding.
+    level_bytes, compressed, repeat_encoding, num_nulls, num_rows.
 
     Raises
     ------
@@ -1202,8 +1224,40 @@ def index_pages(const uint8_t[::1] data not None, Py_ssize_t max_pages):
     pages.count = pages.room = 0
     try:
         walk_pages(cursor, &pages, max_pages)
-        raw = PyBytes_FromStringAndSize(<const char*>pages.rows, pages.count * PAGE_FIELDS * sizeof(int64_t))
-        return np.frombuffer(raw, np.int64).reshape(-1, PAGE_FIELDS)
+        return copy_rows(&pages)
+    finally:
+        free(pages.rows)
+
+
+def index_window(const uint8_t[::1] data not None, int64_t num_bytes, int64_t num_values, Py_ssize_t max_pages):
+    """Read the headers of pages that follow one another from the beginning of `data`, which may end anywhere.
+
+    Parameters
+    ----------
+    num_bytes, num_values : how many of its column chunk are left; pages after the last value are not read.
+    max_pages : more are not read.
+
+    Returns
+    -------
+    As of `index_pages`; the last page may have more bytes than `data`, or than its chunk.
+
+    Raises
+    ------
+    MalformedFooterError
+        There is no page at the beginning of `data`, or not its entire header. Behind the first page nothing is an error.
+    """
+    cdef Cursor cursor = Cursor(data)
+    cdef PageRows pages
+    pages.rows = NULL
+    pages.count = pages.room = 0
+    try:
+        try:
+            walk_window(cursor, &pages, max_pages, num_bytes, num_values)
+        except MalformedFooterError:
+            pages.count -= 1
+            if pages.count < 1:
+                raise
+        return copy_rows(&pages)
     finally:
         free(pages.rows)
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.random_cases.hunting import seeds
 from support.random_cases.random_chunks import draw_table
-from support.stored_values import decoded, hash_all, open_readers, small_pages, stored
+from support.stored_values import decoded, hash_all, open_readers, stored
 from support.tiers import by_tier
 from support.writers import random_files
 
@@ -36,7 +36,7 @@ def test_pages_give_what_pyarrow_decodes(tmp_path: Path, writer: str) -> None:
             table = table.select(flat or table.column_names)
         path = tmp_path / f"{seed}.parquet"
         options = WRITERS[writer](rng, table, path, rng.choice([rows, max(1, rows // 3)]))
-        with open_readers(path) as readers, small_pages():
+        with open_readers(path) as readers:
             for name, reader in readers.items():
                 for row_group in range(reader._footer.num_row_groups):
                     ours = stored(reader, row_group)
@@ -75,7 +75,7 @@ def test_damage_ends_as_it_does_in_pyarrow(tmp_path: Path) -> None:
             chunk = rng.choice(chunks)
             start = min(filter(None, (chunk.dictionary_page_offset, chunk.data_page_offset)))
             path.write_bytes(_damage(rng, data, start, start + chunk.total_compressed_size))
-            with open_readers(path) as readers, small_pages():
+            with open_readers(path) as readers:
                 reader = readers[chunk.path_in_schema]
                 expected, ours = decoded(reader, 0), hash_all(reader.read_occurring(0))
             assert ours == expected, (seed, chunk.path_in_schema, options)

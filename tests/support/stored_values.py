@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from parquet_bloom.core.hash.xxh64 import hash_keys
 from parquet_bloom.errors import ParquetBloomError, UnreadableColumnError
-from parquet_bloom.file.pages import chunk_values
 from parquet_bloom.file.reader import BloomFile
 from parquet_bloom.file.values import ColumnReader
 from parquet_bloom.hashing.arrow import keys_of
@@ -48,7 +47,7 @@ def decoded(reader: ColumnReader, row_group: int, chunk: Any = None) -> Outcome:
 
 
 def stored(reader: ColumnReader, row_group: int) -> Outcome | None:
-    """What the pages have as they are stored; None where they are left to pyarrow. Pages may be of any size."""
+    """What the pages have as they are stored; None where they are left to pyarrow."""
     with patch.object(ColumnReader, "batches", _leave), patch.object(ColumnReader, "_read_dictionary", _leave):
         try:
             return hash_all(reader.read_occurring(row_group))
@@ -62,10 +61,3 @@ class _LeftToArrow(ParquetBloomError):
 
 def _leave(*_: Any) -> Iterator[pa.Array]:
     raise _LeftToArrow("left to pyarrow")
-
-
-@contextmanager
-def small_pages() -> Iterator[None]:
-    """Let the smallest pages be read as they are stored."""
-    with patch.object(chunk_values, "LEAST_VALUES", 1):
-        yield

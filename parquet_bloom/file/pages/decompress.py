@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from ...core.decode.lz4 import count_unpacked
-from ...core.decode.snappy import unpack_front, unpack_pair
+from ...core.decode.snappy import unpack_front
 from ...errors import UnusualPageError
 
 MAX_PAGE_BYTES = 64 << 20
@@ -17,8 +17,6 @@ MAX_PAGE_BYTES = 64 << 20
 UNCOMPRESSED, SNAPPY, _GZIP, _BROTLI, _ZSTD, _LZ4_RAW = 0, 1, 2, 4, 6, 7
 KNOWN_CODECS = UNCOMPRESSED, SNAPPY, _GZIP, _BROTLI, _ZSTD, _LZ4_RAW
 _STREAMED = {_GZIP: "gzip", _BROTLI: "brotli"}
-
-_MOST_PAIRED = 4 << 20  # decompressed bytes of each of two pages that are decompressed together
 
 _EXTRA_BYTES = 4096  # decompressed beyond the share of a page that its rows would take if all had the same size
 
@@ -65,23 +63,6 @@ def _naming_damage() -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError) as error:
         raise UnusualPageError(str(error)) from error
-
-
-def can_pair(codec: int | None, size: int) -> bool:
-    """Return whether bytes are better decompressed with those of another page, by `decompress_pair`."""
-    return codec == SNAPPY and 0 < size <= _MOST_PAIRED
-
-
-def decompress_pair(data: memoryview, size: int, other: memoryview, other_size: int) -> tuple[memoryview, memoryview]:
-    """Decompress the bytes of two pages, for both of which `can_pair` is true.
-
-    Raises
-    ------
-    UnusualPageError
-        The bytes of one are invalid, or of another size.
-    """
-    first, second = unpack_pair(data, size, other, other_size)
-    return first.data, second.data
 
 
 def _decompress_lz4(data: memoryview, size: int) -> memoryview:

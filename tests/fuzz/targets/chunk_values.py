@@ -8,7 +8,7 @@ import io
 import pyarrow.parquet as pq
 from scratch import as_file
 from small_parquet import table
-from support.stored_values import decoded, hash_all, open_readers, small_pages
+from support.stored_values import decoded, hash_all, open_readers
 from taking import is_compared
 
 from parquet_bloom.errors import ParquetBloomError
@@ -56,7 +56,7 @@ def run(data: bytes) -> None:
     complete, spans = _base(data[0] % len(_OPTIONS))
     start, end = spans[name]
     changed = complete[:start] + data[2:][: end - start].ljust(end - start, b"\0") + complete[end:]
-    with as_file(changed) as path, open_readers(path) as readers, small_pages():
+    with as_file(changed) as path, open_readers(path) as readers:
         outcome = hash_all(readers[name].read_occurring(0))
         if is_compared(data):
             expected = decoded(readers[name], 0)

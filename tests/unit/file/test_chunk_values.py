@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.stored_values import decoded, hash_all, open_readers, small_pages, stored
+from support.stored_values import decoded, hash_all, open_readers, stored
 
 import parquet_bloom
 from parquet_bloom.errors import UnusualPageError
+from parquet_bloom.file.page_checks import PageClaimError, PageWalk
 from parquet_bloom.file.pages import chunk_values
-from parquet_bloom.file.pages.chunk_values import ChunkPages
 from parquet_bloom.file.pages.decompress import MAX_PAGE_BYTES, UNCOMPRESSED, decompress
 
 ROWS = 6000
@@ -69,17 +69,12 @@ def test_other_encodings_are_left(tmp_path: Path, table: pa.Table, encoding: str
         assert hash_all(readers["few"].read_occurring(0)) == decoded(readers["few"], 0)
 
 
-def test_small_pages_are_left(tmp_path: Path, table: pa.Table) -> None:
-    """That they take pyarrow less time is why."""
+def test_small_pages(tmp_path: Path, table: pa.Table) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(table, path, data_page_size=100, write_batch_size=100, use_dictionary=False)
     with open_readers(path) as readers:
-        assert stored(readers["k"], 0) is None
-        with small_pages():
-            assert stored(readers["k"], 0) == decoded(readers["k"], 0)
-    pq.write_table(table.slice(0, 100), path)  # one small page is no reason
-    with open_readers(path) as readers:
-        assert stored(readers["k"], 0) == decoded(readers["k"], 0)
+        for name, reader in readers.items():
+            assert stored(reader, 0) == decoded(reader, 0), name
 
 
 @pytest.mark.parametrize("once", [False, True])
@@ -101,12 +96,14 @@ def test_pages_of_any_window(tmp_path: Path, table: pa.Table, window: int, once:
         ranges.update(range(offset, offset + length))
         return data[offset : offset + length]
 
-    pages = ChunkPages(read, start, end, window, once)
-    found = [pages.next_page() for _ in range(20)]
+    walk = PageWalk(start, end, chunk.num_values)
     at = start
-    for page in found:
-        assert bytes(page.data) == data[at : at + page.header.num_bytes]
-        at += page.header.num_bytes
+    for part, pages in walk.windows(read, window, once):
+        assert bytes(part) == data[at : at + len(part)]
+        assert pages[0, 0] == 0
+        assert pages[:, :3].sum(axis=1).tolist() == [*pages[1:, 0].tolist(), len(part)]
+        at += len(part)
+    assert (at, walk.remaining) == (end, False)
     if once:
         assert sum(lengths) == len(ranges)
         assert len(ranges) >= at - start
@@ -120,9 +117,25 @@ def test_a_chunk_that_ends_early(tmp_path: Path, table: pa.Table) -> None:
     data = path.read_bytes()
     chunk = pq.read_metadata(path).row_group(0).column(0)
     end = chunk.data_page_offset + chunk.total_compressed_size - 1
-    pages = ChunkPages(lambda offset, length: data[offset : offset + length], chunk.data_page_offset, end, 1 << 20)
-    with pytest.raises(UnusualPageError, match="more bytes than the chunk has"):
-        pages.next_page()
+    walk = PageWalk(chunk.data_page_offset, end, chunk.num_values)
+    with pytest.raises(PageClaimError, match=r"claims \d+ bytes where there are \d+$"):
+        list(walk.windows(lambda offset, length: data[offset : offset + length], 1 << 20))
+
+
+def test_missing_pages(tmp_path: Path, table: pa.Table) -> None:
+    """Of an even and of an odd number of pages, since some are decompressed in pairs."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(table.select(["k"]), path, use_dictionary=False, data_page_size=5000, write_batch_size=10)
+    with open_readers(path) as readers:
+        chunk = readers["k"]._stored_chunk(0)
+        assert chunk is not None
+        walk = PageWalk(chunk.start, chunk.end, chunk.num_values)
+        windows = list(walk.windows(readers["k"]._source.read_at, 2000))
+        assert len(windows) > 4
+        assert hash_all(chunk_values.iter_occurring(iter(windows), chunk)) == decoded(readers["k"], 0)
+        for count in (-1, -2):
+            with pytest.raises(UnusualPageError, match="are missing"):
+                hash_all(chunk_values.iter_occurring(iter(windows[:count]), chunk))
 
 
 @pytest.mark.parametrize(("number", "codec"), [(1, "snappy"), (2, "gzip"), (4, "brotli"), (6, "zstd"), (7, "lz4_raw")])

@@ -42,8 +42,7 @@ class Opened:
 
     def occurring(self, row_group: int) -> stored_values.Outcome:
         """Read by both ways, which agree."""
-        with stored_values.small_pages():
-            result = stored_values.stored(self.reader, row_group)
+        result = stored_values.stored(self.reader, row_group)
         assert result in (None, stored_values.decoded(self.reader, row_group))
         return stored_values.hash_all(self.reader.read_occurring(row_group))
 
