@@ -330,6 +330,9 @@ class _EmbedJob:
         """Write the new file, building filters while its data is copied; return whether it differs from the old one."""
         readers = {plan.leaf.index: self._reader(plan.leaf) for _, plan in self.todo}
         thread_state = threading.local()
+        # Copying in the kernel takes a processor of its own: the sooner it ends, the sooner the disk has all it writes.
+        copies_beside = self.file.source.path is not None and threads > 1 and threads >= processors()
+        slots = threading.Semaphore(threads - copies_beside)
 
         def build(job: tuple[int, ColumnPlan]) -> BuiltFilter:
             row_group, plan = job
@@ -337,7 +340,8 @@ class _EmbedJob:
             num_values = count_values(self.file, row_group, plan.leaf)
             if not hasattr(thread_state, "builder"):
                 thread_state.builder = FilterBuilder()
-            built: BuiltFilter = thread_state.builder.build(values, plan.column_type, plan.options, num_values)
+            with slots:
+                built: BuiltFilter = thread_state.builder.build(values, plan.column_type, plan.options, num_values)
             return built
 
         locations: dict[tuple[int, int], tuple[int, int] | None] = {}
@@ -347,6 +351,7 @@ class _EmbedJob:
         building = in_order(build, self.todo, threads) if threads > 1 else nullcontext(map(build, self.todo))
         with building as built:
             new.copy_prefix(self.tail.cut)
+            slots.release()
             for owner in sorted(jobs.keys() | self.tail.moved.keys()):
                 if owner in self.tail.moved:
                     locations[owner] = self.tail.move(owner, self.file, new)
