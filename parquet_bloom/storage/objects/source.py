@@ -205,7 +205,7 @@ class ObjectSource(Source):
         missing = [
             number
             for number, span in enumerate(zip(offsets.tolist(), lengths.tolist(), strict=True))
-            if not self._find_in_memory(*span)
+            if self._find_in_memory(*span) is None
         ]
         if not missing:
             return
