@@ -4,9 +4,9 @@
     python tests/property/scan_campaign.py --lake SEED [--scan NUMBER] [--keep FOLDER]      # one that differed
 
 A lake is of one seed, and is asked some scans; `support/random_cases/scan_hunt.py` says what is compared. Progress and
-the tally go to stdout; each difference is printed with the arguments that repeat it. Lakes are asked in child processes,
-so that a crash, or a lake that takes longer than ten minutes, ends that lake alone, and is reported. The exit code is 1
-after any difference.
+the tally go to stdout; each difference is printed with the arguments that repeat it. Child processes ask the lakes: a
+crash, or a lake that takes longer than ten minutes, ends that lake alone, and is reported. The exit code is 1 after
+any difference.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ import pyarrow.fs
 from obstore.store import LocalStore, MemoryStore
 
 import parquet_bloom
+from parquet_bloom import zones
 from parquet_bloom.errors import ParquetBloomError, PredicateError
 from parquet_bloom.predicate import And, Or, tree
 from support.oracle.ranked import Answer, key
@@ -90,7 +91,9 @@ def hunt(seed: int, folder: Path, scans: int = SCANS, only: int | None = None) -
     only : number of the one scan that is done.
     """
     tally = ScanTally(lakes=1)
-    lake = draw_lake(seed, folder)
+    root = folder / str(seed)
+    root.mkdir()
+    lake = draw_lake(seed, root)
     with contextlib.closing(_Places(lake, random.Random(f"places of {seed}"))) as places:
         for number in range(scans) if only is None else [only]:
             scan = _Scan(lake, places, random.Random(f"scan {number} of {seed}"), tally)
@@ -103,7 +106,7 @@ def hunt(seed: int, folder: Path, scans: int = SCANS, only: int | None = None) -
                     f"| {lake.story[:1000]}"
                 )
     if not tally.wrong and only is None:
-        shutil.rmtree(lake.folder)
+        shutil.rmtree(root)
     return tally
 
 
@@ -123,6 +126,9 @@ class _Places:
         alike = all(file.rows.schema.equals(lake.files[0].rows.schema) for file in lake.files)
         if rng.random() < 0.4 and alike and lake.damaged is None and len(lake.rows):
             self._index = self._make_index(rng)
+        self._zones: str | None = None
+        if rng.random() < 0.15 and alike and lake.damaged is None and len(lake.rows):
+            self._zones = self._make_zones(rng)
 
     def close(self) -> None:
         if self._index is not None:
@@ -140,6 +146,17 @@ class _Places:
             return None
         return index
 
+    def _make_zones(self, rng: random.Random) -> str | None:
+        output = f"{self.lake.folder}.zones.arrow"
+        column = rng.choice(list(self.lake.columns))
+        try:
+            zones.build(
+                [str(file.path) for file in self.lake.files], column, output, rows_per_zone=rng.choice([10, 100])
+            )
+        except ParquetBloomError:
+            return None
+        return output
+
     def draw(self, rng: random.Random) -> tuple[str, Any, dict[str, Any]]:
         """Return a place's name, the files, and the options by which they are read."""
         name = rng.choice(["local", "local", "local", "folder", *_REMOTE])
@@ -147,6 +164,8 @@ class _Places:
         if name in ("local", "folder"):
             if self._index is not None and rng.random() < 0.5:
                 name, options["index"] = "index", self._index
+            elif self._zones is not None and rng.random() < 0.7:
+                name, options["zones"] = "zones", self._zones
             cache = rng.random()
             if cache < 0.3:
                 options["cache"] = None if cache < 0.1 else self._cache
@@ -465,8 +484,7 @@ class _Scan:
                     raise Difference(f"{file.path.name}: rows of row group {group} are not in its ranges")
 
     def _draw_keys(self, most: int) -> tuple[str, list[Any]]:
-        names = [name for name in self.lake.columns if "." not in name]
-        column = self.lake.columns[self.rng.choice(names)]
+        column = self.lake.columns[self.rng.choice([name for name in self.lake.columns if "." not in name])]
         values = [draw_value(self.rng, column) for _ in range(self.rng.choice([1, 1, 3, most]))]
         known = [value for value in peers.VALUES[column.kind].always if value is not None] or [0]
         values = [value for value in values if value is not None] or known[:1]
@@ -479,6 +497,29 @@ class _Scan:
         plain = [value.cast(pa.int64()).as_py() if isinstance(value, pa.Scalar) else value for value in values]
         return [column.compare("=", key(value, column.arrow)).true for value in plain]
 
+    def get_pairs(self, files: Any, options: dict[str, Any]) -> None:
+        """Read, or find, the rows with values of two columns."""
+        one, other = self._draw_keys(5), self._draw_keys(5)
+        if one[0] == other[0]:
+            one = ROW, [int(self.rng.choice(self.lake.rows[ROW])) if len(self.lake.rows) else 0]
+            other = self._draw_keys(1)
+            if other[0] == ROW:
+                return
+        pairs = list(zip(one[1], other[1], strict=False))[: 1 if self.damaged is not None else 5]
+        names = [one[0], other[0]]
+        self.story += f"; keys of {names}: {[tuple(map(_tell, pair)) for pair in pairs]}"[:200]
+        self.node = tree.And((tree.IsNotNull(names[0]), tree.IsNotNull(names[1])))
+        firsts, seconds = (
+            self._key_answers(name, values) for name, values in zip(names, zip(*pairs, strict=True), strict=True)
+        )
+        answers = [first & second for first, second in zip(firsts, seconds, strict=True)]
+        dataset = parquet_bloom.dataset(files, **options)
+        self.true = np.logical_or.reduce(answers)
+        if self.rng.random() < 0.5:
+            self.check_located(dataset.locate(names, pairs, threads=self.threads))
+        else:
+            self.check_answers(dataset.get(names, pairs, self.names, threads=self.threads), answers)
+
     def get(self, files: Any, options: dict[str, Any]) -> None:
         name, values = self._draw_keys(20)
         if self.damaged is not None:
@@ -489,7 +530,11 @@ class _Scan:
         found = parquet_bloom.dataset(files, **options).get(
             name, values if len(values) > 1 or self.rng.random() < 0.5 else values[0], self.names, threads=self.threads
         )
-        if len(values) == 1:
+        self.check_answers(found, answers)
+
+    def check_answers(self, found: pa.Table, answers: Sequence[np.ndarray]) -> None:
+        """Raise Difference unless a table has the rows of one key after those of the other."""
+        if len(answers) == 1:
             self.true = answers[0]
             self.check_table(found)
             return
@@ -512,6 +557,13 @@ class _Scan:
         self.node = tree.IsNotNull(name)
         self.true = np.logical_or.reduce(self._key_answers(name, values))
         found = parquet_bloom.dataset(files, **options).locate(name, values, threads=self.threads)
+        mask = self.check_located(found)
+        ours, theirs = decode(found.select(["key"])), keep(self.shown([name]), mask).rename_columns(["key"])
+        if ours["key"].type == theirs["key"].type:
+            self.check_values(ours, theirs)
+
+    def check_located(self, found: pa.Table) -> np.ndarray:
+        """Raise Difference unless a table has the positions of the rows that match; return which rows they are."""
         numbers = {file.path.name: file for file in self.lake.files}
         positions = []
         for path, group, row in zip(*(found[one].to_pylist() for one in ("path", "row_group", "row")), strict=True):
@@ -520,10 +572,7 @@ class _Scan:
             if int(np.searchsorted(ends, row, "right")) != group:
                 raise Difference(f"row {row} of {path} is not in row group {group}: {file.groups}")
             positions.append(file.start + row)
-        mask = self.check_positions(np.array(positions, np.int64), *self.bounds([]))
-        ours, theirs = decode(found.select(["key"])), keep(self.shown([name]), mask).rename_columns(["key"])
-        if ours["key"].type == theirs["key"].type:
-            self.check_values(ours, theirs)
+        return self.check_positions(np.array(positions, np.int64), *self.bounds([]))
 
     def semi_join(self, files: Any, options: dict[str, Any]) -> None:
         name, values = self._draw_keys(300)
@@ -546,6 +595,7 @@ _WAYS: dict[str, Callable[[_Scan, Any, dict[str, Any]], None]] = {
     "leave_out": _Scan.leave_out,
     "plan": _Scan.plan,
     "get": _Scan.get,
+    "get_pairs": _Scan.get_pairs,
     "locate": _Scan.locate,
     "semi_join": _Scan.semi_join,
 }

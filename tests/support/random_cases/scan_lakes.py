@@ -158,7 +158,7 @@ class _Drawing:
         self.carried = rng.sample([*CARRIED, "li", "ma", "ls"], rng.choice([0, 0, 1, 2]))
         self.pools: dict[str, list[Any]] = {ROW: [None], **{name: [None] for name in (*self.kinds, *self.lists)}}
         self.picks: dict[str, list[np.ndarray]] = {name: [] for name in self.pools}
-        self.scale = rng.choices(["small", "medium", "large"], [60, 35, 5])[0]
+        self.scale = rng.choices(["small", "medium", "large"], [57, 35, 8])[0]
         self.is_mixed = rng.random() < 0.4  # files have other columns and types
         self.writer = rng.choice([None, None, "pyarrow", "duckdb", "polars", "datafusion"])
 
@@ -436,6 +436,7 @@ def write_by_pyarrow(rng: random.Random, table: pa.Table, path: Path, size: int)
         "store_decimal_as_integer": rng.random() < 0.5,
         "write_page_checksum": rng.random() < 0.3,
         "use_content_defined_chunking": rng.random() < 0.1,
+        "use_compliant_nested_type": rng.random() < 0.8,
     }
     kinds = {name for name in table.column_names if name in VALUES}
     if any("[ns" in str(field.type) for field in table.schema):

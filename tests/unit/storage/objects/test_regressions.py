@@ -18,7 +18,7 @@ def test_chunks_that_were_read_with_the_filters_around_them(kind: type, tmp_path
     """One request read filters and the chunk between them, and reading that chunk was a ValueError."""
     path = tmp_path / "a.parquet"
     table = pa.table({"a": range(6), "b": range(6)})
-    filters = dict.fromkeys("ab", {"ndv": 2, "fpp": 0.01})
+    filters = {name: {"ndv": 2, "fpp": 0.01} for name in table.column_names}
     pq.write_table(table, path, row_group_size=2, write_statistics=False, bloom_filter_options=filters)
     surgery.with_filter_moved_between_row_groups(path, "a")
     data = path.read_bytes()
