@@ -27,8 +27,8 @@ import parquet_bloom
 from parquet_bloom import zones
 from parquet_bloom.errors import ParquetBloomError, PredicateError
 from parquet_bloom.predicate import And, Or, tree
-from support.oracle.ranked import Answer, key
-from support.random_cases.random_predicates import Drawn, draw_predicate, draw_value, joined
+from support.oracle.ranked import Answer, Ranked, key
+from support.random_cases.random_predicates import Drawn, among, comparison, draw_predicate, draw_value, joined
 from support.random_cases.scan_lakes import LISTS, ROW, Lake, LakeFile, combine, decode, draw_lake
 from support.servers.counted import CountedFileSystem
 from support.writers import peers, random_files
@@ -159,7 +159,7 @@ class _Places:
 
     def draw(self, rng: random.Random) -> tuple[str, Any, dict[str, Any]]:
         """Return a place's name, the files, and the options by which they are read."""
-        name = rng.choice(["local", "local", "local", "folder", *_REMOTE])
+        name = rng.choice(["local"] * 5 + ["folder", *_REMOTE])
         files, options = self._find(name)
         if name in ("local", "folder"):
             if self._index is not None and rng.random() < 0.5:
@@ -260,14 +260,27 @@ class _Scan:
         columns = list(self.lake.columns.values())
         if rng.random() < 0.04:
             return None
-        if not lists or rng.random() < 0.6:
-            return draw_predicate(rng, columns)
+        if not lists or rng.random() < 0.5:
+            return self._draw_point(columns) if rng.random() < 0.5 else draw_predicate(rng, columns)
         parts = [self._draw_contains(rng.choice(lists)) for _ in range(rng.choice([1, 1, 1, 2]))]
         if rng.random() < 0.4:
             parts.append(draw_predicate(rng, columns, 2))
         if len(parts) == 1:
             return parts[0]
         return joined(parts, And, lambda a, b: a & b) if rng.random() < 0.7 else joined(parts, Or, lambda a, b: a | b)
+
+    def _draw_point(self, columns: list[Ranked]) -> Drawn:
+        """Draw what few rows meet: `=` or IN, and perhaps something else."""
+        rng = self.rng
+        column = rng.choice(columns)
+        name = '"' + column.name.replace(".", '"."') + '"'
+        for _ in range(4):
+            drawn = comparison(rng, column, name, "=") if rng.random() < 0.6 else among(rng, column, name)
+            if drawn.answer.true.any():  # most of those that are drawn first meet none
+                break
+        if rng.random() < 0.35:
+            return joined([drawn, draw_predicate(rng, columns, 2)], And, lambda a, b: a & b)
+        return drawn
 
     def _draw_contains(self, name: str) -> Drawn:
         arrow, draw = LISTS[name]

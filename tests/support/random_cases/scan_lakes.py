@@ -37,15 +37,17 @@ def _some(draw: Callable[[random.Random], Any], most: int = 3) -> Callable[[rand
 
 
 def _text(rng: random.Random) -> str:
-    return rng.choice(["", "a", "b", "ä", "\U00010000", str(rng.randrange(50)), "long text of more than twelve bytes"])
+    return rng.choice(
+        ["", "a", "b", "ä", "\U00010000", str(rng.randrange(2000)), "long text of more than twelve bytes"]
+    )
 
 
 # Lists that predicates ask for an element.
 LISTS: dict[str, tuple[pa.DataType, Callable[[random.Random], Any]]] = {
     "li_i64": (pa.int64(), lambda rng: rng.choice([rng.randint(0, 60), rng.randint(-(2**63), 2**63 - 1)])),
-    "li_i32": (pa.int32(), lambda rng: rng.randint(-20, 20)),
+    "li_i32": (pa.int32(), lambda rng: rng.choice([rng.randint(-20, 20), rng.randint(-2000, 2000)])),
     "li_str": (pa.string(), _text),
-    "li_date": (pa.date32(), lambda rng: dt.date(2020, 1, 1) + dt.timedelta(days=rng.randrange(60))),
+    "li_date": (pa.date32(), lambda rng: dt.date(2020, 1, 1) + dt.timedelta(days=rng.randrange(900))),
     "li_f64": (pa.float64(), lambda rng: rng.randint(-9, 9) / 2),
     "li_bool": (pa.bool_(), lambda rng: rng.random() < 0.5),
 }
@@ -154,7 +156,7 @@ class _Drawing:
         self.kinds = rng.sample(FLAT, rng.randint(1, 6))
         if rng.random() < 0.25:
             self.kinds.append("st")
-        self.lists = rng.sample(list(LISTS), rng.choice([0, 0, 1, 2]))
+        self.lists = rng.sample(list(LISTS), rng.choice([0, 0, 1, 1, 2]))
         self.carried = rng.sample([*CARRIED, "li", "ma", "ls"], rng.choice([0, 0, 1, 2]))
         self.pools: dict[str, list[Any]] = {ROW: [None], **{name: [None] for name in (*self.kinds, *self.lists)}}
         self.picks: dict[str, list[np.ndarray]] = {name: [] for name in self.pools}
@@ -274,7 +276,7 @@ class _Drawing:
         picks = []
         share = rng.choice([0.0, 0.0, 0.1, 0.9, 1.0])
         for rows in [min(size, count - start) for start in range(0, count, size)]:
-            fresh = [draw(rng) for _ in range(rng.choice([1, 3, 20, 60, min(rows, 500)]))]
+            fresh = [draw(rng) for _ in range(rng.choice([1, 3, 20, 60, min(rows, 500), min(rows, 500)]))]
             own = np.arange(len(pool), len(pool) + len(fresh))
             pool += fresh
             if rng.random() < 0.3:
