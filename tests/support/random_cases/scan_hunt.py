@@ -433,7 +433,7 @@ class _Scan:
         self.check_table(self.scan(files, options).to_arrow(max_bytes=max_bytes))
 
     def to_batches(self, files: Any, options: dict[str, Any]) -> None:
-        size = self.rng.choice([1, 7, 100, 65_536])
+        size = self.rng.choice([1 if len(self.lake.rows) < 5_000 else 50, 7, 100, 65_536])
         in_order = self.rng.random() < 0.6
         max_bytes = self.rng.choice([None, None, 1, 1000, 100_000])
         self.story += f"; {size=}, {in_order=}, {max_bytes=}"
@@ -625,10 +625,12 @@ def keep(table: pa.Table, mask: np.ndarray) -> pa.Table:
 
 
 def _take(table: pa.Table, positions: np.ndarray) -> pa.Table:
+    table = table.combine_chunks()
     try:
         return table.take(pa.array(positions))
     except pa.ArrowNotImplementedError:
-        return pa.concat_tables([table.slice(0, 0), *(table.slice(int(row), 1) for row in positions)])
+        runs = np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1)
+        return pa.concat_tables([table.slice(0, 0), *(table.slice(int(run[0]), len(run)) for run in runs if len(run))])
 
 
 def _fill(found: pa.Table, known: pa.Table) -> pa.Table:
