@@ -37,6 +37,7 @@ from support.writers.peers import bits_of, take_rows
 SCANS = 15  # of each lake
 _ASK_DUCKDB = 0.25  # share of the predicates
 _IN_DUCKDB = {ROW, "st", *random_files.DUCKDB}
+_LOOKUPS = ("get", "get_pairs", "locate")
 _REMOTE = ("fsspec", "arrow", "memory", "store")
 
 
@@ -123,6 +124,7 @@ class _Places:
         self.names = [file.path.name for file in lake.files]
         self._cache = parquet_bloom.MetadataCache()
         self._index: Any = None
+        self._dataset: Any = None
         alike = all(file.rows.schema.equals(lake.files[0].rows.schema) for file in lake.files)
         if rng.random() < 0.4 and alike and lake.damaged is None and len(lake.rows):
             self._index = self._make_index(rng)
@@ -157,12 +159,12 @@ class _Places:
             return None
         return output
 
-    def draw(self, rng: random.Random) -> tuple[str, Any, dict[str, Any]]:
-        """Return a place's name, the files, and the options by which they are read."""
+    def draw(self, rng: random.Random, is_lookup: bool) -> tuple[str, Any, dict[str, Any]]:
+        """Return a place's name, the files, and the options by which they are read; lookups are mostly by an index."""
         name = rng.choice(["local"] * 5 + ["folder", *_REMOTE])
         files, options = self._find(name)
         if name in ("local", "folder"):
-            if self._index is not None and rng.random() < 0.5:
+            if self._index is not None and rng.random() < (0.9 if is_lookup else 0.3):
                 name, options["index"] = "index", self._index
             elif self._zones is not None and rng.random() < 0.7:
                 name, options["zones"] = "zones", self._zones
@@ -170,6 +172,14 @@ class _Places:
             if cache < 0.3:
                 options["cache"] = None if cache < 0.1 else self._cache
         return name, files, options
+
+    def open(self, files: Any, options: dict[str, Any]) -> Any:
+        """Open a dataset for lookups, the same one for those by an index: it keeps what it knows between calls."""
+        if "index" not in options or "cache" in options:
+            return parquet_bloom.dataset(files, **options)
+        if self._dataset is None:
+            self._dataset = parquet_bloom.dataset(files, **options)
+        return self._dataset
 
     def _find(self, name: str) -> tuple[Any, dict[str, Any]]:
         folder = self.lake.folder
@@ -208,8 +218,8 @@ class _Scan:
     def compare(self) -> None:
         """Scan, and raise Difference if anything differs."""
         rng, tally = self.rng, self.tally
-        place, files, options = self.places.draw(rng)
         way = rng.choice(list(_WAYS))
+        place, files, options = self.places.draw(rng, way in _LOOKUPS)
         self.threads = rng.choice([None, None, 1, 2, 4])
         self.names = self._draw_names()
         drawn = self._draw_predicate()
@@ -526,7 +536,7 @@ class _Scan:
             self._key_answers(name, values) for name, values in zip(names, zip(*pairs, strict=True), strict=True)
         )
         answers = [first & second for first, second in zip(firsts, seconds, strict=True)]
-        dataset = parquet_bloom.dataset(files, **options)
+        dataset = self.places.open(files, options)
         self.true = np.logical_or.reduce(answers)
         if self.rng.random() < 0.5:
             self.check_located(dataset.locate(names, pairs, threads=self.threads))
@@ -540,7 +550,7 @@ class _Scan:
         self.story += f"; keys of {name}: {[_tell(value) for value in values]}"[:200]
         self.node = tree.IsNotNull(name)
         answers = self._key_answers(name, values)
-        found = parquet_bloom.dataset(files, **options).get(
+        found = self.places.open(files, options).get(
             name, values if len(values) > 1 or self.rng.random() < 0.5 else values[0], self.names, threads=self.threads
         )
         self.check_answers(found, answers)
@@ -569,7 +579,7 @@ class _Scan:
         self.story += f"; keys of {name}: {[_tell(value) for value in values]}"[:200]
         self.node = tree.IsNotNull(name)
         self.true = np.logical_or.reduce(self._key_answers(name, values))
-        found = parquet_bloom.dataset(files, **options).locate(name, values, threads=self.threads)
+        found = self.places.open(files, options).locate(name, values, threads=self.threads)
         mask = self.check_located(found)
         ours, theirs = decode(found.select(["key"])), keep(self.shown([name]), mask).rename_columns(["key"])
         if ours["key"].type == theirs["key"].type:
