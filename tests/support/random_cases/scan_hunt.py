@@ -126,7 +126,7 @@ class _Places:
         self._index: Any = None
         self._dataset: Any = None
         alike = all(file.rows.schema.equals(lake.files[0].rows.schema) for file in lake.files)
-        if rng.random() < 0.4 and alike and lake.damaged is None and len(lake.rows):
+        if rng.random() < 0.6 and alike and lake.damaged is None and len(lake.rows):
             self._index = self._make_index(rng)
         self._zones: str | None = None
         if rng.random() < 0.15 and alike and lake.damaged is None and len(lake.rows):
