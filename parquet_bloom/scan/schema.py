@@ -13,11 +13,10 @@ from ..file.reader import BloomFile
 from ..storage import Entry, is_local
 from ..storage.confined import is_confined, is_in_place, leads_inside
 from ..util.arrow_values import empty_table
-from .decode.open import open_entry
-from .model.schemas import arrow_schema, map_in_threads, reading, unify_schemas
-from .plan.local_batch import cache_footers
 from ..util.collector import paused_collection
 from ..util.threads import processors
+from .decode.open import open_entry
+from .model.schemas import arrow_schema, map_in_threads, reading, unify_schemas
 from .plan.local_files import LocalFiles
 from .plan.statistics import cache_footers
 from .source import ScanSource

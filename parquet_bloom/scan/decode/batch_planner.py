@@ -21,8 +21,8 @@ from ..model.plan import PARQUET, FilePlan, RowGroupPlan
 from ..model.schemas import arrow_schema, reading
 from .columns_decoder import estimate_decoded, select_leaves
 from .file_kind import FileKind
-from .local_files import LocalFiles
 from .parquet_file import ParquetData
+from .planned_files import PlannedFiles
 
 _LEAST_ROWS, _MOST_ROWS = 1 << 16, 1 << 20  # of a batch, about
 _BATCHES_PER_THREAD = 1  # more of them wait for each other's Python code
@@ -64,7 +64,7 @@ class BatchTask:
     row_groups: list[tuple[int, RowGroupPlan]]
     kind: FileKind
     footers: list[CachedFooter]
-    files: LocalFiles
+    files: PlannedFiles
     num_done: int = 0
     is_inside: bool = False
     cost: tuple[int, int] = (0, 0)
@@ -154,7 +154,7 @@ class BatchPlanner:
                 cuts.append(number)
                 num_rows = 0
             num_rows += group.num_rows
-        files = LocalFiles(batch.plans, len(cuts), self._open_planned, self._cache)
+        files = PlannedFiles(batch.plans, len(cuts), self._open_planned, self._cache)
         return [
             BatchTask(batch.plans, batch.row_groups[start:end], batch.kind, batch.footers, files)
             for start, end in pairwise([*cuts, len(batch.row_groups)])
@@ -167,12 +167,12 @@ class BatchPlanner:
         """
         tasks, remaining = [], task.row_groups[task.num_done :]
         if len(task.plans) == 1:
-            files = LocalFiles(task.plans, len(remaining), self._open_planned, self._cache)
+            files = PlannedFiles(task.plans, len(remaining), self._open_planned, self._cache)
             return [BatchTask(task.plans, [group], task.kind, task.footers, files) for group in remaining]
         for number, plan in enumerate(task.plans):
             groups = [(0, group) for file, group in remaining if file == number]
             if groups:
-                files = LocalFiles([plan], 1, self._open_planned, self._cache)
+                files = PlannedFiles([plan], 1, self._open_planned, self._cache)
                 tasks.append(BatchTask([plan], groups, task.kind, [task.footers[number]], files))
         return tasks
 

@@ -24,8 +24,8 @@ from ..model.positions import add_positions
 from ..model.row_selection import RowSelection, count_rows
 from .choose_decoder import FEW_OF
 from .file_kind import FileKind
-from .local_files import LocalFiles
 from .parquet_file import ParquetData
+from .planned_files import PlannedFiles
 from .row_group_decoder import Pages, RowGroupDecoder
 
 _LARGE_BYTES = 1 << 20  # of a chunk: decoding less takes no longer than reading its page index
@@ -115,7 +115,7 @@ class RowBatch:
             result[number] = result.get(number, 0) + count
         return result
 
-    def remember(self, files: LocalFiles) -> None:
+    def remember(self, files: PlannedFiles) -> None:
         """Update the sizes in the cache of files of which page headers were kept."""
         if self.decoder.pages is not None:
             files.remember(self.decoder.pages, self._footers)

@@ -21,7 +21,7 @@ OpenPlanned = Callable[[FilePlan], AbstractContextManager[ParquetData]]
 """Opens the version of a file that was planned; raises ConcurrentChangeError if it is not there."""
 
 
-class LocalFiles:
+class PlannedFiles:
     """Local files that several batches read, opened by the first of them and closed after the last one."""
 
     def __init__(
