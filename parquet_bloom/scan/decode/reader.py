@@ -63,6 +63,7 @@ class _Run(NamedTuple):
     Attributes
     ----------
     fail : called with the error of a file.
+    is_streamed : as in `ReadLimits`.
     failed : files that have failed before.
     """
 
@@ -72,6 +73,7 @@ class _Run(NamedTuple):
     progress: Callable[[int, int], None] | None
     fail: _Fail
     failed: Collection[str] = ()
+    is_streamed: bool = False
 
 
 class _Use(NamedTuple, Generic[R]):
@@ -212,7 +214,7 @@ class RowReader:
             return batches
 
         def read_batches() -> Generator[pa.RecordBatch, None, None]:
-            run = _Run(in_order, max_bytes, threads, progress, fail, failed)
+            run = _Run(in_order, max_bytes, threads, progress, fail, failed, is_streamed=True)
             with closing(self._read(plans, self._make_use(convert), run)) as results:
                 for _, batches in results:
                     yield from batches
@@ -404,6 +406,7 @@ class RowReader:
             MAX_BYTES if run.max_bytes is None else run.max_bytes,
             # Row groups side by side are faster than columns side by side.
             use_threads=threads > 1 and len(tasks) < threads and can_use_arrow_threads(),
+            is_streamed=run.is_streamed,
         )
         files = {id(plan): SharedFile(plan, self._meter, 0) for plan in remaining}
         done = _Progress(len(plans), run.progress, len(plans) - len(remaining))

@@ -172,8 +172,10 @@ class RowLocator:
         groups = [group for group, selection in enumerate(selections) if selection is None or selection]
         names = self._kind.find_names(node, self._reads_rows)
         decoder.require_rows(groups, names)
+        most = 1 if limits.is_streamed else len(groups)
         while groups:
-            part = self._take_part(groups, names)
+            part = self._take_part(groups[:most], names)
+            most *= 2
             groups = groups[len(part) :]
             need = int(decoder.estimate(part, names).sum())
             few = self._are_few(selections, part)

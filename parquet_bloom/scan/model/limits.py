@@ -22,11 +22,13 @@ class ReadLimits:
     max_bytes : bound on the decoded bytes of all threads; a row group that may take more than its share is decoded a
         window of rows at a time. None for no bound.
     use_threads : whether pyarrow decodes the columns of a row group concurrently.
+    is_streamed : whether the consumer may stop at any result, so that the first ones are of few row groups.
     widths : the most memory that a row of each column has taken, in bytes.
     """
 
     max_bytes: int | None = None
     use_threads: bool = True
+    is_streamed: bool = False
     widths: dict[str, float] = field(default_factory=dict)
 
     def note(self, table: pa.Table) -> None:
