@@ -23,7 +23,7 @@ from ...predicate import tree
 from ...predicate.reason import Reason
 from ...predicate.row_filter import row_mask
 from ...predicate.tree import Node
-from ...util.arrow_values import make_array, make_scalar
+from ...util.arrow_values import empty_table, make_array, make_scalar
 from .folders import parse_folder
 from .residual import describe_values
 
@@ -56,7 +56,7 @@ class Partitions:
     def __init__(self, files: Sequence[str], given: Any = (), columns: pa.Schema | None = None):
         self._find_key: Callable[[str], str] = _parent_folder
         self._positions: dict[str, int] = {}
-        self._folders = _NO_COLUMNS if columns is None else columns.empty_table()
+        self._folders = _NO_COLUMNS if columns is None else empty_table(columns)
         self._values: dict[str, list[Any]] = {}
         if not any(map(_HAS_PAIR, files)) if columns is None else not columns:
             return
