@@ -79,7 +79,7 @@ class PageWalk:
         if num_bytes > self.end - at:
             raise PageClaimError(f"the page at {at} claims {num_bytes} bytes where there are {self.end - at}")
         self.offset = at + num_bytes
-        self.num_values -= sum(pages[pages[:, 3] != _DICTIONARY_PAGE, 4].tolist())
+        self.num_values -= sum(count for kind, count in pages[:, 3:5].tolist() if kind != _DICTIONARY_PAGE)
         return int(first + num_bytes)
 
     def windows(
@@ -106,7 +106,7 @@ class PageWalk:
                 fresh = read(self.offset + len(kept), min(wanted, self.end - self.offset) - len(kept))
                 data = memoryview(kept + fresh if kept else fresh).cast("B")
             pages = self.find(data)
-            length = int(pages[-1, :3].sum()) if len(pages) else 0
+            length = sum(pages[-1, :3].tolist()) if len(pages) else 0
             whole = pages[:-1] if length > len(data) else pages
             wanted = window
             if len(whole):

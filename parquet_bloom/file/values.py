@@ -7,12 +7,13 @@ change.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from ..core.decode.snappy import Scratch
 from ..core.keys import Keys
 from ..errors import MalformedFooterError, UnreadableColumnError
 from ..hashing.arrow import leaf_values, rows_of
@@ -71,6 +72,7 @@ class ColumnReader:
         self.column_type = type_of(leaf)
         self._source = source
         self._footer = footer
+        self._scratch = Scratch()
         try:
             self._metadata = pq.read_metadata(pa.BufferReader(make_physical_view(footer, leaf, page_sizes)))
         except (pa.ArrowException, OSError) as error:
@@ -229,10 +231,12 @@ class ColumnReader:
         if stored is not None:
             distant = self._source.path is None
             window = DISTANT_BUFFER_BYTES if distant else WINDOW_BYTES
-            read = self._source.read_at if chunk is None else BufferedChunkFile(self._source, chunk).read_at
+            read: Callable[[int, int], bytes | memoryview] = self._source.read_at if distant else self._read
+            if chunk is not None:
+                read = BufferedChunkFile(self._source, chunk).read_at
             walk = PageWalk(stored.start, stored.end, stored.num_values)
             try:
-                yield from chunk_values.iter_occurring(walk.windows(read, window, once=distant), stored)
+                yield from chunk_values.iter_occurring(walk.windows(read, window, once=distant), stored, self._scratch)
                 return
             except MalformedFooterError:
                 pass  # pyarrow reads all of it, or reports what is wrong; values that come twice do not matter
@@ -241,6 +245,12 @@ class ColumnReader:
             if self._has_dictionary(row_group)
             else self.batches(row_group, chunk)
         )
+
+    def _read(self, offset: int, length: int) -> memoryview:
+        """Read a range of a local file into memory that is used again."""
+        out = self._scratch.take(length)
+        self._source.read_into(offset, out)
+        return out.data
 
     def _stored_chunk(self, row_group: int) -> StoredChunk | None:
         """Describe a column chunk whose values may be taken from its pages as they are stored; None for others."""

@@ -4,6 +4,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.decode.snappy import Scratch
+
 def count_present(definition: Any, most: int, count: int) -> int: ...
 def count_nested(
     repetition: Any, definition: Any, least: NDArray[np.int64], most: int, count: int, before: int
@@ -26,6 +28,7 @@ class ChunkScan:
         num_values: int,
         num_rows: int,
         decompress: Callable[[memoryview, int, int], memoryview],
+        scratch: Scratch | None = None,
     ) -> None: ...
     def scan(self, data: memoryview, pages: NDArray[np.int64], first: int) -> tuple[int, list[tuple[Any, int]]]: ...
     def finish(self) -> list[tuple[Any, int]]: ...

@@ -319,6 +319,7 @@ cdef class ChunkScan:
         `count_nested` takes them; for a column without lists only that of level 0.
     num_values, num_rows : numbers of its values, nulls included, and of its row group's rows.
     decompress : called with (bytes, codec, size) to decompress what is not decompressed here.
+    scratch : memory for decompressed pages, or None.
 
     Attributes
     ----------
@@ -327,7 +328,7 @@ cdef class ChunkScan:
     """
 
     cdef readonly object dictionary, used
-    cdef object decompress
+    cdef object decompress, scratch
     cdef const int64_t[::1] list_levels
     cdef uint8_t[::1] flags
     cdef Py_ssize_t width
@@ -340,12 +341,12 @@ cdef class ChunkScan:
 
     def __init__(
         self, int codec, bint denies_compression, Py_ssize_t width, int64_t max_definition,
-        const int64_t[::1] list_levels not None, int64_t num_values, int64_t num_rows, decompress
+        const int64_t[::1] list_levels not None, int64_t num_values, int64_t num_rows, decompress, scratch=None
     ):
         self.codec, self.denies_compression, self.width = codec, denies_compression, width
         self.max_definition, self.list_levels = max_definition, list_levels
         self.missing, self.missing_rows, self.last_level = num_values, num_rows, -1
-        self.decompress = decompress
+        self.decompress, self.scratch = decompress, scratch
 
     def scan(self, data not None, const int64_t[:, ::1] pages not None, Py_ssize_t first):
         """Pass over pages up to one with plain-encoded values, or two: Snappy's are decompressed in pairs, one may wait.
@@ -378,7 +379,7 @@ cdef class ChunkScan:
             elif self.held_part is None:
                 self.held_part, self.held_window, self.held = part, window, block
             else:
-                one, other = unpack_pair(self.held_part, self.held.unpacked, part, block.unpacked)
+                one, other = unpack_pair(self.held_part, self.held.unpacked, part, block.unpacked, self.scratch)
                 self.held_part = None
                 self._pass(self.held_window, &self.held, one, found)
                 self._pass(window, &block, other, found)

@@ -88,6 +88,10 @@ class Source(ABC):
             self.remembered.add(offset, data)
         return data
 
+    def read_into(self, offset: int, out: NDArray[np.uint8]) -> None:
+        """Read a range that fills an array; otherwise as `read_at`."""
+        out[:] = np.frombuffer(self.read_at(offset, len(out)), np.uint8)
+
     @property
     def gap_bytes(self) -> int:
         return coalesce.GAP_BYTES

@@ -1,4 +1,4 @@
-"""Compare `embed` with pyarrow's way to add filters, which is to read and rewrite a file, and with copying it alone.
+"""Compare adding filters to an existing file by `embed` with pyarrow's way, to read and rewrite it, and with a copy.
 
 The file: 2,000,000 rows, a random int64 id, a 36-byte request id, the 36-byte id of one of 1,000 devices (a dictionary
 holds them), and three columns of payload; row groups of 500,000 rows. Two cases: filters on the first two, and on the

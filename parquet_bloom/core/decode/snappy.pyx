@@ -4,6 +4,8 @@
 Source: format_description.txt of Snappy.
 """
 
+from cpython.list cimport PyList_GET_ITEM
+from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
@@ -23,7 +25,38 @@ cdef extern from "snappy.h" nogil:
     void run "pb_snappy_run"(Block* block)
     int run_two "pb_snappy_run_two"(Block* blocks)
 
+cdef extern from "Python.h":
+    Py_ssize_t count_references "Py_REFCNT"(PyObject* object)
+
 prepare()
+
+cdef enum:
+    MOST_KEPT = 16           # arrays of a `Scratch`
+    MOST_KEPT_BYTES = 8 << 20
+
+
+cdef class Scratch:
+    """Arrays that are used again once nothing refers to them: each page of fresh memory costs a fault and zeroing."""
+
+    cdef list arrays
+
+    def __init__(self):
+        self.arrays = []
+
+    def take(self, Py_ssize_t size):
+        """Return a uint8 array of `size` bytes of any content."""
+        cdef Py_ssize_t i
+        for i in range(len(self.arrays)):
+            if count_references(<PyObject*>PyList_GET_ITEM(self.arrays, i)) == 1:
+                if len(self.arrays[i]) >= size:
+                    return self.arrays[i][:size]
+                if size <= MOST_KEPT_BYTES:
+                    self.arrays[i] = np.empty(size + size // 8, np.uint8)
+                    return self.arrays[i][:size]
+        array = np.empty(size + size // 8, np.uint8)
+        if size <= MOST_KEPT_BYTES and len(self.arrays) < MOST_KEPT:
+            self.arrays.append(array)
+        return array[:size]
 
 
 cdef Py_ssize_t read_size(const uint8_t* data, Py_ssize_t end, int64_t* size) noexcept nogil:
@@ -134,7 +167,7 @@ cdef void unpack_two(Block* blocks) noexcept nogil:
             return
 
 
-cdef _open(const uint8_t[::1] data, Py_ssize_t size, Py_ssize_t needed, Block* block):
+cdef _open(const uint8_t[::1] data, Py_ssize_t size, Py_ssize_t needed, Block* block, Scratch scratch=None):
     """Make a buffer for a block, and prepare to decompress it; return the buffer, which is SLACK bytes longer."""
     cdef int64_t announced = 0
     cdef Py_ssize_t pos
@@ -146,7 +179,7 @@ cdef _open(const uint8_t[::1] data, Py_ssize_t size, Py_ssize_t needed, Block* b
         raise UnusualPageError("snappy: the size in front is missing")
     if announced != size:
         raise UnusualPageError(f"snappy: {announced} bytes were compressed, not {size}")
-    result = np.empty(size + SLACK, np.uint8)
+    result = np.empty(size + SLACK, np.uint8) if scratch is None else scratch.take(size + SLACK)
     out = result
     block[0] = open_block(&data[0], pos, data.shape[0], &out[0], size, min(needed, size))
     return result
@@ -177,9 +210,12 @@ def unpack_front(const uint8_t[::1] data not None, Py_ssize_t size, Py_ssize_t n
 
 
 def unpack_pair(
-    const uint8_t[::1] first not None, Py_ssize_t first_size, const uint8_t[::1] second not None, Py_ssize_t second_size
+    const uint8_t[::1] first not None, Py_ssize_t first_size, const uint8_t[::1] second not None,
+    Py_ssize_t second_size, Scratch scratch=None
 ):
     """Return all uncompressed bytes of two blocks as uint8 arrays, in little more time than one of them takes.
+
+    The arrays are taken from `scratch`, if there is one.
 
     Raises
     ------
@@ -188,8 +224,8 @@ def unpack_pair(
     """
     cdef Block[2] blocks
     cdef int64_t[2] done
-    one = _open(first, first_size, first_size, &blocks[0])
-    other = _open(second, second_size, second_size, &blocks[1])
+    one = _open(first, first_size, first_size, &blocks[0], scratch)
+    other = _open(second, second_size, second_size, &blocks[1], scratch)
     with nogil:
         unpack_two(blocks)
         done[0] = finish(&blocks[0])

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ...core.decode.snappy import Scratch
 from ...core.keys import Keys
 from ...errors import UnusualPageError
 from ...metadata.footer import REPEATED, REQUIRED, Leaf, read_repetition
@@ -82,13 +83,14 @@ def list_levels(leaf: Leaf) -> NDArray[np.int64]:
 
 
 def iter_occurring(
-    windows: Iterator[tuple[memoryview, NDArray[np.int64]]], chunk: StoredChunk
+    windows: Iterator[tuple[memoryview, NDArray[np.int64]]], chunk: StoredChunk, scratch: Scratch | None = None
 ) -> Iterator[pa.Array | Keys]:
     """Yield every value that occurs in a column chunk, at least once: keys of byte arrays, storage arrays of others.
 
     Parameters
     ----------
     windows : the chunk's pages, by `PageWalk.windows`.
+    scratch : memory for decompressed pages, or None.
 
     Raises
     ------
@@ -104,6 +106,7 @@ def iter_occurring(
         chunk.num_values,
         chunk.num_rows,
         decompress,
+        scratch,
     )
     for data, pages in windows:
         first = 0
@@ -111,6 +114,7 @@ def iter_occurring(
             first, found = scan.scan(data, pages, first)
             for values, count in found:
                 yield from _plain_values(values, count, chunk)
+        del data, found  # so that their memory can be used again
     for values, count in scan.finish():
         yield from _plain_values(values, count, chunk)
     if scan.used is not None:

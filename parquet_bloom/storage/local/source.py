@@ -104,6 +104,20 @@ class LocalSource(Source):
             offset, length = int(offsets[done]), int(lengths[done])
             raise self._truncated_error(offset, length, len(self._read(offset, length)))
 
+    def read_into(self, offset: int, out: NDArray[np.uint8]) -> None:
+        if offset < 0 or offset + len(out) > self.size:
+            raise self._outside_error(offset, len(out))
+        done, view = 0, out.data
+        try:
+            while done < len(out):
+                count = os.preadv(self._descriptor, [view[done:]], offset + done)
+                if not count:
+                    raise self._truncated_error(offset, len(out), done)
+                done += count
+        except OSError as error:
+            raise StorageError.wrap(error, f"cannot read at offset {offset}", self.name) from error
+        self._count(1, done)
+
     def mapped(self) -> MappedFile:
         if self._mapped is None:
             self._mapped = MappedFile(self._descriptor, self.size, self.name)

@@ -4,10 +4,11 @@ import itertools
 import random
 from contextlib import suppress
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from parquet_bloom.core.decode.snappy import unpack_front, unpack_pair
+from parquet_bloom.core.decode.snappy import Scratch, unpack_front, unpack_pair
 
 SNAPPY = pa.Codec("snappy")
 
@@ -143,3 +144,17 @@ def test_pairs_broken_at_random() -> None:
         taken += 1
         assert result == expected
     assert min(taken, refused) > 300
+
+
+def test_scratch_is_used_again_only_once_nothing_refers_to_it() -> None:
+    scratch = Scratch()
+    text = b"parquet bloom " * 500
+    packed = compress(text)
+    kept = [part for _ in range(30) for part in unpack_pair(packed, len(text), packed, len(text), scratch)]
+    assert all(part.tobytes() == text for part in kept)
+    assert not any(np.shares_memory(one, other) for one, other in itertools.pairwise(kept))
+    scratch = Scratch()
+    addresses = {scratch.take(size).__array_interface__["data"][0] for size in (1000, 900, 1000)}
+    assert len(addresses) == 1
+    view = memoryview(scratch.take(1000))[5:10]
+    assert not np.shares_memory(np.asarray(view), scratch.take(1000))
