@@ -34,13 +34,16 @@ from small_chunks import (
     stored_as,
 )
 from support.oracle import oracle
+from support.servers.in_memory import InMemory
 from taking import is_compared
 from wire import Spelled
 
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.file.pages.chunk_batch import ChunkBatch, PageHeaders
+from parquet_bloom.file.pages.chunk_batch import ChunkBatch, PageHeaders, pack_pages
+from parquet_bloom.file.pages.fetched_ranges import FetchedRanges
 from parquet_bloom.file.pages.rows import unpack_pages
 from parquet_bloom.metadata.page_match import Targets
+from parquet_bloom.metadata.thrift_compact import index_pages
 from parquet_bloom.storage import make_open_files, stat_files
 
 ALLOWED = (ParquetBloomError,)
@@ -165,8 +168,8 @@ def attempt(read: Callable[[], R]) -> R | None:
 
 def run(data: bytes) -> None:
     choices = Choices(data)
-    how, case = choices.below(8), Case(choices)
-    damage = [nothing, of_bytes, of_body, of_header, of_table, of_file, of_arguments, replacement][how]
+    how, case = choices.below(9), Case(choices)
+    damage = [nothing, of_bytes, of_body, of_header, of_table, of_file, of_arguments, replacement, of_index][how]
     damage(case, choices, is_compared(data))
 
 
@@ -371,13 +374,44 @@ def of_arguments(case: Case, choices: Choices, compared: bool) -> None:
     opened(case, read)
 
 
+def of_index(case: Case, choices: Choices, compared: bool) -> None:
+    """Pages are told of by a page index, not by their headers; perhaps it has another number."""
+    number = choices.below(len(case.chunks))
+    chunk, column, sound = bytes_of(case, number), case.column, not choices.below(2)
+    pages = index_pages(chunk, 1000)
+    first = int(pages[0, 3] == 2)
+    sizes, counts = pages[:, 1] + pages[:, 2], pages[first:, 4].copy()
+    if not sound:
+        changed = choices.pick((sizes, counts))
+        at = choices.below(len(changed))
+        changed[at] = min(max(choices.odd_number(int(changed[at])), 0), (1 << 31) - 1)
+    packed = pack_pages(int(sizes[0]) if first else 0, sizes[first:], counts)
+    table = case.chunks[number : number + 1].copy()
+    table[0, [FILE, OFFSET]] = 0
+    batch = ChunkBatch(FetchedRanges(InMemory(chunk)), unpack_pages, PageHeaders([{0: packed}], 0))
+    if column.least:
+        case.search(batch, table)
+        return
+    rows = case.few[number]
+    all_rows = np.array([1]), np.array([[0, GROUP]])
+    targets = Targets(case.values)
+    found = attempt(lambda: batch.search_rows(table, column.width, column.required, targets, MOST, *all_rows))
+    cells = attempt(lambda: case.take(batch, table, [rows]))
+    if sound:
+        assert found is not None
+        assert found[1].tolist() == case.matches(case.cells[number])
+        assert cells == [[case.cells[number][row] for row in rows]]
+    elif found is not None:
+        assert ((found[1] >= 0) & (found[1] < GROUP)).all()
+
+
 @functools.cache
 def seeds() -> list[bytes]:
     results = []
     for base in range(len(OPTIONS)):
         for column in range(len(COLUMNS)):
             front = bytes([base, column, 2, 3, 20, 3, 0, 5, 11, 0, 2, 4, 9, 1, 3])
-            hows = [how for how in range(7) if (how + base + column) % 4 == 0]
+            hows = [how for how in (0, 1, 2, 3, 4, 5, 6, 8) if (how + base + column) % 4 == 0]
             results += [bytes([how]) + front + bytes([1, 1, 0, 1, 2, 3, 4]) for how in hows]
             chunk = bytes_of(Case(Choices(front)), 1)
             if len(chunk) < 400 and (base + column) % 2:
