@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...errors import MalformedFooterError, UnusualPageError
+from ...errors import UnusualPageError
 from ...metadata.footer import Leaf
-from ...metadata.page_index import PageHeader, read_page_header
+from ...metadata.page_index import PageHeader
 from .decompress import SNAPPY, UNCOMPRESSED, decompress
 
 _MOST_UNPACKED = 32 << 20  # bytes of pages that are decompressed together
+_DICTIONARY_PAGE, _DATA_PAGE_V2 = 2, 3
 
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 
@@ -29,17 +29,6 @@ class Page(NamedTuple):
 
     header: PageHeader
     data: memoryview
-
-    @classmethod
-    def of(cls, data: memoryview, compressed: bool = False) -> Page:
-        """Parse the page that some bytes begin with; MalformedFooterError if there is none.
-
-        Parameters
-        ----------
-        compressed : whether it is compressed whatever its header says.
-        """
-        header = read_page_header(data)
-        return cls(header._replace(compressed=True) if compressed else header, data)
 
     @property
     def body(self) -> memoryview:
@@ -69,13 +58,7 @@ def unpack_pages(
         return data, pages, codec
     if int(pages[:, 6].clip(min=0).sum()) > _MOST_UNPACKED:  # all pages are in memory at once
         raise UnusualPageError("the pages are large")
-    try:
-        bodies = [
-            _unpack_body(Page.of(data[row[0] : row[0] + row[1] + row[2]], bool(row[10])), codec)
-            for row in pages.tolist()
-        ]
-    except (MalformedFooterError, pa.ArrowException, OSError, ValueError) as error:
-        raise UnusualPageError(str(error)) from error  # pyarrow reports what is wrong, if anything is
+    bodies = [_unpack_body(row, data[row[0] + row[1] : row[0] + row[1] + row[2]], codec) for row in pages.tolist()]
     table, position = pages.copy(), 0
     for number, body in enumerate(bodies):
         table[number, :3] = position, 0, len(body)
@@ -84,18 +67,18 @@ def unpack_pages(
     return memoryview(b"".join(bodies)), table, UNCOMPRESSED
 
 
-def _unpack_body(page: Page, codec: int | None) -> memoryview:
-    """Decompress what follows the header of a page."""
-    header, body = page.header, page.body
-    if header.is_dictionary and not header.num_values:
+def _unpack_body(page: list[int], body: memoryview, codec: int | None) -> memoryview:
+    """Decompress what follows the header of a page, given as a row of the table."""
+    kind, num_values, unpacked, repeat_bytes, level_bytes, compressed = (page[i] for i in (3, 4, 6, 8, 9, 10))
+    if kind == _DICTIONARY_PAGE and not num_values:
         return body[:0]
-    if header.version == 1:
-        return decompress(body, codec, header.unpacked_bytes)
-    if header.compressed and header.repeat_bytes >= 0 and 0 <= header.level_bytes <= len(body) - header.repeat_bytes:
-        end = header.level_bytes + header.repeat_bytes
-        values = decompress(body[end:], codec, header.unpacked_bytes - end) if header.num_values else b""
+    if kind != _DATA_PAGE_V2:
+        return decompress(body, codec, unpacked)
+    if compressed and repeat_bytes >= 0 and 0 <= level_bytes <= len(body) - repeat_bytes:
+        end = level_bytes + repeat_bytes
+        values = decompress(body[end:], codec, unpacked - end) if num_values else b""
         return memoryview(b"".join((body[:end], values)))
-    return decompress(body, UNCOMPRESSED, header.unpacked_bytes)
+    return decompress(body, UNCOMPRESSED, unpacked)
 
 
 def byte_width(leaf: Leaf) -> int:
