@@ -21,6 +21,7 @@ from parquet_bloom.file.pages.rows import unpack_pages
 from parquet_bloom.file.pages.sparse import RowGroupBatch, RowsOfGroups
 from parquet_bloom.metadata.page_match import Targets, search_pages
 from parquet_bloom.metadata.thrift_compact import I32, STRUCT, index_pages, write_struct
+from parquet_bloom.scan.read.batches import BatchPlanner, RowBatch
 from parquet_bloom.storage import make_open_files
 
 ROWS = 4000
