@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,13 @@ from support.servers.in_memory import InMemory
 
 import parquet_bloom
 from parquet_bloom.errors import MalformedFooterError, UnusualPageError
+from parquet_bloom.file.pages.chunk_batch import ChunkBatch, PageHeaders
+from parquet_bloom.file.pages.fetched_ranges import FetchedRanges
 from parquet_bloom.file.pages.reader import find_flat_columns, find_list_columns
 from parquet_bloom.file.pages.rows import unpack_pages
 from parquet_bloom.file.pages.sparse import RowGroupBatch, RowsOfGroups
-from parquet_bloom.metadata.page_match import Targets, search_pages
+from parquet_bloom.metadata.page_match import Targets
 from parquet_bloom.metadata.thrift_compact import I32, STRUCT, index_pages, write_struct
-from parquet_bloom.scan.read.batches import BatchPlanner, RowBatch
 from parquet_bloom.storage import make_open_files
 
 ROWS = 4000
@@ -237,8 +239,9 @@ def test_pages_that_lie_are_refused(tmp_path: Path) -> None:
             start = start if start > 0 else int(record["data_page_offset"])
             chunk, codec = file.source.read_at(start, int(record["compressed_size"])), file.footer.codec(record)
         targets = Targets([b"t7", b"t49"])
-        good = search_pages(chunk, index_pages(chunk, 10), 0, codec, False, 300, targets)
-        assert len(good[0]) == 8
+        good = make_batch(chunk).search(whole_chunk(chunk, 300, codec), 0, False, targets, 300)
+        assert good is not None
+        assert good[0].tolist() == [8]
         for _ in range(3000):
             data = bytearray(chunk)
             for _ in range(rng.integers(1, 4)):
@@ -279,10 +282,13 @@ def test_a_page_whose_header_is_wrong_hides_no_rows(tmp_path: Path) -> None:
             chunk, codec = file.source.read_at(start, int(record["compressed_size"])), file.footer.codec(record)
         pages = index_pages(chunk, 1000).copy()
         targets = Targets([(999).to_bytes(8, "little")])
-        assert search_pages(chunk, pages, 8, codec, False, 1000, targets)[0].tolist() == [999]
+        search = whole_chunk(chunk, 1000, codec), 8, False, targets, 1000, np.array([1]), np.array([[0, 1000]])
+        found = make_batch(chunk, pages).search_rows(*search)
+        assert found is not None
+        assert found[1].tolist() == [999]
         pages[-1, 5] = 8
         with pytest.raises(MalformedFooterError):
-            search_pages(chunk, pages, 8, codec, False, 1000, targets)
+            make_batch(chunk, pages).search_rows(*search)
 
 
 def test_values_that_differ_in_the_middle_alone(tmp_path: Path) -> None:
