@@ -11,9 +11,9 @@ import pyarrow as pa
 from ..errors import ParquetBloomError
 from ..predicate import tree
 from ..predicate.tree import Node
-from .decode.reader import BATCH_ROWS, RowReader
 from .locate.row_ranges import find_row_ranges
 from .model.row_selection import RowRangesByGroup
+from .read.reader import BATCH_ROWS, RowReader
 from .report import PruneReport
 from .schema import has_column, require_names, select_columns
 from .source import ScanSource

@@ -19,7 +19,7 @@ from parquet_bloom import zones
 from parquet_bloom.cli import tool
 from parquet_bloom.file.cache.memory import MetadataCache
 from parquet_bloom.lake.index import LakeIndex
-from parquet_bloom.scan.decode.reader import RowReader
+from parquet_bloom.scan.read.reader import RowReader
 
 REWRITES = 15  # of files, while a reader is at work, and at least so many
 ABSENT = 3  # no id is

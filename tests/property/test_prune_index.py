@@ -35,7 +35,7 @@ from parquet_bloom.lake.parts.cuckoo import reader as cuckoo_reader
 from parquet_bloom.lake.parts.part import PartMatches
 from parquet_bloom.predicate import tree
 from parquet_bloom.predicate.tree import And, Contains, Node, NotContains, Or
-from parquet_bloom.scan.decode.reader import RowReader
+from parquet_bloom.scan.read.reader import RowReader
 
 LAKES = 5  # of the default suite
 PREDICATES = 12

@@ -10,7 +10,7 @@ import pyarrow.fs as fs
 import pytest
 
 import parquet_bloom
-from parquet_bloom.scan.decode.batch_planner import BatchPlanner
+from parquet_bloom.scan.read.batch_planner import BatchPlanner
 
 
 def read_one_by_one(lake: Path, where: Any, columns: list[str] | None = None, **options: Any) -> pa.Table:

@@ -13,9 +13,9 @@ from ...errors import PredicateError
 from ...file.cache.memory import MetadataCache
 from ...predicate import parse
 from ...predicate.tree import In, all_of
-from ...scan.decode.reader import RowReader
 from ...scan.model.named_columns import FoundType, find_column_type
 from ...scan.model.partitions import parse_partitions
+from ...scan.read.reader import RowReader
 from ...scan.table_columns import find_table_column_type, select_table_columns
 from ...util.wording import count
 from ..options.common import command

@@ -1,6 +1,4 @@
-"""Readers of the rows that a plan selects: row groups and pages of Parquet files, and stripes of ORC files.
+"""Decode columns of rows: `row_group_decoder` by pages or by columns, as `choose_decoder` says; `orc/` reads ORC files.
 
-`row_group_reader`, `page_selection` and `row_group` are below `parquet`; `orc/` reads ORC files; `open` chooses between
-the two, and `projection`, `row_ranges` and `reader` build on it. `batches` reads many local Parquet files together: by
-`sparse` few of their rows, by `dense` many.
+`open` chooses between the formats, and `projection` says what is read of a file.
 """

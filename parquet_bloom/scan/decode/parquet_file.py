@@ -15,12 +15,12 @@ from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
 from ...storage import Source
 from ...util.lazy import late_module
-from ..locate.page_statistics import select_rows_by_pages
 from ..model.limits import ReadLimits
 from ..model.plan import PARQUET
 from ..model.row_selection import RowSelection, intersect_ranges, to_range_list, to_row_ranges
 from ..model.schemas import arrow_schema, reading, select_schema
 from .columns_decoder import ColumnsDecoder
+from .page_statistics import select_rows_by_pages
 
 if TYPE_CHECKING:
     from typing import Self

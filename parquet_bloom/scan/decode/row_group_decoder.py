@@ -162,6 +162,8 @@ class RowGroupDecoder:
         """
         if not len(rows.rows):
             return empty_table(schema)
+        if len({*schema.names}) < len(schema):
+            return self._decode(names, rows, window)
         missing = [name for name in schema.names if name not in known]
         choice = choose_decoder(self._columns, missing, len(rows.rows), self._count_around(rows, window))
         columns = dict(known)

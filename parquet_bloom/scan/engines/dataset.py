@@ -26,8 +26,8 @@ from ...util.arrow_dataset import import_dataset
 from ...util.arrow_pool import inside_arrow
 from ...util.arrow_select import has_kernels, keep, take, widen
 from ..compatibility import DatasetCompatibility
-from ..decode.reader import RowReader
 from ..model.plan import ScanPlan
+from ..read.reader import RowReader
 from ..report import PruneReport
 from ..scan import Scan
 from ..schema import fix_schema

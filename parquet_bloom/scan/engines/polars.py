@@ -15,7 +15,7 @@ from ...errors import ParquetBloomError, UnreadableColumnError
 from ...file.cache.memory import SHARED_CACHE, MetadataCache
 from ...predicate import tree
 from ..compatibility import DatasetCompatibility
-from ..decode.reader import RowReader
+from ..read.reader import RowReader
 from ..schema import fix_schema
 from ..source import ScanSource
 from . import polars_predicate

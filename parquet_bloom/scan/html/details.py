@@ -19,8 +19,8 @@ from ...predicate.tree import Contains, Equal, In
 from ...tables.footers import as_table_footers
 from ..decode.open import open_file
 from ..decode.parquet_file import ParquetData
-from ..decode.reader import RowReader
 from ..model.plan import FilePlan, ScanPlan
+from ..read.reader import RowReader
 
 if TYPE_CHECKING:
     from ...orc import OrcFile

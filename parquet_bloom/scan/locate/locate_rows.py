@@ -16,10 +16,10 @@ from ...predicate.tree import Node
 from ...util.arrow_select import keep, take
 from ...util.read_ahead import Need
 from ..decode.choose_decoder import FEW_OF
-from ..decode.file_kind import FileKind
 from ..decode.row_group_decoder import Pages, RowGroupDecoder, Window, select_all
 from ..model.row_selection import RowPositions, RowSelection, count_rows, mask_to_positions, to_positions, to_row_ranges
 from .equalities import Equality
+from .file_kind import FileKind
 
 SEARCH_BYTES = 8 << 20
 """Memory that a search for few rows takes, about."""

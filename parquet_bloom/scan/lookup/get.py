@@ -12,9 +12,9 @@ from ...errors import ParquetBloomError, StorageError, UnknownColumnError
 from ...predicate.key_match import match_keys
 from ...util.arrow_select import take
 from ...util.arrow_values import empty_table
-from ..decode.reader import RowReader
 from ..model.fit import fit_table
 from ..model.named_columns import suggest_names
+from ..read.reader import RowReader
 from ..schema import has_column, require_names, select_columns
 from ..source import ScanSource
 from ..table_columns import select_table_columns

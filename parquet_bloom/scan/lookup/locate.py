@@ -20,9 +20,9 @@ from ...predicate.row_filter import find_column
 from ...storage.paths import as_utf8
 from ...util.arrow_select import keep, take
 from ...util.arrow_values import empty_table
-from ..decode.reader import RowReader
 from ..model.plan import ScanPlan, ScanRequest
 from ..model.positions import PATH, ROW, ROW_GROUP
+from ..read.reader import RowReader
 from ..schema import select_columns
 from ..source import ScanSource
 from .key_chunks import KeyChunk, iterate_chunks

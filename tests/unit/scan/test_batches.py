@@ -16,10 +16,10 @@ import pytest
 from support.one_by_one import read_one_by_one
 
 import parquet_bloom
-from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.scan.decode import batch_planner
-from parquet_bloom.scan.decode.reader import RowReader
+from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError
 from parquet_bloom.scan.locate.locate_rows import RowLocator
+from parquet_bloom.scan.read import batch_planner
+from parquet_bloom.scan.read.reader import RowReader
 from parquet_bloom.storage import OPEN_FILE_BUDGET
 from parquet_bloom.storage.local.batch import OpenFileBudget
 
@@ -160,6 +160,24 @@ def test_a_large_file_that_is_replaced_between_its_parts(tmp_path: Path, monkeyp
     change_after_search(monkeypatch, replace)
     scan = parquet_bloom.dataset(tmp_path).scan("key = 7", threads=1)
     assert scan.to_arrow().equals(expected.combine_chunks())
+
+
+@pytest.mark.parametrize("where", ["key = 7", "key < 150"])
+def test_a_large_file_that_is_overwritten_between_its_parts(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first part is in the result: no rows of another version follow."""
+    for name in ("0.parquet", "new"):
+        write(tmp_path / name, make_rows(name == "new", 8000), compression="none", use_dictionary=False)
+    data = (tmp_path / "new").read_bytes()
+    (tmp_path / "new").unlink()
+    monkeypatch.setattr(batch_planner, "_LEAST_ROWS", 1000)
+    monkeypatch.setattr(batch_planner, "_MOST_ROWS", 1000)
+    rows = parquet_bloom.dataset(tmp_path).scan(where, threads=1).to_batches()
+    next(rows)
+    (tmp_path / "0.parquet").write_bytes(data)
+    with pytest.raises(ConcurrentChangeError, match=r"0\.parquet: another writer changed it"):
+        list(rows)
 
 
 @pytest.mark.parametrize("where", ["key = 7", "key < 7"])

@@ -21,7 +21,7 @@ import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.scan.decode import parquet_file
 from parquet_bloom.scan.decode.columns_decoder import ColumnsDecoder
-from parquet_bloom.scan.decode.reader import RowReader
+from parquet_bloom.scan.read.reader import RowReader
 
 ROWS = 3000
 

@@ -86,7 +86,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return paths
 
 
-@pytest.mark.xfail(reason="ValueError, OSError and Arrow's errors send a scan another way", strict=True)
 @pytest.mark.parametrize("way", WAYS)
 def test_defects_reach_the_caller(way: str, files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     hidden = [type(error).__name__ for error in DEFECTS if _ask_with(error, way, files, monkeypatch) is not error]

@@ -20,10 +20,10 @@ import pytest
 import parquet_bloom
 from parquet_bloom.errors import BrokenIndexError, ParquetBloomError, StorageError, UnknownColumnError
 from parquet_bloom.lake.index import LakeIndex
-from parquet_bloom.scan.decode.reader import RowReader
 from parquet_bloom.scan.html.states import row_group_state
 from parquet_bloom.scan.model.plan import FilePlan, RowGroupPlan
 from parquet_bloom.scan.plan.planner import plan_scan
+from parquet_bloom.scan.read.reader import RowReader
 from parquet_bloom.types import PruneReport
 
 FILES, ROWS = 6, 60

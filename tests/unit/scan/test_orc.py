@@ -28,10 +28,10 @@ from parquet_bloom.scan.decode.open import open_file
 from parquet_bloom.scan.decode.orc import columns as orc_columns
 from parquet_bloom.scan.decode.orc import data as orc_read
 from parquet_bloom.scan.decode.orc import seek as orc_seek
-from parquet_bloom.scan.decode.reader import RowReader
 from parquet_bloom.scan.model.partitions import Partitions
 from parquet_bloom.scan.model.plan import ORC, PARQUET
 from parquet_bloom.scan.plan.planner import plan_scan
+from parquet_bloom.scan.read.reader import RowReader
 from parquet_bloom.storage import list_entries
 
 ROWS = 6 * STRIDE

@@ -27,7 +27,6 @@ from parquet_bloom import zones
 from parquet_bloom.errors import BrokenZonesError, ParquetBloomError, StorageError
 from parquet_bloom.file.identity import NO_TOKEN, compare_contents
 from parquet_bloom.predicate import parse
-from parquet_bloom.scan.decode.reader import RowReader
 from parquet_bloom.scan.html.states import row_group_state
 from parquet_bloom.scan.locate.row_ranges import find_row_ranges
 from parquet_bloom.scan.model.partitions import Partitions
@@ -35,6 +34,7 @@ from parquet_bloom.scan.model.row_selection import intersect_ranges
 from parquet_bloom.scan.plan import zone as evaluate_zones
 from parquet_bloom.scan.plan.planner import plan_scan
 from parquet_bloom.scan.plan.zone import open_zone_indexes
+from parquet_bloom.scan.read.reader import RowReader
 from parquet_bloom.scan.source import ScanSource
 from parquet_bloom.storage import Entry, Source
 from parquet_bloom.types import PruneReport

@@ -146,7 +146,7 @@ def test_ways_of_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_bat
 def test_windows_of_a_large_row_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tables = write_lake(tmp_path / "lake")
     read_local_files_one_by_one(monkeypatch)
-    monkeypatch.setattr("parquet_bloom.scan.decode.reader.MAX_BYTES", 4000)
+    monkeypatch.setattr("parquet_bloom.scan.read.reader.MAX_BYTES", 4000)
     keys = [*range(0, 9000, 3)]
     located = parquet_bloom.dataset(tmp_path / "lake").locate("key", keys)
     assert to_rows(located) == expect(tmp_path / "lake", tables, keys)

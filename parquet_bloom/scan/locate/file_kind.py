@@ -16,12 +16,12 @@ from ...metadata.footer import Leaf
 from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
 from ...predicate.tree import Node
-from ..locate.deleted_rows import TableRows
-from ..locate.equalities import Equality, find_equalities
+from ..decode.columns_decoder import select_leaves
 from ..model.data_file import FileProjection, RowFilter
 from ..model.limits import ReadLimits
 from ..model.schemas import arrow_schema, select_schema
-from .columns_decoder import select_leaves
+from .deleted_rows import TableRows
+from .equalities import Equality, find_equalities
 
 
 @dataclass(eq=False)

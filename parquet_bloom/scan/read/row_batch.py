@@ -15,18 +15,18 @@ from ...metadata.footer import Leaf
 from ...predicate.pruning import PruningPredicate
 from ...util.arrow_values import empty_table
 from ...util.read_ahead import Need
+from ..decode.choose_decoder import FEW_OF
+from ..decode.parquet_file import ParquetData
+from ..decode.row_group_decoder import Pages, RowGroupDecoder
 from ..locate.deleted_rows import TableRows
+from ..locate.file_kind import FileKind
 from ..locate.locate_rows import SEARCH_BYTES, LocatedRows, RowLocator
 from ..model.data_file import FileProjection
 from ..model.limits import ReadLimits
 from ..model.plan import FilePlan
 from ..model.positions import add_positions
 from ..model.row_selection import RowSelection, count_rows
-from .choose_decoder import FEW_OF
-from .file_kind import FileKind
-from .parquet_file import ParquetData
 from .planned_files import PlannedFiles
-from .row_group_decoder import Pages, RowGroupDecoder
 
 _LARGE_BYTES = 1 << 20  # of a chunk: decoding less takes no longer than reading its page index
 

@@ -26,7 +26,12 @@ from ...util.arrow_pool import can_use_arrow_threads
 from ...util.arrow_values import empty_table
 from ...util.read_ahead import Need, Piece, ReadAhead
 from ...util.threads import processors
+from ..decode.object_pages import ObjectPages
+from ..decode.open import open_file, open_version
+from ..decode.parquet_file import ParquetData
+from ..decode.projection import Projection
 from ..locate.deleted_rows import TableRows
+from ..locate.file_kind import FileKind
 from ..locate.locate_rows import LocatedRows
 from ..model.columns import FileResidualEvaluator
 from ..model.data_file import DataFile, FileProjection, RowFilter
@@ -37,11 +42,6 @@ from ..model.positions import add_positions, with_positions
 from ..model.row_selection import RowGroupSelections
 from ..model.schemas import map_in_threads, promote_table, unify_schemas
 from .batch_planner import BatchPlanner, BatchTask, FileTask
-from .file_kind import FileKind
-from .object_pages import ObjectPages
-from .open import open_file, open_version
-from .parquet_file import ParquetData
-from .projection import Projection
 from .row_batch import RowBatch
 from .shared_file import CostMeter, SharedFile
 

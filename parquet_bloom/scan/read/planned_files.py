@@ -11,11 +11,11 @@ from ...file.cache.entry import CachedFooter
 from ...file.cache.memory import MetadataCache
 from ...file.pages.sparse import RowGroupBatch
 from ...storage import OPEN_FILE_BUDGET, FileIdentity, make_open_files, stat_files
+from ..decode.parquet_file import ParquetData
+from ..decode.row_group_decoder import Pages
+from ..locate.file_kind import FileKind
 from ..model.limits import ReadLimits
 from ..model.plan import FilePlan
-from .file_kind import FileKind
-from .parquet_file import ParquetData
-from .row_group_decoder import Pages
 
 OpenPlanned = Callable[[FilePlan], AbstractContextManager[ParquetData]]
 """Opens the version of a file that was planned; raises ConcurrentChangeError if it is not there."""

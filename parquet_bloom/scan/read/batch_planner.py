@@ -15,13 +15,13 @@ from ...file.cache.memory import MetadataCache
 from ...file.reader import BloomFile
 from ...predicate.pruning import PruningPredicate
 from ...storage import OPEN_FILE_BUDGET, ClosedSource, FileIdentity
+from ..decode.columns_decoder import estimate_decoded, select_leaves
+from ..decode.parquet_file import ParquetData
+from ..locate.file_kind import FileKind
 from ..model.columns import FileResidualEvaluator
 from ..model.data_file import DataFile
 from ..model.plan import PARQUET, FilePlan, RowGroupPlan
 from ..model.schemas import arrow_schema, reading
-from .columns_decoder import estimate_decoded, select_leaves
-from .file_kind import FileKind
-from .parquet_file import ParquetData
 from .planned_files import PlannedFiles
 
 _LEAST_ROWS, _MOST_ROWS = 1 << 16, 1 << 20  # of a batch, about

@@ -53,14 +53,12 @@ class SharedFile:
     ----------
     has_begun : whether the consumer has any of its rows.
     is_over : whether its rows are not wanted any more, since it failed or is read in another way.
-    is_partly_read : whether rows of the planned version were read in a batch, to which no other version is added.
-    is_replaced : whether another version is read, to which no rows of a batch are added.
     remaining : tasks whose end the consumer has not seen.
     """
 
     def __init__(self, plan: FilePlan, meter: CostMeter, num_tasks: int = 1):
         self.plan = plan
-        self.has_begun = self.is_over = self.is_partly_read = self.is_replaced = False
+        self.has_begun = self.is_over = False
         self.remaining = self._running = num_tasks
         self._meter = meter
         self._first: DataFile | None = None
@@ -81,17 +79,7 @@ class SharedFile:
             self._by_row_group = dict(self.plan.selections_in(file))
         if self.plan.is_of(file):
             return [(row_group, self._by_row_group[row_group]) for row_group in row_groups]
-        with self._lock:
-            if self.is_partly_read:
-                raise ConcurrentChangeError("another writer changed it meanwhile", path=file.path)
-            self.is_replaced = True
         return [*self._by_row_group.items()] if is_first else []
-
-    def accept_part(self) -> bool:
-        """Return whether a part that was read in a batch is added; not if another version is read already."""
-        with self._lock:
-            self.is_partly_read |= not self.is_replaced
-            return not self.is_replaced
 
     @contextmanager
     def borrow(self, open_data: Callable[[], DataFile]) -> Iterator[DataFile]:
