@@ -20,10 +20,10 @@ from ..errors import MalformedFooterError
 
 from .page_decode cimport (
     BAD_LEVEL, DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, ENCODING, FIELDS, KIND, MOST_BYTES, MOST_VALUES, NO_ELEMENTS, NO_MEMORY,
-    NUM_VALUES, OTHER_ROWS, OTHER_VALUES, PLAIN, UNSUPPORTED, PageBody, close_page, open_nested_page, require_pages
+    NUM_VALUES, OTHER_ROWS, OTHER_VALUES, PLAIN, UNSUPPORTED, PageBody, close_page, needs_dictionary, open_nested_page, require_pages
 )
 from .page_encodings cimport fail_page, has_other_encoding
-from .page_match cimport Targets, match_values, needs_dictionary, search_dictionary
+from .page_match cimport Targets, match_values, search_dictionary
 from .page_rows cimport RowTaker
 from .runs cimport CUT_OFF, Runs, next_run, start_runs
 

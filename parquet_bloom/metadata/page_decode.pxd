@@ -183,6 +183,11 @@ cdef inline bint is_dictionary(const int64_t* page) noexcept nogil:
     )
 
 
+cdef inline bint needs_dictionary(const int64_t* page) noexcept nogil:
+    """Return whether the values of a data page are numbers of a dictionary's entries."""
+    return page[ENCODING] == PLAIN_DICTIONARY or page[ENCODING] == RLE_DICTIONARY
+
+
 cdef inline str describe_page_problem(Py_ssize_t problem):
     """Describe a `PageProblem`."""
     if problem == UNSUPPORTED:

@@ -28,8 +28,6 @@ cdef Py_ssize_t search_dictionary(
     const uint8_t* data, const int64_t* page, Py_ssize_t width, int codec, Targets targets, int32_t** by_entry
 ) noexcept nogil
 
-cdef bint needs_dictionary(const int64_t* page) noexcept nogil
-
 cdef Py_ssize_t search_chunk(
     const uint8_t* data, const int64_t* pages, Py_ssize_t num_pages, Py_ssize_t width, int codec, bint required,
     int64_t num_rows, Targets targets, int64_t* positions, int32_t* which

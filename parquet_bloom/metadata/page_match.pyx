@@ -12,14 +12,12 @@ from libc.string cimport memcmp, memcpy
 
 import numpy as np
 
-from ..errors import MalformedFooterError
-
 from .page_decode cimport (
     DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, ENCODING, FIELDS, KIND, MOST_BYTES, MOST_VALUES, NO_MEMORY, NOT_IN_DICTIONARY,
-    NUM_VALUES, OTHER_ROWS, PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY, UNSUPPORTED, VALUE_CUT_OFF, VALUES_MISSING,
-    PageBody, close_page, is_dictionary, open_page, require_pages
+    NUM_VALUES, OTHER_ROWS, PLAIN, UNSUPPORTED, VALUE_CUT_OFF, VALUES_MISSING, PageBody, close_page, is_dictionary,
+    needs_dictionary, open_page
 )
-from .page_encodings cimport fail_page, has_other_encoding, make_plain
+from .page_encodings cimport has_other_encoding, make_plain
 from .runs cimport Runs, count_set, next_run, packed_number, require_repeated, start_runs
 
 cdef uint64_t FACTOR_1 = 0x9E3779B97F4A7C15ULL
@@ -452,15 +450,11 @@ cdef Py_ssize_t search_dictionary(
     return matches
 
 
-cdef inline bint needs_dictionary(const int64_t* page) noexcept nogil:
-    return page[ENCODING] == PLAIN_DICTIONARY or page[ENCODING] == RLE_DICTIONARY
-
-
 cdef Py_ssize_t search_chunk(
     const uint8_t* data, const int64_t* pages, Py_ssize_t num_pages, Py_ssize_t width, int codec, bint required,
     int64_t num_rows, Targets targets, int64_t* positions, int32_t* which
 ) noexcept nogil:
-    """Search the pages of a chunk; return the number of matching rows, or a problem; see `search_pages`.
+    """Search the pages of a chunk with one value a row, or none; return the number of matching rows, or a problem.
 
     Parameters
     ----------
@@ -509,47 +503,3 @@ cdef Py_ssize_t search_chunk(
         before += page[NUM_VALUES]
     free(by_entry)
     return matches
-
-
-
-def search_pages(
-    const uint8_t[::1] data not None, const int64_t[:, ::1] pages not None, Py_ssize_t width, int codec,
-    bint required, Py_ssize_t num_rows, Targets targets not None
-):
-    """Search all pages of a column chunk with one value a row, or none, for some targets.
-
-    Parameters
-    ----------
-    data : the bytes of the pages.
-    pages : their headers, as `thrift_compact.index_pages` gives them for the same bytes.
-    width : bytes per value; 0 for length-prefixed byte arrays.
-    codec : number of the codec that compresses the pages.
-    required : whether each row has a value.
-    num_rows : of all data pages.
-
-    Returns
-    -------
-    (rows, target_numbers) : of the rows whose value is equal to a target: their numbers, int64 and ascending; and the
-        number of the target of each, int32.
-
-    Raises
-    ------
-    MalformedFooterError
-        The pages have other numbers of rows or values, or are of a kind that is not supported.
-    """
-    cdef Py_ssize_t matches
-    require_pages(data, pages)
-    if not 0 <= num_rows <= MOST_VALUES or width < 0:
-        raise MalformedFooterError(f"page: {num_rows} rows of {width} bytes")
-    all_positions, all_targets = np.empty(max(1, num_rows), np.int64), np.empty(max(1, num_rows), np.int32)
-    cdef int64_t[::1] positions = all_positions
-    cdef int32_t[::1] which = all_targets
-    cdef const uint8_t* bytes_of = &data[0] if data.shape[0] else NULL
-    cdef const int64_t* first = &pages[0, 0] if pages.shape[0] else NULL
-    with nogil:
-        matches = search_chunk(
-            bytes_of, first, pages.shape[0], width, codec, required, num_rows, targets, &positions[0], &which[0]
-        )
-    if matches < 0:
-        fail_page(matches)
-    return all_positions[:matches].copy(), all_targets[:matches].copy()

@@ -16,7 +16,6 @@ cdef class RowTaker:
     cdef object _ends, _valid
     cdef const uint8_t* dictionary_data
     cdef int64_t[FIELDS] dictionary_page
-    cdef object held             # what the dictionary's bytes may be in
     cdef int64_t num_entries     # of the dictionary; -1 without one
     cdef PageBody dictionary     # decompressed, as far as entries were needed
     cdef int64_t num_ready       # entries that are decompressed
@@ -27,9 +26,6 @@ cdef class RowTaker:
     cdef void forget_dictionary(self) noexcept nogil
     cdef int need_entries(self, int64_t count) noexcept nogil
     cdef int unpack_entries(self, int64_t count, int64_t needed) noexcept nogil
-    cdef int take_pages(
-        self, const uint8_t* data, const int64_t[:, ::1] pages, int64_t before, const int64_t[::1] rows
-    ) noexcept nogil
     cdef int take_page(
         self, const uint8_t* data, const int64_t* page, int64_t before, const int64_t* rows, Py_ssize_t count
     ) noexcept nogil

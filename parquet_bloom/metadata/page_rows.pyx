@@ -15,10 +15,8 @@ import numpy as np
 from ..errors import MalformedFooterError
 
 from .page_decode cimport (
-    BROKEN, DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, ENCODING, FIELDS, HEADER_BYTES, KIND, MOST_BYTES, MOST_VALUES, NO_MEMORY,
-    NOT_IN_DICTIONARY, NUM_VALUES, PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY, SIZE, START, UNPACKED, UNSUPPORTED,
-    VALUE_CUT_OFF, VALUES_MISSING, PageBody, close_page, is_dictionary, open_page,
-    require_pages
+    DATA_PAGE, DATA_PAGE_V2, ENCODING, FIELDS, KIND, MOST_BYTES, NO_MEMORY, NOT_IN_DICTIONARY, NUM_VALUES, PLAIN, UNPACKED,
+    UNSUPPORTED, VALUE_CUT_OFF, VALUES_MISSING, PageBody, close_page, is_dictionary, needs_dictionary, open_page
 )
 from .page_encodings cimport fail_page, has_other_encoding, make_plain
 from .runs cimport Runs, locate_values, require_repeated, start_runs, take_numbers
@@ -58,35 +56,10 @@ cdef class RowTaker:
         free(self.entries)
         free(self.values)
 
-    @property
-    def num_bytes(self) -> int:
-        """Bytes of values that were taken."""
-        return self.size
-
-    def begin_chunk(self, int codec):
-        """Begin another column chunk, whose pages are compressed with a codec."""
-        self.begin(codec)
-
     cdef void begin(self, int codec) noexcept nogil:
+        """Begin another column chunk, whose pages are compressed with a codec."""
         self.codec = codec
         self.forget_dictionary()
-
-    def set_dictionary(self, const uint8_t[::1] data not None, const int64_t[:, ::1] pages not None):
-        """Set the dictionary of the chunk: the only page of `pages`. `data` has to live until the next chunk begins.
-
-        Raises
-        ------
-        MalformedFooterError
-        """
-        cdef int problem
-        require_pages(data, pages)
-        if pages.shape[0] != 1 or pages[0, KIND] != DICTIONARY_PAGE or pages[0, NUM_VALUES] > MOST_VALUES:
-            raise MalformedFooterError("page: it is no dictionary")
-        self.held = data
-        with nogil:
-            problem = self.open_dictionary(&data[0], &pages[0, 0])
-        if problem:
-            fail_page(problem)
 
     cdef int open_dictionary(self, const uint8_t* data, const int64_t* page) noexcept nogil:
         """Set the dictionary of the chunk, whose bytes have to stay where they are; they are read when entries are needed."""
@@ -151,54 +124,6 @@ cdef class RowTaker:
         self.num_ready = count
         return 0
 
-    def take(
-        self, const uint8_t[::1] data not None, const int64_t[:, ::1] pages not None, Py_ssize_t first,
-        const int64_t[::1] rows not None
-    ):
-        """Take rows of the data pages of a chunk, which follow one another in `data`.
-
-        Parameters
-        ----------
-        pages : their headers, as `thrift_compact.index_pages` gives them for the same bytes.
-        first : the first row of the first page.
-        rows : rows to take, ascending; all of them in the pages.
-
-        Raises
-        ------
-        MalformedFooterError
-            A page is not what its header says, or is of a kind that is not supported.
-        """
-        cdef int problem = 0
-        cdef Py_ssize_t i
-        require_pages(data, pages)
-        if rows.shape[0] > self.num_rows - self.taken:
-            raise ValueError("more rows are taken than were announced")
-        for i in range(rows.shape[0]):
-            if rows[i] < (rows[i - 1] if i else first):
-                raise ValueError("rows must ascend")
-        if rows.shape[0]:
-            with nogil:
-                problem = self.take_pages(&data[0] if data.shape[0] else NULL, pages, first, rows)
-        if problem:
-            fail_page(problem)
-
-    cdef int take_pages(
-        self, const uint8_t* data, const int64_t[:, ::1] pages, int64_t before, const int64_t[::1] rows
-    ) noexcept nogil:
-        cdef Py_ssize_t i, start = 0, stop
-        cdef int problem
-        for i in range(pages.shape[0]):
-            stop = start
-            while stop < rows.shape[0] and rows[stop] < before + pages[i, NUM_VALUES]:
-                stop += 1
-            if stop > start:
-                problem = self.take_page(data, &pages[i, 0], before, &rows[start], stop - start)
-                if problem:
-                    return problem
-            start = stop
-            before += pages[i, NUM_VALUES]
-        return 0 if start == rows.shape[0] else VALUES_MISSING
-
     cdef int take_page(
         self, const uint8_t* data, const int64_t* page, int64_t before, const int64_t* rows, Py_ssize_t count
     ) noexcept nogil:
@@ -260,9 +185,7 @@ cdef class RowTaker:
             problem = 0 if page[ENCODING] == PLAIN else make_plain(body, page, self.width)
             if not problem:
                 problem = self.copy_plain(body, numbers, num_values, count)
-        elif page[ENCODING] != PLAIN_DICTIONARY and page[ENCODING] != RLE_DICTIONARY:
-            return UNSUPPORTED
-        elif self.num_entries < 0 or body.value_bytes == 0 or body.values[0] > 32:
+        elif not needs_dictionary(page) or self.num_entries < 0 or body.value_bytes == 0 or body.values[0] > 32:
             return UNSUPPORTED
         else:
             if body.values[0] == 0:  # a dictionary of one entry has numbers of no bits

@@ -17,11 +17,11 @@ from ...errors import MalformedFooterError, StorageError
 
 from ...metadata.page_decode cimport (
     COMPRESSED, DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, ENCODING, FIELDS, HEADER_BYTES, KIND, MOST_VALUES, NUM_VALUES, OTHER_ROWS,
-    PLAIN, RLE, SIZE, SNAPPY, START, UNCOMPRESSED, UNSUPPORTED, require_pages
+    PLAIN, RLE, SIZE, SNAPPY, START, UNCOMPRESSED, UNSUPPORTED, needs_dictionary, require_pages
 )
 from ...metadata.page_encodings cimport DELTA_BYTE_ARRAY, PLAIN_BITS, RLE_BITS, fail_page
 from ...metadata.list_match cimport ListShape, make_shape, search_list_pages, take_lists
-from ...metadata.page_match cimport Targets, needs_dictionary, search_chunk
+from ...metadata.page_match cimport Targets, search_chunk
 from ...metadata.page_rows cimport RowTaker
 from ...metadata.thrift_compact cimport Cursor, PageRows, add_page, describe_page, walk_pages
 from ...storage.local.open_files cimport RangeReader

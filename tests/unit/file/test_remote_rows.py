@@ -1,0 +1,131 @@
+"""Rows of remote files: searched and taken as those of local ones, in few requests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.servers.counted import CountedFileSystem
+from support.writers.page_indexes import encode_locations, locations, with_index
+
+import parquet_bloom
+from parquet_bloom.file.pages import lookup as page_lookup
+from parquet_bloom.file.pages.sparse import RowGroupBatch, RowsOfGroups
+from parquet_bloom.file.reader import BloomFile
+from parquet_bloom.metadata.page_match import Targets
+
+ROWS, GROUP = 40_000, 20_000
+NAMES = ["id", "text", "few", "list"]
+FORMATS: list[dict[str, Any]] = [
+    {"use_dictionary": ["few"], "compression": "none"},
+    {"compression": "snappy", "dictionary_pagesize_limit": 200_000},  # given up halfway, and large
+    {"use_dictionary": False, "compression": "zstd", "data_page_version": "2.0"},
+    {"use_dictionary": False, "column_encoding": {"id": "DELTA_BINARY_PACKED", "text": "DELTA_BYTE_ARRAY"}},
+    {"write_page_index": False},
+]
+
+
+def write(path: Path, **options: Any) -> pa.Table:
+    rng = np.random.default_rng(3)
+    ids = rng.permutation(ROWS)
+    columns = {
+        "id": ids,
+        "text": pa.array([f"text number {number:020}" for number in ids], mask=rng.random(ROWS) < 0.2),
+        "few": pa.array(ids % 5 == 0, mask=ids % 7 == 0),
+        "list": pa.array([[number, None] if number % 3 else None for number in ids.tolist()], pa.list_(pa.int64())),
+    }
+    table = pa.table(columns)
+    pages = {"data_page_size": 16_000, "write_batch_size": 500, "write_page_index": True}
+    pq.write_table(table, path, row_group_size=GROUP, **{**pages, **options})
+    return table
+
+
+def opened(path: Path) -> tuple[BloomFile, RowGroupBatch, CountedFileSystem]:
+    files = CountedFileSystem({"a.parquet": path.read_bytes()})
+    file = parquet_bloom.open("a.parquet", files)
+    batch = RowGroupBatch.of_file(file, pq.read_schema(path), range(ROWS // GROUP))
+    files.ranges_read.clear()
+    return file, batch, files
+
+
+@pytest.mark.parametrize("priced", [True, False])
+@pytest.mark.parametrize("options", FORMATS, ids=range(len(FORMATS)))
+def test_rows_are_those_of_the_file(
+    options: dict[str, Any], priced: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether pages are read, or whole chunks, since each request has its price."""
+    if not priced:
+        monkeypatch.setattr(page_lookup, "REQUEST_BYTES", 0)
+        monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
+    path = tmp_path / "a.parquet"
+    table = write(path, **options)
+    file, batch, _ = opened(path)
+    rng = np.random.default_rng(4)
+    with file:
+        for _ in range(4):
+            some = [np.unique(rng.integers(0, GROUP, rng.integers(0, 5))) for _ in range(2)]
+            rows = RowsOfGroups(np.array([len(part) for part in some], np.int64), np.concatenate(some).astype(np.int64))
+            expected = table.take(pa.array(np.concatenate([some[0], some[1] + GROUP]), pa.int64()))
+            arrays = batch.read(NAMES, rows)
+            assert {name: arrays[name].to_pylist() for name in NAMES} == expected.to_pydict()
+        ids = table["id"].to_pylist()
+        wanted = [ids[5], ids[30_000]]
+        targets = Targets([number.to_bytes(8, "little") for number in wanted])
+        selections = [[(0, 100), (5000, 5001)], [(9_990, 10_010)]]
+        for chosen in (None, selections):
+            found = batch.search("id", targets, 10, chosen)
+            assert found is not None
+            assert found[0].counts.tolist() == [1, 1]
+            assert found[0].rows.tolist() == [5, 10_000]
+            assert batch.make_array("id", targets, found[1]).to_pylist() == wanted
+        lists = batch.search_lists(next(leaf for leaf in file.leaves if leaf.path[0] == "list"), targets, 10)
+        assert lists is not None
+        in_lists = [row for row in (5, 30_000) if table["list"][row].as_py()]
+        assert (lists[0].rows + GROUP * np.repeat([0, 1], lists[0].counts)).tolist() == in_lists
+
+
+def test_columns_are_fetched_all_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.parquet"
+    table = write(path, **FORMATS[0])
+    rows = RowsOfGroups(np.array([1, 1]), np.array([11_000, 77]))
+    file, batch, files = opened(path)
+    with file:  # chunks are small: they are read whole, and adjacent ones together
+        batch.read(NAMES, rows)
+        assert len(files.ranges_read) <= 3
+    monkeypatch.setattr(page_lookup, "REQUEST_BYTES", 0)
+    file, batch, files = opened(path)
+    with file:
+        assert batch.read(["text"], rows)["text"].to_pylist() == table["text"].take([11_000, 20_077]).to_pylist()
+        assert sum(end - start for start, end in files.ranges_read) < 0.4 * path.stat().st_size / 2
+        files.ranges_read.clear()
+        arrays = batch.read(["text"], rows)  # the pages before are known by now
+        assert arrays["text"].to_pylist() == table["text"].take([11_000, 20_077]).to_pylist()
+        assert len(files.ranges_read) == 2
+        files.ranges_read.clear()
+        assert batch.fetch_pages(["text"], rows) == ["text"]
+        other = RowsOfGroups(np.array([1, 0]), np.array([300]))  # what was not fetched is read nevertheless
+        assert batch.read(["text"], other, fetched=True)["text"].to_pylist() == table["text"].take([300]).to_pylist()
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_an_index_that_lies_costs_requests_and_no_row(
+    dictionary: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_lookup, "REQUEST_BYTES", 0)
+    monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
+    path = tmp_path / "a.parquet"
+    table = write(path, use_dictionary=["few", "text"] if dictionary else False, compression="none")
+    for column in ("text", "id"):
+        lying = [(offset, size, row + (0 < row < 5000)) for offset, size, row in locations(path, column)]
+        with_index(path, encode_locations(lying), column)
+    for selected in ([3000], [1], [19_999], [4000, 6000]):
+        file, batch, _ = opened(path)
+        with file:
+            rows = RowsOfGroups(np.array([len(selected), 0]), np.array(selected))
+            expected = table.take(selected)
+            for name in ("text", "id"):
+                assert batch.read([name], rows)[name].to_pylist() == expected[name].to_pylist()
