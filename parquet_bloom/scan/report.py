@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import ParquetBloomError, printable
 from ..storage import create
 from ..util.wording import ShownText, count, count_of, truncate_list
-from .model.plan import FilePlan, RowGroupPlan, ScanPlan
+from .model.plan import Decoded, FilePlan, RowGroupPlan, ScanPlan
 from .model.wording import summarize
 
 
@@ -50,6 +50,8 @@ class PruneReport(ScanPlan):
             yield "skipped by " + ", ".join(f"{printable(cause)}: {number:,}" for cause, number in causes)
         if self.doubts:
             yield f"doubtful: {count_of(len({doubt[:2] for doubt in self.doubts}), self.total_row_groups, 'row group')}"
+        if self.decoded:
+            yield "read by " + "; ".join(map(_describe_decoded, self.decoded))
         yield from (f"the index is doubtful: {printable(doubt)}" for doubt in self.index_doubts)
         yield from (f"zones are not used: {printable(doubt)}" for doubt in truncate_list(self.zone_doubts))
 
@@ -109,6 +111,12 @@ class PruneReport(ScanPlan):
         from .html.notebook import render_snippet
 
         return render_snippet(self)
+
+
+def _describe_decoded(decoded: Decoded) -> str:
+    """Return how rows were read: `pages: 12 row groups, 31 rows`."""
+    why = f" ({printable(decoded.reason)})" if decoded.reason else ""
+    return f"{decoded.decoder}: {count(decoded.row_groups, 'row group')}, {count(decoded.rows, 'row')}{why}"
 
 
 def _describe_file(file: FilePlan) -> str:

@@ -319,6 +319,7 @@ PRUNED = {
     "bytes_read",
     "data_requests",
     "data_bytes_read",
+    "decoded",
 }
 FACTS = {
     "show": {"distrusted"},

@@ -163,6 +163,7 @@ def collect_totals(report: PruneReport) -> dict[str, Any]:
         "bytes_read": report.bytes_read,
         "data_requests": report.data_requests,
         "data_bytes_read": report.data_bytes_read,
+        "decoded": [one._asdict() for one in report.decoded],
     }
 
 

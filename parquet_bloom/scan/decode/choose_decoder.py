@@ -12,6 +12,10 @@ FEW_OF = SPARSE_FACTOR
 """Rows are few if they are one of so many: taking them out of pages is faster then (`tools/bench/many_rows.py`)."""
 
 
+MANY_ROWS, OTHER_TYPE = "many rows", "nested, or of a type that is not taken out of pages"
+"""Why whole columns are decoded."""
+
+
 class Choice(NamedTuple):
     """Which columns are read by which decoder, and why.
 
@@ -39,10 +43,10 @@ def choose_decoder(
     num_rows, total_rows : how many rows are read, and how many their row groups have.
     """
     if num_rows * FEW_OF > total_rows:
-        return Choice([], list(names), f"{num_rows} of {total_rows} rows")
+        return Choice([], list(names), MANY_ROWS)
     taken = [name for name in names if can_take(columns.get(name))]
     others = [name for name in names if name not in taken]
-    return Choice(taken, others, "nested, or of a type that is not taken out of pages" if others else "")
+    return Choice(taken, others, OTHER_TYPE if others else "")
 
 
 def can_take(column: FlatColumn | ListColumn | None) -> bool:

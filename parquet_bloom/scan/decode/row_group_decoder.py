@@ -93,6 +93,7 @@ class RowGroupDecoder:
     ----------
     num_rows : of each row group; int64.
     pages : the decoder "pages", once it has been used.
+    ways : how the columns that were read last were read: (decoder, reason), see `Decoded`.
     problem : why pages are left to pyarrow; empty if they are not.
     """
 
@@ -108,6 +109,7 @@ class RowGroupDecoder:
         self.row_groups = row_groups
         self.limits = limits
         self.problem = ""
+        self.ways: list[tuple[str, str]] = []
         self._footers = footers
         self._columns = columns
         self._make_pages = make_pages
@@ -167,10 +169,12 @@ class RowGroupDecoder:
         missing = [name for name in schema.names if name not in known]
         choice = choose_decoder(self._columns, missing, len(rows.rows), self._count_around(rows, window))
         columns = dict(known)
+        self.ways = [("pages", "")] if choice.pages else []
         if choice.pages:
             columns |= self.use_pages(lambda pages: self._take(pages, choice.pages, rows)) or {}
         others = [name for name in missing if name not in columns]
         if others:
+            self.ways.append(("columns", choice.reason or self.problem or "of which pages are not worth a request"))
             rest = self._read_others(names, schema, others, rows, window)
             if rest.schema.names != others:  # a name matches other columns, too
                 return self._decode(names, rows, window)

@@ -44,6 +44,7 @@ class LocatedRows(NamedTuple):
     num_done : how many of the row groups, from the first one on, have no more rows after these.
     is_inside : whether some rows of the next one are among these.
     has_more : whether more rows may follow.
+    is_searched : whether the rows were found in pages, so that known columns were not decoded.
     """
 
     rows: RowsOfGroups
@@ -52,6 +53,7 @@ class LocatedRows(NamedTuple):
     num_done: int = 0
     is_inside: bool = False
     has_more: bool = False
+    is_searched: bool = False
 
     def take(self, positions: RowPositions) -> LocatedRows:
         """Return some rows, given by their positions among all."""
@@ -125,7 +127,8 @@ class RowLocator:
             if in_lists is None:
                 return None
             rows, lists = in_lists
-            located = LocatedRows(rows, {} if lists is None else {column: lists}, None, len(rows.counts))
+            known = {} if lists is None else {column: lists}
+            located = LocatedRows(rows, known, None, len(rows.counts), is_searched=True)
             return located.take(np.flatnonzero(_find_selected(rows, selections))) if are_some else located
         result = pages.search(column, targets, most, selections if are_some else None)
         if result is None:
@@ -136,7 +139,8 @@ class RowLocator:
             rows, numbers = take_rows_of_groups(rows, np.flatnonzero(inside)), numbers[inside]
         if len(rows.rows) * targets.longest > MAX_TAKEN_BYTES:
             return None
-        return LocatedRows(rows, {column: pages.make_array(column, targets, numbers)}, None, len(rows.counts))
+        known = {column: pages.make_array(column, targets, numbers)}
+        return LocatedRows(rows, known, None, len(rows.counts), is_searched=True)
 
     def keep_matching(self, located: LocatedRows, node: Node | None) -> LocatedRows:
         """Return the rows for which a condition is true."""

@@ -307,6 +307,22 @@ class ScanRequest(NamedTuple):
         return "" if self.node is None else str(self.node)
 
 
+class Decoded(NamedTuple):
+    """Row groups of which rows were read in one way.
+
+    Attributes
+    ----------
+    decoder : "pages" or "columns".
+    reason : why whole columns were decoded; empty for pages.
+    row_groups, rows : how many.
+    """
+
+    decoder: str
+    reason: str
+    row_groups: int
+    rows: int
+
+
 class Selection(dict[str, list[int]]):
     """{path: row groups to read}; a file with none has no entry, and looking it up gives an empty list."""
 
@@ -329,6 +345,7 @@ class ScanPlan:
         and opening only if it is a request to an object store.
     bytes_read : bytes in these ranges.
     data_requests, data_bytes_read : the same for the rows that have been read by the plan so far.
+    decoded : how the columns of these rows were read; row groups with columns of both decoders count twice.
     partitions : the partition columns.
     asked : the predicate and its settings; None for reports that `prune` did not make.
     index_doubts : why a lake index could not be used, or only in part, so that more is read than necessary.
@@ -343,6 +360,7 @@ class ScanPlan:
     bytes_read: int = field(default=0, compare=False)
     data_requests: int = field(default=0, compare=False, kw_only=True)
     data_bytes_read: int = field(default=0, compare=False, kw_only=True)
+    decoded: list[Decoded] = field(default_factory=list, compare=False, repr=False, kw_only=True)
     partitions: Partitions = field(default_factory=lambda: Partitions(()), compare=False, repr=False)
     asked: ScanRequest | None = field(default=None, compare=False, repr=False)
     index_doubts: list[str] = field(default_factory=list, compare=False, repr=False)

@@ -632,6 +632,8 @@ class RowReader:
             kind = batch.kind
             columns = self._projection if kind.shown_by is None else kind.shown_by.projection
             rows = batch.read(located)
+            for decoder, reason in batch.ways if rows.num_rows else ():
+                self._meter.note_decoded(decoder, reason, int(np.count_nonzero(located.rows.counts)), rows.num_rows)
             rows = columns.add_absent(rows, kind.projection)
             rows = columns.add_partitions(rows, batch.path)
             if self._positions:

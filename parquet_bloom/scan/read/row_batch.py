@@ -15,7 +15,7 @@ from ...metadata.footer import Leaf
 from ...predicate.pruning import PruningPredicate
 from ...util.arrow_values import empty_table
 from ...util.read_ahead import Need
-from ..decode.choose_decoder import FEW_OF
+from ..decode.choose_decoder import FEW_OF, MANY_ROWS
 from ..decode.parquet_file import ParquetData
 from ..decode.row_group_decoder import Pages, RowGroupDecoder
 from ..locate.deleted_rows import TableRows
@@ -49,6 +49,7 @@ class RowBatch:
     decoder : of the row groups.
     kind : as given.
     path : of the first file; the others have the same partition values.
+    ways : how the columns that were read last were read: (decoder, reason), see `Decoded`.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class RowBatch:
         self._selections = [selection for _, _, selection in row_groups]
         self.kind = kind
         self.path = plans[0].path
+        self.ways: list[tuple[str, str]] = []
         self._footers = footers
         self._open_data = open_data
         self._table = table
@@ -97,7 +99,10 @@ class RowBatch:
         if not len(located.rows.rows):
             return empty_table(projection.schema)
         known = {name: column for name, column in located.columns.items() if name in projection.schema.names}
-        return self.decoder.read(projection.names, projection.schema, located.rows, known, located.window)
+        table = self.decoder.read(projection.names, projection.schema, located.rows, known, located.window)
+        way = ("pages", "") if located.is_searched else ("columns", MANY_ROWS)
+        self.ways = [*dict.fromkeys([way, *self.decoder.ways] if known else self.decoder.ways)]
+        return table
 
     def add_positions(self, table: pa.Table, rows: RowsOfGroups) -> pa.Table:
         """Append their physical positions to rows."""

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from ...errors import ConcurrentChangeError
 from ...storage import Source
 from ..model.data_file import DataFile
-from ..model.plan import FilePlan, ScanPlan
+from ..model.plan import Decoded, FilePlan, ScanPlan
 from ..model.row_selection import RowGroupSelections, RowSelection
 
 
@@ -27,6 +27,15 @@ class CostMeter:
         with self._lock:
             self._plan.data_requests += requests
             self._plan.data_bytes_read += num_bytes
+
+    def note_decoded(self, decoder: str, reason: str, row_groups: int, rows: int) -> None:
+        """Note how columns of rows were read."""
+        with self._lock:
+            for number, one in enumerate(self._plan.decoded):
+                if (one.decoder, one.reason) == (decoder, reason):
+                    self._plan.decoded[number] = Decoded(decoder, reason, one.row_groups + row_groups, one.rows + rows)
+                    return
+            self._plan.decoded.append(Decoded(decoder, reason, row_groups, rows))
 
     def note(self, source: Source) -> None:
         """Add what was read of a file since it was opened, or noted last."""
