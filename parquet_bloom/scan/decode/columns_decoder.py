@@ -72,28 +72,28 @@ class ColumnsDecoder:
         if file is not None:
             file.close(force=True)
 
-    def read(
-        self,
-        row_groups: Sequence[int],
-        names: Sequence[str] | None,
-        rows: Sequence[RowPositions] | None = None,
+    def read(self, row_groups: Sequence[int], names: Sequence[str] | None) -> pa.Table:
+        """Read columns of row groups; see `read_all`."""
+        return self.read_all(row_groups, names, None)
+
+    def read_all(
+        self, row_groups: Sequence[int], names: Sequence[str] | None, used: Sequence[RowPositions] | None
     ) -> pa.Table:
-        """Read columns, given as `pyarrow.parquet` takes them, of row groups; None for all of them.
+        """Read all rows of columns of row groups.
 
         Parameters
         ----------
-        rows : of each row group those that are read, ascending; None for all of all.
+        names : columns as `pyarrow.parquet` takes them; None for all of them.
+        used : of each row group the rows that are shown; None for all of all.
 
         Raises
         ------
         MalformedFooterError, UnreadableColumnError
             A column has other numbers of values than the row group has rows, or pyarrow shows others than are stored.
         """
-        for number, row_group in enumerate(row_groups):
-            self.require_shown(row_group, names, None if rows is None else rows[number])
-            self.require_rows(row_group, names)
-            self.prefetch(row_group, names)
-            self._count(row_group, names)
+        for number, row_group in enumerate(row_groups if self._int96_leaves else ()):
+            self.require_shown(row_group, names, None if used is None else used[number])
+        self._prepare(row_groups, names)
         table = self.parquet_file.read_row_groups(
             list(row_groups), None if names is None else list(names), use_threads=self.limits.use_threads
         )
@@ -101,12 +101,7 @@ class ColumnsDecoder:
         if table.num_columns and table.num_rows != sum(counts):
             raise make_count_error(row_groups[0], table.num_rows, sum(counts))
         self.limits.note(table)
-        if rows is None:
-            return table
-        starts = np.cumsum(counts) - counts
-        return take_rows(
-            table, np.concatenate([some + start for some, start in zip(rows, starts.tolist(), strict=True)])
-        )
+        return table
 
     def read_rows(self, row_group: int, names: Sequence[str] | None, rows: RowPositions) -> pa.Table:
         """Read some rows of a row group, ascending; in windows if it is large."""
@@ -114,7 +109,7 @@ class ColumnsDecoder:
         if self.limits.max_bytes is not None:
             num_bytes = self.estimate_bytes(row_group, names)
         if not self.limits.needs_windows(num_bytes):
-            return self.read([row_group], names, [rows])
+            return take_rows(self.read_all([row_group], names, [rows]), rows)
         parts = []
         stream, window_rows = self.stream(row_group, names), self.limits.window_rows(num_rows, num_bytes)
         for start in range(0, num_rows, window_rows):
@@ -246,12 +241,21 @@ class ColumnsDecoder:
             footer = self._file.footer
             self._file.source.prefetch(footer.first_pages[chunks], footer.chunks["compressed_size"][chunks])
 
-    def _count(self, row_group: int, names: Sequence[str] | None) -> None:
-        """Count the reads of pyarrow, which reads each chunk by one."""
-        chunks = self._find_chunks(row_group, names)
-        if chunks is not None:
-            sizes = np.maximum(self._file.footer.chunks["compressed_size"][chunks], 0)
-            self._file.source.count(len(chunks), int(sizes.sum()))
+    def _prepare(self, row_groups: Sequence[int], names: Sequence[str] | None) -> None:
+        """Check columns as `require_rows` does, fetch them if the file is remote, and count pyarrow's reads of them."""
+        footer = self._file.footer
+        groups, leaves = footer.row_groups[list(row_groups)], self._select_leaves(names)
+        if (groups["num_columns"] != len(footer.leaves)).any():
+            return
+        records = footer.chunks[groups["first_chunk"][:, None] + leaves]
+        wrong = (records["num_values"] != groups["num_rows"][:, None]) & (records["meta_start"] >= 0)
+        wrong &= ~np.array([footer.leaves[leaf].repeated for leaf in leaves.tolist()], np.bool_)
+        for number in np.flatnonzero(wrong.any(axis=1)).tolist():
+            self.require_rows(row_groups[number], names)
+        if self._file.source.path is None:
+            for row_group in row_groups:
+                self.prefetch(row_group, names)
+        self._file.source.count(records.size, int(np.maximum(records["compressed_size"], 0).sum()))  # each chunk by one
 
     def _find_chunks(self, row_group: int, names: Sequence[str] | None) -> NDArray[np.intp] | None:
         """Return the numbers of the chunks of some columns; None if the footer contradicts itself."""

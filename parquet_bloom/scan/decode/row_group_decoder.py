@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
@@ -25,7 +26,8 @@ from ...hashing import int96
 from ...metadata.footer import Leaf, concatenate_records
 from ...metadata.page_match import Targets
 from ...predicate.row_filter import StoredColumn
-from ...util.arrow_values import empty_table
+from ...util.arrow_select import keep
+from ...util.arrow_values import empty_table, from_numpy
 from ..model.limits import ReadLimits
 from ..model.row_selection import RowPositions, RowSelection
 from ..model.schemas import reading
@@ -214,26 +216,27 @@ class RowGroupDecoder:
             with self._open(window.group) as data, reading(data):
                 table = stream.read(window.start, window.stop, rows.rows)
             return take_rows(table, rows.rows - window.start)
-        ends, tables = np.cumsum(rows.counts).tolist(), []
-        counts = rows.counts.tolist()
-        for file, members in groupby(range(len(counts)), lambda group: self.row_groups[group][0]):
-            groups = [group for group in members if counts[group]]
-            if not groups:
-                continue
-            parts = [rows.rows[ends[group] - counts[group] : ends[group]] for group in groups]
-            numbers = [self.row_groups[group][1] for group in groups]
-            total = int(self.num_rows[groups].sum())
+        every = [group for group, count in enumerate(rows.counts.tolist()) if count]
+        num_rows, counts = self.num_rows[every], rows.counts[every]
+        total, ends = int(num_rows.sum()), np.cumsum(counts)
+        parts = np.split(rows.rows, ends[:-1])
+        is_sparse, tables, done = len(rows.rows) * FEW_OF <= total, [], 0
+        for file, members in groupby(every, lambda group: self.row_groups[group][0]):
+            numbers = [self.row_groups[group][1] for group in members]
+            of_file, done = parts[done : done + len(numbers)], done + len(numbers)
             with self._open_data(file) as data, reading(data):
-                if sum(map(len, parts)) == total:
-                    tables.append(data.columns.read(numbers, names))
-                elif sum(map(len, parts)) * FEW_OF > total:
-                    tables.append(data.columns.read(numbers, names, parts))
-                else:  # one row group after the other, so that few are in memory
-                    tables += [
-                        data.columns.read_rows(number, names, part) for number, part in zip(numbers, parts, strict=True)
-                    ]
+                if is_sparse:  # one row group after the other, so that few are in memory
+                    for number, part in zip(numbers, of_file, strict=True):
+                        tables.append(data.columns.read_rows(number, names, part))
+                else:
+                    tables.append(data.columns.read_all(numbers, names, of_file))
         tables = [table.replace_schema_metadata(None) for table in tables]
-        return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+        table = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+        if is_sparse or len(rows.rows) == total:
+            return table
+        chosen = np.zeros(total, np.bool_)
+        chosen[rows.rows + np.repeat(np.cumsum(num_rows) - num_rows, counts)] = True
+        return keep(table, from_numpy(chosen))
 
     def _open(self, group: int) -> AbstractContextManager[ParquetData]:
         return self._open_data(self.row_groups[group][0])
@@ -304,16 +307,22 @@ class RowGroupDecoder:
         """Return what footers say of column chunks, of shape (leaves, row groups); None if one contradicts itself."""
         if not leaves or not groups:
             return None
-        numbers = [leaf.index for leaf in leaves]
-        records = []
-        for group in groups:
-            file, number = self.row_groups[group]
-            footer = self._footers[file].footer
-            of_group = footer.row_groups[number]
-            if int(of_group["num_columns"]) != len(self._leaves):
-                return None
-            records.append(footer.chunks[int(of_group["first_chunk"]) + np.array(numbers, np.intp)])
-        return concatenate_records(records).reshape(len(groups), len(leaves)).T
+        chunks, firsts = self._chunks
+        if (firsts[list(groups)] < 0).any():
+            return None
+        return chunks[firsts[list(groups)] + np.array([[leaf.index] for leaf in leaves])]
+
+    @cached_property
+    def _chunks(self) -> tuple[NDArray[np.void], NDArray[np.int64]]:
+        """What the footers say of all column chunks, and each row group's first one; -1 if it has not all columns."""
+        footers = [cached.footer for cached in self._footers]
+        starts = np.cumsum([0, *(len(footer.chunks) for footer in footers)]).tolist()
+        firsts = []
+        for file, number in self.row_groups:
+            group = footers[file].row_groups[number]
+            is_whole = int(group["num_columns"]) == len(self._leaves)
+            firsts.append(starts[file] + int(group["first_chunk"]) if is_whole else -1)
+        return concatenate_records([footer.chunks for footer in footers]), np.array(firsts, np.int64)
 
 
 def select_all(counts: NDArray[np.int64], selections: Sequence[RowSelection | None]) -> RowsOfGroups:

@@ -78,7 +78,9 @@ def open_parquet_file(file: BloomFile) -> pq.ParquetFile:
     """Open a file with pyarrow, without reading the footer again; of a local file, threads may read row groups."""
     # Reading ahead takes threads that Arrow has few of, and that its scanners wait in for the rows of this very file.
     unit = file.cached.int96_unit
-    metadata = arrow_metadata(file)
+    # pyarrow itself reads the footer of a local file in less time than it takes to give it one.
+    is_given = file.source.path is None or file.cached.original is not None
+    metadata = arrow_metadata(file) if is_given else None
     return pq.ParquetFile(
         file.source.arrow_file(), metadata=metadata, pre_buffer=False, coerce_int96_timestamp_unit=unit
     )

@@ -17,6 +17,8 @@ from ..locate.file_kind import FileKind
 from ..model.limits import ReadLimits
 from ..model.plan import FilePlan
 
+_MOST_SHARED = 32  # files that stay open for pyarrow, each by two more descriptors
+
 OpenPlanned = Callable[[FilePlan], AbstractContextManager[ParquetData]]
 """Opens the version of a file that was planned; raises ConcurrentChangeError if it is not there."""
 
@@ -37,7 +39,7 @@ class PlannedFiles:
         self._are_open: bool | None = None
         self._taken = 0  # of the budget
         self._lock = threading.RLock()
-        self._shared: ParquetData | None = None  # of a single file
+        self._shared: dict[int, ParquetData] = {}
         self._stack = ExitStack()
 
     def open(self) -> None:
@@ -58,17 +60,18 @@ class PlannedFiles:
 
     @contextmanager
     def borrow(self, number: int, limits: ReadLimits) -> Iterator[ParquetData]:
-        """Give an open file for as long as it is used; a single one stays open until the last batch of it is read."""
-        if len(self._paths) > 1:
+        """Give an open file for as long as it is used; if there are few, it stays open until the last batch is read."""
+        if len(self._paths) > _MOST_SHARED:
             with self._open_planned(self._plans[number]) as data:
                 data.limits = limits
                 yield data
             return
         with self._lock:
-            if self._shared is None:
-                self._shared = self._stack.enter_context(self._open_planned(self._plans[0]))
-                self._shared.limits = limits
-        yield self._shared
+            if number not in self._shared:
+                data = self._stack.enter_context(self._open_planned(self._plans[number]))
+                data.limits = limits
+                self._shared[number] = data
+        yield self._shared[number]
 
     def make_pages(
         self, footers: Sequence[CachedFooter], row_groups: Sequence[tuple[int, int]], kind: FileKind
@@ -109,7 +112,7 @@ class PlannedFiles:
 
     def _close(self) -> None:
         self._stack.close()
-        self._shared = None
+        self._shared.clear()
         self._files.close()
         taken, self._taken = self._taken, 0
         OPEN_FILE_BUDGET.give_back(taken)
