@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...errors import UnreadableColumnError
+from ...errors import UnreadableColumnError, first_line
 from ...file.page_checks import PageClaimError, require_pages, require_value_per_row
 from ...file.pages.reader import take_rows
 from ...file.pages.sparse import decoded_width
@@ -94,9 +94,13 @@ class ColumnsDecoder:
         for number, row_group in enumerate(row_groups if self._int96_leaves else ()):
             self.require_shown(row_group, names, None if used is None else used[number])
         self._prepare(row_groups, names)
-        table = self.parquet_file.read_row_groups(
-            list(row_groups), None if names is None else list(names), use_threads=self.limits.use_threads
-        )
+        columns = None if names is None else list(names)
+        try:
+            table = self.parquet_file.read_row_groups(list(row_groups), columns, use_threads=self.limits.use_threads)
+        except pa.ArrowException as error:
+            if len(row_groups) > 1 or self._file.footer.encrypted:
+                raise
+            raise UnreadableColumnError(f"cannot be read: {first_line(error)}", row_group=row_groups[0]) from error
         counts = [self._num_rows(row_group) for row_group in row_groups]
         if table.num_columns and table.num_rows != sum(counts):
             raise make_count_error(row_groups[0], table.num_rows, sum(counts))

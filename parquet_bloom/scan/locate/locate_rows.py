@@ -186,7 +186,7 @@ class RowLocator:
             if few or not limits.needs_windows(need):
                 chosen = [selections[group] if group in part else () for group in range(len(selections))]
                 rows = select_all(decoder.num_rows, chosen)
-                yield Need(SEARCH_BYTES if few else max(need, SEARCH_BYTES))
+                yield Need(min(need, SEARCH_BYTES) if few else need)
                 done = groups[0] if groups else len(selections)
                 yield self._keep(LocatedRows(rows, {}, None, done, False, bool(groups)), node, part)
                 continue

@@ -35,6 +35,7 @@ _THREADS = 8
 REMOTE_THREADS = 64  # reading footers from remote storage is bound by latency, not bandwidth
 _MAX_SCHEMAS = 64  # that files share
 _MAX_SELECTIONS = 64  # of columns of a schema
+_FOOTER_READ = 1 << 16  # bytes that pyarrow reads of a file's end, before it knows how long the footer is
 _SMALL_FOOTER = 1 << 18  # bytes of one that is read twice rather than by a module that takes 15 ms to import
 
 _Schemas = dict[tuple[str, ...] | None, pa.Schema]
@@ -81,6 +82,9 @@ def open_parquet_file(file: BloomFile) -> pq.ParquetFile:
     # pyarrow itself reads the footer of a local file in less time than it takes to give it one.
     is_given = file.source.path is None or file.cached.original is not None
     metadata = arrow_metadata(file) if is_given else None
+    if not is_given:
+        length = min(file.source.size, max(_FOOTER_READ, len(file.footer.data) + TAIL_BYTES))
+        file.source.count(1 + (length > _FOOTER_READ), length)
     return pq.ParquetFile(
         file.source.arrow_file(), metadata=metadata, pre_buffer=False, coerce_int96_timestamp_unit=unit
     )

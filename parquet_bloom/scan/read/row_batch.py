@@ -78,12 +78,12 @@ class RowBatch:
 
     def locate(self) -> Iterator[Need | LocatedRows]:
         """Locate the rows that match, in parts that fit in memory."""
-        yield Need(SEARCH_BYTES)
         predicate = self.kind.row_filter.predicate
         selections: Sequence[RowSelection | None] = self._selections
         if isinstance(predicate, PruningPredicate):
-            selections = self._select_by_pages(predicate)
             equalities = [one for one in self.kind.equalities if self._shows_stored(one.leaf)]
+            yield Need(SEARCH_BYTES if equalities else 0)
+            selections = self._select_by_pages(predicate)
             found = self._locator.search(selections, equalities)
             if found is not None:
                 located, rest = found

@@ -401,13 +401,13 @@ def test_rows_of_a_value_by_their_bytes(tmp_path, version, dictionary) -> None:
             for rows in (range(390, 640), range(7), [0, 7, 333, 334, 599, 998, 999, 2999]):
                 values = table.column(name).take(list(rows)).to_pylist()
                 requested = [value for value in rng.sample(values, min(3, len(values))) if value is not None]
-                targets = [*map(form, requested), b"of another length"]
-                page_values, which = group.find_equal(name, np.array(rows), targets)
-                array = group.make_array(name, [targets[number] for number in which.tolist()])
+                page_values, array = group.read_equal(
+                    name, np.array(rows), [*map(form, requested), b"of another length"]
+                )
                 expected = [(row, value) for row, value in zip(rows, values, strict=True) if value in requested]
                 assert list(zip(page_values.tolist(), array.to_pylist(), strict=True)) == expected
                 assert array.type == table.schema.field(name).type
-            nothing, which = group.find_equal(name, np.arange(390, 640), [])
-            assert (len(nothing), len(which)) == (0, 0)
-        assert group.find_equal("price", np.arange(8), [b"1"]) is None  # Arrow has decimals otherwise
-        assert group.find_equal("u64", np.arange(0), [b"1"]) is None
+            nothing, array = group.read_equal(name, np.arange(390, 640), [])
+            assert (len(nothing), len(array)) == (0, 0)
+        assert group.read_equal("price", np.arange(8), [b"1"]) is None  # Arrow has decimals otherwise
+        assert group.read_equal("u64", np.arange(0), [b"1"]) is None

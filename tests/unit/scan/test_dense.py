@@ -198,10 +198,10 @@ def test_a_file_that_is_replaced_meanwhile(tmp_path: Path, moment: str, monkeypa
                 (others / "2.parquet").replace(lake / "2.parquet")
 
     class Replacing(ColumnsDecoder):
-        def read(self, *arguments: Any) -> Any:
+        def read_all(self, *arguments: Any) -> Any:
             if moment == "before":
                 replace()
-            columns = super().read(*arguments)
+            columns = super().read_all(*arguments)
             replace()
             return columns
 
@@ -224,11 +224,11 @@ def test_a_file_that_is_another_one_only_while_it_is_decoded(tmp_path: Path, mon
     decoded: list[None] = []
 
     class Swapping(ColumnsDecoder):
-        def read(self, *arguments: Any) -> Any:
+        def read_all(self, *arguments: Any) -> Any:
             path.rename(kept)
             path.symlink_to(other)
             try:
-                return super().read(*arguments)
+                return super().read_all(*arguments)
             finally:
                 path.unlink()
                 kept.rename(path)

@@ -167,14 +167,14 @@ def test_a_long_value_that_many_rows_have_is_not_copied_for_each(tmp_path, monke
         group = RowGroupPages(file, table.schema, 0)
         tracemalloc.start()
         try:
-            pages = group.find_equal("name", np.arange(4000), [b"c", b"b" * 99_999])
+            pages = group.read_equal("name", np.arange(4000), [b"c", b"b" * 99_999])
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
         assert pages is not None
         assert (len(pages[0]), len(pages[1])) == (0, 0)
         assert peak < 10 << 20  # all of them are 400 MB
-        rows, _ = group.find_equal("name", np.arange(3), [long[1].encode()])
+        rows, _ = group.read_equal("name", np.arange(3), [long[1].encode()])
         assert rows.tolist() == [1]
 
 
