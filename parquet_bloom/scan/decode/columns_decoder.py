@@ -77,7 +77,11 @@ class ColumnsDecoder:
         return self.read_all(row_groups, names, None)
 
     def read_all(
-        self, row_groups: Sequence[int], names: Sequence[str] | None, used: Sequence[RowPositions] | None
+        self,
+        row_groups: Sequence[int],
+        names: Sequence[str] | None,
+        used: Sequence[RowPositions] | None,
+        is_usual: bool = False,
     ) -> pa.Table:
         """Read all rows of columns of row groups.
 
@@ -85,6 +89,7 @@ class ColumnsDecoder:
         ----------
         names : columns as `pyarrow.parquet` takes them; None for all of them.
         used : of each row group the rows that are shown; None for all of all.
+        is_usual : whether the file is local, `require_rows` finds nothing, and the caller counts what is read.
 
         Raises
         ------
@@ -93,7 +98,8 @@ class ColumnsDecoder:
         """
         for number, row_group in enumerate(row_groups if self._int96_leaves else ()):
             self.require_shown(row_group, names, None if used is None else used[number])
-        self._prepare(row_groups, names)
+        if not is_usual:
+            self._prepare(row_groups, names)
         columns = None if names is None else list(names)
         try:
             table = self.parquet_file.read_row_groups(list(row_groups), columns, use_threads=self.limits.use_threads)
@@ -252,10 +258,8 @@ class ColumnsDecoder:
         if (groups["num_columns"] != len(footer.leaves)).any():
             return
         records = footer.chunks[groups["first_chunk"][:, None] + leaves]
-        wrong = (records["num_values"] != groups["num_rows"][:, None]) & (records["meta_start"] >= 0)
-        wrong &= ~np.array([footer.leaves[leaf].repeated for leaf in leaves.tolist()], np.bool_)
-        for number in np.flatnonzero(wrong.any(axis=1)).tolist():
-            self.require_rows(row_groups[number], names)
+        for row_group in row_groups:
+            self.require_rows(row_group, names)
         if self._file.source.path is None:
             for row_group in row_groups:
                 self.prefetch(row_group, names)

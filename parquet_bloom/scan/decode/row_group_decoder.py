@@ -112,6 +112,7 @@ class RowGroupDecoder:
         self.limits = limits
         self.problem = ""
         self.ways: list[tuple[str, str]] = []
+        self._columns_cost = (0, 0)
         self._footers = footers
         self._columns = columns
         self._make_pages = make_pages
@@ -125,8 +126,9 @@ class RowGroupDecoder:
 
     @property
     def cost(self) -> tuple[int, int]:
-        """Requests and bytes that were read of pages, besides those of opened files."""
-        return (0, 0) if self.pages is None else self.pages.cost
+        """Requests and bytes that were read, besides those of opened files."""
+        pages = (0, 0) if self.pages is None else self.pages.cost
+        return pages[0] + self._columns_cost[0], pages[1] + self._columns_cost[1]
 
     def use_pages(self, use: Callable[[Pages], R]) -> R | None:
         """Use the decoder "pages"; return None if it cannot read what the footers promise, after which it is not used.
@@ -221,6 +223,7 @@ class RowGroupDecoder:
         total, ends = int(num_rows.sum()), np.cumsum(counts)
         parts = np.split(rows.rows, ends[:-1])
         is_sparse, tables, done = len(rows.rows) * FEW_OF <= total, [], 0
+        is_usual = not is_sparse and self._is_usual(every, names)
         for file, members in groupby(every, lambda group: self.row_groups[group][0]):
             numbers = [self.row_groups[group][1] for group in members]
             of_file, done = parts[done : done + len(numbers)], done + len(numbers)
@@ -229,7 +232,10 @@ class RowGroupDecoder:
                     for number, part in zip(numbers, of_file, strict=True):
                         tables.append(data.columns.read_rows(number, names, part))
                 else:
-                    tables.append(data.columns.read_all(numbers, names, of_file))
+                    is_usual = is_usual and data.source.path is not None
+                    tables.append(data.columns.read_all(numbers, names, of_file, is_usual))
+        if is_usual:
+            self._count_columns(every, names)
         tables = [table.replace_schema_metadata(None) for table in tables]
         table = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
         if is_sparse or len(rows.rows) == total:
@@ -247,6 +253,22 @@ class RowGroupDecoder:
             with self._open(group) as data:
                 self._streams[key] = data.columns.stream(self.row_groups[group][1], names)
         return self._streams[key]
+
+    def _is_usual(self, groups: Sequence[int], names: Sequence[str] | None) -> bool:
+        """Return whether columns of row groups have as many values as there are rows, as far as their footers tell."""
+        leaves = select_leaves(self._leaves, names)
+        records = self._find_records(groups, leaves)
+        if records is None:
+            return False
+        flat = np.array([not leaf.repeated for leaf in leaves], np.bool_)
+        return bool((records["num_values"] == self.num_rows[list(groups)])[flat].all())
+
+    def _count_columns(self, groups: Sequence[int], names: Sequence[str] | None) -> None:
+        """Count what pyarrow has read of columns: each chunk at once."""
+        records = self._find_records(groups, select_leaves(self._leaves, names))
+        assert records is not None
+        num_bytes = int(np.maximum(records["compressed_size"], 0).sum())
+        self._columns_cost = self._columns_cost[0] + records.size, self._columns_cost[1] + num_bytes
 
     def require_rows(self, groups: Sequence[int], names: Sequence[str] | None) -> None:
         """Raise MalformedFooterError if columns of row groups have other numbers of values than there are rows."""

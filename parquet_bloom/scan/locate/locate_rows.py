@@ -246,7 +246,7 @@ class RowLocator:
             if others and int(self._decoder.estimate(groups, others).sum()) <= small:
                 names, schema = self._kind.find_columns_with(node, others)
         mask, columns = self._evaluate(located, node, names, schema)
-        kept = {name: keep(column, mask) for name, column in columns.items()}
+        kept = {name: keep(column, mask) for name, column in columns.items()} if self._reads_rows else {}
         return located._replace(rows=take_rows_of_groups(located.rows, mask_to_positions(mask)), columns=kept)
 
     def _is_narrow(self, located: LocatedRows, groups: Sequence[int]) -> bool:

@@ -14,7 +14,7 @@ from ...file.cache.entry import CachedFooter
 from ...file.cache.memory import MetadataCache
 from ...file.reader import BloomFile
 from ...predicate.pruning import PruningPredicate
-from ...storage import OPEN_FILE_BUDGET, ClosedSource, FileIdentity
+from ...storage import OPEN_FILE_BUDGET, ClosedSource, FileIdentity, Source
 from ..decode.columns_decoder import estimate_decoded, select_leaves
 from ..decode.parquet_file import ParquetData
 from ..locate.file_kind import FileKind
@@ -80,6 +80,7 @@ class BatchPlanner:
     evaluator : the predicate of each file.
     make_kind : makes the kind of a file, given its predicate.
     find_key : returns what files must have in common besides schema and predicate.
+    note : notes what has been read of a file, before it is closed.
     """
 
     def __init__(
@@ -89,12 +90,14 @@ class BatchPlanner:
         evaluator: FileResidualEvaluator,
         make_kind: Callable[[ParquetData, PruningPredicate | bool], FileKind],
         find_key: Callable[[DataFile], Hashable],
+        note: Callable[[Source], None],
     ):
         self._cache = cache
         self._open_planned = open_planned
         self._evaluator = evaluator
         self._make_kind = make_kind
         self._find_key = find_key
+        self._note = note
         self._kinds: dict[Hashable, FileKind] = {}
 
     def find_kind(self, data: ParquetData) -> FileKind | None:
@@ -154,7 +157,7 @@ class BatchPlanner:
                 cuts.append(number)
                 num_rows = 0
             num_rows += group.num_rows
-        files = PlannedFiles(batch.plans, len(cuts), self._open_planned, self._cache)
+        files = PlannedFiles(batch.plans, batch.footers, len(cuts), self._cache, self._note)
         return [
             BatchTask(batch.plans, batch.row_groups[start:end], batch.kind, batch.footers, files)
             for start, end in pairwise([*cuts, len(batch.row_groups)])
@@ -167,12 +170,12 @@ class BatchPlanner:
         """
         tasks, remaining = [], task.row_groups[task.num_done :]
         if len(task.plans) == 1:
-            files = PlannedFiles(task.plans, len(remaining), self._open_planned, self._cache)
+            files = PlannedFiles(task.plans, task.footers, len(remaining), self._cache, self._note)
             return [BatchTask(task.plans, [group], task.kind, task.footers, files) for group in remaining]
         for number, plan in enumerate(task.plans):
             groups = [(0, group) for file, group in remaining if file == number]
             if groups:
-                files = PlannedFiles([plan], 1, self._open_planned, self._cache)
+                files = PlannedFiles([plan], [task.footers[number]], 1, self._cache, self._note)
                 tasks.append(BatchTask([plan], groups, task.kind, [task.footers[number]], files))
         return tasks
 

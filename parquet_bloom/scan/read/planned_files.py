@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 
 from ...errors import ConcurrentChangeError
 from ...file.cache.entry import CachedFooter
 from ...file.cache.memory import MetadataCache
 from ...file.pages.sparse import RowGroupBatch
-from ...storage import OPEN_FILE_BUDGET, FileIdentity, make_open_files, stat_files
+from ...file.reader import BloomFile
+from ...storage import OPEN_FILE_BUDGET, FileIdentity, Source, make_open_files
+from ...storage.local.source import LocalSource
 from ..decode.parquet_file import ParquetData
 from ..decode.row_group_decoder import Pages
 from ..locate.file_kind import FileKind
@@ -19,22 +22,24 @@ from ..model.plan import FilePlan
 
 _MOST_SHARED = 32  # files that stay open for pyarrow, each by two more descriptors
 
-OpenPlanned = Callable[[FilePlan], AbstractContextManager[ParquetData]]
-"""Opens the version of a file that was planned; raises ConcurrentChangeError if it is not there."""
-
 
 class PlannedFiles:
     """Local files that several batches read, opened by the first of them and closed after the last one."""
 
     def __init__(
-        self, plans: Sequence[FilePlan], num_batches: int, open_planned: OpenPlanned, cache: MetadataCache | None
+        self,
+        plans: Sequence[FilePlan],
+        footers: Sequence[CachedFooter],
+        num_batches: int,
+        cache: MetadataCache | None,
+        note: Callable[[Source], None],
     ):
-        self._plans = plans
+        self._footers = footers
+        self._note = note
         self._paths = [plan.path for plan in plans]
         self._identities = [plan.identity for plan in plans if isinstance(plan.identity, FileIdentity)]
         self._files = make_open_files(self._paths, self._identities)
         self._remaining = num_batches
-        self._open_planned = open_planned
         self._cache = cache
         self._are_open: bool | None = None
         self._taken = 0  # of the budget
@@ -62,16 +67,25 @@ class PlannedFiles:
     def borrow(self, number: int, limits: ReadLimits) -> Iterator[ParquetData]:
         """Give an open file for as long as it is used; if there are few, it stays open until the last batch is read."""
         if len(self._paths) > _MOST_SHARED:
-            with self._open_planned(self._plans[number]) as data:
-                data.limits = limits
+            with self._open_data(number, limits) as data:
                 yield data
             return
         with self._lock:
             if number not in self._shared:
-                data = self._stack.enter_context(self._open_planned(self._plans[number]))
-                data.limits = limits
-                self._shared[number] = data
+                self._shared[number] = self._stack.enter_context(self._open_data(number, limits))
         yield self._shared[number]
+
+    @contextmanager
+    def _open_data(self, number: int, limits: ReadLimits) -> Iterator[ParquetData]:
+        """Open a file that is open already, whatever is at its path by now."""
+        path, descriptor = self._paths[number], self._files.descriptor(number)
+        source = LocalSource(path, (path, os.dup(descriptor)))
+        with ParquetData(BloomFile(source, self._cache, self._footers[number])) as data:
+            data.limits = limits
+            try:
+                yield data
+            finally:
+                self._note(source)
 
     def make_pages(
         self, footers: Sequence[CachedFooter], row_groups: Sequence[tuple[int, int]], kind: FileKind
@@ -89,12 +103,6 @@ class PlannedFiles:
     def require_unchanged(self) -> None:
         """Raise ConcurrentChangeError if what was read may be of another version."""
         if not self._files.are_unchanged():
-            raise self._make_error()
-
-    def require_in_place(self) -> None:
-        """Raise ConcurrentChangeError unless the files are still at their paths."""
-        sources = stat_files(self._paths)
-        if [None if source is None else source.identity for source in sources] != self._identities:
             raise self._make_error()
 
     def release(self) -> None:

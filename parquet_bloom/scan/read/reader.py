@@ -420,7 +420,9 @@ class RowReader:
         if reads_rows not in self._planners:
             make_kind = partial(self._make_kind, reads_rows)
             find_key = partial(self._find_key, reads_rows)
-            planner = BatchPlanner(self._cache, self._open_planned, self._evaluator, make_kind, find_key)
+            planner = BatchPlanner(
+                self._cache, self._open_planned, self._evaluator, make_kind, find_key, self._meter.note
+            )
             self._planners.setdefault(reads_rows, planner)
         return self._planners[reads_rows]
 
