@@ -74,6 +74,8 @@ class ParquetData:
 
     @property
     def schema(self) -> pa.Schema:
+        if "arrow_schemas" in self.file.cached.derived:
+            return arrow_schema(self.file)
         with reading(self.file):
             return arrow_schema(self.file)
 

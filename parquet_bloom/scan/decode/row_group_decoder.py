@@ -254,6 +254,14 @@ class RowGroupDecoder:
                 self._streams[key] = data.columns.stream(self.row_groups[group][1], names)
         return self._streams[key]
 
+    def find_indexed(self, leaves: Sequence[Leaf], least: int) -> list[int]:
+        """Return the row groups in which a chunk of at least so many bytes of some columns has a page index."""
+        records = self._find_records(range(len(self.row_groups)), leaves)
+        if records is None:
+            return []
+        is_large = (records["compressed_size"] >= least) & (records["offset_index_offset"] >= 0)
+        return np.flatnonzero(is_large.any(axis=0)).tolist()
+
     def _is_usual(self, groups: Sequence[int], names: Sequence[str] | None) -> bool:
         """Return whether columns of row groups have as many values as there are rows, as far as their footers tell."""
         leaves = select_leaves(self._leaves, names)

@@ -21,7 +21,7 @@ from ..locate.file_kind import FileKind
 from ..model.columns import FileResidualEvaluator
 from ..model.data_file import DataFile
 from ..model.plan import PARQUET, FilePlan, RowGroupPlan
-from ..model.schemas import arrow_schema, reading
+from ..model.schemas import reading
 from .planned_files import PlannedFiles
 
 _LEAST_ROWS, _MOST_ROWS = 1 << 16, 1 << 20  # of a batch, about
@@ -105,10 +105,12 @@ class BatchPlanner:
         predicate = self._evaluator.predicate_for(data)
         if predicate is False:
             return None
-        with reading(data):
-            key = id(predicate), id(arrow_schema(data.file)), self._find_key(data)
-            kind = self._kinds.get(key)
-            return kind or self._kinds.setdefault(key, self._make_kind(data, predicate))
+        key = id(predicate), id(data.schema), self._find_key(data)
+        kind = self._kinds.get(key)
+        if kind is None:
+            with reading(data):
+                kind = self._kinds.setdefault(key, self._make_kind(data, predicate))
+        return kind
 
     def _find_alike(self, plan: FilePlan) -> tuple[FileKind, CachedFooter] | None:
         """Return the kind of a local file and its footer; None for a file that is read by itself."""

@@ -42,7 +42,7 @@ from ..model.positions import add_positions, with_positions
 from ..model.row_selection import RowGroupSelections
 from ..model.schemas import map_in_threads, promote_table, unify_schemas
 from .batch_planner import BatchPlanner, BatchTask, FileTask
-from .row_batch import RowBatch
+from .row_batch import LARGE_BYTES, RowBatch
 from .shared_file import CostMeter, SharedFile
 
 R = TypeVar("R")
@@ -621,6 +621,7 @@ class RowReader:
                 self._table,
                 use.reads_rows,
                 data.limits,
+                LARGE_BYTES if data.source.path is not None else 0,  # the price of requests decides
             )
             for step in self._use_batch(batch, use):
                 yield Piece(step.value.value, step.num_bytes) if isinstance(step, Piece) else step

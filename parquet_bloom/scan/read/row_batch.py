@@ -28,7 +28,8 @@ from ..model.positions import add_positions
 from ..model.row_selection import RowSelection, count_rows
 from .planned_files import PlannedFiles
 
-_LARGE_BYTES = 1 << 20  # of a chunk: decoding less takes no longer than reading its page index
+LARGE_BYTES = 1 << 20
+"""Bytes of a column chunk of a local file: decoding less takes no longer than reading its page index."""
 
 
 class RowBatch:
@@ -43,6 +44,7 @@ class RowBatch:
     table : the table whose files they are; None for files of no table.
     reads_rows : whether rows are read, and not only counted.
     limits : how much is decoded at once.
+    least_indexed : bytes of a column chunk whose page index is read.
 
     Attributes
     ----------
@@ -63,6 +65,7 @@ class RowBatch:
         table: TableRows | None,
         reads_rows: bool,
         limits: ReadLimits,
+        least_indexed: int = LARGE_BYTES,
     ):
         self._plans = plans
         self._selections = [selection for _, _, selection in row_groups]
@@ -72,6 +75,7 @@ class RowBatch:
         self._footers = footers
         self._open_data = open_data
         self._table = table
+        self._least_indexed = least_indexed
         numbers = [(file, number) for file, number, _ in row_groups]
         self.decoder = RowGroupDecoder(numbers, footers, kind.columns, make_pages, open_data, limits)
         self._locator = RowLocator(self.decoder, kind, reads_rows)
@@ -135,22 +139,15 @@ class RowBatch:
 
     def _select_by_pages(self, predicate: PruningPredicate) -> list[RowSelection | None]:
         """Return the rows of each row group that statistics of the pages of large chunks leave; None for all."""
-        selections: list[RowSelection | None] = []
-        leaves = [leaf.index for leaf in self.kind.find_indexed()]
-        for group, selection in enumerate(self._selections):
-            file, number = self.decoder.row_groups[group]
-            footer, num_rows = self._footers[file].footer, int(self.decoder.num_rows[group])
+        selections = list(self._selections)
+        for group in self.decoder.find_indexed(self.kind.find_indexed(), self._least_indexed):
+            selection, num_rows = selections[group], int(self.decoder.num_rows[group])
             # If zones leave few rows, page statistics would save less than they cost.
-            few = selection is not None and count_rows(selection) * FEW_OF <= num_rows
-            first = int(footer.row_groups[number]["first_chunk"])
-            is_whole = int(footer.row_groups[number]["num_columns"]) == len(footer.leaves)
-            chunks = footer.chunks[[first + leaf for leaf in leaves]] if is_whole else footer.chunks[:0]
-            is_large = (chunks["compressed_size"] >= _LARGE_BYTES) & (chunks["offset_index_offset"] >= 0)
-            if not few and is_large.any():
+            if selection is None or count_rows(selection) * FEW_OF > num_rows:
+                file, number = self.decoder.row_groups[group]
                 with self._open_data(file) as data:
                     ranges = data.select_rows(number, predicate, selection)
-                selection = None if ranges == [(0, num_rows)] else tuple(ranges)
-            selections.append(selection)
+                selections[group] = None if ranges == [(0, num_rows)] else tuple(ranges)
         return selections
 
     # ---------------------------------------------------------------------------------------- rows deleted by a table
