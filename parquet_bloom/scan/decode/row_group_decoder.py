@@ -215,7 +215,7 @@ class RowGroupDecoder:
         """Decode columns with pyarrow, and take rows of them."""
         if window is not None:
             stream = self._find_stream(window.group, names)
-            with self._open(window.group) as data, reading(data):
+            with self._open(window.group) as data, reading(data.file):
                 table = stream.read(window.start, window.stop, rows.rows)
             return take_rows(table, rows.rows - window.start)
         every = [group for group, count in enumerate(rows.counts.tolist()) if count]
@@ -227,7 +227,7 @@ class RowGroupDecoder:
         for file, members in groupby(every, lambda group: self.row_groups[group][0]):
             numbers = [self.row_groups[group][1] for group in members]
             of_file, done = parts[done : done + len(numbers)], done + len(numbers)
-            with self._open_data(file) as data, reading(data):
+            with self._open_data(file) as data, reading(data.file):
                 if is_sparse:  # one row group after the other, so that few are in memory
                     for number, part in zip(numbers, of_file, strict=True):
                         tables.append(data.columns.read_rows(number, names, part))
@@ -289,7 +289,7 @@ class RowGroupDecoder:
             values, num_rows = of_leaf["num_values"], self.num_rows[list(groups)]
             wrong |= (values < num_rows if leaf.repeated else values != num_rows) & (of_leaf["meta_start"] >= 0)
         for group in np.array(groups)[wrong].tolist():
-            with self._open(group) as data, reading(data):
+            with self._open(group) as data, reading(data.file):
                 data.columns.require_rows(self.row_groups[group][1], names)
 
     def forget_streams(self) -> None:
@@ -303,7 +303,7 @@ class RowGroupDecoder:
         for group, (file, number) in enumerate(self.row_groups):
             if not counts[group]:
                 continue
-            with self._open_data(file) as data, reading(data):
+            with self._open_data(file) as data, reading(data.file):
                 values = ColumnReader(data.source, data.file.footer, leaf)
                 column_type = values.column_type
                 data.source.count(1, max(0, int(data.file.record(number, leaf)["compressed_size"])))

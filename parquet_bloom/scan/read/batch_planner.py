@@ -108,7 +108,7 @@ class BatchPlanner:
         key = id(predicate), id(data.schema), self._find_key(data)
         kind = self._kinds.get(key)
         if kind is None:
-            with reading(data):
+            with reading(data.file):
                 kind = self._kinds.setdefault(key, self._make_kind(data, predicate))
         return kind
 
