@@ -18,6 +18,7 @@ BUILTINS = {
     "NotOrcError": "ValueError",
     "TruncatedFileError": "ValueError",
     "MalformedFooterError": "ValueError",
+    "UnusualPageError": "ValueError",
     "MalformedOrcError": "ValueError",
     "UnknownColumnError": "LookupError",
     "UnsupportedTypeError": "TypeError",

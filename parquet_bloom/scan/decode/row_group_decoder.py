@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-_POSITION_BYTES = 8  # of a row's number
-
 OpenData = Callable[[int], AbstractContextManager["ParquetData"]]
 """Opens a file, given by its number."""
 
@@ -330,8 +328,7 @@ class RowGroupDecoder:
         records = self._find_records(groups, leaves)
         if records is None:
             return np.zeros(len(groups), np.float64)
-        num_rows = self.num_rows[list(groups)]
-        return estimate_decoded(records, leaves, num_rows, self.limits.widths) + _POSITION_BYTES * num_rows
+        return estimate_decoded(records, leaves, self.num_rows[list(groups)], self.limits.widths)
 
     def _find_records(self, groups: Sequence[int], leaves: Sequence[Leaf]) -> NDArray[np.void] | None:
         """Return what footers say of column chunks, of shape (leaves, row groups); None if one contradicts itself."""

@@ -26,6 +26,7 @@ SEARCH_BYTES = 8 << 20
 
 _PART_BYTES = 32 << 20  # decoded at once of several row groups
 _FIRST_ROWS = 1 << 12  # of which texts are decoded, to see how long they are
+_POSITION_BYTES = 8  # of a row's number
 _TRIES = 2  # searches that find too many rows, after which no more are made of files that are alike
 
 # Columns of the result are decoded with those of the predicate if they are so small that another call takes longer:
@@ -181,7 +182,7 @@ class RowLocator:
             part = self._take_part(groups[:most], names)
             most *= 2
             groups = groups[len(part) :]
-            need = int(decoder.estimate(part, names).sum())
+            need = int((decoder.estimate(part, names) + _POSITION_BYTES * decoder.num_rows[part]).sum())
             few = self._are_few(selections, part)
             if few or not limits.needs_windows(need):
                 chosen = [selections[group] if group in part else () for group in range(len(selections))]
@@ -204,7 +205,8 @@ class RowLocator:
         """Return the first row groups, which are decoded together."""
         if len(groups) == 1:
             return list(groups)
-        sizes = np.cumsum(self._decoder.estimate(groups, names))
+        num_rows = self._decoder.num_rows[list(groups)]
+        sizes = np.cumsum(self._decoder.estimate(groups, names) + _POSITION_BYTES * num_rows)
         most = self._decoder.limits.whole_bytes
         count = int(np.searchsorted(sizes, _PART_BYTES if most is None else min(_PART_BYTES, most), "right"))
         if self._kind.has_unseen_texts(names, self._decoder.limits):

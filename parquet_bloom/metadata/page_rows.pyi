@@ -1,0 +1,6 @@
+import numpy as np
+from numpy.typing import NDArray
+
+class RowTaker:
+    def __new__(cls, width: int, required: bool, num_rows: int) -> RowTaker: ...
+    def finish(self) -> tuple[NDArray[np.bool_] | None, NDArray[np.int32] | None, NDArray[np.uint8]]: ...
