@@ -1,5 +1,6 @@
 """Files of which lookups know what a search needs: the rows of one key are read without planning a scan.
 
+That takes a quarter of the time, or less (`tools/bench/get.py`), which is why it stands beside the general way.
 Nothing here decides on its own: what is not as usual is left to the general way, which also reports errors.
 """
 
@@ -13,7 +14,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from ...errors import ParquetBloomError, UnusualPageError
+from ...errors import MalformedFooterError, ParquetBloomError, StorageError
 from ...file.cache.memory import MetadataCache, distinct
 from ...file.columns import type_of
 from ...file.identity import version_token
@@ -29,14 +30,12 @@ from ...predicate.in_array import make_targets
 from ...storage import FileIdentity, make_open_files, open_source
 from ..locate.equalities import STORED_ALIKE
 from ..model.row_selection import RowSelection
-from ..model.schemas import arrow_schema
+from ..model.schemas import arrow_schema, reading
 
 MAX_FILES = 1024
 """Of which lookups of a dataset know at a time."""
 
 _FEW_ROWS = 1024  # are taken out of pages, however small the row groups are
-
-_CANNOT_READ = (ParquetBloomError, pa.ArrowException, OSError, ValueError)
 
 
 class KnownFile:
@@ -49,15 +48,17 @@ class KnownFile:
     columns : its flat columns by name.
     """
 
-    def __init__(self, path: str, filesystem: object | None, cache: MetadataCache | None):
-        with open_source(path, filesystem) as source, BloomFile(source, cache) as file:
-            identity = source.identity
-            if not isinstance(identity, FileIdentity):
-                raise UnusualPageError("it is not a local file")
-            self.is_settled = distinct(identity)
-            self._cached, self._footer = file.cached, file.footer
-            self.columns: Mapping[str, FlatColumn] = find_flat_columns(file, arrow_schema(file))
-            self._changed = {name for name, one in self.columns.items() if not _shows_stored(file, one.leaf)}
+    @classmethod
+    def open(cls, path: str, filesystem: object | None, cache: MetadataCache | None) -> KnownFile | None:
+        """Return what is to be known of a file; None for one that is not local."""
+        with open_source(path, filesystem) as source, BloomFile(source, cache) as file, reading(file):
+            return cls(path, source.identity, file, cache) if isinstance(source.identity, FileIdentity) else None
+
+    def __init__(self, path: str, identity: FileIdentity, file: BloomFile, cache: MetadataCache | None):
+        self.is_settled = distinct(identity)
+        self._cached, self._footer = file.cached, file.footer
+        self.columns: Mapping[str, FlatColumn] = find_flat_columns(file, arrow_schema(file))
+        self._changed = {name for name, one in self.columns.items() if not _shows_stored(file, one.leaf)}
         self.token = version_token(identity)
         self._files = make_open_files([path], [identity])
         self._batches: dict[tuple[int, ...], RowGroupBatch] = {}
@@ -104,7 +105,7 @@ class KnownFile:
                 if batch.grown and self._remember is not None:
                     self._remember(self._cached)
                     batch.grown.clear()
-            except _CANNOT_READ:
+            except (MalformedFooterError, StorageError):  # which the general way reads, or reports
                 return None
             finally:
                 self._files.close()
@@ -181,8 +182,10 @@ class KnownFiles:
                 self._files.move_to_end(path)
                 return known
         try:
-            known = KnownFile(path, self._filesystem, self._cache)
-        except _CANNOT_READ:
+            known = KnownFile.open(path, self._filesystem, self._cache)
+        except ParquetBloomError:  # which the general way reports
+            return None
+        if known is None:
             return None
         if token is not None and known.token != token:
             return None

@@ -61,22 +61,24 @@ def read(
         return None
     try:
         return _read(pyorc, file, stripe, ranges, schema)
-    except Exception:  # pyarrow reads it, or raises a better error
-        return None
+    except (pyorc.ORCError, RuntimeError, UnicodeDecodeError, pa.ArrowException):  # of the library, about the file
+        return None  # pyarrow reads it, or raises a better error
 
 
-def _read(pyorc: Any, file: OrcFile, stripe: int, ranges: Sequence[tuple[int, int]], schema: pa.Schema) -> pa.Table:
+def _read(
+    pyorc: Any, file: OrcFile, stripe: int, ranges: Sequence[tuple[int, int]], schema: pa.Schema
+) -> pa.Table | None:
     with file.source.counted_arrow_file() as opened:
         reader = pyorc.Reader(opened, column_names=schema.names, converters=_converters())
         if [*reader.selected_schema.fields] != schema.names:
-            raise ValueError("other columns than those requested")
+            return None
         stripe_reader = reader.read_stripe(stripe)
         tables = []
         for first, count in ranges:
             stripe_reader.seek(first)
             rows = stripe_reader.read(count)
             if len(rows) != count:
-                raise ValueError("rows are missing")
+                return None
             # zip would make an iterator for each of thousands of rows.
             columns = [_to_array([row[i] for row in rows], field.type) for i, field in enumerate(schema)]
             tables.append(pa.Table.from_arrays(columns, schema=schema))
