@@ -70,11 +70,15 @@ class Pages(Protocol):
 
 
 class Window(NamedTuple):
-    """Rows [start, stop) of a row group, given by its position among those of the decoder, that are decoded at once."""
+    """Rows [start, stop) of a row group, given by its position among those of the decoder, that are decoded at once.
+
+    The windows of the result follow one another, and those of the predicate: `is_result` tells them apart.
+    """
 
     group: int
     start: int
     stop: int
+    is_result: bool = False
 
 
 class RowGroupDecoder:
@@ -116,7 +120,7 @@ class RowGroupDecoder:
         self._make_pages = make_pages
         self.pages: Pages | None = None
         self._open_data = open_data
-        self._streams: dict[tuple[int, tuple[str, ...] | None], RowStream] = {}
+        self._streams: dict[tuple[int, bool, tuple[str, ...] | None], RowStream] = {}
         self._leaves = footers[0].footer.leaves
         sizes = [int(footers[file].footer.row_groups["num_rows"][number]) for file, number in row_groups]
         self.num_rows: NDArray[np.int64] = np.array(sizes, np.int64)
@@ -212,7 +216,7 @@ class RowGroupDecoder:
     def _decode(self, names: Sequence[str] | None, rows: RowsOfGroups, window: Window | None) -> pa.Table:
         """Decode columns with pyarrow, and take rows of them."""
         if window is not None:
-            stream = self._find_stream(window.group, names)
+            stream = self._find_stream(window, names)
             with self._open(window.group) as data, reading(data.file):
                 table = stream.read(window.start, window.stop, rows.rows)
             return take_rows(table, rows.rows - window.start)
@@ -245,11 +249,11 @@ class RowGroupDecoder:
     def _open(self, group: int) -> AbstractContextManager[ParquetData]:
         return self._open_data(self.row_groups[group][0])
 
-    def _find_stream(self, group: int, names: Sequence[str] | None) -> RowStream:
-        key = group, None if names is None else tuple(names)
+    def _find_stream(self, window: Window, names: Sequence[str] | None) -> RowStream:
+        key = window.group, window.is_result, None if names is None else tuple(names)
         if key not in self._streams:
-            with self._open(group) as data:
-                self._streams[key] = data.columns.stream(self.row_groups[group][1], names)
+            with self._open(window.group) as data:
+                self._streams[key] = data.columns.stream(self.row_groups[window.group][1], names)
         return self._streams[key]
 
     def find_indexed(self, leaves: Sequence[Leaf], least: int) -> list[int]:

@@ -493,18 +493,25 @@ class RowReader:
         """Read what is left of a task that has failed in smaller tasks, or a file that has changed from anew."""
         if not isinstance(error, ParquetBloomError):
             raise error
-        is_whole = isinstance(error, ConcurrentChangeError) and len(files) == 1
-        if (
-            isinstance(task, BatchTask)
-            and not is_whole
-            and not task.is_inside
-            and not files[0].is_over
-            and len(task.row_groups) - task.num_done > 1
-        ):
-            task.files.close()
-            yield from self._read_tasks(self._find_planner(state.use).divide(task), state)
-            return
         file = files[0]
+        if isinstance(task, BatchTask):
+            num_left = len(task.row_groups) - task.num_done
+            file = files[task.row_groups[task.num_done][0]] if task.is_inside else file
+            is_one = len(files) == 1 and (num_left <= 1 or isinstance(error, ConcurrentChangeError))
+            if not task.is_inside and not is_one and not file.is_over:
+                yield from self._read_tasks(self._find_planner(state.use).divide(task), state)
+                return
+        yield from self._fail_or_read_again(file, error, state)
+        if isinstance(task, BatchTask) and len(files) > 1:  # the other files are not lost with it
+            task.row_groups[task.num_done :] = [
+                one for one in task.row_groups[task.num_done :] if files[one[0]] is not file
+            ]
+            yield from self._read_tasks(self._find_planner(state.use).divide(task), state)
+
+    def _fail_or_read_again(
+        self, file: SharedFile, error: ParquetBloomError, state: _Reading[R]
+    ) -> Iterator[tuple[Sequence[FilePlan], R]]:
+        """Read all of a file that has changed since its plan, if none of it is in the result; report other errors."""
         if file.is_over:
             return
         file.is_over = True

@@ -103,7 +103,8 @@ class RowBatch:
         if not len(located.rows.rows):
             return empty_table(projection.schema)
         known = {name: column for name, column in located.columns.items() if name in projection.schema.names}
-        table = self.decoder.read(projection.names, projection.schema, located.rows, known, located.window)
+        window = None if located.window is None else located.window._replace(is_result=True)
+        table = self.decoder.read(projection.names, projection.schema, located.rows, known, window)
         way = ("pages", "") if located.is_searched else ("columns", MANY_ROWS)
         self.ways = [*dict.fromkeys([way, *self.decoder.ways] if known else self.decoder.ways)]
         return table
