@@ -96,6 +96,7 @@ class RowGroupDecoder:
     Attributes
     ----------
     num_rows : of each row group; int64.
+    total_rows, num_files : of all row groups.
     pages : the decoder "pages", once it has been used.
     ways : how the columns that were read last were read: (decoder, reason), see `Decoded`.
     problem : why pages are left to pyarrow; empty if they are not.
@@ -125,6 +126,7 @@ class RowGroupDecoder:
         sizes = [int(footers[file].footer.row_groups["num_rows"][number]) for file, number in row_groups]
         self.num_rows: NDArray[np.int64] = np.array(sizes, np.int64)
         self.total_rows = int(self.num_rows.sum())
+        self.num_files = len({file for file, _ in row_groups})
 
     @property
     def cost(self) -> tuple[int, int]:
@@ -224,7 +226,8 @@ class RowGroupDecoder:
         num_rows, counts = self.num_rows[every], rows.counts[every]
         total, ends = int(num_rows.sum()), np.cumsum(counts)
         parts = np.split(rows.rows, ends[:-1])
-        is_sparse, tables, done = len(rows.rows) * FEW_OF <= total, [], 0
+        is_large = self.limits.needs_windows(int(self.estimate(every, names).sum()))
+        is_sparse, tables, done = is_large or len(rows.rows) * FEW_OF <= total, [], 0
         is_usual = not is_sparse and self._is_usual(every, names)
         for file, members in groupby(every, lambda group: self.row_groups[group][0]):
             numbers = [self.row_groups[group][1] for group in members]

@@ -46,6 +46,7 @@ class LocatedRows(NamedTuple):
     is_inside : whether some rows of the next one are among these.
     has_more : whether more rows may follow.
     is_searched : whether the rows were found in pages, so that known columns were not decoded.
+    is_cut : whether the other row groups are left to tasks of one file each.
     """
 
     rows: RowsOfGroups
@@ -55,6 +56,7 @@ class LocatedRows(NamedTuple):
     is_inside: bool = False
     has_more: bool = False
     is_searched: bool = False
+    is_cut: bool = False
 
     def take(self, positions: RowPositions) -> LocatedRows:
         """Return some rows, given by their positions among all."""
@@ -181,8 +183,11 @@ class RowLocator:
         while groups:
             part = self._take_part(groups[:most], names)
             most *= 2
+            need = self._estimate(part, names)
+            if len(part) > 1 and limits.needs_windows(need):  # another thread has seen longer rows meanwhile
+                part = part[:1]
+                need = self._estimate(part, names)
             groups = groups[len(part) :]
-            need = int((decoder.estimate(part, names) + _POSITION_BYTES * decoder.num_rows[part]).sum())
             few = self._are_few(selections, part)
             if few or not limits.needs_windows(need):
                 chosen = [selections[group] if group in part else () for group in range(len(selections))]
@@ -191,8 +196,15 @@ class RowLocator:
                 done = groups[0] if groups else len(selections)
                 yield self._keep(LocatedRows(rows, {}, None, done, False, bool(groups)), node, part)
                 continue
-            assert len(part) == 1
+            if decoder.num_files > 1:  # windows are of one file, whose errors are its own
+                none = RowsOfGroups(np.zeros(len(selections), np.int64), np.arange(0))
+                yield LocatedRows(none, {}, num_done=part[0], is_cut=True)
+                return
             yield from self._evaluate_windows(part[0], selections[part[0]], node, need, bool(groups))
+
+    def _estimate(self, groups: list[int], names: Sequence[str] | None) -> int:
+        """Estimate the memory that row groups take once they are decoded, with the numbers of their rows."""
+        return int((self._decoder.estimate(groups, names) + _POSITION_BYTES * self._decoder.num_rows[groups]).sum())
 
     def _are_few(self, selections: Sequence[RowSelection | None], groups: Sequence[int]) -> bool:
         """Return whether few of the rows of row groups are selected."""

@@ -467,6 +467,10 @@ class RowReader:
                         step = cast(_Part[R], event.value)
                         for number in self._note_progress(task, step):
                             files[number].has_begun = True
+                        if step.value is None:
+                            assert isinstance(task, BatchTask)
+                            yield from self._read_tasks(self._find_planner(state.use).divide(task), state)
+                            continue
                         yield task.plans, step.value
                     for file in files if event.is_end else ():
                         file.remaining -= 1
@@ -562,7 +566,7 @@ class RowReader:
 
     def _run_batch(self, task: BatchTask, state: _Reading[R]) -> Iterator[Need | Piece[_Part[R]]]:
         """Read the row groups of a batch."""
-        files, numbers = task.files, [(file, group.row_group) for file, group in task.row_groups]
+        files, numbers, num_done = task.files, [(file, group.row_group) for file, group in task.row_groups], 0
         try:
             files.open()
             batch = RowBatch(
@@ -580,7 +584,10 @@ class RowReader:
                 for step in self._use_batch(batch, state.use):
                     if isinstance(step, Piece):
                         files.require_unchanged()
+                        num_done = step.value.num_done
                     yield step
+                if num_done < len(task.row_groups):  # where nothing was found
+                    files.require_unchanged()
             finally:
                 task.cost = batch.decoder.cost
                 batch.remember(files)
@@ -590,12 +597,14 @@ class RowReader:
         finally:
             files.release()
 
-    def _use_batch(self, batch: RowBatch, use: _Use[R]) -> Iterator[Need | Piece[_Part[R]]]:
+    def _use_batch(self, batch: RowBatch, use: _Use[R]) -> Iterator[Need | Piece[_Part[Any]]]:
         """Make results of the rows of a batch: at least one, which says what columns there are."""
         has_any = False
         for step in batch.locate():
             if isinstance(step, Need):
                 yield step
+            elif step.is_cut:
+                yield Piece(_Part(None, step.num_done, False), 0)
             elif len(step.rows.rows) or not (has_any or step.has_more):
                 value, num_bytes = use.of_batch(batch, step)
                 yield Piece(_Part(value, step.num_done, step.is_inside), num_bytes)
@@ -710,7 +719,7 @@ class RowReader:
 
 
 class _Part(NamedTuple, Generic[R]):
-    """A result of a task, and how far it has come with it; see `BatchTask`."""
+    """A result of a task, and how far it has come; see `BatchTask`. Without a value the rest is to be divided."""
 
     value: R
     num_done: int

@@ -89,13 +89,20 @@ class RowBatch:
             yield Need(SEARCH_BYTES if equalities else 0)
             selections = self._select_by_pages(predicate)
             found = self._locator.search(selections, equalities)
-            if found is not None:
+            if found is not None and not self._needs_parts(found[0].rows):
                 located, rest = found
                 yield self._locator.keep_matching(self._leave_deleted(located), rest)
                 return
         if self._table is not None:
             selections = self._select_live(selections)
         yield from self._locator.evaluate_all(selections)
+
+    def _needs_parts(self, rows: RowsOfGroups) -> bool:
+        """Return whether rows take so much memory that they are decoded in parts."""
+        groups = np.flatnonzero(rows.counts).tolist()
+        sizes = self.decoder.estimate(groups, self.kind.projection.names)
+        shares = rows.counts[groups] / np.maximum(self.decoder.num_rows[groups], 1)
+        return self.decoder.limits.needs_windows(int((sizes * shares).sum()))
 
     def read(self, located: LocatedRows) -> pa.Table:
         """Read the columns of the result in rows that were located."""
