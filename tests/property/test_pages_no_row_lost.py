@@ -4,7 +4,8 @@ from property.test_no_row_lost import Tally, hunt
 from support.one_by_one import read_local_files_one_by_one
 
 from parquet_bloom.file.pages import lookup as page_lookup
-from parquet_bloom.file.pages import reader as page_reader
+from parquet_bloom.scan.decode import choose_decoder
+from parquet_bloom.scan.decode.object_pages import ObjectPages
 
 FIRST_SEED = 1_000_000  # others than that test's
 TABLES = 10
@@ -13,18 +14,18 @@ TABLES = 10
 def test_no_row_is_lost_by_pages(tmp_path, monkeypatch):
     """By rows taken out of pages wherever that can be."""
     read_local_files_one_by_one(monkeypatch)
-    monkeypatch.setattr(page_reader.RowGroupPages, "_has_few", lambda *_: True)
+    monkeypatch.setattr(choose_decoder, "FEW_OF", 1)
     monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
     monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)
     decoded = []
-    original = page_reader.RowGroupPages.read
+    original = ObjectPages.read
 
     def noted(self, names, rows):
         result = original(self, names, rows)
         decoded.extend(result)
         return result
 
-    monkeypatch.setattr(page_reader.RowGroupPages, "read", noted)
+    monkeypatch.setattr(ObjectPages, "read", noted)
     tally = Tally()
     for seed in range(FIRST_SEED, FIRST_SEED + 2 * TABLES):
         hunt(seed, tmp_path, tally)
