@@ -41,7 +41,6 @@ MAX_TAKEN_BYTES = 16 << 20
 """Rows with more bytes of values than that are not taken at once."""
 
 _VALUE_BYTES = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 16}
-_UNPACKED_RATIO = 2  # of decoded to compressed bytes, a guess
 _HEADER_BYTES = 64 << 10  # of page headers that are kept of a file
 _FEW_ROWS = 1024
 _SAMPLE, _SAMPLE_OF, _FAR_TOO_MANY = 1 << 12, 1 << 16, 1.5
@@ -52,18 +51,6 @@ _LARGE_BYTES = 1 << 20  # of a chunk: searching less takes no longer than readin
 def decoded_width(leaf: Leaf) -> int:
     """Return the memory that a decoded value of a column takes at least; of byte arrays a guess."""
     return _VALUE_BYTES.get(leaf.physical, leaf.length or 0)
-
-
-def estimate_decoded_bytes(records: NDArray[np.void], leaves: Sequence[Leaf]) -> int:
-    """Estimate the memory that column chunks take once they are decoded.
-
-    Parameters
-    ----------
-    records : what the footer says of them (see `Footer.chunks`), of shape (leaves, chunks of each).
-    """
-    widths = np.array([[decoded_width(leaf)] for leaf in leaves], np.int64)
-    values = np.maximum(records["num_values"], 0) * widths
-    return int(np.maximum(values, _UNPACKED_RATIO * np.maximum(records["compressed_size"], 0)).sum())
 
 
 class RowsOfGroups(NamedTuple):
@@ -188,14 +175,6 @@ class RowGroupBatch:
     def total_rows(self) -> int:
         """Rows of all row groups."""
         return int(self.num_rows.sum())
-
-    def count_bytes(self, leaves: Sequence[Leaf]) -> int:
-        """Return the bytes of the chunks of some columns."""
-        return int(np.maximum(self._find_records(leaves)["compressed_size"], 0).sum())
-
-    def estimate_bytes(self, leaves: Sequence[Leaf]) -> int:
-        """Estimate the memory that some columns take once they are decoded."""
-        return estimate_decoded_bytes(self._find_records(leaves), leaves)
 
     def _find_records(self, leaves: Sequence[Leaf]) -> NDArray[np.void]:
         """Return what the footers say of chunks, of shape (leaves, row groups)."""

@@ -72,15 +72,11 @@ class ColumnsDecoder:
         if file is not None:
             file.close(force=True)
 
-    def read(self, row_groups: Sequence[int], names: Sequence[str] | None) -> pa.Table:
-        """Read columns of row groups; see `read_all`."""
-        return self.read_all(row_groups, names, None)
-
     def read_all(
         self,
         row_groups: Sequence[int],
         names: Sequence[str] | None,
-        used: Sequence[RowPositions] | None,
+        used: Sequence[RowPositions] | None = None,
         is_usual: bool = False,
     ) -> pa.Table:
         """Read all rows of columns of row groups.

@@ -73,7 +73,7 @@ class RowLocator:
     ----------
     decoder : of the row groups.
     kind : what is read of their files.
-    names : columns that are read of the rows that match, which may be read with the predicate's; None for none.
+    reads_rows : whether columns of the result are read of the rows that match, perhaps with the predicate's.
     """
 
     def __init__(self, decoder: RowGroupDecoder, kind: FileKind, reads_rows: bool):
@@ -183,10 +183,10 @@ class RowLocator:
         while groups:
             part = self._take_part(groups[:most], names)
             most *= 2
-            need = self._estimate(part, names)
+            need = int(self._estimate(part, names).sum())
             if len(part) > 1 and limits.needs_windows(need):  # another thread has seen longer rows meanwhile
                 part = part[:1]
-                need = self._estimate(part, names)
+                need = int(self._estimate(part, names).sum())
             groups = groups[len(part) :]
             few = self._are_few(selections, part)
             if few or not limits.needs_windows(need):
@@ -194,7 +194,7 @@ class RowLocator:
                 rows = select_all(decoder.num_rows, chosen)
                 yield Need(min(need, SEARCH_BYTES) if few else need)
                 done = groups[0] if groups else len(selections)
-                yield self._keep(LocatedRows(rows, {}, None, done, False, bool(groups)), node, part)
+                yield self._keep(LocatedRows(rows, {}, None, done, False, bool(groups)), node, part, few)
                 continue
             if decoder.num_files > 1:  # windows are of one file, whose errors are its own
                 none = RowsOfGroups(np.zeros(len(selections), np.int64), np.arange(0))
@@ -202,9 +202,9 @@ class RowLocator:
                 return
             yield from self._evaluate_windows(part[0], selections[part[0]], node, need, bool(groups))
 
-    def _estimate(self, groups: list[int], names: Sequence[str] | None) -> int:
-        """Estimate the memory that row groups take once they are decoded, with the numbers of their rows."""
-        return int((self._decoder.estimate(groups, names) + _POSITION_BYTES * self._decoder.num_rows[groups]).sum())
+    def _estimate(self, groups: Sequence[int], names: Sequence[str] | None) -> NDArray[np.float64]:
+        """Estimate the memory that each of some row groups takes once decoded, with the numbers of its rows."""
+        return self._decoder.estimate(groups, names) + _POSITION_BYTES * self._decoder.num_rows[list(groups)]
 
     def _are_few(self, selections: Sequence[RowSelection | None], groups: Sequence[int]) -> bool:
         """Return whether few of the rows of row groups are selected."""
@@ -217,8 +217,7 @@ class RowLocator:
         """Return the first row groups, which are decoded together."""
         if len(groups) == 1:
             return list(groups)
-        num_rows = self._decoder.num_rows[list(groups)]
-        sizes = np.cumsum(self._decoder.estimate(groups, names) + _POSITION_BYTES * num_rows)
+        sizes = np.cumsum(self._estimate(groups, names))
         most = self._decoder.limits.whole_bytes
         count = int(np.searchsorted(sizes, _PART_BYTES if most is None else min(_PART_BYTES, most), "right"))
         if self._kind.has_unseen_texts(names, self._decoder.limits):
@@ -248,12 +247,12 @@ class RowLocator:
             yield self.keep_matching(part, node)
         self._decoder.forget_streams()
 
-    def _keep(self, located: LocatedRows, node: Node | None, groups: Sequence[int]) -> LocatedRows:
-        """Keep the rows that match, of whole row groups; columns of the result may be read with the predicate's."""
+    def _keep(self, located: LocatedRows, node: Node | None, groups: Sequence[int], few: bool) -> LocatedRows:
+        """Keep the rows that match, of whole row groups; if not `few`, columns of the result may be read at once."""
         if node is None:
             return located
         names, schema = self._kind.find_columns(node)
-        if self._reads_rows and self._kind.is_plain(names) and names and not self._is_narrow(located, groups):
+        if self._reads_rows and self._kind.is_plain(names) and names and not few:
             others = [name for name in self._kind.projection.schema.names if name not in names]
             files = len({self._decoder.row_groups[group][0] for group in groups})
             small = max(_AT_ONCE_BYTES * files, _AT_ONCE_RATIO * int(self._decoder.estimate(groups, names).sum()))
@@ -262,9 +261,6 @@ class RowLocator:
         mask, columns = self._evaluate(located, node, names, schema)
         kept = {name: keep(column, mask) for name, column in columns.items()} if self._reads_rows else {}
         return located._replace(rows=take_rows_of_groups(located.rows, mask_to_positions(mask)), columns=kept)
-
-    def _is_narrow(self, located: LocatedRows, groups: Sequence[int]) -> bool:
-        return len(located.rows.rows) * FEW_OF <= int(self._decoder.num_rows[list(groups)].sum())
 
 
 def _choose_equality(pages: Pages, equalities: Sequence[Equality]) -> Equality | None:

@@ -649,12 +649,9 @@ class RowReader:
 
         def read_rows(batch: RowBatch, located: LocatedRows) -> tuple[R, int]:
             kind = batch.kind
-            columns = self._projection if kind.shown_by is None else kind.shown_by.projection
-            rows = batch.read(located)
+            rows = self._read_complete(batch, located)
             for decoder, reason in batch.ways if rows.num_rows else ():
                 self._meter.note_decoded(decoder, reason, int(np.count_nonzero(located.rows.counts)), rows.num_rows)
-            rows = columns.add_absent(rows, kind.projection)
-            rows = columns.add_partitions(rows, batch.path)
             if self._positions:
                 rows = batch.add_positions(rows, located.rows)
             if kind.shown_by is not None:
@@ -663,15 +660,19 @@ class RowReader:
 
         return _Use(True, read_rows, partial(self._read_orc, convert))
 
+    def _read_complete(self, batch: RowBatch, located: LocatedRows) -> pa.Table:
+        """Read located rows, with the columns that their files lack and partition columns."""
+        kind = batch.kind
+        columns = self._projection if kind.shown_by is None else kind.shown_by.projection
+        return columns.add_partitions(columns.add_absent(batch.read(located), kind.projection), batch.path)
+
     def _make_count(self) -> _Use[dict[int, int]]:
         """Return what counts the rows of each row group."""
 
         def count(batch: RowBatch, located: LocatedRows) -> tuple[dict[int, int], int]:
             if batch.kind.shown_by is None:
                 return batch.count(located.rows), 0
-            rows = batch.kind.shown_by.projection.add_partitions(
-                batch.kind.shown_by.projection.add_absent(batch.read(located), batch.kind.projection), batch.path
-            )
+            rows = self._read_complete(batch, located)
             return {batch.decoder.row_groups[0][1]: batch.kind.shown_by.filter(rows).num_rows}, 0
 
         return _Use(False, count, self._count_orc)
