@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import Protocol, TypeVar
 
 from ..errors import UnknownColumnError
@@ -14,6 +15,7 @@ from ..metadata.footer import Leaf
 
 _FEW_LEAVES = 64  # of a schema whose names need not be sorted
 _MOST_SORTED = 32  # schemas whose sorted names are kept
+_MOST_TYPES = 1024  # leaves whose types are kept
 _BEHIND_DOT = chr(ord(".") + 1)
 
 
@@ -72,9 +74,14 @@ def find_leaves(leaves: Sequence[AnyLeaf], name: str, ignore_case: bool = False)
         names = _sort_names(leaves, ignore_case)
         numbers = names.find(path, f"{path}\0") or names.find(f"{path}.", f"{path}{_BEHIND_DOT}")
         return [leaves[number] for number in numbers]
-    folded = [leaf.name.lower() if ignore_case else leaf.name for leaf in leaves]
-    exact = [leaf for leaf, one in zip(leaves, folded, strict=True) if one == path]
-    return exact or [leaf for leaf, one in zip(leaves, folded, strict=True) if one.startswith(f"{path}.")]
+    exact, below = [], []
+    for leaf in leaves:
+        one = leaf.name.lower() if ignore_case else leaf.name
+        if one == path:
+            exact.append(leaf)
+        elif one.startswith(path) and one[len(path)] == ".":
+            below.append(leaf)
+    return exact or below
 
 
 def spellings(leaves: Sequence[Named], name: str) -> list[str]:
@@ -137,6 +144,7 @@ _REPETITION, _CONVERTED, _LOGICAL = 3, 6, 10
 _REPEATED, _LIST = 2, 3
 
 
+@lru_cache(maxsize=_MOST_TYPES)
 def type_of(leaf: Leaf) -> ColumnType:
     """Return the type of a leaf's values."""
     return from_parquet(leaf.physical, leaf.length, leaf.converted, leaf.logical, leaf.scale, leaf.precision)

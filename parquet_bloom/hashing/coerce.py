@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from functools import lru_cache
-from itertools import compress
+from itertools import chain, compress, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -75,7 +75,7 @@ def coerce(
     """
     if type(literals) is not list and type(literals) is not tuple:
         literals = list_literals(literals) if isinstance(literals, pa.Array) else [*literals]
-    if len(literals) > 1 and (alike := _coerce_alike(literals, column_type)) is not None:
+    if (alike := _coerce_alike(literals, column_type)) is not None:
         return alike
     values: list[Domain] = []
     numbers: list[int] = []
@@ -110,6 +110,8 @@ def _coerce_alike(literals: Sequence[Any], column_type: ColumnType) -> Coerced |
         types.discard(type(None))
         numbers = [number for number, literal in enumerate(literals) if literal is not None]
         literals = [literals[number] for number in numbers]
+    if not types:
+        return Coerced([], [], {})
     if types == {int} and column_type.kind is Kind.INTEGER:
         low, high = integer_range(column_type)
         if low > min(literals) or max(literals) > high:
@@ -192,7 +194,7 @@ def is_of_kind(literal: Any, column_type: ColumnType) -> bool:
 
 def stored_forms(values: Iterable[Domain], column_type: ColumnType) -> list[bytes]:
     """Return every byte string as which one of the values may be stored in the file."""
-    return [form for value in values for form in encode(value, column_type)]
+    return [*chain.from_iterable(map(encode, values, repeat(column_type)))]
 
 
 def store_array(array: pa.Array, column_type: ColumnType) -> pa.Array | None:
@@ -282,7 +284,7 @@ def hash_all(
     """
     physical = column_type.physical
     if len(values) == 1 and hash_function is hash_keys:  # takes a third of the time this way
-        hashes = np.array([hash_one(form) for form in encode(values[0], column_type)], np.uint64)
+        hashes = np.array([*map(hash_one, encode(values[0], column_type))], np.uint64)
         return hashes, np.array([0, len(hashes)], np.intp)
     counts = np.ones(len(values), np.intp)
     if column_type.kind is Kind.FLOAT and physical in _FLOATS:

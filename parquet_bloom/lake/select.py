@@ -181,7 +181,7 @@ class IndexPruner:
 
     def _make_skipped(self, verdict: int) -> FileSelection:
         """Return the selection for a file without matching rows, with the reason of a verdict."""
-        reason = self._predicate.verdict(verdict).reason.replace(" by its filter", "")
+        reason = self._predicate.verdicts[verdict].reason.replace(" by its filter", "")
         return FileSelection(True, False, None, f"the index says: {reason}")
 
     def _evaluate_segment(self, i: int, segment: Segment) -> NDArray[np.int32]:

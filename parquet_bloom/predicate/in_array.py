@@ -100,7 +100,7 @@ def make_targets(literals: Sequence[Any], column_type: ColumnType, timezone: str
     if stored is not None:
         return find_targets(stored.unique())
     coerced = coerce(literals, column_type, timezone)
-    if coerced.unknown is not None:
+    if coerced.reasons:
         return None
     return Targets([*dict.fromkeys(stored_forms(coerced.values, column_type))])
 

@@ -64,8 +64,9 @@ class Verdict:
 POSSIBLE = Verdict(True)
 
 _PROBE = itemgetter(1)
-_COLUMN, _IS_POSSIBLE = attrgetter("column"), attrgetter("possible")
+_IS_POSSIBLE = attrgetter("possible")
 
+_NO_HASHES: NDArray[Any] = np.empty(0, np.uint64)
 _MANY_CODES = 1024  # fewer are counted, which takes less time than to sort
 
 
@@ -129,17 +130,22 @@ class PruningPredicate:
     ----------
     node : the predicate.
     timezone : zone of literals without one, where a column holds instants (see `hashing.coerce`).
+
+    Attributes
+    ----------
+    columns : of the predicate, sorted.
+    verdicts : those that `decide_all` has given the numbers of; only added to.
     """
 
     def __init__(self, node: Node, timezone: str = "UTC"):
         self.node = node
-        self._leaves = list(tree.leaves(node))
-        self.columns: list[str] = sorted({*map(_COLUMN, self._leaves)})
+        self._postfix = tree.to_postfix(node)
+        self.columns: list[str] = sorted(tree.columns(node))
         self._timezone = timezone
         self._values: dict[tuple[int, ColumnType, KeyHasher], _Values] = {}
         self._limits: dict[tuple[int, ColumnType], LiteralBounds] = {}
         self._numbers = {POSSIBLE: 0}
-        self._verdicts = [POSSIBLE]
+        self.verdicts = [POSSIBLE]
         self._naming = threading.Lock()
 
     def decide(self, evidence: Mapping[str, PruningStatistics | None]) -> Verdict:
@@ -153,7 +159,7 @@ class PruningPredicate:
             name: None if statistics is None else PruningStatisticsArray.of(statistics.column_type, [statistics])
             for name, statistics in evidence.items()
         }
-        return self.verdict(int(self.decide_all(columns, 1)[0]))
+        return self.verdicts[int(self.decide_all(columns, 1)[0])]
 
     def decide_all(
         self,
@@ -173,7 +179,7 @@ class PruningPredicate:
 
         Returns
         -------
-        The number of each container's verdict, see `verdict`; 0 means "possible, without doubts".
+        The number of each container's verdict in `verdicts`; 0 means "possible, without doubts".
         """
         evaluation = _Evaluation(columns, count)
         # Bounds first: they cost nothing, and save probes of what they rule out.
@@ -191,33 +197,37 @@ class PruningPredicate:
                     problems[i] = problem
         return self._evaluate(evaluation)
 
-    def verdict(self, number: int) -> Verdict:
-        """Return the verdict of a number from `decide_all`."""
-        return self._verdicts[number]
-
     def possible(self, numbers: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Return for each number from `decide_all` whether rows can match."""
-        return np.fromiter(map(_IS_POSSIBLE, self._verdicts), np.bool_)[numbers]
+        return np.fromiter(map(_IS_POSSIBLE, self.verdicts), np.bool_)[numbers]
 
     def _number_verdict(self, verdict: Verdict) -> int:
         number = self._numbers.get(verdict)
         if number is None:
             with self._naming:  # threads may reach the same verdict at the same time
-                number = self._numbers.setdefault(verdict, len(self._verdicts))
-                if number == len(self._verdicts):
-                    self._verdicts.append(verdict)
+                number = self._numbers.setdefault(verdict, len(self.verdicts))
+                if number == len(self.verdicts):
+                    self.verdicts.append(verdict)
         return number
 
     def _evaluate(self, evaluation: _Evaluation) -> NDArray[np.int32]:
-        return tree.fold(
-            self.node,
-            lambda leaf: self._evaluate_leaf_once(leaf, evaluation),
-            lambda connective, children: self._combine_children(connective, children),
-        )
+        results: list[NDArray[np.int32]] = []
+        for item in self._postfix:
+            if not isinstance(item, Leaf):
+                connective, count = item
+                results[-count:] = [self._combine_children(connective, results[-count:])]
+                continue
+            verdicts = evaluation.by_bounds.get(id(item))
+            if verdicts is None:
+                verdicts = self._evaluate_leaf(item, evaluation)
+                if id(item) not in evaluation.spans:  # it cannot be probed, so that filters do not change it
+                    evaluation.by_bounds[id(item)] = verdicts
+            results.append(verdicts)
+        return results[0]
 
-    def _combine_children(self, connective: Connective, children: list[NDArray[np.int32]]) -> NDArray[np.int32]:
+    def _combine_children(self, connective: type[Connective], children: list[NDArray[np.int32]]) -> NDArray[np.int32]:
         """Combine the verdicts of a connective's children; each combination that occurs is computed once."""
-        base = len(self._verdicts)
+        base = len(self.verdicts)
         first, codes = _find_distinct(children[0].astype(np.int64), base)
         # A combination is the number of the last child's verdict, and the combination of those before it. As tuples
         # of their numbers, which grow with each child, they would take time by the square of the children.
@@ -230,18 +240,9 @@ class PruningPredicate:
             combined = []
             for level in reversed(combinations):
                 code, number = level[code]
-                combined.append(self._verdicts[number])
+                combined.append(self.verdicts[number])
             verdicts.append(self._number_verdict(_combine(connective, combined[::-1])))
         return np.array(verdicts, np.int32)[codes]
-
-    def _evaluate_leaf_once(self, leaf: Leaf, evaluation: _Evaluation) -> NDArray[np.int32]:
-        """Do as `_evaluate_leaf`; verdicts that filters do not change are kept for the evaluation after the probes."""
-        verdicts = evaluation.by_bounds.get(id(leaf))
-        if verdicts is None:
-            verdicts = self._evaluate_leaf(leaf, evaluation)
-            if id(leaf) not in evaluation.spans:  # it cannot be probed
-                evaluation.by_bounds[id(leaf)] = verdicts
-        return verdicts
 
     def _evaluate_leaf(self, leaf: Leaf, evaluation: _Evaluation) -> NDArray[np.int32]:
         """Return the verdict number of each container for one leaf."""
@@ -295,7 +296,9 @@ class PruningPredicate:
             reason = f"{name} is {column.column_type}, which has no such value"
             self._rule_out(verdicts, slice(None), reason, "type")
             return
-        first, last = self._find_span(leaf, column, literals, evaluation)
+        if id(leaf) not in evaluation.spans:
+            evaluation.spans[id(leaf)] = _find_spans(column, literals)
+        first, last = evaluation.spans[id(leaf)]
         doubts: dict[int, tuple[Reason, ...]] = {}
         for i, doubt in enumerate(column.doubts):
             if doubt:
@@ -312,24 +315,11 @@ class PruningPredicate:
             self._rule_out(verdicts, denied & some, reason, "filter", "range")
         self._rule_out(verdicts, first >= last, f"{name} lies outside of its range", "range")
 
-    def _find_span(
-        self, leaf: Leaf, column: PruningStatisticsArray, literals: _Values, evaluation: _Evaluation
-    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Return for each container the range of literals within its bounds: literals.values[first:last]."""
-        if id(leaf) not in evaluation.spans:
-            first, last = np.zeros(len(column), np.intp), np.full(len(column), len(literals.values), np.intp)
-            first[column.low_known] = np.searchsorted(literals.sorted, column.low[column.low_known], "left")
-            last[column.high_known] = np.searchsorted(literals.sorted, column.high[column.high_known], "right")
-            if column.cut is not None:
-                _extend_spans(column.cut & column.high_known, column.high, literals.values, last)
-            evaluation.spans[id(leaf)] = first, last
-        return evaluation.spans[id(leaf)]
-
     def _make_probes(self, evaluation: _Evaluation, verdicts: NDArray[np.int32]) -> list[tuple[Leaf, FilterProbe]]:
         """Make the filter probes for containers that are possible without filters."""
         probes: list[tuple[Leaf, FilterProbe]] = []
         undecided = self.possible(verdicts)
-        for leaf in self._leaves:
+        for leaf in tree.leaves(self.node):
             span, column = evaluation.spans.get(id(leaf)), evaluation.columns[leaf.column]
             if span is None or column is None or not column.column_type.hashable:
                 continue
@@ -401,18 +391,21 @@ class PruningPredicate:
             self._rule_out(verdicts, other, f"{name} has no other value", "range")
 
     def _get_values(self, leaf: Leaf, column: PruningStatisticsArray) -> _Values:
-        key = (id(leaf), column.column_type, column.hash_values)
-        if key not in self._values:  # threads that arrive here together all use the same values
-            self._values.setdefault(key, self._coerce(leaf, column.column_type, column.hash_values))
-        return self._values[key]
-
-    def _coerce(self, leaf: Leaf, column_type: ColumnType, hash_values: KeyHasher) -> _Values:
-        coerced = coerce(leaf.literals, column_type, self._timezone)
-        unknown, values = coerced.unknown, [] if coerced.reasons else sorted(set(coerced.values))
-        in_order = make_domain_array(values, column_type)
-        if unknown is not None or not column_type.hashable:
-            return _Values(values, np.empty(0, np.uint64), np.zeros(len(values) + 1, np.intp), unknown, in_order)
-        return _Values(values, *hash_values(values, column_type), None, in_order)
+        column_type = column.column_type
+        key = id(leaf), column_type, column.hash_values
+        found = self._values.get(key)
+        if found is None:
+            coerced = coerce(leaf.literals, column_type, self._timezone)
+            if coerced.reasons:
+                found = _Values([], _NO_HASHES, _NO_HASHES, coerced.unknown, _NO_HASHES)
+            else:
+                values = sorted(set(coerced.values))
+                keys = (_NO_HASHES, _NO_HASHES)
+                if column_type.hashable:
+                    keys = column.hash_values(values, column_type)
+                found = _Values(values, *keys, None, make_domain_array(values, column_type))
+            found = self._values.setdefault(key, found)  # threads that arrive here together all use the same values
+        return found
 
 
 def _find_distinct(codes: NDArray[np.int64], end: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -439,6 +432,17 @@ def _find_beyond(column: PruningStatisticsArray, operator: str, limit: Domain) -
     return beyond
 
 
+def _find_spans(column: PruningStatisticsArray, literals: _Values) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return for each container the range of literals within its bounds: literals.values[first:last]."""
+    count = len(column.has_values)
+    first, last = np.zeros(count, np.intp), np.full(count, len(literals.values), np.intp)
+    first[column.low_known] = np.searchsorted(literals.sorted, column.low[column.low_known], "left")
+    last[column.high_known] = np.searchsorted(literals.sorted, column.high[column.high_known], "right")
+    if column.cut is not None:
+        _extend_spans(column.cut & column.high_known, column.high, literals.values, last)
+    return first, last
+
+
 def _extend_spans(is_cut: NDArray[np.bool_], highs: NDArray[Any], values: list[Any], last: NDArray[np.intp]) -> None:
     """Let the spans of containers whose upper bound may be cut go on to the last literal that begins with it."""
     count = len(values)
@@ -453,10 +457,10 @@ def _extend_spans(is_cut: NDArray[np.bool_], highs: NDArray[Any], values: list[A
             last[i] = bisect_left(values, True, end, key=differs)
 
 
-def _combine(connective: Connective, verdicts: list[Verdict]) -> Verdict:
+def _combine(connective: type[Connective], verdicts: list[Verdict]) -> Verdict:
     doubts = tuple(dict.fromkeys(doubt for verdict in verdicts for doubt in verdict.doubts))
     impossible = [verdict for verdict in verdicts if not verdict.possible]
-    if isinstance(connective, Or):
+    if issubclass(connective, Or):
         if len(impossible) < len(verdicts):
             return Verdict(True, doubts=doubts)
         by = frozenset().union(*(verdict.by for verdict in impossible))

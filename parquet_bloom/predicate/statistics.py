@@ -203,11 +203,12 @@ class PruningStatisticsArray:
 
 def make_domain_array(values: Sequence[Domain | None], column_type: ColumnType) -> NDArray[Any]:
     """Return domain values of one type as an array that represents them exactly; entries for None are arbitrary."""
-    if column_type.kind is Kind.FLOAT:
-        return np.array([0.0 if value is None else value for value in values], np.float64)
-    if column_type.physical in ("INT32", "INT64"):
+    if column_type.kind is Kind.FLOAT or column_type.physical in ("INT32", "INT64"):
+        known = [0 if value is None else value for value in values] if None in values else values
+        if column_type.kind is Kind.FLOAT:
+            return np.array(known, np.float64)
         try:
-            return np.array([0 if value is None else value for value in values], np.int64)
+            return np.array(known, np.int64)
         except OverflowError:  # unsigned, and large
             pass
     objects = np.empty(len(values), object)

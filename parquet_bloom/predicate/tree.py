@@ -21,8 +21,9 @@ A **literal** has one of these types, exactly (no subclasses; `parse_dnf` conver
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from operator import attrgetter, ne
 from typing import Any, TypeVar
 
 from ..errors import PredicateError
@@ -36,6 +37,7 @@ OPERATORS = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 FUNCTIONS = {"lower": "lower({})", "upper": "upper({})", "string": "CAST({} AS STRING)"}
 """The functions of `CallIn` and `CallNotIn`, each with its text."""
 
+_COLUMN = attrgetter("column")
 _MAX_SHOWN = 8  # literals of an IN list, and terms of an AND or OR, in str()
 
 
@@ -85,8 +87,7 @@ class _OneLiteralLeaf(Leaf):
     value: literal.Literal
 
     def __post_init__(self) -> None:
-        _check_column(self.column)
-        literal.check((self.value,))
+        _check(self.column, (self.value,))
 
     @property
     def literals(self) -> tuple[literal.Literal, ...]:
@@ -104,10 +105,9 @@ class _ManyLiteralsLeaf(Leaf):
     values: tuple[literal.Literal, ...]
 
     def __post_init__(self) -> None:
-        _check_column(self.column)
         if not isinstance(self.values, tuple):
             raise PredicateError("the literals of IN must be a tuple", column=self.column)
-        literal.check(self.values)
+        _check(self.column, self.values)
 
     @property
     def literals(self) -> tuple[literal.Literal, ...]:
@@ -124,7 +124,7 @@ class _NoLiteralLeaf(Leaf):
     column: str
 
     def __post_init__(self) -> None:
-        _check_column(self.column)
+        _check(self.column, ())
 
     @property
     def literals(self) -> tuple[literal.Literal, ...]:
@@ -202,13 +202,12 @@ class _CallLeaf(Leaf):
     is_exact: bool = True
 
     def __post_init__(self) -> None:
-        _check_column(self.column)
+        _check(self.column, ())
         if self.function not in FUNCTIONS:
             raise PredicateError(f"the function {self.function!r} must be one of {', '.join(FUNCTIONS)}")
         if not all(value is None or type(value) is str for value in self.values):
             problem = f"{call_text(self.function, self.column)} is a text: it can be compared with texts only"
             raise PredicateError(problem, column=self.column)
-        literal.check(self.values)
 
     @property
     def literals(self) -> tuple[literal.Literal, ...]:
@@ -242,12 +241,11 @@ class Compare(Leaf):
     value: literal.Literal
 
     def __post_init__(self) -> None:
-        _check_column(self.column)
+        _check(self.column, (self.value,))
         if self.operator not in OPERATORS:
             raise PredicateError(
                 f"operator {self.operator!r} must be one of {', '.join(OPERATORS)}", column=self.column
             )
-        literal.check((self.value,))
 
     @property
     def literals(self) -> tuple[literal.Literal, ...]:
@@ -265,6 +263,7 @@ class Connective(Node):
     """Predicates joined by one operator; a child of the same kind is replaced by its own children."""
 
     children: tuple[Node, ...]
+    _leaves: tuple[Leaf, ...] | None = field(default=None, init=False)  # found when they are first asked for
 
     def __post_init__(self) -> None:
         flat: list[Node] = []
@@ -280,11 +279,11 @@ class Connective(Node):
         object.__setattr__(self, "children", tuple(flat))
 
     def _key(self) -> tuple[Any, ...]:
-        return tuple(node._key() if isinstance(node, Node) else node for node in _to_postfix(self))
+        return tuple(node._key() if isinstance(node, Node) else node for node in to_postfix(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Pickle would recurse into the children, and a predicate may be nested deeper than the interpreter's stack.
-        return _from_postfix, (_to_postfix(self),)
+        return _from_postfix, (to_postfix(self),)
 
 
 class And(Connective):
@@ -376,14 +375,21 @@ def call_text(function: str, column: str) -> str:
     return FUNCTIONS[function].format(column)
 
 
-def leaves(node: Node) -> Iterator[Leaf]:
+def leaves(node: Node) -> tuple[Leaf, ...]:
     """Return the leaves of a predicate, from left to right."""
-    return (item for item in _to_postfix(node) if isinstance(item, Leaf))
+    if isinstance(node, Connective):
+        if node._leaves is None:
+            found = tuple([item for item in to_postfix(node) if isinstance(item, Leaf)])
+            object.__setattr__(node, "_leaves", found)
+        assert node._leaves is not None
+        return node._leaves
+    assert isinstance(node, Leaf)
+    return (node,)
 
 
 def columns(node: Node) -> set[str]:
     """Return the dotted paths of all columns of a predicate."""
-    return {leaf.column for leaf in leaves(node)}
+    return {*map(_COLUMN, leaves(node))}
 
 
 def fold(node: Node, leaf: Callable[[Leaf], T], join: Callable[[Connective, list[T]], T]) -> T:
@@ -433,7 +439,7 @@ def find_residual(node: Node, leaf: Callable[[Leaf], Node | bool]) -> Node | boo
 
 def rename_columns(node: Node, names: Mapping[str, str]) -> Node:
     """Return the predicate with other column names; columns without an entry keep their names."""
-    if not any(names.get(name, name) != name for name in columns(node)):
+    if not any(map(ne, names.keys(), names.values())):
         return node
     residual = find_residual(node, lambda leaf: replace(leaf, column=names.get(leaf.column, leaf.column)))  # type: ignore[type-var]
     assert isinstance(residual, Node)
@@ -500,7 +506,7 @@ def _make_comparison(column: str, operator: str, packed: tuple[Any, ...]) -> Lea
     return Compare(column, operator, literal.unpack(packed)[0])
 
 
-def _to_postfix(node: Node) -> tuple[Any, ...]:
+def to_postfix(node: Node) -> tuple[Any, ...]:
     """Flatten a predicate: leaves, and each connective after its children as (class, number of children)."""
     flat: list[Any] = []
     stack = [node]
@@ -525,9 +531,11 @@ def _from_postfix(flat: tuple[Any, ...]) -> Node:
     return stack[0]
 
 
-def _check_column(column: object) -> None:
+def _check(column: object, literals: tuple[literal.Literal, ...]) -> None:
+    """Raise PredicateError unless the parts of a leaf are a column and literals."""
     if type(column) is not str or not column:
         raise PredicateError(f"a column name must be a dotted path, got {column!r}")
+    literal.check(literals)
 
 
 def _quote(column: str) -> str:

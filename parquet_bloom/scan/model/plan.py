@@ -275,7 +275,7 @@ class RowGroupPlanner:
         for number in dict.fromkeys(verdicts.tolist()):
             key = number, counts.doubts
             if key not in self._attributes:
-                verdict = POSSIBLE if self._predicate is True else self._predicate.verdict(number)
+                verdict = POSSIBLE if self._predicate is True else self._predicate.verdicts[number]
                 doubts = verdict.doubts
                 if counts.doubts:
                     # To the predicate, a column that is ignored is missing; the file's doubts say why it is ignored.

@@ -40,5 +40,5 @@ class TableEvaluator:
             evidence = {name: None if column is None else column.at(rows) for name, column in columns.items()}
             verdicts = predicate.decide_all(evidence, len(members))
             for i in np.flatnonzero(~predicate.possible(verdicts)).tolist():
-                members[i].rule_out(f"its table says: {predicate.verdict(int(verdicts[i])).reason}", TABLE)
+                members[i].rule_out(f"its table says: {predicate.verdicts[int(verdicts[i])].reason}", TABLE)
         yield from scans

@@ -14,7 +14,7 @@ from support.random_cases.table_predicates import draw_node, find_columns
 from support.tiers import by_tier
 
 from parquet_bloom.errors import PredicateError
-from parquet_bloom.predicate.parse.sql.parser import _TREE, fold_sql
+from parquet_bloom.predicate.parse.sql.parser import TREE, fold_sql
 from parquet_bloom.predicate.parse.sql.simple import parse_simple
 from parquet_bloom.predicate.tree import Node, to_text
 
@@ -65,7 +65,7 @@ SIGNS = [*" '\"`().,-=<>5aeE\n\t!_\\$@#é/*;:[]{}|&~%^?+x", "--", " AND ", "\x00
 
 def with_sqlglot(text: str) -> Node | None:
     try:
-        return fold_sql(text, None, _TREE)
+        return fold_sql(text, None, TREE)
     except PredicateError:
         return None
 

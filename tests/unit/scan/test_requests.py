@@ -187,7 +187,7 @@ def one_by_one(decider: PruningPredicate, file: BloomFile, row_group: int) -> Ve
         name: None if column is None else column.evidence.at(np.array([row_group]))
         for name, column in facts.columns.items()
     }
-    return decider.verdict(int(decider.decide_all(columns, 1, ask)[0]))
+    return decider.verdicts[int(decider.decide_all(columns, 1, ask)[0])]
 
 
 @pytest.mark.parametrize("where", PREDICATES, ids=range(len(PREDICATES)))
@@ -213,7 +213,7 @@ def test_filters_probed_together_or_one_by_one_agree(
         with parquet_bloom.open(path) as file:
             facts = file_statistics(file, decider.columns)
             numbers = evaluate_row_groups(facts, decider, make_filter_prober(file, facts)).tolist()
-        together = dict(enumerate(map(decider.verdict, numbers)))
+        together = dict(enumerate(map(decider.verdicts.__getitem__, numbers)))
         assert together == alone
         if path == broken and "key = " in where[:6] and "AND" not in where:
             assert together[1].doubts
@@ -435,7 +435,7 @@ def test_one_predicate_serves_all_threads(tmp_path: Path) -> None:
             facts = file_statistics(file, decider.columns)
             barrier.wait(20)
             numbers = evaluate_row_groups(facts, decider, make_filter_prober(file, facts))
-            verdicts.append([decider.verdict(number) for number in numbers.tolist()])
+            verdicts.append([decider.verdicts[number] for number in numbers.tolist()])
 
     workers = [threading.Thread(target=judge) for _ in range(4)]
     for worker in workers:

@@ -1,6 +1,6 @@
 """Parse a WHERE condition in SQL into the predicate tree, by means of sqlglot, which is imported when first needed.
 
-Simple conditions do not need it: `simple` parses those to the same tree, and leaves all others to this module.
+Simple conditions do not need it: `simple` parses those to the same tree, and leaves all others to `fold_sql`.
 
 sqlglot's parser turns a construct that it does not know into something similar. So the text is first split at AND, OR
 and their parentheses (see `tokens`), sqlglot parses one comparison at a time, and only results that are known to have
@@ -30,7 +30,6 @@ from ...tree import (
 )
 from .lists import ListComparison, find_list_comparison
 from .operands import SUPPORTED, Operands, strip_parentheses
-from .simple import parse_simple
 from .tokens import Builder, Source, T, find_dialect, shorten, silence_sqlglot
 
 if TYPE_CHECKING:
@@ -49,35 +48,7 @@ _COMPARISONS = {
 }
 _SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
-_TREE: Builder[Node] = Builder(lambda text, read: read(), negation, all_of, any_of)
-
-
-def parse_sql(text: str, dialect: str | None = None) -> Node:
-    """Parse the condition of a WHERE clause.
-
-    Supported are `=`, `==`, `<=>` (IS NOT DISTINCT FROM), `<>`, `!=`, `<`, `<=`, `>` and `>=` between a column and a
-    literal, in either order; `[NOT] BETWEEN`, `[NOT] IN (...)`, `IS [NOT] NULL`; `array_contains(column, literal)` of
-    lists, also by its names in other engines (`list_contains`, `array_has`, `literal = ANY(column)`), and for several
-    literals `arrays_overlap`, `list_has_any` and `list_has_all`; NOT, AND, OR and parentheses; struct leaves as dotted
-    names; `lower(column)`, `upper(column)` and `CAST(column AS VARCHAR)` (or STRING, or TEXT) in place of a column,
-    with `=`, `<>`, `IN` and `IS NULL`; whole numbers of any size, `1.50` (a Decimal), `1e3` (a float),
-    `'text'`, TRUE, FALSE, NULL, `X'AB'` (bytes), and DATE, TIME, TIMESTAMP, TIMESTAMPTZ, TIMESTAMP_NTZ, UUID and
-    DOUBLE before a text, after it with `::`, or in a CAST of one. The text of a timestamp may end in a UTC offset or
-    the name of a time zone. Comments are skipped.
-
-    Parameters
-    ----------
-    text : the condition.
-    dialect : name of a dialect that sqlglot knows, such as "spark" (where double quotes enclose strings); None for
-        the default dialect of this module.
-
-    Raises
-    ------
-    PredicateError
-        A part of the text is not supported; the message names it.
-    """
-    simple = parse_simple(text) if dialect is None and isinstance(text, str) else None
-    return fold_sql(text, dialect, _TREE) if simple is None else simple
+TREE: Builder[Node] = Builder(lambda text, read: read(), negation, all_of, any_of)
 
 
 def fold_sql(text: str, dialect: str | None, builder: Builder[T]) -> T:
@@ -85,8 +56,8 @@ def fold_sql(text: str, dialect: str | None, builder: Builder[T]) -> T:
 
     Parameters
     ----------
-    text, dialect : as for `parse_sql`.
-    builder : receives the comparisons, supported or not, and the connectives.
+    text, dialect : as for `simple.parse_sql`.
+    builder : receives the comparisons, supported or not, and the connectives; `TREE` makes the predicate tree of them.
 
     Raises
     ------
