@@ -10,6 +10,7 @@ import pyarrow as pa
 from ..errors import ParquetBloomError
 from ..file.cache.memory import SHARED_CACHE, MetadataCache
 from ..predicate import parse
+from .options import ScanOptions
 from .report import PruneReport
 from .scan import Scan
 from .source import ScanSource
@@ -92,11 +93,9 @@ def prune(
     ParquetBloomError
         A file is neither a Parquet nor an ORC file, or cannot be read.
     """
-    options: dict[str, Any] = {"filesystem": filesystem, "storage_options": storage_options, "cache": cache}
-    source = ScanSource.resolve(paths, index=index, zones=zones, partitioning=partitioning, **options)
-    node = parse(where, dialect=dialect)
-    options = {"timezone": timezone, "ignore_case": not case_sensitive, "progress": progress, "threads": threads}
-    return source.plan(node, on_error=on_error, **options)
+    source = ScanSource.resolve(paths, filesystem, storage_options, index, zones, partitioning, cache)
+    options = ScanOptions(timezone, not case_sensitive, threads, progress, on_error)
+    return source.plan(parse(where, dialect=dialect), options)
 
 
 def read_table(
@@ -149,12 +148,9 @@ def read_table(
         As in `prune`; or there are no files, as in `dataset` (a Delta or Iceberg table without files has no rows); or
         it cannot be determined which rows of a file a Delta or Iceberg table has deleted.
     """
-    options: dict[str, Any] = {"filesystem": filesystem, "storage_options": storage_options, "cache": cache}
-    source = ScanSource.resolve(paths, index=index, zones=zones, partitioning=partitioning, **options)
-    node = parse(where, dialect=dialect)
-    scan = Scan(
-        source, node, columns, timezone=timezone, case_sensitive=case_sensitive, threads=threads, progress=progress
-    )
+    source = ScanSource.resolve(paths, filesystem, storage_options, index, zones, partitioning, cache)
+    options = ScanOptions(timezone, not case_sensitive, threads, progress)
+    scan = Scan(source, parse(where, dialect=dialect), columns, options)
     plan = scan.plan()
     if not plan.files and plan.table is None:
         raise ParquetBloomError("no files to read: there are none in what was given", path=_describe(paths, index))

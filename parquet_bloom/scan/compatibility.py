@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,7 @@ class DatasetCompatibility:
     columns: tuple[tuple[str, ColumnType | None], ...]
 
     @classmethod
-    def of(cls, schema: pa.Schema, names: Sequence[str]) -> DatasetCompatibility:
+    def of(cls, schema: pa.Schema, names: Iterable[str]) -> DatasetCompatibility:
         """Return the compatibility of some columns of a dataset."""
         return cls(tuple((name, _find_type(schema, name)) for name in sorted(names)))
 

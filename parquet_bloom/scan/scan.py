@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from ..errors import ParquetBloomError
-from ..predicate import tree
 from ..predicate.tree import Node
 from .locate.row_ranges import find_row_ranges
 from .model.row_selection import RowRangesByGroup
+from .options import ScanOptions
 from .read.reader import BATCH_ROWS, RowReader
 from .report import PruneReport
-from .schema import has_column, require_names, select_columns
+from .schema import require_names, select_columns
 from .source import ScanSource
 from .table_columns import select_table_columns
 
@@ -33,24 +33,15 @@ class Scan:
     def __init__(
         self,
         source: ScanSource,
-        node: Node | None = None,
-        columns: Sequence[str] | None = None,
-        *,
-        timezone: str = "UTC",
-        case_sensitive: bool = True,
-        threads: int | None = None,
-        progress: Callable[[int, int], None] | None = None,
-        on_error: Callable[[ParquetBloomError], None] | None = None,
+        node: Node | None,
+        columns: Sequence[str] | None,
+        options: ScanOptions,
         schema: pa.Schema | None = None,
     ):
         self._source = source
         self._node = node
         self._columns = require_names(columns)
-        self._timezone = timezone
-        self._case_sensitive = case_sensitive
-        self._threads = threads
-        self._progress = progress
-        self._on_error = on_error
+        self._options = options
         self._schema = schema
 
     def __getstate__(self) -> dict[str, Any]:
@@ -63,32 +54,17 @@ class Scan:
 
     @cached_property
     def _report(self) -> PruneReport:
-        trust = None
-        if self._schema is not None and self._node is not None:
-            trust = self._source.find_trust(self._schema, [*tree.columns(self._node)])
-        return self._source.plan(
-            self._node,
-            timezone=self._timezone,
-            ignore_case=not self._case_sensitive,
-            progress=self._progress,
-            on_error=self._on_error,
-            threads=self._threads,
-            named=None if self._schema is None else self._has_column,
-            trust=trust,
-        )
+        return self._source.plan(self._node, self._options, self._schema)
 
     @cached_property
     def _reader(self) -> RowReader:
         columns, schema, table = self._columns, self._schema, self._report.table
+        case_sensitive = not self._options.ignore_case
         if table is not None:
-            columns, schema = select_table_columns(schema or table.schema, columns, self._case_sensitive)
+            columns, schema = select_table_columns(schema or table.schema, columns, case_sensitive)
         elif schema is not None:
-            columns, schema = select_columns(schema, columns, self._case_sensitive)
+            columns, schema = select_columns(schema, columns, case_sensitive)
         return RowReader(self._report, columns, schema=schema, cache=self._source.cache)
-
-    def _has_column(self, name: str) -> bool:
-        """Return whether the dataset has a column, which no file may have by now."""
-        return has_column(self._schema, name, self._case_sensitive)
 
     def explain(self, max_files: int = 20, max_lines: int = 20) -> str:
         """Explain what is read and why; see `PruneReport.explain`."""
@@ -108,11 +84,13 @@ class Scan:
         page index or zones rule out rows; it may have no ranges at all. Row groups of ORC files are always listed
         whole.
         """
-        return find_row_ranges(self._report, cache=self._source.cache, on_error=self._on_error, progress=self._progress)
+        on_error, progress = self._options.on_error, self._options.progress
+        return find_row_ranges(self._report, cache=self._source.cache, on_error=on_error, progress=progress)
 
     def count_rows(self) -> int:
         """Count the matching rows; only the predicate's columns are read, and none without a predicate."""
-        return self._reader.count_rows(threads=self._threads, progress=self._progress, on_error=self._on_error)
+        asked = self._options
+        return self._reader.count_rows(threads=asked.threads, progress=asked.progress, on_error=asked.on_error)
 
     def to_arrow(self, *, max_bytes: int | None = None) -> pa.Table:
         """Read the rows as a table.
@@ -129,8 +107,8 @@ class Scan:
             is a dictionary in some files only is not one in the result. Partition columns (int64, date32 or string)
             come after the files' own, or replace a file's column of the same name.
         """
-        if self._on_error is None:
-            return self._reader.read_table(max_bytes=max_bytes, threads=self._threads)
+        if self._options.on_error is None:
+            return self._reader.read_table(max_bytes=max_bytes, threads=self._options.threads)
         schema, batches = self._read_batches(BATCH_ROWS, True, max_bytes)
         return pa.Table.from_batches(batches, schema)
 
@@ -185,9 +163,9 @@ class Scan:
             batch_size,
             in_order=in_order,
             max_bytes=max_bytes,
-            threads=self._threads,
-            progress=self._progress,
-            on_error=self._on_error,
+            threads=self._options.threads,
+            progress=self._options.progress,
+            on_error=self._options.on_error,
         )
 
     def __repr__(self) -> str:

@@ -112,23 +112,3 @@ def select_columns(
         return columns, None
     chosen = [fields[name] for name in dict.fromkeys(names)]
     return [field.name for field in chosen], pa.schema(chosen, schema.metadata)
-
-
-def has_column(schema: pa.Schema, column: str, case_sensitive: bool = True) -> bool:
-    """Return whether a schema has a top-level column, or a dotted member of structs."""
-
-    def is_named(field: pa.Field, name: str) -> bool:
-        return field.name == name or (not case_sensitive and field.name.lower() == name.lower())
-
-    if any(is_named(field, column) for field in schema):
-        return True
-    fields = list(schema)
-    names = column.split(".")
-    for depth, name in enumerate(names, 1):
-        found = next((field for field in fields if is_named(field, name)), None)
-        if found is None:
-            return False
-        if not pa.types.is_struct(found.type):
-            return depth == len(names) or not pa.types.is_primitive(found.type)
-        fields = list(found.type)
-    return True

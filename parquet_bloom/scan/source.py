@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ..errors import ParquetBloomError, StorageError
 from ..file.cache.memory import SHARED_CACHE, MetadataCache
+from ..file.statistics import ColumnCompatibility
 from ..predicate import tree
 from ..predicate.tree import Node
 from ..redaction import shown_redacted
@@ -24,11 +25,13 @@ from ..tables.footers import TableFooters, as_table_footers
 from ..tables.open import find_table
 from .compatibility import DatasetCompatibility
 from .model.partitions import Partitions, parse_partitions
+from .options import ScanOptions
 from .plan.planner import plan_scan
 from .report import PruneReport
-from .table_columns import require_same_columns, spell_columns
+from .table_columns import has_column, require_same_columns, spell_columns
 
 if TYPE_CHECKING:
+    from ..lake.select import Means
     from ..tables.snapshot import Table, TableSnapshot
     from .plan.index import Index, IndexView
     from .plan.zone import Zones, ZoneView
@@ -84,11 +87,12 @@ class ScanSource:
     def resolve(
         cls,
         source: Any,
-        *,
-        filesystem: Any,
-        storage_options: Mapping[str, Any] | None,
-        index: Index | None,
-        **options: Any,
+        filesystem: Any = None,
+        storage_options: Mapping[str, Any] | None = None,
+        index: Index | None = None,
+        zones: Zones | None = None,
+        partitioning: Literal["hive"] | None = "hive",
+        cache: MetadataCache | None = SHARED_CACHE,
     ) -> ScanSource:
         """Return the source of what a caller gives: paths, a table, or a LakeIndex for its live files."""
         if _is_index(source):
@@ -97,20 +101,20 @@ class ScanSource:
             source, index = None, source
         table = None if source is None else find_table(source, storage_options)
         if table is not None:
-            options |= {"table": table, "partitioning": None}
-            source = None
+            source = partitioning = None
             if filesystem is None:
                 storage_options = storage_options or table.storage_options
         elif source is None and index is None:
             raise StorageError("a path is a string or a path object, not NoneType; with index= it may be left out")
-        if not isinstance(options.get("cache"), MetadataCache | None):
-            kind = type(options["cache"]).__name__
+        if not isinstance(cache, MetadataCache | None):
+            kind = type(cache).__name__
             problem = f"cache must be a MetadataCache or None, got {kind}; DiskMetadataCache opens one in a folder"
             raise ParquetBloomError(problem)
         if not isinstance(source, str | os.PathLike | None):
             source = [resolve_given_path(path, filesystem) for path in as_path_list(source)]  # listed for each scan
         source = resolve_given_path(source, filesystem)
-        return cls(source, resolve_filesystem(filesystem, storage_options), storage_options, index, **options)
+        filesystem = resolve_filesystem(filesystem, storage_options)
+        return cls(source, filesystem, storage_options, index, zones, partitioning, cache, table=table)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A cache in memory stays in its process; what is unpickled uses the shared one of the process that it gets to.
@@ -139,10 +143,6 @@ class ScanSource:
         """Whether INT96 timestamps are shown without what is below microseconds, though this is stored and hashed."""
         return isinstance(self.cache, TableFooters)
 
-    def find_trust(self, schema: pa.Schema, columns: Sequence[str]) -> DatasetCompatibility | None:
-        """Return which of some columns are not looked for in filters, zones and indexes; None for none."""
-        return DatasetCompatibility.of(schema, columns) if self.cuts_fractions else None
-
     def with_partitions(self, names: Sequence[str], schema: pa.Schema) -> ScanSource:
         """Return the source of a dataset with a schema, which has these partition columns now."""
         columns = pa.schema([schema.field(name) for name in names if name in schema.names])
@@ -163,52 +163,57 @@ class ScanSource:
     def plan(
         self,
         node: Node | None,
-        *,
-        timezone: str = "UTC",
-        ignore_case: bool = False,
-        progress: Callable[[int, int], None] | None = None,
-        on_error: Callable[[ParquetBloomError], None] | None = None,
-        threads: int | None = None,
-        trust: DatasetCompatibility | None = None,
-        named: Callable[[str], bool] | None = None,
+        options: ScanOptions,
+        schema: pa.Schema | None = None,
     ) -> PruneReport:
         """List the files, and plan a scan of them; see `prune`.
 
         Parameters
         ----------
         node : the predicate; None for all rows.
-        trust, named : as in `plan_scan`.
+        schema : of a dataset: its columns are valid even if no file has them, unless `options` say which are; None for
+            the files' own.
         """
-        arguments: dict[str, Any] = {"timezone": timezone, "ignore_case": ignore_case, "progress": progress}
-        arguments |= {"on_error": on_error, "threads": threads, "trust": trust, "named": named}
-        options = arguments | {"cache": self.cache}
-        of_table = None if self.table is None else self._list_table(self.table)
-        if of_table is not None and of_table.table is not None:
-            table = of_table.table
-            node = spell_columns(node, table.schema, ignore_case, resolved=trust is not None)
-            trust = trust or DatasetCompatibility.of(table.schema, _list_columns(node))
-            options |= {"ignore_case": False, "trust": trust, "named": lambda _: True, "table": table}
-            options["cache"] = as_table_footers(self.cache, table.columns)
-        with (
-            self._open_index({*_list_columns(node)}, trust, of_table) as view,
-            self._open_zones() as zone_view,
-        ):
+        columns = set() if node is None else tree.columns(node)
+        if schema is not None:
+            named = options.named or partial(has_column, schema, case_sensitive=not options.ignore_case)
+            trusted = DatasetCompatibility.of(schema, columns) if self.cuts_fractions and columns else None
+            options = replace(options, named=named, trust=trusted)
+        asked, cache, listing, means = options, self.cache, None, None
+        if self.table is not None:
+            listing = self._list_table(self.table)
+            table = listing.table
+            assert table is not None
+            node = spell_columns(node, table.schema, options.ignore_case, resolved=options.trust is not None)
+            columns = set() if node is None else tree.columns(node)
+            trust = options.trust or DatasetCompatibility.of(table.schema, columns)
+            options = replace(options, ignore_case=False, named=lambda _: True, trust=trust)
+            cache, means = as_table_footers(cache, table.columns), partial(is_same_column, table.columns)
+        with self._open_index(columns, options.trust, means) as view, self._open_zones() as zones:
             if view is not None and view.of_table is not None:
-                report = self._of_table(view).plan(node, **arguments)
+                report = self._of_table(view).plan(node, asked)
                 report.requests += view.requests
                 report.bytes_read += view.bytes_read
                 return report
-            listing = self._list(view) if of_table is None else of_table
-            entries = listing.entries
-            if self.partitioning is None and named is None and of_table is None:
-                options["named"] = lambda name: any(f"{name}=" in entry.path for entry in entries)
-            options |= {"filesystem": listing.filesystem, "index": view, "zones": zone_view}
-            plan = plan_scan(entries, node, listing.partitions, **options)
-            plan.requests += listing.requests
+            entries, filesystem, partitions, requests, table = listing or self._list(view)
+            if self.partitioning is None and options.named is None:
+                options = replace(options, named=lambda name: any(f"{name}=" in entry.path for entry in entries))
+            plan = plan_scan(
+                entries,
+                node,
+                partitions,
+                options,
+                filesystem=filesystem,
+                cache=cache,
+                table=table,
+                index=view,
+                zones=zones,
+            )
+            plan.requests += requests
             return PruneReport.of(plan)
 
     def _open_index(
-        self, columns: set[str], trust: DatasetCompatibility | None = None, listing: Listing | None = None
+        self, columns: set[str], trust: ColumnCompatibility | None = None, means: Means | None = None
     ) -> AbstractContextManager[IndexView | None]:
         """Open the index for a query of some columns."""
         of_lake = self.paths is None and self.table is None
@@ -216,14 +221,14 @@ class ScanSource:
             return nullcontext()
         from .plan.index import open_lake_index
 
-        table = None if listing is None else listing.table
+        assert trust is None or isinstance(trust, DatasetCompatibility)
         return open_lake_index(
             self.index,
             self.filesystem,
             self.storage_options,
             of_lake=of_lake,
             trusted=None if trust is None else trust.is_same,
-            means=None if table is None else partial(is_same_column, table.columns),
+            means=means,
             columns=columns,
         )
 
@@ -286,10 +291,6 @@ def _list_units(arrow_type: pa.DataType) -> list[str]:
 def _restore(kind: type[ScanSource], fields: Mapping[str, Any]) -> ScanSource:
     """Make a source that was pickled."""
     return kind(**fields)
-
-
-def _list_columns(node: Node | None) -> list[str]:
-    return [] if node is None else sorted(tree.columns(node))
 
 
 def _is_index(source: Any) -> bool:

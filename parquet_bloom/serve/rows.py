@@ -15,6 +15,7 @@ from ..lake.index import LakeIndex
 from ..scan.lookup.get import get_rows
 from ..scan.lookup.keys import Keys
 from ..scan.lookup.session import LookupSession
+from ..scan.options import ScanOptions
 from ..scan.schema import fix_schema
 from ..scan.source import ScanSource
 from ..util.plain_values import plain_rows
@@ -99,15 +100,14 @@ class RowLookups:
         source, schema, session = self._open()
         limit = _AnswerLimit(self._settings, is_stopping)
         selected = None if query.selected is None else [*dict.fromkeys(query.selected)]
-        rows = get_rows(source, schema, session, keys, selected, query.timezone, None, limit.add)
+        rows = get_rows(source, schema, session, keys, selected, ScanOptions(query.timezone), limit.add)
         answer = self._encode_stream(rows) if query.as_arrow else self._encode_rows(rows, number)
         return answer, rows.num_rows
 
     def _open(self) -> _Source:
         with self._lock:
             if self._source is None:
-                options: dict[str, Any] = {"filesystem": self._index.lake_filesystem, "storage_options": None}
-                scanned = ScanSource.resolve(self._index, index=None, **options)
+                scanned = ScanSource.resolve(self._index, self._index.lake_filesystem)
                 listing = scanned.list_files()
                 if listing.table is None and not listing.entries:
                     raise ApiError(404, "the index has no files, and neither has its lake: nothing says what rows have")

@@ -18,6 +18,7 @@ from ..errors import ParquetBloomError, PredicateError, UnknownColumnError, Unre
 from ..scan.lookup.key_chunks import iterate_chunks
 from ..scan.lookup.locate import INDEX_KEYS, Locator
 from ..scan.lookup.session import LookupSession
+from ..scan.options import ScanOptions
 from ..scan.schema import fix_schema
 from ..scan.source import Listing, ScanSource
 from ..storage import Entry
@@ -93,11 +94,11 @@ def locate(
     if not isinstance(max_keys, int) or not 0 <= max_keys <= SENT_KEYS:
         raise ParquetBloomError(f"max_keys must be a number up to {SENT_KEYS:,}, got {max_keys!r}")
     given = _resolve(paths, storage_options)
-    options: dict[str, Any] = {"filesystem": None, "storage_options": storage_options}
-    source = ScanSource.resolve(given, index=None if isinstance(given, Table) else index, **options)
+    index = None if isinstance(given, Table) else index
+    source = ScanSource.resolve(given, storage_options=storage_options, index=index)
     source, schema = fix_schema(source)
     listing = source.list_files()
-    locator = Locator(source, schema, None, column, "UTC", None)
+    locator = Locator(source, schema, None, column, ScanOptions())
     names = [column] if isinstance(column, str) else list(column)
     target = _make_schema(locator.schema)
     of_key = target["key"].dataType

@@ -58,8 +58,7 @@ def dataset(
     ParquetBloomError
         There are no files, a file cannot be read, or the files' columns do not fit into one schema.
     """
-    options: dict[str, Any] = {"filesystem": filesystem, "storage_options": storage_options, "cache": cache}
-    source = ScanSource.resolve(source, index=index, zones=zones, partitioning=partitioning, **options)
+    source = ScanSource.resolve(source, filesystem, storage_options, index, zones, partitioning, cache)
     return Dataset.open(source, schema)
 
 

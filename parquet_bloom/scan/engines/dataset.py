@@ -27,6 +27,7 @@ from ...util.arrow_pool import inside_arrow
 from ...util.arrow_select import has_kernels, keep, take, widen
 from ..compatibility import DatasetCompatibility
 from ..model.plan import ScanPlan
+from ..options import ScanOptions
 from ..read.reader import RowReader
 from ..report import PruneReport
 from ..scan import Scan
@@ -144,14 +145,13 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         node = None if where is None else parse(where, dialect=dialect)
         if self._condition is not None:
             raise ParquetBloomError("a dataset that was filtered has no scans of its own; scan the dataset itself")
-        options: dict[str, Any] = {"timezone": timezone, "case_sensitive": case_sensitive, "threads": threads}
-        options["schema"] = self._arrow_schema
         if on_error != "raise" and not callable(on_error):
             raise ParquetBloomError(f"on_error must be 'raise' or a function of the error, got {on_error!r}")
         if threads is not None and threads < 1:
             raise ParquetBloomError(f"threads must be at least 1, got {threads}")
         handler = None if on_error == "raise" else on_error
-        return Scan(self._source, node, columns, progress=progress, on_error=handler, **options)
+        options = ScanOptions(timezone, not case_sensitive, threads, progress, handler)
+        return Scan(self._source, node, columns, options, self._arrow_schema)
 
     def get(
         self,
@@ -196,7 +196,8 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         if self._condition is not None:
             raise ParquetBloomError("a dataset that was filtered has no lookups of its own; use the dataset itself")
         parsed = Keys.parse(column, keys)
-        return get_rows(self._source, self._arrow_schema, self._lookups, parsed, columns, timezone, threads)
+        options = ScanOptions(timezone, threads=threads)
+        return get_rows(self._source, self._arrow_schema, self._lookups, parsed, columns, options)
 
     def locate(
         self,
@@ -267,7 +268,8 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
             raise ParquetBloomError("a dataset that was filtered has no lookups of its own; use the dataset itself")
         if threads is not None and threads < 1:
             raise ParquetBloomError(f"threads must be at least 1, got {threads}")
-        return Locator(self._source, self._arrow_schema, self._lookups, column, timezone, threads, progress)
+        options = ScanOptions(timezone, threads=threads)
+        return Locator(self._source, self._arrow_schema, self._lookups, column, options, progress)
 
     @cached_property
     def _lookups(self) -> LookupSession | None:
@@ -325,7 +327,7 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
     def count_rows(self, filter: pc.Expression | None = None, **options: Any) -> int:
         """Count the rows for which a filter is true; without one, from the footers alone."""
         if filter is None and self._condition is None:
-            return Scan(self._source).count_rows()
+            return Scan(self._source, None, None, ScanOptions()).count_rows()
         return int(self.scanner([], filter, **options).count_rows())
 
     def filter(self, expression: pc.Expression) -> Dataset:
@@ -459,7 +461,7 @@ class _Query:
 
     def plan(self) -> PruneReport:
         """List the files, and plan the scan of those that the filter needs."""
-        return self.source.plan(self.parts.condition, trust=self.trust, named=lambda _: True)
+        return self.source.plan(self.parts.condition, ScanOptions(named=lambda _: True, trust=self.trust))
 
     def scanner(
         self, plan: Callable[[], ScanPlan], columns: Any, batch_size: int = _BATCH_ROWS, **options: Any
@@ -484,8 +486,7 @@ class _Query:
         if remaining is not None and not all(map(has_kernels, schema.types)):
             rows, remaining = _keep_matching(rows, remaining), None
         stream = pa.RecordBatchReader.from_batches(schema, stop_at_exit(rows))
-        options |= {"columns": columns, "filter": remaining, "batch_size": batch_size}
-        return ds.Scanner.from_batches(stream, **options)
+        return ds.Scanner.from_batches(stream, columns=columns, filter=remaining, batch_size=batch_size, **options)
 
     def _columns_to_read(self, columns: Any) -> list[str]:
         """Return the top-level columns of a projection and of the filter, in the schema's order."""

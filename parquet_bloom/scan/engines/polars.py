@@ -15,6 +15,7 @@ from ...errors import ParquetBloomError, UnreadableColumnError
 from ...file.cache.memory import SHARED_CACHE, MetadataCache
 from ...predicate import tree
 from ..compatibility import DatasetCompatibility
+from ..options import ScanOptions
 from ..read.reader import RowReader
 from ..schema import fix_schema
 from ..source import ScanSource
@@ -60,8 +61,7 @@ def scan_polars(
     ParquetBloomError
         As in `prune`; polars is not installed; or the files' columns do not fit into one schema.
     """
-    options: dict[str, Any] = {"filesystem": filesystem, "storage_options": storage_options, "cache": cache}
-    source = ScanSource.resolve(paths, index=index, zones=zones, partitioning=partitioning, **options)
+    source = ScanSource.resolve(paths, filesystem, storage_options, index, zones, partitioning, cache)
     return scan_source(*fix_schema(source), timezone)
 
 
@@ -125,7 +125,8 @@ class _Source:
         read_all = predicate is None or n_rows is not None
         node = None if read_all else polars_predicate.translate(self._pl, predicate, self.dtypes, self._exact)
         trust = None if node is None else DatasetCompatibility.of(self._schema, sorted(tree.columns(node)))
-        plan = self._source.plan(node, timezone=self._timezone, trust=trust, named=lambda _: True)
+        options = ScanOptions(self._timezone, named=lambda _: True, trust=trust)
+        plan = self._source.plan(node, options)
         schema = pa.schema([self._schema.field(name) for name in columns])
         reader = RowReader(plan, columns, schema=schema, cache=self._source.cache, trust=trust)
         remaining = n_rows

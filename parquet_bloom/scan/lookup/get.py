@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -14,10 +14,11 @@ from ...util.arrow_select import take
 from ...util.arrow_values import empty_table
 from ..model.fit import fit_table
 from ..model.named_columns import suggest_names
+from ..options import ScanOptions
 from ..read.reader import RowReader
-from ..schema import has_column, require_names, select_columns
+from ..schema import require_names, select_columns
 from ..source import ScanSource
-from ..table_columns import select_table_columns
+from ..table_columns import has_column, select_table_columns
 from .keys import Keys
 from .session import Lookup, LookupSession
 
@@ -28,8 +29,7 @@ def get_rows(
     session: LookupSession | None,
     keys: Keys,
     columns: Sequence[str] | None,
-    timezone: str,
-    threads: int | None,
+    options: ScanOptions,
     note: Callable[[pa.Table], None] | None = None,
 ) -> pa.Table:
     """Read the rows of keys, in the order of the keys and of the files; see `Dataset.get`.
@@ -45,7 +45,7 @@ def get_rows(
             raise UnknownColumnError(f"the dataset has no such column{similar}", column=column)
     if not len(keys):
         return empty_table(select_table_columns(schema, columns, kind="dataset")[1])
-    reader = _KeyReader(source, schema, keys, columns, timezone, threads, note)
+    reader = _KeyReader(source, schema, keys, columns, replace(options, named=schema.names.__contains__), note)
     if session is None:
         return reader.read(None)
     lookup: Lookup | None = None
@@ -71,8 +71,7 @@ class _KeyReader:
     schema: pa.Schema
     keys: Keys
     columns: Sequence[str] | None
-    timezone: str
-    threads: int | None
+    options: ScanOptions
     note: Callable[[pa.Table], None] | None
 
     def read(self, lookup: Lookup | None) -> pa.Table:
@@ -82,7 +81,7 @@ class _KeyReader:
         ----------
         lookup : by an index; None to plan a scan of all files.
         """
-        keys, timezone, threads = self.keys, self.timezone, self.threads
+        keys, timezone, threads = self.keys, self.options.timezone, self.options.threads
         plan = None
         if lookup is not None:
             schema = select_columns(self.schema, self.columns)[1]
@@ -92,11 +91,9 @@ class _KeyReader:
                     if self.note is not None:
                         self.note(rows)
                     return rows
-            plan = lookup.plan(keys, timezone, threads)
+            plan = lookup.plan(keys, self.options)
         if plan is None:
-            named = self.schema.names.__contains__
-            trust = self.source.find_trust(self.schema, keys.columns)
-            plan = self.source.plan(keys.node, timezone=timezone, threads=threads, named=named, trust=trust)
+            plan = self.source.plan(keys.node, self.options, self.schema)
         names = self.columns
         if names is not None:
             names = [*names, *(name for name in keys.columns if name not in names)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from ...util.arrow_select import keep, take
 from ...util.arrow_values import empty_table
 from ..model.plan import ScanPlan, ScanRequest
 from ..model.positions import PATH, ROW, ROW_GROUP
+from ..options import ScanOptions
 from ..read.reader import RowReader
 from ..schema import select_columns
 from ..source import ScanSource
@@ -45,7 +47,7 @@ class Locator:
     source, schema : of the dataset.
     session : its lookups by an index, if it has one.
     columns : of the key.
-    timezone, threads : as for `Dataset.scan`.
+    options : of each search.
     progress : called with (done, in all) after each file that is read, of all searches so far.
 
     Attributes
@@ -59,8 +61,7 @@ class Locator:
         schema: pa.Schema,
         session: LookupSession | None,
         columns: str | Sequence[str],
-        timezone: str,
-        threads: int | None,
+        options: ScanOptions,
         progress: Callable[[int, int], None] | None = None,
     ):
         if not isinstance(columns, str) and not _is_list_of_names(columns):
@@ -69,8 +70,7 @@ class Locator:
         self._dataset_schema = schema
         self._session = session
         self._columns = columns
-        self._timezone = timezone
-        self._threads = threads
+        self._options = replace(options, named=schema.names.__contains__)
         self._progress = progress
         self._num_searched = 0  # files of the searches that have ended
         self._names = [columns] if isinstance(columns, str) else [*columns]
@@ -93,8 +93,7 @@ class Locator:
 
     def read_all_batches(self) -> Generator[pa.RecordBatch, None, None]:
         """Yield the positions of all rows, also of those whose key is null."""
-        named = self._dataset_schema.names.__contains__
-        plan = self._source.plan(None, timezone=self._timezone, threads=self._threads, named=named)
+        plan = self._source.plan(None, self._options, self._dataset_schema)
         with closing(self._read_rows(plan)) as batches:
             for batch in batches:
                 yield self._make_batch(pa.Table.from_batches([batch]))
@@ -141,21 +140,19 @@ class Locator:
         ----------
         is_only : whether there are no other chunks, so that the files that have no key need no number.
         """
-        options: dict[str, Any] = {"named": self._dataset_schema.names.__contains__}
-        options |= {"trust": self._source.find_trust(self._dataset_schema, self._names)}
-        options |= {"timezone": self._timezone, "threads": self._threads}
+        options = self._options
         if len(chunk) <= FEW_KEYS:
             keys = chunk.to_keys()
-            plan = self._session.plan(keys, self._timezone, self._threads) if self._session and is_only else None
+            plan = self._session.plan(keys, options) if self._session and is_only else None
             if plan is None:
-                plan = self._source.plan(keys.node, **options)
+                plan = self._source.plan(keys.node, options, self._dataset_schema)
             return plan
         plan = None
         if self._session is not None and is_only and len(chunk) <= INDEX_KEYS:
-            plan = self._session.plan(chunk.to_keys(), self._timezone, self._threads, by_index_alone=True)
+            plan = self._session.plan(chunk.to_keys(), options, by_index_alone=True)
         if plan is None:
-            plan = self._source.plan(chunk.bounds, **options)
-        plan.asked = ScanRequest(chunk.node, self._timezone, False)
+            plan = self._source.plan(chunk.bounds, options, self._dataset_schema)
+        plan.asked = ScanRequest(chunk.node, options.timezone, False)
         return plan
 
     def _read(self, chunk: KeyChunk, plan: ScanPlan) -> Generator[pa.RecordBatch, None, None]:
@@ -177,7 +174,7 @@ class Locator:
         """Yield the key's columns of the rows of a plan, with their positions."""
         columns, schema = select_columns(self._dataset_schema, list(dict.fromkeys(self._names)))
         reader = RowReader(plan, columns, schema=schema, cache=self._source.cache, positions=True)
-        return reader.read_batches(threads=self._threads, progress=self._make_progress())[1]
+        return reader.read_batches(threads=self._options.threads, progress=self._make_progress())[1]
 
     def _make_progress(self) -> Callable[[int, int], None] | None:
         """Return what counts the files of the next search."""
@@ -196,7 +193,7 @@ class Locator:
         if not batches:
             return
         table = pa.Table.from_batches(batches)
-        rows = np.unique(match_keys(table, self._names, chunk.literals, self._timezone).rows)
+        rows = np.unique(match_keys(table, self._names, chunk.literals, self._options.timezone).rows)
         if len(rows):
             yield self._make_batch(take(table, rows))
 

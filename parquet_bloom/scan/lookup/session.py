@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,6 +21,7 @@ from ...util.arrow_values import empty_table
 from ..model.file_scan import FileScan
 from ..model.partitions import parse_partitions
 from ..model.plan import ScanPlan
+from ..options import ScanOptions
 from ..plan.index import narrow_by_index
 from ..plan.planner import plan_scan
 from ..source import ScanSource
@@ -73,15 +75,13 @@ class LookupSession:
             if lookup.has_doubts:  # another process may have removed parts of the index that are not open yet
                 self._watch = None
 
-    def plan(
-        self, keys: Keys, timezone: str, threads: int | None = None, *, by_index_alone: bool = False
-    ) -> ScanPlan | None:
+    def plan(self, keys: Keys, options: ScanOptions, *, by_index_alone: bool = False) -> ScanPlan | None:
         """Plan the scan for some keys by the index as it is now; see `Lookup.plan`."""
         with self.begin(refresh=False) as lookup:
-            plan = lookup.plan(keys, timezone, threads, by_index_alone=by_index_alone)
+            plan = lookup.plan(keys, options, by_index_alone=by_index_alone)
         if not lookup.is_current:
             with self.begin(refresh=True) as lookup:
-                plan = lookup.plan(keys, timezone, threads, by_index_alone=by_index_alone)
+                plan = lookup.plan(keys, options, by_index_alone=by_index_alone)
         return plan
 
     def _refresh(self) -> LakeIndex:
@@ -145,9 +145,7 @@ class Lookup:
         self._known = known
         self._filesystem = index.lake_filesystem if source.filesystem is None else source.filesystem
 
-    def plan(
-        self, keys: Keys, timezone: str, threads: int | None = None, *, by_index_alone: bool = False
-    ) -> ScanPlan | None:
+    def plan(self, keys: Keys, options: ScanOptions, *, by_index_alone: bool = False) -> ScanPlan | None:
         """Plan the scan for some keys; None if the index cannot say which files may have them.
 
         Parameters
@@ -155,7 +153,7 @@ class Lookup:
         by_index_alone : do not query the statistics and filters of the files that the index leaves.
         """
         source, index = self._source, self._index
-        answers = self._select(keys, timezone)
+        answers = self._select(keys, options.timezone)
         if answers is None:
             return None
         paths = _intersect(answers)
@@ -164,11 +162,9 @@ class Lookup:
             self._find_entries(paths),
             None if by_index_alone else keys.node,
             parse_partitions(paths, source.partitioning, roots, source.partition_columns),
+            replace(options, named=lambda _: True),
             filesystem=self._filesystem,
-            timezone=timezone,
             cache=source.cache,
-            threads=threads,
-            named=lambda _: True,
             index=_CandidateEvaluator(answers[0].files),
         )
         plan.requests += sum(answer.requests for answer in answers)

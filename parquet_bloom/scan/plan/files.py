@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ...errors import ParquetBloomError
 from ...file.cache.memory import MetadataCache
 from ...file.reader import BloomFile
-from ...file.statistics import ColumnCompatibility, StatisticsKey, file_statistics
+from ...file.statistics import StatisticsKey, file_statistics
 from ...predicate.pruning import PruningPredicate
 from ...predicate.reason import Reason
 from ...storage import Entry, entry_for_identity, is_local, is_url, open_source
@@ -28,6 +28,7 @@ from ..model.file_format import open_any
 from ..model.file_scan import FileScan, group_by_predicate
 from ..model.plan import FilePlan, RowGroupPlanner, ScanPlan
 from ..model.schemas import REMOTE_THREADS
+from ..options import ScanOptions
 from .bloom_filter import make_filter_prober
 from .local_files import LocalFiles
 from .statistics import evaluate_row_groups, evaluate_together
@@ -49,20 +50,14 @@ class FileEvaluator:
     Attributes
     ----------
     filesystem : of the files; None for local paths and URLs.
-    ignore_case : match names whatever their case.
     cache : cached footers, to which those read now are added; None for none.
-    threads : files planned concurrently; None for the default of `prune`.
-    trust : which columns of a file are ignored, since an engine reads them as another type.
-    fail_fast : whether the first error ends the scan.
+    options : of the scan.
     doubts : added to each row group that is read.
     """
 
     filesystem: Any
-    ignore_case: bool = False
-    cache: MetadataCache | None = None
-    threads: int | None = None
-    trust: ColumnCompatibility | None = None
-    fail_fast: bool = True
+    cache: MetadataCache | None
+    options: ScanOptions
     doubts: tuple[Reason, ...] = ()
     _planners: dict[int, RowGroupPlanner] = field(default_factory=dict, repr=False)
 
@@ -98,7 +93,7 @@ class FileEvaluator:
         if not remaining:
             yield from files
             return
-        threads = self.threads or (REMOTE_THREADS if is_remote else 1)
+        threads = self.options.threads or (REMOTE_THREADS if is_remote else 1)
         # Handing a task to a thread costs as much as planning a file that is in memory: a task is several files.
         length = 1 if is_remote else max(1, min(_MAX_FILES_PER_TASK, -(-len(remaining) // threads)))
         awaited = {id(file) for file in remaining}
@@ -108,15 +103,17 @@ class FileEvaluator:
 
     def _plan_together(self, files: list[FileScan], is_remote: bool) -> None:
         """Plan the files that need no closer look; entries of other objects may be replaced."""
-        has_to_ask = not is_remote and is_confined(self.filesystem)
+        options, has_to_ask = self.options, not is_remote and is_confined(self.filesystem)
         if has_to_ask:  # the others are opened one by one, which says what is wrong with them
             files = [file for file in files if leads_inside(file.entry.path, self.filesystem)]
         for predicate, members in group_by_predicate(files):
-            key = StatisticsKey(tuple([] if predicate is True else predicate.columns), self.ignore_case, self.trust)
+            columns = () if predicate is True else tuple(predicate.columns)
+            key = StatisticsKey(columns, options.ignore_case, options.trust)
             if is_remote:
                 from .objects import ListedObjects
 
-                objects = ListedObjects(list(map(_ENTRY, members)), self.cache, self.fail_fast, self.threads)
+                fail_fast = options.on_error is None
+                objects = ListedObjects(list(map(_ENTRY, members)), self.cache, fail_fast, options.threads)
                 evaluated = evaluate_together(objects, predicate, key, self.cache, 1)
                 for i, error in objects.failures.items():
                     members[i].error = error
@@ -124,7 +121,7 @@ class FileEvaluator:
                     if i not in evaluated:
                         members[i].entry = entry
             else:
-                threads = self.threads or processors()
+                threads = options.threads or processors()
                 local = LocalFiles(list(map(_PATH, members)), self.cache, threads)
                 evaluated = evaluate_together(local, predicate, key, self.cache, threads)
             planner = self._planner_for(predicate)
@@ -185,7 +182,7 @@ class FileEvaluator:
     def _plan_parquet(self, file: FileScan, opened: BloomFile) -> FilePlan:
         predicate = file.predicate
         columns = [] if predicate is True else predicate.columns
-        statistics = file_statistics(opened, columns, self.ignore_case, self.trust)
+        statistics = file_statistics(opened, columns, self.options.ignore_case, self.options.trust)
         verdicts = evaluate_row_groups(statistics, predicate, make_filter_prober(opened, statistics))
         file.statistics, file.missing = statistics, statistics.missing
         planner = self._planner_for(predicate)
@@ -195,6 +192,6 @@ class FileEvaluator:
         # Not at the top: most lakes have no ORC files.
         from .orc import plan_orc_file
 
-        planner, path = self._planner_for(file.predicate), file.entry.path
-        file.missing, plan = plan_orc_file(opened, path, file.predicate, planner, self.ignore_case, self.trust)
+        planner, path, options = self._planner_for(file.predicate), file.entry.path, self.options
+        file.missing, plan = plan_orc_file(opened, path, file.predicate, planner, options.ignore_case, options.trust)
         return plan

@@ -15,14 +15,12 @@ the first to the second.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Literal
 
-from ...errors import ParquetBloomError
 from ...file.cache.memory import MetadataCache
-from ...file.statistics import ColumnCompatibility
 from ...predicate.pruning import PruningPredicate
 from ...predicate.tree import Node
 from ...storage import Entry
@@ -31,6 +29,7 @@ from ..model.named_columns import make_unknown_column_error
 from ..model.partitions import Partitions
 from ..model.plan import ScanPlan, ScanRequest
 from ..model.residual import Residuals
+from ..options import ScanOptions
 from .files import FileEvaluator
 from .partition import PartitionEvaluator
 from .table import TableEvaluator
@@ -43,16 +42,10 @@ def plan_scan(
     entries: Sequence[Entry],
     node: Node | None,
     partitions: Partitions,
+    options: ScanOptions,
     *,
     filesystem: Any,
-    timezone: str,
     cache: MetadataCache | None,
-    ignore_case: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-    on_error: Callable[[ParquetBloomError], None] | None = None,
-    threads: int | None = None,
-    named: Callable[[str], bool] | None = None,
-    trust: ColumnCompatibility | None = None,
     residuals: Residuals | None = None,
     footers: Evaluator | None = None,
     table: TableSnapshot | None = None,
@@ -65,14 +58,15 @@ def plan_scan(
     ----------
     node : the predicate; None for all rows.
     partitions : the partition columns of the files.
-    named : returns whether a column that no file has is valid all the same.
-    trust : which columns of a file are ignored, since an engine reads them as another type.
+    filesystem : of the files; None for local paths and URLs.
+    cache : cached footers, to which those read now are added; None for none.
     residuals : the residuals of the predicate; None to compute them from `partitions`.
     footers : plans files by what is in them; None for `FileEvaluator` in this process.
     table : the table whose files they are, whose statistics are evaluated before files are opened; None for none.
     index : lake index that is queried before files are opened; None for none.
     zones : zone indexes that are queried for the rows of the remaining row groups; None for none.
     """
+    timezone, ignore_case = options.timezone, options.ignore_case
     request = ScanRequest(node, timezone, ignore_case)
     plan = ScanPlan(request.where, filesystem=filesystem, partitions=partitions, asked=request, table=table)
     if residuals is None and partitions:
@@ -80,7 +74,7 @@ def plan_scan(
     predicate: PruningPredicate | Literal[True] = True if node is None else PruningPredicate(node, timezone)
     if footers is None:
         doubts = () if residuals is None else residuals.doubts
-        footers = FileEvaluator(filesystem, ignore_case, cache, threads, trust, on_error is None, doubts)
+        footers = FileEvaluator(filesystem, cache, options, doubts)
     levels = (
         None if residuals is None else PartitionEvaluator(predicate, residuals, timezone),
         None if table is None else TableEvaluator(table),
@@ -103,13 +97,13 @@ def plan_scan(
             if file.plan is not None:
                 plan.files.append(file.plan)
             if file.error is not None:
-                if on_error is None:
+                if options.on_error is None:
                     raise file.error
-                on_error(file.error)
-            if progress:
-                progress(done + 1, len(entries))
+                options.on_error(file.error)
+            if options.progress:
+                options.progress(done + 1, len(entries))
     for name in sorted(missing) if plan.files else ():
-        if not (named and named(name)):
+        if not (options.named and options.named(name)):
             paths = [entry.path for entry in entries]
             raise make_unknown_column_error(name, paths, partitions, filesystem=filesystem, cache=cache)
     return plan

@@ -13,6 +13,7 @@ import pyarrow as pa
 from ...file.cache.memory import SHARED_CACHE
 from ...redaction import shown_redacted
 from ...scan.lookup.locate import Locator
+from ...scan.options import ScanOptions
 from ...scan.source import ScanSource
 from ...storage import is_url, resolve_filesystem
 from ...tables.snapshot import ReadTable, TableSnapshot
@@ -64,7 +65,7 @@ class LocateTask:
             source = replace(source, paths=None, table=ReadTable(files))
         else:  # a PurePath is never taken for a pattern
             source = replace(source, paths=[path if is_url(path) else PurePath(path) for path in files])
-        locator = Locator(source, self.dataset_schema, None, self.columns, "UTC", 1)
+        locator = Locator(source, self.dataset_schema, None, self.columns, ScanOptions(threads=1))
         if self.keys is None:
             return locator.read_all_batches()
         with pa.ipc.open_stream(self.keys) as stream:

@@ -15,6 +15,7 @@ from ...lake.index import LakeIndex
 from ...predicate.tree import Node
 from ...scan.model.file_scan import Evaluator, FileScan
 from ...scan.model.plan import INDEX, ScanPlan
+from ...scan.options import ScanOptions
 from ...scan.plan.files import FileEvaluator
 from ...scan.report import PruneReport
 from ..partitions.layout import FolderResiduals
@@ -141,9 +142,9 @@ class ScanPlanner:
             listed_states = {uri: (size, ms * 1_000_000) for uri, (size, ms) in zip(uris, states(), strict=True)}
         paths, filesystem = resolve_storage(spark, uris, self.storage_options, states=listed_states, options=options)
         threads = None if filesystem is None else _REMOTE_THREADS
-        footers = FileEvaluator(
-            filesystem, compatibility.rules.ignore_case, self.footers, threads, compatibility, fail_fast=False
-        )
+        ignore_case, on_error = compatibility.rules.ignore_case, lambda _: None  # the scan keeps errors
+        asked = ScanOptions(ignore_case=ignore_case, threads=threads, on_error=on_error, trust=compatibility)
+        footers = FileEvaluator(filesystem, self.footers, asked)
         handler = getattr(filesystem, "handler", None)
         if isinstance(handler, HadoopFiles):
             return paths, filesystem, HadoopEvaluator(footers, handler, load_states=listed_states is None)

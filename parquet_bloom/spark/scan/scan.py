@@ -15,6 +15,7 @@ from ...scan.model.file_scan import Evaluator
 from ...scan.model.partitions import Partitions
 from ...scan.model.plan import FilePlan, RowGroupPlan
 from ...scan.model.residual import Residuals
+from ...scan.options import ScanOptions
 from ...scan.plan.planner import plan_scan
 from ...scan.report import PruneReport
 from ...storage import Entry
@@ -87,13 +88,15 @@ def scan_files(
         [Entry(file) for file in files],
         node,
         Partitions(()),
+        ScanOptions(
+            "UTC",  # literals without a time zone are compared with columns without one
+            compatibility.rules.ignore_case,
+            on_error=record,
+            named=lambda _: True,
+            trust=compatibility,
+        ),
         filesystem=filesystem,
-        timezone="UTC",  # literals without a time zone are compared with columns without one
         cache=SHARED_CACHE,
-        ignore_case=compatibility.rules.ignore_case,
-        on_error=record,
-        named=lambda _: True,
-        trust=compatibility,
         residuals=residuals,
         footers=footers,
         index=index,

@@ -16,6 +16,7 @@ from ...file.reader import open
 from ...predicate import tree
 from ...scan.model.partitions import Partitions
 from ...scan.model.plan import PARQUET, FilePlan
+from ...scan.options import ScanOptions
 from ...scan.plan.planner import plan_scan
 from ...storage import Entry, FileIdentity, RemoteIdentity, is_url, list_entries
 from ..arrow.row_groups import find_version
@@ -170,12 +171,13 @@ class FileListing:
             entries,
             node,
             Partitions(()),
+            ScanOptions(
+                ignore_case=options.rules.ignore_case,
+                named=lambda _: True,
+                trust=SparkCompatibility.of(stored, options.rules),
+            ),
             filesystem=options.filesystem,
-            timezone="UTC",
             cache=SHARED_CACHE,
-            ignore_case=options.rules.ignore_case,
-            named=lambda _: True,
-            trust=SparkCompatibility.of(stored, options.rules),
             residuals=residuals,
         )
         for file in plan.files:

@@ -18,6 +18,7 @@ from ...scan.decode.open import open_version
 from ...scan.decode.parquet_file import ParquetData
 from ...scan.model.plan import FilePlan
 from ...scan.model.schemas import arrow_schema, map_in_threads, reading
+from ...scan.options import ScanOptions
 from ...scan.report import PruneReport
 from ...scan.source import ScanSource
 from ...storage import is_local
@@ -131,11 +132,11 @@ def plan_table(
     ParquetBloomError
         A file cannot be read, or some of these columns cannot be shown as the table has them.
     """
-    options: dict[str, Any] = {"filesystem": None, "storage_options": storage_options, "zones": None}
-    source = ScanSource.resolve(table, index=index, partitioning=None, cache=cache, **options)
+    source = ScanSource.resolve(table, storage_options=storage_options, index=index, cache=cache)
     by_table = DatasetCompatibility.of(table.read_snapshot().schema, sorted(predicate.fields))
     trust = TableCompatibility(by_table.columns, SparkCompatibility.of(predicate.fields, rules))
-    report = source.plan(predicate.node, trust=trust, named=lambda _: True)  # Spark has resolved the names
+    options = ScanOptions(named=lambda _: True, trust=trust)  # Spark has resolved the names
+    report = source.plan(predicate.node, options)
     for doubt in report.index_doubts:
         log.warning("the index is doubtful: %s", doubt)
     files = [file for file in report.files if file.selected]

@@ -17,16 +17,18 @@ import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, UnknownColumnError
 from parquet_bloom.predicate import parse
 from parquet_bloom.scan.locate.row_ranges import find_row_ranges
-from parquet_bloom.scan.model.file_scan import FileScan
+from parquet_bloom.scan.model.file_scan import Evaluator, FileScan
 from parquet_bloom.scan.model.folders import parse_folder
 from parquet_bloom.scan.model.partitions import Partitions
 from parquet_bloom.scan.model.plan import INDEX, FilePlan, RowGroupPlan, ScanPlan
+from parquet_bloom.scan.options import ScanOptions
 from parquet_bloom.scan.plan import files as planned_files
 from parquet_bloom.scan.plan.local_files import LocalFiles
 from parquet_bloom.scan.plan.planner import plan_scan
 from parquet_bloom.storage import Entry, list_entries
 
 FILES = 10
+OPTIONS = ScanOptions()
 
 
 class Stub:
@@ -64,11 +66,10 @@ def lake(tmp_path: Path) -> list[Entry]:
     return list_entries(str(tmp_path))
 
 
-def plan(entries: list[Entry], where: str | None, **options: Any) -> ScanPlan:
+def plan(entries: list[Entry], where: str | None, options: ScanOptions = OPTIONS, **evidence: Evaluator) -> ScanPlan:
     partitions = Partitions([entry.path for entry in entries], str(Path(entries[0].path).parents[1]))
     node = None if where is None else parse(where)
-    options = {"filesystem": None, "timezone": "UTC", "cache": None} | options
-    return plan_scan(entries, node, partitions, **options)
+    return plan_scan(entries, node, partitions, options, filesystem=None, cache=None, **evidence)
 
 
 def number(path: str) -> int:
@@ -138,7 +139,7 @@ def test_what_is_learned_before_narrows_the_plan(
 
     if one_by_one:
         monkeypatch.setattr(planned_files, "evaluate_together", lambda *_: {})
-    result = plan(lake, "id >= 0", index=Stub(narrow), threads=3)
+    result = plan(lake, "id >= 0", ScanOptions(threads=3), index=Stub(narrow))
     assert list(map(number, result.selected)) == [*range(FILES)]
     assert set(map(tuple, result.selected.values())) == {(1,)}
     assert result.skipped_by == {INDEX: FILES}
@@ -153,7 +154,7 @@ def test_files_are_taken_as_their_plans_are_needed(lake: list[Entry], monkeypatc
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt) as interrupt:
-        plan(lake, "id = 5", index=first, zones=last, progress=stop)
+        plan(lake, "id = 5", ScanOptions(progress=stop), index=first, zones=last)
     # While the exception refers to the frames, only closing ends the evaluators.
     assert first.is_closed
     assert last.is_closed
@@ -169,7 +170,8 @@ def test_other_evidence_takes_the_place_of_footers(lake: list[Entry]) -> None:
             file.set_plan(FilePlan(file.entry.path, (RowGroupPlan(0, number_of(file) == 7),)))
 
     errors: list[ParquetBloomError] = []
-    result = plan(lake, "id = 5", footers=Stub(decide), on_error=errors.append, named=lambda name: True)
+    options = ScanOptions(on_error=errors.append, named=lambda name: True)
+    result = plan(lake, "id = 5", options, footers=Stub(decide))
     assert list(map(number, result.selected)) == [7]
     assert [error.problem for error in errors] == ["it is out of reach"]
     assert 3 not in names(result.files)

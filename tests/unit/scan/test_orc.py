@@ -29,7 +29,8 @@ from parquet_bloom.scan.decode.orc import columns as orc_columns
 from parquet_bloom.scan.decode.orc import data as orc_read
 from parquet_bloom.scan.decode.orc import seek as orc_seek
 from parquet_bloom.scan.model.partitions import Partitions
-from parquet_bloom.scan.model.plan import ORC, PARQUET
+from parquet_bloom.scan.model.plan import ORC, PARQUET, ScanPlan
+from parquet_bloom.scan.options import ScanOptions
 from parquet_bloom.scan.plan.planner import plan_scan
 from parquet_bloom.scan.read.reader import RowReader
 from parquet_bloom.storage import list_entries
@@ -561,11 +562,14 @@ def test_compatibility_is_checked_per_column(lake):
             return {"key": "it is read as something else"}
 
     entries = list_entries(str(lake / "a.orc"))
-    options: dict[str, Any] = {"filesystem": None, "timezone": "UTC", "cache": None}
     node = parse(f"key = {ABSENT}")
-    assert plan_scan(entries, node, Partitions(()), **options).selected == {}
-    report = plan_scan(entries, node, Partitions(()), trust=Distrust(), **options)
+
+    def plan(trust: Any) -> ScanPlan:
+        return plan_scan(entries, node, Partitions(()), ScanOptions(trust=trust), filesystem=None, cache=None)
+
+    assert plan(None).selected == {}
+    report = plan(Distrust())
     assert report.selected_row_groups == report.total_row_groups
     assert report.doubts[0][2] == "'key': it is read as something else"
-    report = plan_scan(entries, node, Partitions(()), trust=object(), **options)
+    report = plan(object())
     assert report.doubts[0][2] == "'key': how the engine reads ORC files is not known"

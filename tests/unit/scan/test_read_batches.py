@@ -216,12 +216,15 @@ def test_closing_ends_the_threads_and_closes_the_files(lake: Path) -> None:
 
 
 def test_an_interrupt_of_the_consumer_ends_the_threads(lake: Path) -> None:
-    def interrupt(done: int, total: int) -> None:
-        raise KeyboardInterrupt
+    is_planned = False
 
-    asked = scan(lake, threads=4)
+    def interrupt(done: int, total: int) -> None:
+        if is_planned:
+            raise KeyboardInterrupt
+
+    asked = scan(lake, threads=4, progress=interrupt)
     asked.plan()
-    asked._progress = interrupt
+    is_planned = True
     with pytest.raises(KeyboardInterrupt), closing(asked.to_batches()) as batches:
         list(batches)
     assert not own_threads()
@@ -253,9 +256,9 @@ def test_an_error_is_raised_once_with_the_file(broken: Path, in_order: bool, max
 def test_a_file_that_cannot_be_read_is_left_out_on_request(broken: Path) -> None:
     errors: list[ParquetBloomError] = []
     progress: list[tuple[int, int]] = []
-    asked = scan(broken, threads=4, on_error=errors.append)
+    asked = scan(broken, threads=4, on_error=errors.append, progress=lambda done, total: progress.append((done, total)))
     asked.plan()
-    asked._progress = lambda done, total: progress.append((done, total))
+    progress.clear()
     found = asked.to_arrow()
     assert len(errors) == 1
     assert str(broken / "1.parquet") in str(errors[0])

@@ -31,6 +31,7 @@ from parquet_bloom.scan.html.states import row_group_state
 from parquet_bloom.scan.locate.row_ranges import find_row_ranges
 from parquet_bloom.scan.model.partitions import Partitions
 from parquet_bloom.scan.model.row_selection import intersect_ranges
+from parquet_bloom.scan.options import ScanOptions
 from parquet_bloom.scan.plan import zone as evaluate_zones
 from parquet_bloom.scan.plan.planner import plan_scan
 from parquet_bloom.scan.plan.zone import open_zone_indexes
@@ -706,10 +707,9 @@ def test_columns_that_an_engine_reads_otherwise_are_not_probed(file: Path) -> No
             [Entry(str(file))],
             parse(f"id = {IDS[7]}"),
             Partitions(()),
+            ScanOptions(trust=Distrust()),
             filesystem=None,
-            timezone="UTC",
             cache=None,
-            trust=Distrust(),
             zones=view,
         )
     assert (report.selected_row_groups, given.probed_zones) == (4, [])
