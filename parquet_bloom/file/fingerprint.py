@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.hash.xxh64 import hash_one
 from ..errors import EncryptedFileError, ErrorContext, MalformedFooterError, ParquetBloomError, UnreadableColumnError
-from ..metadata.footer import MAGIC, Footer, Leaf
+from ..metadata.footer import MAGIC, Footer, Leaf, find_first_pages
 from ..metadata.thrift_compact import splice_filters
 from ..storage import Source
 
@@ -193,7 +193,7 @@ def _find_span(footer: Footer, row_group: int, leaf: Leaf) -> tuple[int, int]:
         return len(MAGIC), 0
     data, dictionary = int(record["data_page_offset"]), int(record["dictionary_page_offset"])
     offsets = [offset for offset in (data, dictionary) if offset > 0]  # 0 marks pages that do not exist
-    first, last = min(offsets, default=0), max(offsets, default=0)
+    first, last = int(find_first_pages(record)) or max(dictionary, 0), max(offsets, default=0)
     if data < 0 or first < len(MAGIC) or not 0 < length <= footer.start - first or last > first + length:
         problem = f"metadata: its {length} bytes cannot lie at {offsets} before the footer at {footer.start}"
         raise MalformedFooterError(problem, **context)

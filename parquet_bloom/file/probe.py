@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -30,6 +30,10 @@ BATCH_BYTES = 64 * 1024 * 1024
 # Where all probed blocks are empty, the bitset is searched for a set bit, in pieces of growing size.
 _FIRST_PIECE = 4096
 _GROWTH = 16
+
+
+Gather = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.uint8]]
+"""Reads ranges of a file, given their offsets and lengths, one after the other; see `Source.gather`."""
 
 
 class _Reader(Protocol):
@@ -199,6 +203,31 @@ def _probe_files(
         yield members, file_probe
 
 
+def gather_blocks(
+    gather: Gather, probes: Sequence[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64]]]
+) -> tuple[NDArray[np.uint8], list[NDArray[np.int64]]]:
+    """Read the blocks of filters of one file that can hold some keys, each block once.
+
+    Parameters
+    ----------
+    probes : offsets and lengths of bitsets, and the hashes of the keys to look for in each of these.
+
+    Returns
+    -------
+    blocks : one a row.
+    numbers : for each probe, which block belongs to each bitset (rows) and hash (columns), as `check_blocks` takes it.
+    """
+    places = [starts[:, np.newaxis] + locate_blocks(num_bytes, hashes) for starts, num_bytes, hashes in probes]
+    flat = places[0].ravel() if len(places) == 1 else np.concatenate([part.ravel() for part in places])
+    if len(places) == 1 and len(probes[0][2]) == 1:  # each block occurs once
+        offsets, numbers = flat, np.arange(len(flat))
+    else:
+        offsets, numbers = np.unique(flat, return_inverse=True)
+    blocks = gather(offsets, np.full(len(offsets), BLOCK_BYTES, np.int64)).reshape(-1, BLOCK_BYTES)
+    parts = np.split(numbers.ravel().astype(np.int64, copy=False), np.cumsum([part.size for part in places])[:-1])
+    return blocks, [part.reshape(place.shape) for part, place in zip(parts, places, strict=True)]
+
+
 class _FileProbe:
     """A probe of filters of one file, each for one of some sets of keys.
 
@@ -299,22 +328,13 @@ class _FileProbe:
         if not len(batch):
             return []
         groups = [(batch[self.which[batch] == number], self.sets[number]) for number in np.unique(self.which[batch])]
-        locations = [
-            self.starts[members, np.newaxis] + locate_blocks(self.num_bytes[members], hashes)
-            for members, hashes in groups
-        ]
-        flat = locations[0].ravel() if len(locations) == 1 else np.concatenate([part.ravel() for part in locations])
-        offsets, flat_numbers = np.unique(flat, return_inverse=True)
-        flat_numbers = flat_numbers.ravel().astype(np.int64)
-        blocks = reader.gather(offsets, np.full(len(offsets), BLOCK_BYTES, np.int64)).reshape(-1, BLOCK_BYTES)
+        probes = [(self.starts[members], self.num_bytes[members], hashes) for members, hashes in groups]
+        blocks, numbers_of_probes = gather_blocks(reader.gather, probes)
         is_empty = ~np.any(blocks.view(np.uint64), axis=1)
         unsure: list[int] = []
-        done = 0
-        for (members, hashes), part in zip(groups, locations, strict=True):
-            numbers = flat_numbers[done : done + part.size].reshape(part.shape)
+        for (members, hashes), numbers in zip(groups, numbers_of_probes, strict=True):
             self._take(members, check_blocks(blocks, numbers, hashes))
             unsure += members[np.all(is_empty[numbers], axis=1)].tolist()
-            done += part.size
         return unsure
 
     def _search_for_a_bit(self, unsure: NDArray[np.intp], reader: _Reader) -> None:

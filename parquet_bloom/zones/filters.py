@@ -12,10 +12,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..core.bloom import sbbf
-from ..core.bloom.blocks import check_blocks, locate_blocks
+from ..core.bloom.blocks import check_blocks
 from ..core.bloom.sizing import BLOCK_BYTES, MAX_BYTES
 from ..errors import BrokenZonesError
 from ..file.identity import require_unchanged
+from ..file.probe import gather_blocks
 from ..hashing.arrow import chunks_of
 from ..storage import Source
 from .hashes import array_keys
@@ -181,15 +182,7 @@ class StoredFilters(FilterPart):
         return data[: len(data) - proof.length]
 
     def _check_blocks(self, rows: NDArray[np.intp], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        block_offsets = self._offsets[rows, np.newaxis] + locate_blocks(
-            np.ascontiguousarray(self._lengths[rows]), hashes
-        )
-        if len(hashes) == 1:  # each block occurs once
-            offsets, numbers = block_offsets.ravel(), np.arange(len(rows))
-        else:
-            offsets, numbers = np.unique(block_offsets, return_inverse=True)
-        blocks = self._gather(offsets, np.full(len(offsets), BLOCK_BYTES, np.int64)).reshape(-1, BLOCK_BYTES)
-        numbers = np.ascontiguousarray(numbers.reshape(block_offsets.shape), np.int64)
+        blocks, (numbers,) = gather_blocks(self._gather, [(self._offsets[rows], self._lengths[rows], hashes)])
         return np.asarray(check_blocks(blocks, numbers, hashes).any(axis=1))
 
     def _check_in_full(self, rows: NDArray[np.intp], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
