@@ -97,11 +97,11 @@ class BloomFile:
         self.is_draft = variant != FINAL
         self.path = source.name
         if cached is None and cache is not None:
-            cached = cache.find(source)
+            cached = cache.find(source.name, source.identity)
         if cached is None:
             cached = CachedFooter(read_footer(source))
             if cache is not None:
-                cached = cache.keep(source, cached)
+                cached = cache.keep(source.name, source.identity, cached)
         if self.is_draft:  # what is derived from now on is valid for this variant only
             cached, cache = CachedFooter(cached.footer, cached.filter_headers), None
         self.cached = cached
@@ -143,7 +143,7 @@ class BloomFile:
     def remember(self) -> None:
         """Update the file's size in the cache, if there is one, after its entry has grown."""
         if self._cache is not None:
-            self._cache.keep(self.source, self.cached)
+            self._cache.keep(self.path, self.source.identity, self.cached)
 
     def __enter__(self) -> Self:
         return self

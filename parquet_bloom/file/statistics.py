@@ -53,11 +53,6 @@ class StatisticsPart(NamedTuple):
     stop: int
 
 
-def make_bitsets(count: int) -> NDArray[np.int64]:
-    """Return `StatisticsPart.bitsets` of filters of which no header was read."""
-    return np.array([[0], [UNREAD]], np.int64).repeat(count, axis=1)
-
-
 def join_parts(parts: Sequence[StatisticsPart]) -> tuple[PruningStatisticsArray, NDArray[np.int64]]:
     """Concatenate evidence and locations of a column in files of one layout."""
     runs = [parts[0]]
@@ -132,7 +127,7 @@ def shows_stored(file: CachedFooter, leaf: Leaf, row_groups: Iterable[int]) -> b
     """Return whether all integers of a column are known to be shown as stored, by statistics that were read before."""
     if not may_wrap(type_of(leaf)):
         return True
-    column = cached_columns(file).get(leaf.index)
+    column = file.columns.get(leaf.index)
     return column is not None and all(map(column.is_bounded, row_groups))
 
 
@@ -177,12 +172,6 @@ class ColumnCompatibility(Protocol):
         """Return {name: why the file's statistics do not apply to what the engine reads}."""
 
     def __hash__(self) -> int: ...
-
-
-def cached_columns(cached: CachedFooter) -> dict[int, ColumnStatistics]:
-    """Return the statistics of columns that are cached with a file's footer, by the leaf's number."""
-    columns: dict[int, ColumnStatistics] = cached.derived.setdefault("column_statistics", {})
-    return columns
 
 
 class StatisticsKey(NamedTuple):
@@ -315,7 +304,8 @@ def _read_statistics(
     for column in resolved.columns.values():
         if column is not None and column.leaf.index not in columns:
             evidence = read_column(footers, column, draft)
-            columns[column.leaf.index] = column, evidence, make_bitsets(len(evidence.locations))
+            unread = np.array([[0], [UNREAD]], np.int64).repeat(len(evidence.locations), axis=1)
+            columns[column.leaf.index] = column, evidence, unread
     results: list[FileStatistics | ParquetBloomError] = []
     start = 0
     for number, (file, footer) in enumerate(zip(files, footers, strict=True)):
@@ -332,12 +322,11 @@ def _read_statistics(
         if error is not None:
             results.append(error)
             continue
-        kept = cached_columns(file)
         by_name: dict[str, ColumnStatistics | None] = {}
         for name, column in resolved.columns.items():
             by_name[name] = None
             if column is not None:
-                by_name[name] = kept.setdefault(column.leaf.index, own[column.leaf.index])
+                by_name[name] = file.columns.setdefault(column.leaf.index, own[column.leaf.index])
         statistics = FileStatistics(
             by_name, resolved.holds, resolved.missing, resolved.doubts, tuple(num_rows), resolved.layout
         )

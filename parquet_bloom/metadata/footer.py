@@ -28,6 +28,7 @@ _MAX_SCHEMAS = 64  # cached decoded schemas: the files of a lake have few differ
 _UNKNOWN = 11  # of the union LogicalType
 _MAX_DEPTH = 256  # nesting of columns; more than any reader accepts
 _REQUIRED_FIELDS = {2: "schema", 3: "num_rows", 4: "row groups"}
+_ENCRYPTION = [8, 9]  # fields of a footer that is signed, or whose file has encrypted columns
 _FIXED = PHYSICAL_TYPES.index("FIXED_LEN_BYTE_ARRAY")
 _ARROW_SCHEMA = b"ARROW:schema"
 _NO_STRUCTS = bytes([STRUCT])  # an empty list of them
@@ -102,7 +103,7 @@ class Leaf:
         """True for a column annotated UNKNOWN: readers show nothing but nulls, whatever is stored."""
         return self.logical is not None and set(self.logical) == {_UNKNOWN}
 
-    @property
+    @cached_property
     def required(self) -> bool:
         """True for a column directly below the root that its schema declares non-null: its pages have no levels."""
         return len(self.nodes) == 1 and read_repetition(self.nodes[0]) == REQUIRED
@@ -249,6 +250,7 @@ class Footer:
         negative = np.concatenate([[0], np.cumsum(row_groups["num_rows"] < 0)])[first_row_group]
         usual = (files["is_usual"] != 0) & (positions[:, list(_REQUIRED_FIELDS)] >= 0).all(axis=1)
         usual &= np.diff(negative) == 0
+        encrypted: list[bool] = np.any(positions[:, _ENCRYPTION] >= 0, axis=1).tolist()
         filters = np.concatenate([[0], np.cumsum(chunks["filter_offset"] != -1)])
         bounds = np.stack([first_row_group, first_chunk, filters[first_chunk]], axis=1).tolist()
         described = np.stack([positions[:, 5], ends[:, 5], positions[:, 6], ends[:, 6]], axis=1).tolist()
@@ -284,6 +286,7 @@ class Footer:
                 start=starts[i],
                 row_groups=row_groups[group:group_end],
                 chunks=chunks[chunk:chunk_end],
+                encrypted=encrypted[i],
                 filters_apart=is_apart,
                 num_filters=after - before,
                 writer_rules=rules[key[2]],
@@ -312,10 +315,10 @@ class Footer:
     def num_rows(self) -> int:
         return self._positions.get("num_rows", 0)
 
-    @property
+    @cached_property
     def encrypted(self) -> bool:
         """True for a plaintext footer that is signed, or whose file has encrypted columns."""
-        return 8 in self._positions or 9 in self._positions
+        return any(number in self._positions for number in _ENCRYPTION)
 
     @cached_property
     def created_by(self) -> str | None:
@@ -335,7 +338,7 @@ class Footer:
 
     def rules_of(self, leaf: Leaf) -> tuple[Rule, ...]:
         """Return the rules about the writer that hold for a column; () if all that it wrote is believed."""
-        if not self.writer_rules:
+        if not self.writer_rules.rules:
             return ()
         rules = self._rules.get(leaf.index)
         if rules is None:
@@ -530,7 +533,7 @@ class Footer:
                 return NO_STATISTICS
         is_exact = as_type(fields.get(7), bool)
         statistics = Statistics(null_count, low, high, legacy_low, legacy_high, is_exact)
-        return self._believe(record, statistics) if self.writer_rules else statistics
+        return self._believe(record, statistics) if self.writer_rules.rules else statistics
 
     def _believe(self, record: np.void, statistics: Statistics) -> Statistics:
         """Return statistics without what the writer is known to get wrong."""

@@ -257,9 +257,6 @@ class WriterRules:
     rules: tuple[Rule, ...]
     shortest_cut: int
 
-    def __bool__(self) -> bool:
-        return bool(self.rules)
-
     def find(self, column: Column, stored_schema: bytes | None) -> tuple[Rule, ...]:
         """Return the rules that hold for a column.
 

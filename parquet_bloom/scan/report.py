@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from itertools import groupby
 from typing import Any
 
@@ -21,7 +20,9 @@ class PruneReport(ScanPlan):
     @classmethod
     def of(cls, plan: ScanPlan) -> PruneReport:
         """Wrap a plan."""
-        return cls(**{field.name: getattr(plan, field.name) for field in fields(plan)})
+        report = cls.__new__(cls)
+        report.__dict__.update(plan.__dict__)
+        return report
 
     def explain(self, max_files: int = 20, max_lines: int = 20) -> str:
         """Explain for each row group whether it is read, what ruled it out, and what is doubtful.

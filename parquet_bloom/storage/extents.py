@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,23 +11,20 @@ from numpy.typing import NDArray
 _MAX_EXTENTS = 64  # a file with more ranges is better read in other ways
 
 
+@dataclass(eq=False)
 class Extents:
     """Bytes of one version of one file, by position; thread-safe.
 
-    Parameters
-    ----------
-    max_extents : largest number of ranges that are kept.
-
     Attributes
     ----------
+    max_extents : largest number of ranges that are kept.
     num_bytes : total size of all ranges.
     """
 
-    def __init__(self, max_extents: int = _MAX_EXTENTS) -> None:
-        self.num_bytes = 0
-        self._max_extents = max_extents
-        self._extents: tuple[tuple[int, NDArray[np.uint8]], ...] = ()  # replaced, never changed; oldest first
-        self._lock = threading.Lock()
+    max_extents: int = _MAX_EXTENTS
+    num_bytes: int = field(default=0, init=False)
+    _extents: tuple[tuple[int, NDArray[np.uint8]], ...] = ()  # replaced, never changed; oldest first
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def __len__(self) -> int:
         return len(self._extents)
@@ -43,7 +41,7 @@ class Extents:
         extent = np.frombuffer(data, np.uint8)
         with self._lock:
             others = [one for one in self._extents if not (offset <= one[0] and one[0] + len(one[1]) <= end)]
-            self._extents = (*others[-(self._max_extents - 1) :], (offset, extent))
+            self._extents = (*others[-(self.max_extents - 1) :], (offset, extent))
             self.num_bytes = sum(len(one) for _, one in self._extents)
 
     def covers(self, offset: int, length: int) -> bool:

@@ -12,7 +12,7 @@ from ..errors import ParquetBloomError
 from ..file.cache.entry import CachedFooter
 from ..file.cache.memory import SHARED_CACHE, MetadataCache
 from ..file.reader import BloomFile
-from ..storage import ClosedSource, FileIdentity, Source
+from ..storage import FileIdentity
 from .column_names import find_names
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ def show_as_table(file: BloomFile, columns: tuple[TableColumn, ...]) -> BloomFil
     ParquetBloomError
         The table's columns cannot be identified in the file.
     """
-    return BloomFile(file.source, None, TableFooters(None, columns).keep(file.source, file.cached))
+    shown = TableFooters(None, columns).keep(file.path, file.source.identity, file.cached)
+    return BloomFile(file.source, None, shown)
 
 
 class TableFooters(MetadataCache):
@@ -67,13 +68,9 @@ class TableFooters(MetadataCache):
     def num_bytes(self) -> int:
         return self._cache.num_bytes
 
-    def get(self, identity: Hashable) -> CachedFooter | None:
-        cached = self._cache.get(identity)
-        return None if cached is None else self._rename(cached)
-
-    def find(self, source: Source) -> CachedFooter | None:
-        cached = self._cache.find(source)
-        return None if cached is None else self._rename_of(source, cached)
+    def find(self, path: str, identity: Hashable) -> CachedFooter | None:
+        cached = self._cache.find(path, identity)
+        return None if cached is None else self._rename_of(path, cached)
 
     def find_by_paths(self, paths: Sequence[str]) -> list[tuple[FileIdentity, CachedFooter] | None]:
         entries = self._cache.find_by_paths(paths)
@@ -88,17 +85,8 @@ class TableFooters(MetadataCache):
     def last_identity(self, path: str) -> Hashable:
         return self._cache.last_identity(path)
 
-    def put(self, identity: Hashable, cached: CachedFooter, path: str | None = None) -> None:
-        self._cache.put(identity, cached.original or cached, path)
-
-    def keep(self, source: Source, cached: CachedFooter) -> CachedFooter:
-        return self._rename_of(source, self._cache.keep(source, cached.original or cached))
-
-    def find_local(self, path: str, identity: FileIdentity) -> CachedFooter | None:
-        return self.find(ClosedSource(path, identity))
-
-    def keep_local(self, path: str, identity: FileIdentity, cached: CachedFooter) -> CachedFooter:
-        return self.keep(ClosedSource(path, identity), cached)
+    def keep(self, path: str, identity: Hashable, cached: CachedFooter) -> CachedFooter:
+        return self._rename_of(path, self._cache.keep(path, identity, cached.original or cached))
 
     def flush(self) -> None:
         self._cache.flush()
@@ -112,11 +100,11 @@ class TableFooters(MetadataCache):
     def clear(self) -> None:
         self._cache.clear()
 
-    def _rename_of(self, source: Source, cached: CachedFooter) -> CachedFooter:
+    def _rename_of(self, path: str, cached: CachedFooter) -> CachedFooter:
         try:
             return self._rename(cached)
         except ParquetBloomError as error:
-            error.path = error.path or source.name
+            error.path = error.path or path
             raise
 
     def _rename(self, cached: CachedFooter) -> CachedFooter:

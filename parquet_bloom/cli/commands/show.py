@@ -132,7 +132,7 @@ def show(
 
 def _list_distrusted(file: BloomFile | OrcFile, columns: Collection[str]) -> list[dict[str, str]]:
     """Return the columns of a Parquet file, or those of some names, of which not all that its writer says is used."""
-    if not isinstance(file, BloomFile) or not file.footer.writer_rules:
+    if not isinstance(file, BloomFile) or not file.footer.writer_rules.rules:
         return []
     chosen = [leaf for name in columns for leaf in find_leaves(file.leaves, name)] if columns else file.leaves
     doubts = [(leaf.name, file.footer.describe_doubts(leaf)) for leaf in chosen]

@@ -12,7 +12,7 @@ from ...core.hash.xxh64 import hash_one
 from ...errors import ParquetBloomError
 from ...metadata.footer import TAIL_BYTES, Footer
 from ...redaction import redacted
-from ...storage import DATED, ClosedSource, FileIdentity, RemoteIdentity, Source, stat_files
+from ...storage import DATED, FileIdentity, RemoteIdentity, stat_files
 from ...storage.local.change_times import keeps_change_times
 from ...storage.sqlite_store import RecordStore
 from ...util.logs import logger
@@ -77,19 +77,18 @@ class DiskMetadataCache(MetadataCache, AbstractContextManager["DiskMetadataCache
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle, (type(self), self.path, self.disk_bytes, self.max_bytes)
 
-    def find(self, source: Source) -> CachedFooter | None:
-        identity = source.identity
-        cached = self.get(identity)
+    def find(self, path: str, identity: Hashable) -> CachedFooter | None:
+        cached = super().find(path, identity)
         if cached is not None and identity in self._pending:
             return cached
-        key = _make_key(source)
+        key = _make_key(path, identity)
         if key is None:
             return cached
         if cached is None:
-            cached = _decode(self._store.get(key.number), key.identity, source.size)
+            cached = _decode(self._store.get(key.number), key)
             if cached is None:
                 return None
-            super().keep(source, cached)
+            cached = super().keep(path, identity, cached)
         self._add_pending(identity, key, cached, _count_extras(cached))
         return cached
 
@@ -97,26 +96,20 @@ class DiskMetadataCache(MetadataCache, AbstractContextManager["DiskMetadataCache
         """Return the entries of the local files at some paths."""
         entries = super().find_by_paths(paths)
         for i, source in enumerate(stat_files(paths)):
-            cached = None if entries[i] is not None or source is None else self.find(source)
+            cached = None if entries[i] is not None or source is None else self.find(source.name, source.identity)
             if source is not None and cached is not None:
                 entries[i] = source.identity, cached
         return entries
 
-    def keep(self, source: Source, cached: CachedFooter) -> CachedFooter:
-        cached = super().keep(source, cached)
-        key = _make_key(source)
-        if key is not None and distinct(source.identity):
-            self._add_pending(source.identity, key, cached, -1)
-        elif not self._warned and (problem := _find_problem(source)) is not None:
+    def keep(self, path: str, identity: Hashable, cached: CachedFooter) -> CachedFooter:
+        cached = super().keep(path, identity, cached)
+        key = _make_key(path, identity)
+        if key is not None and distinct(identity):
+            self._add_pending(identity, key, cached, -1)
+        elif not self._warned and (problem := _find_problem(path, identity)) is not None:
             self._warned = True
-            log.warning("%s: it does not keep footers of files such as %s: %s", self.path, source.name, problem)
+            log.warning("%s: it does not keep footers of files such as %s: %s", self.path, path, problem)
         return cached
-
-    def find_local(self, path: str, identity: FileIdentity) -> CachedFooter | None:
-        return self.find(ClosedSource(path, identity))
-
-    def keep_local(self, path: str, identity: FileIdentity, cached: CachedFooter) -> CachedFooter:
-        return self.keep(ClosedSource(path, identity), cached)
 
     def _add_pending(self, identity: Hashable, key: _RecordKey, cached: CachedFooter, on_disk: int) -> None:
         with self._lock:
@@ -169,32 +162,34 @@ class _RecordKey(NamedTuple):
     ----------
     number : the record's number.
     identity : the file's path and state.
+    size : of the file.
     """
 
     number: int
     identity: bytes
+    size: int
 
 
-def _make_key(source: Source) -> _RecordKey | None:
+def _make_key(path: str, identity: Hashable) -> _RecordKey | None:
     """Return the key of a file's record; None for a file that is not cached on disk."""
-    identity = source.identity
-    if isinstance(identity, FileIdentity) and source.path is not None:
-        if not keeps_change_times(source.path, identity.device):
+    if isinstance(identity, FileIdentity):
+        real = os.path.realpath(path)
+        if not keeps_change_times(real, identity.device):
             return None
-        name, state = os.fsencode(source.path), f"file {identity[1:]}"
+        name, state = os.fsencode(real), f"file {identity[1:]}"
     elif isinstance(identity, RemoteIdentity) and distinct(identity):
         version = identity.etag or identity.modified_ns
         name, state = os.fsencode(identity.path), f"{identity.filesystem} {identity.size} {version!r}"
     else:
         return None
-    return _RecordKey(hash_one(name) - (1 << 63), b"%b\0%b" % (name, state.encode()))  # SQLite's numbers are signed
+    number = hash_one(name) - (1 << 63)  # SQLite's numbers are signed
+    return _RecordKey(number, b"%b\0%b" % (name, state.encode()), identity.size)
 
 
-def _find_problem(source: Source) -> str | None:
+def _find_problem(path: str, identity: Hashable) -> str | None:
     """Return why a file is not cached on disk; None if it will be later, as it has just been changed."""
-    identity = source.identity
     if isinstance(identity, FileIdentity):
-        if source.path is not None and not keeps_change_times(source.path, identity.device):
+        if not keeps_change_times(os.path.realpath(path), identity.device):
             return "their file system does not tell when a file was changed last"
     elif not isinstance(identity, RemoteIdentity):
         return "their file system does not tell one version of a file from another"
@@ -234,8 +229,8 @@ def _positions_struct(count: int, length_format: str) -> struct.Struct:
     return struct.Struct(f"<{count}Q{count}{length_format}")
 
 
-def _decode(record: bytes | None, identity: bytes, size: int) -> CachedFooter | None:
-    """Decode the record of a file of a given size; None if it belongs to another file or is damaged."""
+def _decode(record: bytes | None, key: _RecordKey) -> CachedFooter | None:
+    """Decode the record of a file; None if it belongs to another file or is damaged."""
     if record is None or len(record) < _CHECKSUM.size + _HEADER.size:
         return None
     body = memoryview(record)[_CHECKSUM.size :]
@@ -244,7 +239,7 @@ def _decode(record: bytes | None, identity: bytes, size: int) -> CachedFooter | 
     identity_bytes, footer_bytes, start, num_headers, num_extents = _HEADER.unpack_from(body)
     footer_start = _HEADER.size + identity_bytes
     end = footer_start + footer_bytes
-    if body[_HEADER.size : footer_start] != identity or start + footer_bytes + TAIL_BYTES != size:
+    if body[_HEADER.size : footer_start] != key.identity or start + footer_bytes + TAIL_BYTES != key.size:
         return None
     try:
         cached = CachedFooter(Footer(bytes(body[footer_start:end]), start))

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...storage import DATED, FileIdentity, RemoteIdentity, Source
+from ...storage import DATED, FileIdentity, RemoteIdentity
 from ...util.wording import count
 from .entry import CachedFooter
 
@@ -30,7 +30,7 @@ class _Entry:
     cached: CachedFooter
     num_bytes: int
     spare_bytes: int
-    path: str | None
+    path: str
 
 
 class MetadataCache:
@@ -76,12 +76,10 @@ class MetadataCache:
         """Memory that it takes, by estimate."""
         return self._num_bytes
 
-    def get(self, identity: Hashable) -> CachedFooter | None:
-        """Return the entry of a file, given its `Source.identity`; None if it is not cached."""
+    def find(self, path: str, identity: Hashable) -> CachedFooter | None:
+        """Return the entry of a file, given its path and its `Source.identity`; None if it is not cached."""
         with self._lock:
-            if identity not in self._entries:
-                return None
-            return self._touch(identity).cached
+            return self._touch(identity).cached if identity in self._entries else None
 
     def find_by_paths(self, paths: Sequence[str]) -> list[tuple[FileIdentity, CachedFooter] | None]:
         """Return the entries of the local files that were last opened at some paths.
@@ -103,24 +101,30 @@ class MetadataCache:
         with self._lock:
             return self._identity_by_path.get(path)
 
-    def put(self, identity: Hashable, cached: CachedFooter, path: str | None = None) -> None:
-        """Cache a file, if its identity is distinct, and the path under which it was opened."""
+    def keep(self, path: str, identity: Hashable, cached: CachedFooter) -> CachedFooter:
+        """Cache a file, if its identity is distinct, and the path under which it was opened; or note that it has grown.
+
+        Returns
+        -------
+        The entry as `find` will return it: that of another thread, if it was faster.
+        """
         if not distinct(identity):
-            return
-        num_bytes = cached.num_bytes
+            return cached
         with self._lock:
             if identity in self._entries:
+                cached = self._entries[identity].cached
                 self._forget(identity)
+            num_bytes = cached.num_bytes
             if num_bytes > self.max_bytes:
-                return
+                return cached
             entry = self._entries[identity] = _Entry(cached, num_bytes, cached.spare_bytes, path)
             self._num_bytes += entry.num_bytes + entry.spare_bytes
             if entry.spare_bytes:
                 self._with_spare[identity] = None
-            if path is not None:
-                self._identity_by_path[path] = identity
+            self._identity_by_path[path] = identity
             while self._num_bytes > self.max_bytes:
                 self._make_room()
+        return cached
 
     def _make_room(self) -> None:
         """Evict the extents and page headers of one file, whose footer stays; if no file has any, evict a footer."""
@@ -143,26 +147,8 @@ class MetadataCache:
         entry = self._entries.pop(identity)
         self._with_spare.pop(identity, None)
         self._num_bytes -= entry.num_bytes + entry.spare_bytes
-        if entry.path is not None and self._identity_by_path.get(entry.path) == identity:
+        if self._identity_by_path.get(entry.path) == identity:
             del self._identity_by_path[entry.path]
-
-    def find(self, source: Source) -> CachedFooter | None:
-        """Return the entry of an opened file; None if it is not cached."""
-        return self.get(source.identity)
-
-    def keep(self, source: Source, cached: CachedFooter) -> CachedFooter:
-        """Cache an opened file, and return the entry as `find` will."""
-        self.put(source.identity, cached, source.name)
-        return cached
-
-    def find_local(self, path: str, identity: FileIdentity) -> CachedFooter | None:
-        """Do what `find` does for a local file that is not open."""
-        return self.get(identity)
-
-    def keep_local(self, path: str, identity: FileIdentity, cached: CachedFooter) -> CachedFooter:
-        """Do what `keep` does for a local file that is not open."""
-        self.put(identity, cached, path)
-        return cached
 
     def flush(self) -> None:
         """Write pending entries to disk, in caches that have one; called at the end of each query."""

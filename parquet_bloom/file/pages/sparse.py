@@ -100,7 +100,7 @@ class RowGroupBatch:
         fetcher: PageFetcher | None = None,
     ):
         self._footers = [footer.data for footer in footers]
-        self._doubted = [(number, footer) for number, footer in enumerate(footers) if footer.writer_rules]
+        self._doubted = [(number, footer) for number, footer in enumerate(footers) if footer.writer_rules.rules]
         self._stored_leaf = footers[0].stored_leaf
         self._columns = columns
         self._fetcher = fetcher

@@ -62,7 +62,7 @@ class KnownFile:
         self.token = version_token(identity)
         self._files = make_open_files([path], [identity])
         self._batches: dict[tuple[int, ...], RowGroupBatch] = {}
-        self._remember = partial(cache.keep_local, path, identity) if cache is not None else None
+        self._remember = partial(cache.keep, path, identity) if cache is not None else None
         self._lock = threading.Lock()  # a batch is not for several threads at once
 
     def read(

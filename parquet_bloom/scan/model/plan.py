@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ...file.cache.entry import CachedFooter
 from ...predicate.pruning import POSSIBLE, PruningPredicate
 from ...predicate.reason import UNDECIDED, Reason
 from ...predicate.tree import Node
@@ -96,45 +98,39 @@ class RowGroupPlan:
 _EMPTY: Mapping[str, Any] = vars(RowGroupPlan(0, False, frozenset({"empty"}), "it has no rows"))
 
 
+@dataclass(eq=False)
 class RowGroupDraft:
     """The plans of a file's row groups before they are made: of a file with many row groups few are looked at.
 
-    Parameters
+    Attributes
     ----------
     attributes : what the plans of all row groups with a verdict have in common, by the verdict's number.
     verdicts : the number of each row group's verdict.
     num_rows : rows of each row group; None for one without rows.
     """
 
-    def __init__(
-        self, attributes: Mapping[int, Mapping[str, Any]], verdicts: NDArray[np.int32], num_rows: Sequence[int | None]
-    ):
-        self._attributes = attributes
-        self._verdicts = verdicts
-        self._num_rows = num_rows
-        self._read: tuple[RowGroupPlan, ...] | None = None
+    attributes: Mapping[int, Mapping[str, Any]]
+    verdicts: NDArray[np.int32]
+    num_rows: Sequence[int | None]
 
-    @property
-    def read(self) -> tuple[RowGroupPlan, ...]:
+    @cached_property
+    def read(self) -> Sequence[RowGroupPlan]:
         """The plans of the row groups that are read."""
-        if self._read is None:
-            reads = [number for number, attributes in self._attributes.items() if attributes["read"]]
-            self._read = tuple(self._make(np.flatnonzero(np.isin(self._verdicts, reads)).tolist(), with_empty=False))
-        return self._read
+        reads = [number for number, attributes in self.attributes.items() if attributes["read"]]
+        return self.make(np.flatnonzero(np.isin(self.verdicts, reads)).tolist(), with_empty=False)
 
-    def make(self) -> tuple[RowGroupPlan, ...]:
-        """Return the plans of all row groups; those that are read are the same objects each time."""
-        plans = self._make(range(len(self._num_rows)), with_empty=True)
-        if self._read is None:
-            self._read = tuple(filter(_IS_READ, plans))
-        else:
-            for plan in self._read:
-                plans[plan.row_group] = plan
-        return tuple(plans)
+    @cached_property
+    def plans(self) -> tuple[RowGroupPlan, ...]:
+        """The plans of all row groups; those that are read are the same objects as in `read`."""
+        made = self.make(range(len(self.num_rows)), with_empty=True)
+        for plan in self.read:
+            made[plan.row_group] = plan
+        return tuple(made)
 
-    def _make(self, row_groups: Iterable[int], with_empty: bool) -> list[RowGroupPlan]:
+    def make(self, row_groups: Iterable[int], with_empty: bool) -> list[RowGroupPlan]:
+        """Make the plans of some row groups, without those without rows if these are not asked for."""
         plans = []
-        num_rows, verdicts, attributes = self._num_rows, self._verdicts.tolist(), self._attributes
+        num_rows, verdicts, attributes = self.num_rows, self.verdicts.tolist(), self.attributes
         new = RowGroupPlan.__new__
         for row_group in row_groups:
             rows = num_rows[row_group]
@@ -163,6 +159,7 @@ class FilePlan:
     identity : the version of the file that was planned (see `storage.Source`); None if unknown.
     unopened_by : "partition", "table" or "index", for a file that was not opened.
     format : PARQUET or ORC. Row groups of ORC files are numbered through all stripes, in file order.
+    footer : its metadata, if the plan is of few files: they are read with what they were planned by. Not pickled.
     """
 
     path: str
@@ -171,12 +168,15 @@ class FilePlan:
     identity: Hashable = field(default=None, compare=False, repr=False)
     unopened_by: str = PARTITION
     format: str = PARQUET
+    footer: CachedFooter | None = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def of_draft(cls, path: str, draft: RowGroupDraft, identity: Hashable) -> FilePlan:
+    def of_draft(
+        cls, path: str, draft: RowGroupDraft, identity: Hashable, footer: CachedFooter | None = None
+    ) -> FilePlan:
         """Return the plan of a file that was opened; the plans of its row groups are made when they are needed."""
         plan = cls.__new__(cls)
-        plan.__dict__.update(path=path, identity=identity, _draft=draft)
+        plan.__dict__.update(path=path, identity=identity, footer=footer, _draft=draft)
         return plan
 
     if not TYPE_CHECKING:  # any other name is an error, to the checker too
@@ -186,16 +186,16 @@ class FilePlan:
             draft = self.__dict__.get("_draft") if name == "row_groups" else None
             if draft is None:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            return self.__dict__.setdefault(name, draft.make())
+            return self.__dict__.setdefault(name, draft.plans)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "footer"}
 
     @property
     def read_groups(self) -> Sequence[RowGroupPlan]:
         """The plans of the row groups that are read."""
         draft: RowGroupDraft | None = self.__dict__.get("_draft")
-        return [plan for plan in self.row_groups if plan.read] if draft is None else draft.read
+        return list(filter(_IS_READ, self.row_groups)) if draft is None else draft.read
 
     @property
     def selected(self) -> list[int]:
@@ -204,21 +204,17 @@ class FilePlan:
 
     def selected_in(self, file: Identified) -> list[int]:
         """Return the row groups to read of an open file: all of them if it has changed since it was planned."""
-        if self.is_of(file):
-            return self.selected
-        return list(file.row_groups)
+        return self.selected if self.is_of(file) else list(file.row_groups)
 
     def selections_in(self, file: Identified) -> RowGroupSelections:
         """Return the row groups to read of an open file, each with its rows that can match; None for all rows."""
-        rows = {plan.row_group: plan.rows for plan in self.read_groups} if self._is(file) else {}
+        is_known = self.identity is not None and self.is_of(file)
+        rows = {plan.row_group: plan.rows for plan in self.read_groups} if is_known else {}
         return [(row_group, rows.get(row_group)) for row_group in self.selected_in(file)]
 
     def is_of(self, file: Identified) -> bool:
         """Return whether an open file is the version that was planned, as far as is known."""
-        return self.identity is None or self._is(file)
-
-    def _is(self, file: Identified) -> bool:
-        return self.identity is not None and file.source.identity == self.identity
+        return self.identity is None or file.source.identity == self.identity
 
     @property
     def skipped_by(self) -> dict[str, int]:
@@ -241,47 +237,51 @@ class RowGroupCounts(Protocol):
     def doubts(self) -> tuple[Reason, ...]: ...
 
 
+@dataclass(eq=False)
 class RowGroupPlanner:
     """Converts verdicts to plans; equal plans are one object, since a lake has many.
 
-    Parameters
+    Attributes
     ----------
     predicate : the one that gave the verdicts; True if every row matches.
     doubts : added to each row group that is read.
     """
 
-    def __init__(self, predicate: PruningPredicate | Literal[True], doubts: tuple[Reason, ...] = ()):
-        self._predicate = predicate
-        self._doubts = doubts
-        self._plans: dict[tuple[object, ...], tuple[RowGroupPlan, ...]] = {}
-        self._attributes: dict[tuple[int, tuple[Reason, ...]], dict[str, Any]] = {}
+    predicate: PruningPredicate | Literal[True]
+    doubts: tuple[Reason, ...] = ()
+    _plans: dict[tuple[object, ...], tuple[RowGroupPlan, ...]] = field(default_factory=dict)
+    _attributes: dict[tuple[int, tuple[Reason, ...]], dict[str, Any]] = field(default_factory=dict)
 
-    def plan(self, counts: RowGroupCounts, verdicts: NDArray[np.int32]) -> tuple[RowGroupPlan, ...]:
-        """Return the plan of each row group of a file."""
+    def plan_file(
+        self,
+        path: str,
+        counts: RowGroupCounts,
+        verdicts: NDArray[np.int32],
+        identity: Hashable,
+        footer: CachedFooter | None = None,
+    ) -> FilePlan:
+        """Return the plan of a file; `identity` and `footer` are attributes of it."""
+        if len(verdicts) > _FEW:
+            return FilePlan.of_draft(path, self._draft(counts, verdicts), identity, footer)
         key = verdicts.tobytes(), counts.num_rows, counts.doubts
         plans = self._plans.get(key)
         if plans is None:
-            plans = self._plans[key] = self._draft(counts, verdicts).make()
-        return plans
-
-    def plan_file(self, path: str, counts: RowGroupCounts, verdicts: NDArray[np.int32], identity: Hashable) -> FilePlan:
-        """Return the plan of a file."""
-        if len(verdicts) > _FEW:
-            return FilePlan.of_draft(path, self._draft(counts, verdicts), identity)
-        return FilePlan(path, self.plan(counts, verdicts), identity=identity)
+            made = self._draft(counts, verdicts).make(range(len(verdicts)), with_empty=True)
+            plans = self._plans[key] = tuple(made)
+        return FilePlan(path, plans, identity=identity, footer=footer)
 
     def _draft(self, counts: RowGroupCounts, verdicts: NDArray[np.int32]) -> RowGroupDraft:
         attributes = {}
         for number in dict.fromkeys(verdicts.tolist()):
             key = number, counts.doubts
             if key not in self._attributes:
-                verdict = POSSIBLE if self._predicate is True else self._predicate.verdicts[number]
+                verdict = POSSIBLE if self.predicate is True else self.predicate.verdicts[number]
                 doubts = verdict.doubts
                 if counts.doubts:
                     # To the predicate, a column that is ignored is missing; the file's doubts say why it is ignored.
                     ignored = {doubt.column for doubt in counts.doubts if doubt.kind != UNDECIDED}
                     doubts = tuple(doubt for doubt in doubts if doubt.column not in ignored)
-                doubts = doubts + counts.doubts + self._doubts if verdict.possible else ()
+                doubts = doubts + counts.doubts + self.doubts if verdict.possible else ()
                 plan = RowGroupPlan(0, verdict.possible, verdict.by, verdict.reason, doubts)
                 self._attributes[key] = vars(plan)
             attributes[number] = self._attributes[key]
@@ -300,11 +300,6 @@ class ScanRequest(NamedTuple):
     node: Node | None
     timezone: str
     ignore_case: bool
-
-    @property
-    def where(self) -> str:
-        """The predicate as text; empty if all rows match."""
-        return "" if self.node is None else str(self.node)
 
 
 class Decoded(NamedTuple):
@@ -366,6 +361,21 @@ class ScanPlan:
     index_doubts: list[str] = field(default_factory=list, compare=False, repr=False)
     zone_doubts: list[str] = field(default_factory=list, compare=False, repr=False)
     table: TableSnapshot | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def of_request(cls, request: ScanRequest, **attributes: Any) -> ScanPlan:
+        """Return a plan without files; `where` becomes a text when it is asked for, since few plans are shown."""
+        plan = cls("", asked=request, **attributes)
+        del plan.where
+        return plan
+
+    if not TYPE_CHECKING:  # any other name is an error, to the checker too
+
+        def __getattr__(self, name: str) -> Any:
+            if name != "where":
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            node = None if self.asked is None else self.asked.node
+            return self.__dict__.setdefault(name, "" if node is None else str(node))
 
     @property
     def selected(self) -> Selection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple, Protocol
@@ -19,24 +20,15 @@ from ...predicate.pruning import FilterProbe, ProbeResult
 from ...storage import FilterAnswers, usual_header
 from ...storage.local.batch_probe import EMPTY, MAYBE
 
-_NOTHING = np.empty(0, np.intp)
-_NO_FILTERS = np.empty((0, 3), np.int64)
 _ARE_APART = attrgetter("footer.filters_apart")
-_HEADERS, _NUM_ROWS = attrgetter("filter_headers"), attrgetter("num_rows")
+_HEADERS = attrgetter("filter_headers")
 _UNTRUSTED = (-1, 1)  # a location that no filter has
 
 FilterProber = Callable[[list[FilterProbe]], Sequence[ProbeResult]]
 
 
 class FilterReader(Protocol):
-    """Probes the filters of many files, and tells which files are unchanged; see `storage.LocalFileBatch.probe`.
-
-    Attributes
-    ----------
-    in_memory : whether it makes no requests to a file system.
-    """
-
-    in_memory: bool
+    """Probes the filters of many files, and tells which files are unchanged; see `storage.LocalFileBatch.probe`."""
 
     def probe(
         self,
@@ -62,21 +54,22 @@ class Filters(NamedTuple):
     problems: list[str | None]
 
 
+@dataclass(eq=False)
 class FilterTable:
     """Where the filters of files with the same columns are.
 
     Attributes
     ----------
+    footers, statistics : of each file.
     ends : for each file, the end of its row groups among those of all files.
     reader : probes filters of the files.
     """
 
-    def __init__(self, footers: Sequence[CachedFooter], statistics: Sequence[FileStatistics], reader: FilterReader):
-        self.ends = np.cumsum(list(map(len, map(_NUM_ROWS, statistics))))
-        self.reader = reader
-        self._footers = footers
-        self._statistics = statistics
-        self._filters: dict[str, Filters] = {}
+    footers: Sequence[CachedFooter]
+    statistics: Sequence[FileStatistics]
+    ends: NDArray[np.intp]
+    reader: FilterReader
+    _filters: dict[str, Filters] = field(default_factory=dict)
 
     def find(self, name: str) -> Filters:
         """Return a column's filters in all row groups."""
@@ -85,7 +78,7 @@ class FilterTable:
             return filters
         sizes, starts, parts = [], [], []
         problems: list[str | None] = []
-        for of_file in self._statistics:
+        for of_file in self.statistics:
             column = of_file.columns[name]
             assert column is not None
             sizes.append(column.num_bytes)  # before the starts: see `ColumnStatistics`
@@ -102,13 +95,13 @@ class FilterTable:
             locations[unread, :2] = join_parts(parts)[1][unread]
             locations[unread, 2] = 1
             # Locations that cannot be trusted are not used, since no header at them would be.
-            apart = np.fromiter(map(_ARE_APART, self._footers), np.bool_)
+            apart = np.fromiter(map(_ARE_APART, self.footers), np.bool_)
             trusted = apart[numbers] & (locations[unread, 0] >= 0)
             locations[unread[~trusted], :2] = _UNTRUSTED
         self._filters[name] = Filters(locations, problems)
-        if len(unread) and any(map(_HEADERS, self._footers)):  # a cache on disk had some
+        if len(unread) and any(map(_HEADERS, self.footers)):  # a cache on disk had some
             known = [
-                self._footers[number].filter_headers.get(offset, b"?") == usual_header(length)
+                self.footers[number].filter_headers.get(offset, b"?") == usual_header(length)
                 for number, (offset, length, _) in zip(numbers.tolist(), locations[unread].tolist(), strict=True)
             ]
             self.note_headers(name, unread[np.array(known, np.bool_)])
@@ -127,9 +120,9 @@ class FilterTable:
             numbers.tolist(), row_groups.tolist(), locations[positions, :2].tolist(), strict=True
         ):
             header = usual_header(length)
-            column = self._statistics[number].columns[name]
+            column = self.statistics[number].columns[name]
             assert column is not None
-            self._footers[number].filter_headers[offset] = header
+            self.footers[number].filter_headers[offset] = header
             start, num_bytes = offset + len(header), length - len(header)
             column.starts[row_group] = start
             column.num_bytes[row_group] = num_bytes  # last: it signals other threads
@@ -139,22 +132,28 @@ class FilterTable:
         self._filters[name] = Filters(locations, problems)
 
 
+@dataclass(eq=False)
 class BatchProbe:
-    """One pass over filters of many files, which also finds out which of the files are unchanged."""
+    """One pass over filters of many files, which also finds out which of the files are unchanged.
 
-    def __init__(self, filters: FilterTable, threads: int):
-        self._filters = filters
-        self._threads = threads
-        self._usable = np.ones(len(filters.ends), np.bool_)
-        self._answers: FilterAnswers | None = None
+    Attributes
+    ----------
+    filters : of the files.
+    threads : threads that read filters, at most.
+    answers : what the pass has found; `same` is also False for files that need a closer look. None before it.
+    """
+
+    filters: FilterTable
+    threads: int
+    answers: FilterAnswers | None = None
 
     def probe(self, probes: list[FilterProbe]) -> list[ProbeResult]:
         """Probe filters; see `PruningPredicate.decide_all`. Files that need a closer look are noted."""
-        ends, results = self._filters.ends, []
+        ends, results = self.filters.ends, []
         members: list[NDArray[np.intp]] = []  # of each probe's row groups, those with a filter that can be used
         files, locations, sets = [], [], []
         for probe in probes:
-            filters = self._filters.find(probe.column)
+            filters = self.filters.find(probe.column)
             of_probe = filters.locations[probe.positions]
             problems = list(map(filters.problems.__getitem__, probe.positions.tolist())) if filters.problems else []
             results.append(ProbeResult(np.ones(len(of_probe), np.bool_), problems))
@@ -166,32 +165,21 @@ class BatchProbe:
         of_files, of_filters = np.concatenate(files), np.concatenate(locations)
         order = np.lexsort((of_filters[:, 0], of_files))
         first = np.concatenate([[0], np.cumsum(np.bincount(of_files, minlength=len(ends)))])
-        found = self._filters.reader.probe(first, of_filters[order], which[order], sets, self._threads)
-        self._answers = found
+        found = self.filters.reader.probe(first, of_filters[order], which[order], sets, self.threads)
         answers = np.empty_like(found.answers)
         answers[order] = found.answers
-        self._usable[of_files[answers > MAYBE]] = False
         is_maybe = answers == MAYBE
         # A header of a file that has changed must not be remembered for the one that was expected.
         is_read = (of_filters[:, 2] != 0) & (answers <= EMPTY) & found.same[of_files]
+        found.same[of_files[answers > MAYBE]] = False
+        self.answers = found
         start = 0
         for probe, result, positions in zip(probes, results, members, strict=True):
             stop = start + len(positions)
             result.maybe[positions] = is_maybe[start:stop]
-            self._filters.note_headers(probe.column, probe.positions[positions[is_read[start:stop]]])
+            self.filters.note_headers(probe.column, probe.positions[positions[is_read[start:stop]]])
             start = stop
         return results
-
-    def finish(self) -> tuple[list[bool], list[int], list[int]]:
-        """Return for each file whether it is unchanged and needs no closer look, and the requests and bytes it took."""
-        reader, count = self._filters.reader, len(self._usable)
-        if self._answers is None:
-            self._answers = reader.probe(np.zeros(count + 1, np.int64), _NO_FILTERS, _NOTHING, [], self._threads)
-        same, requests, num_bytes = self._answers[1:]
-        usable = (self._usable & same).tolist()
-        if reader.in_memory:
-            return usable, [0] * count, [0] * count
-        return usable, requests.tolist(), num_bytes.tolist()
 
 
 def make_filter_prober(file: BloomFile, statistics: FileStatistics) -> FilterProber:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _MAX_FILES_PER_TASK = 16
 _IS_UNDECIDED, _ENTRY, _PATH = attrgetter("undecided"), attrgetter("entry"), attrgetter("entry.path")
 _LOCAL_FILES_PER_BATCH = 4096
-_FEW_FILES = 16  # hardly any objects are made for
+_FEW_FILES = 16  # hardly any objects are made for; their footers stay in memory as long as the plan does
 _OBJECTS_PER_BATCH = 1024
 
 
@@ -125,13 +125,14 @@ class FileEvaluator:
                 local = LocalFiles(list(map(_PATH, members)), self.cache, threads)
                 evaluated = evaluate_together(local, predicate, key, self.cache, threads)
             planner = self._planner_for(predicate)
-            for i, result in evaluated.items():
-                file = members[i]
-                if has_to_ask and not is_in_place(file.entry.path, self.filesystem, result.identity):
+            for i, (opened, statistics, verdicts, requests, bytes_read) in evaluated.items():
+                file, identity = members[i], opened.identity
+                if has_to_ask and not is_in_place(file.entry.path, self.filesystem, identity):
                     continue
-                file.statistics, file.missing = result.statistics, result.statistics.missing
-                file.requests, file.bytes_read = result.requests, result.bytes_read
-                file.set_plan(planner.plan_file(file.entry.path, result.statistics, result.verdicts, result.identity))
+                file.statistics, file.missing = statistics, statistics.missing
+                file.requests, file.bytes_read = requests, bytes_read
+                footer = opened.footer if len(evaluated) <= _FEW_FILES else None
+                file.set_plan(planner.plan_file(file.entry.path, statistics, verdicts, identity, footer))
 
     def _planner_for(self, predicate: PruningPredicate | Literal[True]) -> RowGroupPlanner:
         planner = self._planners.get(id(predicate))

@@ -69,12 +69,20 @@ class LocalFiles:
                             spent[position] = len(data)
                             too_long.append(position)
                             continue
-                        cached = self._cache_footer(self.paths[position], identity, data, footer)
-                        if cached is not None:
-                            cost = 1 + (position in spent), len(data) + spent.get(position, 0)
-                            tail = data if retained < _MAX_RETAINED_BYTES else b""
-                            retained += len(tail)
-                            opened.append(OpenedFile(position, self.paths[position], identity, cached, tail, *cost))
+                        path, cache = self.paths[position], self._cache
+                        try:
+                            if footer is None:
+                                cached = BloomFile(ClosedSource(path, identity, data), cache).cached
+                            else:
+                                cached = CachedFooter(footer)
+                                if cache is not None:
+                                    cached = cache.keep(path, identity, cached)
+                        except ParquetBloomError:
+                            continue  # a closer look has to tell what is wrong with it
+                        cost = 1 + (position in spent), len(data) + spent.get(position, 0)
+                        tail = data if retained < _MAX_RETAINED_BYTES else b""
+                        retained += len(tail)
+                        opened.append(OpenedFile(position, path, identity, cached, tail, *cost))
                     yield opened
             # Files of a lake are alike: the next footers will hardly be longer than the first ones.
             some, remaining = too_long + remaining, []
@@ -85,7 +93,7 @@ class LocalFiles:
         known = [position for position, entry in enumerate(self.cached) if entry is not None]
         for position, source in zip(known, stat_files([self.paths[position] for position in known]), strict=True):
             if source is not None and self._cache is not None:
-                footer = self._cache.find_local(source.name, source.identity)
+                footer = self._cache.find(source.name, source.identity)
                 if footer is not None:
                     yield position, source, footer
 
@@ -107,26 +115,12 @@ class LocalFiles:
         Position, identity, and last bytes of each file, and what `parse_ends` says of it.
         """
         positions, length = group
-        read, data = [], []
+        read, data, results = [], [], []
         ends = read_file_ends(list(map(self.paths.__getitem__, positions)), length)
         for position, end in zip(positions, ends, strict=True):
             if end is not None:
                 read.append((position, *end))
                 data.append((end[0].size, end[1]))
-        return [(*one, *footer) for one, footer in zip(read, parse_ends(data), strict=True)]
-
-    def _cache_footer(
-        self, path: str, identity: FileIdentity, tail: bytes, footer: Footer | None
-    ) -> CachedFooter | None:
-        """Return the cache entry of a file that was read; None if a closer look has to tell what is wrong with it."""
-        cache = self._cache
-        cached = None if cache is None else cache.find_local(path, identity)
-        if cached is not None:
-            return cached
-        try:
-            if footer is None:
-                return BloomFile(ClosedSource(path, identity, tail), cache).cached
-            cached = CachedFooter(footer)
-            return cached if cache is None else cache.keep_local(path, identity, cached)
-        except ParquetBloomError:
-            return None
+        for one, footer in zip(read, parse_ends(data), strict=True):
+            results.append((*one, *footer))
+        return results

@@ -51,7 +51,7 @@ class ListedObjects:
         self.read: dict[int, Entry] = {}
         self._objects = listed_objects(entries)
         for closed in self._objects:
-            footer = None if closed is None or cache is None else cache.find(closed)
+            footer = None if closed is None or cache is None else cache.find(closed.name, closed.identity)
             self.cached.append(None if footer is None or closed is None else (closed.identity, footer))
         self._cache = cache
         self._fail_fast = fail_fast
@@ -104,7 +104,7 @@ class ListedObjects:
             if footer is not None:
                 cached = CachedFooter(footer)
                 if cache is not None:
-                    cached = cache.find(closed) or cache.keep(closed, cached)
+                    cached = cache.keep(closed.name, closed.identity, cached)
             file = BloomFile(closed, cache, cached)
         except ParquetBloomError:
             return None  # its footer is longer, or it is not a Parquet file: a closer look tells
@@ -115,8 +115,6 @@ class ListedObjects:
 
 class _CachedRanges:
     """Filters of many objects, as far as they are in memory."""
-
-    in_memory = True
 
     def __init__(self, extents: Sequence[Extents]):
         self._extents = extents
@@ -136,4 +134,5 @@ class _CachedRanges:
             [_NO_IDENTITY] * len(self._extents),
             {i: self._extents[i].items() for i in probed},
         )
-        return batch.probe(first, filters, which, sets, threads)
+        none = np.zeros(len(self._extents), np.int64)
+        return batch.probe(first, filters, which, sets, threads)._replace(requests=none, num_bytes=none)

@@ -68,7 +68,8 @@ def plan_orc_file(
     The columns that the file does not have, and the plan.
     """
     statistics = orc_statistics(file, [] if predicate is True else predicate.columns, ignore_case, trust)
-    plans = planner.plan(statistics, evaluate_row_groups(file, statistics, predicate))
+    verdicts = evaluate_row_groups(file, statistics, predicate)
+    plans = planner.plan_file(path, statistics, verdicts, file.source.identity).row_groups
     row_groups = (
         replace(plan, stripe=row_group.stripe) for plan, row_group in zip(plans, file.row_groups, strict=True)
     )

@@ -68,7 +68,7 @@ def plan_scan(
     """
     timezone, ignore_case = options.timezone, options.ignore_case
     request = ScanRequest(node, timezone, ignore_case)
-    plan = ScanPlan(request.where, filesystem=filesystem, partitions=partitions, asked=request, table=table)
+    plan = ScanPlan.of_request(request, filesystem=filesystem, partitions=partitions, table=table)
     if residuals is None and partitions:
         residuals = partitions.make_residuals(node, timezone, ignore_case=ignore_case, strict=False)
     predicate: PruningPredicate | Literal[True] = True if node is None else PruningPredicate(node, timezone)

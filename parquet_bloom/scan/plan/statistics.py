@@ -26,7 +26,9 @@ from ...predicate.statistics import PruningStatisticsArray
 from ...storage import ClosedSource, Source
 from .bloom_filter import BatchProbe, FilterProber, FilterReader, FilterTable
 
-_FOOTER = attrgetter("footer")
+_FOOTER, _NUM_ROWS = attrgetter("footer"), attrgetter("num_rows")
+_NOTHING = np.empty(0, np.intp)
+_NO_FILTERS = np.empty((0, 3), np.int64)
 
 
 class OpenedFile(NamedTuple):
@@ -104,9 +106,9 @@ def parse_ends(ends: Sequence[tuple[int, bytes]]) -> list[tuple[int, Footer | No
 
 
 class FileResult(NamedTuple):
-    """The result for one file: its version, its statistics, the number of each row group's verdict, and the cost."""
+    """The result for one file: its statistics, the number of each row group's verdict, and the cost."""
 
-    identity: Hashable
+    file: OpenedFile
     statistics: FileStatistics
     verdicts: NDArray[np.int32]
     requests: int
@@ -198,24 +200,35 @@ class Batch:
 
     def __init__(self, files: Sequence[OpenedFile], statistics: Sequence[FileStatistics], reader: FilterReader):
         self._files = files
-        self._statistics = statistics
         self._columns = concatenate_statistics(statistics)
-        self._filters = FilterTable(list(map(_FOOTER, files)), statistics, reader)
+        ends = np.cumsum(list(map(len, map(_NUM_ROWS, statistics))))
+        self._filters = FilterTable(list(map(_FOOTER, files)), statistics, ends, reader)
 
     def evaluate(self, predicate: PruningPredicate | Literal[True], threads: int) -> dict[int, FileResult]:
         """Return the results of the files that are unchanged and need no closer look, by their positions."""
-        ends = self._filters.ends
-        probe = BatchProbe(self._filters, threads)
+        filters, ends = self._filters, self._filters.ends
+        probe = BatchProbe(filters, threads)
         verdicts = np.zeros(int(ends[-1]), np.int32)
         if predicate is not True:
             verdicts = predicate.decide_all(self._columns, len(verdicts), probe.probe)
-        usable, requests, num_bytes = probe.finish()
+        if probe.answers is None:  # whether the files are unchanged is not known yet
+            first = np.zeros(len(ends) + 1, np.int64)
+            probe.answers = filters.reader.probe(first, _NO_FILTERS, _NOTHING, [], threads)
+        _, same, requests, num_bytes = probe.answers
         results, start = {}, 0
-        rows = zip(self._files, self._statistics, ends.tolist(), usable, requests, num_bytes, strict=True)
+        rows = zip(
+            self._files,
+            filters.statistics,
+            ends.tolist(),
+            same.tolist(),
+            requests.tolist(),
+            num_bytes.tolist(),
+            strict=True,
+        )
         for file, statistics, end, is_usable, file_requests, file_bytes in rows:
             if is_usable:
                 cost = file_requests + file.requests, file_bytes + file.bytes_read
-                results[file.position] = FileResult(file.identity, statistics, verdicts[start:end], *cost)
+                results[file.position] = FileResult(file, statistics, verdicts[start:end], *cost)
             start = end
         return results
 

@@ -116,7 +116,9 @@ class BatchPlanner:
         """Return the kind of a local file and its footer; None for a file that is read by itself."""
         if plan.format != PARQUET or not isinstance(plan.identity, FileIdentity):
             return None
-        cached = None if self._cache is None else self._cache.find_local(plan.path, plan.identity)
+        cached = plan.footer
+        if cached is None and self._cache is not None:
+            cached = self._cache.find(plan.path, plan.identity)
         try:
             if cached is None:  # evicted, or too new to be cached
                 with self._open_planned(plan) as opened:

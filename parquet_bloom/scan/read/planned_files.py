@@ -98,7 +98,7 @@ class PlannedFiles:
         """Update the sizes in the cache of files whose entries have grown."""
         for number in pages.grown:
             if self._cache is not None:
-                self._cache.keep_local(self._paths[number], self._identities[number], footers[number])
+                self._cache.keep(self._paths[number], self._identities[number], footers[number])
 
     def require_unchanged(self) -> None:
         """Raise ConcurrentChangeError if what was read may be of another version."""

@@ -63,8 +63,6 @@ class LocalFileBatch:
     in_memory : {number of a file: sequence of (offset, bytes)}, read along with other bytes and used in place of reads.
     """
 
-    in_memory = False
-
     def __init__(
         self,
         paths: Sequence[str | None],
@@ -123,7 +121,7 @@ class LocalFileBatch:
 
 def make_open_files(paths: Sequence[str], identities: Sequence[FileIdentity]) -> OpenFiles:
     """Return files that were opened before, to be opened and read together."""
-    return OpenFiles([os.fsencode(path) for path in paths], _pack(identities))
+    return OpenFiles(list(map(os.fsencode, paths)), _pack(identities))
 
 
 class OpenFileBudget:
@@ -153,7 +151,9 @@ class OpenFileBudget:
         """
         most = self.find_limit()
         with self._changed:
-            taken = self._changed.wait_for(lambda: not self._in_use or self._in_use + count <= most, timeout)
+            taken = not self._in_use or self._in_use + count <= most
+            if not taken:
+                taken = self._changed.wait_for(lambda: not self._in_use or self._in_use + count <= most, timeout)
             self._in_use += count if taken else 0
         return taken
 
@@ -223,7 +223,8 @@ class ClosedSource(Source):
         self.size = identity.size
         self.end = end
         self.first_read = len(end)
-        self.keep(self.size - len(end), end)
+        if end:
+            self.keep(self.size - len(end), end)
 
     @cached_property
     def path(self) -> str:  # type: ignore[override]
