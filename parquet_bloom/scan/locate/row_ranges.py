@@ -12,8 +12,7 @@ from ...tables.footers import as_table_footers
 from ..compatibility import DatasetCompatibility
 from ..decode.open import open_file
 from ..model.columns import FileResidualEvaluator
-from ..model.file_scan import FileScan
-from ..model.plan import ScanPlan
+from ..model.plan import FileScan, ScanPlan
 from ..model.row_selection import RowRangesByGroup
 from ..plan.page_index import PageIndexEvaluator
 from .deleted_rows import TableRows

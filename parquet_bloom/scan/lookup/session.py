@@ -18,9 +18,8 @@ from ...lake.reports import FileSelection
 from ...lake.snapshot import Selections
 from ...storage import Entry, as_path_list, entry_for_identity, is_local, list_entries
 from ...util.arrow_values import empty_table
-from ..model.file_scan import FileScan
 from ..model.partitions import parse_partitions
-from ..model.plan import ScanPlan
+from ..model.plan import FileScan, ScanPlan
 from ..options import ScanOptions
 from ..plan.index import narrow_by_index
 from ..plan.planner import plan_scan

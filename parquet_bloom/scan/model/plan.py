@@ -1,9 +1,12 @@
-"""The plan of a scan as data: what is read of each file, and why the rest is skipped."""
+"""The plan of a scan as data: what is read of each file, and why the rest is skipped.
+
+`FileScan` is a file on its way through the levels of evidence, until it has its plan.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import chain
@@ -13,11 +16,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ...errors import ParquetBloomError
 from ...file.cache.entry import CachedFooter
+from ...file.statistics import FileStatistics
 from ...predicate.pruning import POSSIBLE, PruningPredicate
 from ...predicate.reason import UNDECIDED, Reason
 from ...predicate.tree import Node
 from ...redaction import shown_redacted
+from ...storage import Entry
 from .data_file import Identified
 from .partitions import Partitions
 from .row_selection import (
@@ -433,3 +439,74 @@ class ScanPlan:
     def first_files(self, count: int) -> list[FilePlan]:
         """Return at most `count` files: first those that are read, otherwise in the plan's order."""
         return sorted(self.files, key=lambda file: not file.selected)[: max(count, 0)]
+
+
+@dataclass(slots=True)
+class FileScan:
+    """One file on its way through the evaluators.
+
+    Attributes
+    ----------
+    entry : the file.
+    predicate : what remains of the scan's predicate, so that it is over columns of the file; True if all rows match.
+    plan : the file's plan; None until an evaluator makes one.
+    error : why the file could not be read.
+    missing : columns of the predicate that the file does not have; None if that is unknown.
+    requests, bytes_read : what was read of the file.
+    statistics : the statistics that the plan was made from; None for ORC files and files that were not opened.
+    narrow : what was learned of the row groups before the file was opened, to apply to its plan; None for nothing.
+    """
+
+    entry: Entry
+    predicate: PruningPredicate | Literal[True] = True
+    plan: FilePlan | None = None
+    error: ParquetBloomError | None = None
+    missing: tuple[str, ...] | None = None
+    requests: int = 0
+    bytes_read: int = 0
+    statistics: FileStatistics | None = None
+    narrow: Callable[[FilePlan], FilePlan] | None = None
+
+    @property
+    def undecided(self) -> bool:
+        """Whether the file has neither a plan nor an error yet."""
+        return self.plan is None and self.error is None
+
+    def rule_out(self, reason: str, by: str) -> None:
+        """Plan not to open the file; `by` is as in `FilePlan.unopened_by`."""
+        self.missing = ()
+        self.plan = FilePlan(self.entry.path, (), reason, unopened_by=by)
+
+    def set_plan(self, plan: FilePlan) -> None:
+        """Set the plan by the file's own evidence, narrowed by what was learned before."""
+        self.plan = plan if self.narrow is None else self.narrow(plan)
+
+
+class Evaluator(Protocol):
+    """One level of evidence; `plan.planner.plan_scan` has the list of them."""
+
+    def evaluate(self, files: Iterator[FileScan], plan: ScanPlan) -> Generator[FileScan, None, None]:
+        """Yield the same files in the same order, each narrowed by this evidence.
+
+        An evaluator that needs no open file passes over files that have a plan already, and either rules a file out
+        (`FileScan.rule_out`), or leaves it what it has learned of its row groups (`FileScan.narrow`). A later one
+        replaces the plan of a file by one that reads less. On doubt a file stays as it is.
+
+        Parameters
+        ----------
+        files : taken as they are needed; several may be taken ahead to be evaluated together.
+        plan : of the scan, with its request and file system. Cost and doubts of the evidence itself are added to it.
+        """
+
+
+def group_by_predicate(files: Iterable[FileScan]) -> list[tuple[PruningPredicate | Literal[True], list[FileScan]]]:
+    """Return the files without a plan by their predicates, to evaluate each of these once."""
+    groups: dict[int, tuple[PruningPredicate | Literal[True], list[FileScan]]] = {}
+    for file in files:
+        if file.plan is None and file.error is None:
+            predicate = file.predicate
+            group = groups.get(id(predicate))
+            if group is None:
+                group = groups[id(predicate)] = predicate, []
+            group[1].append(file)
+    return [*groups.values()]

@@ -25,8 +25,7 @@ from ...storage.confined import is_confined, is_in_place, leads_inside
 from ...util.collector import paused_collection
 from ...util.threads import in_order, processors
 from ..model.file_format import open_any
-from ..model.file_scan import FileScan, group_by_predicate
-from ..model.plan import FilePlan, RowGroupPlanner, ScanPlan
+from ..model.plan import FilePlan, FileScan, RowGroupPlanner, ScanPlan, group_by_predicate
 from ..model.schemas import REMOTE_THREADS
 from ..options import ScanOptions
 from .bloom_filter import make_filter_prober

@@ -15,8 +15,7 @@ from ...file.identity import NO_TOKEN, version_token
 from ...predicate.pruning import PruningPredicate
 from ...storage import Entry, Source
 from ...storage.folder.folder import Folder
-from ..model.file_scan import FileScan, group_by_predicate
-from ..model.plan import INDEX, FilePlan, RowGroupPlan, ScanPlan
+from ..model.plan import INDEX, FilePlan, FileScan, RowGroupPlan, ScanPlan, group_by_predicate
 
 if TYPE_CHECKING:
     from ...lake.index import LakeIndex

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from ...errors import ParquetBloomError
 from ..model.columns import FileResidualEvaluator
 from ..model.data_file import DataFile
-from ..model.file_scan import FileScan
-from ..model.plan import FilePlan, RowGroupPlan, ScanPlan
+from ..model.plan import FilePlan, FileScan, RowGroupPlan, ScanPlan
 from ..model.row_selection import RowGroupSelections, RowSelection
 
 

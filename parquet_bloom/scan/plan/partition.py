@@ -6,8 +6,7 @@ from collections.abc import Generator, Iterator
 from typing import Literal
 
 from ...predicate.pruning import PruningPredicate
-from ..model.file_scan import FileScan
-from ..model.plan import PARTITION, ScanPlan
+from ..model.plan import PARTITION, FileScan, ScanPlan
 from ..model.residual import Residuals
 
 

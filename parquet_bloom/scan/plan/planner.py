@@ -24,10 +24,9 @@ from ...file.cache.memory import MetadataCache
 from ...predicate.pruning import PruningPredicate
 from ...predicate.tree import Node
 from ...storage import Entry
-from ..model.file_scan import Evaluator, FileScan
 from ..model.named_columns import make_unknown_column_error
 from ..model.partitions import Partitions
-from ..model.plan import ScanPlan, ScanRequest
+from ..model.plan import Evaluator, FileScan, ScanPlan, ScanRequest
 from ..model.residual import Residuals
 from ..options import ScanOptions
 from .files import FileEvaluator

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..model.file_scan import FileScan, group_by_predicate
-from ..model.plan import TABLE, ScanPlan
+from ..model.plan import TABLE, FileScan, ScanPlan, group_by_predicate
 
 if TYPE_CHECKING:
     from ...tables.snapshot import TableSnapshot

@@ -19,8 +19,7 @@ from ...predicate.pruning import PruningPredicate
 from ...predicate.tree import Contains, Equal, In, IsNull
 from ...storage import Entry
 from ...util.threads import in_order
-from ..model.file_scan import FileScan
-from ..model.plan import ZONES, FilePlan, ScanPlan
+from ..model.plan import ZONES, FilePlan, FileScan, ScanPlan
 from .zone_rows import ZonedColumn, select_rows
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from pyspark.sql import SparkSession
 
 from ...errors import ParquetBloomError
 from ...predicate.tree import Node
-from ...scan.model.file_scan import FileScan
-from ...scan.model.plan import FilePlan, ScanPlan
+from ...scan.model.plan import FilePlan, FileScan, ScanPlan
 from ..jobs import run as jobs
 from ..session.fallback import CannotPush
 from ..session.storage import ExecutorStorage
@@ -33,7 +32,7 @@ class ExecutorEvaluator:
     storage: ExecutorStorage
 
     def evaluate(self, files: Iterator[FileScan], plan: ScanPlan) -> Generator[FileScan, None, None]:
-        """See `scan.model.file_scan.Evaluator`.
+        """See `scan.model.plan.Evaluator`.
 
         Raises
         ------

@@ -13,8 +13,7 @@ from ...errors import ParquetBloomError
 from ...file.cache.memory import SHARED_CACHE, MetadataCache
 from ...lake.index import LakeIndex
 from ...predicate.tree import Node
-from ...scan.model.file_scan import Evaluator, FileScan
-from ...scan.model.plan import INDEX, ScanPlan
+from ...scan.model.plan import INDEX, Evaluator, FileScan, ScanPlan
 from ...scan.options import ScanOptions
 from ...scan.plan.files import FileEvaluator
 from ...scan.report import PruneReport
@@ -172,7 +171,7 @@ class HadoopEvaluator:
     load_states: bool
 
     def evaluate(self, files: Iterator[FileScan], plan: ScanPlan) -> Generator[FileScan, None, None]:
-        """See `scan.model.file_scan.Evaluator`."""
+        """See `scan.model.plan.Evaluator`."""
         scans = [*files]
         if self.load_states:
             self.files.load_states(file.entry.path for file in scans if file.undecided)
