@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, Self, TypeVar
 from ..errors import FilesFailedError, ManagedTableError, ParquetBloomError, printable, shortened
 from ..storage import is_local, is_url, list_files, object_location
 from ..storage.listing import as_path_list
-from ..storage.paths import as_arrow_filesystem, resolve_local_path
+from ..storage.paths import as_arrow_filesystem, find_places
 from ..util.threads import in_order, processors, raise_if_stopped
 from ..util.wording import count
 
@@ -254,13 +254,13 @@ def _find_files(paths: Any, filesystem: Any, refuse: Callable[[Any, Any], None] 
 
 def _names_file(path: Any, filesystem: Any) -> bool:
     """Return whether a path is that of a file as far as can be told without listing anything."""
-    location = object_location(path, filesystem)
+    [place] = find_places([path], filesystem)
+    location, name = place.location, place.path
     if location is not None:
         is_folder = location.name.endswith("/") or glob.has_magic(location.key)
         return not location.can_list or (not is_folder and "." in location.key.rpartition("/")[2])
-    if as_arrow_filesystem(filesystem) is not None:
+    if place.filesystem is not None:
         return False
-    name = resolve_local_path(path)
     is_pattern = isinstance(path, str) and glob.has_magic(name) and not os.path.lexists(name)
     return not is_pattern and not os.path.isdir(name)
 

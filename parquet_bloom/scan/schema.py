@@ -11,7 +11,7 @@ from ..errors import ParquetBloomError
 from ..file.cache.memory import MetadataCache
 from ..file.reader import BloomFile
 from ..storage import Entry, is_local
-from ..storage.confined import is_confined, is_in_place, leads_inside
+from ..storage.confined import ConfinedFiles, is_in_place, leads_inside
 from ..util.arrow_values import empty_table
 from ..util.collector import paused_collection
 from ..util.threads import processors
@@ -72,7 +72,7 @@ def _cache_local_footers(
     paths: Sequence[str], filesystem: object | None, cache: MetadataCache
 ) -> list[BloomFile | None]:
     """Read the footers of files into a cache; None for files that have to be opened one by one."""
-    has_to_ask = is_confined(filesystem)
+    has_to_ask = isinstance(filesystem, ConfinedFiles)
     inside = [path for path in paths if not has_to_ask or leads_inside(path, filesystem)]
     with paused_collection():
         footers = cache_footers(LocalFiles(inside, cache, processors()))

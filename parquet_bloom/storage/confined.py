@@ -14,8 +14,8 @@ from typing import ClassVar, NamedTuple
 
 from ..errors import StorageError
 from .local.source import FileIdentity
-from .objects.location import ObjectStores, resolve_stores
-from .paths import as_arrow_filesystem
+from .objects.location import ObjectStores
+from .paths import as_arrow_filesystem, resolve_stores
 
 ANY_DEPTH = "**"
 """The part of a pattern that stands for any number of folders."""
@@ -254,6 +254,8 @@ def outside_error(path: str) -> StorageError:
 class ConfinedFiles(ObjectStores):
     """A file system whose local files are opened only if they are in some folders; URLs are those of any object store.
 
+    What opens local files by their paths has to ask, by `leads_inside` and `is_in_place`.
+
     A local path is taken as it is, never for a URI. Those that are not below the folders as they are written are opened
     as elsewhere.
 
@@ -283,11 +285,6 @@ def find_folders(filesystem: object | None, path: str) -> ConfinedFolders | None
     if isinstance(filesystem, ConfinedFiles) and filesystem.folders.concerns(path):
         return filesystem.folders
     return None
-
-
-def is_confined(filesystem: object | None) -> bool:
-    """Return whether some local files have to be in folders, so that what opens them by their paths has to ask."""
-    return isinstance(filesystem, ConfinedFiles)
 
 
 def leads_inside(path: str, filesystem: object | None) -> bool:

@@ -13,8 +13,7 @@ from fnmatch import translate
 from ..errors import StorageError
 from .confined import ANY_DEPTH, ConfinedFolders
 from .managed_tables import find_table_at, managed_table
-from .patterns import is_hidden
-from .table_markers import refuse_managed_table
+from .names import is_hidden, refuse_managed_table
 
 _Above = frozenset[tuple[int, int]]
 """Folders that are being listed, by device and inode."""

@@ -9,9 +9,10 @@ import re
 import stat
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
-from itertools import chain, takewhile
+from itertools import takewhile
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -20,11 +21,10 @@ from ..errors import StorageError
 from ..util import threads
 from ..util.lazy import late_module
 from ..util.logs import logger
-from .managed_tables import find_table_at, managed_table
-from .objects.location import ListedObject, ObjectLocation, RequestCount, resolve_stores
-from .paths import as_arrow_filesystem, find_local_path, normalize_path, path_text
-from .patterns import Pattern, is_hidden
-from .table_markers import describe_table, find_tables, refuse_managed_table
+from .managed_tables import find_local_table, find_table_at, managed_table
+from .names import Pattern, describe_table, find_tables, is_hidden, refuse_managed_table
+from .objects.location import ListedObject, ObjectLocation, RequestCount
+from .paths import find_places, normalize_path
 
 if TYPE_CHECKING:
     import pyarrow.fs as fs
@@ -35,6 +35,7 @@ log = logger("parquet_bloom.storage")
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _PARALLEL = 16
+_NAME = attrgetter("name")
 _COUNTING = threading.Lock()
 _Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
@@ -96,50 +97,47 @@ def list_entries(
     requests : counter for the requests that listing object stores takes.
     """
     path_list = as_path_list(paths)
-    unique: dict[str, Entry] = {}
+    places = find_places(path_list, filesystem, for_reading=True)
+    locations = [place.location for place in places if place.location is not None]
     alone = len(path_list) == 1 if alone is None else alone
     requests = RequestCount() if requests is None else requests
-    for entry in chain.from_iterable(_list_each(path_list, filesystem, alone, requests)):
-        # `a/..` is not the folder of `a` where that is a link: such paths are compared as they are.
-        path = entry.path
-        plain = path[:1] == "/" and "//" not in path and "/." not in path  # as absolute as it can be
-        plain = plain or entry.known is not None or as_arrow_filesystem(filesystem) is not None or ".." in path
-        unique.setdefault(entry.path if plain else os.path.abspath(entry.path), entry)
+    unique: dict[str, Entry] = {}
+    nothing: AbstractContextManager[Iterator[list[Entry]]] = nullcontext(iter(()))
+    with _list_objects(locations, alone, requests) if locations else nothing as listed:
+        for given, (path, location, remote) in zip(path_list, places, strict=True):
+            if location is not None:
+                for entry in next(listed):
+                    unique.setdefault(entry.path, entry)
+            elif remote is not None:
+                for file in _list_remote(path, remote, isinstance(given, str)):
+                    unique.setdefault(file, Entry(file))
+            else:
+                for file in _list_local(path, isinstance(given, str)):
+                    # `a/..` is not the folder of `a` where that is a link: such paths are compared as they are.
+                    is_absolute = file[:1] == "/" and "//" not in file and "/." not in file  # as far as it can be
+                    key = file if is_absolute or ".." in file else os.path.abspath(file)
+                    unique.setdefault(key, Entry(file))
     return list(unique.values())
 
 
-def _list_each(
-    paths: Sequence[str | os.PathLike[str]], filesystem: object | None, alone: bool, requests: RequestCount
-) -> Iterator[Iterable[Entry]]:
-    """Yield the entries of each path; listings of object stores run concurrently."""
-    stores = resolve_stores(filesystem)
-    locations = [None] * len(paths) if stores is None else stores.locate_all(paths)
-    if not any(locations):
-        remote = as_arrow_filesystem(filesystem)
-        for path in paths:
-            if remote is not None:
-                files = _list_remote(path_text(path), remote, isinstance(path, str))
-            else:
-                files = _list_local(find_local_path(path, filesystem), isinstance(path, str))
-            yield map(Entry, files)
-        return
+@contextmanager
+def _list_objects(
+    locations: Sequence[ObjectLocation], alone: bool, requests: RequestCount
+) -> Iterator[Iterator[list[Entry]]]:
+    """Yield an iterator over the entries of each location; listings run concurrently."""
     from .objects.listing import list_objects, needs_requests
 
-    def entries(location: ObjectLocation) -> list[Entry]:
+    def list_one(location: ObjectLocation) -> list[Entry]:
         counted = RequestCount()
         files = [Entry(known.location.name, known) for known in list_objects(location, alone, counted)]
         with _COUNTING:
             requests.number += counted.number
         return files
 
-    to_list = [location for location in locations if location is not None and needs_requests(location)]
-    listings = threads.in_order(entries, to_list, min(_PARALLEL, len(to_list))) if len(to_list) > 1 else None
-    with listings or nullcontext(map(entries, to_list)) as listed:
-        for path, location in zip(paths, locations, strict=True):
-            if location is None:
-                yield map(Entry, _list_local(find_local_path(path, filesystem), isinstance(path, str)))
-            else:
-                yield next(listed) if needs_requests(location) else entries(location)
+    to_list = list(filter(needs_requests, locations))
+    listings = threads.in_order(list_one, to_list, min(_PARALLEL, len(to_list))) if len(to_list) > 1 else None
+    with listings or nullcontext(map(list_one, to_list)) as listed:
+        yield (next(listed) if needs_requests(location) else list_one(location) for location in locations)
 
 
 def _list_local(path: str, may_be_pattern: bool) -> list[str]:
@@ -156,7 +154,13 @@ def _list_local(path: str, may_be_pattern: bool) -> list[str]:
     if stat.S_ISREG(mode):
         return [path]
     if stat.S_ISDIR(mode):
-        return _list_folder(path)
+        refuse_managed_table(find_local_table(path), path)
+        try:
+            return sorted(_walk(path, frozenset()))
+        except OSError as error:
+            if isinstance(error, StorageError):
+                raise
+            raise StorageError.wrap(error, "cannot list the folder", error.filename or path) from error
     problem = f"it is {_describe_kind(mode)}, neither a file nor a folder"
     raise StorageError(problem, path=path, errno=errno.EINVAL)
 
@@ -180,21 +184,11 @@ def _expand_pattern(pattern: str) -> list[str]:
         if in_hidden or is_hidden(name, is_folder):
             continue  # `*` matches neither `_SUCCESS` nor the files in `_temporary`
         if os.path.isfile(match):
-            refuse_managed_table(managed_table(match), match)
+            refuse_managed_table(find_local_table(match), match)
         files += _list_local(match, may_be_pattern=False)
     if not files:
         raise StorageError("no file matches the pattern", path=pattern, errno=errno.ENOENT)
     return files
-
-
-def _list_folder(path: str) -> list[str]:
-    refuse_managed_table(managed_table(path), path)
-    try:
-        return sorted(_walk(path, frozenset()))
-    except OSError as error:
-        if isinstance(error, StorageError):
-            raise
-        raise StorageError.wrap(error, "cannot list the folder", error.filename or path) from error
 
 
 def _walk(folder: str, above: frozenset[tuple[int, int]]) -> Iterator[str]:
@@ -204,7 +198,7 @@ def _walk(folder: str, above: frozenset[tuple[int, int]]) -> Iterator[str]:
     above |= {(status.st_dev, status.st_ino)}
     with os.scandir(folder) as listing:
         entries = list(listing)
-    refuse_managed_table(find_table_at(folder, (entry.name for entry in entries)), folder)
+    refuse_managed_table(find_table_at(folder, map(_NAME, entries)), folder)
     for entry in entries:
         if entry.name.startswith("."):
             continue

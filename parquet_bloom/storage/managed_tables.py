@@ -12,9 +12,8 @@ import pyarrow as pa
 
 from ..errors import StorageError
 from ..util.lazy import late_module
-from .objects.location import object_location
-from .paths import as_arrow_filesystem, path_text, resolve_local_path
-from .table_markers import ICEBERG, ICEBERG_FILES, LOGS, describe_table, format_reason
+from .names import ICEBERG, ICEBERG_FILES, LOGS, describe_table, format_reason
+from .paths import find_places
 
 if TYPE_CHECKING:
     import pyarrow.fs as fs
@@ -36,20 +35,26 @@ def managed_table(path: str | os.PathLike[str], filesystem: object | None = None
     -------
     The reason, to follow the path in a message: `belongs to the Delta table /t (it has _delta_log/)`.
     """
-    location = object_location(path, filesystem)
-    if location is not None:
+    [place] = find_places([path], filesystem)
+    if place.location is not None:
         from .objects.managed_tables import find_table_above
 
-        return find_table_above(location, location.key, itself=True) if location.can_list else None
-    remote = as_arrow_filesystem(filesystem)
-    if remote is not None:
-        return _find_remote_table(path_text(path), remote)
-    name = resolve_local_path(path)
-    folders = [*_list_ancestors(os.path.abspath(name)), *_list_ancestors(os.path.realpath(name))]
-    for folder in dict.fromkeys(folders):
-        reason = find_table_at(folder)
-        if reason:
-            return reason
+        return find_table_above(place.location, place.location.key, itself=True) if place.location.can_list else None
+    if place.filesystem is not None:
+        return _find_remote_table(place.path, place.filesystem)
+    return find_local_table(place.path)
+
+
+def find_local_table(path: str) -> str | None:
+    """Return what `managed_table` does for a local path."""
+    checked = set()
+    for folder in (os.path.abspath(path), os.path.realpath(path)):
+        while folder not in checked:
+            checked.add(folder)
+            reason = find_table_at(folder)
+            if reason:
+                return reason
+            folder = os.path.dirname(folder)
     return None
 
 
@@ -86,7 +91,10 @@ def _require_searchable(folder: str) -> None:
 def _find_remote_table(path: str, filesystem: fs.FileSystem) -> str | None:
     authority = _AUTHORITY.match(path)
     start = authority[0] if authority else ""
-    folders = [start + folder for folder in _list_ancestors(path[len(start) :]) if folder.strip("/")]
+    folders, folder = [], path[len(start) :]
+    while folder.strip("/"):
+        folders.append(start + folder)
+        folder = os.path.dirname(folder)
     try:
         for folder in folders:
             candidates = [f"{folder.rstrip('/')}/{name}" for name in (*LOGS, ICEBERG)]
@@ -101,11 +109,3 @@ def _find_remote_table(path: str, filesystem: fs.FileSystem) -> str | None:
     except (OSError, pa.ArrowException) as error:
         raise StorageError.wrap(error, "cannot check whether it belongs to a table", path) from error
     return None
-
-
-def _list_ancestors(path: str) -> list[str]:
-    folders = [path]
-    while os.path.dirname(path) not in ("", path):
-        path = os.path.dirname(path)
-        folders.append(path)
-    return folders

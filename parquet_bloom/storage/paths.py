@@ -1,4 +1,4 @@
-"""Resolution of paths and file systems as callers give them, and one canonical name for each file."""
+"""What a path and a file system are, as callers give them, and one canonical name for each file."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import errno
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from ..errors import StorageError
 from ..redaction import remember_filesystem
 from ..util.lazy import late_module
-from .objects.location import is_store, is_url, resolve_stores
+from .objects.location import URL, ObjectLocation, ObjectStores
 
 if TYPE_CHECKING:
     import pyarrow.fs as fs
@@ -21,6 +22,58 @@ else:
 
 _FILE_URI = re.compile(r"file:(?://(?:localhost)?(?=/))?(?=/)")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+
+
+class Place(NamedTuple):
+    """Where a path leads: to an object of a store, on a file system of pyarrow, or else on the local disk.
+
+    Attributes
+    ----------
+    path : as the object's name, on the file system of pyarrow, or as a local path, which is no URI any more.
+    location : of an object, or of a prefix of keys.
+    filesystem : of pyarrow.
+    """
+
+    path: str
+    location: ObjectLocation | None = None
+    filesystem: fs.FileSystem | None = None
+
+
+_FROM_ENVIRONMENT = ObjectStores()
+
+
+def is_url(path: object) -> bool:
+    """Return whether a path is a URL of an object store or a web server, by its scheme."""
+    return isinstance(path, str) and URL.match(path) is not None
+
+
+def resolve_stores(filesystem: object | None) -> ObjectStores | None:
+    """Return the object stores for a file system as callers give it; None for other file systems."""
+    if filesystem is None:
+        return _FROM_ENVIRONMENT
+    if isinstance(filesystem, ObjectStores):
+        return filesystem
+    module = sys.modules.get("obstore.store")  # a caller that has such a store has imported it
+    if module is not None and isinstance(filesystem, module.ObjectStoreMethods):
+        return ObjectStores(store=filesystem)
+    return None
+
+
+def resolve_filesystem(filesystem: object | None, storage_options: Mapping[str, Any] | None) -> object | None:
+    """Combine the parameters `filesystem` and `storage_options` into one file system.
+
+    Raises
+    ------
+    StorageError
+        If both are given, or the options are not a mapping.
+    """
+    if not storage_options:
+        return filesystem
+    if not isinstance(storage_options, Mapping):
+        raise StorageError(f"storage_options must be a mapping, not {type(storage_options).__name__}")
+    if filesystem is not None:
+        raise StorageError("storage_options cannot be combined with filesystem=: give one of the two")
+    return ObjectStores(storage_options)
 
 
 def as_arrow_filesystem(filesystem: object | None) -> fs.FileSystem | None:
@@ -42,6 +95,46 @@ def as_arrow_filesystem(filesystem: object | None) -> fs.FileSystem | None:
         remember_filesystem(filesystem)
         return fs.PyFileSystem(fs.FSSpecHandler(filesystem))
     raise StorageError(f"{type(filesystem).__name__} is not a file system of pyarrow or fsspec, nor a store of obstore")
+
+
+def is_local(filesystem: object | None, paths: Iterable[str] = ()) -> bool:
+    """Return whether files are on the local file system."""
+    stores = resolve_stores(filesystem)
+    is_elsewhere = as_arrow_filesystem(filesystem) is not None if stores is None else stores.is_one_store
+    return not is_elsewhere and not any(map(is_url, paths))
+
+
+def find_places(
+    paths: Sequence[str | os.PathLike[str]], filesystem: object | None = None, *, for_reading: bool = False
+) -> list[Place]:
+    """Return where paths lead on a file system, as callers give both.
+
+    Parameters
+    ----------
+    for_reading : as in `resolve_local_path`.
+
+    Raises
+    ------
+    StorageError
+        A path or the file system is none, or a URL is invalid.
+    """
+    stores = resolve_stores(filesystem)
+    remote = as_arrow_filesystem(filesystem) if stores is None else None
+    if remote is not None:
+        return [Place(path_text(path), filesystem=remote) for path in paths]
+    locations: list[ObjectLocation | None] = [None] * len(paths)
+    if stores is not None and (stores.is_one_store or any(map(is_url, paths))):
+        locations = stores.locate_all(paths)
+    return [
+        Place(resolve_local_path(path, filesystem, for_reading)) if location is None else Place(location.name, location)
+        for path, location in zip(paths, locations, strict=True)
+    ]
+
+
+def object_location(path: str | os.PathLike[str], filesystem: object | None) -> ObjectLocation | None:
+    """Return the object location of a path on a file system, or None."""
+    stores = resolve_stores(filesystem)
+    return None if stores is None else stores.locate(path)
 
 
 def path_text(path: str | os.PathLike[str]) -> str:
@@ -80,19 +173,31 @@ def normalize_path(path: str, filesystem: fs.FileSystem) -> str:
     return str(filesystem.normalize_path(path))
 
 
-def resolve_local_path(path: str | os.PathLike[str], filesystem: object | None = None) -> str:
+def resolve_local_path(
+    path: str | os.PathLike[str], filesystem: object | None = None, for_reading: bool = False
+) -> str:
     """Return the local path for a path or a `file:` URI, which is how Spark names its input files.
 
     Parameters
     ----------
     filesystem : the local one; some take no URIs.
+    for_reading : whether parts of the path may be quoted, as libraries name local files: some quote the path of a table
+        but not what is in it, others nothing although they write a URI. A plain path that exists is taken as it is, and
+        in a URI a quoted name before one that is called like it literally. What does not exist is resolved as without.
     """
     text = path_text(path)
     if not text:  # elsewhere it is the root of the file system; here it would mean the working folder
         raise StorageError("there is no such file or folder: the path is empty", errno=errno.ENOENT)
-    if ":" not in text or not _takes_uris(filesystem) or os.path.lexists(text):
+    is_quoted = for_reading and "%" in text
+    if (":" not in text and not is_quoted) or os.path.lexists(text):
+        return text
+    stores = resolve_stores(filesystem)
+    if stores is not None and not stores.takes_uris:
         return text
     uri = _FILE_URI.match(text)
+    found = _find_quoted(text, uri) if is_quoted else None
+    if found is not None:
+        return path_text(found)
     if uri:
         return path_text("/".join(map(_unquote_name, text[uri.end() :].split("/"))))
     if _URL.match(text):
@@ -101,9 +206,29 @@ def resolve_local_path(path: str | os.PathLike[str], filesystem: object | None =
     return text
 
 
-def _takes_uris(filesystem: object | None) -> bool:
-    stores = resolve_stores(filesystem)
-    return stores is None or stores.takes_uris
+def _find_quoted(text: str, uri: re.Match[str] | None) -> str | None:
+    """Return the existing file or folder that a path or URI names whose parts may be quoted.
+
+    A plain path leads to where anyone who checks its text sees it lead: from its first quoted part on no link is
+    followed, so that nothing outside of the folder that is named literally is found.
+    """
+    if uri is None and (_URL.match(text) or not text.startswith("/")):
+        return None
+    found, literal = "/", None
+    for part in text[uri.end() if uri else 0 :].split("/"):
+        name = _unquote_name(part)
+        paths = (os.path.join(found, one) for one in ([part, name] if uri is None else [name, part]))
+        existing = next(filter(os.path.lexists, paths), None)
+        if existing is None:
+            return None
+        if uri is None and literal is None and existing != os.path.join(found, part):
+            literal = found
+        found = existing
+    if literal is not None:
+        below = found.rstrip("/")[len(literal.rstrip("/")) :]
+        if os.path.realpath(found) != os.path.realpath(literal).rstrip("/") + below:
+            return None
+    return found
 
 
 def _unquote_name(part: str) -> str:
@@ -112,46 +237,11 @@ def _unquote_name(part: str) -> str:
     return part if name in ("", ".", "..") or "/" in name or "\0" in name else name
 
 
-def find_local_path(path: str | os.PathLike[str], filesystem: object | None = None) -> str:
-    """Return the path of a local file or folder as libraries name it: a path or a `file:` URI, quoted or not.
-
-    Some quote the path of a table but not what is in it, others nothing although they write a URI. So each part of the
-    path may be quoted, but a plain path that exists is taken as it is, and in a URI a quoted name before one that is
-    called like it literally. What does not exist is resolved as by `resolve_local_path`: this is for what is read.
-
-    A plain path leads to where anyone who checks its text sees it lead: from its first quoted part on no link is
-    followed, so that nothing outside of the folder that is named literally is found.
-    """
-    text = path_text(path)
-    if "%" not in text or not _takes_uris(filesystem) or os.path.lexists(text):
-        return resolve_local_path(path, filesystem)
-    uri = _FILE_URI.match(text)
-    if uri is None and (_URL.match(text) or not text.startswith("/")):
-        return resolve_local_path(path)
-    found, literal = "/", None
-    for part in text[uri.end() if uri else 0 :].split("/"):
-        name = _unquote_name(part)
-        paths = (os.path.join(found, one) for one in ([part, name] if uri is None else [name, part]))
-        existing = next(filter(os.path.lexists, paths), None)
-        if existing is None:
-            return resolve_local_path(path)
-        if uri is None and literal is None and existing != os.path.join(found, part):
-            literal = found
-        found = existing
-    if literal is not None:
-        below = found.rstrip("/")[len(literal.rstrip("/")) :]
-        if os.path.realpath(found) != os.path.realpath(literal).rstrip("/") + below:
-            return resolve_local_path(path)
-    return path_text(found)
-
-
 def resolve_given_path(path: Any, filesystem: object | None = None) -> Any:
     """Return a path that a caller gives, with a local one that is written as libraries do resolved."""
     if not isinstance(path, str) or not (path[:5] == "file:" or ("%" in path and "://" not in path)):
         return path
-    if is_url(path) or is_store(filesystem) or as_arrow_filesystem(filesystem) is not None:
-        return path
-    return find_local_path(path, filesystem)
+    return resolve_local_path(path, filesystem, for_reading=True) if is_local(filesystem, [path]) else path
 
 
 _SCHEMES = {"s3a": "s3", "gcs": "gs", "azure": "az"}
@@ -163,7 +253,7 @@ def name_of(path: str, filesystem: object | None = None) -> str:
         scheme, colon, rest = path.partition(":")
         scheme = scheme.lower()
         return _SCHEMES.get(scheme, scheme) + colon + rest
-    if as_arrow_filesystem(filesystem) is not None or is_store(filesystem):
+    if not is_local(filesystem):
         return path
     if path[:1] == "/" and "//" not in path and "/." not in path:
         return path
@@ -171,3 +261,13 @@ def name_of(path: str, filesystem: object | None = None) -> str:
     if ".." in folder.split(os.sep):  # after a link, `..` leads elsewhere than the text says
         return os.path.join(os.path.realpath(folder), name)
     return os.path.abspath(path)
+
+
+def same_place(path: str | os.PathLike[str], other: str | os.PathLike[str], filesystem: object | None = None) -> bool:
+    """Return whether two paths of one file system lead to the same file; local symbolic links are resolved."""
+    one, two = find_places([path, other], filesystem)
+    if one.location is not None or two.location is not None:
+        return one.location is not None and two.location is not None and one.location.same(two.location)
+    if one.filesystem is None:
+        return os.path.realpath(one.path) == os.path.realpath(two.path)
+    return normalize_path(one.path, one.filesystem) == normalize_path(two.path, one.filesystem)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..storage import is_url
 from ..storage.managed_tables import find_table_at
+from ..storage.names import ICEBERG, ICEBERG_FILES
 from ..storage.paths import resolve_given_path
-from ..storage.table_markers import ICEBERG, ICEBERG_FILES
 
 if TYPE_CHECKING:
     from .snapshot import Table

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from ..errors import ManagedTableError, ParquetBloomError
 from ..storage import create, list_entries, resolve_filesystem
 from ..storage.listing import as_path_list
+from ..storage.names import TABLE_WAY_OUT, is_hidden
 from ..storage.paths import name_of
-from ..storage.patterns import is_hidden
 from ..storage.spill import SpillFile, SpillRun
-from ..storage.table_markers import TABLE_WAY_OUT
 from ..util.threads import processors
 from . import packed
 from .collect import RowGroupResult, ZoneMaker

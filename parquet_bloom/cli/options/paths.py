@@ -11,7 +11,7 @@ from pathlib import PurePath
 
 from ...errors import ManagedTableError, ParquetBloomError, StorageError
 from ...storage import is_url, list_files, same_place
-from ...storage.paths import find_local_path, resolve_local_path
+from ...storage.paths import resolve_local_path
 from ..output.output import Output
 
 STDIN = "-"
@@ -83,7 +83,7 @@ def _find_root(path: str | PurePath, files: Sequence[str]) -> tuple[str | None, 
         if [*files] == [path]:
             return None, False
         return (_fixed_folder(path), False) if glob.has_magic(path) else (path, True)
-    name = find_local_path(path)
+    name = resolve_local_path(path, for_reading=True)
     if os.path.isdir(name):
         return name, True
     if os.path.lexists(name) or isinstance(path, PurePath):

@@ -13,8 +13,8 @@ import click
 from ...errors import ManagedTableError
 from ...file.cache.memory import MetadataCache
 from ...storage import is_url, managed_table, resolve_filesystem
+from ...storage.names import ICEBERG, ICEBERG_FILES, describe_table
 from ...storage.paths import resolve_local_path
-from ...storage.table_markers import ICEBERG, ICEBERG_FILES, describe_table
 from ...tables.footers import as_table_footers
 from ...tables.open import DELTA_LOG, find_table
 from ..output.output import Output

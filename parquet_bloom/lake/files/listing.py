@@ -12,9 +12,9 @@ from typing import Any
 from ...errors import ParquetBloomError
 from ...predicate.key_expression import KeyExpression
 from ...storage import Entry, is_local, is_url, list_entries
+from ...storage.names import is_hidden
 from ...storage.paths import name_of as name_of
 from ...storage.paths import resolve_given_path as resolve_given_path
-from ...storage.patterns import is_hidden
 from ...tables.column_identity import is_same_column
 from ...tables.files import TableFiles
 from ...tables.open import find_table

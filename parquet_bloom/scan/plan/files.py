@@ -21,7 +21,7 @@ from ...file.statistics import StatisticsKey, file_statistics
 from ...predicate.pruning import PruningPredicate
 from ...predicate.reason import Reason
 from ...storage import Entry, entry_for_identity, is_local, is_url, open_source
-from ...storage.confined import is_confined, is_in_place, leads_inside
+from ...storage.confined import ConfinedFiles, is_in_place, leads_inside
 from ...util.collector import paused_collection
 from ...util.threads import in_order, processors
 from ..model.file_format import open_any
@@ -102,7 +102,7 @@ class FileEvaluator:
 
     def _plan_together(self, files: list[FileScan], is_remote: bool) -> None:
         """Plan the files that need no closer look; entries of other objects may be replaced."""
-        options, has_to_ask = self.options, not is_remote and is_confined(self.filesystem)
+        options, has_to_ask = self.options, not is_remote and isinstance(self.filesystem, ConfinedFiles)
         if has_to_ask:  # the others are opened one by one, which says what is wrong with them
             files = [file for file in files if leads_inside(file.entry.path, self.filesystem)]
         for predicate, members in group_by_predicate(files):

@@ -15,9 +15,9 @@ from ...errors import StorageError
 from ..listing import Entry
 from ..local import temporary
 from ..local.rewrite import flush
-from ..objects.location import ListedObject, ObjectLocation, object_location
+from ..objects.location import ListedObject, ObjectLocation
 from ..open import create, open_source
-from ..paths import as_arrow_filesystem, path_text, resolve_local_path
+from ..paths import as_arrow_filesystem, find_places, object_location, path_text
 from ..rewrite import Rewrite
 from ..source import Source
 from . import lock as folder_lock
@@ -45,9 +45,7 @@ class Folder:
 
     def __init__(self, path: str | os.PathLike[str], filesystem: object | None = None):
         self.filesystem = filesystem
-        given = path_text(path)
-        if object_location(path, filesystem) is None and as_arrow_filesystem(filesystem) is None:
-            given = resolve_local_path(path)
+        given = find_places([path_text(path)], filesystem)[0].path
         self.path = given.rstrip("/") or given[:1]
         self._listed: dict[str, ListedObject] = {}  # by the last listing
 

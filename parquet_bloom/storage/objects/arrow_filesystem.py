@@ -12,8 +12,8 @@ from ...errors import StorageError
 from ...redaction import redacted
 from ..listing import list_entries
 from ..local.source import LocalSource
+from ..paths import object_location
 from ..source import Source
-from .location import object_location
 from .source import ObjectSource
 
 

@@ -10,8 +10,7 @@ from functools import partial
 
 from ...errors import StorageError
 from ...util import threads
-from ..patterns import Pattern, is_hidden
-from ..table_markers import describe_table, find_tables, refuse_managed_table
+from ..names import Pattern, describe_table, find_tables, is_hidden, refuse_managed_table
 from .client import Listed
 from .errors import is_missing, translate_errors
 from .location import ListedObject, ObjectLocation, RequestCount

@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import re
-import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from .client import StoreClient
     from .options import StoreHandle
 
-_URL = re.compile(r"(s3a?|gcs|gs|azure|az|abfss?|adl|https?)://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
+URL = re.compile(r"(s3a?|gcs|gs|azure|az|abfss?|adl|https?)://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
+"""A URL of an object store or a web server: scheme, host, and the rest."""
 _SCHEME_ALIASES = {"gcs": "gs", "s3a": "s3", "azure": "az", "adl": "az"}  # obstore does not support all of these
 _UNQUOTED = "!$&'()*+,;=:@~/"  # not escaped by obstore in HTTP requests, besides letters, digits and -._
 _PLAIN = re.compile(rf"[\w .{re.escape(_UNQUOTED)}-]+")
@@ -71,11 +72,6 @@ class ObjectLocation(NamedTuple):
         return self._replace(key=key, name=self.root + key)
 
 
-def is_url(path: object) -> bool:
-    """Return whether a path is a URL of an object store or a web server, by its scheme."""
-    return isinstance(path, str) and _URL.match(path) is not None
-
-
 class ListedObject(NamedTuple):
     """Description of an object that is not opened yet.
 
@@ -95,11 +91,11 @@ class ListedObject(NamedTuple):
     requests: int = 0
 
 
+@dataclass
 class RequestCount:
     """Counter of requests."""
 
-    def __init__(self, number: int = 0):
-        self.number = number
+    number: int = 0
 
 
 class ObjectStores:
@@ -113,6 +109,7 @@ class ObjectStores:
     Attributes
     ----------
     takes_uris : whether a local path may be a `file:` URI, or be quoted.
+    is_one_store : whether all paths are keys in one store, which the caller created.
     """
 
     takes_uris: ClassVar[bool] = True
@@ -120,6 +117,7 @@ class ObjectStores:
     def __init__(self, options: Mapping[str, Any] | None = None, store: Any = None):
         self._options = dict(options or {})
         self._options_key = _freeze(self._options)
+        self.is_one_store = store is not None
         self._caller_store = None if store is None else _wrap_caller_store(store)
         remember(options)
         if store is not None:
@@ -132,11 +130,6 @@ class ObjectStores:
     @property
     def options(self) -> Mapping[str, Any]:
         return self._options
-
-    @property
-    def is_one_store(self) -> bool:
-        """Return whether all paths are keys in one store, which the caller created."""
-        return self._caller_store is not None
 
     def locate(self, path: str | os.PathLike[str]) -> ObjectLocation | None:
         """Return the location of one path; see `locate_all`."""
@@ -157,7 +150,7 @@ class ObjectStores:
         locations: list[ObjectLocation | None] = []
         for path in paths:
             # A path object is never a URL: it has lost one of the two slashes.
-            match = _URL.match(path) if isinstance(path, str) else None
+            match = URL.match(path) if isinstance(path, str) else None
             if match is not None and environment is None:
                 environment = tuple(item for item in os.environ.items() if item[0].startswith(_SETTINGS))
             locations.append(None if match is None else self._locate_url(match, environment or ()))
@@ -225,47 +218,6 @@ _STORES: OrderedDict[Hashable, StoreHandle] = OrderedDict()
 _LOCK = threading.Lock()
 
 
-def resolve_stores(filesystem: object | None) -> ObjectStores | None:
-    """Return the object stores for a file system as callers give it; None for other file systems."""
-    if filesystem is None:
-        return _FROM_ENVIRONMENT
-    if isinstance(filesystem, ObjectStores):
-        return filesystem
-    module = sys.modules.get("obstore.store")  # a caller that has such a store has imported it
-    if module is not None and isinstance(filesystem, module.ObjectStoreMethods):
-        return ObjectStores(store=filesystem)
-    return None
-
-
-def is_store(filesystem: object | None) -> bool:
-    """Return whether a file system as callers give it is one store, so that every path is a key."""
-    stores = resolve_stores(filesystem)
-    return stores is not None and stores.is_one_store
-
-
-def object_location(path: str | os.PathLike[str], filesystem: object | None) -> ObjectLocation | None:
-    """Return the object location of a path on a file system, or None."""
-    stores = resolve_stores(filesystem)
-    return None if stores is None else stores.locate(path)
-
-
-def resolve_filesystem(filesystem: object | None, storage_options: Mapping[str, Any] | None) -> object | None:
-    """Combine the parameters `filesystem` and `storage_options` into one file system.
-
-    Raises
-    ------
-    StorageError
-        If both are given, or the options are not a mapping.
-    """
-    if not storage_options:
-        return filesystem
-    if not isinstance(storage_options, Mapping):
-        raise StorageError(f"storage_options must be a mapping, not {type(storage_options).__name__}")
-    if filesystem is not None:
-        raise StorageError("storage_options cannot be combined with filesystem=: give one of the two")
-    return ObjectStores(storage_options)
-
-
 def _make_label(store: Any) -> str:
     """Return a label that identifies a store of the caller."""
     config = getattr(store, "config", None) or {}
@@ -293,6 +245,3 @@ def _check_key(key: str, name: str) -> str:
         problem = "a key cannot have empty parts, . or .."
         raise StorageError(problem, path=name, errno=errno.EINVAL)
     return key
-
-
-_FROM_ENVIRONMENT = ObjectStores()

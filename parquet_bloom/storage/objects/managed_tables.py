@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ...errors import StorageError
-from ..table_markers import ICEBERG, ICEBERG_FILES, LOGS, describe_table
+from ..names import ICEBERG, ICEBERG_FILES, LOGS, describe_table
 from .client import LIST_PAGE
 from .errors import translate_errors
 from .location import ObjectLocation, RequestCount

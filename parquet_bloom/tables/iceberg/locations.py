@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from ...errors import ParquetBloomError
 from ...storage import is_url
-from ...storage.table_markers import ICEBERG_FILES
+from ...storage.names import ICEBERG_FILES
 from ..locations import URL, find_real, require_inside, without_scheme
 
 

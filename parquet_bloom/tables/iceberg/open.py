@@ -11,7 +11,7 @@ from typing import Any
 
 from ...errors import ParquetBloomError, StorageError
 from ...redaction import redacted
-from ...storage.table_markers import ICEBERG_FILES
+from ...storage.names import ICEBERG_FILES
 from ..snapshot import Table, TableSnapshot, make_missing_error
 from .cache import SizedCache
 from .catalogs import CatalogTable

@@ -14,7 +14,7 @@ import pytest
 import parquet_bloom
 from parquet_bloom import LakeIndex
 from parquet_bloom.errors import StorageError
-from parquet_bloom.storage.paths import find_local_path, resolve_given_path
+from parquet_bloom.storage.paths import resolve_given_path, resolve_local_path
 
 NAMES = ["plain", "a b", "ü", "100%", "x#y", "a%20b", "q?r", "50%25"]
 
@@ -44,7 +44,7 @@ def file(request: Any, tmp_path: Path) -> Path:
 
 def test_every_spelling_is_found(file: Path) -> None:
     for way, text in spellings(file).items():
-        assert find_local_path(text) == str(file), way
+        assert resolve_local_path(text, for_reading=True) == str(file), way
         assert resolve_given_path(text) == str(file) or way == "path", way
         assert parquet_bloom.read_table(text, "id = 1").num_rows == 1, way
         assert parquet_bloom.dataset([text]).count_rows() == 2, way
@@ -90,7 +90,7 @@ def test_what_exists_comes_first(tmp_path: Path) -> None:
         parquet_bloom.read_table(f"{tmp_path}/x%20y.parquet", "id = 1")
     with pytest.raises(StorageError):
         parquet_bloom.read_table(f"file://{tmp_path}/x%00y.parquet", "id = 1")
-    assert find_local_path(f"{tmp_path}/%2e%2e%2Fetc") == f"{tmp_path}/%2e%2e%2Fetc"
+    assert resolve_local_path(f"{tmp_path}/%2e%2e%2Fetc", for_reading=True) == f"{tmp_path}/%2e%2e%2Fetc"
     assert not os.path.lexists(tmp_path / "x y.parquet")
 
 
@@ -111,7 +111,8 @@ def lake(tmp_path: Path) -> Path:
 def test_no_quoted_name_leads_elsewhere(lake: Path, dots: str) -> None:
     for start in (str(lake), f"file://{lake}", f"file:{lake}", f"file://localhost{lake}"):
         for given in (f"{start}/{dots}/private/x.parquet", f"{start}/{dots}/private"):
-            assert "/private" not in os.path.normpath(find_local_path(given)).removeprefix(str(lake.parent))[:8]
+            found = os.path.normpath(resolve_local_path(given, for_reading=True))
+            assert "/private" not in found.removeprefix(str(lake.parent))[:8]
             for read in (parquet_bloom.read_table, parquet_bloom.prune):
                 with pytest.raises(StorageError):
                     read(given, "id = 4711")

@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Any
 
 from ....errors import ParquetBloomError, StorageError
-from ....storage.table_markers import ICEBERG_FILES
+from ....storage.names import ICEBERG_FILES
 from ....util.logs import logger
 from ...locations import without_scheme
 from ..locations import require_all_inside

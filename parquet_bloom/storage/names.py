@@ -1,0 +1,109 @@
+"""What the names of files and folders say: which are hidden, what a pattern matches, and what belongs to a table.
+
+Files are hidden as in Spark, and patterns mean the same on every file system. The markers are of tables and sinks that
+track their files in metadata: the folder of the log.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fnmatch import translate
+from functools import lru_cache
+
+from ..errors import ManagedTableError
+
+LOGS = {
+    "_delta_log": "the Delta table",
+    "_spark_metadata": "the streaming sink",
+    ".hoodie": "the Hudi table",
+}
+ICEBERG = "metadata"
+ICEBERG_FILES = (".metadata.json", ".metadata.json.gz")
+
+TABLE_WAY_OUT = "give the table itself (parquet_bloom.delta, parquet_bloom.iceberg) or the list of its live files"
+"""How the error of a path that belongs to a table ends."""
+
+
+def find_tables(files: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield (table folder, marker) for each path that has a marker of a table in it; parts are separated by `/`."""
+    for file in files:
+        parts = file.split("/")
+        for depth, part in enumerate(parts[:-1]):
+            is_iceberg = part == ICEBERG and depth == len(parts) - 2 and parts[-1].endswith(ICEBERG_FILES)
+            if part in LOGS or is_iceberg:
+                yield "/".join(parts[:depth]), part
+                break
+
+
+def describe_table(marker: str, folder: str) -> str:
+    """Return the reason why a folder belongs to a table; the marker is one of `LOGS`, or `ICEBERG`."""
+    if marker == ICEBERG:
+        return format_reason("the Iceberg table", folder, "metadata/*.metadata.json")
+    return format_reason(LOGS[marker], folder, marker + "/")
+
+
+def format_reason(what: str, folder: str, marker: str) -> str:
+    """Return a reason that names another kind of table or marker."""
+    return f"belongs to {what} {folder} (it has {marker})"
+
+
+def refuse_managed_table(reason: str | None, path: str) -> None:
+    """Raise ManagedTableError if `reason` says that a path belongs to a table."""
+    if reason:
+        problem = f"{reason}: a listing would find removed files too; {TABLE_WAY_OUT}"
+        raise ManagedTableError(problem, path=path)
+
+
+def is_hidden(name: str, is_folder: bool) -> bool:
+    """Return whether listings skip a file or folder of this name; `_k=v` is the folder of a partition."""
+    if name.startswith(".") or name.endswith("._COPYING_"):
+        return True
+    return name.startswith("_") and not (is_folder and "=" in name)
+
+
+class Pattern:
+    """A glob pattern of keys or paths, with the meaning of local paths: a matching folder includes all its files.
+
+    Parameters
+    ----------
+    parts : the parts of the pattern between slashes; `**` matches any number of folders.
+    folders_only : match folders only, as for a pattern that ends in a slash.
+    """
+
+    def __init__(self, parts: Sequence[str], folders_only: bool):
+        self._spelled_out = frozenset(parts)
+        self._parts = [None if part == "**" else re.compile(translate(part)).match for part in parts]
+        self._folders_only = folders_only
+        self._folder_taken = lru_cache(maxsize=4096)(self._takes_folder)
+
+    def takes(self, key: str) -> bool:
+        """Return whether the pattern matches a key or a folder above it."""
+        *folders, name = key.split("/")
+        if is_hidden(name, is_folder=False):
+            return False
+        if not self._folders_only and self._means([*folders, name]):
+            return True
+        return self._folder_taken(tuple(folders))
+
+    def _takes_folder(self, folders: tuple[str, ...]) -> bool:
+        """Return whether a folder or one above it matches, with nothing hidden between."""
+        for depth in range(len(folders), 0, -1):
+            if self._means(folders[:depth]) and not is_hidden(folders[depth - 1], is_folder=True):
+                return True
+            if is_hidden(folders[depth - 1], is_folder=True):
+                return False
+        return False
+
+    def _means(self, parts: Sequence[str]) -> bool:
+        above = {*parts[:-1]} - self._spelled_out
+        return _fits(parts, self._parts) and not any(is_hidden(folder, is_folder=True) for folder in above)
+
+
+def _fits(parts: Sequence[str], pattern: Sequence[Callable[[str], object] | None]) -> bool:
+    if not pattern:
+        return not parts
+    first, *rest = pattern
+    if first is None:  # any number of folders
+        return any(_fits(parts[skipped:], rest) for skipped in range(len(parts) + 1))
+    return bool(parts) and bool(first(parts[0])) and _fits(parts[1:], rest)
