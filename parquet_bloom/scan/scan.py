@@ -15,9 +15,8 @@ from .model.row_selection import RowRangesByGroup
 from .options import ScanOptions
 from .read.reader import BATCH_ROWS, RowReader
 from .report import PruneReport
-from .schema import require_names, select_columns
 from .source import ScanSource
-from .table_columns import select_table_columns
+from .table_columns import select_columns, select_table_columns
 
 if TYPE_CHECKING:
     import polars as pl
@@ -43,6 +42,7 @@ class Scan:
         self._columns = require_names(columns)
         self._options = options
         self._schema = schema
+        self._report: PruneReport | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # A plan that was made goes along; what reads by it is made anew.
@@ -50,29 +50,28 @@ class Scan:
 
     def plan(self) -> PruneReport:
         """Return which files and row groups are read, and why the others are not; see `prune`."""
+        if self._report is None:
+            self._report = self._source.plan(self._node, self._options, self._schema)
         return self._report
 
     @cached_property
-    def _report(self) -> PruneReport:
-        return self._source.plan(self._node, self._options, self._schema)
-
-    @cached_property
     def _reader(self) -> RowReader:
-        columns, schema, table = self._columns, self._schema, self._report.table
+        plan = self.plan()
+        columns, schema, table = self._columns, self._schema, plan.table
         case_sensitive = not self._options.ignore_case
         if table is not None:
             columns, schema = select_table_columns(schema or table.schema, columns, case_sensitive)
         elif schema is not None:
             columns, schema = select_columns(schema, columns, case_sensitive)
-        return RowReader(self._report, columns, schema=schema, cache=self._source.cache)
+        return RowReader(plan, columns, schema=schema, cache=self._source.cache)
 
     def explain(self, max_files: int = 20, max_lines: int = 20) -> str:
         """Explain what is read and why; see `PruneReport.explain`."""
-        return self._report.explain(max_files, max_lines)
+        return self.plan().explain(max_files, max_lines)
 
     def to_html(self, output: Any = None, **options: Any) -> str:
         """Render the plan as a page; see `PruneReport.to_html`."""
-        return self._report.to_html(output, **options)
+        return self.plan().to_html(output, **options)
 
     def row_ranges(self) -> dict[str, RowRangesByGroup]:
         """Find the rows that can match, without reading values.
@@ -85,7 +84,7 @@ class Scan:
         whole.
         """
         on_error, progress = self._options.on_error, self._options.progress
-        return find_row_ranges(self._report, cache=self._source.cache, on_error=on_error, progress=progress)
+        return find_row_ranges(self.plan(), cache=self._source.cache, on_error=on_error, progress=progress)
 
     def count_rows(self) -> int:
         """Count the matching rows; only the predicate's columns are read, and none without a predicate."""
@@ -171,3 +170,16 @@ class Scan:
     def __repr__(self) -> str:
         where = "all rows" if self._node is None else str(self._node)
         return f"<Scan of {self._source.table or self._source.paths!r}: {where}>"
+
+
+def require_names(columns: Sequence[str] | None) -> Sequence[str] | None:
+    """Return columns of a result, or None for all; a string would be taken for its letters.
+
+    Raises
+    ------
+    ParquetBloomError
+        The columns are a string.
+    """
+    if isinstance(columns, str):
+        raise ParquetBloomError(f"columns must be a list of names, got a string; give [{columns!r}]")
+    return columns

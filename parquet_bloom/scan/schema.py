@@ -82,33 +82,3 @@ def _cache_local_footers(
         if file is not None and not (has_to_ask and not is_in_place(path, filesystem, file.source.identity))
     }
     return [files.get(path) for path in paths]
-
-
-def require_names(columns: Sequence[str] | None) -> Sequence[str] | None:
-    """Return columns of a result, or None for all; a string would be taken for its letters.
-
-    Raises
-    ------
-    ParquetBloomError
-        The columns are a string.
-    """
-    if isinstance(columns, str):
-        raise ParquetBloomError(f"columns must be a list of names, got a string; give [{columns!r}]")
-    return columns
-
-
-def select_columns(
-    schema: pa.Schema, columns: Sequence[str] | None, case_sensitive: bool = True
-) -> tuple[Sequence[str] | None, pa.Schema | None]:
-    """Return the columns to read of a dataset with a schema, and the schema of the result.
-
-    The latter is None where files have to say it: for leaves of structs, and names that differ by their case alone.
-    """
-    fields = {name if case_sensitive else name.lower(): schema.field(name) for name in schema.names}
-    if len(fields) < len(schema.names):
-        return columns, None
-    names = list(fields) if columns is None else [name if case_sensitive else name.lower() for name in columns]
-    if not names or any(name not in fields for name in names):
-        return columns, None
-    chosen = [fields[name] for name in dict.fromkeys(names)]
-    return [field.name for field in chosen], pa.schema(chosen, schema.metadata)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -24,7 +24,7 @@ from ..tables.column_identity import is_same_column
 from ..tables.footers import TableFooters, as_table_footers
 from ..tables.open import find_table
 from .compatibility import DatasetCompatibility
-from .model.partitions import Partitions, parse_partitions
+from .model.partitions import Partitions
 from .options import ScanOptions
 from .plan.planner import plan_scan
 from .report import PruneReport
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..lake.select import Means
     from ..tables.snapshot import Table, TableSnapshot
     from .plan.index import Index, IndexView
-    from .plan.zone import Zones, ZoneView
+    from .plan.zone import Zones
 
 
 class Listing(NamedTuple):
@@ -95,7 +95,8 @@ class ScanSource:
         cache: MetadataCache | None = SHARED_CACHE,
     ) -> ScanSource:
         """Return the source of what a caller gives: paths, a table, or a LakeIndex for its live files."""
-        if _is_index(source):
+        module = sys.modules.get("parquet_bloom.lake.index")  # a caller that has an index has imported it
+        if module is not None and isinstance(source, module.LakeIndex):
             if index is not None and index is not source:
                 raise ParquetBloomError("the source is a lake index already; leave out index=")
             source, index = None, source
@@ -106,6 +107,8 @@ class ScanSource:
                 storage_options = storage_options or table.storage_options
         elif source is None and index is None:
             raise StorageError("a path is a string or a path object, not NoneType; with index= it may be left out")
+        if partitioning not in ("hive", None):
+            raise ParquetBloomError(f"partitioning must be 'hive' or None, got {partitioning!r}")
         if not isinstance(cache, MetadataCache | None):
             kind = type(cache).__name__
             problem = f"cache must be a MetadataCache or None, got {kind}; DiskMetadataCache opens one in a folder"
@@ -157,6 +160,8 @@ class ScanSource:
 
     def list_files(self) -> Listing:
         """List the files now."""
+        if self.index is None:
+            return self._list(None)
         with self._open_index(set()) as view:
             return self._list(view) if view is None or view.of_table is None else self._of_table(view).list_files()
 
@@ -189,12 +194,19 @@ class ScanSource:
             trust = options.trust or DatasetCompatibility.of(table.schema, columns)
             options = replace(options, ignore_case=False, named=lambda _: True, trust=trust)
             cache, means = as_table_footers(cache, table.columns), partial(is_same_column, table.columns)
-        with self._open_index(columns, options.trust, means) as view, self._open_zones() as zones:
+        with ExitStack() as evidence:
+            view = zones = None
+            if self.index is not None:
+                view = evidence.enter_context(self._open_index(columns, options.trust, means))
             if view is not None and view.of_table is not None:
                 report = self._of_table(view).plan(node, asked)
                 report.requests += view.requests
                 report.bytes_read += view.bytes_read
                 return report
+            if self.zones is not None:
+                from .plan.zone import open_zone_indexes
+
+                zones = evidence.enter_context(open_zone_indexes(self.zones, self.filesystem))
             entries, filesystem, partitions, requests, table = listing or self._list(view)
             if self.partitioning is None and options.named is None:
                 options = replace(options, named=lambda name: any(f"{name}=" in entry.path for entry in entries))
@@ -216,9 +228,6 @@ class ScanSource:
         self, columns: set[str], trust: ColumnCompatibility | None = None, means: Means | None = None
     ) -> AbstractContextManager[IndexView | None]:
         """Open the index for a query of some columns."""
-        of_lake = self.paths is None and self.table is None
-        if self.index is None and not of_lake:
-            return nullcontext()
         from .plan.index import open_lake_index
 
         assert trust is None or isinstance(trust, DatasetCompatibility)
@@ -226,19 +235,11 @@ class ScanSource:
             self.index,
             self.filesystem,
             self.storage_options,
-            of_lake=of_lake,
+            of_lake=self.paths is None and self.table is None,
             trusted=None if trust is None else trust.is_same,
             means=means,
             columns=columns,
         )
-
-    def _open_zones(self) -> AbstractContextManager[ZoneView | None]:
-        """Open the zone indexes for a query."""
-        if self.zones is None:
-            return nullcontext()
-        from .plan.zone import open_zone_indexes
-
-        return open_zone_indexes(self.zones, self.filesystem)
 
     def _of_table(self, view: IndexView) -> ScanSource:
         """Return the same source as one of the table that the index is over, whose own files these are."""
@@ -250,15 +251,21 @@ class ScanSource:
     def _list(self, view: IndexView | None) -> Listing:
         if self.table is not None:
             return self._list_table(self.table)
-        filesystem, paths, requests = self.filesystem, self.paths, RequestCount()
+        filesystem, paths, cache, requests = self.filesystem, self.paths, self.cache, RequestCount()
+        identity = cache.last_identity(paths) if cache is not None and isinstance(paths, str) else None
         if paths is None:
             assert view is not None
             filesystem, paths, entries = view.list_files(filesystem)
+        elif identity is not None and entry_for_identity(paths, filesystem, identity):
+            entries = [Entry(paths)]  # an object that was opened before is no folder: listing it would waste a request
         else:
-            entries = self._list_entries(requests)
-        columns = self.partition_columns
-        partitions = parse_partitions([entry.path for entry in entries], self.partitioning, paths, columns)
+            entries = list_entries(paths, filesystem, requests=requests)
+        partitions = self.find_partitions([entry.path for entry in entries], paths)
         return Listing(entries, filesystem, partitions, requests.number)
+
+    def find_partitions(self, files: Sequence[str], given: Any) -> Partitions:
+        """Return the partition columns of files; see `Partitions`."""
+        return Partitions(files, given, self.partition_columns) if self.partitioning else Partitions(())
 
     def _list_table(self, table: Table) -> Listing:
         snapshot = table.read_snapshot()
@@ -271,15 +278,6 @@ class ScanSource:
             filesystem = resolve_filesystem(None, snapshot.storage_options)
         return Listing([Entry(path) for path in paths], filesystem, partitions, 0, snapshot)
 
-    def _list_entries(self, requests: RequestCount) -> list[Entry]:
-        is_cached = (
-            self.cache is not None
-            and isinstance(self.paths, str)
-            and entry_for_identity(self.paths, self.filesystem, self.cache.last_identity(self.paths))
-        )
-        # An object that was opened before is not a folder, so listing it would be a wasted request.
-        return [Entry(self.paths)] if is_cached else list_entries(self.paths, self.filesystem, requests=requests)
-
 
 def _list_units(arrow_type: pa.DataType) -> list[str]:
     """Return the units of the timestamps that a type has or contains."""
@@ -291,9 +289,3 @@ def _list_units(arrow_type: pa.DataType) -> list[str]:
 def _restore(kind: type[ScanSource], fields: Mapping[str, Any]) -> ScanSource:
     """Make a source that was pickled."""
     return kind(**fields)
-
-
-def _is_index(source: Any) -> bool:
-    # Without importing the module of indexes, which takes time: a caller that has an index has imported it.
-    module = sys.modules.get("parquet_bloom.lake.index")
-    return module is not None and isinstance(source, module.LakeIndex)

@@ -1,4 +1,4 @@
-"""Columns of a table's schema, as predicates and datasets name them."""
+"""Columns of the schema of a dataset or a table, as predicates and callers name them."""
 
 from __future__ import annotations
 
@@ -37,6 +37,23 @@ def select_table_columns(
     paths = _group_paths(_find_path(top_level, name) for name in dict.fromkeys(names))
     fields = [_prune_field(schema.field(top), below) for top, below in paths.items()]
     return names, pa.schema(fields, schema.metadata)
+
+
+def select_columns(
+    schema: pa.Schema, columns: Sequence[str] | None, case_sensitive: bool = True
+) -> tuple[Sequence[str] | None, pa.Schema | None]:
+    """Return the columns to read of a dataset with a schema, and the schema of the result.
+
+    The latter is None where files have to say it: for leaves of structs, and names that differ by their case alone.
+    """
+    fields = {name if case_sensitive else name.lower(): schema.field(name) for name in schema.names}
+    if len(fields) < len(schema.names):
+        return columns, None
+    names = list(fields) if columns is None else [name if case_sensitive else name.lower() for name in columns]
+    if not names or any(name not in fields for name in names):
+        return columns, None
+    chosen = [fields[name] for name in dict.fromkeys(names)]
+    return [field.name for field in chosen], pa.schema(chosen, schema.metadata)
 
 
 def find_table_column_type(

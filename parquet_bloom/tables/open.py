@@ -28,11 +28,20 @@ def find_table(source: Any, storage_options: Mapping[str, Any] | None = None) ->
         of an Iceberg table's metadata file.
     storage_options : settings of the store of a Delta table.
     """
-    if not isinstance(source, str | os.PathLike | list | tuple):
-        from .snapshot import Table
+    if isinstance(source, str | os.PathLike):
+        path = resolve_given_path(os.fsdecode(source))
+        is_remote = is_url(path)
+        if path.endswith(ICEBERG_FILES) and (os.path.isfile(path) or (is_remote and not glob.has_magic(path))):
+            from .iceberg.open import iceberg
 
-        if isinstance(source, Table):
-            return source
+            return iceberg(path)
+        return None if is_remote else _open_table_at(path, storage_options)
+    if isinstance(source, list | tuple):
+        return None
+    from .snapshot import Table
+
+    if isinstance(source, Table):
+        return source
     if _is_instance(source, "deltalake.table", "DeltaTable"):
         from .delta.open import delta
 
@@ -41,22 +50,19 @@ def find_table(source: Any, storage_options: Mapping[str, Any] | None = None) ->
         from .iceberg.open import iceberg
 
         return iceberg(source)
-    if not isinstance(source, str | os.PathLike):
-        return None
-    path = os.fsdecode(source)
-    path = path if is_url(path) else resolve_given_path(path)
-    if path.endswith(ICEBERG_FILES) and (os.path.isfile(path) or (is_url(path) and not glob.has_magic(path))):
-        from .iceberg.open import iceberg
-
-        return iceberg(path)
-    return None if is_url(path) else open_table_at(path, storage_options)
+    return None
 
 
-def open_table_at(folder: str, storage_options: Mapping[str, Any] | None = None) -> Table | None:
+def _open_table_at(folder: str, storage_options: Mapping[str, Any] | None) -> Table | None:
     """Return the table of which a local folder is the root; None if it is the root of none that can be read."""
-    if not os.path.isdir(folder):
-        return None
-    if _has_commits(os.path.join(folder, DELTA_LOG)):
+    log = os.path.join(folder, DELTA_LOG)
+    try:
+        has_commits = any(name.endswith((".json", ".parquet")) for name in os.listdir(log))
+    except (FileNotFoundError, NotADirectoryError):
+        has_commits = False
+    except OSError:  # reading the table says why, unless it is the folder above that may not be searched
+        has_commits = os.path.isdir(log)
+    if has_commits:
         from .delta.open import delta
 
         return delta(folder, storage_options=storage_options)
@@ -65,16 +71,6 @@ def open_table_at(folder: str, storage_options: Mapping[str, Any] | None = None)
 
         return iceberg(folder)
     return None
-
-
-def _has_commits(log: str) -> bool:
-    """Return whether a folder is a Delta log with a commit or a checkpoint in it."""
-    try:
-        return any(name.endswith((".json", ".parquet")) for name in os.listdir(log))
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:  # reading the table says why, unless it is the folder above that may not be searched
-        return os.path.isdir(log)
 
 
 def _is_instance(source: Any, module: str, name: str) -> bool:

@@ -14,7 +14,7 @@ from ...file.cache.memory import MetadataCache
 from ...predicate import parse
 from ...predicate.tree import In, all_of
 from ...scan.model.named_columns import FoundType, find_column_type
-from ...scan.model.partitions import parse_partitions
+from ...scan.model.partitions import Partitions
 from ...scan.read.reader import RowReader
 from ...scan.table_columns import find_table_column_type, select_table_columns
 from ...util.wording import count
@@ -142,7 +142,7 @@ def _find_type(
     if not inputs.files:
         return None
     paths = [file.path for file in inputs.files]
-    partitions = parse_partitions(paths, "hive", paths)
+    partitions = Partitions(paths, paths)
     options: dict[str, Any] = {"filesystem": output.filesystem, "cache": cache, "case_sensitive": case_sensitive}
     return find_column_type(column, paths, partitions, **options)
 

@@ -38,9 +38,6 @@ def find_row_ranges(
     """
     request = report.asked
     assert request is not None, "the report is not prune's"
-    residuals = report.partitions.make_residuals(
-        request.node, request.timezone, ignore_case=request.ignore_case, strict=False
-    )
     table, trust, select_live = report.table, None, None
     if table is not None:
         rows = TableRows(table, request.node, request.timezone, None, report.partitions)
@@ -49,7 +46,7 @@ def find_row_ranges(
         trust = DatasetCompatibility.of(table.schema, [] if request.node is None else [*tree.columns(request.node)])
     evaluator = PageIndexEvaluator(
         lambda path: open_file(path, report.filesystem, cache),
-        FileResidualEvaluator(residuals, request.timezone, request.ignore_case, trust),
+        FileResidualEvaluator(request, report.partitions, trust, strict=False),
         select_live,
     )
     ranges: dict[str, RowRangesByGroup] = {}

@@ -16,9 +16,9 @@ from ..model.fit import fit_table
 from ..model.named_columns import suggest_names
 from ..options import ScanOptions
 from ..read.reader import RowReader
-from ..schema import require_names, select_columns
+from ..scan import require_names
 from ..source import ScanSource
-from ..table_columns import has_column, select_table_columns
+from ..table_columns import has_column, select_columns, select_table_columns
 from .keys import Keys
 from .session import Lookup, LookupSession
 

@@ -25,8 +25,8 @@ from ..model.plan import ScanPlan, ScanRequest
 from ..model.positions import PATH, ROW, ROW_GROUP
 from ..options import ScanOptions
 from ..read.reader import RowReader
-from ..schema import select_columns
 from ..source import ScanSource
+from ..table_columns import select_columns
 from .key_chunks import KeyChunk, iterate_chunks
 from .session import LookupSession
 

@@ -18,7 +18,6 @@ from ...lake.reports import FileSelection
 from ...lake.snapshot import Selections
 from ...storage import Entry, as_path_list, entry_for_identity, is_local, list_entries
 from ...util.arrow_values import empty_table
-from ..model.partitions import parse_partitions
 from ..model.plan import FileScan, ScanPlan
 from ..options import ScanOptions
 from ..plan.index import narrow_by_index
@@ -160,7 +159,7 @@ class Lookup:
         plan = plan_scan(
             self._find_entries(paths),
             None if by_index_alone else keys.node,
-            parse_partitions(paths, source.partitioning, roots, source.partition_columns),
+            source.find_partitions(paths, roots),
             replace(options, named=lambda _: True),
             filesystem=self._filesystem,
             cache=source.cache,

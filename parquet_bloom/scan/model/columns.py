@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 from ...errors import UnknownColumnError
 from ...file.columns import find_leaves, spellings
@@ -11,7 +12,8 @@ from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
 from ...predicate.tree import Node
 from .data_file import DataFile
-from .partitions import PartitionResiduals
+from .partitions import Partitions
+from .plan import ScanRequest
 
 
 def resolve_names(file: DataFile, names: Iterable[str], ignore_case: bool) -> dict[str, str]:
@@ -39,22 +41,27 @@ class FileResidualEvaluator:
 
     Parameters
     ----------
-    residuals : what partition values leave of the predicate.
-    timezone : zone of literals without one.
-    ignore_case : match names whatever their case.
+    request : the predicate, and how its names and literals are meant.
+    partitions : what is known of each file's columns by its folder or table.
     trust : the columns of a file that are shown as other values than it stores; comparisons with them count as true.
+    strict : as in `Partitions.make_residuals`.
     """
 
     def __init__(
         self,
-        residuals: PartitionResiduals,
-        timezone: str,
-        ignore_case: bool,
+        request: ScanRequest,
+        partitions: Partitions,
         trust: ColumnCompatibility | None = None,
+        *,
+        strict: bool = True,
     ):
-        self._residuals = residuals
-        self._timezone = timezone
-        self._ignore_case = ignore_case
+        node, self._timezone, self._ignore_case = request
+        self._predicate: Node | Literal[True] = True if node is None else node
+        self._residuals = (
+            partitions.make_residuals(node, self._timezone, ignore_case=self._ignore_case, strict=strict)
+            if partitions
+            else None
+        )
         self._trust = trust
         self._predicates: dict[tuple[int, tuple[tuple[str, str], ...]], PruningPredicate] = {}
         self._weakened: dict[tuple[int, frozenset[str]], Node | bool] = {}
@@ -64,7 +71,7 @@ class FileResidualEvaluator:
 
         Files with the same residual and spelling share one object.
         """
-        residual = self._residuals.find_residual(file.path)
+        residual = self._predicate if self._residuals is None else self._residuals.find_residual(file.path)
         if self._trust is not None and not isinstance(residual, bool):
             residual = self._drop_untrusted(residual, file, self._trust)
         if isinstance(residual, bool):

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from ...errors import ParquetBloomError, PredicateError, UnreadableColumnError, first_line
+from ...errors import PredicateError, UnreadableColumnError, first_line
 from ...hashing.coerce import parse_date
 from ...predicate import tree
 from ...predicate.reason import Reason
@@ -47,6 +47,10 @@ class Partitions:
     given : the files, folders and patterns that were listed.
     columns : the partition columns that a dataset has, and their types; None to find both in the paths.
 
+    Attributes
+    ----------
+    schema : of the partition columns, outer folders first.
+
     Raises
     ------
     UnreadableColumnError
@@ -57,6 +61,7 @@ class Partitions:
         self._find_key: Callable[[str], str] = _parent_folder
         self._positions: dict[str, int] = {}
         self._folders = _NO_COLUMNS if columns is None else empty_table(columns)
+        self.schema = self._folders.schema
         self._values: dict[str, list[Any]] = {}
         if not any(map(_HAS_PAIR, files)) if columns is None else not columns:
             return
@@ -69,6 +74,7 @@ class Partitions:
         else:
             self._folders = pa.table([_read_column(field, pairs, self._positions) for field in columns], schema=columns)
             names = columns.names
+        self.schema = self._folders.schema
         self._values = {name: self._folders[name].to_pylist() for name in names}
 
     @classmethod
@@ -83,23 +89,16 @@ class Partitions:
         partitions = cls(())
         partitions._find_key = str
         partitions._positions = {path: i for i, path in enumerate(files)} if values.num_columns else {}
-        partitions._folders = values
+        partitions._folders, partitions.schema = values, values.schema
         partitions._values = {name: values[name].to_pylist() for name in values.column_names}
         return partitions
 
     def __bool__(self) -> bool:
         return bool(self._values)
 
-    @property
-    def schema(self) -> pa.Schema:
-        """Schema of the partition columns, outer folders first."""
-        return self._folders.schema
-
     def values(self, path: str) -> dict[str, Any]:
         """Return the partition values of a file by name: int, date, str or None; of a table, of any type."""
-        if not self._values:
-            return {}
-        i = self._positions[self._find_key(path)]
+        i = self.find_folder(path)
         return {name: values[i] for name, values in self._values.items()}
 
     def find_folder(self, path: str) -> int:
@@ -156,7 +155,7 @@ class Partitions:
 
     def resolve_name(self, name: str, ignore_case: bool) -> str:
         """Return the partition column that a name means, or the name itself."""
-        return self._match_names([name], ignore_case).get(name, name)
+        return self._match_names([name], ignore_case).get(name, name) if self._values else name
 
     def columns_in_files(self, columns: Sequence[str] | None) -> list[str] | None:
         """Return the columns of a result that are read from the files; None for all."""
@@ -171,15 +170,17 @@ class Partitions:
         path : of the file; None if there are no rows, for the schema alone.
         columns : of the result; None for all.
         """
-        values = {} if path is None else self.values(path)
-        fields = [field for field in self.schema if columns is None or field.name in columns]
-        result = table
-        for field in fields:
+        result, values = table, {} if path is None or not self._values else self.values(path)
+        for field in self.schema:
+            if columns is not None and field.name not in columns:
+                continue
             value = make_scalar(values.get(field.name), field.type)
             column = pa.repeat(value, table.num_rows) if value.is_valid else pa.nulls(table.num_rows, field.type)
             i = result.schema.get_field_index(field.name)
             result = result.append_column(field, column) if i < 0 else result.set_column(i, field, column)
-        return result if self.columns_in_files(columns) != [] else result.select([field.name for field in fields])
+        if columns is None or not self._values.keys() >= {*columns}:
+            return result
+        return result.select([name for name in self.schema.names if name in columns])
 
 
 class PartitionResiduals:
@@ -308,20 +309,3 @@ def _to_typed_array(texts: list[str | None]) -> pa.Array:
     if distinct and all(_DATE.fullmatch(text) and parse_date(text) for text in distinct):
         return make_array([None if text is None else parse_date(text) for text in texts], pa.date32())
     return make_array(texts, pa.string())
-
-
-def parse_partitions(
-    files: Sequence[str], partitioning: str | None, given: Any, columns: pa.Schema | None = None
-) -> Partitions:
-    """Return the partition columns of some files.
-
-    Parameters
-    ----------
-    files : paths.
-    partitioning : as in `prune`.
-    given : the files, folders and patterns that were listed.
-    columns : as in `Partitions`.
-    """
-    if partitioning not in ("hive", None):
-        raise ParquetBloomError(f"partitioning must be 'hive' or None, got {partitioning!r}")
-    return Partitions(files, given, columns) if partitioning else Partitions(())

@@ -161,8 +161,7 @@ class RowReader:
         # Rows whose values the table shows in other types are filtered here, or by the engine that gives `trust`.
         self._filters_again = self._table is not None and trust is None
         trust = self._table.trust if self._table is not None and trust is None else trust
-        residuals = plan.partitions.make_residuals(request.node, request.timezone, ignore_case=request.ignore_case)
-        self._evaluator = FileResidualEvaluator(residuals, request.timezone, request.ignore_case, trust)
+        self._evaluator = FileResidualEvaluator(request, plan.partitions, trust)
         self._probes: Probes = {}
         self._targets: dict[tuple[int, ColumnType], Targets | None] = {}
         self._planners: dict[bool, BatchPlanner] = {}
