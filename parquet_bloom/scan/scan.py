@@ -16,7 +16,7 @@ from .options import ScanOptions
 from .read.reader import BATCH_ROWS, RowReader
 from .report import PruneReport
 from .source import ScanSource
-from .table_columns import select_columns, select_table_columns
+from .table_columns import make_names_error, select_columns, select_table_columns
 
 if TYPE_CHECKING:
     import polars as pl
@@ -39,7 +39,9 @@ class Scan:
     ):
         self._source = source
         self._node = node
-        self._columns = require_names(columns)
+        if isinstance(columns, str):
+            raise make_names_error(columns)
+        self._columns = columns
         self._options = options
         self._schema = schema
         self._report: PruneReport | None = None
@@ -170,16 +172,3 @@ class Scan:
     def __repr__(self) -> str:
         where = "all rows" if self._node is None else str(self._node)
         return f"<Scan of {self._source.table or self._source.paths!r}: {where}>"
-
-
-def require_names(columns: Sequence[str] | None) -> Sequence[str] | None:
-    """Return columns of a result, or None for all; a string would be taken for its letters.
-
-    Raises
-    ------
-    ParquetBloomError
-        The columns are a string.
-    """
-    if isinstance(columns, str):
-        raise ParquetBloomError(f"columns must be a list of names, got a string; give [{columns!r}]")
-    return columns

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from ..errors import PredicateError, UnknownColumnError, UnreadableColumnError, UnsupportedTypeError
+from ..errors import ParquetBloomError, PredicateError, UnknownColumnError, UnreadableColumnError, UnsupportedTypeError
 from ..hashing.column_type import ColumnType, Kind, from_arrow
 from ..predicate import tree
 from ..predicate.tree import Node
@@ -37,6 +37,11 @@ def select_table_columns(
     paths = _group_paths(_find_path(top_level, name) for name in dict.fromkeys(names))
     fields = [_prune_field(schema.field(top), below) for top, below in paths.items()]
     return names, pa.schema(fields, schema.metadata)
+
+
+def make_names_error(columns: str) -> ParquetBloomError:
+    """Return the error of a string in place of the columns of a result: it would be taken for its letters."""
+    return ParquetBloomError(f"columns must be a list of names, got a string; give [{columns!r}]")
 
 
 def select_columns(
@@ -91,7 +96,7 @@ def has_column(schema: pa.Schema, column: str, case_sensitive: bool = True) -> b
     def is_named(field: pa.Field, name: str) -> bool:
         return field.name == name or (not case_sensitive and field.name.lower() == name.lower())
 
-    if any(is_named(field, column) for field in schema):
+    if column in schema.names or any(is_named(field, column) for field in schema):
         return True
     fields = list(schema)
     names = column.split(".")

@@ -76,8 +76,16 @@ def verify(
     def verify_one(path: Any, progress: Progress | None, threads: int) -> VerifyReport:
         return verify_file(path, data, names, filesystem, progress, variant, footers)
 
-    options: dict[str, Any] = {"filesystem": filesystem, "threads": threads, "progress": progress, "on_error": on_error}
-    report = process_paths(paths, verify_one, VerifyReport.combine, **options, waits=True)
+    report = process_paths(
+        paths,
+        verify_one,
+        VerifyReport.combine,
+        filesystem=filesystem,
+        threads=threads,
+        progress=progress,
+        on_error=on_error,
+        waits=True,
+    )
     if table is not None:
         report.path = table.name
     return report

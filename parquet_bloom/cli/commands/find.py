@@ -143,8 +143,9 @@ def _find_type(
         return None
     paths = [file.path for file in inputs.files]
     partitions = Partitions(paths, paths)
-    options: dict[str, Any] = {"filesystem": output.filesystem, "cache": cache, "case_sensitive": case_sensitive}
-    return find_column_type(column, paths, partitions, **options)
+    return find_column_type(
+        column, paths, partitions, filesystem=output.filesystem, cache=cache, case_sensitive=case_sensitive
+    )
 
 
 def _sort_columns(names: Sequence[str], requested: Sequence[str] | None, case_sensitive: bool) -> list[str]:

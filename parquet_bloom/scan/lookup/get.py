@@ -16,9 +16,8 @@ from ..model.fit import fit_table
 from ..model.named_columns import suggest_names
 from ..options import ScanOptions
 from ..read.reader import RowReader
-from ..scan import require_names
 from ..source import ScanSource
-from ..table_columns import has_column, select_columns, select_table_columns
+from ..table_columns import has_column, make_names_error, select_columns, select_table_columns
 from .keys import Keys
 from .session import Lookup, LookupSession
 
@@ -38,7 +37,8 @@ def get_rows(
     ----------
     note : called with rows as they are read, before more are; what it raises ends the read.
     """
-    columns = require_names(columns)
+    if isinstance(columns, str):
+        raise make_names_error(columns)
     for column in keys.columns:
         if not has_column(schema, column):
             similar = suggest_names(column, schema.names, can_ignore_case=False)

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import methodcaller
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -24,14 +24,13 @@ from ...predicate.reason import Reason
 from ...predicate.row_filter import row_mask
 from ...predicate.tree import Node
 from ...util.arrow_values import empty_table, make_array, make_scalar
-from .folders import parse_folder
-from .residual import describe_values
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _INT64 = 1 << 63
 _HAS_PAIR = methodcaller("__contains__", "=")
 _NO_COLUMNS = pa.table({})
+_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 class Partitions:
@@ -183,6 +182,20 @@ class Partitions:
         return result.select([name for name in self.schema.names if name in columns])
 
 
+class Residuals(Protocol):
+    """The residual of a predicate for each file; see `PartitionResiduals`."""
+
+    @property
+    def doubts(self) -> tuple[Reason, ...]: ...
+
+    @property
+    def is_unchanged(self) -> bool: ...
+
+    def find_residual(self, path: str) -> Node | bool: ...
+
+    def describe(self, path: str) -> str: ...
+
+
 class PartitionResiduals:
     """The residual of one predicate for each file; see `Partitions.make_residuals`.
 
@@ -236,6 +249,26 @@ class PartitionResiduals:
             source = "its folder" if self._find_key is _parent_folder else "its table"
             self._descriptions[i] = describe_values(values.items(), source)
         return self._descriptions[i]
+
+
+def describe_values(values: Iterable[tuple[str, Any]], source: str = "its folder") -> str:
+    """Describe the partition values that rule a file out, given as (column, value), and where they are from."""
+    described = (f"{name} is {'null' if value is None else value}" for name, value in values)
+    return f"{source} says {', '.join(described)}"
+
+
+def parse_folder(folder: str, decode: Callable[[str], str]) -> tuple[str, str | None] | None:
+    """Return the column and the value that the name of a folder gives; None if it is not that of a partition.
+
+    Parameters
+    ----------
+    folder : its name, without the path.
+    decode : decodes name and value, in which special characters are percent-encoded; engines differ in how.
+    """
+    name, separator, value = folder.partition("=")
+    if not separator:
+        return None
+    return decode(name), None if value == _NULL else decode(value)
 
 
 def _parent_folder(path: str) -> str:

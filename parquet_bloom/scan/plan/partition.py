@@ -6,8 +6,8 @@ from collections.abc import Generator, Iterator
 from typing import Literal
 
 from ...predicate.pruning import PruningPredicate
+from ..model.partitions import Residuals
 from ..model.plan import PARTITION, FileScan, ScanPlan
-from ..model.residual import Residuals
 
 
 class PartitionEvaluator:

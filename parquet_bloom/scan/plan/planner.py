@@ -25,9 +25,8 @@ from ...predicate.pruning import PruningPredicate
 from ...predicate.tree import Node
 from ...storage import Entry
 from ..model.named_columns import make_unknown_column_error
-from ..model.partitions import Partitions
+from ..model.partitions import Partitions, Residuals
 from ..model.plan import Evaluator, FileScan, ScanPlan, ScanRequest
-from ..model.residual import Residuals
 from ..options import ScanOptions
 from .files import FileEvaluator
 from .partition import PartitionEvaluator

@@ -18,8 +18,7 @@ from ...predicate.pruning import PruningPredicate
 from ...predicate.reason import Reason
 from ...predicate.statistics import PruningStatistics
 from ...predicate.tree import Leaf, Node
-from ...scan.model.folders import parse_folder
-from ...scan.model.residual import describe_values
+from ...scan.model.partitions import describe_values, parse_folder
 from ..session.fallback import CannotPush
 from ..session.fields import Field, fold_case
 from ..session.paths import find_authority, is_pattern, normalize_path
@@ -58,7 +57,7 @@ class Layout:
 
 
 class FolderResiduals:
-    """Residuals of a predicate after the partition values of each file; see `scan.model.residual.Residuals`.
+    """Residuals of a predicate after the partition values of each file; see `scan.model.partitions.Residuals`.
 
     Parameters
     ----------

@@ -11,9 +11,8 @@ from ...file.cache.memory import SHARED_CACHE
 from ...predicate.reason import MISSING, Reason
 from ...predicate.tree import Node
 from ...redaction import redacted, shown_redacted
-from ...scan.model.partitions import Partitions
+from ...scan.model.partitions import Partitions, Residuals
 from ...scan.model.plan import Evaluator, FilePlan, RowGroupPlan
-from ...scan.model.residual import Residuals
 from ...scan.options import ScanOptions
 from ...scan.plan.planner import plan_scan
 from ...scan.report import PruneReport

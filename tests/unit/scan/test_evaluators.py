@@ -17,8 +17,7 @@ import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, UnknownColumnError
 from parquet_bloom.predicate import parse
 from parquet_bloom.scan.locate.row_ranges import find_row_ranges
-from parquet_bloom.scan.model.folders import parse_folder
-from parquet_bloom.scan.model.partitions import Partitions
+from parquet_bloom.scan.model.partitions import Partitions, parse_folder
 from parquet_bloom.scan.model.plan import INDEX, Evaluator, FilePlan, FileScan, RowGroupPlan, ScanPlan
 from parquet_bloom.scan.options import ScanOptions
 from parquet_bloom.scan.plan import files as planned_files
