@@ -127,7 +127,7 @@ def shows_stored(file: CachedFooter, leaf: Leaf, row_groups: Iterable[int]) -> b
     """Return whether all integers of a column are known to be shown as stored, by statistics that were read before."""
     if not may_wrap(type_of(leaf)):
         return True
-    column = file.columns.get(leaf.index)
+    column: ColumnStatistics | None = file.columns.get(leaf.index)
     return column is not None and all(map(column.is_bounded, row_groups))
 
 

@@ -17,7 +17,7 @@ from ..util.collector import paused_collection
 from ..util.threads import processors
 from .decode.open import open_entry
 from .model.schemas import arrow_schema, map_in_threads, reading, unify_schemas
-from .plan.local_files import LocalFiles
+from .plan.files import LocalFiles
 from .plan.statistics import cache_footers
 from .source import ScanSource
 

@@ -23,8 +23,9 @@ from parquet_bloom import MetadataCache
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.file import column_statistics
 from parquet_bloom.file.cache import memory
+from parquet_bloom.scan.plan import files as plan_files
 from parquet_bloom.scan.plan import files as planned_files
-from parquet_bloom.scan.plan import local_files, statistics
+from parquet_bloom.scan.plan import statistics
 
 pytestmark = pytest.mark.smoke
 
@@ -129,7 +130,7 @@ def hunt(seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch, tally: collec
 
 def test_plans_are_those_of_single_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "SETTLED_NS", -(10**12))
-    monkeypatch.setattr(local_files, "_FIRST_FILES", 3)
+    monkeypatch.setattr(plan_files, "_FIRST_FILES", 3)
     tally = collections.Counter[str]()
     for number, seed in enumerate(seeds(LAKES)):
         folder = tmp_path / str(number)

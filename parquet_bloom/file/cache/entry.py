@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...metadata.filter_header import MAX_HEADER_BYTES
 from ...metadata.footer import Footer
 from ...metadata.page_index import CachedPageIndex
 from ...metadata.renamed_footer import RenamedFooter
 from ...storage import Extents
-
-if TYPE_CHECKING:
-    from ..statistics import ColumnStatistics
 
 # Estimates of memory.
 _FIXED_BYTES = 4096  # Python objects, per footer
@@ -33,7 +30,7 @@ class CachedFooter:
     filter_headers : {offset: bytes at that offset} of the filter headers that were read.
     pages : {(row group, leaf index): page index}; None where the page index cannot be used.
     page_headers : {offset of a column chunk: its page headers} of large chunks of local files; see `PageHeaders`.
-    columns : statistics of columns, by the leaf's number; see `file.statistics`.
+    columns : `ColumnStatistics` of `file.statistics`, by the leaf's number.
     derived : values that readers have computed from the footer, by the readers' keys, so as to compute them once.
     extents : other ranges that were read, kept for objects in a store, whose filters are probed again and again.
     original : the entry that this one shows in another way; None for the file's own.
@@ -44,7 +41,7 @@ class CachedFooter:
     filter_headers: dict[int, bytes] = field(default_factory=dict)
     pages: dict[tuple[int, int], CachedPageIndex | None] = field(default_factory=dict)
     page_headers: dict[int, bytes] = field(default_factory=dict)
-    columns: dict[int, ColumnStatistics] = field(default_factory=dict)
+    columns: dict[int, Any] = field(default_factory=dict)
     derived: dict[str, Any] = field(default_factory=dict)
     extents: Extents = field(default_factory=Extents)
     original: CachedFooter | None = None

@@ -29,7 +29,7 @@ from parquet_bloom.file.cache import memory
 from parquet_bloom.lake.index import LakeIndex
 from parquet_bloom.scan.engines.dataset import Dataset, Fragment
 from parquet_bloom.scan.model.schemas import arrow_schema
-from parquet_bloom.scan.plan.local_files import LocalFiles
+from parquet_bloom.scan.plan.files import LocalFiles
 from parquet_bloom.scan.plan.statistics import cache_footers
 
 FILES, ROWS = 5, 40

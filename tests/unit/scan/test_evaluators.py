@@ -21,7 +21,7 @@ from parquet_bloom.scan.model.partitions import Partitions, parse_folder
 from parquet_bloom.scan.model.plan import INDEX, Evaluator, FilePlan, FileScan, RowGroupPlan, ScanPlan
 from parquet_bloom.scan.options import ScanOptions
 from parquet_bloom.scan.plan import files as planned_files
-from parquet_bloom.scan.plan.local_files import LocalFiles
+from parquet_bloom.scan.plan.files import LocalFiles
 from parquet_bloom.scan.plan.planner import plan_scan
 from parquet_bloom.storage import Entry, list_entries
 

@@ -23,8 +23,9 @@ from parquet_bloom.core.bloom.sbbf import check_hashes
 from parquet_bloom.errors import StorageError
 from parquet_bloom.file.cache import memory
 from parquet_bloom.metadata.filter_header import write_header
+from parquet_bloom.scan.plan import files as plan_files
 from parquet_bloom.scan.plan import files as planned_files
-from parquet_bloom.scan.plan import local_files, statistics
+from parquet_bloom.scan.plan import statistics
 from parquet_bloom.scan.source import ScanSource
 from parquet_bloom.storage import FileIdentity, LocalFileBatch, open_source
 from parquet_bloom.storage.local import batch, batch_probe
@@ -321,11 +322,11 @@ def test_footers_longer_than_what_is_read_first(tmp_path: Path, monkeypatch: pyt
     wide = {f"column_with_a_long_name_{number:04}": [1, 2] for number in range(300)}
     for number in range(6):
         pq.write_table(pa.table({"key": [2 * number, 2 * number + 1], **wide}), tmp_path / f"{number}.parquet")
-    first_end = local_files._FIRST_TAIL_BYTES
+    first_end = plan_files._FIRST_TAIL_BYTES
     opened: list[Any] = []
     monkeypatch.setattr(planned_files, "open_source", lambda *arguments: opened.append(arguments))
     for first_files in (2, 32):
-        monkeypatch.setattr(local_files, "_FIRST_FILES", first_files)
+        monkeypatch.setattr(plan_files, "_FIRST_FILES", first_files)
         report = parquet_bloom.prune(tmp_path, "key = 7", cache=None)
         assert report.selected == {str(tmp_path / "3.parquet"): [0]}
         assert report.requests == 6 + first_files if first_files < 6 else 12
