@@ -22,6 +22,7 @@ from ..hashing.column_type import (
     is_legacy_ordered,
     is_nan,
     is_ordered,
+    make_domain_array,
     may_wrap,
 )
 from ..metadata.footer import PHYSICAL_TYPES, Footer, Leaf, Statistics
@@ -34,7 +35,6 @@ from ..predicate.statistics import (
     CutBound,
     PruningStatistics,
     PruningStatisticsArray,
-    make_domain_array,
     split_cut,
 )
 from .columns import type_of

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ..errors import UnsupportedTypeError
 
@@ -317,6 +319,21 @@ def decode(stored: bytes, column_type: ColumnType) -> Domain | None:
     if column_type.physical in ("INT32", "INT64"):
         return int.from_bytes(stored, "little", signed=column_type.signed)
     return stored
+
+
+def make_domain_array(values: Sequence[Domain | None], column_type: ColumnType) -> NDArray[Any]:
+    """Return domain values of one type as an array that represents them exactly; entries for None are arbitrary."""
+    if column_type.kind is Kind.FLOAT or column_type.physical in ("INT32", "INT64"):
+        known = [0 if value is None else value for value in values] if None in values else values
+        if column_type.kind is Kind.FLOAT:
+            return np.array(known, np.float64)
+        try:
+            return np.array(known, np.int64)
+        except OverflowError:  # unsigned, and large
+            pass
+    objects = np.empty(len(values), object)
+    objects[:] = values
+    return objects
 
 
 def is_ordered(column_type: ColumnType) -> bool:

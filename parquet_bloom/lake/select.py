@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..file.identity import NO_TOKEN, read_version_tokens
-from ..hashing.column_type import ColumnType
+from ..hashing.column_type import ColumnType, make_domain_array
 from ..predicate.key_expression import KeyExpression
 from ..predicate.pruning import FilterProbe, ProbeResult, PruningPredicate
-from ..predicate.statistics import UNKNOWN, PruningStatisticsArray, make_domain_array
+from ..predicate.statistics import UNKNOWN, PruningStatisticsArray
 from ..predicate.tree import Node
 from ..storage import Entry
 from ..util.threads import in_order

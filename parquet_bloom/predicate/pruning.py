@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from ..hashing.bounds import LiteralBounds, make_bounds
 from ..hashing.coerce import coerce
-from ..hashing.column_type import ColumnType, Domain, Kind
+from ..hashing.column_type import ColumnType, Domain, Kind, make_domain_array
 from . import tree
 from .comparison import holds_for_all, select_bound
 from .reason import MISSING, Reason
-from .statistics import NO, ColumnShape, KeyHasher, PruningStatistics, PruningStatisticsArray, make_domain_array
+from .statistics import NO, ColumnShape, KeyHasher, PruningStatistics, PruningStatisticsArray
 from .tree import (
     CallIn,
     CallNotIn,

@@ -203,7 +203,7 @@ def _evaluate_leaf(
     table: pa.Table, leaf: Leaf, num_rows: int, timezone: str, probe_cache: Probes, number: int
 ) -> pa.ChunkedArray:
     literals: Sequence[Any] = leaf.literals
-    if not isinstance(leaf, InArray):
+    if not isinstance(leaf, InArray) and None in literals:
         literals = [value for value in literals if value is not None]
     column = find_column(table, leaf.column)
     if column is not None and pa.types.is_nested(_unwrap_type(column.type)):
@@ -341,15 +341,16 @@ def _unwrap_type(arrow_type: pa.DataType) -> pa.DataType:
 
 def _find_paths(fields: pa.Schema | pa.StructType, name: str, full_name: str) -> list[list[int]]:
     """Return every way to resolve a dotted name, as positions: a name may itself contain dots."""
-    paths: list[list[int]] = []
-    paths.extend([i] for i in fields.get_all_field_indices(name))
-    for dot in (i for i, character in enumerate(name) if character == "."):
+    paths: list[list[int]] = [*map(list, zip(fields.get_all_field_indices(name), strict=True))]
+    dot = name.find(".")
+    while dot >= 0:
         for i in fields.get_all_field_indices(name[:dot]):
             field = fields.field(i)
             if pa.types.is_struct(field.type):
                 paths.extend([i, *child] for child in _find_paths(field.type, name[dot + 1 :], full_name))
             elif pa.types.is_nested(_unwrap_type(field.type)):
                 raise PredicateError(f"values inside a {field.type} cannot be compared", column=full_name)
+        dot = name.find(".", dot + 1)
     return paths
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..hashing.coerce import hash_all
-from ..hashing.column_type import ColumnType, Domain, Kind
+from ..hashing.column_type import ColumnType, Domain, Kind, make_domain_array
 
 NO, YES, UNKNOWN = 0, 1, -1
 
@@ -198,22 +198,7 @@ class PruningStatisticsArray:
 
     def holding(self, shape: ColumnShape) -> PruningStatisticsArray:
         """Return these statistics with another column shape."""
-        return self if self.holds is shape else replace(self, holds=shape)
-
-
-def make_domain_array(values: Sequence[Domain | None], column_type: ColumnType) -> NDArray[Any]:
-    """Return domain values of one type as an array that represents them exactly; entries for None are arbitrary."""
-    if column_type.kind is Kind.FLOAT or column_type.physical in ("INT32", "INT64"):
-        known = [0 if value is None else value for value in values] if None in values else values
-        if column_type.kind is Kind.FLOAT:
-            return np.array(known, np.float64)
-        try:
-            return np.array(known, np.int64)
-        except OverflowError:  # unsigned, and large
-            pass
-    objects = np.empty(len(values), object)
-    objects[:] = values
-    return objects
+        return replace(self, holds=shape)
 
 
 def split_cut(high: Sequence[Domain | None], column_type: ColumnType) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:

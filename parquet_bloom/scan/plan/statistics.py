@@ -214,17 +214,9 @@ class Batch:
         if probe.answers is None:  # whether the files are unchanged is not known yet
             first = np.zeros(len(ends) + 1, np.int64)
             probe.answers = filters.reader.probe(first, _NO_FILTERS, _NOTHING, [], threads)
-        _, same, requests, num_bytes = probe.answers
+        answers: list[list[Any]] = [each.tolist() for each in (ends, *probe.answers[1:])]
         results, start = {}, 0
-        rows = zip(
-            self._files,
-            filters.statistics,
-            ends.tolist(),
-            same.tolist(),
-            requests.tolist(),
-            num_bytes.tolist(),
-            strict=True,
-        )
+        rows = zip(self._files, filters.statistics, *answers, strict=True)
         for file, statistics, end, is_usable, file_requests, file_bytes in rows:
             if is_usable:
                 cost = file_requests + file.requests, file_bytes + file.bytes_read
@@ -242,7 +234,10 @@ def concatenate_statistics(files: Sequence[FileStatistics]) -> dict[str, Pruning
             column = statistics.columns[name]
             if column is not None:
                 parts.append(column.part)
-        columns[name] = join_parts(parts)[0].holding(files[0].holds[name]) if parts else None
+        columns[name] = None
+        if parts:
+            joined, shape = join_parts(parts)[0], files[0].holds[name]
+            columns[name] = joined if joined.holds is shape else joined.holding(shape)
     return columns
 
 

@@ -25,9 +25,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ...errors import UnsupportedTypeError
-from ...hashing.column_type import ColumnType, Kind, from_arrow
+from ...hashing.column_type import ColumnType, Kind, from_arrow, make_domain_array
 from ...metadata.writer_rules import SHORTEST_CUT
-from ...predicate.statistics import NO, UNKNOWN, CutBound, PruningStatisticsArray, make_domain_array, split_cut
+from ...predicate.statistics import NO, UNKNOWN, CutBound, PruningStatisticsArray, split_cut
 from .schema import DeltaLeaf
 
 _PER_MILLISECOND = {"ms": 1, "us": 1_000, "ns": 1_000_000}
