@@ -18,6 +18,7 @@ from .threads import AHEAD, POLL_SECONDS, Stop, raise_if_stopped
 
 R = TypeVar("R")
 
+_ALL = -1  # the queue of all tasks whose results come as they are
 _LINGER = 0.5  # seconds that a thread without work waits for some
 
 
@@ -82,7 +83,7 @@ class ReadAhead(Generic[R]):
 
     Parameters
     ----------
-    tasks : functions that start the tasks, each once.
+    tasks : functions that start the tasks, each once; see also `add`.
     threads : number of threads; with one, or for one task, steps are run as their results are requested.
     max_bytes : bound on `in_flight`. It is exceeded by one step at most, the one that the consumer waits for.
     in_order : give all results of a task before any of the next one; otherwise as they come.
@@ -93,7 +94,7 @@ class ReadAhead(Generic[R]):
     most_in_flight : the largest value that it has had.
     """
 
-    tasks: Sequence[Callable[[], Steps[R]]]
+    tasks: list[Callable[[], Steps[R]]]
     threads: int
     max_bytes: int
     in_order: bool = True
@@ -102,18 +103,22 @@ class ReadAhead(Generic[R]):
     _stop: Stop = field(default_factory=Stop)
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _running: list[threading.Thread] = field(default_factory=list)
+    _waiting: deque[int] = field(default_factory=deque)  # tasks to be started, in this order
     _started: dict[int, _Task] = field(default_factory=dict)  # tasks that have not ended, by number
-    _events: dict[int, deque[tuple[Event[R], int]]] = field(default_factory=dict)  # with their bytes, by queue
-    _next: int = 0  # number of the next task to start
+    _order: deque[int] = field(default_factory=deque)  # tasks whose end the consumer has not seen, if in order
+    _events: dict[int, deque[tuple[Event[R], int]]] = field(default_factory=dict)  # with their bytes, by task in order
+    _num_started: int = 0
     _ended: int = 0  # tasks whose end the consumer has seen
     _taken: int = 0  # bytes of the result that the consumer has
     _is_waiting: bool = False  # whether the consumer waits for an event that is not there
 
     def __iter__(self) -> Generator[Event[R], None, None]:
-        if self.threads < 2 or len(self.tasks) < 2:
-            for number, task in enumerate(self.tasks):
-                yield from self._run_here(number, task)
-            return
+        self._wait_for(0)
+        while self._waiting and (self.threads < 2 or len(self._waiting) < 2):
+            number = self._waiting.popleft()
+            self._order.popleft()
+            yield from self._run_here(number, self.tasks[number])
+        self._num_started = self._ended = len(self.tasks) - len(self._waiting)
         try:
             while self._ended < len(self.tasks):
                 event = self._take()
@@ -122,6 +127,22 @@ class ReadAhead(Generic[R]):
                 del event
         finally:
             self._close()
+
+    def add(self, tasks: Sequence[Callable[[], Steps[R]]]) -> None:
+        """Run more tasks, before those that have not been started; for the consumer, at the end of a task.
+
+        Their results come in place of more of that task, if results come in order. They are numbered on.
+        """
+        with self._changed:
+            first = len(self.tasks)
+            self.tasks += tasks
+            self._wait_for(first)
+
+    def _wait_for(self, first: int) -> None:
+        """Let the tasks from one on be the next ones."""
+        new = range(len(self.tasks) - 1, first - 1, -1)
+        self._waiting.extendleft(new)
+        self._order.extendleft(new)
 
     def _run_here(self, number: int, task: Callable[[], Steps[R]]) -> Iterator[Event[R]]:
         with closing(task()) as steps:  # type: ignore[type-var]
@@ -148,11 +169,11 @@ class ReadAhead(Generic[R]):
             self._hold(-self._taken)
             self._taken = 0
             while True:
-                queue = self._events.get(self._ended if self.in_order else 0)
+                queue = self._events.get(self._order[0] if self.in_order else _ALL)
                 if queue:
                     event, self._taken = queue.popleft()
                     if event.is_end and self.in_order:
-                        del self._events[event.task]
+                        del self._events[self._order.popleft()]
                     self._is_waiting = False
                     self._start_threads()
                     self._changed.notify_all()
@@ -165,7 +186,7 @@ class ReadAhead(Generic[R]):
 
     def _start_threads(self) -> None:
         """Start threads for work that there is room for."""
-        work = len(self._started) + min(len(self.tasks) - self._next, self._room_for_tasks())
+        work = len(self._started) + min(len(self._waiting), self._room_for_tasks())
         while len(self._running) < min(self.threads, work):
             thread = threading.Thread(target=self._work, name="parquet_bloom")
             self._running.append(thread)
@@ -228,10 +249,10 @@ class ReadAhead(Generic[R]):
                         self._hold(task.need - task.held)
                         task.held, task.runs = task.need, True
                         return task
-                if self._next < len(self.tasks) and self._room_for_tasks() > 0:
-                    number, self._next = self._next, self._next + 1
-                    task = _Task(number, self.tasks[number]())
-                    self._started[number] = task
+                if self._waiting and self._room_for_tasks() > 0:
+                    number = self._waiting.popleft()
+                    task = self._started[number] = _Task(number, self.tasks[number]())
+                    self._num_started += 1
                     return task
                 if not self._changed.wait(_LINGER):
                     break
@@ -242,17 +263,17 @@ class ReadAhead(Generic[R]):
         others = self.in_flight - task.held
         if task.need <= task.held or others <= 0 or others + task.need <= self.max_bytes:
             return True
-        head = self._ended if self.in_order else next(iter(self._started))
+        head = self._order[0] if self.in_order else next(iter(self._started))
         return self._is_waiting and task.number == head
 
     def _room_for_tasks(self) -> int:
         """Return how many more tasks may be started: few, as a consumer may stop at any result."""
-        return AHEAD * self.threads - (self._next - self._ended)
+        room = AHEAD * self.threads - (self._num_started - self._ended)
+        return max(room, 1) if self.in_order and self._waiting and self._waiting[0] == self._order[0] else room
 
     def _put(self, event: Event[R], num_bytes: int) -> None:
-        queue = event.task if self.in_order else 0
-        self._events.setdefault(queue, deque()).append((event, num_bytes))
-        if queue == (self._ended if self.in_order else 0):
+        self._events.setdefault(event.task if self.in_order else _ALL, deque()).append((event, num_bytes))
+        if not self.in_order or event.task == self._order[0]:
             self._is_waiting = False
         self._changed.notify_all()
 

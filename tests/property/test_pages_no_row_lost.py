@@ -4,8 +4,9 @@ from property.test_no_row_lost import Tally, hunt
 from support.one_by_one import read_local_files_one_by_one
 
 from parquet_bloom.file.pages import lookup as page_lookup
-from parquet_bloom.scan.decode import choose_decoder
-from parquet_bloom.scan.decode.object_pages import ObjectPages
+from parquet_bloom.file.pages.sparse import RowGroupBatch
+from parquet_bloom.scan.model.limits import Limits
+from parquet_bloom.scan.read import reader
 
 FIRST_SEED = 1_000_000  # others than that test's
 TABLES = 10
@@ -14,18 +15,18 @@ TABLES = 10
 def test_no_row_is_lost_by_pages(tmp_path, monkeypatch):
     """By rows taken out of pages wherever that can be."""
     read_local_files_one_by_one(monkeypatch)
-    monkeypatch.setattr(choose_decoder, "FEW_OF", 1)
+    monkeypatch.setattr(reader, "LIMITS", Limits(few_of=1))
     monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
     monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)
     decoded = []
-    original = ObjectPages.read
+    original = RowGroupBatch.read
 
     def noted(self, names, rows):
         result = original(self, names, rows)
         decoded.extend(result)
         return result
 
-    monkeypatch.setattr(ObjectPages, "read", noted)
+    monkeypatch.setattr(RowGroupBatch, "read", noted)
     tally = Tally()
     for seed in range(FIRST_SEED, FIRST_SEED + 2 * TABLES):
         hunt(seed, tmp_path, tally)

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from support.by_pages import read_by_pages
 
 import parquet_bloom
 from parquet_bloom.file.pages import lookup as page_lookup
-from parquet_bloom.file.pages.reader import RowGroupPages, take_rows
+from parquet_bloom.util.arrow_select import take_rows
 
 pytestmark = pytest.mark.spark
 
@@ -66,17 +67,16 @@ def test_pages_hold_what_the_row_group_holds(
 ) -> None:
     monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
     monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)
-    monkeypatch.setattr(RowGroupPages, "_has_few", lambda *_: True)
     path = files[codec, version]
     full_table = pq.ParquetFile(path).read_row_group(0)
     assert full_table.num_rows == ROWS
     with parquet_bloom.open(path) as file:
-        group = RowGroupPages(file, pq.ParquetFile(path).schema_arrow, 0)
+        schema = pq.ParquetFile(path).schema_arrow
         for rows in CHOICES:
-            result = group.read(full_table.schema.names, np.array(rows))
+            result = read_by_pages(file, schema, full_table.schema.names, rows)
             assert set(result) == set(full_table.schema.names) - {"st"}
             for name, column in result.items():
-                assert column.equals(take_rows(full_table[name], np.array(rows))), name
+                assert column.equals(take_rows(full_table[name], np.array(rows)).combine_chunks()), name
     for row in (0, 1501, ROWS - 1):
         (ranges,) = parquet_bloom.dataset(path).scan(f"id = {row}").row_ranges().values()
         assert [stop - start for start, stop in ranges[0]] in ([150], [ROWS % 150])

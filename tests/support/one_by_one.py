@@ -10,7 +10,7 @@ import pyarrow.fs as fs
 import pytest
 
 import parquet_bloom
-from parquet_bloom.scan.read.batch_planner import BatchPlanner
+from parquet_bloom.scan.read.tasks import TaskPlanner
 
 
 def read_one_by_one(lake: Path, where: Any, columns: list[str] | None = None, **options: Any) -> pa.Table:
@@ -21,4 +21,4 @@ def read_one_by_one(lake: Path, where: Any, columns: list[str] | None = None, **
 
 def read_local_files_one_by_one(patch: pytest.MonkeyPatch) -> None:
     """Let local files be read as objects are."""
-    patch.setattr(BatchPlanner, "_find_alike", lambda *_: None)
+    patch.setattr(TaskPlanner, "_find_alike", lambda *_: None)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import MalformedFooterError
-from ...metadata.footer import Leaf, find_first_pages
+from ...metadata.footer import Leaf
 from ...metadata.page_index import CachedPageIndex, read_page_header
 from ..reader import BloomFile
 from . import lookup as page_lookup
@@ -22,9 +22,6 @@ from .lookup import PageLookup
 
 SMALL_DICTIONARY = 64 * 1024
 """Dictionary pages up to this size are fetched with the data pages, larger ones only if these use them."""
-
-MAX_FETCHED = 64 << 20
-"""Chunks that are longer together are not fetched whole at once."""
 
 _MOST_PACKED = (1 << 31) - 1  # bytes of a chunk whose pages are known by their index
 
@@ -120,21 +117,17 @@ class PageFetcher:
     """
 
     def __init__(self, file: BloomFile, row_groups: Sequence[int]):
-        self._file = file
         self._row_groups = row_groups
         self._lookups = {row_group: PageLookup(file, row_group) for row_group in row_groups}
         self.ranges = FetchedRanges(file.source)
         self.known: dict[int, bytes] = {}
 
-    def fetch(
-        self, leaves: Sequence[Leaf], selections: Sequence[NDArray[np.int64]] | None, whole: bool = True
-    ) -> set[int]:
-        """Fetch what has rows of some columns, all at once; what was fetched before is dropped.
+    def fetch(self, leaves: Sequence[Leaf], selections: Sequence[NDArray[np.int64]]) -> set[int]:
+        """Fetch pages that have rows of some columns, all at once; what was fetched before is dropped.
 
         Parameters
         ----------
-        selections : of each row group ranges [start, stop) of rows, of shape (n, 2); None for all rows.
-        whole : whether chunks of which pages are of no use are fetched whole.
+        selections : of each row group ranges [start, stop) of rows, of shape (n, 2).
 
         Returns
         -------
@@ -146,58 +139,40 @@ class PageFetcher:
         """
         self.ranges.forget()
         self.known.clear()
-        plans, others = self._plan(leaves, selections)
-        early = [span for plan in plans for span in plan.early_spans()]
-        self._fetch(early + (self._fit(others) if whole else []))
-        confirmed, failed = [], []
+        plans, unplanned = self._plan(leaves, selections)
+        self._fetch([span for plan in plans for span in plan.early_spans()])
+        confirmed = []
         for plan in plans:
             if plan.confirm(self.ranges):
                 confirmed.append(plan)
             else:
                 plan.lookup.give_up(plan.leaf.index)
-                failed.append(self._find_span(plan.lookup.row_group, plan.leaf))
-                others.append(failed[-1])
+                unplanned.add(plan.leaf.index)
         for plan in confirmed:
             index = plan.cached.index
             self.known[plan.cached.start] = pack_pages(plan.dictionary[1], index.sizes, index.counts)
-        late = [span for plan in confirmed for span in plan.late_spans(self.ranges)]
-        self._fetch(late + (self._fit(failed) if whole else []))
-        unplanned = {leaf for leaf, _, _ in others}
+        self._fetch([span for plan in confirmed for span in plan.late_spans(self.ranges)])
         return {leaf.index for leaf in leaves} - unplanned
 
     def _plan(
-        self, leaves: Sequence[Leaf], selections: Sequence[NDArray[np.int64]] | None
-    ) -> tuple[list[_PagePlan], list[tuple[int, int, int]]]:
-        """Return the plans of chunks whose pages are fetched; and (leaf, offset, length) of the others."""
-        plans, others = [], []
-        for number, row_group in enumerate(self._row_groups):
-            ranges = None if selections is None else selections[number]
-            if ranges is not None and not len(ranges):
+        self, leaves: Sequence[Leaf], selections: Sequence[NDArray[np.int64]]
+    ) -> tuple[list[_PagePlan], set[int]]:
+        """Return the plans of chunks whose pages are fetched; and the indexes of the leaves of the others."""
+        plans, unplanned = [], set()
+        for row_group, ranges in zip(self._row_groups, selections, strict=True):
+            if not len(ranges):
                 continue
             lookup = self._lookups[row_group]
-            indexes = {} if ranges is None else lookup.find(leaves)
+            indexes = lookup.find(leaves)
             for leaf in leaves:
                 cached, plan = indexes.get(leaf.index), None
-                if cached is not None and cached.index.num_bytes <= _MOST_PACKED and ranges is not None:
+                if cached is not None and cached.index.num_bytes <= _MOST_PACKED:
                     plan = _PagePlan.of(leaf, lookup, cached, ranges)
                 if plan is not None and plan.is_worthwhile():
                     plans.append(plan)
                 else:
-                    others.append(self._find_span(row_group, leaf))
-        return plans, others
-
-    def _find_span(self, row_group: int, leaf: Leaf) -> tuple[int, int, int]:
-        record = self._file.record(row_group, leaf)
-        return leaf.index, int(find_first_pages(record)), int(record["compressed_size"])
-
-    def _fit(self, chunks: Sequence[tuple[int, int, int]]) -> list[tuple[int, int]]:
-        """Return the ranges of whole chunks that are fetched at once."""
-        spans, total = [], 0
-        for _, offset, length in chunks:
-            total += length
-            if total <= MAX_FETCHED:
-                spans.append((offset, length))
-        return spans
+                    unplanned.add(leaf.index)
+        return plans, unplanned
 
     def _fetch(self, spans: Sequence[tuple[int, int]]) -> None:
         if spans:

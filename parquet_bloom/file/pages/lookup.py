@@ -121,6 +121,11 @@ class PageLookup:
                 self.give_up(leaf)
         return {leaf: cached for leaf, cached in indexes.items() if cached.is_confirmed}
 
+    def find_bounds(self, leaves: Iterable[Leaf]) -> dict[int, CachedPageIndex]:
+        """Return the page indexes with `bounds` of those leaves of which both indexes are usable, by leaf index."""
+        indexes = self.find(leaves, bounds=True)
+        return self.confirm({leaf: index for leaf, index in indexes.items() if index.bounds is not None})
+
     def gather(self, parts: Sequence[Sequence[tuple[int, int]]]) -> list[memoryview]:
         """Read lists of ranges (offset, length) all at once; return the concatenated bytes of each list."""
         if not any(parts):

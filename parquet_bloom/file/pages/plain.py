@@ -1,10 +1,13 @@
-"""Arrow arrays made of the buffers that compiled code takes out of pages, and their conversion to other types.
+"""The columns of a file of which rows can be taken out of pages, and Arrow arrays made of the buffers that are taken.
 
 Arrow stores most types as Parquet does. The others are converted: those of another width or unit, decimals,
 dictionaries, views, booleans, INT96.
 """
 
 from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +16,12 @@ from numpy.typing import NDArray
 from ...hashing import int96
 from ...hashing.column_type import Kind
 from ...metadata.footer import Leaf
-from ..columns import type_of
+from ..columns import holds_elements, type_of
+from ..reader import BloomFile
 
+RowPositions = NDArray[np.int64]
+
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 0}
 _SAME = {
     "INT32": {pa.int32(), pa.uint32(), pa.date32()},
     "INT64": {pa.int64(), pa.uint64()},
@@ -28,6 +35,49 @@ _OTHER_TEXTS = {pa.large_string(): pa.string(), pa.string_view(): pa.string()}
 _OTHER_TEXTS |= {pa.large_binary(): pa.binary(), pa.binary_view(): pa.binary()}
 _INT96 = pa.binary(12)
 _BITS = pa.uint8()  # a byte for each boolean
+
+
+class PageColumn(NamedTuple):
+    """A column directly below the root, whose name is unique, with one value, or one list of single values, per row.
+
+    Attributes
+    ----------
+    leaf : the column, or the elements of its lists.
+    arrow : its Arrow type.
+    layout : the Arrow type that has its stored values, byte for byte, see `find_layout`; of lists that of their
+        elements. None if there is none, so that rows cannot be taken out of pages.
+    width : bytes of a value as stored; 0 for byte arrays.
+    """
+
+    leaf: Leaf
+    arrow: pa.DataType
+    layout: pa.DataType | None
+    width: int
+
+
+def find_page_columns(file: BloomFile, schema: pa.Schema) -> dict[str, PageColumn]:
+    """Return the flat columns of a file, and those of lists, by name; computed once per file and schema."""
+    entry: tuple[pa.Schema, dict[str, PageColumn]] | None = file.cached.derived.get("page_columns")
+    if entry is None or entry[0] is not schema:
+        names, tops = Counter(schema.names), Counter([leaf.path[0] for leaf in file.leaves])
+        columns = {}
+        for leaf in file.leaves:
+            name, width = leaf.path[0], _WIDTHS.get(leaf.physical, leaf.length or None)
+            if not names[name] == 1 == tops[name] or width is None:
+                continue
+            arrow = schema.field(name).type
+            if leaf.repeated and holds_elements(leaf, name):
+                columns[name] = PageColumn(leaf, arrow, _find_layout_of_lists(leaf, arrow), width)
+            elif len(leaf.path) == 1 and not leaf.repeated:
+                columns[name] = PageColumn(leaf, arrow, find_layout(leaf, arrow), width)
+        entry = file.cached.derived["page_columns"] = schema, columns
+    return entry[1]
+
+
+def _find_layout_of_lists(leaf: Leaf, arrow: pa.DataType) -> pa.DataType | None:
+    if not pa.types.is_list(arrow) or pa.types.is_dictionary(arrow.value_type) or leaf.physical == "INT96":
+        return None
+    return find_layout(leaf, arrow.value_type)
 
 
 def has_arrow_layout(leaf: Leaf, arrow: pa.DataType) -> bool:

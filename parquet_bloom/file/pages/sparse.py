@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +20,6 @@ from ...metadata.footer import (
     find_first_pages,
     read_repetition,
 )
-from ...metadata.page_index import DELTA_BYTE_ARRAY
 from ...metadata.page_match import Targets
 from ...metadata.thrift_compact import have_path
 from ...metadata.writer_rules import Doubt
@@ -30,27 +28,20 @@ from ...util.arrow_values import from_numpy
 from ..reader import BloomFile
 from .chunk_batch import HAS_BITS, IS_CHAINED, IS_COMPRESSED, MAX_CHUNK_BYTES, ChunkBatch, PageHeaders
 from .chunk_values import list_levels
-from .decompress import KNOWN_CODECS
+from .decompress import KNOWN_CODECS, unpack_pages
 from .fetched_ranges import FetchedRanges
 from .fetcher import PageFetcher
-from .plain import convert, make_array, make_array_of_buffers
-from .plan import FlatColumn, ListColumn, RowPositions, find_flat_columns, find_list_columns
-from .rows import byte_width, unpack_pages
+from .plain import PageColumn, RowPositions, convert, find_page_columns, make_array, make_array_of_buffers
 
 MAX_TAKEN_BYTES = 16 << 20
 """Rows with more bytes of values than that are not taken at once."""
 
-_VALUE_BYTES = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 16}
+_AT_ONCE = 1 << 14  # rows that are taken of what was fetched
 _HEADER_BYTES = 64 << 10  # of page headers that are kept of a file
 _FEW_ROWS = 1024
 _SAMPLE, _SAMPLE_OF, _FAR_TOO_MANY = 1 << 12, 1 << 16, 1.5
 _Values = tuple[NDArray[np.bool_] | None, NDArray[np.int32] | None, NDArray[np.uint8]]  # as of `RowTaker.finish`
-_LARGE_BYTES = 1 << 20  # of a chunk: searching less takes no longer than reading its page index
-
-
-def decoded_width(leaf: Leaf) -> int:
-    """Return the memory that a decoded value of a column takes at least; of byte arrays a guess."""
-    return _VALUE_BYTES.get(leaf.physical, leaf.length or 0)
+_Selections = Sequence[Sequence[tuple[int, int]] | None]
 
 
 class RowsOfGroups(NamedTuple):
@@ -66,22 +57,77 @@ class RowsOfGroups(NamedTuple):
     rows: RowPositions
 
 
-class RowGroupBatch:
-    """Row groups of files with the same schema, of which few rows are read: see also `of_file`.
+class RowGroups:
+    """Row groups of files with the same schema, and what the footers say of their column chunks.
 
     Parameters
     ----------
     footers : of the files.
-    row_groups : (number of a file, its row group) of each.
-    columns : the files' flat columns, and those of lists, by name.
-    files : the same files, open.
+    numbers : (number of a file, its row group) of each.
+
+    Attributes
+    ----------
+    files, ordinals : the number of each row group's file, and its own in that; int64.
+    num_rows : of each row group; int64.
+    total_rows : of all row groups.
+    """
+
+    def __init__(self, footers: Sequence[Footer], numbers: Sequence[tuple[int, int]]):
+        self.footers, self.numbers = footers, numbers
+        self.files, self.ordinals = np.array(numbers, np.int64).reshape(-1, 2).T.copy()
+        sizes = np.array([(len(footer.row_groups), len(footer.chunks)) for footer in footers], np.int64)
+        if (self.ordinals >= sizes[self.files, 0]).any():
+            raise MalformedFooterError("metadata: of other row groups")
+        starts = np.cumsum(sizes, axis=0) - sizes
+        every = concatenate_records([footer.row_groups for footer in footers])
+        groups = every[starts[self.files, 0] + self.ordinals]
+        self._chunks = concatenate_records([footer.chunks for footer in footers])
+        self.num_rows: NDArray[np.int64] = np.ascontiguousarray(groups["num_rows"])
+        self.total_rows = int(self.num_rows.sum())
+        width, first = len(footers[0].leaves), groups["first_chunk"]
+        is_whole = (groups["num_columns"] == width) & (first + width <= sizes[self.files, 1])
+        self._firsts = np.where(is_whole, starts[self.files, 1] + first, -1)
+
+    def find_chunks(self, leaves: Sequence[Leaf], groups: Sequence[int] | None = None) -> NDArray[np.void] | None:
+        """Return what the footers say of column chunks, of shape (leaves, row groups); None if one contradicts itself.
+
+        Parameters
+        ----------
+        groups : some of the row groups by their positions; None for all.
+        """
+        firsts = self._firsts if groups is None else self._firsts[np.array(groups, np.int64)]
+        if (firsts < 0).any():
+            return None
+        return self._chunks[firsts + np.array([leaf.index for leaf in leaves], np.int64)[:, None]]
+
+    def find_indexed(self, leaves: Sequence[Leaf], least: int) -> list[int]:
+        """Return the row groups in which a chunk of at least so many bytes of some columns has a page index."""
+        chunks = self.find_chunks(leaves)
+        if chunks is None:
+            return []
+        is_large = (chunks["compressed_size"] >= least) & (chunks["offset_index_offset"] >= 0)
+        return np.flatnonzero(is_large.any(axis=0)).tolist()
+
+    def find_first_row(self, group: int) -> int:
+        """Return how many rows the file of a row group has before it."""
+        footer = self.footers[int(self.files[group])]
+        return int(footer.row_groups["num_rows"][: int(self.ordinals[group])].sum())
+
+
+class RowGroupBatch:
+    """Row groups of which few rows are read: see also `of_file`.
+
+    Parameters
+    ----------
+    groups : the row groups.
+    columns : the files' columns of which rows can be taken, by name.
+    files : the files of the row groups, open.
     headers : of each file, the page headers that are known (see `CachedFooter`), to which those that are read are
         added; None to keep none.
     fetcher : fetches what is about to be read of these row groups, if the file is not local.
 
     Attributes
     ----------
-    num_rows : of each row group; int64.
     grown : numbers of the files of which headers were added.
 
     Raises
@@ -92,211 +138,148 @@ class RowGroupBatch:
 
     def __init__(
         self,
-        footers: Sequence[Footer],
-        row_groups: Sequence[tuple[int, int]],
-        columns: Mapping[str, FlatColumn | ListColumn],
+        groups: RowGroups,
+        columns: Mapping[str, PageColumn],
         files: RangeReader,
         headers: list[dict[int, bytes]] | None = None,
         fetcher: PageFetcher | None = None,
     ):
-        self._footers = [footer.data for footer in footers]
-        self._doubted = [(number, footer) for number, footer in enumerate(footers) if footer.writer_rules.rules]
-        self._stored_leaf = footers[0].stored_leaf
-        self._columns = columns
-        self._fetcher = fetcher
+        self.groups, self._columns, self._fetcher = groups, columns, fetcher
+        self._is_counted = isinstance(files, FetchedRanges)  # by the source of the file
         known = None if headers is None else PageHeaders(headers, _HEADER_BYTES)
         self.grown: set[int] = set() if known is None else known.grown
         self._batch = ChunkBatch(files, unpack_pages, known)
-        self._width = len(footers[0].leaves)
-        self._chunks: dict[int, NDArray[np.int64]] = {}  # by the number of their leaf
-        self._files, self._numbers = np.array(row_groups, np.int64).reshape(-1, 2).T.copy()
-        numbers = self._numbers
-        self._starts = np.array([footer.start for footer in footers], np.int64)[self._files]
-        groups = concatenate_records([footer.row_groups for footer in footers])
-        ends = np.cumsum([len(footer.row_groups) for footer in footers])
-        firsts = ends - [len(footer.row_groups) for footer in footers]
-        if any(footer.encrypted for footer in footers) or (numbers >= (ends - firsts)[self._files]).any():
-            raise MalformedFooterError("metadata: encrypted, or of other row groups")
-        selected = groups[firsts[self._files] + numbers]
-        self._records = concatenate_records([footer.chunks for footer in footers])
-        chunk_ends = np.cumsum([len(footer.chunks) for footer in footers])
-        self._first = np.concatenate([[0], chunk_ends[:-1]])[self._files] + selected["first_chunk"]
-        self.num_rows: NDArray[np.int64] = np.ascontiguousarray(selected["num_rows"])
-        is_whole = selected["num_columns"] == self._width
-        if not is_whole.all() or (self._first + self._width > chunk_ends[self._files]).any():
+        self._chunks: dict[int, tuple[NDArray[np.int64], str]] = {}  # by the number of their leaf, and their problem
+        footers = groups.footers
+        if any(footer.encrypted for footer in footers):
+            raise MalformedFooterError("metadata: encrypted")
+        records = groups.find_chunks([leaf for leaf in footers[0].leaves if not leaf.repeated])
+        if records is None:
             raise MalformedFooterError("metadata: column chunks are missing")
-        self._require_value_per_row([leaf.index for leaf in footers[0].leaves if not leaf.repeated])
+        # As `Footer.require_value_per_row`.
+        if ((records["num_values"] != groups.num_rows) & (records["meta_start"] >= 0)).any():
+            raise MalformedFooterError("metadata: a column has other numbers of values than rows")
 
     @classmethod
     def of_file(cls, file: BloomFile, schema: pa.Schema | None, row_groups: Sequence[int]) -> RowGroupBatch:
         """Make the batch of row groups of one file of any kind, which stays open; its reads are counted at its source.
 
-        What is read of a file that is not local is fetched all at once: its pages by the page index, or whole chunks.
+        What is read of a file that is not local is fetched all at once: its pages, by the page index.
 
         Parameters
         ----------
         schema : the file's Arrow schema, as pyarrow reads it; None to take no rows.
         row_groups : their numbers.
         """
-        columns: dict[str, FlatColumn | ListColumn] = {}
-        if schema is not None:
-            columns = {**find_list_columns(file, schema), **find_flat_columns(file, schema)}
-        numbers = [(0, number) for number in row_groups]
+        columns = {} if schema is None else find_page_columns(file, schema)
+        groups = RowGroups([file.footer], [(0, number) for number in row_groups])
         if file.source.path is not None:
-            return cls([file.footer], numbers, columns, FetchedRanges(file.source), [file.cached.page_headers])
+            return cls(groups, columns, FetchedRanges(file.source), [file.cached.page_headers])
         fetcher = PageFetcher(file, row_groups)
-        return cls([file.footer], numbers, columns, fetcher.ranges, [fetcher.known], fetcher)
-
-    def fetch_pages(self, names: Sequence[str], rows: RowsOfGroups) -> list[str]:
-        """Fetch the pages of a remote file that have some rows, and return the columns of which that is worthwhile."""
-        fetcher, leaves = self._fetcher, [self._columns[name].leaf for name in names]
-        if fetcher is None:
-            return list(names)
-        fetched = fetcher.fetch(leaves, _split_rows(rows), whole=False)
-        return [name for name, leaf in zip(names, leaves, strict=True) if leaf.index in fetched]
-
-    def count_pages(self, leaf: Leaf) -> int:
-        """Return how many data pages the chunks of a flat column have; for errors see `search`."""
-        return self._batch.count_pages(self.find_chunks(leaf))
-
-    def _require_value_per_row(self, leaves: Sequence[int]) -> None:
-        """Raise MalformedFooterError unless flat columns have one value per row, as `Footer.require_value_per_row`."""
-        records = self._records[self._first[:, None] + np.array(leaves, np.int64)]
-        wrong = (records["num_values"] != self.num_rows[:, None]) & (records["meta_start"] >= 0)
-        if wrong.any():
-            raise MalformedFooterError("metadata: a column has other numbers of values than rows")
+        return cls(groups, columns, fetcher.ranges, [fetcher.known], fetcher)
 
     @property
     def cost(self) -> tuple[int, int]:
-        """Requests and bytes that were read."""
-        return self._batch.requests, self._batch.num_bytes
+        """Requests and bytes that were read, and are not counted elsewhere."""
+        return (0, 0) if self._is_counted else (self._batch.requests, self._batch.num_bytes)
 
-    @cached_property
-    def total_rows(self) -> int:
-        """Rows of all row groups."""
-        return int(self.num_rows.sum())
+    # ----------------------------------------------------------------------------------------------- where chunks are
 
-    def _find_records(self, leaves: Sequence[Leaf]) -> NDArray[np.void]:
-        """Return what the footers say of chunks, of shape (leaves, row groups)."""
-        return self._records[self._first + np.array([[leaf.index] for leaf in leaves], np.int64)]
-
-    def supports(self, names: Sequence[str]) -> bool:
-        """Return whether rows of some columns can be taken out of their pages, in no more time than by a page index."""
-        return all(self._takes(self._columns.get(name)) for name in names)
-
-    def _takes(self, column: FlatColumn | ListColumn | None) -> bool:
-        if isinstance(column, ListColumn):
-            return not self.find_indexed(column.leaf)  # chunks of lists are read whole
-        # What a predicate says of INT96 is about stored values: what is shown may be cut.
-        return column is not None and column.layout is not None and column.leaf.physical != "INT96"
-
-    def find_untakable(self, names: Sequence[str]) -> dict[str, str]:
-        """Return the columns of which the footers tell that rows cannot be taken out of pages, and why not, by name."""
-        return {name: reason for name in names if (reason := self._find_reason(self._columns.get(name)))}
-
-    def _find_reason(self, column: FlatColumn | ListColumn | None) -> str | None:
-        if column is None:
-            return "neither one value a row, nor a list of single values"
-        if column.layout is None:
-            return f"stored as {column.leaf.physical}, shown as {column.arrow}"
-        try:
-            self.find_chunks(column.leaf)
-        except MalformedFooterError as error:
-            return error.problem
-        records = self._records[self._first + column.leaf.index]
-        if not np.isin(records["codec"], KNOWN_CODECS).all():
-            return "a codec that is not known here"
-        if isinstance(column, ListColumn) and int(records["compressed_size"].max(initial=0)) > MAX_CHUNK_BYTES:
-            return f"a chunk of lists of more than {MAX_CHUNK_BYTES >> 20} MiB"
-        for number, footer in self._doubted:
-            if footer.doubts_of(column.leaf) & Doubt.SINGLE_PAGES:
-                encodings = [footer.encodings(record) for record in records[self._files == number]]
-                if any(DELTA_BYTE_ARRAY in some for some in encodings):
-                    return "values may begin as the last one of the page before"
-        return None
-
-    def find_indexed(self, leaf: Leaf) -> list[int]:
-        """Return which row groups have a large chunk of a column, with a page index."""
-        records = self._records[self._first + leaf.index]
-        is_large = (records["compressed_size"] >= _LARGE_BYTES) & (records["offset_index_offset"] >= 0)
-        return np.flatnonzero(is_large).tolist()
-
-    def find_chunks(self, leaf: Leaf) -> NDArray[np.int64]:
-        """Return where a column's chunks are, as `ChunkBatch` takes them.
+    def count_pages(self, leaf: Leaf) -> int:
+        """Return how many data pages the chunks of a flat column have.
 
         Raises
         ------
-        MalformedFooterError
-            One is not where chunks can be, or of another column.
+        MalformedFooterError, StorageError
+            They cannot be read here.
         """
-        if leaf.index not in self._chunks:
-            self._locate_chunks([leaf])
-        return self._chunks[leaf.index]
+        return self._batch.count_pages(self._require_chunks(leaf))
+
+    def find_problem(self, name: str) -> str:
+        """Return why chunks of a column cannot be read here, by what the footers tell; empty if they can."""
+        return self._find_chunks([self._columns[name].leaf])[0][1]
+
+    def _require_chunks(self, leaf: Leaf) -> NDArray[np.int64]:
+        """Return where a column's chunks are, as `ChunkBatch` takes them."""
+        chunks, problem = self._find_chunks([leaf])[0]
+        if problem:
+            raise UnusualPageError(problem)
+        return chunks
+
+    def _find_chunks(self, leaves: Sequence[Leaf]) -> list[tuple[NDArray[np.int64], str]]:
+        """Return where the chunks of columns are, as `ChunkBatch` takes them, and why they cannot be read, if so."""
+        new = [leaf for leaf in leaves if leaf.index not in self._chunks]
+        if new:
+            self._locate_chunks(new)
+        return [self._chunks[leaf.index] for leaf in leaves]
 
     def _locate_chunks(self, leaves: Sequence[Leaf]) -> None:
-        """Find the chunks of several columns at once; see `find_chunks`."""
-        records = self._find_records(leaves)
-        start = find_first_pages(records)
-        size, types = records["compressed_size"], [[PHYSICAL_TYPES.index(leaf.physical)] for leaf in leaves]
+        groups, footers = self.groups, self.groups.footers
+        records = groups.find_chunks(leaves)
+        assert records is not None
+        start, size = find_first_pages(records), records["compressed_size"]
         usual = (records["meta_start"] >= 0) & (records["encrypted"] == 0) & (records["external"] == 0)
-        usual &= (records["physical_type"] == types) & (records["codec"] >= 0)
-        usual &= (start > 0) & (size > 0) & (size <= self._starts - start)
-        have_paths = [
-            have_path(self._footers, self._files, np.ascontiguousarray(paths), self._stored_leaf(leaf).encoded_path)
-            for leaf, paths in zip(leaves, records["path_start"], strict=True)
-        ]
-        if not usual.all() or not all(have_paths):
-            raise MalformedFooterError("metadata: a column chunk is unusual")
-        flags = np.array([[HAS_BITS if leaf.physical == "BOOLEAN" else 0] for leaf in leaves], np.int64)
-        flags = np.repeat(flags, len(self._footers), axis=1)
-        for number, footer in self._doubted:
-            flags[:, number] |= [_find_flags(footer, leaf) for leaf in leaves]
-        same = np.broadcast_to(np.stack([self._files, self.num_rows]), (len(leaves), 2, len(self._files)))
-        columns = start, size, same[:, 1], records["codec"], records["num_values"], flags[:, self._files]
-        tables = np.stack([same[:, 0], *columns], axis=2)
-        self._chunks.update(zip([leaf.index for leaf in leaves], tables, strict=True))
+        usual &= (records["codec"] >= 0) & (start > 0) & (size > 0)
+        usual &= size <= np.array([footer.start for footer in footers], np.int64)[groups.files] - start
+        flags = np.zeros((len(leaves), len(footers)), np.int64)
+        doubted = [(file, footer) for file, footer in enumerate(footers) if footer.writer_rules.rules]
+        data = [footer.data for footer in footers]
+        for number, leaf in enumerate(leaves):
+            of_leaf, problem = records[number], ""
+            path, starts = footers[0].stored_leaf(leaf).encoded_path, np.ascontiguousarray(of_leaf["path_start"])
+            usual[number] &= of_leaf["physical_type"] == PHYSICAL_TYPES.index(leaf.physical)
+            if not usual[number].all() or not have_path(data, groups.files, starts, path):
+                problem = "metadata: a column chunk is unusual"
+            elif not np.isin(of_leaf["codec"], KNOWN_CODECS).all():
+                problem = "a codec that is not known here"
+            elif leaf.repeated and int(size[number].max(initial=0)) > MAX_CHUNK_BYTES:
+                problem = f"a chunk of lists of more than {MAX_CHUNK_BYTES >> 20} MiB"
+            flags[number] = HAS_BITS if leaf.physical == "BOOLEAN" else 0
+            for file, footer in doubted:
+                flags[number, file] |= _find_flags(footer, leaf)
+            columns = start[number], size[number], groups.num_rows, of_leaf["codec"], of_leaf["num_values"]
+            table = np.stack([groups.files, *columns, flags[number, groups.files]], axis=1)
+            self._chunks[leaf.index] = table, problem
+
+    # ---------------------------------------------------------------------------------------------------- searching
 
     def search(
-        self,
-        name: str,
-        targets: Targets,
-        most: int,
-        selections: Sequence[Sequence[tuple[int, int]] | None] | None = None,
-        fetched: bool = False,
+        self, name: str, targets: Targets, most: int, selections: _Selections | None = None
     ) -> tuple[RowsOfGroups, NDArray[np.int32]] | None:
         """Find the rows with one of some values.
 
         Parameters
         ----------
-        name : a column that `supports` accepts, whose equal values have equal bytes.
+        name : a flat column without a problem, whose equal values have equal bytes.
         most : the search ends if there are more rows.
         selections : of each row group the ranges [start, stop) of rows whose pages are searched, ascending; None for
             all. Rows of these pages outside of the ranges may be found, too.
-        fetched : as for `read`.
 
         Returns
         -------
-        The rows, and the number of the target that each of them has; None if there are more than `most`.
+        The rows, and the number of the target that each of them has; None if there are more than `most`, or fetching
+        pages of a file that is not local is not worthwhile.
 
         Raises
         ------
-        MalformedFooterError, StorageError
+        UnusualPageError, StorageError
             A chunk has to be read in another way.
         """
-        leaf = self._columns[name].leaf
-        if self._fetcher is not None and not fetched:
-            self.find_chunks(leaf)  # where they are was checked before anything is fetched
-            self._fetcher.fetch([leaf], None if selections is None else _split_ranges(selections, self.num_rows))
+        column = self._columns[name]
+        chunks, arguments = self._require_chunks(column.leaf), (column.width, column.leaf.required, targets)
         if selections is None:
-            chunks = self._find_small_chunks(leaf)
-            arguments = byte_width(leaf), leaf.required, targets
-            if self.total_rows >= _SAMPLE_OF and self._has_far_too_many(chunks, *arguments, most):
+            if len(chunks) and int(chunks[:, 2].max()) > MAX_CHUNK_BYTES:
+                raise UnusualPageError("a column chunk is large")
+            if self.groups.total_rows >= _SAMPLE_OF and self._has_far_too_many(chunks, *arguments, most):
                 return None
             result = self._batch.search(chunks, *arguments, most)
         else:
-            counts, ranges = _join_ranges(selections, self.num_rows)
-            selected = targets, most, counts, ranges
-            result = self._batch.search_rows(self.find_chunks(leaf), byte_width(leaf), leaf.required, *selected)
+            counts, ranges = _join_ranges(selections, self.groups.num_rows)
+            if self._fetcher is not None:
+                of_groups = np.split(ranges, np.cumsum(counts)[:-1])
+                if not self._fetcher.fetch([column.leaf], of_groups):
+                    return None
+            result = self._batch.search_rows(chunks, *arguments, most, counts, ranges)
         return None if result is None else (RowsOfGroups(*result[:2]), result[2])
 
     def _has_far_too_many(
@@ -310,37 +293,18 @@ class RowGroupBatch:
         result = self._batch.search_rows(chunks[:1], width, required, targets, int(chunks[0, 3]), *ranges)
         if result is None:
             return True
-        return int((result[1] < count).sum()) * self.total_rows > _FAR_TOO_MANY * most * count
+        return int((result[1] < count).sum()) * self.groups.total_rows > _FAR_TOO_MANY * most * count
 
-    def search_lists(self, leaf: Leaf, targets: Targets, most: int) -> tuple[RowsOfGroups, pa.Array | None] | None:
-        """Find the rows whose list has one of some elements; for errors see `search`.
-
-        Parameters
-        ----------
-        leaf : the elements of the lists, whose equal values have equal bytes.
-        most : the search ends if there are more rows.
-
-        Returns
-        -------
-        The rows, and their lists if the column is one that `supports` accepts. None if there are more than `most`.
-        """
-        chunks, found = self._find_small_chunks(leaf), self._columns.get(leaf.path[0])
-        if self._fetcher is not None:
-            self._fetcher.fetch([leaf], None)
-        column = found if isinstance(found, ListColumn) else None
-        taken = column is not None
-        result = self._batch.search_lists(chunks, byte_width(leaf), *_find_levels(leaf), targets, most, taken)
+    def search_lists(self, name: str, targets: Targets, most: int) -> tuple[RowsOfGroups, pa.Array | None] | None:
+        """Find the rows whose list has one of some elements, and their lists if these can be taken; see `search`."""
+        column = self._columns[name]
+        chunks = self._require_chunks(column.leaf)
+        levels, is_taken = _find_levels(column.leaf), column.layout is not None
+        result = self._batch.search_lists(chunks, column.width, *levels, targets, most, is_taken)
         if result is None:
             return None
         counts, rows, lists = result
-        arrays = None if column is None or lists is None else _make_lists(column, *lists)
-        return RowsOfGroups(counts, rows), arrays
-
-    def _find_small_chunks(self, leaf: Leaf) -> NDArray[np.int64]:
-        chunks = self.find_chunks(leaf)
-        if len(chunks) and int(chunks[:, 2].max()) > MAX_CHUNK_BYTES:
-            raise UnusualPageError("a column chunk is large")
-        return chunks
+        return RowsOfGroups(counts, rows), None if lists is None else _make_lists(column, *lists)
 
     def make_array(self, name: str, targets: Targets, numbers: NDArray[np.int32]) -> pa.Array:
         """Return the values of a column in the rows that `search` returned, by the numbers of their targets."""
@@ -352,43 +316,59 @@ class RowGroupBatch:
         values = make_array(column.layout, [targets[number] for number in used.tolist()])
         return convert(values.take(from_numpy(positions)), column.arrow)
 
-    def read(self, names: Sequence[str], rows: RowsOfGroups, fetched: bool = False) -> dict[str, pa.Array]:
+    # ------------------------------------------------------------------------------------------------------- taking
+
+    def read(self, names: Sequence[str], rows: RowsOfGroups) -> Mapping[str, pa.Array | pa.ChunkedArray]:
         """Read some rows.
 
         Parameters
         ----------
-        names : columns that `supports` accepts.
-        fetched : whether `fetch_pages` has fetched their pages.
+        names : columns that have a layout.
 
         Returns
         -------
-        The values of each column in all rows, row group after row group.
+        The values in all rows, row group after row group, of each column without a problem of whose pages it is
+        worthwhile to fetch some, if the file is not local.
 
         Raises
         ------
-        MalformedFooterError, StorageError
+        UnusualPageError, StorageError
             They have to be read in another way.
         UnreadableColumnError
             A column holds INT96 timestamps that its type cannot show.
         """
-        columns = [self._columns[name] for name in names]
+        columns = [(name, self._columns[name]) for name in names]
+        found = self._find_chunks([column.leaf for _, column in columns])
+        able = {name: column for (name, column), (_, problem) in zip(columns, found, strict=True) if not problem}
+        if self._fetcher is None:
+            return self._take(able, rows)
+        single = np.stack([rows.rows, rows.rows + 1], axis=1)
+        fetched = self._fetcher.fetch(
+            [column.leaf for column in able.values()], np.split(single, np.cumsum(rows.counts)[:-1])
+        )
+        able = {name: column for name, column in able.items() if column.leaf.index in fetched}
+        parts, ends = [], np.cumsum(rows.counts)
+        for start in range(0, len(rows.rows), _AT_ONCE):
+            some = rows.rows[start : start + _AT_ONCE]
+            upto = np.clip(ends, start, start + len(some)) - start
+            counts = upto - np.concatenate([[0], upto[:-1]])
+            parts.append(self._take(able, RowsOfGroups(counts, some)))
+        return {name: pa.chunked_array([part[name] for part in parts]) for name in able}
+
+    def _take(self, columns: Mapping[str, PageColumn], rows: RowsOfGroups) -> dict[str, pa.Array]:
+        """Take rows of columns out of their pages."""
         count = len(rows.rows)
-        if sum([byte_width(column.leaf) for column in columns]) * count > MAX_TAKEN_BYTES:
+        if sum([column.width for column in columns.values()]) * count > MAX_TAKEN_BYTES:
             raise UnusualPageError("many bytes")
-        if leaves := [column.leaf for column in columns if column.leaf.index not in self._chunks]:
-            self._locate_chunks(leaves)
-        if self._fetcher is not None and not fetched:
-            self._fetcher.fetch([column.leaf for column in columns], _split_rows(rows))
         arrays, num_bytes = {}, 0
-        for name, column in zip(names, columns, strict=True):
-            leaf = column.leaf
-            if isinstance(column, ListColumn):
-                chunks = self._find_small_chunks(leaf)
-                lists = self._batch.take_lists(chunks, byte_width(leaf), *_find_levels(leaf), *rows)
+        for name, column in columns.items():
+            leaf, chunks = column.leaf, self._chunks[column.leaf.index][0]
+            if leaf.repeated:
+                lists = self._batch.take_lists(chunks, column.width, *_find_levels(leaf), *rows)
                 num_bytes += len(lists[2][2])
                 arrays[name] = _make_lists(column, *lists)
                 continue
-            buffers = self._batch.take(self.find_chunks(leaf), byte_width(leaf), leaf.required, *rows)
+            buffers = self._batch.take(chunks, column.width, leaf.required, *rows)
             num_bytes += len(buffers[2])
             if num_bytes > MAX_TAKEN_BYTES:
                 raise UnusualPageError("many bytes")
@@ -398,12 +378,12 @@ class RowGroupBatch:
             arrays[name] = convert(array, column.arrow)
         return arrays
 
-    def _require_shown(self, column: FlatColumn, array: pa.Array, rows: RowsOfGroups) -> None:
+    def _require_shown(self, column: PageColumn, array: pa.Array, rows: RowsOfGroups) -> None:
         """Raise UnreadableColumnError if some INT96 timestamps would be shown as other instants."""
         hidden = int96.find_hidden(array, column.arrow.unit)
         if hidden.any():
             group = int(np.searchsorted(np.cumsum(rows.counts), int(hidden.argmax()), "right"))
-            problem, row_group = int96.OUTSIDE_OF_UNIT[column.arrow.unit], int(self._numbers[group])
+            problem, row_group = int96.OUTSIDE_OF_UNIT[column.arrow.unit], int(self.groups.ordinals[group])
             raise UnreadableColumnError(problem, row_group=row_group, column=column.leaf.name)
 
 
@@ -418,7 +398,7 @@ def _find_levels(leaf: Leaf) -> tuple[NDArray[np.int64], int]:
     return list_levels(leaf), sum(read_repetition(node) != REQUIRED for node in leaf.nodes)
 
 
-def _make_lists(column: ListColumn, valid: NDArray[np.bool_], ends: NDArray[np.int32], elements: _Values) -> pa.Array:
+def _make_lists(column: PageColumn, valid: NDArray[np.bool_], ends: NDArray[np.int32], elements: _Values) -> pa.Array:
     """Make the array of a column of what `ChunkBatch.take_lists` returns."""
     values = convert(make_array_of_buffers(column.layout, int(ends[-1]), *elements), column.arrow.value_type)
     nulls = len(valid) - int(np.count_nonzero(valid))
@@ -426,9 +406,7 @@ def _make_lists(column: ListColumn, valid: NDArray[np.bool_], ends: NDArray[np.i
     return pa.Array.from_buffers(column.arrow, len(valid), [bits, pa.py_buffer(ends)], nulls, 0, [values])
 
 
-def _join_ranges(
-    selections: Sequence[Sequence[tuple[int, int]] | None], num_rows: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _join_ranges(selections: _Selections, num_rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return how many ranges of rows each row group has, and all ranges, (n, 2); those of None are all of its rows."""
     ranges = [
         [(0, count)] if selection is None else selection
@@ -436,17 +414,3 @@ def _join_ranges(
     ]
     joined = [one for some in ranges for one in some]
     return np.array([len(some) for some in ranges], np.int64), np.array(joined, np.int64).reshape(-1, 2)
-
-
-def _split_ranges(
-    selections: Sequence[Sequence[tuple[int, int]] | None], num_rows: NDArray[np.int64]
-) -> list[NDArray[np.int64]]:
-    """Return the ranges of rows of each row group, as `PageFetcher` takes them."""
-    counts, ranges = _join_ranges(selections, num_rows)
-    return np.split(ranges, np.cumsum(counts)[:-1])
-
-
-def _split_rows(rows: RowsOfGroups) -> list[NDArray[np.int64]]:
-    """Return the rows of each row group as ranges of one."""
-    ranges = np.stack([rows.rows, rows.rows + 1], axis=1)
-    return np.split(ranges, np.cumsum(rows.counts)[:-1])

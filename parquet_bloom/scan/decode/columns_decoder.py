@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from ...errors import UnreadableColumnError, first_line
 from ...file.page_checks import PageClaimError, require_pages, require_value_per_row
-from ...file.pages.reader import take_rows
-from ...file.pages.sparse import decoded_width
+from ...file.pages.sparse import RowGroups
 from ...file.reader import BloomFile
 from ...file.values import ColumnReader
 from ...hashing import int96
 from ...metadata.footer import Leaf
+from ...util.arrow_select import take_rows
 from ...util.lazy import late_module
-from ..model.limits import ReadLimits
+from ..model.limits import Limits, select_leaves
 from ..model.row_selection import RowPositions, slice_rows
 from ..model.schemas import open_parquet_file
 
@@ -41,9 +41,6 @@ class ColumnsDecoder:
     file : the file.
     open_reader : opens it with pyarrow.
     int96_unit : unit of pyarrow's timestamps for INT96 ones; None for that of the file's cache entry.
-
-    Attributes
-    ----------
     limits : how row groups are decoded.
     """
 
@@ -52,12 +49,13 @@ class ColumnsDecoder:
         file: BloomFile,
         open_reader: Callable[[BloomFile], pq.ParquetFile] = open_parquet_file,
         int96_unit: str | None = None,
+        limits: Limits | None = None,
     ):
         self._file = file
         self._int96_unit = int96_unit or file.cached.int96_unit or "ns"
         self._open_reader = open_reader
         self._leaves: dict[tuple[str, ...] | None, NDArray[np.intp]] = {}
-        self.limits = ReadLimits()
+        self.limits = limits or Limits(max_bytes=None)
 
     @cached_property
     def parquet_file(self) -> pq.ParquetFile:
@@ -113,7 +111,8 @@ class ColumnsDecoder:
         """Read some rows of a row group, ascending; in windows if it is large."""
         num_rows, num_bytes = self._num_rows(row_group), 0
         if self.limits.max_bytes is not None:
-            num_bytes = self.estimate_bytes(row_group, names)
+            groups = RowGroups([self._file.footer], [(0, row_group)])
+            num_bytes = int(self.limits.estimate(groups, [0], names)[0])
         if not self.limits.needs_windows(num_bytes):
             return take_rows(self.read_all([row_group], names, [rows]), rows)
         parts = []
@@ -214,15 +213,6 @@ class ColumnsDecoder:
                 raise UnreadableColumnError(problem, row_group=row_group, column=column) from error
         share = self.limits.window_bytes(self.limits.max_bytes or 0) // len(chunks)
         return min(max(share, _LEAST_BUFFER_BYTES), _BUFFER_BYTES)
-
-    def estimate_bytes(self, row_group: int, names: Sequence[str] | None) -> int:
-        """Estimate the memory that some columns of a row group take once they are decoded."""
-        chunks = self._find_chunks(row_group, names)
-        if chunks is None:  # malformed: pyarrow raises the error
-            return 0
-        leaves = [self._file.footer.leaves[number] for number in self._select_leaves(names).tolist()]
-        num_rows = np.array([self._num_rows(row_group)], np.int64)
-        return int(estimate_decoded(self._file.footer.chunks[chunks[:, None]], leaves, num_rows, self.limits.widths)[0])
 
     def require_rows(self, row_group: int, names: Sequence[str] | None) -> None:
         """Raise MalformedFooterError unless some columns without lists have one value for each row of a row group.
@@ -331,36 +321,3 @@ class RowStream:
 def make_count_error(row_group: int, num_rows: int, expected: int) -> UnreadableColumnError:
     """Make the error for a row group that does not have the rows that its footer declares."""
     return UnreadableColumnError(f"cannot be read: {num_rows} rows instead of {expected}", row_group=row_group)
-
-
-def select_leaves(leaves: Sequence[Leaf], names: Sequence[str] | None) -> list[Leaf]:
-    """Return the leaves of some columns, given as `pyarrow.parquet` takes them; None for all."""
-    if names is None:
-        return list(leaves)
-    requested = {*names}
-    return [
-        leaf
-        for leaf in leaves
-        if any(".".join(leaf.path[:depth]) in requested for depth in range(1, len(leaf.path) + 1))
-    ]
-
-
-def estimate_decoded(
-    records: NDArray[np.void], leaves: Sequence[Leaf], num_rows: NDArray[np.int64], widths: Mapping[str, float]
-) -> NDArray[np.float64]:
-    """Estimate the memory that columns of each row group take once they are decoded, in bytes.
-
-    Parameters
-    ----------
-    records : what the footers say of the column chunks (see `Footer.chunks`), of shape (leaves, row groups).
-    num_rows : of each row group.
-    widths : the most memory that a row of a top-level column has taken; dictionaries do not show in a footer.
-    """
-    tops: dict[str, NDArray[np.float64]] = {}
-    for leaf, of_leaf in zip(leaves, records, strict=True):
-        sizes = np.maximum(np.maximum(of_leaf["num_values"], 0) * decoded_width(leaf), of_leaf["uncompressed_size"])
-        tops[leaf.path[0]] = tops.get(leaf.path[0], 0.0) + np.maximum(sizes, of_leaf["compressed_size"])
-    total = np.zeros(len(num_rows), np.float64)
-    for name, sizes in tops.items():
-        total += np.maximum(np.maximum(sizes, 0), num_rows * widths.get(name, 0.0))
-    return total

@@ -8,6 +8,7 @@ from ...file.cache.memory import MetadataCache
 from ...file.reader import BloomFile
 from ...storage import Entry, Source, entry_for_identity, open_source
 from ..model.file_format import open_any
+from ..model.limits import Limits
 from .parquet_file import ParquetData
 
 if TYPE_CHECKING:
@@ -37,19 +38,21 @@ def open_entry(entry: Entry, filesystem: Any, cache: MetadataCache | None) -> Pa
     return _open_data(open_source(entry.path, filesystem, entry), cache)
 
 
-def open_version(path: str, filesystem: Any, cache: MetadataCache | None, identity: Hashable) -> ParquetData | OrcData:
+def open_version(
+    path: str, filesystem: Any, cache: MetadataCache | None, identity: Hashable, limits: Limits | None = None
+) -> ParquetData | OrcData:
     """Open a file that was opened before; in object stores, without a request that checks its version.
 
     Reading another version raises ConcurrentChangeError there; for other files compare `source.identity`.
     """
-    return _open_data(open_source(path, filesystem, entry_for_identity(path, filesystem, identity)), cache)
+    return _open_data(open_source(path, filesystem, entry_for_identity(path, filesystem, identity)), cache, limits)
 
 
-def _open_data(source: Source, cache: MetadataCache | None) -> ParquetData | OrcData:
+def _open_data(source: Source, cache: MetadataCache | None, limits: Limits | None = None) -> ParquetData | OrcData:
     try:
         file = open_any(source, cache)
         if isinstance(file, BloomFile):
-            return ParquetData(file)
+            return ParquetData(file, limits)
         from .orc.data import OrcData
 
         return OrcData(file)

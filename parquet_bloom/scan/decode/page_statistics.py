@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...file.column_statistics import decode_leaf_bounds
 from ...file.columns import type_of
-from ...file.pages.reader import RowGroupPages
+from ...file.pages.lookup import PageLookup
 from ...file.reader import BloomFile
 from ...file.statistics import file_statistics
 from ...hashing.column_type import Domain
@@ -40,21 +40,21 @@ class _Column:
 
 
 def select_rows_by_pages(
-    file: BloomFile, row_group: int, pages: RowGroupPages, predicate: PruningPredicate
+    file: BloomFile, row_group: int, pages: PageLookup, predicate: PruningPredicate
 ) -> RowRanges | None:
     """Return the rows that page statistics leave; None for all of them."""
     if sum(len(leaf.literals) for leaf in tree.leaves(predicate.node)) > MAX_LITERALS:
         return None
     file_columns = file_statistics(file, predicate.columns)
     leaves = {name: column.leaf for name, column in file_columns.columns.items() if column is not None}
-    bounds_of = pages.bounds(leaves.values())
+    bounds_of = pages.find_bounds(leaves.values())
     columns: dict[str, _Column] = {}
     for name, leaf in leaves.items():
         if leaf.index not in bounds_of:
             continue
         statistics = _page_statistics(file, row_group, leaf, bounds_of[leaf.index])
         if statistics is None:
-            pages.give_up(leaf, "its bounds contradict the column chunk's, or their own order")
+            pages.give_up(leaf.index, "its bounds contradict the column chunk's, or their own order")
         else:
             columns[name] = _Column(bounds_of[leaf.index].index.rows, statistics)
     if not columns:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ...file.pages.reader import RowGroupPages
+from ...file.cache.entry import CachedFooter
+from ...file.pages.lookup import PageLookup
+from ...file.pages.plain import PageColumn
+from ...file.pages.sparse import RowGroupBatch, RowGroups
 from ...file.reader import BloomFile
 from ...file.statistics import ColumnCompatibility
 from ...metadata.footer import Leaf
 from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
 from ...storage import Source
-from ...util.lazy import late_module
-from ..model.limits import ReadLimits
+from ..model.limits import Limits
 from ..model.plan import PARQUET
 from ..model.row_selection import RowSelection, intersect_ranges, to_range_list, to_row_ranges
 from ..model.schemas import arrow_schema, reading, select_schema
@@ -25,36 +29,50 @@ from .page_statistics import select_rows_by_pages
 if TYPE_CHECKING:
     from typing import Self
 
-    import pyarrow.compute as pc
-else:
-    pc = late_module("pyarrow.compute")
-
 
 class ParquetData:
-    """`DataFile` of a Parquet file.
+    """`DataFile` of a Parquet file; also the only one of the files that are read together, see `OpenFiles`.
 
-    Attributes
+    Parameters
     ----------
-    columns : decodes whole columns.
+    file : the file.
+    limits : how much is decoded at once.
+    columns : decodes whole columns; None to make it when it is first used.
     """
 
     format = PARQUET
 
-    def __init__(self, file: BloomFile, columns: ColumnsDecoder | None = None):
+    def __init__(self, file: BloomFile, limits: Limits | None = None, columns: ColumnsDecoder | None = None):
         self.file = file
-        self.columns = columns or ColumnsDecoder(file)
+        self._limits, self._columns = limits or Limits(max_bytes=None), columns
+        self._lock = Lock()
 
     @property
-    def is_shareable(self) -> bool:
-        return self.source.path is not None  # what is prefetched of an object is for one row group at a time
+    def columns(self) -> ColumnsDecoder:
+        """Decodes whole columns."""
+        if self._columns is None:
+            with self._lock:
+                self._columns = self._columns or ColumnsDecoder(self.file, limits=self._limits)
+        return self._columns
 
     @property
-    def limits(self) -> ReadLimits:
-        return self.columns.limits
+    def footers(self) -> Sequence[CachedFooter]:
+        return (self.file.cached,)
 
-    @limits.setter
-    def limits(self, limits: ReadLimits) -> None:
-        self.columns.limits = limits
+    @property
+    def is_local(self) -> bool:
+        return self.source.path is not None
+
+    def make_pages(self, groups: RowGroups, columns: Mapping[str, PageColumn]) -> RowGroupBatch:
+        return RowGroupBatch.of_file(self.file, arrow_schema(self.file), [number for _, number in groups.numbers])
+
+    def borrow(self, number: int) -> nullcontext[ParquetData]:
+        return nullcontext(self)
+
+    def remember(self, pages: RowGroupBatch) -> None:
+        """Update the size in the cache of the file, if its entry has grown."""
+        if pages.grown:
+            self.file.remember()
 
     @property
     def path(self) -> str:
@@ -86,6 +104,9 @@ class ParquetData:
     def num_rows_of(self, row_group: int) -> int:
         return self.file.footer.num_rows_of(row_group)
 
+    def find_stripe(self, row_group: int) -> None:
+        return None
+
     def first_row_of(self, row_group: int) -> int:
         return int(self.file.footer.row_groups["num_rows"][:row_group].sum())
 
@@ -99,13 +120,14 @@ class ParquetData:
         with reading(self.file):
             if isinstance(predicate, PruningPredicate):
                 self.columns.require_rows(row_group, sorted(tree.columns(predicate.node)))
-                pages = RowGroupPages(self.file, arrow_schema(self.file), row_group)
+                pages = PageLookup(self.file, row_group)
                 ranges = intersect_ranges(select_rows_by_pages(self.file, row_group, pages, predicate), ranges)
         all_rows = [(0, self.num_rows_of(row_group))]
         return all_rows if ranges is None else to_range_list(ranges)
 
     def close(self) -> None:
-        self.columns.close()
+        if self._columns is not None:
+            self._columns.close()
         self.file.close()
 
     def __enter__(self) -> Self:

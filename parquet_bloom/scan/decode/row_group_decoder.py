@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,55 +17,95 @@ from numpy.typing import NDArray
 
 from ...errors import MalformedFooterError, UnreadableColumnError
 from ...file.cache.entry import CachedFooter
-from ...file.pages.plan import FlatColumn, ListColumn
-from ...file.pages.reader import take_rows
-from ...file.pages.sparse import RowsOfGroups
+from ...file.pages.plain import PageColumn
+from ...file.pages.sparse import RowGroupBatch, RowGroups, RowsOfGroups
 from ...file.values import ColumnReader
 from ...hashing import int96
-from ...metadata.footer import Leaf, concatenate_records
-from ...metadata.page_match import Targets
+from ...metadata.footer import Leaf
 from ...predicate.row_filter import StoredColumn
-from ...util.arrow_select import keep
+from ...util.arrow_select import keep, take_rows
 from ...util.arrow_values import empty_table, from_numpy
-from ..model.limits import ReadLimits
+from ..model.limits import Limits, select_leaves
 from ..model.row_selection import RowPositions, RowSelection
 from ..model.schemas import reading
-from .choose_decoder import FEW_OF, choose_decoder
-from .columns_decoder import RowStream, estimate_decoded, select_leaves
 
 if TYPE_CHECKING:
+    from .columns_decoder import RowStream
     from .parquet_file import ParquetData
 
+P = ParamSpec("P")
 R = TypeVar("R")
 
-OpenData = Callable[[int], AbstractContextManager["ParquetData"]]
-"""Opens a file, given by its number."""
+MANY_ROWS, OTHER_TYPE = "many rows", "nested, or of a type that is not taken out of pages"
+"""Why whole columns are decoded."""
 
 
-class Pages(Protocol):
-    """Row groups whose pages can be searched, and rows taken out of them: the decoder "pages"."""
+class Choice(NamedTuple):
+    """Which columns are read by which decoder, and why.
+
+    Attributes
+    ----------
+    pages : columns whose rows are taken out of pages.
+    columns : columns that pyarrow decodes whole.
+    reason : why the latter are.
+    """
+
+    pages: list[str]
+    columns: list[str]
+    reason: str
+
+
+def choose_decoder(
+    columns: Mapping[str, PageColumn], names: Sequence[str], num_rows: int, total_rows: int, few_of: int
+) -> Choice:
+    """Choose how columns are read in some rows: a pure function of the columns' types and the numbers of rows.
+
+    Parameters
+    ----------
+    columns : the files' columns of which rows can be taken out of pages, by name.
+    names : columns to read.
+    num_rows, total_rows : how many rows are read, and how many their row groups have.
+    few_of : see `Limits`.
+    """
+    if num_rows * few_of > total_rows:
+        return Choice([], list(names), MANY_ROWS)
+    taken: list[str] = []
+    others: list[str] = []
+    for name in names:
+        column = columns.get(name)
+        (others if column is None or column.layout is None else taken).append(name)
+    return Choice(taken, others, OTHER_TYPE if others else "")
+
+
+class OpenFiles(Protocol):
+    """Files with the same schema that are read together, each the version that was planned.
+
+    Attributes
+    ----------
+    footers : of the files.
+    is_local : whether ranges of them are read without the price of a request.
+    """
 
     @property
-    def cost(self) -> tuple[int, int]: ...
+    def footers(self) -> Sequence[CachedFooter]: ...
 
     @property
-    def grown(self) -> set[int]: ...
+    def is_local(self) -> bool: ...
 
-    def supports(self, names: Sequence[str]) -> bool: ...
+    def make_pages(self, groups: RowGroups, columns: Mapping[str, PageColumn]) -> RowGroupBatch:
+        """Make the decoder "pages" of row groups.
 
-    def search(
-        self,
-        name: str,
-        targets: Targets,
-        most: int,
-        selections: Sequence[Sequence[tuple[int, int]] | None] | None = None,
-    ) -> tuple[RowsOfGroups, NDArray[np.int32]] | None: ...
+        Raises
+        ------
+        MalformedFooterError
+            A footer contradicts itself.
+        """
 
-    def search_lists(self, leaf: Leaf, targets: Targets, most: int) -> tuple[RowsOfGroups, pa.Array | None] | None: ...
+    def borrow(self, number: int) -> AbstractContextManager[ParquetData]:
+        """Give one of the files, for the decoder "columns"."""
 
-    def make_array(self, name: str, targets: Targets, numbers: NDArray[np.int32]) -> pa.Array: ...
-
-    def read(self, names: Sequence[str], rows: RowsOfGroups) -> Mapping[str, pa.Array | pa.ChunkedArray]: ...
+    def remember(self, pages: RowGroupBatch) -> None:
+        """Update the sizes in the cache of files whose entries have grown."""
 
 
 class Window(NamedTuple):
@@ -86,47 +125,29 @@ class RowGroupDecoder:
 
     Parameters
     ----------
-    row_groups : (number of a file, its row group) of each, file after file.
-    footers : of the files, which have the same schema.
-    columns : the files' flat columns, and those of lists, by name.
-    make_pages : makes the decoder "pages"; raises MalformedFooterError if a footer contradicts itself.
-    open_data : opens a file for the decoder "columns".
+    files : the files.
+    groups : the row groups, file after file.
+    columns : the files' columns of which rows can be taken out of pages, by name.
     limits : how much is decoded at once.
 
     Attributes
     ----------
-    num_rows : of each row group; int64.
-    total_rows, num_files : of all row groups.
     pages : the decoder "pages", once it has been used.
     ways : how the columns that were read last were read: (decoder, reason), see `Decoded`.
     problem : why pages are left to pyarrow; empty if they are not.
     """
 
-    def __init__(
-        self,
-        row_groups: Sequence[tuple[int, int]],
-        footers: Sequence[CachedFooter],
-        columns: Mapping[str, FlatColumn | ListColumn],
-        make_pages: Callable[[], Pages],
-        open_data: OpenData,
-        limits: ReadLimits,
-    ):
-        self.row_groups = row_groups
-        self.limits = limits
-        self.problem = ""
+    WHOLE = "columns", MANY_ROWS
+
+    def __init__(self, files: OpenFiles, groups: RowGroups, columns: Mapping[str, PageColumn], limits: Limits):
+        self.groups, self.limits = groups, limits
+        self.pages: RowGroupBatch | None = None
         self.ways: list[tuple[str, str]] = []
+        self.problem = ""
+        self._files, self._columns = files, columns
         self._columns_cost = (0, 0)
-        self._footers = footers
-        self._columns = columns
-        self._make_pages = make_pages
-        self.pages: Pages | None = None
-        self._open_data = open_data
         self._streams: dict[tuple[int, bool, tuple[str, ...] | None], RowStream] = {}
-        self._leaves = footers[0].footer.leaves
-        sizes = [int(footers[file].footer.row_groups["num_rows"][number]) for file, number in row_groups]
-        self.num_rows: NDArray[np.int64] = np.array(sizes, np.int64)
-        self.total_rows = int(self.num_rows.sum())
-        self.num_files = len({file for file, _ in row_groups})
+        self._leaves = groups.footers[0].leaves
 
     @property
     def cost(self) -> tuple[int, int]:
@@ -134,7 +155,9 @@ class RowGroupDecoder:
         pages = (0, 0) if self.pages is None else self.pages.cost
         return pages[0] + self._columns_cost[0], pages[1] + self._columns_cost[1]
 
-    def use_pages(self, use: Callable[[Pages], R]) -> R | None:
+    def use_pages(
+        self, use: Callable[Concatenate[RowGroupBatch, P], R], *given: P.args, **options: P.kwargs
+    ) -> R | None:
         """Use the decoder "pages"; return None if it cannot read what the footers promise, after which it is not used.
 
         This is the only place where another way is taken in the middle of reading: what is wrong shows in the bytes of
@@ -144,11 +167,16 @@ class RowGroupDecoder:
             return None
         try:
             if self.pages is None:
-                self.pages = self._make_pages()
-            return use(self.pages)
+                self.pages = self._files.make_pages(self.groups, self._columns)
+            return use(self.pages, *given, **options)
         except MalformedFooterError as error:
             self.problem = error.problem
             return None
+
+    def remember(self) -> None:
+        """Update the sizes in the cache of files of which page headers were kept."""
+        if self.pages is not None:
+            self._files.remember(self.pages)
 
     # ------------------------------------------------------------------------------------------------- columns of rows
 
@@ -175,72 +203,52 @@ class RowGroupDecoder:
         if len({*schema.names}) < len(schema):
             return self._decode(names, rows, window)
         missing = [name for name in schema.names if name not in known]
-        choice = choose_decoder(self._columns, missing, len(rows.rows), self._count_around(rows, window))
+        # Of so many rows pyarrow would decode whole columns to give some rows.
+        around = int(self.groups.num_rows[rows.counts > 0].sum()) if window is None else window.stop - window.start
+        choice = choose_decoder(self._columns, missing, len(rows.rows), around, self.limits.few_of)
         columns = dict(known)
         self.ways = [("pages", "")] if choice.pages else []
         if choice.pages:
-            columns |= self.use_pages(lambda pages: self._take(pages, choice.pages, rows)) or {}
+            columns |= self.use_pages(RowGroupBatch.read, choice.pages, rows) or {}
         others = [name for name in missing if name not in columns]
         if others:
             self.ways.append(("columns", choice.reason or self.problem or "of which pages are not worth a request"))
-            rest = self._read_others(names, schema, others, rows, window)
+            chosen = names
+            if len(others) < len(schema):
+                given = others if names is None else names
+                chosen = [name for name in given if name in others or name.split(".")[0] in others]
+            rest = self._decode(chosen, rows, window)
             if rest.schema.names != others:  # a name matches other columns, too
                 return self._decode(names, rows, window)
             columns |= dict(zip(others, rest.columns, strict=True))
         return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
 
-    def _count_around(self, rows: RowsOfGroups, window: Window | None) -> int:
-        """Return of how many rows pyarrow would decode whole columns to give some rows."""
-        if window is not None:
-            return window.stop - window.start
-        return int(self.num_rows[rows.counts > 0].sum())
-
-    @staticmethod
-    def _take(pages: Pages, names: Sequence[str], rows: RowsOfGroups) -> Mapping[str, pa.Array | pa.ChunkedArray]:
-        taken = [name for name in names if pages.supports([name])]
-        return pages.read(taken, rows) if taken else {}
-
-    def _read_others(
-        self,
-        names: Sequence[str] | None,
-        schema: pa.Schema,
-        others: Sequence[str],
-        rows: RowsOfGroups,
-        window: Window | None,
-    ) -> pa.Table:
-        chosen = names
-        if len(others) < len(schema):
-            tops = {*others}
-            given = others if names is None else names
-            chosen = [name for name in given if name in tops or name.split(".")[0] in tops]
-        return self._decode(chosen, rows, window)
-
     def _decode(self, names: Sequence[str] | None, rows: RowsOfGroups, window: Window | None) -> pa.Table:
         """Decode columns with pyarrow, and take rows of them."""
         if window is not None:
             stream = self._find_stream(window, names)
-            with self._open(window.group) as data, reading(data.file):
+            with self._borrow(window.group) as data, reading(data.file):
                 table = stream.read(window.start, window.stop, rows.rows)
             return take_rows(table, rows.rows - window.start)
         every = [group for group, count in enumerate(rows.counts.tolist()) if count]
-        num_rows, counts = self.num_rows[every], rows.counts[every]
+        num_rows, counts = self.groups.num_rows[every], rows.counts[every]
         total, ends = int(num_rows.sum()), np.cumsum(counts)
         parts = np.split(rows.rows, ends[:-1])
         is_large = self.limits.needs_windows(int(self.estimate(every, names).sum()))
-        is_sparse, tables, done = is_large or len(rows.rows) * FEW_OF <= total, [], 0
-        is_usual = not is_sparse and self._is_usual(every, names)
-        for file, members in groupby(every, lambda group: self.row_groups[group][0]):
-            numbers = [self.row_groups[group][1] for group in members]
+        is_sparse, tables, done = is_large or len(rows.rows) * self.limits.few_of <= total, [], 0
+        chunks = self._find_usual(every, names) if self._files.is_local and not is_sparse else None
+        for file, members in groupby(every, lambda group: self.groups.numbers[group][0]):
+            numbers = [self.groups.numbers[group][1] for group in members]
             of_file, done = parts[done : done + len(numbers)], done + len(numbers)
-            with self._open_data(file) as data, reading(data.file):
+            with self._files.borrow(file) as data, reading(data.file):
                 if is_sparse:  # one row group after the other, so that few are in memory
                     for number, part in zip(numbers, of_file, strict=True):
                         tables.append(data.columns.read_rows(number, names, part))
                 else:
-                    is_usual = is_usual and data.source.path is not None
-                    tables.append(data.columns.read_all(numbers, names, of_file, is_usual))
-        if is_usual:
-            self._count_columns(every, names)
+                    tables.append(data.columns.read_all(numbers, names, of_file, chunks is not None))
+        if chunks is not None:  # each is read at once
+            num_bytes = int(np.maximum(chunks["compressed_size"], 0).sum())
+            self._columns_cost = self._columns_cost[0] + chunks.size, self._columns_cost[1] + num_bytes
         tables = [table.replace_schema_metadata(None) for table in tables]
         table = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
         if is_sparse or len(rows.rows) == total:
@@ -249,53 +257,32 @@ class RowGroupDecoder:
         chosen[rows.rows + np.repeat(np.cumsum(num_rows) - num_rows, counts)] = True
         return keep(table, from_numpy(chosen))
 
-    def _open(self, group: int) -> AbstractContextManager[ParquetData]:
-        return self._open_data(self.row_groups[group][0])
+    def _borrow(self, group: int) -> AbstractContextManager[ParquetData]:
+        return self._files.borrow(self.groups.numbers[group][0])
 
     def _find_stream(self, window: Window, names: Sequence[str] | None) -> RowStream:
         key = window.group, window.is_result, None if names is None else tuple(names)
         if key not in self._streams:
-            with self._open(window.group) as data:
-                self._streams[key] = data.columns.stream(self.row_groups[window.group][1], names)
+            with self._borrow(window.group) as data:
+                self._streams[key] = data.columns.stream(self.groups.numbers[window.group][1], names)
         return self._streams[key]
 
-    def find_indexed(self, leaves: Sequence[Leaf], least: int) -> list[int]:
-        """Return the row groups in which a chunk of at least so many bytes of some columns has a page index."""
-        records = self._find_records(range(len(self.row_groups)), leaves)
-        if records is None:
-            return []
-        is_large = (records["compressed_size"] >= least) & (records["offset_index_offset"] >= 0)
-        return np.flatnonzero(is_large.any(axis=0)).tolist()
-
-    def _is_usual(self, groups: Sequence[int], names: Sequence[str] | None) -> bool:
-        """Return whether columns of row groups have as many values as there are rows, as far as their footers tell."""
+    def _find_usual(self, groups: Sequence[int], names: Sequence[str] | None) -> NDArray[np.void] | None:
+        """Return what footers say of columns, if these have as many values as there are rows; None otherwise."""
         leaves = select_leaves(self._leaves, names)
-        records = self._find_records(groups, leaves)
-        if records is None:
-            return False
-        flat = np.array([not leaf.repeated for leaf in leaves], np.bool_)
-        return bool((records["num_values"] == self.num_rows[list(groups)])[flat].all())
-
-    def _count_columns(self, groups: Sequence[int], names: Sequence[str] | None) -> None:
-        """Count what pyarrow has read of columns: each chunk at once."""
-        records = self._find_records(groups, select_leaves(self._leaves, names))
-        assert records is not None
-        num_bytes = int(np.maximum(records["compressed_size"], 0).sum())
-        self._columns_cost = self._columns_cost[0] + records.size, self._columns_cost[1] + num_bytes
+        chunks = self.groups.find_chunks(leaves, groups)
+        if chunks is None:
+            return None
+        num_rows, values = self.groups.num_rows[list(groups)], chunks["num_values"]
+        repeated = np.array([leaf.repeated for leaf in leaves], np.bool_)[:, None]
+        return chunks if np.where(repeated, values >= num_rows, values == num_rows).all() else None
 
     def require_rows(self, groups: Sequence[int], names: Sequence[str] | None) -> None:
         """Raise MalformedFooterError if columns of row groups have other numbers of values than there are rows."""
-        leaves = select_leaves(self._leaves, names)
-        records = self._find_records(groups, leaves)
-        if records is None:  # pyarrow reports it
-            return
-        wrong = np.zeros(len(groups), np.bool_)
-        for leaf, of_leaf in zip(leaves, records, strict=True):
-            values, num_rows = of_leaf["num_values"], self.num_rows[list(groups)]
-            wrong |= (values < num_rows if leaf.repeated else values != num_rows) & (of_leaf["meta_start"] >= 0)
-        for group in np.array(groups)[wrong].tolist():
-            with self._open(group) as data, reading(data.file):
-                data.columns.require_rows(self.row_groups[group][1], names)
+        if self._find_usual(groups, names) is None:
+            for group in groups:
+                with self._borrow(group) as data, reading(data.file):
+                    data.columns.require_rows(self.groups.numbers[group][1], names)
 
     def forget_streams(self) -> None:
         """Free what windows hold, once a row group is read."""
@@ -305,10 +292,10 @@ class RowGroupDecoder:
         """Read an INT96 column, as it is stored, in some rows: pyarrow's nanoseconds cover few years."""
         parts, counts, ends = [], rows.counts.tolist(), np.cumsum(rows.counts).tolist()
         column_type = None
-        for group, (file, number) in enumerate(self.row_groups):
+        for group, (file, number) in enumerate(self.groups.numbers):
             if not counts[group]:
                 continue
-            with self._open_data(file) as data, reading(data.file):
+            with self._files.borrow(file) as data, reading(data.file):
                 values = ColumnReader(data.source, data.file.footer, leaf)
                 column_type = values.column_type
                 data.source.count(1, max(0, int(data.file.record(number, leaf)["compressed_size"])))
@@ -318,8 +305,8 @@ class RowGroupDecoder:
                 except OverflowError as error:
                     raise UnreadableColumnError(str(error), row_group=number, column=leaf.name) from error
                 column = pa.chunked_array(batches, pa.binary(12))
-                if len(column) != int(self.num_rows[group]):
-                    problem = f"cannot be read: {len(column)} rows instead of {self.num_rows[group]}"
+                if len(column) != int(self.groups.num_rows[group]):
+                    problem = f"cannot be read: {len(column)} rows instead of {self.groups.num_rows[group]}"
                     raise UnreadableColumnError(problem, row_group=number, column=leaf.name)
                 parts.append(take_rows(column, rows.rows[ends[group] - counts[group] : ends[group]]))
         assert column_type is not None
@@ -327,48 +314,17 @@ class RowGroupDecoder:
             pa.chunked_array([chunk for part in parts for chunk in part.chunks], pa.binary(12)), column_type
         )
 
-    # ------------------------------------------------------------------------------------------------ sizes
-
     def estimate(self, groups: Sequence[int], names: Sequence[str] | None) -> NDArray[np.float64]:
         """Estimate the memory that columns of each of some row groups take once they are decoded."""
-        leaves = select_leaves(self._leaves, names)
-        records = self._find_records(groups, leaves)
-        if records is None:
-            return np.zeros(len(groups), np.float64)
-        return estimate_decoded(records, leaves, self.num_rows[list(groups)], self.limits.widths)
-
-    def _find_records(self, groups: Sequence[int], leaves: Sequence[Leaf]) -> NDArray[np.void] | None:
-        """Return what footers say of column chunks, of shape (leaves, row groups); None if one contradicts itself."""
-        if not leaves or not groups:
-            return None
-        chunks, firsts = self._chunks
-        if (firsts[list(groups)] < 0).any():
-            return None
-        return chunks[firsts[list(groups)] + np.array([[leaf.index] for leaf in leaves])]
-
-    @cached_property
-    def _chunks(self) -> tuple[NDArray[np.void], NDArray[np.int64]]:
-        """What the footers say of all column chunks, and each row group's first one; -1 if it has not all columns."""
-        footers = [cached.footer for cached in self._footers]
-        starts = np.cumsum([0, *(len(footer.chunks) for footer in footers)]).tolist()
-        firsts = []
-        for file, number in self.row_groups:
-            group = footers[file].row_groups[number]
-            is_whole = int(group["num_columns"]) == len(self._leaves)
-            firsts.append(starts[file] + int(group["first_chunk"]) if is_whole else -1)
-        return concatenate_records([footer.chunks for footer in footers]), np.array(firsts, np.int64)
+        return self.limits.estimate(self.groups, groups, names)
 
 
 def select_all(counts: NDArray[np.int64], selections: Sequence[RowSelection | None]) -> RowsOfGroups:
     """Return the rows of row groups that are selected; None selects all of its row group."""
-    parts: list[RowPositions] = []
-    for count, selection in zip(counts.tolist(), selections, strict=True):
-        if selection is None:
-            parts.append(np.arange(count))
-        else:
-            parts += [np.arange(start, stop) for start, stop in selection]
-    sizes = [
-        count if selection is None else sum(stop - start for start, stop in selection)
-        for count, selection in zip(counts.tolist(), selections, strict=True)
-    ]
-    return RowsOfGroups(np.array(sizes, np.int64), np.concatenate([np.arange(0), *parts]))
+    parts: list[RowPositions] = [np.arange(0)]
+    sizes = np.zeros(len(counts), np.int64)
+    for group, selection in enumerate(selections):
+        for start, stop in [(0, int(counts[group]))] if selection is None else selection:
+            parts.append(np.arange(start, stop))
+            sizes[group] += stop - start
+    return RowsOfGroups(sizes, np.concatenate(parts))

@@ -1,1 +1,1 @@
-"""Locate the rows of row groups that match: `locate_rows`, and what it knows of files and of deleted rows."""
+"""Locate the rows of row groups that match: `row_batch`, and what it knows of files and of deleted rows."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
 import numpy as np
@@ -18,9 +18,8 @@ from ...errors import MalformedFooterError, ParquetBloomError, StorageError
 from ...file.cache.memory import MetadataCache, distinct
 from ...file.columns import type_of
 from ...file.identity import version_token
-from ...file.pages.plan import FlatColumn
-from ...file.pages.reader import SPARSE_FACTOR, find_flat_columns
-from ...file.pages.sparse import RowGroupBatch
+from ...file.pages.plain import find_page_columns
+from ...file.pages.sparse import RowGroupBatch, RowGroups
 from ...file.reader import BloomFile
 from ...file.statistics import file_statistics, shows_stored
 from ...hashing.column_type import may_wrap
@@ -28,7 +27,8 @@ from ...lake.reports import FileSelection
 from ...metadata.footer import Leaf
 from ...predicate.in_array import make_targets
 from ...storage import FileIdentity, make_open_files, open_source
-from ..locate.equalities import STORED_ALIKE
+from ..locate.file_kind import STORED_ALIKE
+from ..model.limits import Limits
 from ..model.row_selection import RowSelection
 from ..model.schemas import arrow_schema, reading
 
@@ -57,7 +57,8 @@ class KnownFile:
     def __init__(self, path: str, identity: FileIdentity, file: BloomFile, cache: MetadataCache | None):
         self.is_settled = distinct(identity)
         self._cached, self._footer = file.cached, file.footer
-        self.columns: Mapping[str, FlatColumn] = find_flat_columns(file, arrow_schema(file))
+        columns = find_page_columns(file, arrow_schema(file))
+        self.columns = {name: one for name, one in columns.items() if not one.leaf.repeated}
         self._changed = {name for name, one in self.columns.items() if not _shows_stored(file, one.leaf)}
         self.token = version_token(identity)
         self._files = make_open_files([path], [identity])
@@ -92,15 +93,15 @@ class KnownFile:
                 if not self._files.open():
                     return None
                 batch, row_selections = self._select(selection)
-                most = max(batch.total_rows // SPARSE_FACTOR, _FEW_ROWS)
+                most = max(batch.groups.total_rows // Limits.few_of, _FEW_ROWS)
                 result = batch.search(column, targets, most, row_selections)
                 if result is None:
                     return None
                 rows, matched = result
-                arrays = batch.read([name for name in schema.names if name != column], rows)
+                arrays = {**batch.read([name for name in schema.names if name != column], rows)}
                 if column in schema.names:
                     arrays[column] = batch.make_array(column, targets, matched)
-                if not self._files.are_unchanged():
+                if len(arrays) < len(schema) or not self._files.are_unchanged():
                     return None
                 if batch.grown and self._remember is not None:
                     self._remember(self._cached)
@@ -135,8 +136,9 @@ class KnownFile:
         if numbers not in self._batches:
             if len(self._batches) > self._footer.num_row_groups:  # each alone, and all
                 self._batches.clear()
-            groups, headers = [(0, number) for number in numbers], [self._cached.page_headers]
-            self._batches[numbers] = RowGroupBatch([self._footer], groups, self.columns, self._files, headers)
+            groups = RowGroups([self._footer], [(0, number) for number in numbers])
+            headers = [self._cached.page_headers]
+            self._batches[numbers] = RowGroupBatch(groups, self.columns, self._files, headers)
         return self._batches[numbers]
 
     def _supports(self, name: str) -> bool:

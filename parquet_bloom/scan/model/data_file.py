@@ -14,8 +14,7 @@ from ...metadata.page_match import Targets
 from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import Probes
 from ...storage import Source
-from .limits import ReadLimits
-from .row_selection import RowPositions, RowSelection
+from .row_selection import RowSelection
 
 if TYPE_CHECKING:
     from typing import Self
@@ -36,21 +35,6 @@ class FileProjection(NamedTuple):
     absent: list[str]
     schema: pa.Schema
     is_counter: bool = False
-
-
-class MatchingRows(NamedTuple):
-    """Rows of one row group that match a predicate.
-
-    Attributes
-    ----------
-    table : their columns.
-    row_group : its ordinal.
-    positions : of the rows, counted from the first one of the row group, ascending.
-    """
-
-    table: pa.Table
-    row_group: int
-    positions: RowPositions | range
 
 
 class RowFilter(NamedTuple):
@@ -88,18 +72,12 @@ class DataFile(Protocol):
     ----------
     path, source : the file.
     format : `plan.PARQUET` or `plan.ORC`.
-    is_shareable : whether several threads may read rows at once.
-    limits : how much is decoded at once.
     leaves : its columns, dotted, in schema order.
     row_groups : their ordinals.
     schema : of its rows, as pyarrow gives it.
     """
 
     format: str
-    limits: ReadLimits
-
-    @property
-    def is_shareable(self) -> bool: ...
 
     @property
     def path(self) -> str: ...
@@ -121,6 +99,9 @@ class DataFile(Protocol):
 
     def num_rows_of(self, row_group: int) -> int:
         """Return the number of rows of a row group."""
+
+    def find_stripe(self, row_group: int) -> int | None:
+        """Return the stripe of an ORC file that a row group is of; None in other files."""
 
     def first_row_of(self, row_group: int) -> int:
         """Return the number of rows in the row groups before one."""

@@ -1,21 +1,26 @@
-"""How much of a file may be decoded at once, and estimates of how much memory that takes."""
+"""How much is read and decoded at once, and estimates of how much memory that takes.
+
+Each figure names the benchmark in `tools/bench/` that shows what another one costs.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-MAX_BYTES = 96 * 1024 * 1024
-"""Bound on the decoded bytes in flight of one scan, by default."""
+from ...file.pages.sparse import RowGroups
+from ...metadata.footer import Leaf
 
-_WHOLE_SHARE, _WINDOW_SHARE = 2, 8  # parts of the bound that a row group, or a window of a larger one, may take
-_MIN_WINDOW = 1024  # rows
+_VALUE_BYTES = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 16}
 
 
 @dataclass(frozen=True)
-class ReadLimits:
-    """How row groups are decoded.
+class Limits:
+    """How row groups are read.
 
     Attributes
     ----------
@@ -26,10 +31,49 @@ class ReadLimits:
     widths : the most memory that a row of each column has taken, in bytes.
     """
 
-    max_bytes: int | None = None
+    max_bytes: int | None = 96 << 20
     use_threads: bool = True
     is_streamed: bool = False
     widths: dict[str, float] = field(default_factory=dict)
+
+    few_of: int = 16
+    """Rows are few if they are one of so many: taking them out of pages is faster then (`many_rows.py`)."""
+
+    # Tasks
+    remote_threads: int = 16
+    """Row groups of remote files that are read concurrently; each takes several requests (`slow_store.py`)."""
+    least_batch_rows: int = 1 << 16
+    most_batch_rows: int = 1 << 20
+    """Of the files that a thread reads together, about: one batch for each thread, since more of them wait for each
+    other's Python code (`many_rows.py`)."""
+    least_task_rows: int = 1 << 13
+    most_task_rows: int = 1 << 17
+    tasks_per_thread: int = 8
+    """Of a file that is read by itself: handing a task to a thread costs as much as reading some thousand rows, and
+    several end together (`orc_lookup.py`)."""
+    most_shared: int = 32
+    """Files that stay open for pyarrow, each by two more descriptors (`many_rows.py`)."""
+
+    # Locating
+    search_bytes: int = 8 << 20
+    """Memory that a search for few rows takes, about (`shapes.py`)."""
+    part_bytes: int = 32 << 20
+    """Decoded at once of several row groups (`many_rows.py`)."""
+    first_rows: int = 1 << 12
+    """Of which texts are decoded at first, to see how long they are (`many_rows.py`)."""
+    tries: int = 2
+    """Searches that find too many rows, after which no more are made of files that are alike (`shapes.py`)."""
+    indexed_bytes: int = 1 << 20
+    """Of a column chunk of a local file: decoding less takes no longer than reading its page index (`shapes.py`)."""
+    together_bytes: int = 1 << 18
+    together_ratio: int = 4
+    """Columns of the result are decoded with those of the predicate if they take, once decoded, no more than the former
+    for each file, or the latter times the predicate's bytes: another call takes longer (`many_rows.py`)."""
+
+    # Decoding: parts of the bound that a row group, or a window of a larger one, may take (`many_rows.py`)
+    whole_share: int = 2
+    window_share: int = 8
+    least_window_rows: int = 1024
 
     def note(self, table: pa.Table) -> None:
         """Note how much memory the columns of a row group took: dictionaries do not show in a footer."""
@@ -41,20 +85,55 @@ class ReadLimits:
                 self.widths[name] = width
 
     @property
-    def whole_bytes(self) -> int | None:
-        """The most bytes of a row group that is decoded at once; None for any number."""
-        return None if self.max_bytes is None else self.max_bytes // _WHOLE_SHARE
+    def whole_bytes(self) -> int:
+        """The most bytes of a row group that is decoded at once, if there is a bound."""
+        return (self.max_bytes or 0) // self.whole_share
 
     def needs_windows(self, num_bytes: int) -> bool:
         """Return whether a row group of an estimated size is decoded a window at a time."""
-        return self.whole_bytes is not None and num_bytes > self.whole_bytes
+        return self.max_bytes is not None and num_bytes > self.whole_bytes
 
     def window_bytes(self, num_bytes: int) -> int:
         """Return the bytes that are decoded at once of a row group of an estimated size."""
         if self.max_bytes is None or not self.needs_windows(num_bytes):
             return num_bytes
-        return max(1, self.max_bytes // _WINDOW_SHARE)
+        return max(1, self.max_bytes // self.window_share)
 
     def window_rows(self, num_rows: int, num_bytes: int) -> int:
         """Return the rows that are decoded at once of a row group of an estimated size."""
-        return max(_MIN_WINDOW, num_rows * self.window_bytes(num_bytes) // max(1, num_bytes))
+        return max(self.least_window_rows, num_rows * self.window_bytes(num_bytes) // max(1, num_bytes))
+
+    def estimate(self, row_groups: RowGroups, some: Sequence[int], names: Sequence[str] | None) -> NDArray[np.float64]:
+        """Estimate the memory that columns of each of some row groups take once they are decoded, in bytes.
+
+        Parameters
+        ----------
+        some : positions among the row groups.
+        names : columns as `pyarrow.parquet` takes them; None for all.
+        """
+        leaves = select_leaves(row_groups.footers[0].leaves, names)
+        chunks, num_rows = row_groups.find_chunks(leaves, some), row_groups.num_rows[list(some)]
+        total = np.zeros(len(some), np.float64)
+        if chunks is None:  # pyarrow reports it
+            return total
+        tops: dict[str, NDArray[np.float64]] = {}
+        for leaf, of_leaf in zip(leaves, chunks, strict=True):
+            width = _VALUE_BYTES.get(leaf.physical, leaf.length or 0)  # of byte arrays a guess
+            sizes = np.maximum(np.maximum(of_leaf["num_values"], 0) * width, of_leaf["uncompressed_size"])
+            tops[leaf.path[0]] = tops.get(leaf.path[0], 0.0) + np.maximum(sizes, of_leaf["compressed_size"])
+        for name, sizes in tops.items():
+            total += np.maximum(np.maximum(sizes, 0), num_rows * self.widths.get(name, 0.0))
+        return total
+
+
+def select_leaves(leaves: Sequence[Leaf], names: Sequence[str] | None) -> list[Leaf]:
+    """Return the leaves of some columns, given as `pyarrow.parquet` takes them; None for all."""
+    if names is None:
+        return list(leaves)
+    requested, selected = {*names}, []
+    for leaf in leaves:
+        for depth in range(1, len(leaf.path) + 1):
+            if ".".join(leaf.path[:depth]) in requested:
+                selected.append(leaf)
+                break
+    return selected

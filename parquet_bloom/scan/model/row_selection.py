@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...file.pages.plan import RowPositions as RowPositions
+from ...file.pages.plain import RowPositions as RowPositions
 
 RowSelection = tuple[tuple[int, int], ...]
 """Ranges [start, stop) of the rows of a row group, as a plan holds them."""

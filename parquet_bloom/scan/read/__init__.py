@@ -1,4 +1,5 @@
 """Read the rows that a plan selects: tasks in several threads, in order, within a bound on memory.
 
-`batch_planner` makes the tasks, `row_batch` reads one: rows are located (`scan/locate`), then decoded (`scan/decode`).
+`tasks` makes the tasks and opens their files; `reader` runs them: rows are located (`scan/locate`), then decoded
+(`scan/decode`).
 """

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from collections import Counter
+from collections.abc import Callable, Collection, Generator, Hashable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +15,12 @@ import pyarrow as pa
 from ...errors import ConcurrentChangeError, ParquetBloomError, PredicateError
 from ...file.cache.memory import SHARED_CACHE, MetadataCache
 from ...file.columns import find_leaves
+from ...file.pages.sparse import RowGroups
 from ...file.statistics import ColumnCompatibility
 from ...hashing.column_type import ColumnType
 from ...metadata.footer import Leaf
 from ...metadata.page_match import Targets
 from ...predicate import tree
-from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import Probes, row_mask
 from ...storage import is_local
 from ...tables.footers import as_table_footers
@@ -26,100 +28,37 @@ from ...util.arrow_pool import can_use_arrow_threads
 from ...util.arrow_values import empty_table
 from ...util.read_ahead import Need, Piece, ReadAhead
 from ...util.threads import processors
-from ..decode.object_pages import ObjectPages
 from ..decode.open import open_file, open_version
 from ..decode.parquet_file import ParquetData
 from ..decode.projection import Projection
+from ..decode.row_group_decoder import RowGroupDecoder
 from ..locate.deleted_rows import TableRows
 from ..locate.file_kind import FileKind
-from ..locate.locate_rows import LocatedRows
+from ..locate.row_batch import LocatedRows, RowBatch
 from ..model.columns import FileResidualEvaluator
 from ..model.data_file import DataFile, FileProjection, RowFilter
 from ..model.fit import fit_table
-from ..model.limits import MAX_BYTES, ReadLimits
-from ..model.plan import FilePlan, ScanPlan
-from ..model.positions import add_positions, with_positions
-from ..model.row_selection import RowGroupSelections
-from ..model.schemas import map_in_threads, promote_table, unify_schemas
-from .batch_planner import BatchPlanner, BatchTask, FileTask
-from .row_batch import LARGE_BYTES, RowBatch
-from .shared_file import CostMeter, SharedFile
+from ..model.limits import Limits
+from ..model.plan import FilePlan, RowGroupPlan, ScanPlan
+from ..model.positions import ROW_GROUP, with_positions
+from ..model.schemas import map_in_threads, promote_table, reading, unify_schemas
+from .tasks import CostMeter, PlannedFiles, Task, TaskPlanner
+
+if TYPE_CHECKING:
+    from ..decode.orc.data import OrcData
+    from ..decode.orc.decoder import OrcDecoder
 
 R = TypeVar("R")
 
 BATCH_ROWS = 65_536
 
-_REMOTE_THREADS = 16  # row groups of remote files that are read concurrently; each takes several requests
+LIMITS = Limits()
 
 _NEGATIVE = (tree.NotEqual, tree.NotIn, tree.NotContains, tree.CallNotIn)
 
 _Fail = Callable[[ParquetBloomError, FilePlan], None]
-_Task = FileTask | BatchTask
-
-
-class _Run(NamedTuple):
-    """How files are read; see `RowReader.read_batches`.
-
-    Attributes
-    ----------
-    fail : called with the error of a file.
-    is_streamed : as in `ReadLimits`.
-    failed : files that have failed before.
-    """
-
-    in_order: bool
-    max_bytes: int | None
-    threads: int | None
-    progress: Callable[[int, int], None] | None
-    fail: _Fail
-    failed: Collection[str] = ()
-    is_streamed: bool = False
-
-
-class _Use(NamedTuple, Generic[R]):
-    """What is made of the rows that match.
-
-    Attributes
-    ----------
-    reads_rows : whether columns of the result are read.
-    of_batch : makes a result of located rows, and says how many bytes it keeps in memory.
-    of_orc : reads row groups of an ORC file that are decoded together.
-    """
-
-    reads_rows: bool
-    of_batch: Callable[[RowBatch, LocatedRows], tuple[R, int]]
-    of_orc: Callable[[Any, RowGroupSelections, RowFilter], Iterator[Need | Piece[R]]]
-
-
-class _Progress:
-    """Counts files that have been read."""
-
-    def __init__(self, total: int, report: Callable[[int, int], None] | None, done: int):
-        self._total, self._report, self._done = total, report, done
-        if done and report:
-            report(done, total)
-
-    def add(self) -> None:
-        """Count another file."""
-        self._done += 1
-        if self._report:
-            self._report(self._done, self._total)
-
-
-class _Reading(NamedTuple, Generic[R]):
-    """State of a read that its tasks share.
-
-    Attributes
-    ----------
-    files : by the id of their plan.
-    """
-
-    files: dict[int, SharedFile]
-    use: _Use[R]
-    run: _Run
-    limits: ReadLimits
-    threads: int
-    done: _Progress
+_Use = Callable[[RowBatch, LocatedRows], tuple[R, int]]
+"""Makes a result of located rows, and says how many bytes it keeps in memory."""
 
 
 class RowReader:
@@ -134,6 +73,7 @@ class RowReader:
     trust : the columns that a dataset shows as other values than a file stores: their comparisons are left to its
         engine.
     positions : append the physical position of each row to what `read_batches` gives; see `positions.py`.
+    limits : how much is read and decoded at once.
     """
 
     def __init__(
@@ -145,6 +85,7 @@ class RowReader:
         cache: MetadataCache | None = SHARED_CACHE,
         trust: ColumnCompatibility | None = None,
         positions: bool = False,
+        limits: Limits | None = None,
     ):
         request = plan.asked
         assert request is not None, "the report is not prune's"
@@ -164,7 +105,8 @@ class RowReader:
         self._evaluator = FileResidualEvaluator(request, plan.partitions, trust)
         self._probes: Probes = {}
         self._targets: dict[tuple[int, ColumnType], Targets | None] = {}
-        self._planners: dict[bool, BatchPlanner] = {}
+        self._kinds: dict[Hashable, FileKind] = {}
+        self._limits = limits or LIMITS
         self._fit = promote_table if plan.table is None else fit_table
         self._meter = CostMeter(plan)
         self._positions = positions
@@ -192,8 +134,8 @@ class RowReader:
         ----------
         batch_size : maximum rows of a batch, which is never empty.
         in_order : give the rows in the order of files and row groups; otherwise batches as they come.
-        max_bytes : bound on the decoded bytes in memory at a time; None for `MAX_BYTES`. A row group that alone exceeds
-            it is decoded a window of rows at a time, if its format allows that.
+        max_bytes : bound on the decoded bytes in memory at a time; None for that of `Limits`. A row group that alone
+            exceeds it is decoded a window of rows at a time, if its format allows that.
         threads : None for one for each processor, or more for remote files.
         progress : called after each file that is read with (done, in all).
         on_error : called with the error of a file that cannot be read, whose remaining rows are then missing; without
@@ -201,20 +143,21 @@ class RowReader:
         """
         failed: set[str] = set()
         fail = _make_handler(on_error, failed)
-        plans = self._files_to_open()  # now, so that files that must not be read are refused before the first batch
+        plans = self._plans
         schema = self._find_schema(None if on_error is None else fail)
         for error, plan in self._find_mistakes(plans):
             fail(error, plan)
         if self._positions:
             schema = with_positions(schema)
 
-        def convert(table: pa.Table) -> list[pa.RecordBatch]:
-            batches: list[pa.RecordBatch] = self._fit(table, schema).combine_chunks().to_batches(batch_size)
-            return batches
+        def make_batches(batch: RowBatch, located: LocatedRows) -> tuple[list[pa.RecordBatch], int]:
+            rows, num_bytes = self._make_rows(batch, located)
+            return self._fit(rows, schema).combine_chunks().to_batches(batch_size), num_bytes
 
         def read_batches() -> Generator[pa.RecordBatch, None, None]:
-            run = _Run(in_order, max_bytes, threads, progress, fail, failed, is_streamed=True)
-            with closing(self._read(plans, self._make_use(convert), run)) as results:
+            limits = self._make_limits(max_bytes, is_streamed=True)
+            given = plans, make_batches, limits, threads, fail
+            with closing(self._read(*given, in_order=in_order, progress=progress, failed=failed)) as results:
                 for _, batches in results:
                     yield from batches
 
@@ -236,16 +179,16 @@ class RowReader:
         """
         if self._projection.is_ambiguous:  # the first file decides on the spelling of names
             _ = self.schema
-        plans = self._files_to_open()
+        plans = self._plans
         tables: dict[str, list[pa.Table]] = {plan.path: [] for plan in plans}
-        run = _Run(True, max_bytes, threads, None, _make_handler(None))
         known: set[str] = set()
-        with closing(self._read(plans, self._make_use(lambda table: table), run)) as results:
+        with closing(self._read(plans, self._make_rows, self._make_limits(max_bytes), threads)) as results:
             for of_table, table in results:
                 if note is not None:
                     note(table)
                 tables[of_table[0].path].append(table)
-                known.update(plan.path for plan in of_table)
+                for plan in of_table:
+                    known.add(plan.path)
         schema = self._schema
         if schema is None:
             empty = [plan for plan in plans if plan.path not in known]
@@ -271,13 +214,13 @@ class RowReader:
 
         For the parameters see `read_batches`.
         """
-        plans = [plan for plan in self._plan.files if plan.read_groups]
+        plans = [plan for plan in self._plans if plan.read_groups]
         assert self._plan.asked is not None
         if self._plan.asked.node is None and not (self._plan.table and self._plan.table.deletes):
             return sum(group.num_rows for plan in plans for group in plan.read_groups)
 
-        run = _Run(False, max_bytes, threads, progress, _make_handler(on_error))
-        with closing(self._read(plans, self._make_count(), run)) as results:
+        given = plans, self._count, self._make_limits(max_bytes), threads, _make_handler(on_error)
+        with closing(self._read(*given, reads_rows=False, in_order=False, progress=progress)) as results:
             return sum(sum(counts.values()) for _, counts in results)
 
     def count_matches(self, plan: FilePlan) -> dict[int, int]:
@@ -288,27 +231,24 @@ class RowReader:
         ConcurrentChangeError
             The file has changed since it was planned.
         """
-        with open_version(plan.path, self._filesystem, self._cache, plan.identity) as file:
-            if plan.identity is not None and file.source.identity != plan.identity:
-                raise ConcurrentChangeError("another writer changed it meanwhile", path=file.path)
-            counts = dict.fromkeys(plan.selected, 0)
-            try:
-                for step in self._read_file(file, plan, plan.selections_in(file), self._make_count()):
-                    for row_group, count in step.value.items() if isinstance(step, Piece) else ():
-                        counts[row_group] += count
-                return counts
-            finally:
-                self._meter.note(file.source)
+        counts = dict.fromkeys(plan.selected, 0)
+        given = [plan], self._count, self._make_limits(None)
+        with closing(self._read(*given, reads_rows=False, reads_again=False)) as results:
+            for _, found in results:
+                for row_group, count in found.items():
+                    counts[row_group] += count
+        return counts
 
-    def _files_to_open(self) -> list[FilePlan]:
-        """Return the files with a row group to read; if there are none, the first file, for its schema alone."""
+    @cached_property
+    def _plans(self) -> list[FilePlan]:
+        """The files with a row group to read; if there are none, the first file, for its schema alone."""
         selected = [plan for plan in self._plan.files if plan.read_groups]
         return selected if selected or self._schema is not None else self._plan.files[:1]
 
     def _find_schema(self, fail: _Fail | None) -> pa.Schema:
         if self._schema is not None:
             return self._schema
-        plans = self._files_to_open()
+        plans = self._plans
 
         def read_schema(plan: FilePlan) -> pa.Schema | ParquetBloomError:
             try:
@@ -367,11 +307,12 @@ class RowReader:
                 return error
         return None
 
-    def _is_local(self, plans: Sequence[FilePlan]) -> bool:
-        return is_local(self._filesystem, [plan.path for plan in plans])
+    @cached_property
+    def _is_remote(self) -> bool:
+        return not is_local(self._filesystem, [plan.path for plan in self._plans])
 
     def _map_files(self, function: Callable[[FilePlan], R], plans: Sequence[FilePlan]) -> list[R]:
-        return map_in_threads(function, plans, remote=not self._is_local(plans))
+        return map_in_threads(function, plans, remote=self._is_remote) if plans else []
 
     def _find_elsewhere(self) -> list[pa.Schema]:
         paths = [plan.path for plan in self._plan.files]
@@ -393,337 +334,228 @@ class RowReader:
 
     # ------------------------------------------------------------------------------------- reading by several threads
 
+    def _make_limits(self, max_bytes: int | None, is_streamed: bool = False) -> Limits:
+        most = self._limits.max_bytes if max_bytes is None else max_bytes
+        return replace(self._limits, max_bytes=most, is_streamed=is_streamed, widths={})
+
     def _read(
-        self, plans: Sequence[FilePlan], use: _Use[R], run: _Run
+        self,
+        plans: Sequence[FilePlan],
+        use: _Use[R],
+        limits: Limits,
+        threads: int | None = None,
+        fail: _Fail | None = None,
+        *,
+        reads_rows: bool = True,
+        reads_again: bool = True,
+        in_order: bool = True,
+        progress: Callable[[int, int], None] | None = None,
+        failed: Collection[str] = (),
     ) -> Generator[tuple[Sequence[FilePlan], R], None, None]:
-        """Read files, or parts of them, in threads, and yield the results, each with its files."""
-        is_remote = not self._is_local(plans)
-        threads = run.threads or (_REMOTE_THREADS if is_remote else processors())
-        remaining = [plan for plan in plans if plan.path not in run.failed]
-        tasks = self._find_planner(use).plan(remaining, threads, is_remote)
-        limits = ReadLimits(
-            MAX_BYTES if run.max_bytes is None else run.max_bytes,
-            # Row groups side by side are faster than columns side by side.
-            use_threads=threads > 1 and len(tasks) < threads and can_use_arrow_threads(),
-            is_streamed=run.is_streamed,
-        )
-        files = {id(plan): SharedFile(plan, self._meter, 0) for plan in remaining}
-        done = _Progress(len(plans), run.progress, len(plans) - len(remaining))
-        state = _Reading(files, use, run, limits, threads, done)
-        with _closing_all(files.values()):
-            yield from self._read_tasks(tasks, state)
+        """Read files in threads, and yield what is made of their rows, each result with its files.
 
-    def _find_planner(self, use: _Use[R]) -> BatchPlanner:
-        """Return what makes tasks to read rows, or to count them, which takes other columns."""
-        reads_rows = use.reads_rows
-        if reads_rows not in self._planners:
-            make_kind = partial(self._make_kind, reads_rows)
-            find_key = partial(self._find_key, reads_rows)
-            planner = BatchPlanner(
-                self._cache, self._open_planned, self._evaluator, make_kind, find_key, self._meter.note
-            )
-            self._planners.setdefault(reads_rows, planner)
-        return self._planners[reads_rows]
-
-    def _find_key(self, reads_rows: bool, data: DataFile) -> Hashable:
-        """Return what files have in common whose rows are read together, besides their schema."""
-        if self._table is not None:
-            self._table.require_defined(data, counted=not reads_rows)
-        return self._plan.partitions.find_folder(data.path), self._find_filter(data) is None
-
-    def _make_kind(self, reads_rows: bool, data: ParquetData, predicate: PruningPredicate | bool) -> FileKind:
-        shown_by = self._find_filter(data)
-        if shown_by is not None:
-            projection = shown_by.projection.project(data)
-        else:
-            projection = self._projection.project(data) if reads_rows else FileProjection([], [], pa.schema([]))
-        return FileKind(data.file, self._make_filter(predicate), projection, shown_by)
-
-    def _find_filter(self, data: DataFile) -> TableRows | None:
-        """Return what filters a file's rows once they have the types of the table; None if its own types do as well."""
-        return self._table if self._filters_again and self._table is not None and self._table.changes(data) else None
-
-    def _make_filter(self, predicate: PruningPredicate | bool) -> RowFilter:
-        return RowFilter(predicate, self._timezone, self._probes, self._targets)
-
-    def _read_tasks(
-        self, tasks: Sequence[_Task], state: _Reading[R]
-    ) -> Generator[tuple[Sequence[FilePlan], R], None, None]:
-        """Read tasks in threads, and yield the results, each with its files."""
-        of_task = [[state.files[id(plan)] for plan in task.plans] for task in tasks]
-        for files in of_task:
-            for file in files:
-                file.add_tasks(1)
-        functions = [partial(self._run_task, task, state) for task in tasks]
-        ahead = ReadAhead(functions, state.threads, state.limits.max_bytes or 0, state.run.in_order)
+        Parameters
+        ----------
+        fail : called with the error of a file; None to raise it.
+        reads_rows : whether columns of the result are read.
+        reads_again : whether a file that has changed is read as it is now.
+        failed : files that have failed before.
+        """
+        threads = threads or (limits.remote_threads if self._is_remote else processors())
+        find_kind = partial(self._find_kind, reads_rows)
+        options = find_kind, self._meter.note, limits, threads, self._is_remote
+        planner = TaskPlanner(self._cache, self._open, self._open_data, *options)
+        tasks = planner.plan([plan for plan in plans if plan.path not in failed])
+        # Row groups side by side are faster than columns side by side.
+        limits = replace(limits, use_threads=threads > 1 and len(tasks) < threads and can_use_arrow_threads())
+        run = partial(self._run_task, use, find_kind, limits)
+        ahead = ReadAhead([partial(run, task) for task in tasks], threads, limits.max_bytes or 0, in_order)
+        done = _Progress(progress, len(plans), tasks)
         try:
             with closing(iter(ahead)) as events:
                 for event in events:
-                    task, files = tasks[event.task], of_task[event.task]
-                    if event.error is not None:
-                        yield from self._handle_error(task, files, event.error, state)
-                    elif not event.is_end and not files[0].is_over:
-                        step = cast(_Part[R], event.value)
-                        for number in self._note_progress(task, step):
-                            files[number].has_begun = True
-                        if step.value is None:
-                            assert isinstance(task, BatchTask)
-                            yield from self._read_tasks(self._find_planner(state.use).divide(task), state)
-                            continue
-                        yield task.plans, step.value
-                    for file in files if event.is_end else ():
-                        file.remaining -= 1
-                        if not file.remaining:
-                            state.done.add()
+                    task, files = tasks[event.task], tasks[event.task].files
+                    if event.is_end:
+                        more = []
+                        if event.error is not None:
+                            more = self._follow(task, event.error, planner, fail or _make_handler(None), reads_again)
+                        elif task.is_cut:
+                            more = planner.divide(task)
+                        if more:
+                            tasks += more
+                            ahead.add([partial(run, one) for one in more])
+                        done.note(task, more)
+                    elif not files.is_over:
+                        files.has_begun = True
+                        yield files.plans, cast(R, event.value)
         finally:
             for task in tasks:
-                if isinstance(task, BatchTask):
-                    self._meter.add(*task.cost)
-                    task.files.close()
+                self._meter.add(*task.cost)
+                task.files.close()
 
-    @staticmethod
-    def _note_progress(task: _Task, step: _Part[R]) -> Collection[int]:
-        """Note how far a task has come with a result; return the numbers of the files of which it has rows."""
-        if isinstance(task, FileTask):
-            return (0,)
-        groups = task.row_groups[task.num_done : step.num_done + step.is_inside]
-        task.num_done, task.is_inside = step.num_done, step.is_inside
-        return {file for file, _ in groups}
-
-    def _handle_error(
-        self, task: _Task, files: Sequence[SharedFile], error: BaseException, state: _Reading[R]
-    ) -> Iterator[tuple[Sequence[FilePlan], R]]:
-        """Read what is left of a task that has failed in smaller tasks, or a file that has changed from anew."""
+    def _follow(
+        self, task: Task, error: BaseException, planner: TaskPlanner, fail: _Fail, reads_again: bool
+    ) -> list[Task]:
+        """Return tasks that read what is left of one that has failed, or a file that has changed from anew."""
+        files, left = task.files, task.row_groups[task.num_done :]
         if not isinstance(error, ParquetBloomError):
             raise error
-        file = files[0]
-        if isinstance(task, BatchTask):
-            num_left = len(task.row_groups) - task.num_done
-            file = files[task.row_groups[task.num_done][0]] if task.is_inside else file
-            is_one = len(files) == 1 and (num_left <= 1 or isinstance(error, ConcurrentChangeError))
-            if not task.is_inside and not is_one and not file.is_over:
-                yield from self._read_tasks(self._find_planner(state.use).divide(task), state)
-                return
-        yield from self._fail_or_read_again(file, error, state)
-        if isinstance(task, BatchTask) and len(files) > 1:  # the other files are not lost with it
-            task.row_groups[task.num_done :] = [
-                one for one in task.row_groups[task.num_done :] if files[one[0]] is not file
-            ]
-            yield from self._read_tasks(self._find_planner(state.use).divide(task), state)
-
-    def _fail_or_read_again(
-        self, file: SharedFile, error: ParquetBloomError, state: _Reading[R]
-    ) -> Iterator[tuple[Sequence[FilePlan], R]]:
-        """Read all of a file that has changed since its plan, if none of it is in the result; report other errors."""
-        if file.is_over:
-            return
-        file.is_over = True
-        plan = file.plan
-        if isinstance(error, ConcurrentChangeError) and not file.has_begun:
+        if files.is_over:
+            return []
+        has_changed, number = isinstance(error, ConcurrentChangeError), 0
+        if isinstance(files, PlannedFiles):
+            if not task.is_inside and (len(files.plans) > 1 or (len(left) > 1 and not has_changed)):
+                return planner.divide(task)
+            number = left[0][0] if task.is_inside else 0
+        plan, more = files.plans[number], []
+        again = None
+        if has_changed and reads_again and not (files.has_begun or files.is_again):
             try:
-                with open_file(plan.path, self._filesystem, self._cache) as data:
-                    data.limits = state.limits
-                    try:
-                        for step in self._read_file(data, plan, plan.selections_in(data), state.use):
-                            if isinstance(step, Piece):
-                                yield [plan], step.value
-                    finally:
-                        self._meter.note(data.source)
-                return
+                again = self._plan_again(plan)
             except ParquetBloomError as another:
                 error = another
-        error.path = error.path or plan.path
-        state.run.fail(error, plan)
+        if again is not None:
+            more = planner.split(again, is_again=True)
+        else:
+            error.path = error.path or plan.path
+            fail(error, plan)
+        if len(files.plans) == 1:
+            files.is_over = True
+        else:  # the other files are not lost with it
+            task.row_groups = [*task.row_groups[: task.num_done], *(one for one in left if one[0] != number)]
+            more += planner.divide(task)
+        return more
 
-    def _open_limited(self, plan: FilePlan, limits: ReadLimits) -> DataFile:
-        file = open_version(plan.path, self._filesystem, self._cache, plan.identity)
-        file.limits = limits
-        return file
+    def _plan_again(self, plan: FilePlan) -> FilePlan | None:
+        """Plan to read all of a file that has changed; None if its table has deleted rows of it."""
+        if self._table is not None and self._table.has_deletes(plan.path):
+            return None
+        with open_file(plan.path, self._filesystem, self._cache) as data:
+            groups = [
+                RowGroupPlan(number, True, num_rows=data.num_rows_of(number), stripe=data.find_stripe(number))
+                for number in data.row_groups
+            ]
+            self._meter.note(data.source)
+            return FilePlan(plan.path, tuple(groups), identity=data.source.identity, format=data.format)
 
-    @contextmanager
-    def _open_planned(self, plan: FilePlan) -> Iterator[ParquetData]:
-        """Open the version of a Parquet file that was planned."""
-        with self._open(plan) as file:
-            if not isinstance(file, ParquetData) or not plan.is_of(file):
-                raise ConcurrentChangeError("another writer changed it meanwhile", path=plan.path)
-            yield file
+    def _open_data(self, plan: FilePlan, limits: Limits) -> ParquetData | OrcData:
+        return open_version(plan.path, self._filesystem, self._cache, plan.identity, limits)
 
-    def _run_task(self, task: _Task, state: _Reading[R]) -> Iterator[Need | Piece[_Part[R]]]:
-        file = state.files[id(task.plans[0])]
-        try:
-            if file.is_over:
+    def _find_kind(self, reads_rows: bool, data: DataFile) -> FileKind | None:
+        """Return what is read of a file, an object that those that are alike share; None if no row of it can match."""
+        predicate, table = self._evaluator.predicate_for(data), self._table
+        if predicate is False:
+            return None
+        if table is not None:
+            table.require_defined(data, counted=not reads_rows)
+        is_shown = self._filters_again and table is not None and table.changes(data)
+        key = reads_rows, id(predicate), id(data.schema), self._plan.partitions.find_folder(data.path), is_shown
+        kind = self._kinds.get(key) if isinstance(data, ParquetData) else None
+        if kind is None:
+            with reading(data):
+                projection = FileProjection([], [], pa.schema([]))
+                if reads_rows or is_shown:
+                    projection = (table.projection if is_shown and table else self._projection).project(data)
+                row_filter = RowFilter(predicate, self._timezone, self._probes, self._targets)
+                kind = FileKind(data, row_filter, projection, reads_rows, table, is_shown)
+            if isinstance(data, ParquetData):
+                kind = self._kinds.setdefault(key, kind)
+        return kind
+
+    def _run_task(
+        self, use: _Use[R], find_kind: Callable[[DataFile], FileKind | None], limits: Limits, task: Task
+    ) -> Iterator[Need | Piece[R]]:
+        """Read a task. There is at least one result if rows may match: it says what columns there are."""
+        files, has_any = task.files, False
+        if files.is_over:
+            return
+        with files.open(limits) as opened:
+            kind = files.kind
+            if kind is None and task.row_groups and not isinstance(opened, PlannedFiles):
+                kind = find_kind(opened)
+            if kind is None:
                 return
-            if isinstance(task, BatchTask):
-                yield from self._run_batch(task, state)
-                return
-            with file.borrow(partial(self._open_limited, file.plan, state.limits)) as data:
-                selections = file.select(data, task.row_groups, task.is_first)
-                for step in self._read_file(data, file.plan, selections, state.use):
-                    yield Piece(_Part(step.value, 0, False), step.num_bytes) if isinstance(step, Piece) else step
-        finally:
-            file.end_task()
-
-    def _run_batch(self, task: BatchTask, state: _Reading[R]) -> Iterator[Need | Piece[_Part[R]]]:
-        """Read the row groups of a batch."""
-        files, numbers, num_done = task.files, [(file, group.row_group) for file, group in task.row_groups], 0
-        try:
-            files.open()
-            batch = RowBatch(
-                task.plans,
-                [(file, group.row_group, group.rows) for file, group in task.row_groups],
-                task.kind,
-                task.footers,
-                partial(files.make_pages, task.footers, numbers, task.kind),
-                partial(files.borrow, limits=state.limits),
-                self._table,
-                state.use.reads_rows,
-                state.limits,
-            )
+            batch = _make_batch(task, opened, kind, limits)
             try:
-                for step in self._use_batch(batch, state.use):
-                    if isinstance(step, Piece):
+                for step in batch.locate():
+                    if isinstance(step, Need):
+                        yield step
+                    elif step.is_cut:
+                        task.num_done, task.is_inside, task.is_cut = step.num_done, False, True
+                    elif len(step.rows.rows) or not (has_any or step.has_more):
+                        value, num_bytes = use(batch, step)
                         files.require_unchanged()
-                        num_done = step.value.num_done
-                    yield step
-                if num_done < len(task.row_groups):  # where nothing was found
-                    files.require_unchanged()
+                        task.num_done, task.is_inside, has_any = step.num_done, step.is_inside, True
+                        yield Piece(value, num_bytes)
+                files.require_unchanged()  # where nothing was found
             finally:
                 task.cost = batch.decoder.cost
-                batch.remember(files)
-        except ParquetBloomError:
-            files.require_unchanged()  # what was read may be of another version
-            raise
-        finally:
-            files.release()
-
-    def _use_batch(self, batch: RowBatch, use: _Use[R]) -> Iterator[Need | Piece[_Part[Any]]]:
-        """Make results of the rows of a batch: at least one, which says what columns there are."""
-        has_any = False
-        for step in batch.locate():
-            if isinstance(step, Need):
-                yield step
-            elif step.is_cut:
-                yield Piece(_Part(None, step.num_done, False), 0)
-            elif len(step.rows.rows) or not (has_any or step.has_more):
-                value, num_bytes = use.of_batch(batch, step)
-                yield Piece(_Part(value, step.num_done, step.is_inside), num_bytes)
-                has_any = True
-
-    def _read_file(
-        self, data: ParquetData | Any, plan: FilePlan, selections: RowGroupSelections, use: _Use[R]
-    ) -> Iterator[Need | Piece[R]]:
-        """Read row groups of an open file."""
-        if self._table is not None and selections and self._table.has_deletes(plan.path) and not plan.is_of(data):
-            raise ConcurrentChangeError("another writer changed it meanwhile", path=data.path)
-        if not isinstance(data, ParquetData):
-            selections = selections if self._table is None else self._table.select_live(data, plan, selections)
-            predicate = self._evaluator.predicate_for(data) if selections else False
-            if predicate is not False:
-                row_filter = self._make_filter(predicate)
-                for part in data.split(selections, row_filter):
-                    yield from use.of_orc(data, part, row_filter)
-            return
-        kind = self._find_planner(use).find_kind(data) if selections else None
-        for row_group, selection in selections if kind is not None else ():
-            assert kind is not None
-            batch = RowBatch(
-                [plan],
-                [(0, row_group, selection)],
-                kind,
-                [data.file.cached],
-                partial(ObjectPages, data.file, row_group),
-                lambda _: nullcontext(data),
-                self._table,
-                use.reads_rows,
-                data.limits,
-                LARGE_BYTES if data.source.path is not None else 0,  # the price of requests decides
-            )
-            for step in self._use_batch(batch, use):
-                yield Piece(step.value.value, step.num_bytes) if isinstance(step, Piece) else step
+                if isinstance(batch.decoder, RowGroupDecoder):
+                    batch.decoder.remember()
 
     # --------------------------------------------------------------------------------------- what is made of the rows
 
-    def _make_use(self, convert: Callable[[pa.Table], R]) -> _Use[R]:
-        """Return what reads rows, and converts them."""
-
-        def read_rows(batch: RowBatch, located: LocatedRows) -> tuple[R, int]:
-            kind = batch.kind
-            rows = self._read_complete(batch, located)
-            for decoder, reason in batch.ways if rows.num_rows else ():
-                self._meter.note_decoded(decoder, reason, int(np.count_nonzero(located.rows.counts)), rows.num_rows)
-            if self._positions:
-                rows = batch.add_positions(rows, located.rows)
-            if kind.shown_by is not None:
-                rows = kind.shown_by.filter(rows)
-            return convert(rows), rows.get_total_buffer_size()
-
-        return _Use(True, read_rows, partial(self._read_orc, convert))
+    def _make_rows(self, batch: RowBatch, located: LocatedRows) -> tuple[pa.Table, int]:
+        """Read located rows."""
+        rows = self._read_complete(batch, located)
+        for decoder, reason in batch.ways if rows.num_rows else ():
+            self._meter.note_decoded(decoder, reason, int(np.count_nonzero(located.rows.counts)), rows.num_rows)
+        if self._positions:
+            rows = batch.add_positions(rows, located.rows)
+        if batch.kind.is_shown and self._table is not None:
+            rows = self._table.filter(rows)
+        return rows, rows.get_total_buffer_size()
 
     def _read_complete(self, batch: RowBatch, located: LocatedRows) -> pa.Table:
         """Read located rows, with the columns that their files lack and partition columns."""
         kind = batch.kind
-        columns = self._projection if kind.shown_by is None else kind.shown_by.projection
+        columns = kind.table.projection if kind.is_shown and kind.table is not None else self._projection
         return columns.add_partitions(columns.add_absent(batch.read(located), kind.projection), batch.path)
 
-    def _make_count(self) -> _Use[dict[int, int]]:
-        """Return what counts the rows of each row group."""
+    def _count(self, batch: RowBatch, located: LocatedRows) -> tuple[dict[int, int], int]:
+        """Count the rows of each row group."""
+        if not batch.kind.is_shown or self._table is None:
+            return batch.count(located.rows), 0
+        rows = self._table.filter(batch.add_positions(self._read_complete(batch, located), located.rows))
+        return Counter(rows.column(ROW_GROUP).to_pylist()), 0
 
-        def count(batch: RowBatch, located: LocatedRows) -> tuple[dict[int, int], int]:
-            if batch.kind.shown_by is None:
-                return batch.count(located.rows), 0
-            rows = self._read_complete(batch, located)
-            return {batch.decoder.row_groups[0][1]: batch.kind.shown_by.filter(rows).num_rows}, 0
 
-        return _Use(False, count, self._count_orc)
+def _make_batch(task: Task, opened: PlannedFiles | ParquetData | OrcData, kind: FileKind, limits: Limits) -> RowBatch:
+    plans, numbers, selections = task.files.plans, [], []
+    for file, group in task.row_groups:
+        numbers.append((file, group.row_group))
+        selections.append(group.rows if plans[file].identity is not None else None)
+    decoder: RowGroupDecoder | OrcDecoder
+    if isinstance(opened, PlannedFiles | ParquetData):
+        groups = RowGroups([cached.footer for cached in opened.footers], numbers)
+        decoder = RowGroupDecoder(opened, groups, kind.columns, limits)
+    else:
+        from ..decode.orc.decoder import OrcDecoder
 
-    def _read_orc(
-        self,
-        convert: Callable[[pa.Table], R],
-        data: Any,
-        selections: RowGroupSelections,
-        row_filter: RowFilter,
-    ) -> Iterator[Need | Piece[R]]:
-        """Read the matching rows of row groups of a stripe."""
-        if self._table is not None:
-            self._table.require_defined(data)
-        table = self._find_filter(data)
-        columns = self._projection if table is None else table.projection
-        projection = columns.project(data)
-        yield Need(data.estimate_step(selections))
-        tables: list[pa.Table] = []
-        for matches in data.read_matches(selections, row_filter, projection):
-            rows = columns.add_partitions(columns.add_absent(matches.table, projection), data.path)
-            if self._positions:
-                in_file = np.asarray(matches.positions, np.int64) + data.first_row_of(matches.row_group)
-                rows = add_positions(rows, [data.path], [matches.row_group], [rows.num_rows], in_file)
-            tables.append(rows if table is None else table.filter(rows))
-        num_bytes = pa.concat_tables(tables).get_total_buffer_size() if tables else 0  # shared buffers count once
-        while tables:
-            value = convert(tables.pop(0))
-            yield Piece(value, 0 if tables else num_bytes)
+        decoder = OrcDecoder(opened, [number for _, number in numbers], limits)
+    return RowBatch(plans, selections, kind, opened, decoder)
 
-    def _count_orc(
-        self, data: Any, selections: RowGroupSelections, row_filter: RowFilter
-    ) -> Iterator[Need | Piece[dict[int, int]]]:
-        """Count the matching rows of row groups of a stripe, each by itself."""
-        if self._table is not None:
-            self._table.require_defined(data, counted=True)
-        if self._find_filter(data) is not None:
-            for one in selections:
-                for step in self._read_orc(lambda rows: rows.num_rows, data, [one], row_filter):
-                    yield Piece({one[0]: step.value}, step.num_bytes) if isinstance(step, Piece) else step
+
+class _Progress:
+    """Counts files that have been read: those of which no task is left."""
+
+    def __init__(self, report: Callable[[int, int], None] | None, total: int, tasks: Sequence[Task]):
+        self._report, self._total = report, total
+        self._left = Counter([plan.path for task in tasks for plan in task.files.plans] if report else ())
+        self._done = total - len(self._left)
+        if report and self._done:
+            report(self._done, total)
+
+    def note(self, task: Task, more: Sequence[Task]) -> None:
+        """Note the end of a task, and that there are more."""
+        if self._report is None:
             return
-        if row_filter.predicate is not True:
-            yield Need(data.estimate_step(selections))
-        yield Piece(dict(data.count_matches(selections, row_filter)), 0)
-
-
-class _Part(NamedTuple, Generic[R]):
-    """A result of a task, and how far it has come; see `BatchTask`. Without a value the rest is to be divided."""
-
-    value: R
-    num_done: int
-    is_inside: bool
+        self._left.update([plan.path for one in more for plan in one.files.plans])
+        for plan in task.files.plans:
+            self._left[plan.path] -= 1
+            if not self._left[plan.path]:
+                self._done += 1
+                self._report(self._done, self._total)
 
 
 def _make_handler(on_error: Callable[[ParquetBloomError], None] | None, failed: set[str] | None = None) -> _Fail:
@@ -737,13 +569,3 @@ def _make_handler(on_error: Callable[[ParquetBloomError], None] | None, failed: 
         on_error(error)
 
     return fail
-
-
-@contextmanager
-def _closing_all(opened: Iterable[SharedFile]) -> Iterator[None]:
-    """Close files at the end."""
-    try:
-        yield
-    finally:
-        for one in opened:
-            one.close()

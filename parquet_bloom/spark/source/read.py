@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,12 +13,12 @@ from pyspark.sql.types import StringType, StructField
 
 from ...errors import ConcurrentChangeError, UnreadableColumnError
 from ...file.cache.memory import SHARED_CACHE
-from ...file.pages.reader import find_flat_columns
+from ...file.pages.plain import find_page_columns
+from ...file.pages.sparse import RowGroups
 from ...file.reader import BloomFile, open
 from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
 from ...scan.decode.columns_decoder import ColumnsDecoder
-from ...scan.decode.object_pages import ObjectPages
 from ...scan.decode.parquet_file import ParquetData
 from ...scan.decode.row_group_decoder import RowGroupDecoder, select_all
 from ...scan.model.row_selection import RowSelection
@@ -137,15 +136,10 @@ class FilePartitionReader:
             return
         if not selection:
             return
-        decoder = RowGroupDecoder(
-            [(0, row_group)],
-            [file.cached],
-            find_flat_columns(file, stored),
-            lambda: ObjectPages(file, row_group),
-            lambda _: nullcontext(ParquetData(file, reader)),
-            reader.limits,
-        )
-        rows = select_all(decoder.num_rows, [selection])
+        groups, data = RowGroups([file.footer], [(0, row_group)]), ParquetData(file, columns=reader)
+        flat = {name: column for name, column in find_page_columns(file, stored).items() if not column.leaf.repeated}
+        decoder = RowGroupDecoder(data, groups, flat, reader.limits)
+        rows = select_all(groups.num_rows, [selection])
         schema = pa.schema([stored.field(name) for name in names])
         yield from decoder.read(names, schema, rows, {}).to_batches(max_chunksize=_BATCH_ROWS)
 

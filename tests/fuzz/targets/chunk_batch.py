@@ -40,8 +40,8 @@ from wire import Spelled
 
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.file.pages.chunk_batch import ChunkBatch, PageHeaders, pack_pages
+from parquet_bloom.file.pages.decompress import unpack_pages
 from parquet_bloom.file.pages.fetched_ranges import FetchedRanges
-from parquet_bloom.file.pages.rows import unpack_pages
 from parquet_bloom.metadata.page_match import Targets
 from parquet_bloom.metadata.thrift_compact import index_pages
 from parquet_bloom.storage import make_open_files, stat_files

@@ -15,8 +15,8 @@ import pytest
 import parquet_bloom
 from parquet_bloom.file.cache.memory import SETTLED_NS, MetadataCache
 from parquet_bloom.file.pages import sparse
-from parquet_bloom.file.pages.reader import find_flat_columns
-from parquet_bloom.file.pages.sparse import RowGroupBatch, RowsOfGroups
+from parquet_bloom.file.pages.plain import find_page_columns
+from parquet_bloom.file.pages.sparse import RowGroupBatch, RowGroups, RowsOfGroups
 from parquet_bloom.storage import make_open_files
 
 ROWS = 60_000
@@ -44,10 +44,10 @@ def read(path: Path, headers: Headers | None) -> tuple[list[object], tuple[int, 
     rows = RowsOfGroups(np.array([2, 1]), np.array([5, 20_000, 29_999]))
     with parquet_bloom.open(path) as file:
         footer, identity = file.footer, file.source.identity
-        columns = find_flat_columns(file, pq.read_schema(path))
+        columns = find_page_columns(file, pq.read_schema(path))
     files = make_open_files([str(path)], [identity])
     assert files.open()
-    batch = RowGroupBatch([footer], [(0, 0), (0, 1)], columns, files, headers)
+    batch = RowGroupBatch(RowGroups([footer], [(0, 0), (0, 1)]), columns, files, headers)
     arrays = batch.read(["id", "v"], rows)
     files.close()
     return [arrays[name].to_pylist() for name in ("id", "v")], batch.cost
@@ -60,7 +60,7 @@ def test_random_rows_of_several_files(tmp_path: Path, options: dict[str, Any]) -
     tables = [write(path, number, **options) for number, path in enumerate(paths)]
     opened = [parquet_bloom.open(path) for path in paths]
     footers, identities = [file.footer for file in opened], [file.source.identity for file in opened]
-    columns = find_flat_columns(opened[0], tables[0].schema)
+    columns = find_page_columns(opened[0], tables[0].schema)
     for file in opened:
         file.close()
     files = make_open_files([str(path) for path in paths], identities)
@@ -70,7 +70,7 @@ def test_random_rows_of_several_files(tmp_path: Path, options: dict[str, Any]) -
         groups = [(file, group) for file in range(2) for group in range(2) if rng.random() < 0.7]
         some = [np.unique(rng.integers(0, ROWS // 2, rng.integers(0, 4))) for _ in groups]
         rows = RowsOfGroups(np.array([len(part) for part in some], np.int64), np.concatenate([*some, np.arange(0)]))
-        arrays = RowGroupBatch(footers, groups, columns, files, headers).read(["id", "v"], rows)
+        arrays = RowGroupBatch(RowGroups(footers, groups), columns, files, headers).read(["id", "v"], rows)
         for name in ("id", "v"):
             parts = [
                 tables[file][name].take(part + group * (ROWS // 2)).to_pylist()

@@ -3,11 +3,11 @@
 import logging
 import random
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
+from support.by_pages import read_by_pages
 from support.servers.counted import CountedFileSystem
 from support.writers.page_indexes import COLUMN_INDEX, encode_bounds, encode_locations, locations, with_index
 
@@ -15,7 +15,7 @@ import parquet_bloom
 from parquet_bloom.file.cache import memory
 from parquet_bloom.file.cache.memory import MetadataCache
 from parquet_bloom.file.pages import lookup as page_lookup
-from parquet_bloom.file.pages.reader import RowGroupPages
+from parquet_bloom.file.pages.lookup import PageLookup
 
 ROWS = 2000
 
@@ -51,7 +51,7 @@ def test_confirmed_pages_are_not_read_again(tmp_path, monkeypatch) -> None:
         small = file.cached.num_bytes
         for _ in range(2):
             before = len(files.ranges_read)
-            assert RowGroupPages(file, schema, 0).read(["a"], np.array([1500]))["a"].to_pylist() == [1500]
+            assert read_by_pages(file, schema, ["a"], [1500])["a"].to_pylist() == [1500]
             taken.append(sum(end - start for start, end in files.ranges_read[before:]))
         cached = file.cached.pages[0, 0]
         (size,) = {size for _, size, _ in locations(path)[1:-1]}
@@ -59,7 +59,7 @@ def test_confirmed_pages_are_not_read_again(tmp_path, monkeypatch) -> None:
         assert taken[0] > 10 * size
         assert 0 < cached.confirmed < cached.index.num_pages
         middle = file.cached.num_bytes
-        RowGroupPages(file, schema, 0).bounds([file.leaf("a")])
+        PageLookup(file, 0).find_bounds([file.leaf("a")])
         assert cached.is_confirmed
         assert small < middle < file.cached.num_bytes  # the bounds count
 
@@ -70,7 +70,7 @@ def test_a_cache_that_is_full_forgets(tmp_path) -> None:
         cache = MetadataCache(file.cached.num_bytes + 100)
     for _ in range(2):
         with parquet_bloom.open(path, cache=cache) as file:
-            RowGroupPages(file, pq.ParquetFile(path).schema_arrow, 0).bounds([file.leaf("a")])
+            PageLookup(file, 0).find_bounds([file.leaf("a")])
         assert len(cache) == 0
         assert cache.num_bytes == 0
 
@@ -217,7 +217,7 @@ def test_remote_files_by_pages_where_requests_are_worth_it(tmp_path, monkeypatch
         with parquet_bloom.open("a.parquet", files) as file:
             before = len(files.ranges_read)
             schema = pq.ParquetFile(path).schema_arrow
-            pages = RowGroupPages(file, schema, 0).read(["t"], np.array([4567]))
+            pages = read_by_pages(file, schema, ["t"], [4567])
             taken[request_bytes] = len(files.ranges_read) - before, file.source.bytes_read
         assert pages.keys() == ({"t"} if request_bytes == 1000 else set())
         if pages:

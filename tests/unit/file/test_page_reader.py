@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
+from support.by_pages import read_by_pages, search_by_pages
 from support.servers.counted import CountedFileSystem
 from support.writers import peers, surgery
 from support.writers.page_indexes import encode_locations, locations, with_index
@@ -17,23 +18,20 @@ from support.writers.peers import VALUES
 
 import parquet_bloom
 from parquet_bloom.file.pages import lookup as page_lookup
-from parquet_bloom.file.pages import reader as page_reader
 from parquet_bloom.file.pages.fetcher import PageFetcher
 from parquet_bloom.file.pages.lookup import PageLookup
-from parquet_bloom.file.pages.reader import RowGroupPages
 from parquet_bloom.metadata.page_index import MAX_INDEX_BYTES
+from parquet_bloom.util.arrow_select import take_rows
 
 NESTED = ["st", "li", "ma", "ls"]
 FLAT = [name for name in VALUES if name not in NESTED]
 ROWS = 1000
 PLACE = {"is local": True}
-HAS_FEW = RowGroupPages._has_few
 
 
 @pytest.fixture(autouse=True, params=[True, False], ids=["local", "remote"])
 def by_pages(monkeypatch, request):
     """However small the column chunk, and however much of it is wanted; of local files, and of those in a store."""
-    monkeypatch.setattr(RowGroupPages, "_has_few", lambda *_: True)
     monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
     monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)
     monkeypatch.setattr(page_lookup, "REQUEST_BYTES", 0)
@@ -64,7 +62,7 @@ def by_page(path, names, rows, row_group=0):
     if not PLACE["is local"]:
         files = CountedFileSystem({"a.parquet": path.read_bytes()})
     with parquet_bloom.open(path if files is None else "a.parquet", files) as file:
-        return RowGroupPages(file, schema, row_group).read(names, np.array(rows, np.int64))
+        return read_by_pages(file, schema, names, rows, row_group)
 
 
 def same_values(left, right):
@@ -101,7 +99,7 @@ def test_all_flat_types(tmp_path, version, dictionary, compression, store_schema
         page_values = by_page(path, full_table.schema.names, rows)
         assert set(page_values) == set(full_table.schema.names)
         for name, column in page_values.items():
-            expected = page_reader.take_rows(full_table.column(name), np.array(rows))
+            expected = take_rows(full_table.column(name), np.array(rows))
             assert same_values(column, expected), name
 
 
@@ -124,7 +122,7 @@ def test_other_encodings(tmp_path, version, compression) -> None:
         page_values = by_page(path, full_table.schema.names, rows)
         assert set(page_values) == set(full_table.schema.names)
         for name, column in page_values.items():
-            assert same_values(column, page_reader.take_rows(full_table.column(name), np.array(rows))), name
+            assert same_values(column, take_rows(full_table.column(name), np.array(rows))), name
 
 
 def test_rows_are_taken_out_of_their_pages(tmp_path) -> None:
@@ -180,7 +178,7 @@ def test_only_the_needed_pages_are_read(tmp_path) -> None:
     path = write(tmp_path / "a.parquet", table, use_dictionary=False, compression="none", data_page_size=50_000)
     with parquet_bloom.open(path) as file:
         before = file.source.bytes_read
-        RowGroupPages(file, pq.ParquetFile(path).schema_arrow, 0).read(["text"], np.array([12_345]))
+        read_by_pages(file, pq.ParquetFile(path).schema_arrow, ["text"], [12_345])
         taken = file.source.bytes_read - before
     assert taken < 0.15 * path.stat().st_size
     for where in ("key = 12345", "key > 12344 AND key < 12346"):
@@ -192,10 +190,9 @@ def test_only_the_needed_pages_are_read(tmp_path) -> None:
 def test_most_of_a_chunk_and_small_ones_are_read_whole(tmp_path, monkeypatch) -> None:
     table = pa.table({"a": range(ROWS)})
     path = write(tmp_path / "a.parquet", table, use_dictionary=False)
-    monkeypatch.setattr(RowGroupPages, "_has_few", HAS_FEW)
     monkeypatch.setattr(page_lookup, "WORTHWHILE", 0.5)
     assert set(by_page(path, ["a"], range(300))) == {"a"}
-    assert by_page(path, ["a"], range(700)) == {}
+    assert (by_page(path, ["a"], range(700)) == {}) != PLACE["is local"]
     monkeypatch.setattr(page_lookup, "SMALL_BYTES", 1 << 20)
     assert (by_page(path, ["a"], range(300)) == {}) != PLACE["is local"]  # there a small read is no request
 
@@ -269,7 +266,7 @@ def test_signed_and_encrypted_files_are_read_whole(tmp_path) -> None:
     path = surgery.encrypted(tmp_path / "a.parquet", make_table(["i64"]), plaintext_footer=True, columns=("i64",))
     with parquet_bloom.open(path) as file:
         schema = pa.schema([("row", pa.int32()), ("i64", pa.int64())])
-        assert RowGroupPages(file, schema, 0).read(["row", "i64"], np.array([5])) == {}
+        assert read_by_pages(file, schema, ["row", "i64"], [5]) == {}
 
 
 # ------------------------------------------------------------------------------------------------- indexes that lie
@@ -371,7 +368,7 @@ def test_files_that_are_not_local(tmp_path, monkeypatch) -> None:
     with parquet_bloom.open("a.parquet", files) as file:
         schema = pq.ParquetFile(tmp_path / "a.parquet").schema_arrow
         # Each page's header would need a request: nothing is read by pages.
-        assert RowGroupPages(file, schema, 0).read(["a", "b"], np.array([7, 555])) == {}
+        assert read_by_pages(file, schema, ["a", "b"], [7, 555]) == {}
     assert parquet_bloom.read_table("a.parquet", "b = 1665", filesystem=files).equals(table.slice(555, 1))
 
 
@@ -396,18 +393,14 @@ def test_rows_of_a_value_by_their_bytes(tmp_path, version, dictionary) -> None:
     stored = {"i32": lambda v: struct.pack("<i", v), "u64": lambda v: struct.pack("<Q", v), "text": str.encode}
     stored |= {"bin": bytes, "fixed": bytes, "day": lambda v: struct.pack("<i", (v - date(1970, 1, 1)).days)}
     with parquet_bloom.open(path) as file:
-        group = RowGroupPages(file, pq.ParquetFile(path).schema_arrow, 0)
+        schema = pq.ParquetFile(path).schema_arrow
         for name, form in stored.items():
             for rows in (range(390, 640), range(7), [0, 7, 333, 334, 599, 998, 999, 2999]):
                 values = table.column(name).take(list(rows)).to_pylist()
                 requested = [value for value in rng.sample(values, min(3, len(values))) if value is not None]
-                page_values, array = group.read_equal(
-                    name, np.array(rows), [*map(form, requested), b"of another length"]
-                )
+                found, array = search_by_pages(file, schema, name, rows, [*map(form, requested), b"of another length"])
                 expected = [(row, value) for row, value in zip(rows, values, strict=True) if value in requested]
-                assert list(zip(page_values.tolist(), array.to_pylist(), strict=True)) == expected
+                assert list(zip(found, array.to_pylist(), strict=True)) == expected
                 assert array.type == table.schema.field(name).type
-            nothing, array = group.read_equal(name, np.arange(390, 640), [])
+            nothing, array = search_by_pages(file, schema, name, range(390, 640), [])
             assert (len(nothing), len(array)) == (0, 0)
-        assert group.read_equal("price", np.arange(8), [b"1"]) is None  # Arrow has decimals otherwise
-        assert group.read_equal("u64", np.arange(0), [b"1"]) is None

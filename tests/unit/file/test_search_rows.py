@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
-from parquet_bloom.file.pages.reader import find_flat_columns
-from parquet_bloom.file.pages.sparse import RowGroupBatch
+from parquet_bloom.file.pages.plain import find_page_columns
+from parquet_bloom.file.pages.sparse import RowGroupBatch, RowGroups
 from parquet_bloom.metadata.page_match import Targets
 from parquet_bloom.storage import make_open_files
 
@@ -36,10 +36,10 @@ def make_batch(
     pq.write_table(table, path, row_group_size=rows // 2, **pages, **options)
     with parquet_bloom.open(path) as file:
         footer, identity = file.footer, file.source.identity
-        columns = find_flat_columns(file, table.schema)
+        columns = find_page_columns(file, table.schema)
     files = make_open_files([str(path)], [identity])
     assert files.open()
-    return RowGroupBatch([footer], [(0, 0), (0, 1)], columns, files), files, values
+    return RowGroupBatch(RowGroups([footer], [(0, 0), (0, 1)]), columns, files), files, values
 
 
 def find(batch: RowGroupBatch, targets: list[int], selections: Any) -> list[list[int]]:

@@ -18,10 +18,10 @@ from support.servers.in_memory import InMemory
 import parquet_bloom
 from parquet_bloom.errors import MalformedFooterError, UnusualPageError
 from parquet_bloom.file.pages.chunk_batch import ChunkBatch, PageHeaders
+from parquet_bloom.file.pages.decompress import unpack_pages
 from parquet_bloom.file.pages.fetched_ranges import FetchedRanges
-from parquet_bloom.file.pages.reader import find_flat_columns, find_list_columns
-from parquet_bloom.file.pages.rows import unpack_pages
-from parquet_bloom.file.pages.sparse import RowGroupBatch, RowsOfGroups
+from parquet_bloom.file.pages.plain import find_page_columns
+from parquet_bloom.file.pages.sparse import RowGroupBatch, RowGroups, RowsOfGroups
 from parquet_bloom.metadata.page_match import Targets
 from parquet_bloom.metadata.thrift_compact import I32, STRUCT, index_pages, write_struct
 from parquet_bloom.storage import make_open_files
@@ -89,9 +89,11 @@ def test_rows_are_those_of_pyarrow(options: dict[str, Any], nulls: float, tmp_pa
             files = make_open_files([path], [file.source.identity])
             assert files.open()
             groups = [(0, number) for number in range(3)]
-            sparse = RowGroupBatch([file.footer], groups, find_flat_columns(file, schema), files)
-            names = [name for name in table.column_names if sparse.supports([name])]
-            assert names == [name for name in table.column_names if name != "list"]
+            columns = find_page_columns(file, schema)
+            sparse = RowGroupBatch(RowGroups([file.footer], groups), columns, files)
+            names = [name for name in table.column_names if name != "list"]
+            assert [name for name, column in columns.items() if column.layout is not None] == [*table.column_names]
+            assert not any(map(sparse.find_problem, names))
             for name in ("i32", "i64", "text", "bytes", "fixed", "date"):
                 present = table[name].drop_null().unique()
                 count = min(len(present), 3)
@@ -158,10 +160,10 @@ def test_lists_are_those_of_pyarrow(options: dict[str, Any], tmp_path: Path) -> 
             files = make_open_files([path], [file.source.identity])
             assert files.open()
             groups = [(0, number) for number in range(3)]
-            columns = find_list_columns(file, schema)
+            columns = find_page_columns(file, schema)
             names = ["i64", "i16", "text", "full", "time", "flag"]
-            assert [*columns] == names
-            sparse = RowGroupBatch([file.footer], groups, columns, files)
+            assert [name for name, one in columns.items() if one.leaf.repeated and one.layout is not None] == names
+            sparse = RowGroupBatch(RowGroups([file.footer], groups), columns, files)
             for size in (1, 7, 200):
                 some = [np.sort(rng.choice(200, size, replace=False)) for _ in range(2)]
                 read = sparse.read(names, RowsOfGroups(np.array([size, 0, size]), np.concatenate(some)))
@@ -175,7 +177,7 @@ def test_lists_are_those_of_pyarrow(options: dict[str, Any], tmp_path: Path) -> 
                 targets = Targets(
                     [int(n << 33).to_bytes(8, "little") if name == "i64" else b"word %d" % n for n in wanted]
                 )
-                found = sparse.search_lists(columns[name].leaf, targets, LISTS)
+                found = sparse.search_lists(name, targets, LISTS)
                 assert found is not None
                 (counts, rows), lists = found
                 assert lists is not None
@@ -321,13 +323,13 @@ def test_entries_of_a_dictionary_that_differ_in_size(longest_first: bool, tmp_pa
 def test_many_bytes_are_not_taken_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = pa.table({"a": [number % 20 for number in range(2000)], "long": ["x" * 4000] * 2000})
     pq.write_table(rows, tmp_path / "a.parquet")
-    for module in ("file.pages.sparse", "scan.locate.locate_rows"):
+    for module in ("file.pages.sparse", "scan.locate.row_batch"):
         monkeypatch.setattr(f"parquet_bloom.{module}.MAX_TAKEN_BYTES", 100_000)
     result = parquet_bloom.dataset(tmp_path).scan("a = 3").to_arrow()
     assert result.equals(rows.filter(pc.equal(rows["a"], 3)))
     for codec in ("zstd", "gzip"):
         pq.write_table(rows, tmp_path / "a.parquet", compression=codec)
-        monkeypatch.setattr("parquet_bloom.file.pages.rows._MOST_UNPACKED", 1000)
+        monkeypatch.setattr("parquet_bloom.file.pages.decompress._MOST_UNPACKED", 1000)
         assert parquet_bloom.dataset(tmp_path).scan("a = 3").count_rows() == 100
 
 
@@ -354,7 +356,7 @@ def test_pages_that_cannot_be_decompressed_are_declined(codec: int) -> None:
 
 def test_sizes_below_0_leave_no_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """All pages of a chunk are in memory at once, so that the sum of their sizes is bounded."""
-    monkeypatch.setattr("parquet_bloom.file.pages.rows._MOST_UNPACKED", 1000)
+    monkeypatch.setattr("parquet_bloom.file.pages.decompress._MOST_UNPACKED", 1000)
     page = make_page(pa.Codec("zstd").compress(bytes(800), asbytes=True), 800)
     empty = make_page(b"", -(1 << 31), 0, dictionary=True)
     assert len(unpack_pages(memoryview(empty + page), index_pages(empty + page, 2), 6)[0]) == 800

@@ -18,7 +18,7 @@ from support.oracle.oracle import varint
 import parquet_bloom
 from parquet_bloom.errors import MalformedFooterError
 from parquet_bloom.file.pages.chunk_values import list_levels
-from parquet_bloom.file.pages.rows import byte_width, unpack_pages
+from parquet_bloom.file.pages.decompress import unpack_pages
 from parquet_bloom.metadata.list_match import search_lists
 from parquet_bloom.metadata.page_match import Targets
 from parquet_bloom.metadata.thrift_compact import index_pages
@@ -38,6 +38,8 @@ TYPES: dict[str, pa.DataType] = {
     "map": pa.map_(TEXT, pa.list_(INTEGER)),
 }
 SCHEMA = pa.schema([*TYPES.items(), pa.field("whole", pa.list_(REQUIRED), nullable=False)])
+
+WIDTHS = {"INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 0, "INT96": 12, "BOOLEAN": 1}
 
 
 def draw_value(arrow_type: pa.DataType, draw: random.Random, nulls: float, distinct: int, nullable: bool = True) -> Any:
@@ -111,7 +113,7 @@ def test_rows_are_those_of_pyarrow(options: dict[str, Any], nulls: float, distin
             values = [[*find_values(row[leaf.path[0]], names)] for row in rows]
             every = sorted({value for of_row in values for value in of_row})
             chosen = draw.sample(every, min(len(every), draw.choice([1, 3, 30])))
-            width, least = byte_width(leaf), list_levels(leaf)
+            width, least = WIDTHS.get(leaf.physical, leaf.length or 0), list_levels(leaf)
             absent = [b"absent"] if not width else [b"\xff" * width]
             targets = Targets([*(stored(value, width) for value in chosen), *absent])
             max_definition = metadata.schema.column(leaf.index).max_definition_level

@@ -17,13 +17,14 @@ from support.one_by_one import read_one_by_one
 
 import parquet_bloom
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError
-from parquet_bloom.scan.locate.locate_rows import RowLocator
-from parquet_bloom.scan.read import batch_planner
+from parquet_bloom.scan.locate.row_batch import RowBatch
+from parquet_bloom.scan.model.limits import Limits
 from parquet_bloom.scan.read.reader import RowReader
 from parquet_bloom.storage import OPEN_FILE_BUDGET
 from parquet_bloom.storage.local.batch import OpenFileBudget
 
 ROWS = 2000
+SMALL_TASKS = Limits(least_batch_rows=1000, most_batch_rows=1000)
 CODECS = ["snappy", "zstd", "none", "gzip", "lz4", "brotli"]
 
 
@@ -116,16 +117,16 @@ def test_a_damaged_file_is_reported_and_the_others_are_read(tmp_path: Path) -> N
 
 def change_after_search(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
     """Call a function once, as soon as the rows of a batch are known."""
-    original, done = RowLocator.search, []
+    original, done = RowBatch._search, []
 
-    def search(self: RowLocator, *args: Any) -> Any:
+    def search(self: RowBatch, *args: Any) -> Any:
         matches = original(self, *args)
         if not done:
             done.append(True)
             change()
         return matches
 
-    monkeypatch.setattr(RowLocator, "search", search)
+    monkeypatch.setattr(RowBatch, "_search", search)
 
 
 @pytest.mark.parametrize("count", [1, 4])
@@ -149,8 +150,6 @@ def test_a_large_file_that_is_replaced_between_its_parts(tmp_path: Path, monkeyp
     """Its first part is read of the old version: the others are read of it, too, or there is an error."""
     old, new = (make_rows(number, 8000).drop_columns(["flag"]) for number in (0, 1))
     write(tmp_path / "0.parquet", old)
-    monkeypatch.setattr(batch_planner, "_LEAST_ROWS", 1000)
-    monkeypatch.setattr(batch_planner, "_MOST_ROWS", 1000)
     expected = old.filter(pc.equal(old["key"], 7))
 
     def replace() -> None:
@@ -158,22 +157,18 @@ def test_a_large_file_that_is_replaced_between_its_parts(tmp_path: Path, monkeyp
         os.replace(tmp_path.parent / "new.parquet", tmp_path / "0.parquet")
 
     change_after_search(monkeypatch, replace)
-    scan = parquet_bloom.dataset(tmp_path).scan("key = 7", threads=1)
-    assert scan.to_arrow().equals(expected.combine_chunks())
+    reader = RowReader(parquet_bloom.prune(tmp_path, "key = 7"), limits=SMALL_TASKS)
+    assert reader.read_table(threads=1).combine_chunks().equals(expected.combine_chunks())
 
 
 @pytest.mark.parametrize("where", ["key = 7", "key < 150"])
-def test_a_large_file_that_is_overwritten_between_its_parts(
-    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_file_that_is_overwritten_between_its_parts(where: str, tmp_path: Path) -> None:
     """Its first part is in the result: no rows of another version follow."""
     for name in ("0.parquet", "new"):
         write(tmp_path / name, make_rows(name == "new", 8000), compression="none", use_dictionary=False)
     data = (tmp_path / "new").read_bytes()
     (tmp_path / "new").unlink()
-    monkeypatch.setattr(batch_planner, "_LEAST_ROWS", 1000)
-    monkeypatch.setattr(batch_planner, "_MOST_ROWS", 1000)
-    rows = parquet_bloom.dataset(tmp_path).scan(where, threads=1).to_batches()
+    _, rows = RowReader(parquet_bloom.prune(tmp_path, where), limits=SMALL_TASKS).read_batches(threads=1)
     next(rows)
     (tmp_path / "0.parquet").write_bytes(data)
     with pytest.raises(ConcurrentChangeError, match=r"0\.parquet: another writer changed it"):
@@ -194,12 +189,10 @@ print(rows.num_rows)
     assert int(printed.stdout) == read_one_by_one(tmp_path, where).num_rows
 
 
-def test_a_scan_that_is_given_up_gives_back_its_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scan_that_is_given_up_gives_back_its_descriptors(tmp_path: Path) -> None:
     write(tmp_path / "0.parquet", make_rows(0, 8000))
-    monkeypatch.setattr(batch_planner, "_LEAST_ROWS", 500)
-    monkeypatch.setattr(batch_planner, "_MOST_ROWS", 500)
     before = OPEN_FILE_BUDGET._in_use
-    rows = parquet_bloom.dataset(tmp_path).scan("key = 7", threads=1).to_batches(1)
+    _, rows = RowReader(parquet_bloom.prune(tmp_path, "key = 7"), limits=SMALL_TASKS).read_batches(1, threads=1)
     next(rows)
     assert OPEN_FILE_BUDGET._in_use == before + 1
     rows.close()

@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
-from parquet_bloom.file.pages.plan import find_flat_columns, find_list_columns
-from parquet_bloom.scan.decode.choose_decoder import FEW_OF, MANY_ROWS, OTHER_TYPE, choose_decoder
+from parquet_bloom.file.pages.plain import find_page_columns
+from parquet_bloom.scan.decode.row_group_decoder import MANY_ROWS, OTHER_TYPE, choose_decoder
 
 ROWS = 4000
 TABLE = pa.table(
@@ -29,12 +29,12 @@ def path(tmp_path: Path) -> Path:
 
 def test_the_choice(path: Path) -> None:
     with parquet_bloom.open(path) as file:
-        columns = {**find_flat_columns(file, TABLE.schema), **find_list_columns(file, TABLE.schema)}
-    few = ROWS // FEW_OF
-    assert choose_decoder(columns, ["id", "tags"], few, ROWS) == (["id", "tags"], [], "")
-    assert choose_decoder(columns, ["id", "nested"], few, ROWS) == (["id"], ["nested"], OTHER_TYPE)
-    assert choose_decoder(columns, ["id", "nested"], few + 1, ROWS) == ([], ["id", "nested"], MANY_ROWS)
-    assert choose_decoder(columns, [], 0, 0) == ([], [], "")
+        columns = find_page_columns(file, TABLE.schema)
+    few = ROWS // 16
+    assert choose_decoder(columns, ["id", "tags"], few, ROWS, 16) == (["id", "tags"], [], "")
+    assert choose_decoder(columns, ["id", "nested"], few, ROWS, 16) == (["id"], ["nested"], OTHER_TYPE)
+    assert choose_decoder(columns, ["id", "nested"], few + 1, ROWS, 16) == ([], ["id", "nested"], MANY_ROWS)
+    assert choose_decoder(columns, [], 0, 0, 16) == ([], [], "")
 
 
 @pytest.mark.parametrize(

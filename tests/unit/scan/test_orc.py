@@ -423,7 +423,7 @@ def test_timestamps_beyond_nanoseconds_are_an_error_not_another_time(far):
 
 
 def test_also_where_pyarrow_wraps_them(far, monkeypatch):
-    monkeypatch.setattr(orc_read, "wraps_timestamps", lambda: True)
+    monkeypatch.setattr("parquet_bloom.scan.decode.orc.decoder.wraps_timestamps", lambda: True)
     with pytest.raises(errors.UnreadableColumnError, match="nanoseconds of 64 bits cannot count") as caught:
         parquet_bloom.read_table(far, "n = 1")
     assert "'at'" in str(caught.value)

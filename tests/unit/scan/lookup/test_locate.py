@@ -23,6 +23,7 @@ import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, PredicateError, UnknownColumnError
 from parquet_bloom.predicate import row_filter
 from parquet_bloom.scan.lookup import key_chunks, locate
+from parquet_bloom.scan.model.limits import Limits
 
 FILES, ROWS, GROUP = 6, 3000, 700
 
@@ -146,7 +147,7 @@ def test_ways_of_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_bat
 def test_windows_of_a_large_row_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tables = write_lake(tmp_path / "lake")
     read_local_files_one_by_one(monkeypatch)
-    monkeypatch.setattr("parquet_bloom.scan.read.reader.MAX_BYTES", 4000)
+    monkeypatch.setattr("parquet_bloom.scan.read.reader.LIMITS", Limits(max_bytes=4000))
     keys = [*range(0, 9000, 3)]
     located = parquet_bloom.dataset(tmp_path / "lake").locate("key", keys)
     assert to_rows(located) == expect(tmp_path / "lake", tables, keys)

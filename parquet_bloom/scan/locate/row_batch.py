@@ -1,0 +1,398 @@
+"""Row groups of files that are alike, which one thread reads: the rows that match are located, then decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ...file.pages.sparse import MAX_TAKEN_BYTES, RowGroupBatch, RowsOfGroups
+from ...file.statistics import shows_stored
+from ...predicate.row_filter import StoredColumn, row_mask
+from ...predicate.tree import Node
+from ...util.arrow_select import keep, take
+from ...util.arrow_values import empty_table
+from ...util.read_ahead import Need
+from ..decode.row_group_decoder import OpenFiles, RowGroupDecoder, Window, select_all
+from ..model.data_file import FileProjection
+from ..model.plan import FilePlan
+from ..model.positions import add_positions
+from ..model.row_selection import (
+    RowPositions,
+    RowSelection,
+    count_rows,
+    mask_to_positions,
+    to_positions,
+    to_row_ranges,
+)
+from .file_kind import Equality, FileKind
+
+if TYPE_CHECKING:
+    from ..decode.orc.data import OrcData
+    from ..decode.orc.decoder import OrcDecoder
+
+_POSITION_BYTES = 8  # of a row's number
+
+
+class LocatedRows(NamedTuple):
+    """Rows that match.
+
+    Attributes
+    ----------
+    rows : of each row group of the decoder.
+    columns : those that are known in these rows, as `RowGroupDecoder.read` takes them.
+    window : all of them are in; None if row groups are decoded whole.
+    num_done : how many of the row groups, from the first one on, have no more rows after these.
+    is_inside : whether some rows of the next one are among these.
+    has_more : whether more rows may follow.
+    is_searched : whether the rows were found in pages, so that known columns were not decoded.
+    is_cut : whether the other row groups are left to tasks of one file each.
+    """
+
+    rows: RowsOfGroups
+    columns: Mapping[str, pa.Array | pa.ChunkedArray]
+    window: Window | None = None
+    num_done: int = 0
+    is_inside: bool = False
+    has_more: bool = False
+    is_searched: bool = False
+    is_cut: bool = False
+
+    def take(self, positions: RowPositions) -> LocatedRows:
+        """Return some rows, given by their positions among all."""
+        if len(positions) == len(self.rows.rows):
+            return self
+        columns = {name: take(column, positions) for name, column in self.columns.items()}
+        return self._replace(rows=take_rows_of_groups(self.rows, positions), columns=columns)
+
+
+class RowBatch:
+    """Row groups that are read together.
+
+    Parameters
+    ----------
+    plans : of the files.
+    selections : of each row group the rows that are selected; None for all.
+    kind : what is read of the files.
+    files : the files, open.
+    decoder : of the row groups.
+
+    Attributes
+    ----------
+    kind, decoder : as given.
+    path : of the first file; the others have the same partition values.
+    ways : how the columns that were read last were read: (decoder, reason), see `Decoded`.
+    """
+
+    def __init__(
+        self,
+        plans: Sequence[FilePlan],
+        selections: Sequence[RowSelection | None],
+        kind: FileKind,
+        files: OpenFiles | OrcData,
+        decoder: RowGroupDecoder | OrcDecoder,
+    ):
+        self.kind, self.decoder, self.path = kind, decoder, plans[0].path
+        self.ways: list[tuple[str, str]] = []
+        self._plans, self._selections, self._files = plans, selections, files
+        self._groups, self._limits = decoder.groups, decoder.limits
+
+    def locate(self) -> Iterator[Need | LocatedRows]:
+        """Locate the rows that match, in parts that fit in memory."""
+        selections, table = self._selections, self.kind.table
+        if self.kind.node is not None:
+            equalities = [one for one in self.kind.equalities if self._shows_stored(one)]
+            yield Need(self._limits.search_bytes if equalities else 0)
+            selections = self._select_by_pages()
+            found = self._search(selections, equalities) if equalities else None
+            if found is not None and not self._needs_parts(found[0].rows):
+                located, equality = found
+                yield self._keep_matching(self._leave_deleted(located), equality.find_rest(self.kind.node))
+                return
+        if table is not None:
+            selections = self._select_live(selections)
+        yield from self._evaluate_all(selections)
+
+    def read(self, located: LocatedRows) -> pa.Table:
+        """Read the columns of the result in rows that were located."""
+        projection = self.kind.projection
+        if not len(located.rows.rows):
+            return empty_table(projection.schema)
+        known = {name: column for name, column in located.columns.items() if name in projection.schema.names}
+        window = None if located.window is None else located.window._replace(is_result=True)
+        rows = self.decoder.read(projection.names, projection.schema, located.rows, known, window)
+        way = ("pages", "") if located.is_searched else self.decoder.WHOLE
+        self.ways = [*dict.fromkeys([way, *self.decoder.ways] if known else self.decoder.ways)]
+        return rows
+
+    def add_positions(self, table: pa.Table, rows: RowsOfGroups) -> pa.Table:
+        """Append their physical positions to rows."""
+        counts = rows.counts.tolist()
+        firsts = [self._groups.find_first_row(group) if count else 0 for group, count in enumerate(counts)]
+        numbers = self._groups.numbers
+        paths = [self._plans[file].path for file, _ in numbers]
+        positions = rows.rows + np.repeat(np.array(firsts, np.int64), counts)
+        return add_positions(table, paths, [number for _, number in numbers], counts, positions)
+
+    def count(self, rows: RowsOfGroups) -> dict[int, int]:
+        """Return how many rows of each row group there are, those of several files by the same number together."""
+        result: dict[int, int] = {}
+        for (_, number), count in zip(self._groups.numbers, rows.counts.tolist(), strict=True):
+            result[number] = result.get(number, 0) + count
+        return result
+
+    # --------------------------------------------------------------------------------------------- a search of pages
+
+    def _shows_stored(self, equality: Equality) -> bool:
+        """Return whether the values of a column are known to be shown as stored, so that their bytes decide."""
+        footers = self._files.footers
+        return all(shows_stored(footers[file], equality.leaf, [number]) for file, number in self._groups.numbers)
+
+    def _select_by_pages(self) -> list[RowSelection | None]:
+        """Return the rows of each row group that statistics of the pages of large chunks leave; None for all."""
+        selections, predicate = list(self._selections), self.kind.row_filter.predicate
+        least = self._limits.indexed_bytes if self._files.is_local else 0  # the price of requests decides
+        for group in self._groups.find_indexed(self.kind.indexed, least):
+            selection, num_rows = selections[group], int(self._groups.num_rows[group])
+            # If zones leave few rows, page statistics would save less than they cost.
+            if selection is None or count_rows(selection) * self._limits.few_of > num_rows:
+                file, number = self._groups.numbers[group]
+                with self._files.borrow(file) as data:
+                    ranges = data.select_rows(number, predicate, selection)
+                selections[group] = None if ranges == [(0, num_rows)] else tuple(ranges)
+        return selections
+
+    def _search(
+        self, selections: Sequence[RowSelection | None], equalities: Sequence[Equality]
+    ) -> tuple[LocatedRows, Equality] | None:
+        """Search pages for the rows that one equality of the predicate leaves.
+
+        Returns
+        -------
+        The rows, and the equality. None if there are so many that whole columns are read faster, or the pages cannot be
+        searched.
+        """
+        if len(self.kind.too_many) >= self._limits.tries:
+            return None
+        assert isinstance(self.decoder, RowGroupDecoder)
+        for equality in equalities:
+            if self.decoder.use_pages(RowGroupBatch.find_problem, equality.column) == "":
+                break
+        else:
+            return None
+        is_list, some = equality.leaf.repeated, [group for group, rows in enumerate(selections) if rows is not None]
+        if not self._files.is_local and (is_list or len(some) < len(selections)):
+            return None  # pyarrow fetches whole chunks of several columns at once
+        for group in some if is_list else ():  # whole chunks, as of lists, are not searched for so few rows
+            count = self._count_selected(group, selections[group])
+            if count * self._limits.few_of <= int(self._groups.num_rows[group]):
+                return None
+        search = self._search_lists if is_list else self._search_values
+        found = self.decoder.use_pages(search, equality, selections if some else None)
+        if found is None:
+            if not self.decoder.problem:
+                self.kind.too_many.append(None)
+            return None
+        return found, equality
+
+    def _search_lists(
+        self, pages: RowGroupBatch, equality: Equality, selections: Sequence[RowSelection | None] | None
+    ) -> LocatedRows | None:
+        found = pages.search_lists(equality.column, equality.targets, self._groups.total_rows // self._limits.few_of)
+        if found is None:
+            return None
+        rows, lists = found
+        known = {} if lists is None else {equality.column: lists}
+        located = LocatedRows(rows, known, None, len(rows.counts), is_searched=True)
+        return located if selections is None else located.take(np.flatnonzero(_find_selected(rows, selections)))
+
+    def _search_values(
+        self, pages: RowGroupBatch, equality: Equality, selections: Sequence[RowSelection | None] | None
+    ) -> LocatedRows | None:
+        targets, most = equality.targets, self._groups.total_rows // self._limits.few_of
+        found = pages.search(equality.column, targets, most, selections)
+        if found is None:
+            return None
+        rows, numbers = found
+        if selections is not None:
+            inside = _find_selected(rows, selections)
+            rows, numbers = take_rows_of_groups(rows, np.flatnonzero(inside)), numbers[inside]
+        if len(rows.rows) * targets.longest > MAX_TAKEN_BYTES:
+            return None
+        known = {equality.column: pages.make_array(equality.column, targets, numbers)}
+        return LocatedRows(rows, known, None, len(rows.counts), is_searched=True)
+
+    def _needs_parts(self, rows: RowsOfGroups) -> bool:
+        """Return whether rows take so much memory that they are decoded in parts."""
+        groups = np.flatnonzero(rows.counts).tolist()
+        sizes = self.decoder.estimate(groups, self.kind.projection.names)
+        shares = rows.counts[groups] / np.maximum(self._groups.num_rows[groups], 1)
+        return self._limits.needs_windows(int((sizes * shares).sum()))
+
+    def _keep_matching(self, located: LocatedRows, node: Node | None) -> LocatedRows:
+        """Return the rows for which a condition is true."""
+        if node is None or not len(located.rows.rows):
+            return located
+        mask, columns = self._evaluate(located, node, *self.kind.find_columns(node))
+        return located._replace(columns={**located.columns, **columns}).take(mask_to_positions(mask))
+
+    def _evaluate(
+        self, located: LocatedRows, node: Node, names: Sequence[str], schema: pa.Schema
+    ) -> tuple[pa.ChunkedArray, dict[str, pa.ChunkedArray]]:
+        """Return a condition's value in rows, and the columns that were read for it, given by `names` and `schema`."""
+        stored: dict[str, StoredColumn] = {}
+        for name, leaf in self.kind.stored_columns(node).items():
+            assert isinstance(self.decoder, RowGroupDecoder)
+            stored[name] = self.decoder.read_stored(leaf, located.rows)
+        if names:
+            known = {name: column for name, column in located.columns.items() if name in schema.names}
+            table = self.decoder.read(names, schema, located.rows, known, located.window)
+        else:  # a table without columns would not know its number of rows
+            table = pa.table({"": pa.nulls(len(located.rows.rows))})
+        timezone, probes = self.kind.row_filter.timezone, self.kind.row_filter.probes
+        mask = row_mask(table, node, timezone=timezone, stored=stored, probes=probes)
+        return mask, {name: table.column(name) for name in names if self.kind.is_reusable(name, schema)}
+
+    # ------------------------------------------------------------------------------------------------ by their values
+
+    def _evaluate_all(self, selections: Sequence[RowSelection | None]) -> Iterator[Need | LocatedRows]:
+        """Evaluate the predicate on all selected rows, so many at a time as memory allows."""
+        decoder, limits, kind = self.decoder, self._limits, self.kind
+        groups = [group for group, selection in enumerate(selections) if selection is None or selection]
+        decoder.require_rows(groups, kind.decoded)
+        most = 1 if limits.is_streamed else len(groups)
+        while groups:
+            part = self._take_part(groups[:most])
+            most *= 2
+            need = int(self._estimate(part).sum())
+            if len(part) > 1 and limits.needs_windows(need):  # another thread has seen longer rows meanwhile
+                part = part[:1]
+                need = int(self._estimate(part).sum())
+            groups = groups[len(part) :]
+            chosen = dict.fromkeys(part)
+            counts = [self._count_selected(group, selections[group]) for group in part]
+            few = sum(counts) * limits.few_of <= int(self._groups.num_rows[part].sum())
+            if few or not limits.needs_windows(need):
+                rows = select_all(
+                    self._groups.num_rows, [rows if i in chosen else () for i, rows in enumerate(selections)]
+                )
+                done = groups[0] if groups else len(selections)
+                yield Need(min(need, limits.search_bytes) if few else need)
+                yield self._keep(LocatedRows(rows, {}, None, done, False, bool(groups)), part, few)
+                continue
+            if len(self._plans) > 1:  # windows are of one file, whose errors are its own
+                none = RowsOfGroups(np.zeros(len(selections), np.int64), np.arange(0))
+                yield LocatedRows(none, {}, num_done=part[0], is_cut=True)
+                return
+            yield from self._evaluate_windows(part[0], selections[part[0]], need, bool(groups))
+
+    def _count_selected(self, group: int, selection: RowSelection | None) -> int:
+        return int(self._groups.num_rows[group]) if selection is None else count_rows(selection)
+
+    def _estimate(self, groups: Sequence[int]) -> NDArray[np.float64]:
+        """Estimate the memory that each of some row groups takes once decoded, with the numbers of its rows."""
+        return self.decoder.estimate(groups, self.kind.decoded) + _POSITION_BYTES * self._groups.num_rows[list(groups)]
+
+    def _take_part(self, groups: Sequence[int]) -> list[int]:
+        """Return the first row groups, which are decoded together."""
+        if len(groups) == 1:
+            return list(groups)
+        limits, sizes = self._limits, np.cumsum(self._estimate(groups))
+        most = limits.part_bytes if limits.max_bytes is None else min(limits.part_bytes, limits.whole_bytes)
+        count = int(np.searchsorted(sizes, most, "right"))
+        if self.kind.has_unseen_texts(limits):
+            rows = np.cumsum(self._groups.num_rows[list(groups)])
+            count = min(count, int(np.searchsorted(rows, limits.first_rows, "right")))
+        return list(groups[: max(count, 1)])
+
+    def _evaluate_windows(
+        self, group: int, selection: RowSelection | None, num_bytes: int, has_more: bool
+    ) -> Iterator[Need | LocatedRows]:
+        """Evaluate the predicate on rows of a large row group, a window of them at a time."""
+        num_rows, limits = int(self._groups.num_rows[group]), self._limits
+        window_rows, window_bytes = limits.window_rows(num_rows, num_bytes), limits.window_bytes(num_bytes)
+        ranges = to_row_ranges([(0, num_rows)] if selection is None else selection)
+        for start in range(0, num_rows, window_rows):
+            window = Window(group, start, min(start + window_rows, num_rows))
+            rows = to_positions(np.clip(ranges, window.start, window.stop))
+            if not len(rows):
+                continue
+            counts = np.zeros(len(self._groups.num_rows), np.int64)
+            counts[group] = len(rows)
+            yield Need(window_bytes)
+            has_rest = bool(ranges[-1, 1] > window.stop)
+            some, done = RowsOfGroups(counts, rows), group if has_rest else group + 1
+            part = LocatedRows(some, {}, window, done, has_rest, has_more or has_rest)
+            yield self._keep_matching(part, self.kind.node)
+        self.decoder.forget_streams()
+
+    def _keep(self, located: LocatedRows, groups: Sequence[int], few: bool) -> LocatedRows:
+        """Keep the rows that match, of whole row groups; if not `few`, columns of the result may be read at once."""
+        node, limits, kind = self.kind.node, self._limits, self.kind
+        if node is None:
+            return located
+        names, schema = kind.find_columns(node)
+        if kind.reads_rows and kind.is_plain(names) and names and not few:
+            others = [name for name in kind.projection.schema.names if name not in names]
+            num_files = len({self._groups.numbers[group][0] for group in groups})
+            of_predicate = int(self.decoder.estimate(groups, names).sum())
+            small = max(limits.together_bytes * num_files, limits.together_ratio * of_predicate)
+            if others and int(self.decoder.estimate(groups, others).sum()) <= small:
+                names, schema = kind.find_columns(node, others)
+        mask, columns = self._evaluate(located, node, names, schema)
+        kept = {name: keep(column, mask) for name, column in columns.items()} if kind.reads_rows else {}
+        return located._replace(rows=take_rows_of_groups(located.rows, mask_to_positions(mask)), columns=kept)
+
+    # ---------------------------------------------------------------------------------------- rows deleted by a table
+
+    def _leave_deleted(self, located: LocatedRows) -> LocatedRows:
+        """Return located rows without those that the table has deleted."""
+        table, rows = self.kind.table, located.rows
+        if table is None or not any(table.has_deletes(plan.path) for plan in self._plans):
+            return located
+        ends, parts = np.cumsum(rows.counts).tolist(), []
+        for group, (count, end) in enumerate(zip(rows.counts.tolist(), ends, strict=True)):
+            if count:
+                path = self._plans[self._groups.numbers[group][0]].path
+                parts.append((path, rows.rows[end - count : end] + self._groups.find_first_row(group)))
+
+        def read_columns(columns: FileProjection) -> list[pa.Table]:
+            known = {name: column for name, column in located.columns.items() if name in columns.schema.names}
+            return [self.decoder.read(columns.names, columns.schema, rows, known)]
+
+        live = table.find_live(self.kind.data, parts, read_columns)
+        return located.take(np.flatnonzero(live))
+
+    def _select_live(self, selections: Sequence[RowSelection | None]) -> Sequence[RowSelection | None]:
+        """Take the rows that the table has deleted out of a selection."""
+        table, result = self.kind.table, list(selections)
+        assert table is not None
+        for group, (file, number) in enumerate(self._groups.numbers):
+            if table.has_deletes(self._plans[file].path) and result[group] != ():
+                with self._files.borrow(file) as data:
+                    live = table.select_live(data, self._plans[file], [(number, result[group])])
+                result[group] = live[0][1] if live else ()
+        return result
+
+
+def _find_selected(rows: RowsOfGroups, selections: Sequence[RowSelection | None]) -> NDArray[np.bool_]:
+    """Return which of some rows are selected."""
+    inside = np.ones(len(rows.rows), np.bool_)
+    ends = np.cumsum(rows.counts).tolist()
+    for selection, end, count in zip(selections, ends, rows.counts.tolist(), strict=True):
+        if selection is not None and count:
+            ranges = to_row_ranges(selection)
+            part = rows.rows[end - count : end]
+            inside[end - count : end] = np.searchsorted(ranges[:, 0], part, "right") > np.searchsorted(
+                ranges[:, 1], part, "right"
+            )
+    return inside
+
+
+def take_rows_of_groups(rows: RowsOfGroups, positions: RowPositions) -> RowsOfGroups:
+    """Return some rows, given by their positions among all, ascending."""
+    counts = np.diff(np.searchsorted(positions, np.cumsum(rows.counts)), prepend=0)
+    return RowsOfGroups(counts, rows.rows[positions])

@@ -1,0 +1,439 @@
+"""Tasks of a read: row groups of files that are alike, which one thread reads together, and their files."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from ...errors import ConcurrentChangeError, ParquetBloomError
+from ...file.cache.entry import CachedFooter
+from ...file.cache.memory import MetadataCache
+from ...file.pages.plain import PageColumn
+from ...file.pages.sparse import RowGroupBatch, RowGroups
+from ...file.reader import BloomFile
+from ...storage import OPEN_FILE_BUDGET, ClosedSource, FileIdentity, Source, make_open_files
+from ...storage.local.source import LocalSource
+from ..decode.parquet_file import ParquetData
+from ..locate.file_kind import FileKind
+from ..model.data_file import DataFile
+from ..model.limits import Limits
+from ..model.plan import PARQUET, Decoded, FilePlan, RowGroupPlan, ScanPlan
+
+if TYPE_CHECKING:
+    from ..decode.orc.data import OrcData
+
+
+class CostMeter:
+    """Adds the cost of reading to a plan."""
+
+    def __init__(self, plan: ScanPlan):
+        self._plan = plan
+        self._noted: WeakKeyDictionary[Source, tuple[int, int]] = WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    def add(self, requests: int, num_bytes: int) -> None:
+        """Add what was read otherwise."""
+        with self._lock:
+            self._plan.data_requests += requests
+            self._plan.data_bytes_read += num_bytes
+
+    def note_decoded(self, decoder: str, reason: str, row_groups: int, rows: int) -> None:
+        """Note how columns of rows were read."""
+        with self._lock:
+            for number, one in enumerate(self._plan.decoded):
+                if (one.decoder, one.reason) == (decoder, reason):
+                    self._plan.decoded[number] = Decoded(decoder, reason, one.row_groups + row_groups, one.rows + rows)
+                    return
+            self._plan.decoded.append(Decoded(decoder, reason, row_groups, rows))
+
+    def note(self, source: Source) -> None:
+        """Add what was read of a file since it was opened, or noted last."""
+        with self._lock:
+            requests, num_bytes = self._noted.get(source, (0, 0))
+            self._noted[source] = now = source.requests, source.bytes_read
+            self._plan.data_requests += now[0] - requests
+            self._plan.data_bytes_read += now[1] - num_bytes
+
+
+class PlannedFiles:
+    """Local files that are alike, each the version that was planned: opened by the first of their tasks, all at once.
+
+    Parameters
+    ----------
+    plans, footers : of the files.
+    kind : what is read of them.
+    num_tasks : after which they are closed.
+    cache : of footers; None for none.
+    note : notes what has been read of a file, before it is closed.
+
+    Attributes
+    ----------
+    has_begun : whether the consumer has any of their rows.
+    is_over : whether their rows are not wanted any more, since one has failed or is read in another way.
+    """
+
+    is_local = True
+    is_again = False
+
+    def __init__(
+        self,
+        plans: Sequence[FilePlan],
+        footers: Sequence[CachedFooter],
+        kind: FileKind,
+        num_tasks: int,
+        cache: MetadataCache | None,
+        note: Callable[[Source], None],
+    ):
+        self.plans, self.footers, self.kind = plans, footers, kind
+        self.has_begun = self.is_over = False
+        self._identities = [plan.identity for plan in plans if isinstance(plan.identity, FileIdentity)]
+        self._files = make_open_files([plan.path for plan in plans], self._identities)
+        self._remaining, self._cache, self._note = num_tasks, cache, note
+        self._are_open: bool | None = None
+        self._taken = 0  # of the budget
+        self._lock = threading.RLock()
+        self._limits = Limits()
+        self._shared: dict[int, ParquetData] = {}
+        self._stack = ExitStack()
+
+    @contextmanager
+    def open(self, limits: Limits) -> Iterator[PlannedFiles]:
+        """Open the files for a task.
+
+        Raises
+        ------
+        ConcurrentChangeError
+            They are not those of the plan, or have ceased to be where another error is raised.
+        """
+        try:
+            with self._lock:
+                if self._are_open is None:
+                    # Waits for other scans; more than the budget is better than to wait for what may never end.
+                    self._taken = len(self.plans) if OPEN_FILE_BUDGET.take(len(self.plans)) else 0
+                    self._are_open, self._limits = self._files.open(), limits
+                if not self._are_open:
+                    raise self._make_error()
+            try:
+                yield self
+            except ParquetBloomError:
+                self.require_unchanged()  # what was read may be of another version
+                raise
+        finally:
+            with self._lock:
+                self._remaining -= 1
+                if self._remaining <= 0:
+                    self.close()
+
+    def require_unchanged(self) -> None:
+        """Raise ConcurrentChangeError if what was read may be of another version."""
+        if not self._files.are_unchanged():
+            raise self._make_error()
+
+    def _make_error(self) -> ConcurrentChangeError:
+        path = self.plans[0].path if len(self.plans) == 1 else None
+        return ConcurrentChangeError("another writer changed it meanwhile", path=path)
+
+    @contextmanager
+    def borrow(self, number: int) -> Iterator[ParquetData]:
+        """Give an open file for as long as it is used; if there are few, it stays open until the last task ends."""
+        if len(self.plans) > self._limits.most_shared:
+            with self._open_data(number) as data:
+                yield data
+            return
+        with self._lock:
+            if number not in self._shared:
+                self._shared[number] = self._stack.enter_context(self._open_data(number))
+        yield self._shared[number]
+
+    @contextmanager
+    def _open_data(self, number: int) -> Iterator[ParquetData]:
+        """Open a file that is open already, whatever is at its path by now."""
+        path = self.plans[number].path
+        source = LocalSource(path, (path, os.dup(self._files.descriptor(number))))
+        with ParquetData(BloomFile(source, self._cache, self.footers[number]), self._limits) as data:
+            try:
+                yield data
+            finally:
+                self._note(source)
+
+    def make_pages(self, groups: RowGroups, columns: Mapping[str, PageColumn]) -> RowGroupBatch:
+        """Make the decoder "pages" of row groups."""
+        headers = None if self._cache is None else [cached.page_headers for cached in self.footers]
+        return RowGroupBatch(groups, columns, self._files, headers)
+
+    def remember(self, pages: RowGroupBatch) -> None:
+        """Update the sizes in the cache of files whose entries have grown."""
+        for number in pages.grown:
+            if self._cache is not None:
+                self._cache.keep(self.plans[number].path, self._identities[number], self.footers[number])
+
+    def close(self) -> None:
+        """Close the files, whatever tasks have not been read; no more are read after that."""
+        with self._lock:
+            self._are_open = False
+            self._stack.close()
+            self._shared.clear()
+            self._files.close()
+            taken, self._taken = self._taken, 0
+            OPEN_FILE_BUDGET.give_back(taken)
+
+
+class SharedFile:
+    """One file of any kind, opened when the first of its tasks begins, and closed when the last one ends.
+
+    All tasks read the version that was planned, or opened first. A local Parquet file is opened once; others once for
+    each task that reads at the same time: what is prefetched of an object, or kept of a stripe, is for one at a time.
+
+    Parameters
+    ----------
+    plan : of the file.
+    num_tasks : number of its tasks.
+    open_data : opens it.
+    note : notes what has been read of it.
+    is_again : whether the plan was made since the file had changed.
+
+    Attributes
+    ----------
+    has_begun, is_over : as of `PlannedFiles`.
+    """
+
+    kind = None  # is known once it is open
+
+    def __init__(
+        self,
+        plan: FilePlan,
+        num_tasks: int,
+        open_data: Callable[[FilePlan, Limits], ParquetData | OrcData],
+        note: Callable[[Source], None],
+        is_again: bool = False,
+    ):
+        self.plans = [plan]
+        self.has_begun = self.is_over = False
+        self.is_again = is_again
+        self._remaining, self._open_data, self._note = num_tasks, open_data, note
+        self._first: ParquetData | OrcData | None = None
+        self._opened: list[ParquetData | OrcData] = []
+        self._idle: list[ParquetData | OrcData] = []
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def open(self, limits: Limits) -> Iterator[ParquetData | OrcData]:
+        """Open the file for a task.
+
+        Raises
+        ------
+        ConcurrentChangeError
+            It is not that of the plan, or of the other tasks.
+        """
+        try:
+            data = self._take(limits)
+            try:
+                yield data
+            finally:
+                self._note(data.source)
+                with self._lock:
+                    self._idle.append(data)
+        finally:
+            with self._lock:
+                self._remaining -= 1
+                is_last = not self._remaining
+            if is_last:
+                self.close()
+
+    def _take(self, limits: Limits) -> ParquetData | OrcData:
+        plan = self.plans[0]
+        with self._lock:  # the others cannot begin before the first has opened it, either
+            if self._first is None:
+                self._first = self._open_data(plan, limits)
+                self._opened.append(self._first)
+                data: ParquetData | OrcData | None = self._first
+            elif self._first.format == PARQUET and self._first.is_local:
+                data = self._first
+            else:
+                data = self._idle.pop() if self._idle else None
+            identity = self._first.source.identity
+        if data is None:
+            data = self._open_data(plan, limits)
+            with self._lock:
+                self._opened.append(data)
+        if not plan.is_of(data) or data.source.identity != identity:
+            raise ConcurrentChangeError("another writer changed it meanwhile", path=data.path)
+        return data
+
+    def require_unchanged(self) -> None:
+        """Do nothing: an open file stays the version that it was."""
+
+    def close(self) -> None:
+        """Close the file; no task may read it any more."""
+        for data in self._opened:
+            self._note(data.source)
+            data.close()
+        self._opened.clear()
+        self._idle.clear()
+        self._first = None  # a reader of ORC keeps its descriptor as long as it lives
+
+
+@dataclass(eq=False)
+class Task:
+    """Row groups that one thread reads together.
+
+    Attributes
+    ----------
+    files : that they are of.
+    row_groups : (number of a file, plan of a row group) of each.
+    num_done : of how many of them, from the first one on, all rows have been given.
+    is_inside : whether some rows of the next one have been given.
+    is_cut : whether those that are not done are left to tasks of one file each.
+    cost : requests and bytes that were read of pages.
+    """
+
+    files: PlannedFiles | SharedFile
+    row_groups: Sequence[tuple[int, RowGroupPlan]]
+    num_done: int = 0
+    is_inside: bool = False
+    is_cut: bool = False
+    cost: tuple[int, int] = (0, 0)
+
+
+class TaskPlanner:
+    """Puts the row groups of a plan into tasks: those of local files that are alike are read together.
+
+    Parameters
+    ----------
+    cache : of footers; None for none.
+    open_plan : opens a file of a plan; whether it is of the version that was planned is not checked.
+    open_data : opens one to read rows of it.
+    find_kind : returns what is read of a file; None if no row of it can match.
+    note : notes what has been read of a file, before it is closed.
+    limits : sizes of tasks.
+    threads, is_remote : how many threads read, and whether the files are not local.
+    """
+
+    def __init__(
+        self,
+        cache: MetadataCache | None,
+        open_plan: Callable[[FilePlan], AbstractContextManager[DataFile]],
+        open_data: Callable[[FilePlan, Limits], ParquetData | OrcData],
+        find_kind: Callable[[DataFile], FileKind | None],
+        note: Callable[[Source], None],
+        limits: Limits,
+        threads: int,
+        is_remote: bool,
+    ):
+        self._cache, self._open_plan, self._open_data, self._find_kind = cache, open_plan, open_data, find_kind
+        self._note, self._limits, self._threads, self._is_remote = note, limits, threads, is_remote
+        self._task_rows = 0
+
+    def plan(self, plans: Sequence[FilePlan]) -> list[Task]:
+        """Return the tasks, in the order of the plans."""
+        limits, threads = self._limits, self._threads
+        row_groups = [plan.read_groups for plan in plans]
+        sizes = [sum([group.num_rows for group in groups]) for groups in row_groups]
+        total = sum(sizes)
+        if not self._is_remote:
+            share = total // (limits.tasks_per_thread * threads)
+            self._task_rows = min(max(limits.least_task_rows, share), limits.most_task_rows)
+        most_files = max(OPEN_FILE_BUDGET.find_limit() // (2 * threads), 1)
+        most_rows = min(max(limits.least_batch_rows, total // threads), limits.most_batch_rows)
+        tasks: list[Task] = []
+        alike: list[tuple[FilePlan, CachedFooter]] = []
+        kind, num_rows, most = None, 0, 0
+        for plan, groups, size in zip(plans, row_groups, sizes, strict=True):
+            found = self._find_alike(plan) if groups and not self._is_remote else None
+            is_full = len(alike) >= most_files or num_rows + size > most
+            if alike and (found is None or found[0] is not kind or is_full):
+                tasks += self._make_tasks(alike, kind, most)
+                alike, num_rows = [], 0
+            if found is None:
+                tasks += self.split(plan)
+                continue
+            if not alike:
+                kind = found[0]
+                most = most_rows if kind.equalities else min(most_rows, self._count_rows_of_part(kind))
+            alike.append((plan, found[1]))
+            num_rows += size
+        return tasks + self._make_tasks(alike, kind, most)
+
+    def _find_alike(self, plan: FilePlan) -> tuple[FileKind, CachedFooter] | None:
+        """Return the kind of a local file and its footer; None for a file that is read by itself."""
+        if plan.format != PARQUET or not isinstance(plan.identity, FileIdentity):
+            return None
+        cached = plan.footer
+        if cached is None and self._cache is not None:
+            cached = self._cache.find(plan.path, plan.identity)
+        try:
+            if cached is None:  # evicted, or too new to be cached
+                with self._open_plan(plan) as opened:
+                    if not isinstance(opened, ParquetData) or not plan.is_of(opened):
+                        return None
+                    cached = opened.file.cached
+            kind = self._find_kind(ParquetData(BloomFile(ClosedSource(plan.path, plan.identity), cached=cached)))
+        except ParquetBloomError:  # raised when the file is read, and reported of it alone
+            return None
+        return None if kind is None else (kind, cached)
+
+    def _count_rows_of_part(self, kind: FileKind) -> int:
+        """Return of how many rows are decoded together, by the first row group of a file."""
+        assert isinstance(kind.data, ParquetData)
+        footer = kind.data.file.footer
+        if not footer.num_row_groups:
+            return self._limits.part_bytes
+        groups = RowGroups([footer], [(0, 0)])
+        num_bytes = float(self._limits.estimate(groups, [0], kind.decoded)[0])
+        width = max(int(num_bytes / max(groups.total_rows, 1)), 1)
+        return max(self._limits.part_bytes // width, 1)
+
+    def _make_tasks(
+        self, alike: Sequence[tuple[FilePlan, CachedFooter]], kind: FileKind | None, most_rows: int
+    ) -> list[Task]:
+        """Return a task of files that are alike, or several of a single large file."""
+        if kind is None or not alike:
+            return []
+        row_groups = [(file, group) for file, (plan, _) in enumerate(alike) for group in plan.read_groups]
+        cuts, num_rows = [0], 0
+        for number, (_, group) in enumerate(row_groups if len(alike) == 1 else ()):
+            if number > cuts[-1] and num_rows + group.num_rows > most_rows:
+                cuts.append(number)
+                num_rows = 0
+            num_rows += group.num_rows
+        plans, footers = zip(*alike, strict=True)
+        files = PlannedFiles(plans, footers, kind, len(cuts), self._cache, self._note)
+        return [Task(files, row_groups[start:end]) for start, end in pairwise([*cuts, len(row_groups)])]
+
+    def split(self, plan: FilePlan, is_again: bool = False) -> list[Task]:
+        """Return the tasks of a file that is read by itself: at least one, as a file that has changed is read anew."""
+        parts: list[list[tuple[int, RowGroupPlan]]] = []
+        stripe, num_rows = None, 0
+        for group in plan.read_groups:
+            same_stripe = group.stripe is not None and group.stripe == stripe
+            if parts and (same_stripe or num_rows + group.num_rows <= self._task_rows):
+                parts[-1].append((0, group))
+                num_rows += group.num_rows
+            else:
+                parts.append([(0, group)])
+                num_rows = group.num_rows
+            stripe = group.stripe
+        file = SharedFile(plan, max(len(parts), 1), self._open_data, self._note, is_again)
+        return [Task(file, part) for part in parts or [[]]]
+
+    def divide(self, task: Task) -> list[Task]:
+        """Return tasks that read what is left of one: each file by itself, or each row group of the only one.
+
+        So an error is of one of them alone, and the rows before it are read.
+        """
+        files, tasks = task.files, []
+        assert isinstance(files, PlannedFiles)
+        left, begun = task.row_groups[task.num_done :], {file for file, _ in task.row_groups[: task.num_done]}
+        for number, plan in enumerate(files.plans):
+            groups = [(0, group) for file, group in left if file == number]
+            parts = [[group] for group in groups] if len(files.plans) == 1 else [groups] if groups else []
+            one = PlannedFiles([plan], [files.footers[number]], files.kind, len(parts), self._cache, self._note)
+            one.has_begun = number in begun or (files.has_begun and len(files.plans) == 1)
+            tasks += [Task(one, part) for part in parts]
+        return tasks

@@ -1,0 +1,42 @@
+"""Rows of single columns of a row group, taken out of their pages or found there, as the decoder "pages" does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from parquet_bloom.errors import MalformedFooterError
+from parquet_bloom.file.pages.plain import find_page_columns
+from parquet_bloom.file.pages.sparse import RowGroupBatch, RowsOfGroups
+from parquet_bloom.file.reader import BloomFile
+from parquet_bloom.metadata.page_match import Targets
+
+
+def read_by_pages(
+    file: BloomFile, schema: pa.Schema, names: Iterable[str], rows: Sequence[int], row_group: int = 0
+) -> dict[str, pa.Array]:
+    """Read rows of those flat columns of which that is possible and, of a remote file, worthwhile."""
+    columns, result = find_page_columns(file, schema), {}
+    of_group = RowsOfGroups(np.array([len(rows)], np.int64), np.array(rows, np.int64))
+    for name in dict.fromkeys(names):
+        if name in columns and columns[name].layout is not None and not columns[name].leaf.repeated:
+            try:
+                result |= RowGroupBatch.of_file(file, schema, [row_group]).read([name], of_group)
+            except MalformedFooterError:  # pyarrow reports what is wrong, if anything is
+                continue
+    file.remember()
+    return result
+
+
+def search_by_pages(
+    file: BloomFile, schema: pa.Schema, name: str, rows: Sequence[int], wanted: Iterable[bytes]
+) -> tuple[list[int], pa.Array] | None:
+    """Find those of some rows whose stored value is one of some, and these values."""
+    batch, targets = RowGroupBatch.of_file(file, schema, [0]), Targets([*dict.fromkeys(wanted)])
+    found = batch.search(name, targets, file.footer.num_rows_of(0), [[(row, row + 1) for row in rows]])
+    if found is None:
+        return None
+    inside = np.isin(found[0].rows, np.array(rows))
+    return found[0].rows[inside].tolist(), batch.make_array(name, targets, found[1][inside])
