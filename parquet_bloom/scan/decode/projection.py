@@ -29,8 +29,7 @@ class Projection:
     """
 
     def __init__(self, columns: Sequence[str] | None, partitions: Partitions, ignore_case: bool = False):
-        self.columns = None if columns is None else [partitions.resolve_name(name, ignore_case) for name in columns]
-        self._file_columns = partitions.columns_in_files(self.columns)
+        self.columns, self._file_columns = partitions.split_columns(columns, ignore_case)
         self._partitions = partitions
         self._ignore_case = ignore_case
         self._lock = threading.Lock()

@@ -154,11 +154,16 @@ class Partitions:
 
     def resolve_name(self, name: str, ignore_case: bool) -> str:
         """Return the partition column that a name means, or the name itself."""
-        return self._match_names([name], ignore_case).get(name, name) if self._values else name
+        return self._match_names([name], ignore_case).get(name, name)
 
-    def columns_in_files(self, columns: Sequence[str] | None) -> list[str] | None:
-        """Return the columns of a result that are read from the files; None for all."""
-        return None if columns is None else [name for name in columns if name not in self._values]
+    def split_columns(
+        self, columns: Sequence[str] | None, ignore_case: bool
+    ) -> tuple[Sequence[str] | None, Sequence[str] | None]:
+        """Return the columns of a result, and those of them that are read from the files; None for all."""
+        if columns is None or not self._values:
+            return columns, columns
+        names = [self.resolve_name(name, ignore_case) for name in columns]
+        return names, [name for name in names if name not in self._values]
 
     def add_columns(self, table: pa.Table, path: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
         """Append the partition columns to rows of a file.
