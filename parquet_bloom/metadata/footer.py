@@ -516,7 +516,7 @@ class Footer:
         """Return the statistics of a column chunk, given its record, as far as they are believed.
 
         They are not if they contradict the number of values, or as far as their writer is known to get them wrong.
-        `file.column_statistics` does the same for many footers at once.
+        `file.statistics` does the same for many footers at once.
         """
         start = int(record["statistics_start"])
         if start < 0:

@@ -21,7 +21,7 @@ from support.writers.random_files import NESTED
 import parquet_bloom
 from parquet_bloom import MetadataCache
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.file import column_statistics
+from parquet_bloom.file import statistics as of_footers
 from parquet_bloom.file.cache import memory
 from parquet_bloom.scan.plan import files as plan_files
 from parquet_bloom.scan.plan import files as planned_files
@@ -106,7 +106,7 @@ def hunt(seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch, tally: collec
     def left_to_themselves(*arguments: Any) -> dict[int, Any]:
         return {}
 
-    read_statistics = column_statistics.read_statistics
+    read_statistics = of_footers.read_statistics
 
     def read_each_by_itself(*arguments: Any) -> Any:
         stored = read_statistics(*arguments)
@@ -117,9 +117,9 @@ def hunt(seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch, tally: collec
         terms = [rng.choice([1, 1, 2]) for _ in range(rng.choice([1, 2]))]
         where = [[draw_leaf(rng, kinds, values) for _ in range(count)] for count in terms]
         monkeypatch.setattr(planned_files, "evaluate_together", left_to_themselves)
-        monkeypatch.setattr(column_statistics, "read_statistics", read_each_by_itself)
+        monkeypatch.setattr(of_footers, "read_statistics", read_each_by_itself)
         expected = plan(folder, where, None)
-        monkeypatch.setattr(column_statistics, "read_statistics", read_statistics)
+        monkeypatch.setattr(of_footers, "read_statistics", read_statistics)
         monkeypatch.setattr(planned_files, "evaluate_together", statistics.evaluate_together)
         for kept in (None, cache, cache):
             assert plan(folder, where, kept, rng.choice([1, 3])) == expected, (seed, where)

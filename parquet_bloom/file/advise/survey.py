@@ -18,9 +18,9 @@ from ...hashing.column_type import ColumnType, Domain
 from ...metadata.footer import Leaf
 from ...metadata.page_index import read_page_header
 from ...metadata.thrift_compact import read_struct
-from ..column_statistics import decode_leaf_bounds
 from ..columns import find_leaves, type_of
 from ..reader import BloomFile, open
+from ..statistics import decode_leaf_bounds
 from ..values import ColumnReader
 
 Sizing = Callable[[int, float], int]

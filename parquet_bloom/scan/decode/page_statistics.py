@@ -8,11 +8,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ...file.column_statistics import decode_leaf_bounds
 from ...file.columns import type_of
 from ...file.pages.lookup import PageLookup
 from ...file.reader import BloomFile
-from ...file.statistics import file_statistics
+from ...file.statistics import decode_leaf_bounds, file_statistics
 from ...hashing.column_type import Domain
 from ...metadata.footer import Leaf
 from ...metadata.page_index import ASCENDING, DESCENDING, CachedPageIndex

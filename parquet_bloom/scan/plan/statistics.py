@@ -214,9 +214,10 @@ class Batch:
         if probe.answers is None:  # whether the files are unchanged is not known yet
             first = np.zeros(len(ends) + 1, np.int64)
             probe.answers = filters.reader.probe(first, _NO_FILTERS, _NOTHING, [], threads)
-        answers: list[list[Any]] = [each.tolist() for each in (ends, *probe.answers[1:])]
+        _, same, requests, num_bytes = probe.answers
         results, start = {}, 0
-        rows = zip(self._files, filters.statistics, *answers, strict=True)
+        columns: Any = map(np.ndarray.tolist, (ends, same, requests, num_bytes))
+        rows = zip(self._files, filters.statistics, *columns, strict=True)
         for file, statistics, end, is_usable, file_requests, file_bytes in rows:
             if is_usable:
                 cost = file_requests + file.requests, file_bytes + file.bytes_read

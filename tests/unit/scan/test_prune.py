@@ -21,8 +21,8 @@ from support.writers import surgery
 
 import parquet_bloom
 from parquet_bloom import errors
-from parquet_bloom.file import column_statistics
-from parquet_bloom.file.column_statistics import decode_bounds
+from parquet_bloom.file import statistics as of_footers
+from parquet_bloom.file.statistics import decode_bounds
 from parquet_bloom.hashing.column_type import from_arrow, from_parquet
 from parquet_bloom.metadata.footer import Statistics
 from parquet_bloom.types import PruneReport
@@ -438,14 +438,14 @@ def test_nan_is_in_no_bounds_and_matches_all_the_same(tmp_path):
 def test_nulls_throughout_are_not_believed_beside_bounds(tmp_path, monkeypatch, usual):
     """Nothing but nulls has neither a smallest nor a largest value: one of the two is wrong."""
     if not usual:  # planned as a file with anything unusual is
-        read = column_statistics.read_statistics
+        read = of_footers.read_statistics
 
         def read_unusual(*arguments: Any) -> Any:
             stored = read(*arguments)
             stored["is_usual"] = 0
             return stored
 
-        monkeypatch.setattr(column_statistics, "read_statistics", read_unusual)
+        monkeypatch.setattr(of_footers, "read_statistics", read_unusual)
     target = one_group(tmp_path, pa.array([1, None, 3]))
 
     def all_null(footer: oracle.Struct) -> None:
