@@ -20,6 +20,7 @@ import parquet_bloom
 from parquet_bloom.file.pages import lookup as page_lookup
 from parquet_bloom.file.pages.fetcher import PageFetcher
 from parquet_bloom.file.pages.lookup import PageLookup
+from parquet_bloom.metadata.footer import Footer
 from parquet_bloom.metadata.page_index import MAX_INDEX_BYTES
 from parquet_bloom.util.arrow_select import take_rows
 
@@ -267,6 +268,10 @@ def test_signed_and_encrypted_files_are_read_whole(tmp_path) -> None:
     with parquet_bloom.open(path) as file:
         schema = pa.schema([("row", pa.int32()), ("i64", pa.int64())])
         assert read_by_pages(file, schema, ["row", "i64"], [5]) == {}
+        (parsed,) = Footer.parse_many([file.footer.data], [file.footer.start])
+        assert parsed is not None
+        assert file.footer.encrypted
+        assert parsed.encrypted
 
 
 # ------------------------------------------------------------------------------------------------- indexes that lie
