@@ -112,7 +112,9 @@ def test_columns_are_fetched_all_at_once(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("dictionary", [True, False])
-def test_an_index_that_lies_costs_requests_and_no_row(dictionary: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_lies_costs_requests_and_no_row(
+    dictionary: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(page_lookup, "REQUEST_BYTES", 0)
     monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
     path = tmp_path / "a.parquet"
