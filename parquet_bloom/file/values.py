@@ -254,7 +254,7 @@ class ColumnReader:
 
     def _stored_chunk(self, row_group: int) -> StoredChunk | None:
         """Describe a column chunk whose values may be taken from its pages as they are stored; None for others."""
-        metadata, column = self._metadata.row_group(row_group).column(0), self._metadata.schema.column(0)
+        metadata = self._metadata.row_group(row_group).column(0)
         start, size = self._locate(row_group)
         kind, physical = self.column_type.kind, self.leaf.physical
         if kind is Kind.DECIMAL and physical == "BYTE_ARRAY":  # their lengths have to be checked
@@ -266,17 +266,20 @@ class ColumnReader:
             or self._omits_dictionary_header
         ):
             return None
+        codec = self._footer.codec(self._footer.chunk(row_group, self.leaf))
+        try:
+            column = chunk_values.stored_column(self.leaf)
+        except MalformedFooterError:  # of lists that are too deep
+            return None
         return StoredChunk(
             start,
             start + size,
             metadata.num_values,
             self._footer.num_rows_of(row_group),
-            self._footer.codec(self._footer.chunk(row_group, self.leaf)),
+            -1 if codec is None else codec,
             self._footer.denies_compression,
-            physical,
-            column.length,
-            column.max_definition_level,
-            chunk_values.list_levels(self.leaf),
+            column,
+            chunk_values.arrow_of(self.leaf),
             kind is Kind.FLOAT or (kind is Kind.INTEGER and (self.column_type.bits or 64) < 32),
         )
 

@@ -1,8 +1,8 @@
-"""Values to search for, and searches of a page's values for them, without the interpreter lock."""
+"""Values to search for, and the search of pages for them, without the interpreter lock."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
-from .page_decode cimport PageBody
+from .page_decode cimport PageBody, PageVisitor
 
 cdef enum:
     NO_TARGET = -1
@@ -19,16 +19,17 @@ cdef class Targets:
     cdef void fill(self, Py_ssize_t size) noexcept nogil
 
 
-cdef Py_ssize_t match_values(
-    PageBody* body, const int64_t* page, Py_ssize_t count, Py_ssize_t width, Targets targets,
-    const int32_t* by_entry, Py_ssize_t num_entries, int64_t* positions, int32_t* which
-) noexcept nogil
-
-cdef Py_ssize_t search_dictionary(
-    const uint8_t* data, const int64_t* page, Py_ssize_t width, int codec, Targets targets, int32_t** by_entry
-) noexcept nogil
-
-cdef Py_ssize_t search_chunk(
-    const uint8_t* data, const int64_t* pages, Py_ssize_t num_pages, Py_ssize_t width, int codec, bint required,
-    int64_t num_rows, Targets targets, int64_t* positions, int32_t* which
-) noexcept nogil
+cdef class PageSearch(PageVisitor):
+    cdef Targets targets
+    cdef int32_t* by_entry       # of the dictionary: the target that each entry is
+    cdef Py_ssize_t num_entries
+    cdef int64_t* positions      # of matches among the values of a page, and their targets
+    cdef int32_t* numbers
+    cdef Py_ssize_t room         # for them
+    cdef int64_t num_rows, begun
+    cdef uint8_t last            # definition level
+    cdef int64_t* rows
+    cdef int32_t* which
+    cdef Py_ssize_t num_found
+    cdef bint begin(self, int codec, int64_t num_rows, int64_t* rows, int32_t* which) noexcept nogil
+    cdef int reserve(self, Py_ssize_t count) except -1 nogil

@@ -1,24 +1,23 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Search of whole data pages for the values that are equal to one of some targets, without the interpreter lock.
+"""Values to search for, and the search of pages for them, without the interpreter lock.
 
-Nothing here trusts the bytes: what is not a page of its kind ends in MalformedFooterError.
+Nothing here trusts the bytes: what is not a page of its kind ends in UnusualPageError.
 
 Source: Encodings.md of the format: "RLE / bit-packing hybrid", "PLAIN".
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy
 
 import numpy as np
 
 from .page_decode cimport (
-    DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, ENCODING, FIELDS, KIND, MOST_BYTES, MOST_VALUES, NO_MEMORY, NOT_IN_DICTIONARY,
-    NUM_VALUES, OTHER_ROWS, PLAIN, UNSUPPORTED, VALUE_CUT_OFF, VALUES_MISSING, PageBody, close_page, is_dictionary,
-    needs_dictionary, open_page
+    MOST_BYTES, MOST_VALUES, NUM_VALUES, Levels, PageBody, PageVisitor, Runs, close_page, count_levels, cut_page,
+    is_dictionary, needs_dictionary, next_block, next_run, number_at, refuse, start_indices, start_levels, unpack_block,
+    unpack_page
 )
-from .page_encodings cimport has_other_encoding, make_plain
-from .runs cimport Runs, count_set, next_run, packed_number, require_repeated, start_runs
+from .page_encodings cimport make_plain
 
 cdef uint64_t FACTOR_1 = 0x9E3779B97F4A7C15ULL
 cdef uint64_t FACTOR_2 = 0xC2B2AE3D27D4EB4FULL
@@ -257,17 +256,17 @@ cdef Py_ssize_t match_fixed(
 
 cdef Py_ssize_t match_byte_arrays(
     Targets targets, const uint8_t* data, Py_ssize_t size, Py_ssize_t count, int64_t* positions, int32_t* which
-) noexcept nogil:
-    """Search `count` length-prefixed values; return the number of matches, or a `Problem`."""
+) except -1 nogil:
+    """Search `count` length-prefixed values; return the number of matches."""
     cdef Py_ssize_t matches = 0, i, target, pos = 0
     cdef uint32_t length = 0
     for i in range(count):
         if size - pos < 4:
-            return VALUES_MISSING
+            refuse("it has fewer values than its header says")
         memcpy(&length, data + pos, 4)  # little-endian, as the processor is
         pos += 4
         if length > <uint64_t>(size - pos):
-            return VALUE_CUT_OFF
+            refuse("a value is cut off")
         if targets.shortest <= <Py_ssize_t>length <= targets.longest:
             target = find_target(targets, data + pos, length)
             if target != NO_TARGET:
@@ -277,229 +276,200 @@ cdef Py_ssize_t match_byte_arrays(
     return matches
 
 
+cdef Py_ssize_t match_plain(
+    Targets targets, const PageBody* body, Py_ssize_t width, Py_ssize_t count, int64_t* positions, int32_t* which
+) except -1 nogil:
+    """Search the `count` plain-encoded values of a page; return the number of matches."""
+    if width == 0:
+        return match_byte_arrays(targets, body.values, body.value_bytes, count, positions, which)
+    if body.value_bytes // width < count:
+        refuse("it has fewer values than its header says")
+    return match_fixed(targets, body.values, width, count, positions, which)
+
+
 cdef Py_ssize_t match_runs(
     Runs* runs, Py_ssize_t count, const int32_t* targets, Py_ssize_t num_entries, int64_t* positions, int32_t* which
-) noexcept nogil:
-    """Search `count` numbers; return how many are of an entry with a target, or a `Problem` or `RunError`."""
+) except -1 nogil:
+    """Search `count` numbers; return how many are of an entry with a target."""
     cdef Py_ssize_t matches = 0, done = 0, i, end
     cdef uint32_t number
-    cdef uint64_t bits, mask = ((<uint64_t>1) << runs.width) - 1
-    cdef Py_ssize_t bit, byte
-    cdef int problem
     while done < count:
-        problem = next_run(runs)
-        if problem:
-            return problem
+        next_run(runs)
         end = min(runs.length, count - done)
         if not runs.packed:
             if runs.value >= <size_t>num_entries:
-                return NOT_IN_DICTIONARY
+                refuse("a number is not in the dictionary")
             if targets[runs.value] != NO_TARGET:
                 for i in range(end):
                     positions[matches], which[matches] = done + i, targets[runs.value]
                     matches += 1
-            done += end
-            continue
-        for i in range(end):
-            bit = i * runs.width
-            byte = runs.start + (bit >> 3)
-            if runs.end - byte >= 8:
-                memcpy(&bits, runs.data + byte, 8)
-                number = <uint32_t>(bits >> (bit & 7) & mask)
-            else:
-                number = packed_number(runs, i)
-            if number >= <size_t>num_entries:
-                return NOT_IN_DICTIONARY
-            if targets[number] != NO_TARGET:
-                positions[matches], which[matches] = done + i, targets[number]
-                matches += 1
-        done += end
-    return matches
-
-
-cdef Py_ssize_t count_levels(Runs* runs, Py_ssize_t count) noexcept nogil:
-    """Count the rows that have a value by levels of one bit; return it, or a `RunError`."""
-    cdef Py_ssize_t total = 0, done = 0, end
-    cdef int problem
-    while done < count:
-        problem = next_run(runs)
-        if problem:
-            return problem
-        end = min(runs.length, count - done)
-        total += count_set(runs, 0, end)
-        done += end
-    return total
-
-
-cdef Py_ssize_t find_rows(Runs* runs, int64_t* values, Py_ssize_t count) noexcept nogil:
-    """Replace numbers of values, which ascend, by the rows that have them; return 0, or a `RunError`."""
-    cdef Py_ssize_t before = 0, value = 0, i = 0, row, inside
-    cdef int problem
-    while i < count:
-        problem = next_run(runs)
-        if problem:
-            return problem
-        inside = count_set(runs, 0, runs.length)
-        if not runs.packed:
-            while i < count and values[i] < value + inside:
-                values[i] += before - value
-                i += 1
-        elif values[i] < value + inside:
-            inside = 0
-            for row in range(runs.length):
-                if packed_number(runs, row):
-                    if i < count and values[i] == value + inside:
-                        values[i] = before + row
-                        i += 1
-                    inside += 1
-        value += inside
-        before += runs.length
-    return 0
-
-
-cdef Py_ssize_t match_values(
-    PageBody* body, const int64_t* page, Py_ssize_t count, Py_ssize_t width, Targets targets,
-    const int32_t* by_entry, Py_ssize_t num_entries, int64_t* positions, int32_t* which
-) noexcept nogil:
-    """Search the `count` values of a data page; return the number of matches, or a problem."""
-    cdef Runs runs
-    cdef Py_ssize_t i
-    cdef int problem
-    if page[KIND] == DICTIONARY_PAGE or page[ENCODING] == PLAIN or has_other_encoding(page):
-        if has_other_encoding(page):
-            problem = make_plain(body, page, width)
-            if problem:
-                return problem
-        if width == 0:
-            return match_byte_arrays(targets, body.values, body.value_bytes, count, positions, which)
-        if body.value_bytes // width < count:
-            return VALUES_MISSING
-        return match_fixed(targets, body.values, width, count, positions, which)
-    if num_entries == 0 or body.value_bytes == 0 or body.values[0] > 32:
-        return UNSUPPORTED
-    if body.values[0] == 0:  # a dictionary of one entry has numbers of no bits
-        problem = require_repeated(body.values + 1, body.value_bytes - 1, count)
-        if problem:
-            return problem
-        if by_entry[0] == NO_TARGET:
-            return 0
-        for i in range(count):
-            positions[i], which[i] = i, by_entry[0]
-        return count
-    start_runs(&runs, body.values + 1, body.value_bytes - 1, body.values[0])
-    return match_runs(&runs, count, by_entry, num_entries, positions, which)
-
-
-cdef Py_ssize_t search_page(
-    const uint8_t* data, const int64_t* page, Py_ssize_t width, int codec, bint required, Targets targets,
-    const int32_t* by_entry, Py_ssize_t num_entries, int64_t* positions, int32_t* which, PageBody* body
-) noexcept nogil:
-    """Search a data page; return the number of matching rows, or a problem. `close_page` must be called for `body`."""
-    cdef Runs runs
-    cdef Py_ssize_t count = page[NUM_VALUES], matches
-    cdef int problem = open_page(data, page, codec, required, MOST_BYTES, body)
-    if problem:
-        return problem
-    if not required:
-        start_runs(&runs, body.levels, body.level_bytes, 1)
-        count = count_levels(&runs, count)
-        if count <= 0:
-            return count
-    matches = match_values(body, page, count, width, targets, by_entry, num_entries, positions, which)
-    if matches > 0 and count < page[NUM_VALUES]:
-        start_runs(&runs, body.levels, body.level_bytes, 1)
-        problem = <int>find_rows(&runs, positions, matches)
-        if problem:
-            return problem
-    return matches
-
-
-cdef Py_ssize_t search_dictionary(
-    const uint8_t* data, const int64_t* page, Py_ssize_t width, int codec, Targets targets, int32_t** by_entry
-) noexcept nogil:
-    """Find the target that each entry of a dictionary is; return how many are one, or a problem.
-
-    `by_entry` is set to the numbers of the targets, which are to be freed.
-    """
-    cdef PageBody body
-    cdef Py_ssize_t count = page[NUM_VALUES], matches, i
-    cdef int64_t* positions = NULL
-    cdef int32_t* which = NULL
-    if not is_dictionary(page):
-        return UNSUPPORTED
-    by_entry[0] = <int32_t*>malloc(max(1, count) * sizeof(int32_t))
-    if by_entry[0] == NULL:
-        return NO_MEMORY
-    if count == 0:  # its bytes may be none
-        return 0
-    for i in range(count):
-        by_entry[0][i] = NO_TARGET
-    matches = open_page(data, page, codec, True, MOST_BYTES, &body)
-    if matches == 0:
-        positions = <int64_t*>malloc(count * sizeof(int64_t))
-        which = <int32_t*>malloc(count * sizeof(int32_t))
-        if positions == NULL or which == NULL:
-            matches = NO_MEMORY
         else:
-            matches = match_values(&body, page, count, width, targets, NULL, 0, positions, which)
-        for i in range(matches):
-            by_entry[0][positions[i]] = which[i]
-    free(positions)
-    free(which)
-    close_page(&body)
+            for i in range(end):
+                number = number_at(runs, i)
+                if number >= <size_t>num_entries:
+                    refuse("a number is not in the dictionary")
+                if targets[number] != NO_TARGET:
+                    positions[matches], which[matches] = done + i, targets[number]
+                    matches += 1
+        done += end
     return matches
 
 
-cdef Py_ssize_t search_chunk(
-    const uint8_t* data, const int64_t* pages, Py_ssize_t num_pages, Py_ssize_t width, int codec, bint required,
-    int64_t num_rows, Targets targets, int64_t* positions, int32_t* which
-) noexcept nogil:
-    """Search the pages of a chunk with one value a row, or none; return the number of matching rows, or a problem.
+cdef Py_ssize_t find_rows(
+    const PageBody* body, const int64_t* matches, int32_t* which, Py_ssize_t num_matches, int64_t row, int64_t last_row,
+    int64_t* rows
+) except -1 nogil:
+    """Return in how many rows some stored values of a page are.
 
     Parameters
     ----------
-    pages : which are inside of `data`.
-    positions, which : have room for all rows.
+    matches : their numbers in the page, ascending.
+    which : the target of each; those of the rows' first values are kept.
+    row : the last one that began in the pages before; -1 if there is none.
+    last_row : is left out: it is known to match.
+    rows : take the rows, ascending, each once; may be `matches`.
     """
-    cdef PageBody body
-    cdef Py_ssize_t i, j, first = 0, num_entries = 0, matches = 0, in_page
-    cdef const int64_t* page
-    cdef int32_t* by_entry = NULL
-    cdef int64_t before = 0
-    for i in range(num_pages):
-        page = pages + i * FIELDS
-        if page[KIND] == DICTIONARY_PAGE:
-            if i or page[NUM_VALUES] > MOST_VALUES:
-                return UNSUPPORTED
-            first, num_entries = 1, page[NUM_VALUES]
+    cdef Levels levels
+    cdef Py_ssize_t value = 0, match = 0, num_found = 0, i
+    cdef uint8_t most = <uint8_t>body.shape.max_definition
+    start_levels(&levels, body, most)  # what goes on was checked before
+    while match < num_matches and next_block(&levels):
+        if matches[match] >= value + levels.num_values:
+            value += levels.num_values
+            row += levels.num_rows
             continue
-        if page[KIND] != DATA_PAGE and page[KIND] != DATA_PAGE_V2 or page[NUM_VALUES] > num_rows - before:
-            return UNSUPPORTED
-        if not (page[ENCODING] == PLAIN or has_other_encoding(page) or needs_dictionary(page) and first):
-            return UNSUPPORTED
-        before += page[NUM_VALUES]
-    if before != num_rows:
-        return OTHER_ROWS
-    if targets.count == 0 or width and not targets.shortest <= width <= targets.longest:
-        return 0
-    if first:
-        matches = min(search_dictionary(data, pages, width, codec, targets, &by_entry), 0)
-    before = 0
-    for i in range(first, num_pages):
-        if matches < 0:
-            break
-        page = pages + i * FIELDS
-        # Also if no entry is a target: a page whose header is wrong may have one.
-        in_page = search_page(
-            data, page, width, codec, required, targets, by_entry, num_entries, positions + matches, which + matches, &body
+        if levels.is_run:
+            while match < num_matches and matches[match] < value + levels.num_values:
+                rows[match] = row + 1 + matches[match] - value
+                match += 1
+            num_found = match
+            value += levels.num_values
+            row += levels.num_rows
+            continue
+        unpack_block(&levels)
+        for i in range(levels.length):
+            row += levels.repeat[i] == 0
+            if levels.definition[i + 1] == most:
+                if match < num_matches and matches[match] == value:
+                    if row != last_row:
+                        which[num_found] = which[match]
+                        rows[num_found] = last_row = row
+                        num_found += 1
+                    match += 1
+                value += 1
+    return num_found
+
+
+cdef class PageSearch(PageVisitor):
+    """Finds the rows of column chunks that have at least one value that is equal to one of some targets.
+
+    Parameters
+    ----------
+    column, decompress : as of `PageVisitor`.
+    targets : to search for.
+    """
+
+    def __cinit__(self, column, decompress, Targets targets not None):
+        self.targets = targets
+
+    def __dealloc__(self):
+        free(self.by_entry)
+        free(self.positions)
+        free(self.numbers)
+
+    cdef bint begin(self, int codec, int64_t num_rows, int64_t* rows, int32_t* which) noexcept nogil:
+        """Begin another column chunk; return whether it may have rows.
+
+        Parameters
+        ----------
+        codec : that compresses its pages.
+        num_rows : for which there is room in `rows`, that take the rows, ascending, and `which`, the number of the first
+            target that each of them has.
+        """
+        self.codec, self.num_rows, self.rows, self.which = codec, num_rows, rows, which
+        self.begun = self.num_found = self.num_entries = 0
+        self.last = 0  # none that a list could go on from
+        return self.targets.count > 0 and (
+            self.column.width == 0 or self.targets.shortest <= self.column.width <= self.targets.longest
         )
-        close_page(&body)
-        if in_page < 0:
-            matches = in_page
-            break
-        for j in range(matches, matches + in_page):
-            positions[j] += before
-        matches += in_page
-        before += page[NUM_VALUES]
-    free(by_entry)
-    return matches
+
+    cdef int open_dictionary(self, const uint8_t* content, const int64_t* page) except -1 nogil:
+        """Find the target that each entry of a dictionary is."""
+        cdef PageBody body
+        cdef Py_ssize_t count = page[NUM_VALUES], matches, i
+        if not is_dictionary(page):
+            refuse("it is a dictionary of another kind")
+        free(self.by_entry)
+        self.by_entry = <int32_t*>malloc(max(1, count) * sizeof(int32_t))
+        if self.by_entry == NULL:
+            refuse("there is no memory for it")
+        for i in range(count):
+            self.by_entry[i] = NO_TARGET
+        self.num_entries = count
+        if count == 0:  # its bytes may be none
+            return 0
+        self.reserve(count)
+        try:
+            cut_page(&body, content, page, self.codec, NULL)
+            unpack_page(&body, self.decompress, MOST_BYTES)
+            matches = match_plain(self.targets, &body, self.column.width, count, self.positions, self.numbers)
+        finally:
+            close_page(&body)
+        for i in range(matches):
+            self.by_entry[self.positions[i]] = self.numbers[i]
+        return 0
+
+    cdef int reserve(self, Py_ssize_t count) except -1 nogil:
+        """Make room for the matches of a page, or of a dictionary."""
+        if count > self.room:
+            self.positions = <int64_t*>realloc(self.positions, count * sizeof(int64_t))
+            self.numbers = <int32_t*>realloc(self.numbers, count * sizeof(int32_t))
+            self.room = count
+            if self.positions == NULL or self.numbers == NULL:
+                self.room = 0
+                refuse("there is no memory for it")
+        return 0
+
+    cdef int visit(self, PageBody* body, int64_t before) except -1 nogil:
+        cdef Runs runs
+        cdef Py_ssize_t matches, in_page = 0, i
+        cdef Py_ssize_t count = count_levels(body, &self.last, &in_page)
+        cdef bint has_lists = self.column.shape.max_repetition > 0
+        cdef int64_t* rows = self.rows + self.num_found
+        cdef int32_t* which = self.which + self.num_found
+        cdef int64_t* positions = rows
+        cdef int32_t* numbers = which
+        if self.begun + in_page > self.num_rows:  # before any row is stored
+            refuse("its column chunk has not as many rows as the row group")
+        if has_lists:  # a row may have several matches
+            before = self.begun
+            self.reserve(count)
+            positions, numbers = self.positions, self.numbers
+        self.begun += in_page
+        if count == 0:
+            return 0
+        if needs_dictionary(body.encoding):
+            start_indices(&runs, body)
+            matches = match_runs(&runs, count, self.by_entry, self.num_entries, positions, numbers)
+        else:
+            make_plain(body, self.column.width)
+            matches = match_plain(self.targets, body, self.column.width, count, positions, numbers)
+        if has_lists and matches:
+            i = find_rows(
+                body, positions, numbers, matches, before - 1, self.rows[self.num_found - 1] if self.num_found else -1,
+                rows
+            )
+            memcpy(which, numbers, i * sizeof(int32_t))
+            matches = i
+        elif count < in_page and matches:
+            find_rows(body, positions, numbers, matches, before - 1, -1, rows)
+        else:
+            for i in range(matches):
+                positions[i] += before
+        self.num_found += matches
+        return 0
+
+    cdef int end(self) except -1 nogil:
+        if self.column.shape.max_repetition > 0 and self.begun != self.num_rows:
+            refuse("its column chunk has not as many rows as the row group")
+        return 0

@@ -5,12 +5,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.decode.snappy import Scratch
+from .page_decode import StoredColumn
 
-def count_present(definition: Any, most: int, count: int) -> int: ...
-def count_nested(
-    repetition: Any, definition: Any, least: NDArray[np.int64], most: int, count: int, before: int
-) -> tuple[int, int, int]: ...
-def mark_used(data: Any, width: int, count: int, used: NDArray[np.uint8]) -> None: ...
 def measure_byte_arrays(data: Any, count: int) -> int: ...
 def locate_byte_arrays(data: Any, count: int) -> NDArray[np.int32]: ...
 
@@ -20,11 +16,9 @@ class ChunkScan:
 
     def __init__(
         self,
+        column: StoredColumn,
         codec: int,
         denies_compression: bool,
-        width: int,
-        max_definition: int,
-        list_levels: NDArray[np.int64],
         num_values: int,
         num_rows: int,
         decompress: Callable[[memoryview, int, int], memoryview],

@@ -1,27 +1,26 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Column chunks of many files, searched, and with rows taken out of them, in few calls.
+"""The one walk over the pages of column chunks, of many files in few calls: to search them, and to take rows out of them.
 
-The files are read by a `RangeReader`: local ones by `OpenFiles`, without the interpreter lock, which is held only to
-decompress pages with codecs that compiled code does not know; any other by `FetchedRanges`. Nothing here trusts the bytes:
-what is not as usual ends in an error, and is then read in another way.
+What is done with a page is up to a `PageVisitor`. The files are read by a `RangeReader`: local ones by `OpenFiles`, without
+the interpreter lock, which is held only to decompress pages with codecs that compiled code does not know; any other by
+`FetchedRanges`. Nothing here trusts the bytes: what is not as usual ends in an error, and is then read in another way.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memcpy, memmove
+from libc.string cimport memcpy, memset
 
 import numpy as np
 
 from ...errors import MalformedFooterError, StorageError
 
 from ...metadata.page_decode cimport (
-    COMPRESSED, DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, ENCODING, FIELDS, HEADER_BYTES, KIND, MOST_VALUES, NUM_VALUES, OTHER_ROWS,
-    PLAIN, RLE, SIZE, SNAPPY, START, UNCOMPRESSED, UNSUPPORTED, needs_dictionary, require_pages
+    COMPRESSED, DATA_PAGE, DATA_PAGE_V2, DELTA_BYTE_ARRAY, DICTIONARY_PAGE, ENCODING, FIELDS, HEADER_BYTES, KIND, MOST_VALUES,
+    NUM_VALUES, PLAIN, PLAIN_BITS, RLE, RLE_BITS, SIZE, START, UNPACKED, PageBody, PageVisitor, StoredColumn, close_page,
+    cut_page, needs_dictionary, refuse, unpack_page
 )
-from ...metadata.page_encodings cimport DELTA_BYTE_ARRAY, PLAIN_BITS, RLE_BITS, fail_page
-from ...metadata.list_match cimport ListShape, make_shape, search_list_pages, take_lists
-from ...metadata.page_match cimport Targets, search_chunk
+from ...metadata.page_match cimport PageSearch, Targets
 from ...metadata.page_rows cimport RowTaker
 from ...metadata.thrift_compact cimport Cursor, PageRows, add_page, describe_page, walk_pages
 from ...storage.local.open_files cimport RangeReader
@@ -47,6 +46,9 @@ cdef enum:
     HEADER_WINDOW = 8 << 10
     READ_COST = 4 << 10            # bytes that are copied in the time that a read takes at least
     MAX_PAGE_BYTES = 64 << 20      # larger pages, and larger chunks that are to be searched, are left to pyarrow
+    READ_AHEAD = 256 << 10         # bytes of adjacent pages that are read at once
+    MOST_KEPT = 32 << 20           # bytes of decompressed pages that are kept for a second visit
+    MOST_IN_CHUNK = 1 << 28        # values of lists: runs of a few bytes could claim any amount of time
 
 MAX_CHUNK_BYTES = MAX_PAGE_BYTES
 """Larger column chunks are not searched."""
@@ -147,54 +149,13 @@ def pack_pages(int64_t dictionary_bytes, const int64_t[::1] sizes not None, cons
     return table.tobytes()
 
 
-cdef class ListsTaken:
-    """Lists of some rows, with their elements.
-
-    Parameters
-    ----------
-    width : bytes per element; 0 for length-prefixed byte arrays.
-    most : rows, at most.
-    """
-
-    cdef RowTaker elements
-    cdef object _valid, _lengths
-    cdef uint8_t[::1] valid
-    cdef int32_t[::1] lengths
-    cdef Py_ssize_t count
-
-    def __cinit__(self, Py_ssize_t width, Py_ssize_t most):
-        self.elements = RowTaker(width, False, 0)
-        self._valid, self._lengths = np.empty(most, np.uint8), np.empty(most, np.int32)
-        self.valid, self.lengths = self._valid, self._lengths
-
-    cdef int take(
-        self, const uint8_t* data, const int64_t* pages, Py_ssize_t num_pages, int codec, const ListShape* shape,
-        int64_t num_values, const int64_t* rows, Py_ssize_t count
-    ) except -1 nogil:
-        """Append the lists of some rows of a chunk; see `list_match.take_lists`."""
-        take_lists(
-            self.elements, data, pages, num_pages, codec, shape, num_values, rows, count, &self.valid[self.count],
-            &self.lengths[self.count]
-        )
-        self.count += count
-        return 0
-
-    def finish(self):
-        """Return what `ChunkBatch.take_lists` does."""
-        self.elements.num_rows = self.elements.taken
-        ends = np.zeros(self.count + 1, np.int32)
-        np.cumsum(self._lengths[:self.count], out=ends[1:])
-        return self._valid[:self.count].view(np.bool_), ends, self.elements.finish()
-
-
 cdef class ChunkBatch:
     """Reads column chunks of files that are open.
 
     Parameters
     ----------
     files : the files, of which chunks are given by their numbers.
-    unpack : called with (bytes of pages, their headers as `index_pages` gives them, codec) for codecs other than Snappy;
-        returns (bytes, headers, codec) of the same pages, uncompressed or in Snappy; see `rows.unpack_pages`.
+    decompress : called with (compressed bytes, number of the codec, size) for codecs other than Snappy.
     headers : of pages of the same files, given by the same numbers; None to keep none. Of a file that is not local a chunk
         without them is read whole.
 
@@ -208,398 +169,101 @@ cdef class ChunkBatch:
     """
 
     cdef RangeReader files
-    cdef object unpack
+    cdef object decompress
     cdef PageHeaders headers
     cdef Cursor cursor
-    cdef PageRows pages
-    cdef PageRows chosen     # pages that are searched
+    cdef PageRows pages      # of the chunk that is walked, as far as they are visited
     cdef Buffer firsts       # the first row of each of these
-    cdef Buffer buffer       # of a chunk, or of a page
+    cdef Buffer buffer       # of a chunk, or of some pages
+    cdef int64_t start, end  # of what is in the buffer
     cdef Buffer dictionary
-    cdef object unpacked     # keeps alive what `unpack` returned
-    cdef object unpacked_dictionary
+    cdef Buffer bodies       # of the pages, if they are kept for a second visit
     cdef readonly int64_t requests
     cdef readonly int64_t num_bytes
 
-    def __cinit__(self, RangeReader files not None, unpack, PageHeaders headers=None):
-        self.files, self.unpack, self.headers = files, unpack, headers
+    def __cinit__(self, RangeReader files not None, decompress, PageHeaders headers=None):
+        self.files, self.decompress, self.headers = files, decompress, headers
         self.cursor = Cursor(b"")
 
     def __dealloc__(self):
         free(self.pages.rows)
-        free(self.chosen.rows)
         free(self.firsts.data)
         free(self.buffer.data)
         free(self.dictionary.data)
+        free(self.bodies.data)
 
     def search(
-        self, const int64_t[:, ::1] chunks not None, Py_ssize_t width, bint required, Targets targets not None,
-        Py_ssize_t most
+        self, const int64_t[:, ::1] chunks not None, StoredColumn column not None, Targets targets not None, Py_ssize_t most,
+        counts=None, ranges=None, bint taken=False
     ):
-        """Find the rows of chunks of one column whose value is, byte for byte, one of some targets.
+        """Find the rows of chunks of one column with a value that is, byte for byte, one of some targets.
 
         Parameters
         ----------
         chunks : of shape (chunks, 7): number of the file, offset, bytes, rows, codec, values, and flags of each.
-        width : bytes per value; 0 for length-prefixed byte arrays.
-        required : whether each row has a value.
+        column : how its values are stored.
         most : the search ends if there are more rows.
+        counts, ranges : of a column without lists, to search those pages alone that have rows of some ranges: how many
+            ranges there are of each chunk, and their first row and the row after their last one, of shape (ranges, 2),
+            ascending in each chunk. Rows of the same pages that are outside of the ranges may be found, too.
+        taken : whether the rows' values are taken, too.
 
         Returns
         -------
-        (counts, rows, target_numbers) : how many rows of each chunk there are; their numbers in it, ascending, one chunk
-            after the other; and the number of the target that each has. None if there are more than `most`.
+        (counts, rows, target_numbers, values) : how many rows of each chunk there are; their numbers in it, ascending, one
+            chunk after the other; the number of the first target that each has; and what `take` returns of them, or
+            None. None if there are more than `most`.
 
         Raises
         ------
         MalformedFooterError, StorageError
             A chunk has to be read in another way.
         """
-        cdef Py_ssize_t count = chunks.shape[0], total = 0, i, room = find_room(chunks, len(self.files), width, most)
+        cdef Py_ssize_t count = chunks.shape[0], total = 0, i, room = find_room(chunks, len(self.files), most)
+        cdef const int64_t[::1] num_ranges = counts
+        cdef const int64_t[:, ::1] all_ranges = ranges
+        cdef const int64_t* wanted = NULL
+        cdef bint is_limited = ranges is not None
+        if is_limited:
+            if taken or column.shape.max_repetition:
+                raise ValueError("ranges are of columns without lists, of which nothing is taken")
+            require_ranges(chunks, num_ranges, all_ranges)
+            wanted = &all_ranges[0, 0] if all_ranges.shape[0] else NULL
         all_counts = np.zeros(count, np.int64)
         rows, which = np.empty(room, np.int64), np.empty(room, np.int32)
         cdef int64_t[::1] counts_of = all_counts, rows_of = rows
         cdef int32_t[::1] which_of = which
+        cdef PageSearch search = PageSearch(column, self.decompress, targets)
+        cdef RowTaker taker = RowTaker(column, self.decompress, room) if taken else None
         with nogil:
             for i in range(count):
-                counts_of[i] = self.search_one(&chunks[i, 0], width, required, targets, &rows_of[total], &which_of[total])
+                if not is_limited or num_ranges[i]:
+                    if search.begin(<int>chunks[i, CODEC], chunks[i, NUM_ROWS], &rows_of[total], &which_of[total]):
+                        self.walk(&chunks[i, 0], search, wanted, num_ranges[i] if is_limited else 0, 2, taker)
+                    counts_of[i] = search.num_found
+                    if is_limited:
+                        wanted += 2 * num_ranges[i]
                 total += counts_of[i]
                 if total > most:
                     break
         if total > most:
             return None
-        return all_counts, rows[:total].copy(), which[:total].copy()
-
-    cdef Py_ssize_t search_one(
-        self, const int64_t* chunk, Py_ssize_t width, bint required, Targets targets, int64_t* rows, int32_t* which
-    ) except -1 nogil:
-        cdef Py_ssize_t matches
-        cdef const uint8_t* data
-        cdef const int64_t* pages
-        cdef int codec = <int>chunk[CODEC]
-        self.load(chunk, &codec, &data, &pages)
-        matches = search_chunk(
-            data, pages, self.pages.count, width, codec, required, chunk[NUM_ROWS], targets, rows, which
-        )
-        if matches < 0:
-            with gil:
-                fail_page(matches)
-        return matches
-
-    def search_rows(
-        self, const int64_t[:, ::1] chunks not None, Py_ssize_t width, bint required, Targets targets not None,
-        Py_ssize_t most, const int64_t[::1] counts not None, const int64_t[:, ::1] ranges not None
-    ):
-        """Find rows as `search` does, in those pages alone that have rows of some ranges.
-
-        Parameters
-        ----------
-        chunks, width, required, targets, most : as for `search`.
-        counts, ranges : how many ranges there are of each chunk, and their first row and the row after their last one, of
-            shape (ranges, 2), ascending in each chunk.
-
-        Returns
-        -------
-        As `search` does. Rows of the same pages that are outside of the ranges may be among them.
-
-        Raises
-        ------
-        MalformedFooterError, StorageError
-            A chunk has to be read in another way.
-        """
-        cdef Py_ssize_t count = chunks.shape[0], total = 0, i, room = find_room(chunks, len(self.files), width, most)
-        require_ranges(chunks, counts, ranges)
-        all_counts = np.zeros(count, np.int64)
-        rows, which = np.empty(room, np.int64), np.empty(room, np.int32)
-        cdef int64_t[::1] counts_of = all_counts, rows_of = rows
-        cdef int32_t[::1] which_of = which
-        cdef const int64_t* of_chunk = &ranges[0, 0] if ranges.shape[0] else NULL
-        with nogil:
-            for i in range(count):
-                if counts[i]:
-                    counts_of[i] = self.search_rows_of(
-                        &chunks[i, 0], width, required, targets, of_chunk, counts[i], &rows_of[total], &which_of[total]
-                    )
-                    of_chunk += 2 * counts[i]
-                total += counts_of[i]
-                if total > most:
-                    break
-        if total > most:
-            return None
-        return all_counts, rows[:total].copy(), which[:total].copy()
-
-    cdef Py_ssize_t search_rows_of(
-        self, const int64_t* chunk, Py_ssize_t width, bint required, Targets targets, const int64_t* ranges,
-        Py_ssize_t num_ranges, int64_t* rows, int32_t* which
-    ) except -1 nogil:
-        cdef bint whole = self.find_pages(chunk, chunk[NUM_BYTES] <= SMALL_BYTES)
-        cdef int64_t num_rows = self.choose_pages(chunk, ranges, num_ranges)
-        cdef int64_t size = chunk[NUM_BYTES] if whole else self.read_chosen(chunk), before = 0
-        cdef Py_ssize_t matches, i, page = 0
-        cdef int codec = <int>chunk[CODEC]
-        cdef const uint8_t* data = self.buffer.data
-        cdef const int64_t* pages = self.chosen.rows
-        cdef const int64_t* firsts = <const int64_t*>self.firsts.data
-        if codec != UNCOMPRESSED and codec != SNAPPY:
-            with gil:
-                self.unpacked = self.unpack_pages(data, size, pages, self.chosen.count, &codec)
-                data, pages = data_of(self.unpacked), pages_of(self.unpacked)
-        matches = search_chunk(data, pages, self.chosen.count, width, codec, required, num_rows, targets, rows, which)
-        if matches < 0:
-            with gil:
-                fail_page(matches)
-        pages = self.chosen.rows
-        if pages[KIND] == DICTIONARY_PAGE:
-            page = 1
-        for i in range(matches):
-            while rows[i] >= before + pages[page * FIELDS + NUM_VALUES]:
-                before += pages[page * FIELDS + NUM_VALUES]
-                page += 1
-            rows[i] += firsts[page] - before
-        return matches
-
-    cdef int64_t choose_pages(self, const int64_t* chunk, const int64_t* ranges, Py_ssize_t num_ranges) except -1 nogil:
-        """Choose the pages with rows of some ranges, and the dictionary, if any; return how many rows they have."""
-        cdef Py_ssize_t first = self.require_all_rows(chunk), i, at = 0
-        cdef int64_t before = 0, num_rows = 0
-        cdef int64_t* page
-        cdef int64_t* firsts
-        reserve(&self.firsts, (self.pages.count + 1) * sizeof(int64_t))
-        firsts = <int64_t*>self.firsts.data
-        self.chosen.count = 0
-        if first:
-            memcpy(add_page(&self.chosen, MAX_PAGES), self.pages.rows, FIELDS * sizeof(int64_t))
-            firsts[0] = 0
-        for i in range(first, self.pages.count):
-            page = self.pages.rows + i * FIELDS
-            while at < num_ranges and ranges[2 * at + 1] <= before:
-                at += 1
-            if at == num_ranges:
-                break
-            if ranges[2 * at] < before + page[NUM_VALUES] and page[NUM_VALUES]:
-                firsts[self.chosen.count] = before
-                memcpy(add_page(&self.chosen, MAX_PAGES), page, FIELDS * sizeof(int64_t))
-                num_rows += page[NUM_VALUES]
-            before += page[NUM_VALUES]
-        if num_rows == 0:
-            self.cursor.fail_with("there are no pages of these rows")
-        return num_rows
-
-    cdef int64_t read_chosen(self, const int64_t* chunk) except -1 nogil:
-        """Read the chosen pages, one after the other, adjacent ones at once; return how many bytes they have.
-
-        A dictionary that they do not need is not read, and then no more among them.
-        """
-        cdef Py_ssize_t i, first = 1 if self.chosen.rows[KIND] == DICTIONARY_PAGE else 0
-        cdef int64_t size = 0, start = 0, run = 0, num_bytes, at = 0
-        cdef bint needed = False
-        cdef int64_t* page
-        for i in range(self.chosen.count):
-            page = self.chosen.rows + i * FIELDS
-            size += page[HEADER_BYTES] + page[SIZE]
-        if size > MAX_PAGE_BYTES:
-            with gil:
-                fail_page(UNSUPPORTED)
-        reserve(&self.buffer, size)
-        for i in range(first, self.chosen.count):
-            page = self.chosen.rows + i * FIELDS
-            num_bytes = page[HEADER_BYTES] + page[SIZE]
-            if run and page[START] != start + run:
-                self.read(chunk, start, run, self.buffer.data + at - run)
-                run = 0
-            if run == 0:
-                start = page[START]
-            page[START] = at
-            run += num_bytes
-            at += num_bytes
-        self.read(chunk, start, run, self.buffer.data + at - run)
-        for i in range(first, self.chosen.count):
-            page = self.chosen.rows + i * FIELDS
-            self.complete(chunk, page, self.buffer.data + page[START])
-            needed = needed or needs_dictionary(page)
-        page = self.chosen.rows
-        if first and needed:
-            num_bytes = page[HEADER_BYTES] + page[SIZE]
-            self.read(chunk, page[START], num_bytes, self.buffer.data + at)
-            self.complete(chunk, page, self.buffer.data + at)
-            page[START] = at
-            at += num_bytes
-        elif first:
-            self.chosen.count -= 1
-            memmove(page, page + FIELDS, self.chosen.count * FIELDS * sizeof(int64_t))
-            memmove(self.firsts.data, self.firsts.data + sizeof(int64_t), self.chosen.count * sizeof(int64_t))
-        return at
-
-    def count_pages(self, const int64_t[:, ::1] chunks not None):
-        """Return how many data pages some chunks have together, one value a row; for errors see `search`."""
-        cdef Py_ssize_t total = 0, i
-        require_chunks(chunks, len(self.files))
-        with nogil:
-            for i in range(chunks.shape[0]):
-                self.find_pages(&chunks[i, 0], chunks[i, NUM_BYTES] <= SMALL_BYTES)
-                total += self.pages.count - self.require_all_rows(&chunks[i, 0])
-        return total
-
-    def search_lists(
-        self, const int64_t[:, ::1] chunks not None, Py_ssize_t width, const int64_t[::1] least not None,
-        int max_definition, Targets targets not None, Py_ssize_t most, bint taken
-    ):
-        """Find the rows of chunks of one column with lists that have an element that is one of some targets.
-
-        Parameters
-        ----------
-        chunks, width, targets, most : as for `search`.
-        least, max_definition : as for `list_match.search_lists`.
-        taken : whether the lists are taken, too.
-
-        Returns
-        -------
-        (counts, rows, lists) : as `search` and `take_lists` return them; no lists if they are not taken.
-
-        Raises
-        ------
-        MalformedFooterError, StorageError
-            A chunk has to be read in another way.
-        """
-        cdef Py_ssize_t count = chunks.shape[0], total = 0, i, room = find_room(chunks, len(self.files), width, most)
-        cdef ListShape shape = make_shape(least, max_definition)
-        all_counts, rows = np.zeros(count, np.int64), np.empty(room, np.int64)
-        cdef int64_t[::1] counts_of = all_counts, rows_of = rows
-        cdef ListsTaken lists = ListsTaken(width, room) if taken else None
-        with nogil:
-            for i in range(count):
-                counts_of[i] = self.search_one_list(&chunks[i, 0], width, &shape, targets, &rows_of[total], lists)
-                total += counts_of[i]
-                if total > most:
-                    break
-        return None if total > most else (all_counts, rows[:total].copy(), lists.finish() if taken else None)
-
-    cdef Py_ssize_t search_one_list(
-        self, const int64_t* chunk, Py_ssize_t width, const ListShape* shape, Targets targets, int64_t* rows,
-        ListsTaken lists
-    ) except -1 nogil:
-        cdef Py_ssize_t matches
-        cdef const uint8_t* data
-        cdef const int64_t* pages
-        cdef int codec = <int>chunk[CODEC]
-        self.load(chunk, &codec, &data, &pages)
-        matches = search_list_pages(
-            data, pages, self.pages.count, width, codec, shape, chunk[NUM_ROWS], chunk[VALUES], targets, rows
-        )
-        if matches < 0:
-            with gil:
-                fail_page(matches)
-        if matches and lists is not None:
-            lists.take(data, pages, self.pages.count, codec, shape, chunk[VALUES], rows, matches)
-        return matches
-
-    def take_lists(
-        self, const int64_t[:, ::1] chunks not None, Py_ssize_t width, const int64_t[::1] least not None,
-        int max_definition, const int64_t[::1] counts not None, const int64_t[::1] rows not None
-    ):
-        """Take lists out of chunks of one column, whose lists have one level.
-
-        Parameters
-        ----------
-        chunks, width, least, max_definition : as for `search_lists`.
-        counts, rows : as for `take`; each row once.
-
-        Returns
-        -------
-        (valid, ends, elements) : valid, bool, whether a row has a list; ends, int32, of the lists, beginning with 0;
-            and (valid, ends, values) of the elements, as `RowTaker.finish` returns them.
-
-        Raises
-        ------
-        MalformedFooterError, StorageError
-            A chunk has to be read in another way.
-        """
-        cdef Py_ssize_t i, start = 0
-        cdef ListShape shape = make_shape(least, max_definition)
-        cdef ListsTaken lists = ListsTaken(width, rows.shape[0])
-        cdef const uint8_t* data
-        cdef const int64_t* pages
-        cdef int codec
-        require_rows(chunks, len(self.files), counts, rows, True)
-        with nogil:
-            for i in range(chunks.shape[0]):
-                if counts[i]:
-                    codec = <int>chunks[i, CODEC]
-                    self.load(&chunks[i, 0], &codec, &data, &pages)
-                    lists.take(
-                        data, pages, self.pages.count, codec, &shape, chunks[i, VALUES], &rows[start], counts[i]
-                    )
-                    start += counts[i]
-        return lists.finish()
-
-    cdef int load(
-        self, const int64_t* chunk, int* codec, const uint8_t** data, const int64_t** pages
-    ) except -1 nogil:
-        """Read a chunk and the headers of its pages, in a codec that compiled code knows."""
-        cdef int64_t size = chunk[NUM_BYTES]
-        if size > MAX_PAGE_BYTES:
-            with gil:
-                fail_page(UNSUPPORTED)
-        self.read_whole(chunk)
-        data[0], pages[0] = self.buffer.data, self.pages.rows
-        if codec[0] != UNCOMPRESSED and codec[0] != SNAPPY:
-            with gil:
-                self.unpacked = self.unpack_pages(self.buffer.data, size, self.pages.rows, self.pages.count, codec)
-                data[0], pages[0] = data_of(self.unpacked), pages_of(self.unpacked)
-        return 0
-
-    cdef int read_whole(self, const int64_t* chunk) except -1 nogil:
-        """Read a chunk and the headers of its pages."""
-        cdef int64_t size = chunk[NUM_BYTES]
-        cdef Py_ssize_t i
-        reserve(&self.buffer, size)
-        self.read(chunk, 0, size, self.buffer.data)
-        self.cursor.data, self.cursor.pos, self.cursor.end = self.buffer.data, 0, size
-        walk_pages(self.cursor, &self.pages, MAX_PAGES)
-        for i in range(self.pages.count):
-            correct_header(chunk, self.pages.rows + i * FIELDS)
-        return 0
-
-    cdef int read(self, const int64_t* chunk, int64_t start, int64_t size, uint8_t* to) except -1 nogil:
-        """Read bytes of a chunk from `start` on."""
-        if not self.files.read(chunk[FILE], chunk[OFFSET] + start, size, to):
-            with gil:
-                raise StorageError(f"cannot read {size} bytes at offset {chunk[OFFSET] + start}")
-        if not self.files.counts_reads:
-            self.requests += 1
-            self.num_bytes += size
-        return 0
-
-    cdef tuple unpack_pages(self, const uint8_t* data, int64_t size, const int64_t* pages, Py_ssize_t count, int* codec):
-        """Decompress pages; return their bytes and headers as arrays."""
-        source, table = np.empty(size, np.uint8), np.empty((count, FIELDS), np.int64)
-        cdef uint8_t[::1] bytes_of = source
-        cdef int64_t[:, ::1] rows_of = table
-        if count == 0 or size == 0:
-            raise MalformedFooterError("page: there is none")
-        memcpy(&bytes_of[0], data, size)
-        memcpy(&rows_of[0, 0], pages, count * FIELDS * sizeof(int64_t))
-        unpacked, table, codec[0] = self.unpack(memoryview(source), table, codec[0])
-        result = np.frombuffer(unpacked, np.uint8), np.ascontiguousarray(table, np.int64)
-        require_pages(result[0], result[1])
-        if len(result[1]) != count:
-            raise ValueError("other pages were unpacked")
-        return result
+        return all_counts, rows[:total].copy(), which[:total].copy(), taker.finish() if taken else None
 
     def take(
-        self, const int64_t[:, ::1] chunks not None, Py_ssize_t width, bint required,
-        const int64_t[::1] counts not None, const int64_t[::1] rows not None
+        self, const int64_t[:, ::1] chunks not None, StoredColumn column not None, const int64_t[::1] counts not None,
+        const int64_t[::1] rows not None
     ):
         """Take rows out of chunks of one column.
 
         Parameters
         ----------
-        chunks, width, required : as for `search`.
-        counts, rows : how many rows are taken of each chunk, and their numbers in it, ascending.
+        chunks, column : as for `search`; lists of one level.
+        counts, rows : how many rows are taken of each chunk, and their numbers in it, ascending; of lists each once.
 
         Returns
         -------
-        (valid, ends, values) as `RowTaker.finish` returns them, of all rows.
+        What `RowTaker.finish` returns of all rows.
 
         Raises
         ------
@@ -607,53 +271,129 @@ cdef class ChunkBatch:
             A chunk has to be read in another way.
         """
         cdef Py_ssize_t i, start = 0
-        require_rows(chunks, len(self.files), counts, rows, False)
-        cdef RowTaker taker = RowTaker(width, required, rows.shape[0])
+        cdef bint has_lists = column.shape.max_repetition > 0
+        require_rows(chunks, len(self.files), counts, rows, has_lists)
+        cdef RowTaker taker = RowTaker(column, self.decompress, rows.shape[0])
         with nogil:
             for i in range(chunks.shape[0]):
                 if counts[i]:
-                    self.take_one(taker, &chunks[i, 0], &rows[start], counts[i])
+                    taker.begin(<int>chunks[i, CODEC], &rows[start], counts[i])
+                    self.walk(&chunks[i, 0], taker, NULL if has_lists else &rows[start], counts[i], 1, None)
                     start += counts[i]
         return taker.finish()
 
-    cdef int take_one(
-        self, RowTaker taker, const int64_t* chunk, const int64_t* rows, Py_ssize_t count
+    def count_pages(self, const int64_t[:, ::1] chunks not None, StoredColumn column not None):
+        """Return how many data pages some chunks have together, of a column without lists; for errors see `search`."""
+        cdef Py_ssize_t total = 0, i
+        require_chunks(chunks, len(self.files))
+        with nogil:
+            for i in range(chunks.shape[0]):
+                self.find_pages(&chunks[i, 0], chunks[i, NUM_BYTES] <= SMALL_BYTES)
+                total += self.pages.count - self.choose_pages(&chunks[i, 0], column, NULL, 0, 1)
+        return total
+
+    cdef int walk(
+        self, const int64_t* chunk, PageVisitor visitor, const int64_t* wanted, Py_ssize_t num_wanted, int step,
+        RowTaker taker
     ) except -1 nogil:
-        cdef int codec = <int>chunk[CODEC]
-        cdef bint whole = self.find_pages(chunk, chunk[NUM_BYTES] <= SMALL_BYTES)
-        cdef int64_t before = 0
-        cdef Py_ssize_t first = self.require_all_rows(chunk), start = 0, stop, i
-        cdef int64_t* page
-        cdef const uint8_t* data
-        taker.begin(codec if codec == SNAPPY else UNCOMPRESSED)
-        for i in range(first, self.pages.count):
-            page = self.pages.rows + i * FIELDS
-            stop = start
-            while stop < count and rows[stop] < before + page[NUM_VALUES]:
-                stop += 1
-            if stop > start:
-                data = self.fetch(chunk, page, whole, &self.buffer)
-                if needs_dictionary(page) and first and taker.num_entries < 0:
-                    self.take_dictionary(taker, chunk, whole, codec)
-                self.take_page(taker, data, page, codec, before, rows + start, stop - start)
-            start = stop
-            before += page[NUM_VALUES]
+        """Let a visitor see the pages of a chunk.
+
+        Parameters
+        ----------
+        wanted, num_wanted, step : rows whose pages are visited, ascending, of which each is one number, or two: the first
+            one of a range and the one after its last; NULL for all pages.
+        taker : takes the rows that the visitor, a `PageSearch`, finds; or None.
+        """
+        cdef bint whole = wanted == NULL
+        cdef Py_ssize_t first
+        if whole:
+            if chunk[NUM_BYTES] > MAX_PAGE_BYTES:
+                refuse("its column chunk is large")
+            self.read_whole(chunk)
+        else:
+            whole = self.find_pages(chunk, chunk[NUM_BYTES] <= SMALL_BYTES)
+        self.start, self.end = 0 if whole else 1, chunk[NUM_BYTES] if whole else 0
+        first = self.choose_pages(chunk, visitor.column, wanted, num_wanted, step)
+        if taker is None:
+            return self.visit_pages(chunk, visitor, first, whole, False)
+        reserve(&self.bodies, self.pages.count * sizeof(PageBody))
+        memset(self.bodies.data, 0, self.pages.count * sizeof(PageBody))
+        try:
+            self.visit_pages(chunk, visitor, first, whole, True)
+            if (<PageSearch>visitor).num_found:
+                taker.begin(visitor.codec, (<PageSearch>visitor).rows, (<PageSearch>visitor).num_found)
+                self.visit_pages(chunk, taker, first, whole, True)
+        finally:
+            for first in range(self.pages.count):
+                close_page(<PageBody*>self.bodies.data + first)
         return 0
 
-    cdef Py_ssize_t require_all_rows(self, const int64_t* chunk) except -1 nogil:
-        """Raise an error unless the pages have one value for each row; return the number of the first data page."""
-        cdef Py_ssize_t first = 1 if self.pages.rows[KIND] == DICTIONARY_PAGE else 0, i
-        cdef int64_t before = 0
+    cdef int visit_pages(
+        self, const int64_t* chunk, PageVisitor visitor, Py_ssize_t first, bint whole, bint kept
+    ) except -1 nogil:
+        """Let a visitor see the chosen pages from a first one on; `kept`: whether they stay open, up to `MOST_KEPT` bytes."""
+        cdef PageBody one
+        cdef PageBody* body = &one
+        cdef const uint8_t* content
         cdef int64_t* page
+        cdef bint has_entries = False
+        cdef int64_t num_kept = 0
+        cdef Py_ssize_t i
+        one.page = NULL
         for i in range(first, self.pages.count):
             page = self.pages.rows + i * FIELDS
-            if page[KIND] != DATA_PAGE and page[KIND] != DATA_PAGE_V2 or page[NUM_VALUES] > chunk[NUM_ROWS] - before:
-                with gil:
-                    fail_page(OTHER_ROWS)
+            if page[NUM_VALUES] == 0:  # pyarrow writes such pages of lists, without levels
+                continue
+            content = self.fetch(chunk, i, whole)
+            if needs_dictionary(page[ENCODING]) and first and not has_entries:
+                visitor.open_dictionary(self.fetch_dictionary(chunk, whole), self.pages.rows)
+                has_entries = True
+            if kept:
+                body = <PageBody*>self.bodies.data + i
+            try:
+                if body.page == NULL:
+                    cut_page(body, content, page, visitor.codec, &visitor.column.shape)
+                    unpack_page(body, self.decompress, visitor.find_needed(page, (<int64_t*>self.firsts.data)[i]))
+                visitor.visit(body, (<int64_t*>self.firsts.data)[i])
+                num_kept += page[UNPACKED] + body.value_bytes
+            finally:
+                if not kept or num_kept > MOST_KEPT:
+                    close_page(body)
+        return visitor.end()
+
+    cdef Py_ssize_t choose_pages(
+        self, const int64_t* chunk, StoredColumn column, const int64_t* wanted, Py_ssize_t num_wanted, int step
+    ) except -1 nogil:
+        """Leave those data pages that have some rows, see `walk`; return the number of the first one.
+
+        Raises an error unless all pages together have the values of the chunk, or one value for each row.
+        """
+        cdef Py_ssize_t first = 1 if self.pages.rows[KIND] == DICTIONARY_PAGE else 0, count = first, at = 0, i
+        cdef bint has_lists = column.shape.max_repetition > 0
+        cdef int64_t before = 0, total = chunk[VALUES] if has_lists else chunk[NUM_ROWS]
+        cdef int64_t* page
+        cdef bint agrees = True
+        if total > MOST_IN_CHUNK or self.pages.count == 0:
+            refuse("its column chunk has too many values, or no pages")
+        reserve(&self.firsts, (self.pages.count + 1) * sizeof(int64_t))
+        for i in range(first, self.pages.count):
+            page = self.pages.rows + i * FIELDS
+            if page[KIND] != DATA_PAGE and page[KIND] != DATA_PAGE_V2:
+                refuse("it is of another kind")
+            if page[NUM_VALUES] > total - before:
+                agrees = False
+                break
+            while at < num_wanted and wanted != NULL and wanted[step * at + step - 1] + (step == 1) <= before:
+                at += 1
+            if wanted == NULL or at < num_wanted and wanted[step * at] < before + page[NUM_VALUES]:
+                (<int64_t*>self.firsts.data)[count] = before
+                memcpy(self.pages.rows + count * FIELDS, page, FIELDS * sizeof(int64_t))
+                count += 1
             before += page[NUM_VALUES]
-        if before != chunk[NUM_ROWS]:
-            with gil:
-                fail_page(OTHER_ROWS)
+        if not agrees or before != total:
+            refuse("its values are not those of the column chunk" if has_lists else
+                   "its column chunk has not as many rows as the row group")
+        self.pages.count = count
         return first
 
     cdef bint find_pages(self, const int64_t* chunk, bint whole) except -1 nogil:
@@ -662,7 +402,7 @@ cdef class ChunkBatch:
             with gil:
                 whole = self.headers is None or not self.headers.recall(chunk, &self.pages)
                 if whole and chunk[NUM_BYTES] > MAX_PAGE_BYTES:
-                    fail_page(UNSUPPORTED)
+                    refuse("its column chunk is large")
         if whole:
             self.read_whole(chunk)
         elif self.files.is_remote:
@@ -682,6 +422,18 @@ cdef class ChunkBatch:
             self.cursor.fail_with("there are no pages")
         return whole
 
+    cdef int read_whole(self, const int64_t* chunk) except -1 nogil:
+        """Read a chunk and the headers of its pages."""
+        cdef int64_t size = chunk[NUM_BYTES]
+        cdef Py_ssize_t i
+        reserve(&self.buffer, size)
+        self.read(chunk, 0, size, self.buffer.data)
+        self.cursor.data, self.cursor.pos, self.cursor.end = self.buffer.data, 0, size
+        walk_pages(self.cursor, &self.pages, MAX_PAGES)
+        for i in range(self.pages.count):
+            correct_header(chunk, self.pages.rows + i * FIELDS)
+        return 0
+
     cdef bint read_headers(self, const int64_t* chunk, int64_t most) except -1 nogil:
         """Read the header of each page by itself, in at most so many bytes; or the whole chunk if its pages are small."""
         cdef int64_t size = chunk[NUM_BYTES], at = 0, window, windows = 0
@@ -693,8 +445,7 @@ cdef class ChunkBatch:
             windows += window + READ_COST
             if windows > size:
                 if size > MAX_PAGE_BYTES:
-                    with gil:
-                        fail_page(UNSUPPORTED)
+                    refuse("its column chunk is large")
                 self.read_whole(chunk)
                 return True
             self.read(chunk, at, window, self.buffer.data)
@@ -707,6 +458,16 @@ cdef class ChunkBatch:
             at += row[HEADER_BYTES] + row[SIZE]
             correct_header(chunk, row)
         return False
+
+    cdef int read(self, const int64_t* chunk, int64_t start, int64_t size, uint8_t* to) except -1 nogil:
+        """Read bytes of a chunk from `start` on."""
+        if not self.files.read(chunk[FILE], chunk[OFFSET] + start, size, to):
+            with gil:
+                raise StorageError(f"cannot read {size} bytes at offset {chunk[OFFSET] + start}")
+        if not self.files.counts_reads:
+            self.requests += 1
+            self.num_bytes += size
+        return 0
 
     cdef int complete(self, const int64_t* chunk, int64_t* page, const uint8_t* data) except -1 nogil:
         """Read the header of a page that a page index has told of, whose bytes were read."""
@@ -725,66 +486,39 @@ cdef class ChunkBatch:
         correct_header(chunk, page)
         return 0
 
-    cdef const uint8_t* fetch(self, const int64_t* chunk, int64_t* page, bint whole, Buffer* buffer) except NULL nogil:
-        """Return the bytes of a page, header included."""
+    cdef const uint8_t* fetch(self, const int64_t* chunk, Py_ssize_t number, bint whole) except NULL nogil:
+        """Return what follows the header of one of the chosen pages, reading adjacent ones ahead."""
+        cdef int64_t* page = self.pages.rows + number * FIELDS
+        cdef int64_t* other
+        cdef int64_t size = page[HEADER_BYTES] + page[SIZE]
+        cdef Py_ssize_t i
+        if not whole and not self.start <= page[START] <= self.end - size:
+            if size > MAX_PAGE_BYTES:
+                refuse("it is of a size that is not supported")
+            self.start, self.end = page[START], page[START] + size
+            for i in range(number + 1, self.pages.count):
+                other = self.pages.rows + i * FIELDS
+                size = other[HEADER_BYTES] + other[SIZE]
+                if other[START] != self.end or self.end + size - self.start > READ_AHEAD:
+                    break
+                self.end += size
+            reserve(&self.buffer, self.end - self.start)
+            self.read(chunk, self.start, self.end - self.start, self.buffer.data)
+        self.complete(chunk, page, self.buffer.data + page[START] - self.start)
+        return self.buffer.data + page[START] - self.start + page[HEADER_BYTES]
+
+    cdef const uint8_t* fetch_dictionary(self, const int64_t* chunk, bint whole) except NULL nogil:
+        """Return what follows the header of the dictionary page, the first one of a chunk."""
+        cdef int64_t* page = self.pages.rows
         cdef int64_t size = page[HEADER_BYTES] + page[SIZE]
         if whole:
-            return self.buffer.data + page[START]
+            return self.buffer.data + page[HEADER_BYTES]
         if size > MAX_PAGE_BYTES:
-            with gil:
-                fail_page(UNSUPPORTED)
-        reserve(buffer, size)
-        self.read(chunk, page[START], size, buffer.data)
-        self.complete(chunk, page, buffer.data)
-        return buffer.data
-
-    cdef int take_dictionary(self, RowTaker taker, const int64_t* chunk, bint whole, int codec) except -1 nogil:
-        """Give the dictionary of a chunk, which is its first page, to a taker."""
-        cdef int64_t header[FIELDS]
-        cdef const uint8_t* data
-        cdef int problem
-        data = self.fetch(chunk, self.pages.rows, whole, &self.dictionary)
-        if self.pages.rows[NUM_VALUES] > MOST_VALUES:
-            with gil:
-                fail_page(UNSUPPORTED)
-        memcpy(header, self.pages.rows, FIELDS * sizeof(int64_t))
-        header[START] = 0
-        if codec != UNCOMPRESSED and codec != SNAPPY:
-            with gil:
-                self.unpacked_dictionary = self.unpack_page(data, header, codec)
-                data = data_of(self.unpacked_dictionary)
-                memcpy(header, pages_of(self.unpacked_dictionary), FIELDS * sizeof(int64_t))
-        problem = taker.open_dictionary(data, header)
-        if problem:
-            with gil:
-                fail_page(problem)
-        return 0
-
-    cdef int take_page(
-        self, RowTaker taker, const uint8_t* data, const int64_t* page, int codec, int64_t before, const int64_t* rows,
-        Py_ssize_t count
-    ) except -1 nogil:
-        cdef int64_t header[FIELDS]
-        cdef int problem
-        memcpy(header, page, FIELDS * sizeof(int64_t))
-        header[START] = 0
-        if codec != UNCOMPRESSED and codec != SNAPPY:
-            with gil:
-                self.unpacked = self.unpack_page(data, header, codec)
-                data = data_of(self.unpacked)
-                memcpy(header, pages_of(self.unpacked), FIELDS * sizeof(int64_t))
-        problem = taker.take_page(data, header, before, rows, count)
-        if problem:
-            with gil:
-                fail_page(problem)
-        return 0
-
-    cdef tuple unpack_page(self, const uint8_t* data, const int64_t* header, int codec):
-        """Decompress a page, of which `header` has the position 0; the result is uncompressed."""
-        unpacked = self.unpack_pages(data, header[HEADER_BYTES] + header[SIZE], header, 1, &codec)
-        if codec != UNCOMPRESSED:
-            raise MalformedFooterError(f"page: codec {codec}")
-        return unpacked
+            refuse("it is of a size that is not supported")
+        reserve(&self.dictionary, size)
+        self.read(chunk, page[START], size, self.dictionary.data)
+        self.complete(chunk, page, self.dictionary.data)
+        return self.dictionary.data + page[HEADER_BYTES]
 
 
 cdef void correct_header(const int64_t* chunk, int64_t* page) noexcept nogil:
@@ -798,24 +532,14 @@ cdef void correct_header(const int64_t* chunk, int64_t* page) noexcept nogil:
             page[ENCODING] = -1
 
 
-cdef const uint8_t* data_of(tuple unpacked) except? NULL:
-    cdef const uint8_t[::1] data = unpacked[0]
-    return &data[0] if data.shape[0] else NULL
-
-
-cdef const int64_t* pages_of(tuple unpacked) except NULL:
-    cdef const int64_t[:, ::1] pages = unpacked[1]
-    return &pages[0, 0]
-
-
-cdef Py_ssize_t find_room(const int64_t[:, ::1] chunks, Py_ssize_t num_files, Py_ssize_t width, Py_ssize_t most) except -1:
+cdef Py_ssize_t find_room(const int64_t[:, ::1] chunks, Py_ssize_t num_files, Py_ssize_t most) except -1:
     """Return for how many rows a search needs room that ends once there are more than `most`."""
     cdef Py_ssize_t largest = 1, i
     require_chunks(chunks, num_files)
     for i in range(chunks.shape[0]):
         largest = max(largest, chunks[i, NUM_ROWS])
-    if width < 0 or most < 0:
-        raise ValueError("width and most must not be negative")
+    if most < 0:
+        raise ValueError("most must not be negative")
     return most + largest
 
 

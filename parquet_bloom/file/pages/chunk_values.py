@@ -18,6 +18,7 @@ from ...core.decode.snappy import Scratch
 from ...core.keys import Keys
 from ...errors import UnusualPageError
 from ...metadata.footer import REPEATED, REQUIRED, Leaf, read_repetition
+from ...metadata.page_decode import StoredColumn
 from ...metadata.page_scan import ChunkScan, locate_byte_arrays, measure_byte_arrays
 from .decompress import decompress
 
@@ -26,6 +27,9 @@ ENCODINGS = {"PLAIN", "PLAIN_DICTIONARY", "RLE_DICTIONARY", "RLE", "BIT_PACKED"}
 
 PIECE_VALUES = 1 << 15
 """The most byte arrays in one run of keys."""
+
+WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 0}
+"""The bytes per value of types that have a width, booleans taken out of their bits; 0 for byte arrays."""
 
 _PREFIX_BYTES = 4  # of the length in front of a plain-encoded byte array
 _ARROW = {
@@ -44,12 +48,10 @@ class StoredChunk(NamedTuple):
     ----------
     start, end : its range of bytes.
     num_values, num_rows : numbers of its values, nulls included, and of its row group's rows.
-    codec : number of its codec.
+    codec : number of its codec; -1 for none that is known.
     denies_compression : as of its file's `Footer`.
-    physical, length : its physical type, and the bytes of a FIXED_LEN_BYTE_ARRAY.
-    max_definition : its highest definition level, that of its values.
-    list_levels : for each repetition level that it has, the least definition level of an element of its lists, as
-        `count_nested` takes them; for a column without lists only that of level 0.
+    column : how its values are stored.
+    arrow : the Arrow type of its stored values; None for byte arrays.
     aligned : whether values have to be aligned in memory, for those who compute with them.
     """
 
@@ -57,29 +59,36 @@ class StoredChunk(NamedTuple):
     end: int
     num_values: int
     num_rows: int
-    codec: int | None
+    codec: int
     denies_compression: bool
-    physical: str
-    length: int
-    max_definition: int
-    list_levels: NDArray[np.int64]
+    column: StoredColumn
+    arrow: pa.DataType | None
     aligned: bool
 
-    @property
-    def arrow(self) -> pa.DataType:
-        """The Arrow type of its stored values; of fixed width."""
-        return _ARROW.get(self.physical) or pa.binary(self.length)
+
+def arrow_of(leaf: Leaf) -> pa.DataType | None:
+    """Return the Arrow type of a column's stored values; None for byte arrays."""
+    return None if leaf.physical == "BYTE_ARRAY" else _ARROW.get(leaf.physical) or pa.binary(leaf.length)
 
 
-def list_levels(leaf: Leaf) -> NDArray[np.int64]:
-    """Return the least definition level of an element of lists of each repetition level, and 0 for level 0."""
+def stored_column(leaf: Leaf) -> StoredColumn:
+    """Return how the values of a column are stored.
+
+    Raises
+    ------
+    MalformedFooterError
+        They are of an unknown width, or in lists that are too deep.
+    """
+    width = WIDTHS.get(leaf.physical, leaf.length or None)
+    if width is None:
+        raise UnusualPageError(f"{leaf.physical} of no bytes")
     levels, definition = [0], 0
     for node in leaf.nodes:
         repetition = read_repetition(node)
         definition += repetition != REQUIRED
         if repetition == REPEATED:
             levels.append(definition)
-    return np.array(levels, np.int64)
+    return StoredColumn(width, levels, definition)
 
 
 def iter_occurring(
@@ -97,17 +106,8 @@ def iter_occurring(
     MalformedFooterError
         pyarrow has to read the chunk; what was yielded before occurs in it, as far as its pages can be read.
     """
-    scan = ChunkScan(
-        -1 if chunk.codec is None else chunk.codec,
-        chunk.denies_compression,
-        0 if chunk.physical == "BYTE_ARRAY" else chunk.arrow.byte_width,
-        chunk.max_definition,
-        chunk.list_levels,
-        chunk.num_values,
-        chunk.num_rows,
-        decompress,
-        scratch,
-    )
+    counts = chunk.num_values, chunk.num_rows
+    scan = ChunkScan(chunk.column, chunk.codec, chunk.denies_compression, *counts, decompress, scratch)
     for data, pages in windows:
         first = 0
         while first < len(pages):
@@ -126,7 +126,8 @@ def _plain_values(
 ) -> Iterator[pa.Array | Keys]:
     """Yield plain-encoded values, or those that are used; check that they fill their bytes."""
     validity = None if used is None else np.packbits(used, bitorder="little")
-    if chunk.physical == "BYTE_ARRAY":
+    arrow = chunk.arrow
+    if arrow is None:
         width = measure_byte_arrays(values, count)
         offsets = None if width else locate_byte_arrays(values, count)
         for start in range(0, count, PIECE_VALUES):
@@ -136,7 +137,6 @@ def _plain_values(
             else:
                 yield Keys.variable(offsets, values, length, start, validity, lead=_PREFIX_BYTES)
         return
-    arrow = chunk.arrow
     if len(values) != count * arrow.byte_width:
         raise UnusualPageError(f"{len(values)} bytes of {count} values")
     if not count:

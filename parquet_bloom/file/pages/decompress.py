@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from ...core.decode.lz4 import count_unpacked
 from ...core.decode.snappy import unpack_front
@@ -20,8 +18,6 @@ UNCOMPRESSED, SNAPPY, _GZIP, _BROTLI, _ZSTD, _LZ4_RAW = 0, 1, 2, 4, 6, 7
 KNOWN_CODECS = UNCOMPRESSED, SNAPPY, _GZIP, _BROTLI, _ZSTD, _LZ4_RAW
 _STREAMED = {_GZIP: "gzip", _BROTLI: "brotli"}
 
-_MOST_UNPACKED = 32 << 20  # bytes of pages that are decompressed together
-_DICTIONARY_PAGE, _DATA_PAGE_V2 = 2, 3
 _EXTRA_BYTES = 4096  # decompressed beyond the share of a page that its rows would take if all had the same size
 
 
@@ -75,48 +71,3 @@ def _decompress_lz4(data: memoryview, size: int) -> memoryview:
         raise UnusualPageError(f"{unpacked} bytes were compressed, not {size}")
     with _naming_damage():
         return memoryview(pa.Codec("lz4_raw").decompress(data, decompressed_size=size)).cast("B")
-
-
-def unpack_pages(
-    data: memoryview, pages: NDArray[np.int64], codec: int | None
-) -> tuple[memoryview, NDArray[np.int64], int]:
-    """Decompress pages with a codec that compiled code does not know.
-
-    Parameters
-    ----------
-    data, pages : the bytes of pages, and the table that `index_pages` made of them.
-
-    Returns
-    -------
-    (data, pages, codec) : the same pages, with the codec that they are compressed with now.
-
-    Raises
-    ------
-    UnusualPageError
-        There is no such codec here, or a page is malformed or large.
-    """
-    if codec in (UNCOMPRESSED, SNAPPY):
-        return data, pages, codec
-    if int(pages[:, 6].clip(min=0).sum()) > _MOST_UNPACKED:  # all pages are in memory at once
-        raise UnusualPageError("the pages are large")
-    bodies = [_unpack_body(row, data[row[0] + row[1] : row[0] + row[1] + row[2]], codec) for row in pages.tolist()]
-    table, position = pages.copy(), 0
-    for number, body in enumerate(bodies):
-        table[number, :3] = position, 0, len(body)
-        table[number, 6] = len(body)
-        position += len(body)
-    return memoryview(b"".join(bodies)), table, UNCOMPRESSED
-
-
-def _unpack_body(page: list[int], body: memoryview, codec: int | None) -> memoryview:
-    """Decompress what follows the header of a page, given as a row of the table."""
-    kind, num_values, unpacked, repeat_bytes, level_bytes, compressed = (page[i] for i in (3, 4, 6, 8, 9, 10))
-    if kind == _DICTIONARY_PAGE and not num_values:
-        return body[:0]
-    if kind != _DATA_PAGE_V2:
-        return decompress(body, codec, unpacked)
-    if compressed and repeat_bytes >= 0 and 0 <= level_bytes <= len(body) - repeat_bytes:
-        end = level_bytes + repeat_bytes
-        values = decompress(body[end:], codec, unpacked - end) if num_values else b""
-        return memoryview(b"".join((body[:end], values)))
-    return decompress(body, UNCOMPRESSED, unpacked)

@@ -18,10 +18,10 @@ from ...hashing.column_type import Kind
 from ...metadata.footer import Leaf
 from ..columns import holds_elements, type_of
 from ..reader import BloomFile
+from .chunk_values import WIDTHS
 
 RowPositions = NDArray[np.int64]
 
-_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 0}
 _SAME = {
     "INT32": {pa.int32(), pa.uint32(), pa.date32()},
     "INT64": {pa.int64(), pa.uint64()},
@@ -62,7 +62,7 @@ def find_page_columns(file: BloomFile, schema: pa.Schema) -> dict[str, PageColum
         names, tops = Counter(schema.names), Counter([leaf.path[0] for leaf in file.leaves])
         columns = {}
         for leaf in file.leaves:
-            name, width = leaf.path[0], _WIDTHS.get(leaf.physical, leaf.length or None)
+            name, width = leaf.path[0], WIDTHS.get(leaf.physical, leaf.length or None)
             if not names[name] == 1 == tops[name] or width is None:
                 continue
             arrow = schema.field(name).type

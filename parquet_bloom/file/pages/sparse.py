@@ -13,13 +13,12 @@ from ...errors import MalformedFooterError, UnreadableColumnError, UnusualPageEr
 from ...hashing import int96
 from ...metadata.footer import (
     PHYSICAL_TYPES,
-    REQUIRED,
     Footer,
     Leaf,
     concatenate_records,
     find_first_pages,
-    read_repetition,
 )
+from ...metadata.page_decode import StoredColumn
 from ...metadata.page_match import Targets
 from ...metadata.thrift_compact import have_path
 from ...metadata.writer_rules import Doubt
@@ -27,8 +26,8 @@ from ...storage.local.open_files import RangeReader
 from ...util.arrow_values import from_numpy
 from ..reader import BloomFile
 from .chunk_batch import HAS_BITS, IS_CHAINED, IS_COMPRESSED, MAX_CHUNK_BYTES, ChunkBatch, PageHeaders
-from .chunk_values import list_levels
-from .decompress import KNOWN_CODECS, unpack_pages
+from .chunk_values import stored_column
+from .decompress import KNOWN_CODECS, decompress
 from .fetched_ranges import FetchedRanges
 from .fetcher import PageFetcher
 from .plain import PageColumn, RowPositions, convert, find_page_columns, make_array, make_array_of_buffers
@@ -148,7 +147,7 @@ class RowGroupBatch:
         self._is_counted = isinstance(files, FetchedRanges)  # by the source of the file
         known = None if headers is None else PageHeaders(headers, _HEADER_BYTES)
         self.grown: set[int] = set() if known is None else known.grown
-        self._batch = ChunkBatch(files, unpack_pages, known)
+        self._batch = ChunkBatch(files, decompress, known)
         self._chunks: dict[int, tuple[NDArray[np.int64], str]] = {}  # by the number of their leaf, and their problem
         footers = groups.footers
         if any(footer.encrypted for footer in footers):
@@ -193,7 +192,7 @@ class RowGroupBatch:
         MalformedFooterError, StorageError
             They cannot be read here.
         """
-        return self._batch.count_pages(self._require_chunks(leaf))
+        return self._batch.count_pages(self._require_chunks(leaf), stored_column(leaf))
 
     def find_problem(self, name: str) -> str:
         """Return why chunks of a column cannot be read here, by what the footers tell; empty if they can."""
@@ -266,31 +265,29 @@ class RowGroupBatch:
             A chunk has to be read in another way.
         """
         column = self._columns[name]
-        chunks, arguments = self._require_chunks(column.leaf), (column.width, column.leaf.required, targets)
+        arguments = self._require_chunks(column.leaf), stored_column(column.leaf), targets, most
         if selections is None:
-            if len(chunks) and int(chunks[:, 2].max()) > MAX_CHUNK_BYTES:
+            if len(arguments[0]) and int(arguments[0][:, 2].max()) > MAX_CHUNK_BYTES:
                 raise UnusualPageError("a column chunk is large")
-            if self.groups.total_rows >= _SAMPLE_OF and self._has_far_too_many(chunks, *arguments, most):
+            if self.groups.total_rows >= _SAMPLE_OF and self._has_far_too_many(*arguments):
                 return None
-            result = self._batch.search(chunks, *arguments, most)
+            result = self._batch.search(*arguments)
         else:
             counts, ranges = _join_ranges(selections, self.groups.num_rows)
             if self._fetcher is not None:
                 of_groups = np.split(ranges, np.cumsum(counts)[:-1])
                 if not self._fetcher.fetch([column.leaf], of_groups):
                     return None
-            result = self._batch.search_rows(chunks, *arguments, most, counts, ranges)
+            result = self._batch.search(*arguments, counts, ranges)
         return None if result is None else (RowsOfGroups(*result[:2]), result[2])
 
-    def _has_far_too_many(
-        self, chunks: NDArray[np.int64], width: int, required: bool, targets: Targets, most: int
-    ) -> bool:
+    def _has_far_too_many(self, chunks: NDArray[np.int64], column: StoredColumn, targets: Targets, most: int) -> bool:
         """Return whether the first rows show that there are far more than `most`, before all are searched."""
         count = min(int(chunks[0, 3]), _SAMPLE)
         if not count:
             return False
         ranges = np.array([1], np.int64), np.array([[0, count]], np.int64)
-        result = self._batch.search_rows(chunks[:1], width, required, targets, int(chunks[0, 3]), *ranges)
+        result = self._batch.search(chunks[:1], column, targets, int(chunks[0, 3]), *ranges)
         if result is None:
             return True
         return int((result[1] < count).sum()) * self.groups.total_rows > _FAR_TOO_MANY * most * count
@@ -299,11 +296,11 @@ class RowGroupBatch:
         """Find the rows whose list has one of some elements, and their lists if these can be taken; see `search`."""
         column = self._columns[name]
         chunks = self._require_chunks(column.leaf)
-        levels, is_taken = _find_levels(column.leaf), column.layout is not None
-        result = self._batch.search_lists(chunks, column.width, *levels, targets, most, is_taken)
+        is_taken = column.layout is not None
+        result = self._batch.search(chunks, stored_column(column.leaf), targets, most, taken=is_taken)
         if result is None:
             return None
-        counts, rows, lists = result
+        counts, rows, _, lists = result
         return RowsOfGroups(counts, rows), None if lists is None else _make_lists(column, *lists)
 
     def make_array(self, name: str, targets: Targets, numbers: NDArray[np.int32]) -> pa.Array:
@@ -364,11 +361,11 @@ class RowGroupBatch:
         for name, column in columns.items():
             leaf, chunks = column.leaf, self._chunks[column.leaf.index][0]
             if leaf.repeated:
-                lists = self._batch.take_lists(chunks, column.width, *_find_levels(leaf), *rows)
+                lists = self._batch.take(chunks, stored_column(leaf), *rows)
                 num_bytes += len(lists[2][2])
                 arrays[name] = _make_lists(column, *lists)
                 continue
-            buffers = self._batch.take(chunks, column.width, leaf.required, *rows)
+            buffers = self._batch.take(chunks, stored_column(leaf), *rows)
             num_bytes += len(buffers[2])
             if num_bytes > MAX_TAKEN_BYTES:
                 raise UnusualPageError("many bytes")
@@ -393,13 +390,8 @@ def _find_flags(footer: Footer, leaf: Leaf) -> int:
     return (IS_CHAINED if is_chained else 0) | (IS_COMPRESSED if footer.denies_compression else 0)
 
 
-def _find_levels(leaf: Leaf) -> tuple[NDArray[np.int64], int]:
-    """Return the levels of a column of lists, as `ChunkBatch.search_lists` takes them."""
-    return list_levels(leaf), sum(read_repetition(node) != REQUIRED for node in leaf.nodes)
-
-
 def _make_lists(column: PageColumn, valid: NDArray[np.bool_], ends: NDArray[np.int32], elements: _Values) -> pa.Array:
-    """Make the array of a column of what `ChunkBatch.take_lists` returns."""
+    """Make the array of a column of what `ChunkBatch.take` returns."""
     values = convert(make_array_of_buffers(column.layout, int(ends[-1]), *elements), column.arrow.value_type)
     nulls = len(valid) - int(np.count_nonzero(valid))
     bits = pa.py_buffer(np.packbits(valid, bitorder="little")) if nulls else None

@@ -30,6 +30,7 @@ from small_chunks import (
     VALUES,
     Cell,
     Chunks,
+    Column,
     base_of,
     stored_as,
 )
@@ -40,8 +41,9 @@ from wire import Spelled
 
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.file.pages.chunk_batch import ChunkBatch, PageHeaders, pack_pages
-from parquet_bloom.file.pages.decompress import unpack_pages
+from parquet_bloom.file.pages.decompress import decompress
 from parquet_bloom.file.pages.fetched_ranges import FetchedRanges
+from parquet_bloom.metadata.page_decode import StoredColumn
 from parquet_bloom.metadata.page_match import Targets
 from parquet_bloom.metadata.thrift_compact import index_pages
 from parquet_bloom.storage import make_open_files, stat_files
@@ -59,6 +61,11 @@ def has(cell: Cell, value: bytes) -> bool:
     return value in cell if isinstance(cell, list) else cell == value
 
 
+def make_stored(column: Column) -> StoredColumn:
+    most = column.max_definition if column.least or not column.required else 0
+    return StoredColumn(column.width, column.least or [0], most)
+
+
 class Case:
     """A column of some files, and what is searched for and taken in it."""
 
@@ -67,6 +74,7 @@ class Case:
         self.base = base_of(number)
         self.name = choices.pick(list(COLUMNS))
         self.column = COLUMNS[self.name]
+        self.stored = make_stored(self.column)
         self.chunks = self.base.chunks[self.name].copy()
         self.cells = self.base.cells[self.name]
         self.files = list(self.base.files)
@@ -78,22 +86,14 @@ class Case:
 
     def search(self, batch: ChunkBatch, chunks: Chunks, most: int = MOST) -> list[list[int]] | None:
         """Return the rows of each chunk that match; None if there are more than `most`."""
-        column, targets = self.column, Targets(self.values)
-        if column.least:
-            least = np.array(column.least, np.int64)
-            with_lists = batch.search_lists(chunks, column.width, least, column.max_definition, targets, most, True)
-            if with_lists is None:
-                return None
-            found = with_lists[:2]
-            lists = self.to_lists(len(found[1]), *with_lists[2])
-            assert all(any(has(one, value) for value in self.values) for one in lists)
-        else:
-            with_numbers = batch.search(chunks, column.width, column.required, targets, most)
-            if with_numbers is None:
-                return None
-            found = with_numbers[:2]
-            assert ((with_numbers[2] >= 0) & (with_numbers[2] < len(self.values))).all()
-        counts, rows = found
+        found = batch.search(chunks, self.stored, Targets(self.values), most, taken=bool(self.column.least))
+        if found is None:
+            return None
+        counts, rows, numbers, taken = found
+        assert ((numbers >= 0) & (numbers < len(self.values))).all()
+        if taken is not None:
+            lists = self.to_lists(len(rows), *taken)
+            assert all(has(one, self.values[number]) for one, number in zip(lists, numbers.tolist(), strict=True))
         parts = [part.tolist() for part in np.split(rows, np.cumsum(counts))]
         assert parts.pop() == []
         for part, num_rows in zip(parts, chunks[:, NUM_ROWS].tolist(), strict=True):
@@ -105,14 +105,9 @@ class Case:
         """Return the values of some rows of each chunk."""
         counts = np.array([len(part) for part in rows], np.int64)
         together = np.array([row for part in rows for row in part], np.int64)
-        column = self.column
-        if column.least:
-            least = np.array(column.least, np.int64)
-            lists = batch.take_lists(chunks, column.width, least, column.max_definition, counts, together)
-            cells: list[Cell] = self.to_lists(len(together), *lists)
-        else:
-            taken = batch.take(chunks, column.width, column.required, counts, together)
-            cells = [*self.to_values(len(together), *taken)]
+        taken = batch.take(chunks, self.stored, counts, together)
+        make = self.to_lists if self.column.least else self.to_values
+        cells: list[Cell] = [*make(len(together), *taken)]
         return [cells[stop - count : stop] for count, stop in zip(counts, np.cumsum(counts), strict=True)]
 
     def to_lists(
@@ -180,7 +175,7 @@ def opened(case: Case, read: Callable[[ChunkBatch], None]) -> None:
         files = make_open_files([source.path for source in sources], [source.identity for source in sources])
         assert files.open()
         try:
-            read(ChunkBatch(files, unpack_pages, PageHeaders([{} for _ in sources], 1 << 16)))
+            read(ChunkBatch(files, decompress, PageHeaders([{} for _ in sources], 1 << 16)))
         finally:
             files.close()
 
@@ -356,14 +351,18 @@ def of_arguments(case: Case, choices: Choices, compared: bool) -> None:
     chunks = case.chunks[:, : 6 + choices.below(2)].copy() if choices.below(4) == 3 else case.chunks
 
     def read(batch: ChunkBatch) -> None:
+        targets = Targets(case.values)
         for use in (
-            lambda: batch.take(chunks, width, column.required, counts, rows),
-            lambda: batch.take(chunks, width, not column.required, counts, rows),
-            lambda: batch.search(chunks, width, column.required, Targets(case.values), most),
-            lambda: batch.search(chunks, column.width, not column.required, Targets([*case.values, b""]), most),
-            lambda: batch.search_lists(chunks, width, least, highest, Targets(case.values), most, False),
-            lambda: batch.search_lists(chunks, width, least, highest, Targets(case.values), most, True),
-            lambda: batch.take_lists(chunks, width, least, highest, counts, rows),
+            lambda: batch.take(chunks, make_stored(column._replace(width=width)), counts, rows),
+            lambda: batch.take(chunks, make_stored(column._replace(required=not column.required)), counts, rows),
+            lambda: batch.search(chunks, make_stored(column._replace(width=width)), targets, most),
+            lambda: batch.search(
+                chunks, make_stored(column._replace(required=not column.required)), Targets([*case.values, b""]), most
+            ),
+            lambda: batch.search(chunks, StoredColumn(width, least, highest), targets, most),
+            lambda: batch.search(chunks, StoredColumn(width, least, highest), targets, most, taken=True),
+            lambda: batch.search(chunks, StoredColumn(width, least, highest), targets, most, counts, rows[:, None]),
+            lambda: batch.take(chunks, StoredColumn(width, least, highest), counts, rows),
         ):
             try:
                 attempt(use)
@@ -388,14 +387,14 @@ def of_index(case: Case, choices: Choices, compared: bool) -> None:
     packed = pack_pages(int(sizes[0]) if first else 0, sizes[first:], counts)
     table = case.chunks[number : number + 1].copy()
     table[0, [FILE, OFFSET]] = 0
-    batch = ChunkBatch(FetchedRanges(InMemory(chunk)), unpack_pages, PageHeaders([{0: packed}], 0))
+    batch = ChunkBatch(FetchedRanges(InMemory(chunk)), decompress, PageHeaders([{0: packed}], 0))
     if column.least:
         case.search(batch, table)
         return
     rows = case.few[number]
     all_rows = np.array([1]), np.array([[0, GROUP]])
     targets = Targets(case.values)
-    found = attempt(lambda: batch.search_rows(table, column.width, column.required, targets, MOST, *all_rows))
+    found = attempt(lambda: batch.search(table, case.stored, targets, MOST, *all_rows))
     cells = attempt(lambda: case.take(batch, table, [rows]))
     if sound:
         assert found is not None

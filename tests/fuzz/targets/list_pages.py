@@ -1,18 +1,16 @@
-"""metadata/list_match.pyx: pages of a column with lists, searched for values, beside the slow twin."""
+"""metadata/page_match.pyx: pages of a column with lists, searched for values, beside the slow twin."""
 
 from __future__ import annotations
 
 import functools
 import random
 
-import numpy as np
 from support.oracle import list_pages
 from support.oracle.list_pages import RLE_DICTIONARY, Refused, Shape
+from support.stored_pages import make_column, search_chunk
 from taking import Taken, check
 
 from parquet_bloom.errors import MalformedFooterError
-from parquet_bloom.metadata.list_match import search_lists
-from parquet_bloom.metadata.page_match import Targets
 from parquet_bloom.metadata.thrift_compact import index_pages
 
 ALLOWED = (MalformedFooterError,)
@@ -28,12 +26,12 @@ def run(data: bytes) -> None:
     num_rows, num_values = taken.number(2), taken.number(2)
     targets = [*dict.fromkeys(taken.bytes(width or taken.number() % 6) for _ in range(taken.number() % 4))]
     pages = taken.rest()
+    if not pages:
+        return
     table = index_pages(pages, 64)
 
     def ours() -> list[int]:
-        least = np.array(shape.least, np.int64)
-        rows = search_lists(pages, table, width, 0, least, shape.max_definition, num_rows, num_values, Targets(targets))
-        return rows.tolist()
+        return search_chunk(pages, make_column(shape.least, shape.max_definition, width), num_rows, num_values, targets)
 
     def twin() -> list[int] | None:
         try:

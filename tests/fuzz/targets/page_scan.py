@@ -6,6 +6,7 @@ import functools
 import struct
 
 import numpy as np
+from support.stored_pages import make_column, scan_page
 from taking import RefusedError, Taken, check
 
 from parquet_bloom.errors import MalformedFooterError
@@ -59,32 +60,41 @@ def present(taken: Taken) -> None:
     data = taken.rest()
 
     def twin() -> int:
+        if not count:
+            raise RefusedError
         levels = numbers_of(data, most.bit_length(), count)
         if any(level > most for level in levels):
             raise RefusedError
         return levels.count(most)
 
-    check(taken.data, lambda: page_scan.count_present(data, most, count), twin)
+    check(taken.data, lambda: scan_page(make_column([0], most), (count, count), b"", data)[0], twin)
 
 
 def nested(taken: Taken) -> None:
     least = [0, *sorted(1 + taken.number() % 5 for _ in range(1 + taken.number() % 3))]
-    most, count, before = least[-1] + taken.number() % 3, taken.number(2), taken.number() % 8 - 1
+    most, count, is_wrong = least[-1] + taken.number() % 3, taken.number(2), taken.number() % 16 == 15
     first = taken.bytes(taken.number())
     second = taken.rest()
+    try:
+        num_rows = numbers_of(first, (len(least) - 1).bit_length(), count).count(0) + is_wrong
+    except RefusedError:
+        num_rows = 1
 
-    def twin() -> tuple[int, int, int]:
+    def twin() -> int:
+        if not count:
+            raise RefusedError
         depths = numbers_of(first, (len(least) - 1).bit_length(), count)
         levels = numbers_of(second, most.bit_length(), count)
-        last = before
+        last = 0
         for depth, level in zip(depths, levels, strict=True):
             if depth >= len(least) or level > most or (depth and min(level, last) < least[depth]):
                 raise RefusedError
             last = level
-        return depths.count(0), levels.count(most), last
+        if is_wrong:
+            raise RefusedError
+        return levels.count(most)
 
-    bounds = np.array(least, np.int64)
-    check(taken.data, lambda: page_scan.count_nested(first, second, bounds, most, count, before), twin)
+    check(taken.data, lambda: scan_page(make_column(least, most), (count, num_rows), first, second)[0], twin)
 
 
 def used(taken: Taken) -> None:
@@ -92,12 +102,12 @@ def used(taken: Taken) -> None:
     data = taken.rest()
 
     def ours() -> list[int]:
-        flags = np.zeros(entries, np.uint8)
-        page_scan.mark_used(data, width, count, flags)
+        column = make_column([0], 0, 1)
+        flags = scan_page(column, (count, count), b"", b"", bytes([width]) + data, bytes(entries))[1]
         return np.flatnonzero(flags).tolist()
 
     def twin() -> list[int]:
-        if width > 32:
+        if width > 32 or not count:
             raise RefusedError
         numbers = set(numbers_of(data, width, count))
         if any(number >= entries for number in numbers):

@@ -17,7 +17,7 @@ class Refused(Exception):
 
 
 class Shape(NamedTuple):
-    """The levels of a column: see `search_lists`."""
+    """The levels of a column: see `StoredColumn`."""
 
     least: Sequence[int]
     max_definition: int
@@ -187,7 +187,7 @@ def search_slowly(
     num_values: int,
     targets: Sequence[bytes],
 ) -> list[int]:
-    """Do what `search_lists` does with pages that are not compressed.
+    """Do what `ChunkBatch.search` does with pages that are not compressed.
 
     Raises
     ------
@@ -195,6 +195,7 @@ def search_slowly(
     """
     if not targets or (width and not any(len(target) == width for target in targets)):
         return []
+    unread: tuple[int, int, int, bytes] | None = None  # the dictionary, which is not read unless a page needs it
     dictionary: list[bytes] | None = None
     levels: list[tuple[int, int]] = []
     values: list[bytes] = []
@@ -205,9 +206,7 @@ def search_slowly(
         body = data[start + header : start + header + size]
         if kind == 2:
             assert number == 0
-            if encoding not in (PLAIN, 2) or (count and unpacked != size):
-                raise Refused
-            dictionary = _decode_plain(body, width, count)
+            unread = encoding, count, unpacked, body
             continue
         if count == 0:
             continue
@@ -231,11 +230,17 @@ def search_slowly(
             last = definition
         levels += zip(first, second, strict=True)
         count = second.count(shape.max_definition)
+        if encoding in (2, RLE_DICTIONARY) and unread is not None and dictionary is None:
+            if unread[0] not in (PLAIN, 2) or (unread[1] and unread[2] != len(unread[3])):
+                raise Refused
+            dictionary = _decode_plain(unread[3], width, unread[1])
+        if not count:
+            continue
         if encoding == PLAIN:
             values += _decode_plain(rest, width, count)
         elif encoding not in (2, RLE_DICTIONARY) or dictionary is None:
             raise Refused
-        elif count:
+        else:
             if not dictionary or not rest or rest[0] > 32:
                 raise Refused
             numbers = _take(decode_runs(rest[1:], rest[0], False), count)

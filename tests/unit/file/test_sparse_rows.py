@@ -18,10 +18,11 @@ from support.servers.in_memory import InMemory
 import parquet_bloom
 from parquet_bloom.errors import MalformedFooterError, UnusualPageError
 from parquet_bloom.file.pages.chunk_batch import ChunkBatch, PageHeaders
-from parquet_bloom.file.pages.decompress import unpack_pages
+from parquet_bloom.file.pages.decompress import decompress
 from parquet_bloom.file.pages.fetched_ranges import FetchedRanges
 from parquet_bloom.file.pages.plain import find_page_columns
 from parquet_bloom.file.pages.sparse import RowGroupBatch, RowGroups, RowsOfGroups
+from parquet_bloom.metadata.page_decode import StoredColumn
 from parquet_bloom.metadata.page_match import Targets
 from parquet_bloom.metadata.thrift_compact import I32, STRUCT, index_pages, write_struct
 from parquet_bloom.storage import make_open_files
@@ -241,7 +242,7 @@ def test_pages_that_lie_are_refused(tmp_path: Path) -> None:
             start = start if start > 0 else int(record["data_page_offset"])
             chunk, codec = file.source.read_at(start, int(record["compressed_size"])), file.footer.codec(record)
         targets = Targets([b"t7", b"t49"])
-        good = make_batch(chunk).search(whole_chunk(chunk, 300, codec), 0, False, targets, 300)
+        good = make_batch(chunk).search(whole_chunk(chunk, 300, codec), TEXTS, targets, 300)
         assert good is not None
         assert good[0].tolist() == [8]
         for _ in range(3000):
@@ -253,17 +254,20 @@ def test_pages_that_lie_are_refused(tmp_path: Path) -> None:
                 continue
             batch, table = make_batch(bytes(data)), whole_chunk(data, 300, codec)
             with suppress(MalformedFooterError):
-                found = batch.search(table, 0, False, targets, 300)
+                found = batch.search(table, TEXTS, targets, 300)
                 assert found is not None
                 assert ((found[1] >= 0) & (found[1] < 300)).all()
                 assert ((found[2] >= 0) & (found[2] < 2)).all()
             with suppress(MalformedFooterError):
-                batch.take(table, 0, False, np.array([3]), np.array([5, 100, 299]))
+                batch.take(table, TEXTS, np.array([3]), np.array([5, 100, 299]))
+
+
+TEXTS, NUMBERS = StoredColumn(0, [0], 1), StoredColumn(8, [0], 1)
 
 
 def make_batch(chunk: bytes, headers: Any = None) -> ChunkBatch:
     known = None if headers is None else PageHeaders([{0: headers.astype(np.int32).tobytes()}], 0)
-    return ChunkBatch(FetchedRanges(InMemory(chunk, "" if headers is None else None)), unpack_pages, known)
+    return ChunkBatch(FetchedRanges(InMemory(chunk, "" if headers is None else None)), decompress, known)
 
 
 def whole_chunk(chunk: bytes | bytearray, num_rows: int, codec: int | None) -> Any:
@@ -284,13 +288,13 @@ def test_a_page_whose_header_is_wrong_hides_no_rows(tmp_path: Path) -> None:
             chunk, codec = file.source.read_at(start, int(record["compressed_size"])), file.footer.codec(record)
         pages = index_pages(chunk, 1000).copy()
         targets = Targets([(999).to_bytes(8, "little")])
-        search = whole_chunk(chunk, 1000, codec), 8, False, targets, 1000, np.array([1]), np.array([[0, 1000]])
-        found = make_batch(chunk, pages).search_rows(*search)
+        search = whole_chunk(chunk, 1000, codec), NUMBERS, targets, 1000, np.array([1]), np.array([[0, 1000]])
+        found = make_batch(chunk, pages).search(*search)
         assert found is not None
         assert found[1].tolist() == [999]
         pages[-1, 5] = 8
         with pytest.raises(MalformedFooterError):
-            make_batch(chunk, pages).search_rows(*search)
+            make_batch(chunk, pages).search(*search)
 
 
 def test_values_that_differ_in_the_middle_alone(tmp_path: Path) -> None:
@@ -329,7 +333,6 @@ def test_many_bytes_are_not_taken_at_once(tmp_path: Path, monkeypatch: pytest.Mo
     assert result.equals(rows.filter(pc.equal(rows["a"], 3)))
     for codec in ("zstd", "gzip"):
         pq.write_table(rows, tmp_path / "a.parquet", compression=codec)
-        monkeypatch.setattr("parquet_bloom.file.pages.decompress._MOST_UNPACKED", 1000)
         assert parquet_bloom.dataset(tmp_path).scan("a = 3").count_rows() == 100
 
 
@@ -344,22 +347,14 @@ def make_page(body: bytes, size: int, num_values: int = 1, dictionary: bool = Fa
 def test_pages_that_cannot_be_decompressed_are_declined(codec: int) -> None:
     name = {2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}[codec]
     text = b"abcdefghijkl" * 50
-    packed = pa.Codec(name).compress(text, asbytes=True)
-    good = make_page(packed, len(text))
-    result = unpack_pages(memoryview(good), index_pages(good, 1), codec)
-    assert (bytes(result[0]), result[2]) == (text, 0)
+    packed, column = pa.Codec(name).compress(text, asbytes=True), StoredColumn(len(text), [0], 0)
+
+    def take(page: bytes) -> bytes:
+        taken = make_batch(page).take(whole_chunk(page, 1, codec), column, np.array([1]), np.array([0]))
+        return bytes(taken[2])
+
+    assert take(make_page(packed, len(text))) == text
+    assert take(make_page(b"", -(1 << 31), 0, dictionary=True) + make_page(packed, len(text))) == text
     for body, size in ((packed[:-9], len(text)), (packed, len(text) - 1), (packed, len(text) + 1), (b"\xff" * 9, 9)):
-        page = make_page(body, size)
         with pytest.raises(UnusualPageError):
-            unpack_pages(memoryview(page), index_pages(page, 1), codec)
-
-
-def test_sizes_below_0_leave_no_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All pages of a chunk are in memory at once, so that the sum of their sizes is bounded."""
-    monkeypatch.setattr("parquet_bloom.file.pages.decompress._MOST_UNPACKED", 1000)
-    page = make_page(pa.Codec("zstd").compress(bytes(800), asbytes=True), 800)
-    empty = make_page(b"", -(1 << 31), 0, dictionary=True)
-    assert len(unpack_pages(memoryview(empty + page), index_pages(empty + page, 2), 6)[0]) == 800
-    data = empty + 2 * page
-    with pytest.raises(UnusualPageError, match="large"):
-        unpack_pages(memoryview(data), index_pages(data, 3), 6)
+            take(make_page(body, size))

@@ -7,21 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.oracle import list_pages
+from support.oracle import list_pages, oracle
 from support.oracle.list_pages import RLE_DICTIONARY, Refused, Shape
 from support.oracle.oracle import varint
+from support.stored_pages import make_column, search_chunk
 
 import parquet_bloom
 from parquet_bloom.errors import MalformedFooterError
-from parquet_bloom.file.pages.chunk_values import list_levels
-from parquet_bloom.file.pages.decompress import unpack_pages
-from parquet_bloom.metadata.list_match import search_lists
-from parquet_bloom.metadata.page_match import Targets
-from parquet_bloom.metadata.thrift_compact import index_pages
+from parquet_bloom.file.pages.chunk_values import stored_column
+from parquet_bloom.metadata.thrift_compact import I32, STRUCT, index_pages, write_struct
 
 ROWS, GROUP = 1200, 700
 INTEGER, LONG, TEXT, FIXED = pa.int32(), pa.int64(), pa.string(), pa.binary(5)
@@ -38,8 +35,6 @@ TYPES: dict[str, pa.DataType] = {
     "map": pa.map_(TEXT, pa.list_(INTEGER)),
 }
 SCHEMA = pa.schema([*TYPES.items(), pa.field("whole", pa.list_(REQUIRED), nullable=False)])
-
-WIDTHS = {"INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 0, "INT96": 12, "BOOLEAN": 1}
 
 
 def draw_value(arrow_type: pa.DataType, draw: random.Random, nulls: float, distinct: int, nullable: bool = True) -> Any:
@@ -113,29 +108,18 @@ def test_rows_are_those_of_pyarrow(options: dict[str, Any], nulls: float, distin
             values = [[*find_values(row[leaf.path[0]], names)] for row in rows]
             every = sorted({value for of_row in values for value in of_row})
             chosen = draw.sample(every, min(len(every), draw.choice([1, 3, 30])))
-            width, least = WIDTHS.get(leaf.physical, leaf.length or 0), list_levels(leaf)
-            absent = [b"absent"] if not width else [b"\xff" * width]
-            targets = Targets([*(stored(value, width) for value in chosen), *absent])
-            max_definition = metadata.schema.column(leaf.index).max_definition_level
+            column = stored_column(leaf)
+            absent = [b"absent"] if not column.width else [b"\xff" * column.width]
+            targets = [*(stored(value, column.width) for value in chosen), *absent]
             for number, group in enumerate(groups):
                 chunk = metadata.row_group(number).column(leaf.index)
                 start = chunk.dictionary_page_offset or chunk.data_page_offset
-                data = memoryview(file.source.read_at(start, chunk.total_compressed_size))
+                data = bytes(file.source.read_at(start, chunk.total_compressed_size))
                 codec = file.footer.codec(file.record(number, leaf))
-                unpacked = unpack_pages(data, index_pages(data, 100_000), codec)
-                found = search_lists(
-                    unpacked[0],
-                    unpacked[1],
-                    width,
-                    unpacked[2],
-                    least,
-                    max_definition,
-                    len(group),
-                    chunk.num_values,
-                    targets,
-                )
+                assert codec is not None
+                found = search_chunk(data, column, len(group), chunk.num_values, targets, codec)
                 expected = [row - group.start for row in group if not {*chosen}.isdisjoint(values[row])]
-                assert found.tolist() == expected, (leaf.name, chosen)
+                assert found == expected, (leaf.name, chosen)
 
 
 SHAPES = [
@@ -177,11 +161,8 @@ def make_pages(
 
 
 def search(pages: bytes, shape: Shape, width: int, num_rows: int, num_values: int, targets: list[bytes]) -> list[int]:
-    table = index_pages(pages, 10_000)
-    least = np.array(shape.least, np.int64)
-    return search_lists(
-        pages, table, width, 0, least, shape.max_definition, num_rows, num_values, Targets(targets)
-    ).tolist()
+    column = make_column(shape.least, shape.max_definition, width)
+    return search_chunk(pages, column, num_rows, num_values, targets)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -276,24 +257,31 @@ def test_a_level_that_the_schema_does_not_have() -> None:
 
 
 def test_pages_of_other_kinds_are_refused() -> None:
-    page = list_pages.data_page([(0, 3), (1, 3)], b"7" * 16, LISTS, 1, random.Random(0))
-    least, targets = np.array([0, 2]), Targets([b"7" * 8])
-    for column, value in [(5, RLE_DICTIONARY), (5, 5), (7, 4), (11, 4), (3, 1), (4, 1 << 24)]:
-        table = index_pages(page, 10).copy()
-        assert search_lists(page, table, 8, 0, least, 3, 1, 2, targets).tolist() == [0]
-        table[0, column] = value
+    pair, targets = [(0, 3), (1, 3)], [b"7" * 8]
+    page = list_pages.data_page(pair, b"7" * 16, LISTS, 1, random.Random(0))
+    assert search(page, LISTS, 8, 1, 2, targets) == [0]
+    header, end = oracle.read_struct(page, 0)
+    body, fields = page[end:], {1: 2, 2: 0, 3: 3, 4: 3}
+
+    def encode(kind: int, changed: dict[int, int]) -> bytes:
+        of_page = [(number, I32, value) for number, value in (fields | changed).items()]
+        of_header = [(1, I32, kind), (2, I32, len(body)), (3, I32, len(body)), (5, STRUCT, of_page)]
+        return write_struct(of_header) + body
+
+    assert encode(0, {}) == page
+    assert header.value(3) == len(body)
+    for kind, changed in [(0, {2: RLE_DICTIONARY}), (0, {2: 5}), (0, {3: 4}), (0, {4: 4}), (1, {}), (0, {1: 1 << 24})]:
         with pytest.raises(MalformedFooterError):
-            search_lists(page, table, 8, 0, least, 3, 1, 2 if column != 4 else value, targets)
-    table = index_pages(page, 10)
+            search(encode(kind, changed), LISTS, 8, 1, changed.get(1, 2), targets)
     with pytest.raises(MalformedFooterError):
-        search_lists(page, table, 8, 4, least, 3, 1, 2, targets)  # a codec that is not known
-    for wrong in (np.array([0]), np.arange(17), np.array([0, 2])):
+        search_chunk(page, make_column([0, 2], 3), 1, 2, targets, 5)  # a codec that is not known
+    for wrong in (Shape([0], 3), Shape(range(17), 3), Shape([0, 2], 256)):
         with pytest.raises(MalformedFooterError):
-            search_lists(page, table, 8, 0, wrong, 3 if len(wrong) != 2 else 256, 1, 2, targets)
+            search(page, wrong, 8, 1, 2, targets)
     with pytest.raises(MalformedFooterError):
-        search_lists(b"", table[:0], 8, 0, least, 3, 1, 0, targets)
+        search(b"", LISTS, 8, 1, 0, targets)
     for num_rows, num_values in [(-1, 2), (1 << 40, 2), (1, -1), (1, 1 << 40)]:
         with pytest.raises(MalformedFooterError):
-            search_lists(page, table, 8, 0, least, 3, num_rows, num_values, targets)
-    with pytest.raises(ValueError, match="not in the data"):
-        search_lists(page[:-1], table, 8, 0, least, 3, 1, 2, targets)
+            search(page, LISTS, 8, num_rows, num_values, targets)
+    with pytest.raises(MalformedFooterError):
+        search(page[:-1], LISTS, 8, 1, 2, targets)

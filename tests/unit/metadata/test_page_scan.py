@@ -6,15 +6,10 @@ import struct
 import numpy as np
 import pytest
 from support.oracle.oracle import varint
+from support.stored_pages import make_column, scan_page
 
 from parquet_bloom.errors import MalformedFooterError
-from parquet_bloom.metadata.page_scan import (
-    count_nested,
-    count_present,
-    locate_byte_arrays,
-    mark_used,
-    measure_byte_arrays,
-)
+from parquet_bloom.metadata.page_scan import locate_byte_arrays, measure_byte_arrays
 
 
 def encode(numbers: list[int], width: int, rng: random.Random) -> bytes:
@@ -44,10 +39,14 @@ def draw(rng: random.Random, most: int, count: int) -> list[int]:
     return numbers[:count]
 
 
+def count_present(definition: bytes, most: int, count: int) -> int | None:
+    return scan_page(make_column([0], most), (count, count), b"", definition)[0]
+
+
 def test_counts_of_levels() -> None:
     rng = random.Random(1)
-    for most in (1, 2, 3, 4, 7, 300):
-        for count in (0, 1, 7, 8, 63, 64, 65, 1000):
+    for most in (1, 2, 3, 4, 7, 255):
+        for count in (1, 7, 8, 63, 64, 65, 1000, 5000):
             levels = draw(rng, most, count)
             data = encode(levels, most.bit_length(), rng)
             assert count_present(data, most, count) == levels.count(most)
@@ -61,17 +60,17 @@ def test_counts_of_levels() -> None:
         count_present(varint(5 << 1) + b"\x03", 2, 5)
     with pytest.raises(MalformedFooterError, match="cut off"):  # readers disagree about a last run without its padding
         count_present(b"\x05\xff", 1, 8)
-    with pytest.raises(ValueError, match="levels up to 0"):
-        count_present(b"", 0, 0)
+    with pytest.raises(MalformedFooterError, match="are missing"):
+        scan_page(make_column([0], 1), (1, 1), b"", encode([1], 1, rng), missing=(1, 0))
 
 
 def test_counts_of_lists() -> None:
     """Lists in lists: at least 2 for an element of the outer one, 4 for one of the inner one, 5 for a value."""
     rng = random.Random(2)
-    least = np.array([0, 2, 4])
+    column = make_column([0, 2, 4], 5)
     for _ in range(50):
         depths, levels = [], []
-        for _ in range(rng.randint(1, 200)):
+        for _ in range(rng.choice([3, 200, 1500])):
             outer = rng.randint(0, 3)
             begun = 0
             for _ in range(outer):
@@ -86,47 +85,53 @@ def test_counts_of_lists() -> None:
             if not outer:
                 depths.append(0)
                 levels.append(rng.choice([0, 1]))
-        first, second = encode(depths, 2, rng), encode(levels, 3, rng)
-        expected = depths.count(0), levels.count(5), levels[-1]
-        assert count_nested(first, second, least, 5, len(levels), -1) == expected
+        first, second, num_rows = encode(depths, 2, rng), encode(levels, 3, rng), depths.count(0)
+        assert scan_page(column, (len(levels), num_rows), first, second)[0] == levels.count(5)
+        for wrong in (num_rows - 1, num_rows + 1):
+            with pytest.raises(MalformedFooterError, match="rows"):
+                scan_page(column, (len(levels), wrong), first, second)
 
 
 @pytest.mark.parametrize(
-    ("depths", "levels", "before"),
+    ("depths", "levels"),
     [
-        ([1, 0], [5, 5], -1),  # the first page begins within a row
-        ([1, 0], [5, 5], 1),  # the list of the page before was empty
-        ([0, 1], [1, 5], -1),  # an empty list goes on
-        ([0, 2], [5, 3], -1),  # an element that is none
-        ([0, 2], [3, 5], -1),
-        ([0, 3], [5, 5], -1),
-        ([0, 1], [5, 6], -1),
+        ([1, 0], [5, 5]),  # the first page begins within a row
+        ([0, 1], [1, 5]),  # an empty list goes on
+        ([0, 2], [5, 3]),  # an element that is none
+        ([0, 2], [3, 5]),
+        ([0, 3], [5, 5]),
+        ([0, 1], [5, 6]),
+        ([0] * 1500 + [0, 1], [5] * 1500 + [1, 5]),
     ],
 )
-def test_lists_that_contradict_themselves(depths: list[int], levels: list[int], before: int) -> None:
+def test_lists_that_contradict_themselves(depths: list[int], levels: list[int]) -> None:
     rng = random.Random(3)
-    with pytest.raises(MalformedFooterError):
-        count_nested(encode(depths, 2, rng), encode(levels, 3, rng), np.array([0, 2, 4]), 5, 2, before)
+    counts = len(depths), depths.count(0)
+    assert scan_page(make_column([0, 2, 4], 5), (1, 1), b"\x02\x00", b"\x02\x05") == (1, None)
+    with pytest.raises(MalformedFooterError, match=r"goes on|higher than"):
+        scan_page(make_column([0, 2, 4], 5), counts, encode(depths, 2, rng), encode(levels, 3, rng))
+
+
+def mark_used(data: bytes, width: int, count: int, num_entries: int) -> list[int]:
+    used = scan_page(make_column([0], 0, 1), (count, count), b"", b"", bytes([width]) + data, bytes(num_entries))[1]
+    assert used is not None
+    return np.flatnonzero(used).tolist()
 
 
 def test_used_entries() -> None:
     rng = random.Random(4)
     for width in range(1, 33):
         most = min((1 << width) - 1, 5000)
-        for count in (0, 1, 8, 9, 1000):
+        for count in (1, 8, 9, 1000):
             numbers = draw(rng, rng.randint(0, most), count)
-            used = np.zeros(most + 1, np.uint8)
-            mark_used(encode(numbers, width, rng), width, count, used)
-            assert np.flatnonzero(used).tolist() == sorted(set(numbers))
-            if count and max(numbers):
+            assert mark_used(encode(numbers, width, rng), width, count, most + 1) == sorted(set(numbers))
+            if max(numbers):
                 with pytest.raises(MalformedFooterError, match="not in the dictionary"):
-                    mark_used(encode(numbers, width, rng), width, count, np.zeros(max(numbers), np.uint8))
-    only = np.zeros(1, np.uint8)
-    mark_used(varint(100 << 1), 0, 100, only)  # of one entry, numbers have no bits
-    assert only[0] == 1
-    for data, width in ((b"\x03", 0), (b"", 1), (varint(99 << 1) + b"\x00", 1), (b"", 33)):
+                    mark_used(encode(numbers, width, rng), width, count, max(numbers))
+    assert mark_used(varint(100 << 1), 0, 100, 1) == [0]  # of one entry, numbers have no bits
+    for data, width in ((b"\x03", 0), (b"", 1), (varint(99 << 1) + b"\x00", 1), (b"", 33), (b"\x03\xff", 9)):
         with pytest.raises(MalformedFooterError):
-            mark_used(data, width, 100, np.zeros(8, np.uint8))
+            mark_used(data, width, 100, 8)
 
 
 def test_byte_arrays() -> None:
