@@ -230,7 +230,7 @@ cdef class PageVisitor:
         raise NotImplementedError
 
     cdef int64_t find_needed(self, const int64_t* page, int64_t before) noexcept nogil:
-        """Return how many bytes of a page are needed from its beginning: as a first try."""
+        """Return how many bytes of a page are needed from its beginning, as a first try; 0 if nothing is done with it."""
         return MOST_BYTES
 
     cdef int visit(self, PageBody* body, int64_t before) except -1 nogil:
@@ -299,13 +299,61 @@ cdef int next_run(Runs* runs) except -1 nogil:
     return 0
 
 
-cdef uint32_t last_number_at(const Runs* runs, Py_ssize_t number) noexcept nogil:
-    """Return a number with which a run ends, as `number_at`."""
-    cdef Py_ssize_t bit = number * runs.width
-    cdef Py_ssize_t at = runs.start + (bit >> 3)
+cdef uint32_t cut_number(const uint8_t* data, Py_ssize_t size, int shift, int width) noexcept nogil:
+    """Return a number with which the runs end, in fewer than eight bytes."""
     cdef uint64_t bits = 0
-    memcpy(&bits, runs.data + at, min(8, runs.end - at))
-    return <uint32_t>(bits >> (bit & 7) & ((<uint64_t>1 << runs.width) - 1))
+    memcpy(&bits, data, size)
+    return <uint32_t>(bits >> shift & ((<uint64_t>1 << width) - 1))
+
+
+cdef int start_numbers(Numbers* numbers, const PageBody* body, Py_ssize_t count, Py_ssize_t num_entries) except -1 nogil:
+    """Prepare to read the first `count` numbers of dictionary entries of a page."""
+    start_indices(&numbers.runs, body)
+    numbers.at, numbers.left, numbers.num_entries = 0, count, num_entries
+    return 0
+
+
+cdef bint next_numbers(Numbers* numbers) except -1 nogil:
+    """Read the next numbers, all of which are of entries; return False if there are no more."""
+    cdef Runs* runs = &numbers.runs
+    cdef uint32_t largest = 0
+    cdef Py_ssize_t i
+    if numbers.left == 0:
+        return False
+    if numbers.at == runs.length:
+        next_run(runs)
+        numbers.at = 0
+    numbers.is_run = not runs.packed
+    numbers.length = min(numbers.left, runs.length - numbers.at)
+    if numbers.is_run:
+        largest = runs.value
+    else:
+        numbers.length = min(numbers.length, <Py_ssize_t>BLOCK)
+        unpack_numbers(runs, numbers.at, numbers.length, numbers.number)
+        for i in range(numbers.length):
+            largest = max(largest, numbers.number[i])
+    if largest >= numbers.num_entries:
+        refuse("a number is not in the dictionary")
+    numbers.at += numbers.length
+    numbers.left -= numbers.length
+    return True
+
+
+cdef void unpack_numbers(const Runs* runs, Py_ssize_t first, Py_ssize_t count, uint32_t* out) noexcept nogil:
+    """Unpack numbers of a packed run."""
+    cdef const uint8_t* data = runs.data + runs.start
+    cdef int width = runs.width
+    cdef Py_ssize_t size = runs.end - runs.start, bit = first * width, i = 0
+    cdef uint64_t word, mask = (<uint64_t>1 << width) - 1
+    while i < count and size - (bit >> 3) >= 8:
+        memcpy(&word, data + (bit >> 3), 8)  # little-endian, as the processor is
+        out[i] = <uint32_t>(word >> (bit & 7) & mask)
+        bit += width
+        i += 1
+    while i < count:
+        out[i] = cut_number(data + (bit >> 3), size - (bit >> 3), bit & 7, width)
+        bit += width
+        i += 1
 
 
 # ------------------------------------------------------------------------------------------------------------ levels
@@ -317,15 +365,16 @@ cdef inline void unpack_run(const Runs* runs, Py_ssize_t first, Py_ssize_t count
     cdef uint64_t quarter = ((<uint64_t>1 << 2 * width) - 1) * <uint64_t>0x0000000100000001
     cdef uint64_t one = ((<uint64_t>1 << width) - 1) * <uint64_t>0x0001000100010001
     cdef uint64_t word
-    cdef Py_ssize_t i, bit, byte
+    cdef const uint8_t* data = runs.data + runs.start
+    cdef Py_ssize_t size = runs.end - runs.start, i, bit, byte
     for i in range(0, count, 8):
         bit = (first + i) * width
-        byte = runs.start + (bit >> 3)
-        if runs.end - byte >= 8:
-            memcpy(&word, runs.data + byte, 8)  # little-endian, as the processor is
+        byte = bit >> 3
+        if size - byte >= 8:
+            memcpy(&word, data + byte, 8)  # little-endian, as the processor is
         else:
             word = 0
-            memcpy(&word, runs.data + byte, runs.end - byte)
+            memcpy(&word, data + byte, size - byte)
         word >>= bit & 7
         word = (word & half) | ((word >> 4 * width) & half) << 32
         word = (word & quarter) | ((word >> 2 * width) & quarter) << 16

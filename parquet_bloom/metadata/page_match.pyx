@@ -13,9 +13,8 @@ from libc.string cimport memcmp, memcpy
 import numpy as np
 
 from .page_decode cimport (
-    MOST_BYTES, MOST_VALUES, NUM_VALUES, Levels, PageBody, PageVisitor, Runs, close_page, count_levels, cut_page,
-    is_dictionary, needs_dictionary, next_block, next_run, number_at, refuse, start_indices, start_levels, unpack_block,
-    unpack_page
+    MOST_BYTES, MOST_VALUES, NUM_VALUES, Levels, Numbers, PageBody, PageVisitor, close_page, count_levels, cut_page,
+    is_dictionary, needs_dictionary, next_block, next_numbers, refuse, start_levels, start_numbers, unpack_block, unpack_page
 )
 from .page_encodings cimport make_plain
 
@@ -287,31 +286,25 @@ cdef Py_ssize_t match_plain(
     return match_fixed(targets, body.values, width, count, positions, which)
 
 
-cdef Py_ssize_t match_runs(
-    Runs* runs, Py_ssize_t count, const int32_t* targets, Py_ssize_t num_entries, int64_t* positions, int32_t* which
+cdef Py_ssize_t match_numbers(
+    Numbers* numbers, const int32_t* targets, int64_t* positions, int32_t* which
 ) except -1 nogil:
-    """Search `count` numbers; return how many are of an entry with a target."""
-    cdef Py_ssize_t matches = 0, done = 0, i, end
-    cdef uint32_t number
-    while done < count:
-        next_run(runs)
-        end = min(runs.length, count - done)
-        if not runs.packed:
-            if runs.value >= <size_t>num_entries:
-                refuse("a number is not in the dictionary")
-            if targets[runs.value] != NO_TARGET:
-                for i in range(end):
-                    positions[matches], which[matches] = done + i, targets[runs.value]
-                    matches += 1
+    """Search numbers of dictionary entries; return how many are of an entry with a target."""
+    cdef Py_ssize_t matches = 0, done = 0, i
+    cdef int32_t target
+    while next_numbers(numbers):
+        if numbers.is_run:
+            target = targets[numbers.runs.value]
+            for i in range(numbers.length if target != NO_TARGET else 0):
+                positions[matches], which[matches] = done + i, target
+                matches += 1
         else:
-            for i in range(end):
-                number = number_at(runs, i)
-                if number >= <size_t>num_entries:
-                    refuse("a number is not in the dictionary")
-                if targets[number] != NO_TARGET:
-                    positions[matches], which[matches] = done + i, targets[number]
+            for i in range(numbers.length):
+                target = targets[numbers.number[i]]
+                if target != NO_TARGET:
+                    positions[matches], which[matches] = done + i, target
                     matches += 1
-        done += end
+        done += numbers.length
     return matches
 
 
@@ -431,7 +424,7 @@ cdef class PageSearch(PageVisitor):
         return 0
 
     cdef int visit(self, PageBody* body, int64_t before) except -1 nogil:
-        cdef Runs runs
+        cdef Numbers entries
         cdef Py_ssize_t matches, in_page = 0, i
         cdef Py_ssize_t count = count_levels(body, &self.last, &in_page)
         cdef bint has_lists = self.column.shape.max_repetition > 0
@@ -449,8 +442,8 @@ cdef class PageSearch(PageVisitor):
         if count == 0:
             return 0
         if needs_dictionary(body.encoding):
-            start_indices(&runs, body)
-            matches = match_runs(&runs, count, self.by_entry, self.num_entries, positions, numbers)
+            start_numbers(&entries, body, count, self.num_entries)
+            matches = match_numbers(&entries, self.by_entry, positions, numbers)
         else:
             make_plain(body, self.column.width)
             matches = match_plain(self.targets, body, self.column.width, count, positions, numbers)

@@ -70,12 +70,14 @@ cdef int take_numbers(Runs* runs, const int64_t* positions, Py_ssize_t count, in
     """Decode the numbers at some positions, which ascend. `out` may be `positions`."""
     cdef Py_ssize_t i, before = 0  # numbers in front of the run
     cdef int64_t position
+    cdef Runs run = runs[0]
     for i in range(count):
         position = positions[i]
-        while position >= before + runs.length:
-            before += runs.length
+        while position >= before + run.length:
+            before += run.length
             next_run(runs)
-        out[i] = number_at(runs, position - before) if runs.packed else runs.value
+            run = runs[0]
+        out[i] = number_at(&run, position - before) if run.packed else run.value
     return 0
 
 
@@ -185,6 +187,8 @@ cdef class RowTaker(PageVisitor):
     cdef int64_t find_needed(self, const int64_t* page, int64_t before) noexcept nogil:
         cdef Py_ssize_t i = self.at
         cdef int64_t row = before
+        if self.at == self.count:
+            return 0
         if self.column.shape.max_repetition or page[ENCODING] != PLAIN:
             return MOST_BYTES
         while i < self.count and self.rows[i] < before + page[NUM_VALUES]:
@@ -195,8 +199,7 @@ cdef class RowTaker(PageVisitor):
     cdef int visit(self, PageBody* body, int64_t before) except -1 nogil:
         """Take the rows that are in a page."""
         if self.column.shape.max_repetition:
-            if self.at < self.count:
-                self.take_elements(body)
+            self.take_elements(body)
         else:
             self.take_rows(body, before)
         return 0

@@ -17,8 +17,8 @@ from ..errors import UnusualPageError
 
 from .page_decode cimport (
     COMPRESSED, DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, ENCODING, FIELDS, HEADER_BYTES, KIND, LEVEL_ENCODING, NUM_NULLS,
-    NUM_ROWS, NUM_VALUES, PLAIN, REPEAT_ENCODING, SNAPPY, START, PageBody, Runs, StoredColumn, count_levels, cut_page,
-    is_dictionary, needs_dictionary, next_run, number_at, refuse, require_pages, split_page, start_indices
+    NUM_ROWS, NUM_VALUES, PLAIN, REPEAT_ENCODING, SNAPPY, START, Numbers, PageBody, StoredColumn, count_levels, cut_page,
+    is_dictionary, needs_dictionary, next_numbers, refuse, require_pages, split_page, start_numbers
 )
 
 cdef extern from *:
@@ -38,29 +38,20 @@ cdef enum:
 
 cdef int mark_used(const PageBody* body, Py_ssize_t count, uint8_t[::1] used) except -1 nogil:
     """Set the flags of the dictionary entries that the `count` numbers of a page are of."""
-    cdef Runs runs
-    cdef Py_ssize_t done = 0, length, i
-    cdef uint32_t number
-    cdef uint64_t num_entries = <uint64_t>used.shape[0]
+    cdef Numbers numbers
+    cdef uint8_t* flags = &used[0] if used.shape[0] else NULL
+    cdef Py_ssize_t i
     if count == 0 and body.value_bytes == 0:
         return 0
-    start_indices(&runs, body)
-    while done < count:
-        next_run(&runs)
-        if runs.cut:  # readers disagree about such runs
+    start_numbers(&numbers, body, count, used.shape[0])
+    while next_numbers(&numbers):
+        if numbers.runs.cut:  # readers disagree about such runs
             refuse("a run is cut off")
-        length = min(runs.length, count - done)
-        if not runs.packed:
-            if runs.value >= num_entries:
-                refuse("a number is not in the dictionary")
-            used[runs.value] = 1
-        else:
-            for i in range(length):
-                number = number_at(&runs, i)
-                if rarely(number >= num_entries):
-                    refuse("a number is not in the dictionary")
-                used[number] = 1
-        done += length
+        if numbers.is_run:
+            flags[numbers.runs.value] = 1
+            continue
+        for i in range(numbers.length):
+            flags[numbers.number[i]] = 1
     return 0
 
 

@@ -17,8 +17,8 @@ from ...errors import MalformedFooterError, StorageError
 
 from ...metadata.page_decode cimport (
     COMPRESSED, DATA_PAGE, DATA_PAGE_V2, DELTA_BYTE_ARRAY, DICTIONARY_PAGE, ENCODING, FIELDS, HEADER_BYTES, KIND, MOST_VALUES,
-    NUM_VALUES, PLAIN, PLAIN_BITS, RLE, RLE_BITS, SIZE, START, UNPACKED, PageBody, PageVisitor, StoredColumn, close_page,
-    cut_page, needs_dictionary, refuse, unpack_page
+    NUM_VALUES, PLAIN, PLAIN_BITS, RLE, RLE_BITS, SIZE, SNAPPY, START, UNCOMPRESSED, UNPACKED, PageBody, PageVisitor,
+    StoredColumn, close_page, cut_page, needs_dictionary, refuse, unpack_page
 )
 from ...metadata.page_match cimport PageSearch, Targets
 from ...metadata.page_rows cimport RowTaker
@@ -305,6 +305,7 @@ cdef class ChunkBatch:
         taker : takes the rows that the visitor, a `PageSearch`, finds; or None.
         """
         cdef bint whole = wanted == NULL
+        cdef bint kept = chunk[CODEC] != SNAPPY and chunk[CODEC] != UNCOMPRESSED  # Snappy takes less time than fresh memory
         cdef Py_ssize_t first
         if whole:
             if chunk[NUM_BYTES] > MAX_PAGE_BYTES:
@@ -319,10 +320,10 @@ cdef class ChunkBatch:
         reserve(&self.bodies, self.pages.count * sizeof(PageBody))
         memset(self.bodies.data, 0, self.pages.count * sizeof(PageBody))
         try:
-            self.visit_pages(chunk, visitor, first, whole, True)
+            self.visit_pages(chunk, visitor, first, whole, kept)
             if (<PageSearch>visitor).num_found:
                 taker.begin(visitor.codec, (<PageSearch>visitor).rows, (<PageSearch>visitor).num_found)
-                self.visit_pages(chunk, taker, first, whole, True)
+                self.visit_pages(chunk, taker, first, whole, kept)
         finally:
             for first in range(self.pages.count):
                 close_page(<PageBody*>self.bodies.data + first)
@@ -337,7 +338,7 @@ cdef class ChunkBatch:
         cdef const uint8_t* content
         cdef int64_t* page
         cdef bint has_entries = False
-        cdef int64_t num_kept = 0
+        cdef int64_t num_kept = 0, needed
         cdef Py_ssize_t i
         one.page = NULL
         for i in range(first, self.pages.count):
@@ -345,6 +346,9 @@ cdef class ChunkBatch:
             if page[NUM_VALUES] == 0:  # pyarrow writes such pages of lists, without levels
                 continue
             content = self.fetch(chunk, i, whole)
+            needed = visitor.find_needed(page, (<int64_t*>self.firsts.data)[i])
+            if needed == 0:
+                break
             if needs_dictionary(page[ENCODING]) and first and not has_entries:
                 visitor.open_dictionary(self.fetch_dictionary(chunk, whole), self.pages.rows)
                 has_entries = True
@@ -353,7 +357,7 @@ cdef class ChunkBatch:
             try:
                 if body.page == NULL:
                     cut_page(body, content, page, visitor.codec, &visitor.column.shape)
-                    unpack_page(body, self.decompress, visitor.find_needed(page, (<int64_t*>self.firsts.data)[i]))
+                    unpack_page(body, self.decompress, needed)
                 visitor.visit(body, (<int64_t*>self.firsts.data)[i])
                 num_kept += page[UNPACKED] + body.value_bytes
             finally:
