@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .extents import Extents
 from .filesystems.source import DATED, RemoteIdentity
-from .listing import Entry, as_path_list, list_entries, list_files
+from .listing import Entry, as_path_list, list_entries, list_files, managed_table
 from .local.batch import (
     OPEN_FILE_BUDGET,
     ClosedSource,
@@ -23,7 +23,6 @@ from .local.batch_probe import usual_header
 from .local.batch_read import PathStates
 from .local.open_files import OpenFiles
 from .local.source import FileIdentity
-from .managed_tables import managed_table
 from .objects.location import RequestCount
 from .open import arrow_filesystem, create, entry_for_identity, open_source, rewrite
 from .paths import is_local, is_url, object_location, resolve_filesystem, same_place

@@ -12,8 +12,7 @@ from fnmatch import translate
 
 from ..errors import StorageError
 from .confined import ANY_DEPTH, ConfinedFolders
-from .managed_tables import find_table_at, managed_table
-from .names import is_hidden, refuse_managed_table
+from .names import find_local_table, find_table_at, is_hidden, refuse_managed_table
 
 _Above = frozenset[tuple[int, int]]
 """Folders that are being listed, by device and inode."""
@@ -65,7 +64,7 @@ class _Listing:
         """Return a file, or the files in and below a folder in sorted order."""
         status = self._folders.stat(path)
         if status is not None and stat.S_ISDIR(status.st_mode):
-            refuse_managed_table(managed_table(path), path)
+            refuse_managed_table(find_local_table(path), path)
             return sorted(self._walk(path, frozenset()))
         if status is None or not self._folders.has_file(self._folders.find_real(path)):
             raise StorageError("there is no such file or folder", path=path, errno=errno.ENOENT)
@@ -114,7 +113,7 @@ class _Listing:
         if not is_folder:
             if not self._folders.has_file(self._folders.find_real(path)):
                 return []
-            refuse_managed_table(managed_table(path), path)
+            refuse_managed_table(find_local_table(path), path)
         return self.find_files(path)
 
     def _walk(self, path: str, above: _Above) -> Iterator[str]:

@@ -21,8 +21,16 @@ from ..errors import StorageError
 from ..util import threads
 from ..util.lazy import late_module
 from ..util.logs import logger
-from .managed_tables import find_local_table, find_table_at, managed_table
-from .names import Pattern, describe_table, find_tables, is_hidden, refuse_managed_table
+from .names import (
+    Pattern,
+    describe_table,
+    find_local_table,
+    find_remote_table,
+    find_table_at,
+    find_tables,
+    is_hidden,
+    refuse_managed_table,
+)
 from .objects.location import ListedObject, ObjectLocation, RequestCount
 from .paths import find_places, normalize_path
 
@@ -138,6 +146,28 @@ def _list_objects(
     listings = threads.in_order(list_one, to_list, min(_PARALLEL, len(to_list))) if len(to_list) > 1 else None
     with listings or nullcontext(map(list_one, to_list)) as listed:
         yield (next(listed) if needs_requests(location) else list_one(location) for location in locations)
+
+
+def managed_table(path: str | os.PathLike[str], filesystem: object | None = None) -> str | None:
+    """Return which table or sink tracks a file or folder, or None if no folder above has the marker of one.
+
+    Parameters
+    ----------
+    path : a file or folder; it need not exist. For a symbolic link both the given and the real path are checked.
+    filesystem : a pyarrow or fsspec file system; None for local paths and URLs of object stores.
+
+    Returns
+    -------
+    The reason, to follow the path in a message: `belongs to the Delta table /t (it has _delta_log/)`.
+    """
+    [place] = find_places([path], filesystem)
+    if place.location is not None:
+        from .objects.managed_tables import find_table_above
+
+        return find_table_above(place.location, place.location.key, itself=True) if place.location.can_list else None
+    if place.filesystem is not None:
+        return find_remote_table(place.path, place.filesystem)
+    return find_local_table(place.path)
 
 
 def _list_local(path: str, may_be_pattern: bool) -> list[str]:
@@ -260,7 +290,7 @@ def _list_remote(path: str, filesystem: fs.FileSystem, may_be_pattern: bool) -> 
             return [path]
         if info.type != fs.FileType.Directory:
             raise StorageError("there is no such file or folder", path=path, errno=errno.ENOENT)
-        refuse_managed_table(managed_table(path, filesystem), path)
+        refuse_managed_table(find_remote_table(path, filesystem), path)
         below = filesystem.get_file_info(fs.FileSelector(path, recursive=True))
     except (OSError, pa.ArrowException) as error:
         if isinstance(error, StorageError):
@@ -306,7 +336,7 @@ def _expand_remote_pattern(path: str, filesystem: fs.FileSystem) -> list[str]:
     matches = {name: entry.path for entry, name in inside if entry.type == fs.FileType.File and pattern.takes(name)}
     if not matches:
         raise StorageError("no file matches the pattern", path=path, errno=errno.ENOENT)
-    refuse_managed_table(managed_table(root, filesystem), path)
+    refuse_managed_table(find_remote_table(root, filesystem), path)
     for folder, marker in _find_tables_in(inside):
         if not folder or any(name.startswith(folder + "/") for name in matches):
             refuse_managed_table(describe_table(marker, "/".join(filter(None, (root.rstrip("/"), folder)))), path)

@@ -1,17 +1,28 @@
-"""What the names of files and folders say: which are hidden, what a pattern matches, and what belongs to a table.
+"""What the names in folders say: which files are hidden, what a pattern matches, and what belongs to a table.
 
-Files are hidden as in Spark, and patterns mean the same on every file system. The markers are of tables and sinks that
-track their files in metadata: the folder of the log.
+Files are hidden as in Spark, and patterns mean the same on every file system. Tables and sinks are known by the folder
+of the log in which they track their files: it records their sizes, and old versions lie among them.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import translate
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from ..errors import ManagedTableError
+import pyarrow as pa
+
+from ..errors import ManagedTableError, StorageError
+from ..util.lazy import late_module
+
+if TYPE_CHECKING:
+    import pyarrow.fs as fs
+else:
+    fs = late_module("pyarrow.fs")
 
 LOGS = {
     "_delta_log": "the Delta table",
@@ -23,6 +34,8 @@ ICEBERG_FILES = (".metadata.json", ".metadata.json.gz")
 
 TABLE_WAY_OUT = "give the table itself (parquet_bloom.delta, parquet_bloom.iceberg) or the list of its live files"
 """How the error of a path that belongs to a table ends."""
+
+_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*(?=/)")  # the root of a URL: there is no folder above it
 
 
 def find_tables(files: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -53,6 +66,73 @@ def refuse_managed_table(reason: str | None, path: str) -> None:
     if reason:
         problem = f"{reason}: a listing would find removed files too; {TABLE_WAY_OUT}"
         raise ManagedTableError(problem, path=path)
+
+
+def find_local_table(path: str) -> str | None:
+    """Return what `managed_table` does for a local path."""
+    checked = set()
+    for folder in (os.path.abspath(path), os.path.realpath(path)):
+        while folder not in checked:
+            checked.add(folder)
+            reason = find_table_at(folder)
+            if reason:
+                return reason
+            folder = os.path.dirname(folder)
+    return None
+
+
+def find_table_at(folder: str, names: Iterable[str] | None = None) -> str | None:
+    """Return the reason if this folder itself is the root of a table; `names`, the entries in it, save system calls."""
+    entry_names = None if names is None else set(names)
+    for log in LOGS:
+        if (entry_names is None or log in entry_names) and os.path.isdir(os.path.join(folder, log)):
+            return describe_table(log, folder)
+    if entry_names is None or ICEBERG in entry_names:
+        try:
+            with os.scandir(os.path.join(folder, ICEBERG)) as entries:
+                if any(entry.name.endswith(ICEBERG_FILES) for entry in entries):
+                    return describe_table(ICEBERG, folder)
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError as error:  # it cannot be ruled out
+            _require_searchable(folder)
+            why = os.strerror(error.errno or errno.EIO)
+            return format_reason("an Iceberg table, perhaps:", folder, f"metadata/, which cannot be listed: {why}")
+    return None
+
+
+def _require_searchable(folder: str) -> None:
+    """Raise StorageError if it cannot be told what is in a folder."""
+    try:
+        os.lstat(os.path.join(folder, ICEBERG))
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:
+        raise StorageError.wrap(error, "cannot look into the folder", folder) from error
+
+
+def find_remote_table(path: str, filesystem: fs.FileSystem) -> str | None:
+    """Return what `managed_table` does for a path on a file system of pyarrow."""
+    authority = _AUTHORITY.match(path)
+    start = authority[0] if authority else ""
+    folders, folder = [], path[len(start) :]
+    while folder.strip("/"):
+        folders.append(start + folder)
+        folder = os.path.dirname(folder)
+    try:
+        for folder in folders:
+            candidates = [f"{folder.rstrip('/')}/{name}" for name in (*LOGS, ICEBERG)]
+            for info in filesystem.get_file_info(candidates):
+                if info.type != fs.FileType.Directory:
+                    continue
+                if info.base_name in LOGS:
+                    return describe_table(info.base_name, folder)
+                entries = filesystem.get_file_info(fs.FileSelector(info.path))
+                if any(entry.base_name.endswith(ICEBERG_FILES) for entry in entries):
+                    return describe_table(ICEBERG, folder)
+    except (OSError, pa.ArrowException) as error:
+        raise StorageError.wrap(error, "cannot check whether it belongs to a table", path) from error
+    return None
 
 
 def is_hidden(name: str, is_folder: bool) -> bool:

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..storage import is_url
-from ..storage.managed_tables import find_table_at
-from ..storage.names import ICEBERG, ICEBERG_FILES
+from ..storage.names import ICEBERG, ICEBERG_FILES, find_table_at
 from ..storage.paths import resolve_given_path
 
 if TYPE_CHECKING:
