@@ -74,13 +74,17 @@ class RowGroups:
     def __init__(self, footers: Sequence[Footer], numbers: Sequence[tuple[int, int]]):
         self.footers, self.numbers = footers, numbers
         self.files, self.ordinals = np.array(numbers, np.int64).reshape(-1, 2).T.copy()
-        sizes = np.array([(len(footer.row_groups), len(footer.chunks)) for footer in footers], np.int64)
+        each_groups, each_chunks, lengths = [], [], []
+        for footer in footers:
+            each_groups.append(footer.row_groups)
+            each_chunks.append(footer.chunks)
+            lengths.append((len(footer.row_groups), len(footer.chunks)))
+        sizes = np.array(lengths, np.int64)
         if (self.ordinals >= sizes[self.files, 0]).any():
             raise MalformedFooterError("metadata: of other row groups")
         starts = np.cumsum(sizes, axis=0) - sizes
-        every = concatenate_records([footer.row_groups for footer in footers])
-        groups = every[starts[self.files, 0] + self.ordinals]
-        self._chunks = concatenate_records([footer.chunks for footer in footers])
+        groups = concatenate_records(each_groups)[starts[self.files, 0] + self.ordinals]
+        self._chunks = concatenate_records(each_chunks)
         self.num_rows: NDArray[np.int64] = np.ascontiguousarray(groups["num_rows"])
         self.total_rows = int(self.num_rows.sum())
         width, first = len(footers[0].leaves), groups["first_chunk"]
@@ -149,10 +153,18 @@ class RowGroupBatch:
         self.grown: set[int] = set() if known is None else known.grown
         self._batch = ChunkBatch(files, decompress, known)
         self._chunks: dict[int, tuple[NDArray[np.int64], str]] = {}  # by the number of their leaf, and their problem
-        footers = groups.footers
-        if any(footer.encrypted for footer in footers):
-            raise MalformedFooterError("metadata: encrypted")
-        records = groups.find_chunks([leaf for leaf in footers[0].leaves if not leaf.repeated])
+        self._footers: list[bytes] = []
+        self._doubted: list[tuple[int, Footer]] = []
+        starts = []
+        for file, footer in enumerate(groups.footers):
+            if footer.encrypted:
+                raise MalformedFooterError("metadata: encrypted")
+            self._footers.append(footer.data)
+            starts.append(footer.start)
+            if footer.writer_rules.rules:
+                self._doubted.append((file, footer))
+        self._starts = np.array(starts, np.int64)
+        records = groups.find_chunks([leaf for leaf in groups.footers[0].leaves if not leaf.repeated])
         if records is None:
             raise MalformedFooterError("metadata: column chunks are missing")
         # As `Footer.require_value_per_row`.
@@ -196,45 +208,44 @@ class RowGroupBatch:
 
     def find_problem(self, name: str) -> str:
         """Return why chunks of a column cannot be read here, by what the footers tell; empty if they can."""
-        return self._find_chunks([self._columns[name].leaf])[0][1]
+        leaf = self._columns[name].leaf
+        self._locate_chunks([leaf])
+        return self._chunks[leaf.index][1]
 
     def _require_chunks(self, leaf: Leaf) -> NDArray[np.int64]:
         """Return where a column's chunks are, as `ChunkBatch` takes them."""
-        chunks, problem = self._find_chunks([leaf])[0]
+        self._locate_chunks([leaf])
+        chunks, problem = self._chunks[leaf.index]
         if problem:
             raise UnusualPageError(problem)
         return chunks
 
-    def _find_chunks(self, leaves: Sequence[Leaf]) -> list[tuple[NDArray[np.int64], str]]:
-        """Return where the chunks of columns are, as `ChunkBatch` takes them, and why they cannot be read, if so."""
-        new = [leaf for leaf in leaves if leaf.index not in self._chunks]
-        if new:
-            self._locate_chunks(new)
-        return [self._chunks[leaf.index] for leaf in leaves]
-
     def _locate_chunks(self, leaves: Sequence[Leaf]) -> None:
-        groups, footers = self.groups, self.groups.footers
+        """Find where the chunks of columns are, as `ChunkBatch` takes them, and why they cannot be read, if so."""
+        leaves = [leaf for leaf in leaves if leaf.index not in self._chunks]
+        if not leaves:
+            return
+        groups = self.groups
         records = groups.find_chunks(leaves)
         assert records is not None
         start, size = find_first_pages(records), records["compressed_size"]
         usual = (records["meta_start"] >= 0) & (records["encrypted"] == 0) & (records["external"] == 0)
         usual &= (records["codec"] >= 0) & (start > 0) & (size > 0)
-        usual &= size <= np.array([footer.start for footer in footers], np.int64)[groups.files] - start
-        flags = np.zeros((len(leaves), len(footers)), np.int64)
-        doubted = [(file, footer) for file, footer in enumerate(footers) if footer.writer_rules.rules]
-        data = [footer.data for footer in footers]
+        usual &= size <= self._starts[groups.files] - start
+        flags = np.zeros((len(leaves), len(self._starts)), np.int64)
         for number, leaf in enumerate(leaves):
             of_leaf, problem = records[number], ""
-            path, starts = footers[0].stored_leaf(leaf).encoded_path, np.ascontiguousarray(of_leaf["path_start"])
+            path = groups.footers[0].stored_leaf(leaf).encoded_path
+            starts = np.ascontiguousarray(of_leaf["path_start"])
             usual[number] &= of_leaf["physical_type"] == PHYSICAL_TYPES.index(leaf.physical)
-            if not usual[number].all() or not have_path(data, groups.files, starts, path):
+            if not usual[number].all() or not have_path(self._footers, groups.files, starts, path):
                 problem = "metadata: a column chunk is unusual"
             elif not np.isin(of_leaf["codec"], KNOWN_CODECS).all():
                 problem = "a codec that is not known here"
             elif leaf.repeated and int(size[number].max(initial=0)) > MAX_CHUNK_BYTES:
                 problem = f"a chunk of lists of more than {MAX_CHUNK_BYTES >> 20} MiB"
             flags[number] = HAS_BITS if leaf.physical == "BOOLEAN" else 0
-            for file, footer in doubted:
+            for file, footer in self._doubted:
                 flags[number, file] |= _find_flags(footer, leaf)
             columns = start[number], size[number], groups.num_rows, of_leaf["codec"], of_leaf["num_values"]
             table = np.stack([groups.files, *columns, flags[number, groups.files]], axis=1)
@@ -334,15 +345,16 @@ class RowGroupBatch:
         UnreadableColumnError
             A column holds INT96 timestamps that its type cannot show.
         """
-        columns = [(name, self._columns[name]) for name in names]
-        found = self._find_chunks([column.leaf for _, column in columns])
-        able = {name: column for (name, column), (_, problem) in zip(columns, found, strict=True) if not problem}
+        self._locate_chunks([self._columns[name].leaf for name in names])
+        able = {}
+        for name in names:
+            column = self._columns[name]
+            if not self._chunks[column.leaf.index][1]:
+                able[name] = column
         if self._fetcher is None:
             return self._take(able, rows)
-        single = np.stack([rows.rows, rows.rows + 1], axis=1)
-        fetched = self._fetcher.fetch(
-            [column.leaf for column in able.values()], np.split(single, np.cumsum(rows.counts)[:-1])
-        )
+        single, leaves = np.stack([rows.rows, rows.rows + 1], axis=1), [column.leaf for column in able.values()]
+        fetched = self._fetcher.fetch(leaves, np.split(single, np.cumsum(rows.counts)[:-1]))
         able = {name: column for name, column in able.items() if column.leaf.index in fetched}
         parts, ends = [], np.cumsum(rows.counts)
         for start in range(0, len(rows.rows), _AT_ONCE):
@@ -354,11 +366,10 @@ class RowGroupBatch:
 
     def _take(self, columns: Mapping[str, PageColumn], rows: RowsOfGroups) -> dict[str, pa.Array]:
         """Take rows of columns out of their pages."""
-        count = len(rows.rows)
-        if sum([column.width for column in columns.values()]) * count > MAX_TAKEN_BYTES:
-            raise UnusualPageError("many bytes")
-        arrays, num_bytes = {}, 0
+        count, arrays, num_bytes = len(rows.rows), {}, 0
         for name, column in columns.items():
+            if num_bytes + column.width * count > MAX_TAKEN_BYTES:
+                raise UnusualPageError("many bytes")
             leaf, chunks = column.leaf, self._chunks[column.leaf.index][0]
             if leaf.repeated:
                 lists = self._batch.take(chunks, stored_column(leaf), *rows)

@@ -18,7 +18,6 @@ from ...file.statistics import ColumnCompatibility
 from ...metadata.footer import Leaf
 from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
-from ...storage import Source
 from ..model.limits import Limits
 from ..model.plan import PARQUET
 from ..model.row_selection import RowSelection, intersect_ranges, to_range_list, to_row_ranges
@@ -43,7 +42,7 @@ class ParquetData:
     format = PARQUET
 
     def __init__(self, file: BloomFile, limits: Limits | None = None, columns: ColumnsDecoder | None = None):
-        self.file = file
+        self.file, self.path, self.source = file, file.path, file.source
         self._limits, self._columns = limits or Limits(max_bytes=None), columns
         self._lock = Lock()
 
@@ -73,14 +72,6 @@ class ParquetData:
         """Update the size in the cache of the file, if its entry has grown."""
         if pages.grown:
             self.file.remember()
-
-    @property
-    def path(self) -> str:
-        return self.file.path
-
-    @property
-    def source(self) -> Source:
-        return self.file.source
 
     @property
     def leaves(self) -> list[Leaf]:

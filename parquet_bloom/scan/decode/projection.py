@@ -15,6 +15,7 @@ from ..model.columns import resolve_names
 from ..model.data_file import DataFile, FileProjection
 from ..model.named_columns import make_unknown_column_error
 from ..model.partitions import Partitions
+from ..model.plan import FilePlan
 from .open import open_file
 
 
@@ -56,7 +57,9 @@ class Projection:
 
     def add_absent(self, table: pa.Table, projection: FileProjection) -> pa.Table:
         """Add nulls to rows of a file for the columns that it does not have."""
-        if projection.is_counter and projection.absent:
+        if not projection.absent:
+            return table
+        if projection.is_counter:
             table = table.select([])
         tops = dict.fromkeys(self._spellings.get(name, name).split(".")[0] for name in projection.absent)
         known = {*table.schema.names}
@@ -72,13 +75,13 @@ class Projection:
         return self._partitions.add_columns(table, path, self.columns)
 
     def find_elsewhere(
-        self, paths: Sequence[str], filesystem: Any, cache: MetadataCache | None, note: Callable[[Source], None]
+        self, plans: Sequence[FilePlan], filesystem: Any, cache: MetadataCache | None, note: Callable[[Source], None]
     ) -> list[pa.Schema]:
         """Find the columns that no file projected so far has in other files, and return their schemas.
 
         Parameters
         ----------
-        paths : all files. Those of which nothing is read are opened only while a column is missing.
+        plans : of all files. Those of which nothing is read are opened only while a column is missing.
         cache : of footers.
         note : called with each file that was opened, to count what was read of it.
 
@@ -89,9 +92,9 @@ class Projection:
         """
         schemas = []
         missing = set(self._file_columns or ()) - self._spellings.keys()
-        for path in paths if missing else ():
+        for plan in plans if missing else ():
             try:
-                with open_file(path, filesystem, cache) as file:
+                with open_file(plan.path, filesystem, cache) as file:
                     note(file.source)
                     spelling = resolve_names(file, missing, self._ignore_case)
                     if spelling:
@@ -102,6 +105,7 @@ class Projection:
                 continue  # no row of the file is read, so its error does not matter
             if not missing:
                 break
-        if missing and paths:
+        if missing and plans:
+            paths = [plan.path for plan in plans]
             raise make_unknown_column_error(min(missing), paths, self._partitions, filesystem=filesystem, cache=cache)
         return schemas

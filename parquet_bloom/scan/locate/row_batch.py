@@ -104,7 +104,7 @@ class RowBatch:
         """Locate the rows that match, in parts that fit in memory."""
         selections, table = self._selections, self.kind.table
         if self.kind.node is not None:
-            equalities = [one for one in self.kind.equalities if self._shows_stored(one)]
+            equalities = list(filter(self._shows_stored, self.kind.equalities))
             yield Need(self._limits.search_bytes if equalities else 0)
             selections = self._select_by_pages()
             found = self._search(selections, equalities) if equalities else None

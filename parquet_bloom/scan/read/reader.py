@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
@@ -179,28 +179,35 @@ class RowReader:
         """
         if self._projection.is_ambiguous:  # the first file decides on the spelling of names
             _ = self.schema
-        plans = self._plans
-        tables: dict[str, list[pa.Table]] = {plan.path: [] for plan in plans}
-        known: set[str] = set()
-        with closing(self._read(plans, self._make_rows, self._make_limits(max_bytes), threads)) as results:
-            for of_table, table in results:
+        tables: list[pa.Table] = []
+        schemas: dict[str, list[pa.Schema]] = {}  # by the paths of files
+        with closing(self._read(self._plans, self._make_rows, self._make_limits(max_bytes), threads)) as results:
+            for plans, table in results:
                 if note is not None:
                     note(table)
-                tables[of_table[0].path].append(table)
-                for plan in of_table:
-                    known.add(plan.path)
-        schema = self._schema
-        if schema is None:
-            empty = [plan for plan in plans if plan.path not in known]
-            for plan, file_schema in zip(empty, self._map_files(self._read_schema, empty), strict=True):
-                tables[plan.path].append(self._projection.add_partitions(empty_table(file_schema)))
-            tables[""] = [empty_table(one) for one in self._find_elsewhere()]
-            schemas = [table.schema for of_file in tables.values() for table in of_file]
-            schema = unify_schemas(schemas) if schemas else pa.schema([])
-        parts = [self._fit(table, schema) for of_file in tables.values() for table in of_file]
+                tables.append(table)
+                for plan in plans:
+                    schemas.setdefault(plan.path, []).append(table.schema)
+        schema = self._schema or self._unify(schemas)
+        parts = [empty_table(schema)]
+        for table in tables:
+            parts.append(self._fit(table, schema))
         if not len(schema):  # tables without columns lose their number of rows when they are concatenated
             return pa.table({"": pa.nulls(sum(part.num_rows for part in parts))}).select([])
-        return pa.concat_tables([empty_table(schema), *parts])
+        return pa.concat_tables(parts)
+
+    def _unify(self, known: Mapping[str, Sequence[pa.Schema]]) -> pa.Schema:
+        """Return the schema of all files, those of some being known."""
+        empty = [plan for plan in self._plans if plan.path not in known]
+        others = dict(zip((plan.path for plan in empty), self._map_files(self._read_schema, empty), strict=True))
+        schemas: list[pa.Schema] = []
+        for plan in self._plans:
+            if plan.path in known:
+                schemas += known[plan.path]
+            else:
+                schemas.append(self._projection.add_partitions(empty_table(others[plan.path])).schema)
+        schemas += self._find_elsewhere()
+        return unify_schemas(schemas) if schemas else pa.schema([])
 
     def count_rows(
         self,
@@ -315,8 +322,7 @@ class RowReader:
         return map_in_threads(function, plans, remote=self._is_remote) if plans else []
 
     def _find_elsewhere(self) -> list[pa.Schema]:
-        paths = [plan.path for plan in self._plan.files]
-        return self._projection.find_elsewhere(paths, self._filesystem, self._cache, self._meter.note)
+        return self._projection.find_elsewhere(self._plan.files, self._filesystem, self._cache, self._meter.note)
 
     def _read_schema(self, plan: FilePlan) -> pa.Schema:
         """Return the schema of the columns read of a file, without partition columns and columns that it lacks."""
@@ -370,7 +376,7 @@ class RowReader:
         limits = replace(limits, use_threads=threads > 1 and len(tasks) < threads and can_use_arrow_threads())
         run = partial(self._run_task, use, find_kind, limits)
         ahead = ReadAhead([partial(run, task) for task in tasks], threads, limits.max_bytes or 0, in_order)
-        done = _Progress(progress, len(plans), tasks)
+        done = _Progress(progress, len(plans), tasks) if progress is not None else None
         try:
             with closing(iter(ahead)) as events:
                 for event in events:
@@ -384,7 +390,8 @@ class RowReader:
                         if more:
                             tasks += more
                             ahead.add([partial(run, one) for one in more])
-                        done.note(task, more)
+                        if done is not None:
+                            done.note(task, more)
                     elif not files.is_over:
                         files.has_begun = True
                         yield files.plans, cast(R, event.value)
@@ -487,7 +494,8 @@ class RowReader:
                         files.require_unchanged()
                         task.num_done, task.is_inside, has_any = step.num_done, step.is_inside, True
                         yield Piece(value, num_bytes)
-                files.require_unchanged()  # where nothing was found
+                if task.num_done < len(task.row_groups):  # where nothing was found
+                    files.require_unchanged()
             finally:
                 task.cost = batch.decoder.cost
                 if isinstance(batch.decoder, RowGroupDecoder):
@@ -539,17 +547,15 @@ def _make_batch(task: Task, opened: PlannedFiles | ParquetData | OrcData, kind: 
 class _Progress:
     """Counts files that have been read: those of which no task is left."""
 
-    def __init__(self, report: Callable[[int, int], None] | None, total: int, tasks: Sequence[Task]):
+    def __init__(self, report: Callable[[int, int], None], total: int, tasks: Sequence[Task]):
         self._report, self._total = report, total
-        self._left = Counter([plan.path for task in tasks for plan in task.files.plans] if report else ())
+        self._left = Counter([plan.path for task in tasks for plan in task.files.plans])
         self._done = total - len(self._left)
-        if report and self._done:
+        if self._done:
             report(self._done, total)
 
     def note(self, task: Task, more: Sequence[Task]) -> None:
         """Note the end of a task, and that there are more."""
-        if self._report is None:
-            return
         self._left.update([plan.path for one in more for plan in one.files.plans])
         for plan in task.files.plans:
             self._left[plan.path] -= 1

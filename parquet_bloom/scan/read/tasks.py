@@ -92,8 +92,12 @@ class PlannedFiles:
     ):
         self.plans, self.footers, self.kind = plans, footers, kind
         self.has_begun = self.is_over = False
-        self._identities = [plan.identity for plan in plans if isinstance(plan.identity, FileIdentity)]
-        self._files = make_open_files([plan.path for plan in plans], self._identities)
+        self._identities, paths = [], []
+        for plan in plans:
+            assert isinstance(plan.identity, FileIdentity)
+            self._identities.append(plan.identity)
+            paths.append(plan.path)
+        self._files = make_open_files(paths, self._identities)
         self._remaining, self._cache, self._note = num_tasks, cache, note
         self._are_open: bool | None = None
         self._taken = 0  # of the budget
@@ -333,9 +337,13 @@ class TaskPlanner:
     def plan(self, plans: Sequence[FilePlan]) -> list[Task]:
         """Return the tasks, in the order of the plans."""
         limits, threads = self._limits, self._threads
-        row_groups = [plan.read_groups for plan in plans]
-        sizes = [sum([group.num_rows for group in groups]) for groups in row_groups]
-        total = sum(sizes)
+        row_groups, sizes, total = [], [], 0
+        for plan in plans:
+            row_groups.append(plan.read_groups)
+            before = total
+            for group in row_groups[-1]:
+                total += group.num_rows
+            sizes.append(total - before)
         if not self._is_remote:
             share = total // (limits.tasks_per_thread * threads)
             self._task_rows = min(max(limits.least_task_rows, share), limits.most_task_rows)
@@ -395,13 +403,15 @@ class TaskPlanner:
         """Return a task of files that are alike, or several of a single large file."""
         if kind is None or not alike:
             return []
-        row_groups = [(file, group) for file, (plan, _) in enumerate(alike) for group in plan.read_groups]
+        row_groups: list[tuple[int, RowGroupPlan]] = []
         cuts, num_rows = [0], 0
-        for number, (_, group) in enumerate(row_groups if len(alike) == 1 else ()):
-            if number > cuts[-1] and num_rows + group.num_rows > most_rows:
-                cuts.append(number)
-                num_rows = 0
-            num_rows += group.num_rows
+        for file, (plan, _) in enumerate(alike):
+            for group in plan.read_groups:
+                if len(alike) == 1 and len(row_groups) > cuts[-1] and num_rows + group.num_rows > most_rows:
+                    cuts.append(len(row_groups))
+                    num_rows = 0
+                num_rows += group.num_rows
+                row_groups.append((file, group))
         plans, footers = zip(*alike, strict=True)
         files = PlannedFiles(plans, footers, kind, len(cuts), self._cache, self._note)
         return [Task(files, row_groups[start:end]) for start, end in pairwise([*cuts, len(row_groups)])]
