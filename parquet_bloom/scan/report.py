@@ -17,13 +17,6 @@ from .model.wording import summarize
 class PruneReport(ScanPlan):
     """A scan plan that can be shown as text or as a page. Its figures are the attributes of `ScanPlan`."""
 
-    @classmethod
-    def of(cls, plan: ScanPlan) -> PruneReport:
-        """Wrap a plan."""
-        report = cls.__new__(cls)
-        report.__dict__.update(plan.__dict__)
-        return report
-
     def explain(self, max_files: int = 20, max_lines: int = 20) -> str:
         """Explain for each row group whether it is read, what ruled it out, and what is doubtful.
 

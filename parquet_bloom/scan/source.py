@@ -210,19 +210,20 @@ class ScanSource:
             entries, filesystem, partitions, requests, table = listing or self._list(view)
             if self.partitioning is None and options.named is None:
                 options = replace(options, named=lambda name: any(f"{name}=" in entry.path for entry in entries))
-            plan = plan_scan(
+            report = plan_scan(
                 entries,
                 node,
                 partitions,
                 options,
+                PruneReport,
                 filesystem=filesystem,
                 cache=cache,
                 table=table,
                 index=view,
                 zones=zones,
             )
-            plan.requests += requests
-            return PruneReport.of(plan)
+            report.requests += requests
+            return report
 
     def _open_index(
         self, columns: set[str], trust: ColumnCompatibility | None = None, means: Means | None = None

@@ -161,6 +161,7 @@ class Lookup:
             None if by_index_alone else keys.node,
             source.find_partitions(paths, roots),
             replace(options, named=lambda _: True),
+            ScanPlan,
             filesystem=self._filesystem,
             cache=source.cache,
             index=_CandidateEvaluator(answers[0].files),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -369,7 +369,7 @@ class ScanPlan:
     table: TableSnapshot | None = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def of_request(cls, request: ScanRequest, **attributes: Any) -> ScanPlan:
+    def of_request(cls, request: ScanRequest, **attributes: Any) -> Self:
         """Return a plan without files; `where` becomes a text when it is asked for, since few plans are shown."""
         plan = cls("", asked=request, **attributes)
         del plan.where

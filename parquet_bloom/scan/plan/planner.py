@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ...file.cache.memory import MetadataCache
 from ...predicate.pruning import PruningPredicate
@@ -35,12 +35,15 @@ from .table import TableEvaluator
 if TYPE_CHECKING:
     from ...tables.snapshot import TableSnapshot
 
+P = TypeVar("P", bound=ScanPlan)
+
 
 def plan_scan(
     entries: Sequence[Entry],
     node: Node | None,
     partitions: Partitions,
     options: ScanOptions,
+    kind: type[P],
     *,
     filesystem: Any,
     cache: MetadataCache | None,
@@ -49,13 +52,14 @@ def plan_scan(
     table: TableSnapshot | None = None,
     index: Evaluator | None = None,
     zones: Evaluator | None = None,
-) -> ScanPlan:
+) -> P:
     """Plan the scan of listed files; see `prune`.
 
     Parameters
     ----------
     node : the predicate; None for all rows.
     partitions : the partition columns of the files.
+    kind : of plan that is made.
     filesystem : of the files; None for local paths and URLs.
     cache : cached footers, to which those read now are added; None for none.
     residuals : the residuals of the predicate; None to compute them from `partitions`.
@@ -66,7 +70,7 @@ def plan_scan(
     """
     timezone, ignore_case = options.timezone, options.ignore_case
     request = ScanRequest(node, timezone, ignore_case)
-    plan = ScanPlan.of_request(request, filesystem=filesystem, partitions=partitions, table=table)
+    plan = kind.of_request(request, filesystem=filesystem, partitions=partitions, table=table)
     if residuals is None and partitions:
         residuals = partitions.make_residuals(node, timezone, ignore_case=ignore_case, strict=False)
     predicate: PruningPredicate | Literal[True] = True if node is None else PruningPredicate(node, timezone)

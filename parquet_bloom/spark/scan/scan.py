@@ -93,6 +93,7 @@ def scan_files(
             named=lambda _: True,
             trust=compatibility,
         ),
+        PruneReport,
         filesystem=filesystem,
         cache=SHARED_CACHE,
         residuals=residuals,
@@ -102,7 +103,7 @@ def scan_files(
     file_plans = {file_plan.path: file_plan for file_plan in plan.files}
     plan.files = [file_plans.get(file) or _make_unreadable_plan(file, problems) for file in files]
     unreadable = {file: problems.get(redacted(file), "it cannot be read") for file in files if file not in file_plans}
-    return Scan(PruneReport.of(plan), unreadable)
+    return Scan(plan, unreadable)
 
 
 def _make_unreadable_plan(file: str, problems: dict[str, str]) -> FilePlan:

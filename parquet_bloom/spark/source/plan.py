@@ -15,7 +15,7 @@ from ...file.cache.memory import SHARED_CACHE
 from ...file.reader import open
 from ...predicate import tree
 from ...scan.model.partitions import Partitions
-from ...scan.model.plan import PARQUET, FilePlan
+from ...scan.model.plan import PARQUET, FilePlan, ScanPlan
 from ...scan.options import ScanOptions
 from ...scan.plan.planner import plan_scan
 from ...storage import Entry, FileIdentity, RemoteIdentity, is_url, list_entries
@@ -176,6 +176,7 @@ class FileListing:
                 named=lambda _: True,
                 trust=SparkCompatibility.of(stored, options.rules),
             ),
+            ScanPlan,
             filesystem=options.filesystem,
             cache=SHARED_CACHE,
             residuals=residuals,

@@ -67,7 +67,7 @@ def lake(tmp_path: Path) -> list[Entry]:
 def plan(entries: list[Entry], where: str | None, options: ScanOptions = OPTIONS, **evidence: Evaluator) -> ScanPlan:
     partitions = Partitions([entry.path for entry in entries], str(Path(entries[0].path).parents[1]))
     node = None if where is None else parse(where)
-    return plan_scan(entries, node, partitions, options, filesystem=None, cache=None, **evidence)
+    return plan_scan(entries, node, partitions, options, ScanPlan, filesystem=None, cache=None, **evidence)
 
 
 def number(path: str) -> int:

@@ -565,7 +565,7 @@ def test_compatibility_is_checked_per_column(lake):
     node = parse(f"key = {ABSENT}")
 
     def plan(trust: Any) -> ScanPlan:
-        return plan_scan(entries, node, Partitions(()), ScanOptions(trust=trust), filesystem=None, cache=None)
+        return plan_scan(entries, node, Partitions(()), ScanOptions(trust=trust), ScanPlan, filesystem=None, cache=None)
 
     assert plan(None).selected == {}
     report = plan(Distrust())

@@ -708,6 +708,7 @@ def test_columns_that_an_engine_reads_otherwise_are_not_probed(file: Path) -> No
             parse(f"id = {IDS[7]}"),
             Partitions(()),
             ScanOptions(trust=Distrust()),
+            PruneReport,
             filesystem=None,
             cache=None,
             zones=view,
