@@ -409,29 +409,20 @@ class RowReader:
             raise error
         if files.is_over:
             return []
-        has_changed, number = isinstance(error, ConcurrentChangeError), 0
-        if isinstance(files, PlannedFiles):
-            if not task.is_inside and (len(files.plans) > 1 or (len(left) > 1 and not has_changed)):
-                return planner.divide(task)
-            number = left[0][0] if task.is_inside else 0
-        plan, more = files.plans[number], []
-        again = None
+        has_changed, is_together = isinstance(error, ConcurrentChangeError), isinstance(files, PlannedFiles)
+        if is_together and not task.is_inside and (len(files.plans) > 1 or (len(left) > 1 and not has_changed)):
+            return planner.divide(task)
+        plan, files.is_over = files.plans[0], True
         if has_changed and reads_again and not (files.has_begun or files.is_again):
             try:
                 again = self._plan_again(plan)
+                if again is not None:
+                    return planner.split(again, is_again=True)
             except ParquetBloomError as another:
                 error = another
-        if again is not None:
-            more = planner.split(again, is_again=True)
-        else:
-            error.path = error.path or plan.path
-            fail(error, plan)
-        if len(files.plans) == 1:
-            files.is_over = True
-        else:  # the other files are not lost with it
-            task.row_groups = [*task.row_groups[: task.num_done], *(one for one in left if one[0] != number)]
-            more += planner.divide(task)
-        return more
+        error.path = error.path or plan.path
+        fail(error, plan)
+        return []
 
     def _plan_again(self, plan: FilePlan) -> FilePlan | None:
         """Plan to read all of a file that has changed; None if its table has deleted rows of it."""

@@ -76,6 +76,42 @@ def test_an_error_ends_its_task_only() -> None:
         assert values(events)[3] == "before"
 
 
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("max_bytes", [1, 3 * SIZE, 10**9])
+def test_tasks_that_follow_one_take_its_place(threads: int, max_bytes: int) -> None:
+    """Those that read what is left of a task that has failed, within the same bound."""
+
+    def fail() -> Iterator[Any]:
+        yield Piece("before", 0)
+        raise ValueError("broken")
+
+    ahead = ReadAhead([make_tasks(1)[0], fail, *make_tasks(20)[2:]], threads, max_bytes)
+    found, numbers = [], []
+    for event in ahead:
+        if event.error is not None:
+            ahead.add([partial(make_task, 100), partial(make_task, 101)])
+        elif not event.is_end:
+            found.append(event.value)
+        if event.is_end:
+            numbers.append(event.task)
+    expected = [(number, piece) for number in [100, 101, *range(2, 20)] for piece in range(3)]
+    assert found == [(0, 0), (0, 1), (0, 2), "before", *expected]
+    assert numbers == [0, 1, 20, 21, *range(2, 20)]
+    assert ahead.in_flight == 0
+    assert ahead.most_in_flight <= max(max_bytes, SIZE) + SIZE
+
+
+def test_tasks_that_follow_one_are_run_out_of_order_too() -> None:
+    ahead = ReadAhead(make_tasks(6), 3, 10**9, in_order=False)
+    found = []
+    for event in ahead:
+        if event.is_end and event.task < 6:
+            ahead.add([partial(make_task, event.task + 100)])
+        elif not event.is_end:
+            found.append(event.value)
+    assert sorted(found) == [(number, piece) for number in [*range(6), *range(100, 106)] for piece in range(3)]
+
+
 def test_leaving_early_ends_threads_and_closes_tasks() -> None:
     closed: list[int] = []
 
