@@ -316,8 +316,7 @@ cdef int start_numbers(Numbers* numbers, const PageBody* body, Py_ssize_t count,
 cdef bint next_numbers(Numbers* numbers) except -1 nogil:
     """Read the next numbers, all of which are of entries; return False if there are no more."""
     cdef Runs* runs = &numbers.runs
-    cdef uint32_t largest = 0
-    cdef Py_ssize_t i
+    cdef uint32_t largest
     if numbers.left == 0:
         return False
     if numbers.at == runs.length:
@@ -329,9 +328,7 @@ cdef bint next_numbers(Numbers* numbers) except -1 nogil:
         largest = runs.value
     else:
         numbers.length = min(numbers.length, <Py_ssize_t>BLOCK)
-        unpack_numbers(runs, numbers.at, numbers.length, numbers.number)
-        for i in range(numbers.length):
-            largest = max(largest, numbers.number[i])
+        largest = unpack_numbers(runs, numbers.at, numbers.length, numbers.number)
     if largest >= numbers.num_entries:
         refuse("a number is not in the dictionary")
     numbers.at += numbers.length
@@ -339,21 +336,27 @@ cdef bint next_numbers(Numbers* numbers) except -1 nogil:
     return True
 
 
-cdef void unpack_numbers(const Runs* runs, Py_ssize_t first, Py_ssize_t count, uint32_t* out) noexcept nogil:
-    """Unpack numbers of a packed run."""
+cdef uint32_t unpack_numbers(const Runs* runs, Py_ssize_t first, Py_ssize_t count, uint32_t* out) noexcept nogil:
+    """Unpack numbers of a packed run; return the largest."""
     cdef const uint8_t* data = runs.data + runs.start
     cdef int width = runs.width
-    cdef Py_ssize_t size = runs.end - runs.start, bit = first * width, i = 0
+    cdef Py_ssize_t size = runs.end - runs.start, bit = first * width, i
+    cdef Py_ssize_t whole = 0  # numbers that begin in front of the last seven bytes
     cdef uint64_t word, mask = (<uint64_t>1 << width) - 1
-    while i < count and size - (bit >> 3) >= 8:
+    cdef uint32_t number, largest = 0
+    if 8 * (size - 7) > bit:
+        whole = min(count, (8 * (size - 7) - bit + width - 1) // width)
+    for i in range(whole):
         memcpy(&word, data + (bit >> 3), 8)  # little-endian, as the processor is
-        out[i] = <uint32_t>(word >> (bit & 7) & mask)
+        number = <uint32_t>(word >> (bit & 7) & mask)
+        out[i] = number
+        largest = max(largest, number)
         bit += width
-        i += 1
-    while i < count:
+    for i in range(whole, count):
         out[i] = cut_number(data + (bit >> 3), size - (bit >> 3), bit & 7, width)
+        largest = max(largest, out[i])
         bit += width
-        i += 1
+    return largest
 
 
 # ------------------------------------------------------------------------------------------------------------ levels
