@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -338,7 +338,7 @@ class ScanPlan:
 
     Attributes
     ----------
-    where : the predicate as text; empty if all rows match.
+    description : the predicate as text, of a plan that was not made from one.
     files : a plan for each file, in the order given.
     filesystem : of the files: a pyarrow or fsspec file system, or an object with the URLs' stores and their settings;
         None for local paths and URLs.
@@ -348,13 +348,13 @@ class ScanPlan:
     data_requests, data_bytes_read : the same for the rows that have been read by the plan so far.
     decoded : how the columns of these rows were read; row groups with columns of both decoders count twice.
     partitions : the partition columns.
-    asked : the predicate and its settings; None for reports that `prune` did not make.
+    asked : the predicate and its settings; None for plans that were not made from one.
     index_doubts : why a lake index could not be used, or only in part, so that more is read than necessary.
     zone_doubts : the same for zones: indexes that cannot be read, and files that have changed since.
     table : the table whose files they are, which says what deleted rows they have; None for files of no table.
     """
 
-    where: str
+    description: str = ""
     files: list[FilePlan] = field(default_factory=list)
     filesystem: Any = field(default=None, compare=False, repr=False)
     requests: int = field(default=0, compare=False)
@@ -363,25 +363,17 @@ class ScanPlan:
     data_bytes_read: int = field(default=0, compare=False, kw_only=True)
     decoded: list[Decoded] = field(default_factory=list, compare=False, repr=False, kw_only=True)
     partitions: Partitions = field(default_factory=lambda: Partitions(()), compare=False, repr=False)
-    asked: ScanRequest | None = field(default=None, compare=False, repr=False)
+    asked: ScanRequest | None = field(default=None, repr=False)
     index_doubts: list[str] = field(default_factory=list, compare=False, repr=False)
     zone_doubts: list[str] = field(default_factory=list, compare=False, repr=False)
     table: TableSnapshot | None = field(default=None, compare=False, repr=False)
 
-    @classmethod
-    def of_request(cls, request: ScanRequest, **attributes: Any) -> Self:
-        """Return a plan without files; `where` becomes a text when it is asked for, since few plans are shown."""
-        plan = cls("", asked=request, **attributes)
-        del plan.where
-        return plan
-
-    if not TYPE_CHECKING:  # any other name is an error, to the checker too
-
-        def __getattr__(self, name: str) -> Any:
-            if name != "where":
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            node = None if self.asked is None else self.asked.node
-            return self.__dict__.setdefault(name, "" if node is None else str(node))
+    @property
+    def where(self) -> str:
+        """The predicate as text; empty if all rows match."""
+        if self.asked is None:
+            return self.description
+        return "" if self.asked.node is None else str(self.asked.node)
 
     @property
     def selected(self) -> Selection:

@@ -70,7 +70,7 @@ def plan_scan(
     """
     timezone, ignore_case = options.timezone, options.ignore_case
     request = ScanRequest(node, timezone, ignore_case)
-    plan = kind.of_request(request, filesystem=filesystem, partitions=partitions, table=table)
+    plan = kind(filesystem=filesystem, partitions=partitions, asked=request, table=table)
     if residuals is None and partitions:
         residuals = partitions.make_residuals(node, timezone, ignore_case=ignore_case, strict=False)
     predicate: PruningPredicate | Literal[True] = True if node is None else PruningPredicate(node, timezone)

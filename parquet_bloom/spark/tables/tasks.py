@@ -150,7 +150,7 @@ class _TaskReader:
         partitions = Partitions.of_table([file.path for file in part.files], part.partition_values)
         request = ScanRequest(self.node, "UTC", False)  # literals without a zone are compared with columns without one
         files = [piece.plan for piece in pieces]
-        plan = ScanPlan("", files, filesystem, partitions=partitions, asked=request, table=part)
+        plan = ScanPlan(files=files, filesystem=filesystem, partitions=partitions, asked=request, table=part)
         names, schema = select_table_columns(part.schema, self.schema.names)
         target = pa.schema([arrow_field(field) for field in self.schema.fields])
         reader = RowReader(plan, names, schema=schema, cache=SHARED_CACHE)

@@ -194,7 +194,7 @@ def test_datasets_of_other_file_systems(folder: Path) -> None:
         assert [(f.path, f.row_groups) for f in dataset.get_fragments(pc.field("key") == KEYS[7])] == list(
             report.selected.items()
         )
-        assert report == PruneReport(report.where, report.files)
+        assert report == PruneReport(files=report.files, asked=report.asked)
         assert "ilesystem" not in repr(report)
 
 
