@@ -13,8 +13,9 @@ from libc.string cimport memcmp, memcpy
 import numpy as np
 
 from .page_decode cimport (
-    MOST_BYTES, MOST_VALUES, NUM_VALUES, Levels, Numbers, PageBody, PageVisitor, close_page, count_levels, cut_page,
-    is_dictionary, needs_dictionary, next_block, next_numbers, refuse, start_levels, start_numbers, unpack_block, unpack_page
+    MOST_BYTES, MOST_VALUES, NUM_VALUES, Levels, PageBody, PageVisitor, Runs, close_page, count_levels, cut_page,
+    is_dictionary, needs_dictionary, next_block, next_run, number_at, refuse, start_indices, start_levels, unpack_block,
+    unpack_page
 )
 from .page_encodings cimport make_plain
 
@@ -287,24 +288,36 @@ cdef Py_ssize_t match_plain(
 
 
 cdef Py_ssize_t match_numbers(
-    Numbers* numbers, const int32_t* targets, int64_t* positions, int32_t* which
+    const PageBody* body, Py_ssize_t count, uint64_t num_entries, const int32_t* targets, int64_t* positions,
+    int32_t* which
 ) except -1 nogil:
-    """Search numbers of dictionary entries; return how many are of an entry with a target."""
-    cdef Py_ssize_t matches = 0, done = 0, i
+    """Search the first `count` numbers of dictionary entries of a page; return how many are of an entry with a target."""
+    cdef Py_ssize_t matches = 0, done = 0, length, i
+    cdef uint32_t number
     cdef int32_t target
-    while next_numbers(numbers):
-        if numbers.is_run:
-            target = targets[numbers.runs.value]
-            for i in range(numbers.length if target != NO_TARGET else 0):
-                positions[matches], which[matches] = done + i, target
-                matches += 1
-        else:
-            for i in range(numbers.length):
-                target = targets[numbers.number[i]]
+    cdef Runs runs, run
+    start_indices(&runs, body)
+    while done < count:
+        next_run(&runs)
+        run = runs  # whose address nobody else knows, so that it stays in registers
+        length = min(count - done, run.length)
+        if run.packed:
+            for i in range(length):
+                number = number_at(&run, i)
+                if number >= num_entries:
+                    refuse("a number is not in the dictionary")
+                target = targets[number]
                 if target != NO_TARGET:
                     positions[matches], which[matches] = done + i, target
                     matches += 1
-        done += numbers.length
+        else:
+            if run.value >= num_entries:
+                refuse("a number is not in the dictionary")
+            target = targets[run.value]
+            for i in range(length if target != NO_TARGET else 0):
+                positions[matches], which[matches] = done + i, target
+                matches += 1
+        done += length
     return matches
 
 
@@ -424,7 +437,6 @@ cdef class PageSearch(PageVisitor):
         return 0
 
     cdef int visit(self, PageBody* body, int64_t before) except -1 nogil:
-        cdef Numbers entries
         cdef Py_ssize_t matches, in_page = 0, i
         cdef Py_ssize_t count = count_levels(body, &self.last, &in_page)
         cdef bint has_lists = self.column.shape.max_repetition > 0
@@ -442,8 +454,7 @@ cdef class PageSearch(PageVisitor):
         if count == 0:
             return 0
         if needs_dictionary(body.encoding):
-            start_numbers(&entries, body, count, self.num_entries)
-            matches = match_numbers(&entries, self.by_entry, positions, numbers)
+            matches = match_numbers(body, count, self.num_entries, self.by_entry, positions, numbers)
         else:
             make_plain(body, self.column.width)
             matches = match_plain(self.targets, body, self.column.width, count, positions, numbers)
