@@ -11,7 +11,6 @@ import atexit
 import threading
 import time
 from collections.abc import Generator
-from contextlib import closing
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -25,8 +24,8 @@ class _Activity:
 
     Attributes
     ----------
-    running : number of streams that are making a batch.
-    last : when one was last called, or made one.
+    running : number of streams that are making a batch, or are being closed.
+    last : when one last began or ended to do so.
     ending : whether the program ends, and the streams with it.
     """
 
@@ -62,10 +61,13 @@ atexit.register(_activity.end)
 
 def stop_at_exit(batches: Generator[T, None, None]) -> Generator[T, None, None]:
     """Yield the items of a generator, until the program ends."""
-    with closing(batches):
-        while not _activity.ending:
+    try:
+        while True:
             with _activity:
-                batch = next(batches, None)
+                batch = None if _activity.ending else next(batches, None)
             if batch is None:
                 return
             yield batch
+    finally:
+        with _activity:  # which waits for the threads that read
+            batches.close()
