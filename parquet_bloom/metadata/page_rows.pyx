@@ -121,7 +121,8 @@ cdef class RowTaker(PageVisitor):
         """Begin another column chunk, of which some rows are taken, ascending, of lists each once; `rows` have to stay."""
         self.first += self.count
         self.codec, self.rows, self.count, self.at = codec, rows, count, 0
-        self.row, self.last, self.num_entries = -1, 0, -1
+        self.row, self.last = -1, 0
+        self.num_entries, self.num_ready = -1, 0  # the dictionary of the chunk before is not this one's
         return 0
 
     cdef int end(self) except -1 nogil:

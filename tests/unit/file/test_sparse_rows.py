@@ -297,6 +297,26 @@ def test_a_page_whose_header_is_wrong_hides_no_rows(tmp_path: Path) -> None:
             make_batch(chunk, pages).search(*search)
 
 
+@pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
+@pytest.mark.parametrize("width", [0, 8])
+def test_a_chunk_without_its_dictionary_has_no_entries_of_the_chunk_before(
+    width: int, compression: str, tmp_path: Path
+) -> None:
+    """A footer that says that a chunk begins behind its dictionary makes no rows of another one's."""
+    path = tmp_path / "a.parquet"
+    values = pa.array(range(100, 200) if width else [f"text {i}" for i in range(100)])
+    pq.write_table(pa.table({"a": values}), path, compression=compression, row_group_size=50, write_statistics=False)
+    table, codec = [], {"none": 0, "snappy": 1, "zstd": 6}[compression]
+    for number in range(2):
+        chunk = pq.read_metadata(path).row_group(number).column(0)
+        start, end = chunk.dictionary_page_offset, chunk.dictionary_page_offset + chunk.total_compressed_size
+        start = chunk.data_page_offset if number else start
+        table.append([0, start, end - start, 50, codec, 50, 0])
+    column, counts, rows = (NUMBERS if width else TEXTS), np.array([2, 2]), np.array([3, 9, 3, 9])
+    with pytest.raises(UnusualPageError, match="a number is not in the dictionary"):
+        make_batch(path.read_bytes()).take(np.array(table), column, counts, rows)
+
+
 def test_values_that_differ_in_the_middle_alone(tmp_path: Path) -> None:
     """Values of one length with the same first and last bytes are told apart, and found without comparing all."""
     texts = [f"https://example.com/items/{number:08}/index.html" for number in range(5000)]
