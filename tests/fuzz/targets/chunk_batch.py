@@ -214,9 +214,12 @@ def with_chunk(case: Case, number: int, chunk: bytes, compared: bool) -> None:
             assert [together[i] for i in sound] == [case.matches(case.cells[i]) for i in sound]
         if rows is not None and cells is not None:
             assert case.matches(cells[0]) == rows[0], f"{rows[0]} are found, and {cells[0]} taken"
-        if cells is not None:
-            few = attempt(lambda: case.take(batch, alone, [case.few[number]]))
-            assert few == [[cells[0][row] for row in case.few[number]]]
+        few = attempt(lambda: case.take(batch, alone, [case.few[number]]))
+        assert cells is None or few == [[cells[0][row] for row in case.few[number]]]
+        among = attempt(lambda: case.take(batch, case.chunks, case.few))
+        expected_few = case.some_cells([*range(len(case.chunks))])
+        expected_few[number : number + 1] = few or []
+        assert among == (None if few is None else expected_few), "it depends on other chunks"
         if (rows or cells) and compared:
             expected = by_pyarrow(case, number, original, chunk)
             if expected is not None:
