@@ -466,6 +466,7 @@ class RowReader:
         """Read a task. There is at least one result if rows may match: it says what columns there are."""
         files, has_any = task.files, False
         if files.is_over:
+            files.end_task()
             return
         with files.open(limits) as opened:
             kind = files.kind

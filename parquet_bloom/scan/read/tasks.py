@@ -129,10 +129,21 @@ class PlannedFiles:
                 self.require_unchanged()  # what was read may be of another version
                 raise
         finally:
-            with self._lock:
-                self._remaining -= 1
-                if self._remaining <= 0:
-                    self.close()
+            self.end_task()
+
+    def add_tasks(self, number: int) -> None:
+        """Let more tasks read the files, in place of one that has ended."""
+        with self._lock:
+            if self._remaining <= 0:
+                self._are_open = None  # they were closed
+            self._remaining += number
+
+    def end_task(self) -> None:
+        """Note the end of a task, or that it does not read the files."""
+        with self._lock:
+            self._remaining -= 1
+            if self._remaining <= 0:
+                self.close()
 
     def require_unchanged(self) -> None:
         """Raise ConcurrentChangeError if what was read may be of another version."""
@@ -244,11 +255,15 @@ class SharedFile:
                 with self._lock:
                     self._idle.append(data)
         finally:
-            with self._lock:
-                self._remaining -= 1
-                is_last = not self._remaining
-            if is_last:
-                self.close()
+            self.end_task()
+
+    def end_task(self) -> None:
+        """Note the end of a task, or that it does not read the file."""
+        with self._lock:
+            self._remaining -= 1
+            is_last = not self._remaining
+        if is_last:
+            self.close()
 
     def _take(self, limits: Limits) -> ParquetData | OrcData:
         plan = self.plans[0]
@@ -440,10 +455,13 @@ class TaskPlanner:
         files, tasks = task.files, []
         assert isinstance(files, PlannedFiles)
         left, begun = task.row_groups[task.num_done :], {file for file, _ in task.row_groups[: task.num_done]}
+        if len(files.plans) == 1:  # other tasks may read it, too: once it has failed, it has for all of them
+            files.add_tasks(len(left))
+            return [Task(files, [group]) for group in left]
         for number, plan in enumerate(files.plans):
             groups = [(0, group) for file, group in left if file == number]
-            parts = [[group] for group in groups] if len(files.plans) == 1 else [groups] if groups else []
-            one = PlannedFiles([plan], [files.footers[number]], files.kind, len(parts), self._cache, self._note)
-            one.has_begun = number in begun or (files.has_begun and len(files.plans) == 1)
-            tasks += [Task(one, part) for part in parts]
+            if groups:
+                one = PlannedFiles([plan], [files.footers[number]], files.kind, 1, self._cache, self._note)
+                one.has_begun = number in begun
+                tasks.append(Task(one, groups))
         return tasks

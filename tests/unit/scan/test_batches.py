@@ -175,6 +175,73 @@ def test_a_large_file_that_is_overwritten_between_its_parts(where: str, tmp_path
         list(rows)
 
 
+def write_damaged(path: Path, row_groups: list[int], column: int = 0) -> pa.Table:
+    """Write a file of 16 row groups, in some of which a column cannot be read; return its rows."""
+    rows = make_rows(0, 8000)
+    write(path, rows, compression="none", use_dictionary=False)
+    data, metadata = bytearray(path.read_bytes()), pq.read_metadata(path)
+    for row_group in row_groups:
+        start = metadata.row_group(row_group).column(column).data_page_offset
+        data[start : start + 36] = b"\xff" * 36
+    path.write_bytes(data)
+    return rows
+
+
+@pytest.mark.parametrize("where", ["key = 7", "key < 150"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_large_file_has_one_error(threads: int, where: str, tmp_path: Path) -> None:
+    """Whatever tasks find another one; the rows before it are given, and none after it."""
+    path, errors = tmp_path / "0.parquet", list[ParquetBloomError]()
+    rows = write_damaged(path, [3, 4, 9, 15])
+    reader = RowReader(parquet_bloom.prune(tmp_path, where), limits=SMALL_TASKS)
+    _, batches = reader.read_batches(threads=threads, on_error=errors.append)
+    found = pa.Table.from_batches(batches)
+    assert [error.path for error in errors] == [str(path)]
+    expected = rows.slice(0, 1500)
+    some = pc.equal(expected["key"], 7) if where == "key = 7" else pc.less(expected["key"], 150)
+    assert found.to_pylist() == expected.filter(some).to_pylist()
+    calls: list[tuple[int, int]] = []
+    reader.count_rows(threads=threads, on_error=errors.append, progress=lambda *call: calls.append(call))
+    assert len(errors) == 2
+    assert calls == [(1, 1)]
+
+
+def test_a_damaged_file_that_is_overwritten_between_its_parts(tmp_path: Path) -> None:
+    """Its first part is in the result, and its second one fails: its third one is not read of another version."""
+    path, errors = tmp_path / "0.parquet", list[ParquetBloomError]()
+    rows = write_damaged(path, [1], column=2)
+    write(tmp_path / "new", make_rows(1, 8000), compression="none", use_dictionary=False)
+    data = (tmp_path / "new").read_bytes()
+    (tmp_path / "new").unlink()
+    reader = RowReader(parquet_bloom.prune(tmp_path, "key = 11"), limits=SMALL_TASKS)
+    _, batches = reader.read_batches(threads=1, on_error=errors.append)
+    found = next(batches).to_pylist()
+    path.write_bytes(data)
+    for batch in batches:
+        found += batch.to_pylist()
+    expected = rows.slice(0, 500)
+    assert found == expected.filter(pc.equal(expected["key"], 11)).to_pylist()
+    assert [error.path for error in errors] == [str(path)]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are listed on Linux alone")
+def test_files_that_have_failed_are_closed(tmp_path: Path) -> None:
+    """The tasks that are left of them do not begin, and count as ended all the same."""
+    for number in range(40):
+        write_damaged(tmp_path / f"{number:02}.parquet", [0, 2])
+    before = len(os.listdir("/proc/self/fd"))
+    reader, most = RowReader(parquet_bloom.prune(tmp_path, "key = 7"), limits=SMALL_TASKS), []
+    errors: list[ParquetBloomError] = []
+
+    def note(error: ParquetBloomError) -> None:
+        errors.append(error)
+        most.append(len(os.listdir("/proc/self/fd")) - before)
+
+    assert not list(reader.read_batches(threads=1, on_error=note)[1])
+    assert len(errors) == 40
+    assert max(most) < 20
+
+
 @pytest.mark.parametrize("where", ["key = 7", "key < 7"])
 def test_few_files_are_open_at_a_time(where: str, tmp_path: Path) -> None:
     for number in range(200):
