@@ -54,13 +54,14 @@ def find_table(source: Any, storage_options: Mapping[str, Any] | None = None) ->
 
 def _open_table_at(folder: str, storage_options: Mapping[str, Any] | None) -> Table | None:
     """Return the table of which a local folder is the root; None if it is the root of none that can be read."""
-    log = os.path.join(folder, DELTA_LOG)
-    try:
-        has_commits = any(name.endswith((".json", ".parquet")) for name in os.listdir(log))
-    except (FileNotFoundError, NotADirectoryError):
-        has_commits = False
-    except OSError:  # reading the table says why, unless it is the folder above that may not be searched
-        has_commits = os.path.isdir(log)
+    log, has_commits = os.path.join(folder, DELTA_LOG), False
+    if os.path.isdir(log):  # also asked of a text that no path can be, which is reported as such where it is listed
+        try:
+            has_commits = any(name.endswith((".json", ".parquet")) for name in os.listdir(log))
+        except FileNotFoundError:
+            has_commits = False
+        except OSError:  # reading the table says why
+            has_commits = True
     if has_commits:
         from .delta.open import delta
 

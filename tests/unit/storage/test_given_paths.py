@@ -129,3 +129,13 @@ def test_a_check_of_a_path_holds_for_what_is_read(lake: Path, name: str) -> None
             with pytest.raises(StorageError):
                 read(given, *(["id = 4711"] if read is not parquet_bloom.dataset else []))
     assert parquet_bloom.read_table(f"{lake}/s%75b/a%20b.parquet", "id = 1").num_rows == 1
+
+
+@pytest.mark.parametrize(("path", "problem"), [("a\0b", "null character"), ("\ud800x", "that no file's name can")])
+def test_what_no_path_can_be_is_an_error_of_one_line(path: str, problem: str) -> None:
+    for read in (parquet_bloom.read_table, parquet_bloom.prune):
+        for given in (path, [path]):
+            with pytest.raises(StorageError, match=problem):
+                read(given, "id = 1")
+    with pytest.raises(StorageError, match=problem):
+        parquet_bloom.dataset(path)
