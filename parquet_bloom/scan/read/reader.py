@@ -227,7 +227,9 @@ class RowReader:
             return sum(group.num_rows for plan in plans for group in plan.read_groups)
 
         given = plans, self._count, self._make_limits(max_bytes), threads, _make_handler(on_error)
-        with closing(self._read(*given, reads_rows=False, in_order=False, progress=progress)) as results:
+        # Of a file that fails, as many rows are counted as are given of it, which takes the order of its row groups.
+        in_order = on_error is not None
+        with closing(self._read(*given, reads_rows=False, in_order=in_order, progress=progress)) as results:
             return sum(sum(counts.values()) for _, counts in results)
 
     def count_matches(self, plan: FilePlan) -> dict[int, int]:
@@ -542,8 +544,9 @@ class _Progress:
     def __init__(self, report: Callable[[int, int], None], total: int, tasks: Sequence[Task]):
         self._report, self._total = report, total
         self._left = Counter([plan.path for task in tasks for plan in task.files.plans])
-        self._done = total - len(self._left)
-        if self._done:
+        self._done = 0
+        for _ in range(total - len(self._left)):  # that have failed before
+            self._done += 1
             report(self._done, total)
 
     def note(self, task: Task, more: Sequence[Task]) -> None:

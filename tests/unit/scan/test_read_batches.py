@@ -267,6 +267,27 @@ def test_a_file_that_cannot_be_read_is_left_out_on_request(broken: Path) -> None
     assert others.equals(pads.dataset([broken / f"{seed}.parquet" for seed in (0, 2, 3)]).to_table())
 
 
+@pytest.mark.parametrize("where", ["text = 'text 77'", "text > 'text 5'", "text = 'text 77' OR row < 9"])
+def test_as_many_rows_are_counted_as_are_given_of_a_broken_file(broken: Path, where: str) -> None:
+    errors: list[ParquetBloomError] = []
+    asked = scan(broken, where, threads=4, on_error=errors.append)
+    num_rows = asked.to_arrow().num_rows
+    assert len(errors) == 1
+    assert asked.count_rows() == num_rows
+    assert len(errors) == 2
+
+
+def test_progress_is_of_each_file_that_has_no_rows_for_a_wrong_predicate(lake: Path) -> None:
+    errors: list[ParquetBloomError] = []
+    calls: list[tuple[int, int]] = []
+    asked = scan(lake, "row = 'x'", on_error=errors.append, progress=lambda *call: calls.append(call))
+    asked.plan()
+    calls.clear()
+    assert asked.to_arrow().num_rows == 0
+    assert len(errors) == FILES
+    assert calls == [(done, FILES) for done in range(1, FILES + 1)]
+
+
 def test_a_file_that_was_replaced_is_read_whole_and_once(lake: Path, tmp_path: Path) -> None:
     for path in lake.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
