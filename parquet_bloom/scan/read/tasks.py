@@ -244,12 +244,15 @@ class SharedFile:
         Raises
         ------
         ConcurrentChangeError
-            It is not that of the plan, or of the other tasks.
+            It is not that of the plan, or of the other tasks, or has ceased to be where another error is raised.
         """
         try:
             data = self._take(limits)
             try:
                 yield data
+            except ParquetBloomError:
+                self.require_unchanged()  # what was read may be of another version
+                raise
             finally:
                 self._note(data.source)
                 with self._lock:
@@ -286,7 +289,13 @@ class SharedFile:
         return data
 
     def require_unchanged(self) -> None:
-        """Do nothing: an open file stays the version that it was."""
+        """Raise ConcurrentChangeError if a local file was written to since it was opened."""
+        for data in list(self._opened):
+            source = data.source
+            if isinstance(source, LocalSource):
+                now = FileIdentity.from_stat(os.fstat(source.fileno()))
+                if not now.same_bytes(source.identity):
+                    raise ConcurrentChangeError("another writer changed it meanwhile", path=data.path)
 
     def close(self) -> None:
         """Close the file; no task may read it any more."""

@@ -224,6 +224,23 @@ def test_a_damaged_file_that_is_overwritten_between_its_parts(tmp_path: Path) ->
     assert [error.path for error in errors] == [str(path)]
 
 
+def test_a_replaced_file_that_is_overwritten_as_it_is_read_anew(tmp_path: Path) -> None:
+    path = tmp_path / "0.parquet"
+    contents = []
+    for number in range(3):
+        write(path, make_rows(number, 8000), compression="none", use_dictionary=False)
+        contents.append(path.read_bytes())
+    reader = RowReader(parquet_bloom.prune(path, "key < 150"))
+    path.unlink()
+    path.write_bytes(contents[0])
+    _, rows = reader.read_batches(100, threads=1, max_bytes=20_000)
+    found = [next(rows)]
+    path.write_bytes(contents[1])
+    with pytest.raises(ConcurrentChangeError, match=r"0\.parquet: another writer changed it"):
+        found += rows
+    assert set(pa.Table.from_batches(found)["file"].to_pylist()) == {0}
+
+
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are listed on Linux alone")
 def test_files_that_have_failed_are_closed(tmp_path: Path) -> None:
     """The tasks that are left of them do not begin, and count as ended all the same."""
