@@ -278,13 +278,13 @@ def test_reading_everything_does_not_pass(hunt, connection, tmp_path):
 
 
 def test_a_wrong_hash_does_not_pass(hunt, connection, tmp_path, monkeypatch):
-    original = pruning.PruningPredicate._coerce
+    original = pruning.PruningPredicate._get_values
 
     def wrong(*arguments):
         values = original(*arguments)
         return replace(values, hashes=values.hashes ^ np.uint64(0x5555_5555_5555_5555))
 
-    monkeypatch.setattr(pruning.PruningPredicate, "_coerce", wrong)
+    monkeypatch.setattr(pruning.PruningPredicate, "_get_values", wrong)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # nobody wants to keep these
     for seed, rng, table in tables_of("pyarrow", tmp_path, count=4):
         check_table(hunt, table, rng, seed, connection)
