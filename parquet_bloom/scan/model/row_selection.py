@@ -80,7 +80,7 @@ def intersect_ranges(first: RowRanges | None, second: RowRanges | None) -> RowRa
 
 
 def mask_to_positions(mask: pa.ChunkedArray) -> RowPositions:
-    """Return the rows for which a mask is true and not null; bytes without a set bit are passed over at once."""
+    """Return the rows for which a mask is true and not null."""
     positions, first_row = [np.arange(0)], 0
     for chunk in mask.chunks:
         if not len(chunk):
@@ -90,9 +90,8 @@ def mask_to_positions(mask: pa.ChunkedArray) -> RowPositions:
         bits = np.frombuffer(values, np.uint8)[first:end]
         if validity is not None:
             bits = bits & np.frombuffer(validity, np.uint8)[first:end]
-        nonzero = np.flatnonzero(bits)
-        set_bits = np.flatnonzero(np.unpackbits(bits[nonzero], bitorder="little"))
-        rows = nonzero[set_bits >> 3] * 8 + (set_bits & 7) - chunk.offset % 8
-        positions.append(rows[(rows >= 0) & (rows < len(chunk))] + first_row)
+        padding = chunk.offset % 8
+        flags = np.unpackbits(bits, count=padding + len(chunk), bitorder="little")[padding:].view(np.bool_)
+        positions.append(np.flatnonzero(flags) + first_row)
         first_row += len(chunk)
     return np.concatenate(positions)
