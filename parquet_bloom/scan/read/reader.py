@@ -156,8 +156,10 @@ class RowReader:
 
         def read_batches() -> Generator[pa.RecordBatch, None, None]:
             limits = self._make_limits(max_bytes, is_streamed=True)
-            given = plans, make_batches, limits, threads, fail
-            with closing(self._read(*given, in_order=in_order, progress=progress, failed=failed)) as results:
+            results = self._read(
+                plans, make_batches, limits, threads, fail, in_order=in_order, progress=progress, failed=failed
+            )
+            with closing(results):
                 for _, batches in results:
                     yield from batches
 
@@ -226,10 +228,13 @@ class RowReader:
         if self._plan.asked.node is None and not (self._plan.table and self._plan.table.deletes):
             return sum(group.num_rows for plan in plans for group in plan.read_groups)
 
-        given = plans, self._count, self._make_limits(max_bytes), threads, _make_handler(on_error)
+        limits, fail = self._make_limits(max_bytes), _make_handler(on_error)
         # Of a file that fails, as many rows are counted as are given of it, which takes the order of its row groups.
         in_order = on_error is not None
-        with closing(self._read(*given, reads_rows=False, in_order=in_order, progress=progress)) as results:
+        results = self._read(
+            plans, self._count, limits, threads, fail, reads_rows=False, in_order=in_order, progress=progress
+        )
+        with closing(results):
             return sum(sum(counts.values()) for _, counts in results)
 
     def count_matches(self, plan: FilePlan) -> dict[int, int]:
@@ -241,8 +246,8 @@ class RowReader:
             The file has changed since it was planned.
         """
         counts = dict.fromkeys(plan.selected, 0)
-        given = [plan], self._count, self._make_limits(None)
-        with closing(self._read(*given, reads_rows=False, reads_again=False)) as results:
+        results = self._read([plan], self._count, self._make_limits(None), reads_rows=False, reads_again=False)
+        with closing(results):
             for _, found in results:
                 for row_group, count in found.items():
                     counts[row_group] += count
@@ -371,8 +376,9 @@ class RowReader:
         """
         threads = threads or (limits.remote_threads if self._is_remote else processors())
         find_kind = partial(self._find_kind, reads_rows)
-        options = find_kind, self._meter.note, limits, threads, self._is_remote
-        planner = TaskPlanner(self._cache, self._open, self._open_data, *options)
+        planner = TaskPlanner(
+            self._cache, self._open, self._open_data, find_kind, self._meter.note, limits, threads, self._is_remote
+        )
         tasks = planner.plan([plan for plan in plans if plan.path not in failed])
         # Row groups side by side are faster than columns side by side.
         limits = replace(limits, use_threads=threads > 1 and len(tasks) < threads and can_use_arrow_threads())

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from ...errors import ConcurrentChangeError, ParquetBloomError
@@ -61,25 +62,92 @@ class CostMeter:
             self._plan.data_bytes_read += now[1] - num_bytes
 
 
-class PlannedFiles:
-    """Local files that are alike, each the version that was planned: opened by the first of their tasks, all at once.
+T = TypeVar("T", bound="PlannedFiles | ParquetData | OrcData")
+
+
+class TaskFiles(ABC, Generic[T]):
+    """Files that tasks read: opened by the first of these, and closed at the end of the last one.
 
     Parameters
     ----------
-    plans, footers : of the files.
-    kind : what is read of them.
+    plans : of the files.
     num_tasks : after which they are closed.
-    cache : of footers; None for none.
     note : notes what has been read of a file, before it is closed.
 
     Attributes
     ----------
+    kind : what is read of the files; None if that is not known before they are open.
     has_begun : whether the consumer has any of their rows.
     is_over : whether their rows are not wanted any more, since one has failed or is read in another way.
+    is_again : whether the plan was made since a file had changed.
     """
 
-    is_local = True
+    kind: FileKind | None = None
     is_again = False
+
+    def __init__(self, plans: Sequence[FilePlan], num_tasks: int, note: Callable[[Source], None]):
+        self.plans = plans
+        self.has_begun = self.is_over = False
+        self._remaining, self._note = num_tasks, note
+        self._lock = threading.RLock()
+
+    @contextmanager
+    def open(self, limits: Limits) -> Iterator[T]:
+        """Open the files for a task.
+
+        Raises
+        ------
+        ConcurrentChangeError
+            They are not those of the plan, or of the other tasks, or have ceased to be where another error is raised.
+        """
+        try:
+            opened = self._take(limits)
+            try:
+                yield opened
+            except ParquetBloomError:
+                self.require_unchanged()  # what was read may be of another version
+                raise
+            finally:
+                self._give_back(opened)
+        finally:
+            self.end_task()
+
+    @abstractmethod
+    def _take(self, limits: Limits) -> T:
+        """Return the open files."""
+
+    def _give_back(self, opened: T) -> None:
+        """Note that a task does not read the open files any more."""
+
+    @abstractmethod
+    def require_unchanged(self) -> None:
+        """Raise ConcurrentChangeError if what was read may be of another version."""
+
+    def end_task(self) -> None:
+        """Note the end of a task, or that it does not read the files."""
+        with self._lock:
+            self._remaining -= 1
+            if self._remaining <= 0:
+                self.close()
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the files, whatever tasks have not been read; no more are read after that."""
+
+
+class PlannedFiles(TaskFiles["PlannedFiles"]):
+    """Local files that are alike, each the version that was planned, opened all at once.
+
+    Parameters
+    ----------
+    plans, num_tasks, note : as of `TaskFiles`.
+    footers : of the files.
+    kind : what is read of them.
+    cache : of footers; None for none.
+    """
+
+    kind: FileKind
+    is_local = True
 
     def __init__(
         self,
@@ -90,46 +158,29 @@ class PlannedFiles:
         cache: MetadataCache | None,
         note: Callable[[Source], None],
     ):
-        self.plans, self.footers, self.kind = plans, footers, kind
-        self.has_begun = self.is_over = False
+        super().__init__(plans, num_tasks, note)
+        self.footers, self.kind, self._cache = footers, kind, cache
         self._identities, paths = [], []
         for plan in plans:
             assert isinstance(plan.identity, FileIdentity)
             self._identities.append(plan.identity)
             paths.append(plan.path)
         self._files = make_open_files(paths, self._identities)
-        self._remaining, self._cache, self._note = num_tasks, cache, note
         self._are_open: bool | None = None
         self._taken = 0  # of the budget
-        self._lock = threading.RLock()
         self._limits = Limits()
         self._shared: dict[int, ParquetData] = {}
         self._stack = ExitStack()
 
-    @contextmanager
-    def open(self, limits: Limits) -> Iterator[PlannedFiles]:
-        """Open the files for a task.
-
-        Raises
-        ------
-        ConcurrentChangeError
-            They are not those of the plan, or have ceased to be where another error is raised.
-        """
-        try:
-            with self._lock:
-                if self._are_open is None:
-                    # Waits for other scans; more than the budget is better than to wait for what may never end.
-                    self._taken = len(self.plans) if OPEN_FILE_BUDGET.take(len(self.plans)) else 0
-                    self._are_open, self._limits = self._files.open(), limits
-                if not self._are_open:
-                    raise self._make_error()
-            try:
-                yield self
-            except ParquetBloomError:
-                self.require_unchanged()  # what was read may be of another version
-                raise
-        finally:
-            self.end_task()
+    def _take(self, limits: Limits) -> PlannedFiles:
+        with self._lock:
+            if self._are_open is None:
+                # Waits for other scans; more than the budget is better than to wait for what may never end.
+                self._taken = len(self.plans) if OPEN_FILE_BUDGET.take(len(self.plans)) else 0
+                self._are_open, self._limits = self._files.open(), limits
+            if not self._are_open:
+                raise self._make_error()
+        return self
 
     def add_tasks(self, number: int) -> None:
         """Let more tasks read the files, in place of one that has ended."""
@@ -138,15 +189,8 @@ class PlannedFiles:
                 self._are_open = None  # they were closed
             self._remaining += number
 
-    def end_task(self) -> None:
-        """Note the end of a task, or that it does not read the files."""
-        with self._lock:
-            self._remaining -= 1
-            if self._remaining <= 0:
-                self.close()
-
     def require_unchanged(self) -> None:
-        """Raise ConcurrentChangeError if what was read may be of another version."""
+        """See `TaskFiles.require_unchanged`."""
         if not self._files.are_unchanged():
             raise self._make_error()
 
@@ -189,7 +233,7 @@ class PlannedFiles:
                 self._cache.keep(self.plans[number].path, self._identities[number], self.footers[number])
 
     def close(self) -> None:
-        """Close the files, whatever tasks have not been read; no more are read after that."""
+        """See `TaskFiles.close`."""
         with self._lock:
             self._are_open = False
             self._stack.close()
@@ -199,8 +243,8 @@ class PlannedFiles:
             OPEN_FILE_BUDGET.give_back(taken)
 
 
-class SharedFile:
-    """One file of any kind, opened when the first of its tasks begins, and closed when the last one ends.
+class SharedFile(TaskFiles["ParquetData | OrcData"]):
+    """One file of any kind.
 
     All tasks read the version that was planned, or opened first. A local Parquet file is opened once; others once for
     each task that reads at the same time: what is prefetched of an object, or kept of a stripe, is for one at a time.
@@ -208,17 +252,10 @@ class SharedFile:
     Parameters
     ----------
     plan : of the file.
-    num_tasks : number of its tasks.
+    num_tasks, note : as of `TaskFiles`.
     open_data : opens it.
-    note : notes what has been read of it.
-    is_again : whether the plan was made since the file had changed.
-
-    Attributes
-    ----------
-    has_begun, is_over : as of `PlannedFiles`.
+    is_again : as of `TaskFiles`.
     """
-
-    kind = None  # is known once it is open
 
     def __init__(
         self,
@@ -228,45 +265,11 @@ class SharedFile:
         note: Callable[[Source], None],
         is_again: bool = False,
     ):
-        self.plans = [plan]
-        self.has_begun = self.is_over = False
-        self.is_again = is_again
-        self._remaining, self._open_data, self._note = num_tasks, open_data, note
+        super().__init__([plan], num_tasks, note)
+        self.is_again, self._open_data = is_again, open_data
         self._first: ParquetData | OrcData | None = None
         self._opened: list[ParquetData | OrcData] = []
         self._idle: list[ParquetData | OrcData] = []
-        self._lock = threading.Lock()
-
-    @contextmanager
-    def open(self, limits: Limits) -> Iterator[ParquetData | OrcData]:
-        """Open the file for a task.
-
-        Raises
-        ------
-        ConcurrentChangeError
-            It is not that of the plan, or of the other tasks, or has ceased to be where another error is raised.
-        """
-        try:
-            data = self._take(limits)
-            try:
-                yield data
-            except ParquetBloomError:
-                self.require_unchanged()  # what was read may be of another version
-                raise
-            finally:
-                self._note(data.source)
-                with self._lock:
-                    self._idle.append(data)
-        finally:
-            self.end_task()
-
-    def end_task(self) -> None:
-        """Note the end of a task, or that it does not read the file."""
-        with self._lock:
-            self._remaining -= 1
-            is_last = not self._remaining
-        if is_last:
-            self.close()
 
     def _take(self, limits: Limits) -> ParquetData | OrcData:
         plan = self.plans[0]
@@ -288,6 +291,11 @@ class SharedFile:
             raise ConcurrentChangeError("another writer changed it meanwhile", path=data.path)
         return data
 
+    def _give_back(self, opened: ParquetData | OrcData) -> None:
+        self._note(opened.source)
+        with self._lock:
+            self._idle.append(opened)
+
     def require_unchanged(self) -> None:
         """Raise ConcurrentChangeError if a local file was written to since it was opened."""
         for data in list(self._opened):
@@ -298,7 +306,7 @@ class SharedFile:
                     raise ConcurrentChangeError("another writer changed it meanwhile", path=data.path)
 
     def close(self) -> None:
-        """Close the file; no task may read it any more."""
+        """See `TaskFiles.close`."""
         for data in self._opened:
             self._note(data.source)
             data.close()
