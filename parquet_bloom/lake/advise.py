@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..errors import MalformedFooterError, ParquetBloomError
 from ..file.pages.lookup import PageLookup
-from ..file.pages.sparse import RowGroupBatch
+from ..file.pages.sparse import RowGroupBatch, RowGroups
 from ..metadata.footer import Leaf
 from ..storage import is_local, resolve_filesystem
 from ..util.wording import format_bytes
@@ -214,7 +214,7 @@ def _count_pages(opened: OpenedFile, row_group: int, leaves: Sequence[Leaf]) -> 
     if any(leaf.repeated for leaf in leaves):
         return None
     try:
-        batch = RowGroupBatch.of_file(file, None, [row_group])
+        batch = RowGroupBatch.of_file(file, RowGroups([file.footer], [(0, row_group)]), {})
         return sum(batch.count_pages(leaf) for leaf in leaves)
     except MalformedFooterError:
         return None

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from parquet_bloom.errors import MalformedFooterError
 from parquet_bloom.file.pages.plain import find_page_columns
-from parquet_bloom.file.pages.sparse import RowGroupBatch, RowsOfGroups
+from parquet_bloom.file.pages.sparse import RowGroupBatch, RowGroups, RowsOfGroups
 from parquet_bloom.file.reader import BloomFile
 from parquet_bloom.metadata.page_match import Targets
 
@@ -23,7 +23,8 @@ def read_by_pages(
     for name in dict.fromkeys(names):
         if name in columns and columns[name].layout is not None and not columns[name].leaf.repeated:
             try:
-                result |= RowGroupBatch.of_file(file, schema, [row_group]).read([name], of_group)
+                groups = RowGroups([file.footer], [(0, row_group)])
+                result |= RowGroupBatch.of_file(file, groups, columns).read([name], of_group)
             except MalformedFooterError:  # pyarrow reports what is wrong, if anything is
                 continue
     file.remember()
@@ -34,7 +35,8 @@ def search_by_pages(
     file: BloomFile, schema: pa.Schema, name: str, rows: Sequence[int], wanted: Iterable[bytes]
 ) -> tuple[list[int], pa.Array] | None:
     """Find those of some rows whose stored value is one of some, and these values."""
-    batch, targets = RowGroupBatch.of_file(file, schema, [0]), Targets([*dict.fromkeys(wanted)])
+    groups, targets = RowGroups([file.footer], [(0, 0)]), Targets([*dict.fromkeys(wanted)])
+    batch = RowGroupBatch.of_file(file, groups, find_page_columns(file, schema))
     found = batch.search(name, targets, file.footer.num_rows_of(0), [[(row, row + 1) for row in rows]])
     if found is None:
         return None

@@ -30,7 +30,7 @@ from .chunk_values import stored_column
 from .decompress import KNOWN_CODECS, decompress
 from .fetched_ranges import FetchedRanges
 from .fetcher import PageFetcher
-from .plain import PageColumn, RowPositions, convert, find_page_columns, make_array, make_array_of_buffers
+from .plain import PageColumn, RowPositions, convert, make_array, make_array_of_buffers
 
 MAX_TAKEN_BYTES = 16 << 20
 """Rows with more bytes of values than that are not taken at once."""
@@ -172,21 +172,15 @@ class RowGroupBatch:
             raise MalformedFooterError("metadata: a column has other numbers of values than rows")
 
     @classmethod
-    def of_file(cls, file: BloomFile, schema: pa.Schema | None, row_groups: Sequence[int]) -> RowGroupBatch:
+    def of_file(cls, file: BloomFile, groups: RowGroups, columns: Mapping[str, PageColumn]) -> RowGroupBatch:
         """Make the batch of row groups of one file of any kind, which stays open; its reads are counted at its source.
 
         What is read of a file that is not local is fetched all at once: its pages, by the page index.
 
-        Parameters
-        ----------
-        schema : the file's Arrow schema, as pyarrow reads it; None to take no rows.
-        row_groups : their numbers.
         """
-        columns = {} if schema is None else find_page_columns(file, schema)
-        groups = RowGroups([file.footer], [(0, number) for number in row_groups])
         if file.source.path is not None:
             return cls(groups, columns, FetchedRanges(file.source), [file.cached.page_headers])
-        fetcher = PageFetcher(file, row_groups)
+        fetcher = PageFetcher(file, groups.ordinals.tolist())
         return cls(groups, columns, fetcher.ranges, [fetcher.known], fetcher)
 
     @property

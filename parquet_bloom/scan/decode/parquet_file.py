@@ -63,7 +63,7 @@ class ParquetData:
         return self.source.path is not None
 
     def make_pages(self, groups: RowGroups, columns: Mapping[str, PageColumn]) -> RowGroupBatch:
-        return RowGroupBatch.of_file(self.file, arrow_schema(self.file), [number for _, number in groups.numbers])
+        return RowGroupBatch.of_file(self.file, groups, columns)
 
     def borrow(self, number: int) -> nullcontext[ParquetData]:
         return nullcontext(self)

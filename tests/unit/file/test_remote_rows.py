@@ -14,7 +14,8 @@ from support.writers.page_indexes import encode_locations, locations, with_index
 
 import parquet_bloom
 from parquet_bloom.file.pages import lookup as page_lookup
-from parquet_bloom.file.pages.sparse import RowGroupBatch, RowsOfGroups
+from parquet_bloom.file.pages.plain import find_page_columns
+from parquet_bloom.file.pages.sparse import RowGroupBatch, RowGroups, RowsOfGroups
 from parquet_bloom.file.reader import BloomFile
 from parquet_bloom.metadata.page_match import Targets
 
@@ -47,7 +48,8 @@ def write(path: Path, **options: Any) -> pa.Table:
 def opened(path: Path) -> tuple[BloomFile, RowGroupBatch, CountedFileSystem]:
     files = CountedFileSystem({"a.parquet": path.read_bytes()})
     file = parquet_bloom.open("a.parquet", files)
-    batch = RowGroupBatch.of_file(file, pq.read_schema(path), range(ROWS // GROUP))
+    groups = RowGroups([file.footer], [(0, number) for number in range(ROWS // GROUP)])
+    batch = RowGroupBatch.of_file(file, groups, find_page_columns(file, pq.read_schema(path)))
     files.ranges_read.clear()
     return file, batch, files
 
