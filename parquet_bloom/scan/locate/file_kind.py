@@ -74,7 +74,7 @@ class FileKind:
     reads_rows: bool
     table: TableRows | None = None
     is_shown: bool = False
-    too_many: list[None] = field(default_factory=list)
+    too_many: int = 0
     _columns: dict[tuple[str, ...], tuple[list[str], pa.Schema]] = field(default_factory=dict)
 
     @cached_property

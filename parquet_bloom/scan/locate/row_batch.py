@@ -175,7 +175,7 @@ class RowBatch:
         The rows, and the equality. None if there are so many that whole columns are read faster, or the pages cannot be
         searched.
         """
-        if len(self.kind.too_many) >= self._limits.tries:
+        if self.kind.too_many >= self._limits.tries:
             return None
         assert isinstance(self.decoder, RowGroupDecoder)
         for equality in equalities:
@@ -194,7 +194,7 @@ class RowBatch:
         found = self.decoder.use_pages(search, equality, selections if some else None)
         if found is None:
             if not self.decoder.problem:
-                self.kind.too_many.append(None)
+                self.kind.too_many += 1
             return None
         return found, equality
 
@@ -265,12 +265,8 @@ class RowBatch:
         decoder.require_rows(groups, kind.decoded)
         most = 1 if limits.is_streamed else len(groups)
         while groups:
-            part = self._take_part(groups[:most])
+            part, need = self._take_part(groups[:most])
             most *= 2
-            need = int(self._estimate(part).sum())
-            if len(part) > 1 and limits.needs_windows(need):  # another thread has seen longer rows meanwhile
-                part = part[:1]
-                need = int(self._estimate(part).sum())
             groups = groups[len(part) :]
             chosen = dict.fromkeys(part)
             counts = [self._count_selected(group, selections[group]) for group in part]
@@ -292,21 +288,16 @@ class RowBatch:
     def _count_selected(self, group: int, selection: RowSelection | None) -> int:
         return int(self._groups.num_rows[group]) if selection is None else count_rows(selection)
 
-    def _estimate(self, groups: Sequence[int]) -> NDArray[np.float64]:
-        """Estimate the memory that each of some row groups takes once decoded, with the numbers of its rows."""
-        return self.decoder.estimate(groups, self.kind.decoded) + _POSITION_BYTES * self._groups.num_rows[list(groups)]
-
-    def _take_part(self, groups: Sequence[int]) -> list[int]:
-        """Return the first row groups, which are decoded together."""
-        if len(groups) == 1:
-            return list(groups)
-        limits, sizes = self._limits, np.cumsum(self._estimate(groups))
+    def _take_part(self, groups: Sequence[int]) -> tuple[list[int], int]:
+        """Return the first row groups, which are decoded together, and an estimate of the memory that this takes."""
+        limits, num_rows = self._limits, self._groups.num_rows[list(groups)]
+        sizes = np.cumsum(self.decoder.estimate(groups, self.kind.decoded) + _POSITION_BYTES * num_rows)
         most = limits.part_bytes if limits.max_bytes is None else min(limits.part_bytes, limits.whole_bytes)
         count = int(np.searchsorted(sizes, most, "right"))
         if self.kind.has_unseen_texts(limits):
-            rows = np.cumsum(self._groups.num_rows[list(groups)])
-            count = min(count, int(np.searchsorted(rows, limits.first_rows, "right")))
-        return list(groups[: max(count, 1)])
+            count = min(count, int(np.searchsorted(np.cumsum(num_rows), limits.first_rows, "right")))
+        count = max(count, 1)
+        return list(groups[:count]), int(sizes[count - 1])
 
     def _evaluate_windows(
         self, group: int, selection: RowSelection | None, num_bytes: int, has_more: bool
