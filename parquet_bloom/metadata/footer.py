@@ -417,12 +417,6 @@ class Footer:
             position = end
         return encoded, position
 
-    @cached_property
-    def encoded_leaves(self) -> list[bytes]:
-        """The encoded schema element of each leaf."""
-        elements = zip(self.schema, self.encoded_schema_elements[0], strict=True)
-        return [encoded for number, (element, encoded) in enumerate(elements) if number and 1 in element]
-
     @property
     def data_of_schema(self) -> bytes:
         """The footer's bytes, without its row groups where their end is known: it has the same schema."""
