@@ -128,6 +128,7 @@ cdef struct Runs:
 cdef void start_runs(Runs* runs, const uint8_t* data, Py_ssize_t size, int width) noexcept nogil
 cdef int start_indices(Runs* runs, const PageBody* body) except -1 nogil
 cdef int next_run(Runs* runs) except -1 nogil
+cdef Py_ssize_t next_entries(Runs* runs, Py_ssize_t left, uint64_t num_entries) except -1 nogil
 
 
 cdef uint32_t cut_number(const uint8_t* data, Py_ssize_t size, int shift, int width) noexcept nogil
@@ -142,21 +143,6 @@ cdef inline uint32_t number_at(const Runs* runs, Py_ssize_t number) noexcept nog
         return cut_number(runs.data + at, runs.end - at, bit & 7, runs.width)
     memcpy(&bits, runs.data + at, 8)  # little-endian, as the processor is
     return <uint32_t>(bits >> (bit & 7) & ((<uint64_t>1 << runs.width) - 1))
-
-
-cdef struct Numbers:
-    # All numbers of dictionary entries of a page, one after the other.
-    Runs runs
-    Py_ssize_t at, left      # numbers of the run that were read, and of the page that were not
-    uint64_t num_entries
-    # The block that was read last:
-    Py_ssize_t length
-    bint is_run              # all of them are `runs.value`
-    uint32_t[BLOCK] number
-
-
-cdef int start_numbers(Numbers* numbers, const PageBody* body, Py_ssize_t count, Py_ssize_t num_entries) except -1 nogil
-cdef bint next_numbers(Numbers* numbers) except -1 nogil
 
 
 # ------------------------------------------------------------------------------------------------------------ levels

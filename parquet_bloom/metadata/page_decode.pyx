@@ -299,64 +299,19 @@ cdef int next_run(Runs* runs) except -1 nogil:
     return 0
 
 
+cdef Py_ssize_t next_entries(Runs* runs, Py_ssize_t left, uint64_t num_entries) except -1 nogil:
+    """Go to the next run of numbers of a dictionary's entries; return how many of these are among the `left` next ones."""
+    next_run(runs)
+    if not runs.packed and runs.value >= num_entries:
+        refuse("a number is not in the dictionary")
+    return min(left, runs.length)
+
+
 cdef uint32_t cut_number(const uint8_t* data, Py_ssize_t size, int shift, int width) noexcept nogil:
     """Return a number with which the runs end, in fewer than eight bytes."""
     cdef uint64_t bits = 0
     memcpy(&bits, data, size)
     return <uint32_t>(bits >> shift & ((<uint64_t>1 << width) - 1))
-
-
-cdef int start_numbers(Numbers* numbers, const PageBody* body, Py_ssize_t count, Py_ssize_t num_entries) except -1 nogil:
-    """Prepare to read the first `count` numbers of dictionary entries of a page."""
-    start_indices(&numbers.runs, body)
-    numbers.at, numbers.left, numbers.num_entries = 0, count, num_entries
-    return 0
-
-
-cdef bint next_numbers(Numbers* numbers) except -1 nogil:
-    """Read the next numbers, all of which are of entries; return False if there are no more."""
-    cdef Runs* runs = &numbers.runs
-    cdef uint32_t largest
-    if numbers.left == 0:
-        return False
-    if numbers.at == runs.length:
-        next_run(runs)
-        numbers.at = 0
-    numbers.is_run = not runs.packed
-    numbers.length = min(numbers.left, runs.length - numbers.at)
-    if numbers.is_run:
-        largest = runs.value
-    else:
-        numbers.length = min(numbers.length, <Py_ssize_t>BLOCK)
-        largest = unpack_numbers(runs, numbers.at, numbers.length, numbers.number)
-    if largest >= numbers.num_entries:
-        refuse("a number is not in the dictionary")
-    numbers.at += numbers.length
-    numbers.left -= numbers.length
-    return True
-
-
-cdef uint32_t unpack_numbers(const Runs* runs, Py_ssize_t first, Py_ssize_t count, uint32_t* out) noexcept nogil:
-    """Unpack numbers of a packed run; return the largest."""
-    cdef const uint8_t* data = runs.data + runs.start
-    cdef int width = runs.width
-    cdef Py_ssize_t size = runs.end - runs.start, bit = first * width, i
-    cdef Py_ssize_t whole = 0  # numbers that begin in front of the last seven bytes
-    cdef uint64_t word, mask = (<uint64_t>1 << width) - 1
-    cdef uint32_t number, largest = 0
-    if 8 * (size - 7) > bit:
-        whole = min(count, (8 * (size - 7) - bit + width - 1) // width)
-    for i in range(whole):
-        memcpy(&word, data + (bit >> 3), 8)  # little-endian, as the processor is
-        number = <uint32_t>(word >> (bit & 7) & mask)
-        out[i] = number
-        largest = max(largest, number)
-        bit += width
-    for i in range(whole, count):
-        out[i] = cut_number(data + (bit >> 3), size - (bit >> 3), bit & 7, width)
-        largest = max(largest, out[i])
-        bit += width
-    return largest
 
 
 # ------------------------------------------------------------------------------------------------------------ levels

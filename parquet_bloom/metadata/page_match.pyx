@@ -14,7 +14,7 @@ import numpy as np
 
 from .page_decode cimport (
     MOST_BYTES, MOST_VALUES, NUM_VALUES, Levels, PageBody, PageVisitor, Runs, close_page, count_levels, cut_page,
-    is_dictionary, needs_dictionary, next_block, next_run, number_at, refuse, start_indices, start_levels, unpack_block,
+    is_dictionary, needs_dictionary, next_block, next_entries, number_at, refuse, start_indices, start_levels, unpack_block,
     unpack_page
 )
 from .page_encodings cimport make_plain
@@ -298,9 +298,8 @@ cdef Py_ssize_t match_numbers(
     cdef Runs runs, run
     start_indices(&runs, body)
     while done < count:
-        next_run(&runs)
+        length = next_entries(&runs, count - done, num_entries)
         run = runs  # whose address nobody else knows, so that it stays in registers
-        length = min(count - done, run.length)
         if run.packed:
             for i in range(length):
                 number = number_at(&run, i)
@@ -311,8 +310,6 @@ cdef Py_ssize_t match_numbers(
                     positions[matches], which[matches] = done + i, target
                     matches += 1
         else:
-            if run.value >= num_entries:
-                refuse("a number is not in the dictionary")
             target = targets[run.value]
             for i in range(length if target != NO_TARGET else 0):
                 positions[matches], which[matches] = done + i, target

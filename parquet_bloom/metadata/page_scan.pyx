@@ -16,9 +16,10 @@ from ..core.decode.snappy import unpack_pair
 from ..errors import UnusualPageError
 
 from .page_decode cimport (
-    COMPRESSED, DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, ENCODING, FIELDS, HEADER_BYTES, KIND, LEVEL_ENCODING, NUM_NULLS,
-    NUM_ROWS, NUM_VALUES, PLAIN, REPEAT_ENCODING, SNAPPY, START, Numbers, PageBody, StoredColumn, count_levels, cut_page,
-    is_dictionary, needs_dictionary, next_numbers, refuse, require_pages, split_page, start_numbers
+    COMPRESSED, DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, ENCODING, FIELDS, HEADER_BYTES, KIND, LEVEL_ENCODING,
+    NUM_NULLS, NUM_ROWS, NUM_VALUES, PLAIN, REPEAT_ENCODING, SNAPPY, START, PageBody, Runs, StoredColumn,
+    count_levels, cut_page, is_dictionary, needs_dictionary, next_entries, number_at, refuse, require_pages,
+    split_page, start_indices
 )
 
 cdef extern from *:
@@ -38,20 +39,28 @@ cdef enum:
 
 cdef int mark_used(const PageBody* body, Py_ssize_t count, uint8_t[::1] used) except -1 nogil:
     """Set the flags of the dictionary entries that the `count` numbers of a page are of."""
-    cdef Numbers numbers
     cdef uint8_t* flags = &used[0] if used.shape[0] else NULL
-    cdef Py_ssize_t i
+    cdef uint64_t num_entries = used.shape[0]
+    cdef Py_ssize_t done = 0, length, i
+    cdef uint32_t number
+    cdef Runs runs, run
     if count == 0 and body.value_bytes == 0:
         return 0
-    start_numbers(&numbers, body, count, used.shape[0])
-    while next_numbers(&numbers):
-        if numbers.runs.cut:  # readers disagree about such runs
+    start_indices(&runs, body)
+    while done < count:
+        length = next_entries(&runs, count - done, num_entries)
+        run = runs  # whose address nobody else knows, so that it stays in registers
+        if run.cut:  # readers disagree about such runs
             refuse("a run is cut off")
-        if numbers.is_run:
-            flags[numbers.runs.value] = 1
-            continue
-        for i in range(numbers.length):
-            flags[numbers.number[i]] = 1
+        if run.packed:
+            for i in range(length):
+                number = number_at(&run, i)
+                if rarely(number >= num_entries):
+                    refuse("a number is not in the dictionary")
+                flags[number] = 1
+        else:
+            flags[run.value] = 1
+        done += length
     return 0
 
 
