@@ -225,9 +225,13 @@ def main() -> None:
     parser.add_argument("--deletes", action="store_true", help="tables with deleted rows")
     parser.add_argument("--repeat", type=positive, default=7)
     parser.add_argument("--duckdb", metavar="PYTHON", help="a Python with DuckDB and its extensions for both formats")
-    parser.add_argument("--folder", type=Path)
+    parser.add_argument(
+        "--folder", type=Path, help="where the tables are made, and removed again; default: a temporary one"
+    )
     arguments = parser.parse_args()
     header(f"{arguments.ids:,} ids in a table of {arguments.files:,} files")
+    if arguments.folder is not None:
+        arguments.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         readers = find_readers(arguments, Path(folder))
         for turn in range(arguments.repeat + 1):
