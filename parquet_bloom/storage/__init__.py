@@ -10,17 +10,9 @@ from __future__ import annotations
 from .extents import Extents
 from .filesystems.source import DATED, RemoteIdentity
 from .listing import Entry, as_path_list, list_entries, list_files, managed_table
-from .local.batch import (
-    OPEN_FILE_BUDGET,
-    ClosedSource,
-    FilterAnswers,
-    LocalFileBatch,
-    make_open_files,
-    read_file_ends,
-    stat_files,
-)
+from .local.batch import OPEN_FILE_BUDGET, ClosedSource, FilterAnswers, LocalFileBatch, stat_files
 from .local.batch_probe import usual_header
-from .local.batch_read import PathStates
+from .local.batch_read import PathStates, read_ends
 from .local.open_files import OpenFiles
 from .local.source import FileIdentity
 from .objects.location import RequestCount
@@ -52,11 +44,10 @@ __all__ = [
     "is_url",
     "list_entries",
     "list_files",
-    "make_open_files",
     "managed_table",
     "object_location",
     "open_source",
-    "read_file_ends",
+    "read_ends",
     "resolve_filesystem",
     "rewrite",
     "same_place",

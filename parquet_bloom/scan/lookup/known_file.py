@@ -26,7 +26,7 @@ from ...hashing.column_type import may_wrap
 from ...lake.reports import FileSelection
 from ...metadata.footer import Leaf
 from ...predicate.in_array import make_targets
-from ...storage import FileIdentity, make_open_files, open_source
+from ...storage import FileIdentity, OpenFiles, open_source
 from ..locate.file_kind import STORED_ALIKE
 from ..model.limits import Limits
 from ..model.row_selection import RowSelection
@@ -61,7 +61,7 @@ class KnownFile:
         self.columns = {name: one for name, one in columns.items() if not one.leaf.repeated}
         self._changed = {name for name, one in self.columns.items() if not _shows_stored(file, one.leaf)}
         self.token = version_token(identity)
-        self._files = make_open_files([path], [identity])
+        self._files = OpenFiles([path], [identity])
         self._batches: dict[tuple[int, ...], RowGroupBatch] = {}
         self._remember = partial(cache.keep, path, identity) if cache is not None else None
         self._lock = threading.Lock()  # a batch is not for several threads at once

@@ -31,7 +31,7 @@ from ...storage import (
     is_local,
     is_url,
     open_source,
-    read_file_ends,
+    read_ends,
     stat_files,
 )
 from ...storage.confined import ConfinedFiles, is_in_place, leads_inside
@@ -308,7 +308,7 @@ class LocalFiles:
         """
         positions, length = group
         read, data, results = [], [], []
-        ends = read_file_ends(list(map(self.paths.__getitem__, positions)), length)
+        ends = read_ends(list(map(self.paths.__getitem__, positions)), length)
         for position, end in zip(positions, ends, strict=True):
             if end is not None:
                 read.append((position, *end))

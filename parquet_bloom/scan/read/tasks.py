@@ -18,7 +18,7 @@ from ...file.cache.memory import MetadataCache
 from ...file.pages.plain import PageColumn
 from ...file.pages.sparse import RowGroupBatch, RowGroups
 from ...file.reader import BloomFile
-from ...storage import OPEN_FILE_BUDGET, ClosedSource, FileIdentity, Source, make_open_files
+from ...storage import OPEN_FILE_BUDGET, ClosedSource, FileIdentity, OpenFiles, Source
 from ...storage.local.source import LocalSource
 from ..decode.parquet_file import ParquetData
 from ..locate.file_kind import FileKind
@@ -165,7 +165,7 @@ class PlannedFiles(TaskFiles["PlannedFiles"]):
             assert isinstance(plan.identity, FileIdentity)
             self._identities.append(plan.identity)
             paths.append(plan.path)
-        self._files = make_open_files(paths, self._identities)
+        self._files = OpenFiles(paths, self._identities)
         self._are_open: bool | None = None
         self._taken = 0  # of the budget
         self._limits = Limits()

@@ -5,11 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import struct
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise, starmap
+from itertools import pairwise
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -20,10 +19,7 @@ from ...errors import StorageError
 from ...util.threads import in_order
 from ..source import Source
 from . import batch_probe, batch_read
-from .open_files import OpenFiles
 from .source import FileIdentity
-
-_IDENTITY = struct.Struct("=QQqqq")
 
 # What work takes, roughly, with everything in the page cache; only used to share it among threads.
 _OPEN_NS = 6_000  # to open, check and close a file
@@ -72,7 +68,7 @@ class LocalFileBatch:
         self._paths: list[bytes | None] = []
         for path in paths:
             self._paths.append(None if path is None else os.fsencode(path))
-        self._identities = _pack(identities)
+        self._identities = batch_read.pack_identities(identities)
         self._in_memory = dict(in_memory or {})
 
     def __len__(self) -> int:
@@ -117,11 +113,6 @@ class LocalFileBatch:
             same[start:stop] &= part.same
             costs[:, start:stop] += part.requests, part.num_bytes
         return FilterAnswers(np.concatenate([part.answers for part in results]), same, costs[0], costs[1])
-
-
-def make_open_files(paths: Sequence[str], identities: Sequence[FileIdentity]) -> OpenFiles:
-    """Return files that were opened before, to be opened and read together."""
-    return OpenFiles(list(map(os.fsencode, paths)), _pack(identities))
 
 
 class OpenFileBudget:
@@ -171,12 +162,6 @@ class OpenFileBudget:
 OPEN_FILE_BUDGET = OpenFileBudget()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=OPEN_FILE_BUDGET.forget)
-
-
-def _pack(identities: Sequence[FileIdentity]) -> NDArray[np.int64]:
-    """Return identities as rows of signed numbers."""
-    packed = b"".join(starmap(_IDENTITY.pack, identities))
-    return np.frombuffer(packed, np.int64).reshape(-1, 5)
 
 
 def _share_work(
@@ -255,16 +240,3 @@ def stat_files(paths: Sequence[str]) -> Iterator[ClosedSource | None]:
             yield None
         else:
             yield ClosedSource(path, FileIdentity.from_stat(status)) if stat.S_ISREG(status.st_mode) else None
-
-
-def read_file_ends(paths: Sequence[str], length: int) -> list[tuple[FileIdentity, bytes] | None]:
-    """Read the last bytes of many files.
-
-    Returns
-    -------
-    The identity and the last bytes of each file; None if it could not be read, or was written to meanwhile.
-    """
-    ends: list[tuple[FileIdentity, bytes] | None] = []
-    for end in batch_read.read_ends(list(map(os.fsencode, paths)), length):
-        ends.append(None if end is None else (FileIdentity(*end[0]), end[1]))
-    return ends

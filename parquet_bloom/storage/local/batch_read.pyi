@@ -1,7 +1,12 @@
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-def read_ends(paths: list[bytes], length: int) -> list[tuple[tuple[int, int, int, int, int], bytes] | None]: ...
+from .source import FileIdentity
+
+def pack_identities(identities: Sequence[FileIdentity]) -> NDArray[np.int64]: ...
+def read_ends(paths: Sequence[str], length: int) -> list[tuple[FileIdentity, bytes] | None]: ...
 
 class PathStates:
     states: NDArray[np.int64]

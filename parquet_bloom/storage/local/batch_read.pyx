@@ -7,9 +7,12 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp
 
+import os
+
 import numpy as np
 
 from .local_files cimport pb_close, pb_describe_path, pb_identify, pb_is_same, pb_open, pb_read_at_once, pb_read_range
+from .source import FileIdentity
 
 cdef enum:
     TOGETHER = 64  # files that are open at a time, so that the disk can work on all of them at once
@@ -33,6 +36,17 @@ cdef const char** make_path_strings(list paths) except NULL:
     for i in range(len(paths)):
         names[i] = PyBytes_AS_STRING(paths[i])
     return names
+
+
+def pack_identities(identities not None):
+    """Return the fields of many `FileIdentity` as signed numbers: int64 of shape (files, 5)."""
+    packed = np.empty((len(identities), 5), dtype=np.int64)
+    cdef int64_t[:, ::1] rows = packed
+    cdef Py_ssize_t i
+    for i, (device, inode, size, modified_ns, changed_ns) in enumerate(identities):
+        rows[i, 0], rows[i, 1] = <int64_t><uint64_t>device, <int64_t><uint64_t>inode
+        rows[i, 2], rows[i, 3], rows[i, 4] = size, modified_ns, changed_ns
+    return packed
 
 
 cdef void read_some_ends(
@@ -60,18 +74,18 @@ cdef void read_some_ends(
             pb_close(descriptors[i])
 
 
-def read_ends(list paths not None, Py_ssize_t length):
+def read_ends(paths not None, Py_ssize_t length):
     """Read the last bytes and the identities of many files.
 
     Parameters
     ----------
-    paths : the files, as bytes.
+    paths : the files.
     length : number of bytes to read from each.
 
     Returns
     -------
-    For each path a pair of its identity (the fields of `FileIdentity` as a tuple) and the bytes, fewer if the file is
-    shorter; None if it is missing, not a regular file, cannot be read, or was written to meanwhile.
+    For each path a pair of its `FileIdentity` and the bytes, fewer if the file is shorter; None if it is missing, not a
+    regular file, cannot be read, or was written to meanwhile.
 
     Raises
     ------
@@ -81,14 +95,15 @@ def read_ends(list paths not None, Py_ssize_t length):
     cdef Py_ssize_t count = len(paths), i, start, stop
     if length <= 0:
         raise ValueError(f"length must be at least 1, got {length}")
-    require_paths(paths)
+    cdef list encoded = [os.fsencode(path) for path in paths]
+    require_paths(encoded)
     ends = []
     if count == 0:
         return ends
     cdef int64_t[:, ::1] identities = np.zeros((min(count, TOGETHER), 5), dtype=np.int64)
     cdef uint8_t[:, ::1] out = np.empty((min(count, TOGETHER), length), dtype=np.uint8)
     cdef uint8_t is_valid[TOGETHER]
-    cdef const char** names = make_path_strings(paths)
+    cdef const char** names = make_path_strings(encoded)
     try:
         for start in range(0, count, TOGETHER):
             stop = min(count, start + TOGETHER)
@@ -99,7 +114,7 @@ def read_ends(list paths not None, Py_ssize_t length):
                     ends.append(None)
                     continue
                 ends.append((
-                    (
+                    FileIdentity(
                         <uint64_t>identities[i, 0], <uint64_t>identities[i, 1], identities[i, 2], identities[i, 3],
                         identities[i, 4]
                     ),

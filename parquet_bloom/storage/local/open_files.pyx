@@ -4,7 +4,10 @@
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 
+import os
+
 from .batch_read cimport make_path_strings, require_paths
+from .batch_read import pack_identities
 from .local_files cimport pb_close, pb_is_same, pb_is_unwritten, pb_open, pb_read_range
 
 
@@ -30,16 +33,17 @@ cdef class OpenFiles(RangeReader):
 
     Parameters
     ----------
-    paths : the files, as bytes.
-    identities : of shape (files, 5): the fields of `FileIdentity` as signed 64-bit numbers.
+    paths : the files.
+    identities : the `FileIdentity` of each.
     """
 
-    def __cinit__(self, list paths not None, const int64_t[:, ::1] identities not None):
+    def __cinit__(self, paths not None, identities not None):
         cdef Py_ssize_t i
-        require_paths(paths)
-        if identities.shape[0] != len(paths) or identities.shape[1] != 5:
-            raise ValueError("there must be an identity of five numbers for each path")
-        self._paths, self._identities, self._count = paths, identities, len(paths)
+        cdef list encoded = [os.fsencode(path) for path in paths]
+        require_paths(encoded)
+        if len(identities) != len(encoded):
+            raise ValueError("there must be an identity for each path")
+        self._paths, self._identities, self._count = encoded, pack_identities(identities), len(encoded)
         self._descriptors = <int*>malloc(max(1, self._count) * sizeof(int))
         if self._descriptors == NULL:
             self._count = 0

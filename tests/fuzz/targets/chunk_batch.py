@@ -46,7 +46,7 @@ from parquet_bloom.file.pages.fetched_ranges import FetchedRanges
 from parquet_bloom.metadata.page_decode import StoredColumn
 from parquet_bloom.metadata.page_match import Targets
 from parquet_bloom.metadata.thrift_compact import index_pages
-from parquet_bloom.storage import make_open_files, stat_files
+from parquet_bloom.storage import OpenFiles, stat_files
 
 ALLOWED = (ParquetBloomError,)
 MAX_INPUT = 1024
@@ -172,7 +172,7 @@ def opened(case: Case, read: Callable[[ChunkBatch], None]) -> None:
     names = [f"{number}.parquet" for number in range(len(case.files))]
     with as_folder(dict(zip(names, case.files, strict=True))) as folder:
         sources = [source for source in stat_files([f"{folder}/{name}" for name in names]) if source is not None]
-        files = make_open_files([source.path for source in sources], [source.identity for source in sources])
+        files = OpenFiles([source.path for source in sources], [source.identity for source in sources])
         assert files.open()
         try:
             read(ChunkBatch(files, decompress, PageHeaders([{} for _ in sources], 1 << 16)))

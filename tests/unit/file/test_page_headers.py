@@ -17,7 +17,7 @@ from parquet_bloom.file.cache.memory import SETTLED_NS, MetadataCache
 from parquet_bloom.file.pages import sparse
 from parquet_bloom.file.pages.plain import find_page_columns
 from parquet_bloom.file.pages.sparse import RowGroupBatch, RowGroups, RowsOfGroups
-from parquet_bloom.storage import make_open_files
+from parquet_bloom.storage import OpenFiles
 
 ROWS = 60_000
 Headers = list[dict[int, bytes]]
@@ -45,7 +45,7 @@ def read(path: Path, headers: Headers | None) -> tuple[list[object], tuple[int, 
     with parquet_bloom.open(path) as file:
         footer, identity = file.footer, file.source.identity
         columns = find_page_columns(file, pq.read_schema(path))
-    files = make_open_files([str(path)], [identity])
+    files = OpenFiles([str(path)], [identity])
     assert files.open()
     batch = RowGroupBatch(RowGroups([footer], [(0, 0), (0, 1)]), columns, files, headers)
     arrays = batch.read(["id", "v"], rows)
@@ -63,7 +63,7 @@ def test_random_rows_of_several_files(tmp_path: Path, options: dict[str, Any]) -
     columns = find_page_columns(opened[0], tables[0].schema)
     for file in opened:
         file.close()
-    files = make_open_files([str(path) for path in paths], identities)
+    files = OpenFiles([str(path) for path in paths], identities)
     assert files.open()
     headers: Headers = [{}, {}]
     for _ in range(10):

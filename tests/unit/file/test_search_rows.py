@@ -14,7 +14,7 @@ import parquet_bloom
 from parquet_bloom.file.pages.plain import find_page_columns
 from parquet_bloom.file.pages.sparse import RowGroupBatch, RowGroups
 from parquet_bloom.metadata.page_match import Targets
-from parquet_bloom.storage import make_open_files
+from parquet_bloom.storage import OpenFiles
 
 ROWS = 30_000
 FORMATS: list[dict[str, Any]] = [
@@ -37,7 +37,7 @@ def make_batch(
     with parquet_bloom.open(path) as file:
         footer, identity = file.footer, file.source.identity
         columns = find_page_columns(file, table.schema)
-    files = make_open_files([str(path)], [identity])
+    files = OpenFiles([str(path)], [identity])
     assert files.open()
     return RowGroupBatch(RowGroups([footer], [(0, 0), (0, 1)]), columns, files), files, values
 

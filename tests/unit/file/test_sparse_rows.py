@@ -25,7 +25,7 @@ from parquet_bloom.file.pages.sparse import RowGroupBatch, RowGroups, RowsOfGrou
 from parquet_bloom.metadata.page_decode import StoredColumn
 from parquet_bloom.metadata.page_match import Targets
 from parquet_bloom.metadata.thrift_compact import I32, STRUCT, index_pages, write_struct
-from parquet_bloom.storage import make_open_files
+from parquet_bloom.storage import OpenFiles
 
 ROWS = 4000
 LISTS = 800
@@ -87,7 +87,7 @@ def test_rows_are_those_of_pyarrow(options: dict[str, Any], nulls: float, tmp_pa
         pq.write_table(table, path, row_group_size=1500, **options)
         with parquet_bloom.open(path) as file:
             schema = pq.read_schema(path)
-            files = make_open_files([path], [file.source.identity])
+            files = OpenFiles([path], [file.source.identity])
             assert files.open()
             groups = [(0, number) for number in range(3)]
             columns = find_page_columns(file, schema)
@@ -158,7 +158,7 @@ def test_lists_are_those_of_pyarrow(options: dict[str, Any], tmp_path: Path) -> 
         pq.write_table(table, path, row_group_size=300, **options)
         with parquet_bloom.open(path) as file:
             schema = pq.read_schema(path)
-            files = make_open_files([path], [file.source.identity])
+            files = OpenFiles([path], [file.source.identity])
             assert files.open()
             groups = [(0, number) for number in range(3)]
             columns = find_page_columns(file, schema)

@@ -32,7 +32,7 @@ from parquet_bloom.file.pages.sparse import RowGroupBatch, RowGroups, RowsOfGrou
 from parquet_bloom.file.statistics import file_statistics
 from parquet_bloom.metadata.footer import Footer
 from parquet_bloom.metadata.writer_rules import KINDS, RULES, find_rules, parse_created_by
-from parquet_bloom.storage import make_open_files
+from parquet_bloom.storage import OpenFiles
 
 ROWS, GROUPS = 100, 4
 
@@ -396,7 +396,7 @@ def test_pages_of_delta_byte_arrays(created_by: str | None, is_read_whole: bool,
         lookup = PageLookup(file, 0)
         assert (lookup.chunk_span(file.leaf("s")) is None) == is_read_whole
         assert lookup.chunk_span(file.leaf("n")) is not None
-        files = make_open_files([str(path)], [file.source.identity])
+        files = OpenFiles([str(path)], [file.source.identity])
         assert files.open()
         batch = RowGroupBatch(RowGroups([file.footer], [(0, 0)]), find_page_columns(file, pq.read_schema(path)), files)
 
