@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from itertools import islice
 from typing import TypeVar
 
@@ -113,3 +113,23 @@ def in_order(function: Callable[[T], R], items: Iterable[T], threads: int) -> It
             stop.set()
             for future in running:
                 future.cancel()
+
+
+# Arrow pulls the rows of a stream in threads of its pool, of which there is one for each processor. If all of them run
+# code that waits for another thread of the pool, such as a read with `use_threads=True`, they wait forever.
+_is_inside_arrow = ContextVar("is_inside_arrow", default=False)
+
+
+def can_use_arrow_threads() -> bool:
+    """Return whether a call of Arrow's may use, and wait for, threads of its pool."""
+    return not _is_inside_arrow.get()
+
+
+@contextmanager
+def inside_arrow() -> Iterator[None]:
+    """Run code in a thread of Arrow's pool. Generators must not be suspended inside."""
+    token = _is_inside_arrow.set(True)
+    try:
+        yield
+    finally:
+        _is_inside_arrow.reset(token)

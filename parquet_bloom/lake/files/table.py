@@ -19,7 +19,7 @@ from ...errors import BrokenIndexError, StorageError, first_line
 from ...hashing.arrow import keys_of
 from ...storage.folder.folder import Folder
 from ...storage.objects.source import ObjectSource
-from ...util.arrow_pool import can_use_arrow_threads
+from ...util.threads import can_use_arrow_threads
 from ..parts import json_checks as strict
 from . import table_pages as file_pages
 from .table_pages import FilePages

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ...core.hash.xxh64 import hash_one
 from ...errors import BrokenIndexError, first_line
 from ...storage import Rewrite, Source
-from ...util.arrow_pool import can_use_arrow_threads
+from ...util.threads import can_use_arrow_threads
 from ..parts import json_checks as strict
 
 MAGIC = b"PBFILES2"

@@ -23,8 +23,8 @@ from ...predicate import parse, tree
 from ...predicate.parse.arrow import read_parts
 from ...predicate.parse.necessary import FilterParts, read_filter
 from ...util.arrow_dataset import import_dataset
-from ...util.arrow_pool import inside_arrow
 from ...util.arrow_select import has_kernels, keep, take, widen
+from ...util.threads import inside_arrow
 from ..compatibility import DatasetCompatibility
 from ..model.plan import ScanPlan
 from ..options import ScanOptions

@@ -24,10 +24,9 @@ from ...predicate import tree
 from ...predicate.row_filter import Probes, row_mask
 from ...storage import is_local
 from ...tables.footers import as_table_footers
-from ...util.arrow_pool import can_use_arrow_threads
 from ...util.arrow_values import empty_table
 from ...util.read_ahead import Need, Piece, ReadAhead
-from ...util.threads import processors
+from ...util.threads import can_use_arrow_threads, processors
 from ..decode.open import open_file, open_version
 from ..decode.parquet_file import ParquetData
 from ..decode.projection import Projection
