@@ -21,7 +21,7 @@ from ...predicate.pruning import PruningPredicate
 from ..model.limits import Limits
 from ..model.plan import PARQUET
 from ..model.row_selection import RowSelection, intersect_ranges, to_range_list, to_row_ranges
-from ..model.schemas import arrow_schema, reading, select_schema
+from ..model.schemas import arrow_schema, reading
 from .columns_decoder import ColumnsDecoder
 from .page_statistics import select_rows_by_pages
 
@@ -90,7 +90,7 @@ class ParquetData:
 
     def select_schema(self, columns: Sequence[str]) -> pa.Schema:
         with reading(self.file):
-            return select_schema(self.file, columns)
+            return arrow_schema(self.file, columns)
 
     def num_rows_of(self, row_group: int) -> int:
         return self.file.footer.num_rows_of(row_group)

@@ -90,15 +90,21 @@ def open_parquet_file(file: BloomFile) -> pq.ParquetFile:
     )
 
 
-def arrow_schema(file: BloomFile) -> pa.Schema:
-    """Return the schema that pyarrow gives a file's rows; it is made from the footer and cached with it."""
-    schema: pa.Schema = _schemas_of(file)[None]
-    return schema
+def arrow_schema(file: BloomFile, columns: Sequence[str] | None = None) -> pa.Schema:
+    """Return the schema that pyarrow gives a file's rows, or some columns of them: top-level ones or dotted leaves.
 
-
-def select_schema(file: BloomFile, columns: Sequence[str] | None) -> pa.Schema:
-    """Return the schema of some columns, top-level ones or dotted leaves; None for all."""
-    schemas = _schemas_of(file)
+    It is made from the footer and cached with it; files with the same schema and metadata share it.
+    """
+    schemas: _Schemas | None = file.cached.derived.get("arrow_schemas")
+    if schemas is None:
+        shared = file.cached.int96_unit, *file.footer.schema_key
+        schemas = _SCHEMAS.get(shared)
+        if schemas is None:
+            schemas = {None: _read_arrow_schema(file)}
+            if len(_SCHEMAS) >= _MAX_SCHEMAS:
+                _SCHEMAS.clear()
+            _SCHEMAS[shared] = schemas
+        file.cached.derived["arrow_schemas"] = schemas
     if columns is None:
         return schemas[None]
     key = tuple(columns)
@@ -116,21 +122,6 @@ def select_schema(file: BloomFile, columns: Sequence[str] | None) -> pa.Schema:
         else:
             schemas[key] = _open_footer(file).read_row_groups([], list(columns), use_threads=False).schema
     return schemas[key]
-
-
-def _schemas_of(file: BloomFile) -> _Schemas:
-    """Return the schemas of a file's rows, by columns; files with the same schema and metadata share them."""
-    schemas: _Schemas | None = file.cached.derived.get("arrow_schemas")
-    if schemas is None:
-        key = file.cached.int96_unit, *file.footer.schema_key
-        schemas = _SCHEMAS.get(key)
-        if schemas is None:
-            schemas = {None: _read_arrow_schema(file)}
-            if len(_SCHEMAS) >= _MAX_SCHEMAS:
-                _SCHEMAS.clear()
-            _SCHEMAS[key] = schemas
-        file.cached.derived["arrow_schemas"] = schemas
-    return schemas
 
 
 def _read_arrow_schema(file: BloomFile) -> pa.Schema:

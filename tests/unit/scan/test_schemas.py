@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
-from parquet_bloom.scan.model.schemas import select_schema
+from parquet_bloom.scan.model.schemas import arrow_schema
 
 ONE = pa.table({
     "a": pa.array([1, 2], pa.int32()),
@@ -42,4 +42,4 @@ def test_selected_columns(table: pa.Table, names: list[str], options: dict[str, 
         for count in (1, 2, 3):
             for chosen in itertools.permutations(names, min(count, len(names))):
                 schema = expected.read_row_groups([], list(chosen), use_threads=False).schema
-                assert select_schema(file, chosen).equals(schema, check_metadata=True), chosen
+                assert arrow_schema(file, chosen).equals(schema, check_metadata=True), chosen
