@@ -11,7 +11,7 @@ import math
 import re
 import sys
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -35,9 +35,10 @@ _ALL_VALUES_VALID = frozenset({type(None), bool, int, float, str, bytes, uuid.UU
 _PLAIN = _ALL_VALUES_VALID | {decimal.Decimal, dt.time}
 
 
-def check(values: Iterable[Any]) -> None:
-    """Raise PredicateError unless every value is a literal."""
-    values = tuple(values)
+def check(column: object, values: tuple[Any, ...]) -> None:
+    """Raise PredicateError unless the parts of a leaf are a column and literals."""
+    if type(column) is not str or not column:
+        raise PredicateError(f"a column name must be a dotted path, got {column!r}")
     if _ALL_VALUES_VALID.issuperset(map(type, values)):
         return
     for value in values:

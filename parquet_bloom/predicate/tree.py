@@ -87,7 +87,7 @@ class _OneLiteralLeaf(Leaf):
     value: literal.Literal
 
     def __post_init__(self) -> None:
-        _check(self.column, (self.value,))
+        literal.check(self.column, (self.value,))
 
     @property
     def literals(self) -> tuple[literal.Literal, ...]:
@@ -107,7 +107,7 @@ class _ManyLiteralsLeaf(Leaf):
     def __post_init__(self) -> None:
         if not isinstance(self.values, tuple):
             raise PredicateError("the literals of IN must be a tuple", column=self.column)
-        _check(self.column, self.values)
+        literal.check(self.column, self.values)
 
     @property
     def literals(self) -> tuple[literal.Literal, ...]:
@@ -124,7 +124,7 @@ class _NoLiteralLeaf(Leaf):
     column: str
 
     def __post_init__(self) -> None:
-        _check(self.column, ())
+        literal.check(self.column, ())
 
     @property
     def literals(self) -> tuple[literal.Literal, ...]:
@@ -202,7 +202,7 @@ class _CallLeaf(Leaf):
     is_exact: bool = True
 
     def __post_init__(self) -> None:
-        _check(self.column, ())
+        literal.check(self.column, ())
         if self.function not in FUNCTIONS:
             raise PredicateError(f"the function {self.function!r} must be one of {', '.join(FUNCTIONS)}")
         if not all(value is None or type(value) is str for value in self.values):
@@ -241,7 +241,7 @@ class Compare(Leaf):
     value: literal.Literal
 
     def __post_init__(self) -> None:
-        _check(self.column, (self.value,))
+        literal.check(self.column, (self.value,))
         if self.operator not in OPERATORS:
             raise PredicateError(
                 f"operator {self.operator!r} must be one of {', '.join(OPERATORS)}", column=self.column
@@ -529,13 +529,6 @@ def _from_postfix(flat: tuple[Any, ...]) -> Node:
             kind, count = item
             stack[len(stack) - count :] = [kind(tuple(stack[len(stack) - count :]))]
     return stack[0]
-
-
-def _check(column: object, literals: tuple[literal.Literal, ...]) -> None:
-    """Raise PredicateError unless the parts of a leaf are a column and literals."""
-    if type(column) is not str or not column:
-        raise PredicateError(f"a column name must be a dotted path, got {column!r}")
-    literal.check(literals)
 
 
 def _quote(column: str) -> str:
