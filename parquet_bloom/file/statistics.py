@@ -73,12 +73,10 @@ class StatisticsPart(NamedTuple):
     Attributes
     ----------
     evidence, locations : as in `ColumnStatistics`.
-    bitsets : its `starts` and `num_bytes`.
     """
 
     evidence: PruningStatisticsArray
     locations: NDArray[np.int64]
-    bitsets: NDArray[np.int64]
     start: int
     stop: int
 
@@ -100,14 +98,15 @@ def join_parts(parts: Sequence[StatisticsPart]) -> tuple[PruningStatisticsArray,
     return evidence, locations[0] if len(locations) == 1 else np.concatenate(locations)
 
 
+@dataclass(eq=False, slots=True)
 class ColumnStatistics:
     """Statistics of one column of a file; each array has one entry per row group.
 
     Attributes
     ----------
     leaf : the column.
-    part : the evidence and the locations as a part of arrays over more row groups.
     stored_name : its name in the file, where a table gives it another one.
+    part : the evidence and the locations as a part of arrays over more row groups.
     evidence : the statistics of the footer, without filters.
     locations : int64 of shape (row groups, 2): offset and length of the filter with its header, by the footer; the
         offset is -1 where there is none, or the column chunk is malformed.
@@ -116,15 +115,12 @@ class ColumnStatistics:
     problems : why the filter cannot be used, or None.
     """
 
-    __slots__ = ("leaf", "num_bytes", "part", "problems", "starts", "stored_name")
-
-    def __init__(self, leaf: Leaf, stored_name: str, part: StatisticsPart):
-        self.leaf = leaf
-        self.stored_name = stored_name
-        self.part = part
-        count = part.stop - part.start
-        self.starts, self.num_bytes = part.bitsets[:, part.start : part.stop]
-        self.problems: list[str | None] = [None] * count
+    leaf: Leaf
+    stored_name: str
+    part: StatisticsPart
+    starts: NDArray[np.int64]
+    num_bytes: NDArray[np.int64]
+    problems: list[str | None]
 
     @property
     def evidence(self) -> PruningStatisticsArray:
@@ -346,8 +342,10 @@ def _read_statistics(
         own, error = {}, None
         for index, (column, evidence, bitsets) in columns.items():
             error = error or evidence.errors.get(number)
-            part = StatisticsPart(evidence.evidence, evidence.locations, bitsets, start, end)
-            own[index] = ColumnStatistics(column.leaf, column.stored.name, part)
+            part = StatisticsPart(evidence.evidence, evidence.locations, start, end)
+            starts, num_bytes = bitsets[:, start:end]
+            problems: list[str | None] = [None] * len(num_rows)
+            own[index] = ColumnStatistics(column.leaf, column.stored.name, part, starts, num_bytes, problems)
         start = end
         if error is not None:
             results.append(error)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pyarrow as pa
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from ..tables.snapshot import Table, TableSnapshot
     from .plan.index import Index, IndexView
     from .plan.zone import Zones
+
+_PATH = attrgetter("path")
 
 
 class Listing(NamedTuple):
@@ -261,7 +264,7 @@ class ScanSource:
             entries = [Entry(paths)]  # an object that was opened before is no folder: listing it would waste a request
         else:
             entries = list_entries(paths, filesystem, requests=requests)
-        partitions = self.find_partitions([entry.path for entry in entries], paths)
+        partitions = self.find_partitions(list(map(_PATH, entries)), paths)
         return Listing(entries, filesystem, partitions, requests.number)
 
     def find_partitions(self, files: Sequence[str], given: Any) -> Partitions:

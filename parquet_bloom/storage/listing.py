@@ -43,7 +43,7 @@ log = logger("parquet_bloom.storage")
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _PARALLEL = 16
-_NAME = attrgetter("name")
+_NAME, _LOCATION = attrgetter("name"), attrgetter("location")
 _COUNTING = threading.Lock()
 _Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
@@ -106,7 +106,7 @@ def list_entries(
     """
     path_list = as_path_list(paths)
     places = find_places(path_list, filesystem, for_reading=True)
-    locations = [place.location for place in places if place.location is not None]
+    locations = list(filter(None, map(_LOCATION, places)))
     alone = len(path_list) == 1 if alone is None else alone
     requests = RequestCount() if requests is None else requests
     unique: dict[str, Entry] = {}

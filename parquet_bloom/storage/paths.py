@@ -125,10 +125,11 @@ def find_places(
     locations: list[ObjectLocation | None] = [None] * len(paths)
     if stores is not None and (stores.is_one_store or any(map(is_url, paths))):
         locations = stores.locate_all(paths)
-    return [
-        Place(resolve_local_path(path, filesystem, for_reading)) if location is None else Place(location.name, location)
-        for path, location in zip(paths, locations, strict=True)
-    ]
+    places = []
+    for path, location in zip(paths, locations, strict=True):
+        name = resolve_local_path(path, filesystem, for_reading) if location is None else location.name
+        places.append(Place(name, location))
+    return places
 
 
 def object_location(path: str | os.PathLike[str], filesystem: object | None) -> ObjectLocation | None:
