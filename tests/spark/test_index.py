@@ -40,7 +40,8 @@ from parquet_bloom.hashing.column_type import ColumnType, Kind
 from parquet_bloom.lake.index import LakeIndex
 from parquet_bloom.predicate import parse
 from parquet_bloom.predicate.pruning import PruningPredicate
-from parquet_bloom.scan.model.plan import FileScan, ScanPlan, ScanRequest
+from parquet_bloom.scan.model.partitions import ScanRequest
+from parquet_bloom.scan.model.plan import FileScan, ScanPlan
 from parquet_bloom.spark import build_index, explain_prune, install, pruned, read_parquet, semi_join_prune
 from parquet_bloom.spark.jobs import index_job
 from parquet_bloom.spark.jobs.hash_slices import LAST_HASH, Slices, spark_hash

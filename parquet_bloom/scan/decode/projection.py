@@ -11,10 +11,9 @@ import pyarrow as pa
 from ...errors import ParquetBloomError
 from ...file.cache.memory import MetadataCache
 from ...storage import Source
-from ..model.columns import resolve_names
 from ..model.data_file import DataFile, FileProjection
 from ..model.named_columns import make_unknown_column_error
-from ..model.partitions import Partitions
+from ..model.partitions import Partitions, resolve_names
 from ..model.plan import FilePlan
 from .open import open_file
 

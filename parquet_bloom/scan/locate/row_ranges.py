@@ -11,7 +11,7 @@ from ...storage import Entry
 from ...tables.footers import as_table_footers
 from ..compatibility import DatasetCompatibility
 from ..decode.open import open_file
-from ..model.columns import FileResidualEvaluator
+from ..model.partitions import FileResidualEvaluator
 from ..model.plan import FileScan, ScanPlan
 from ..model.row_selection import RowRangesByGroup
 from ..plan.page_index import PageIndexEvaluator

@@ -21,7 +21,8 @@ from ...predicate.row_filter import find_column
 from ...storage.paths import as_utf8
 from ...util.arrow_select import keep, take
 from ...util.arrow_values import empty_table
-from ..model.plan import ScanPlan, ScanRequest
+from ..model.partitions import ScanRequest
+from ..model.plan import ScanPlan
 from ..model.positions import PATH, ROW, ROW_GROUP
 from ..options import ScanOptions
 from ..read.reader import RowReader

@@ -4,6 +4,9 @@ A folder `name=value` is a partition if it is below a folder that was given, or 
 first `*`; for a file that was given itself, anywhere in its path. If a name occurs twice, the first one counts. Only
 names that all files of a listing have are columns. A column of the same name in the files is not read: the folder's
 value takes precedence, so that files can be ruled out unopened.
+
+By these values, and by how each file spells the names of its columns, a file gets its own predicate: what remains of
+the scan's, `FileResidualEvaluator`.
 """
 
 from __future__ import annotations
@@ -12,18 +15,22 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import methodcaller
-from typing import Any, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 from urllib.parse import unquote
 
 import pyarrow as pa
 
-from ...errors import PredicateError, UnreadableColumnError, first_line
+from ...errors import PredicateError, UnknownColumnError, UnreadableColumnError, first_line
+from ...file.columns import find_leaves, spellings
+from ...file.statistics import ColumnCompatibility
 from ...hashing.coerce import parse_date
 from ...predicate import tree
+from ...predicate.pruning import PruningPredicate
 from ...predicate.reason import Reason
 from ...predicate.row_filter import row_mask
 from ...predicate.tree import Node
 from ...util.arrow_values import empty_table, make_array, make_scalar
+from .data_file import DataFile
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
@@ -31,6 +38,14 @@ _INT64 = 1 << 63
 _HAS_PAIR = methodcaller("__contains__", "=")
 _NO_COLUMNS = pa.table({})
 _NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+class ScanRequest(NamedTuple):
+    """The arguments of `prune` that later steps on its report need."""
+
+    node: Node | None
+    timezone: str
+    ignore_case: bool
 
 
 class Partitions:
@@ -254,6 +269,83 @@ class PartitionResiduals:
             source = "its folder" if self._find_key is _parent_folder else "its table"
             self._descriptions[i] = describe_values(values.items(), source)
         return self._descriptions[i]
+
+
+def resolve_names(file: DataFile, names: Iterable[str], ignore_case: bool) -> dict[str, str]:
+    """Return {name: the file's spelling of it} for the names that a file has.
+
+    Raises
+    ------
+    UnknownColumnError
+        The file has several columns that differ only in case, and none that is spelled exactly so.
+    """
+    spelling = {}
+    for name in names:
+        if find_leaves(file.leaves, name):
+            spelling[name] = name
+        elif ignore_case and (matches := spellings(file.leaves, name)):
+            if len(matches) > 1:
+                problem = f"several columns match the name: {', '.join(matches)}"
+                raise UnknownColumnError(problem, path=file.path, column=name)
+            spelling[name] = matches[0]
+    return spelling
+
+
+class FileResidualEvaluator:
+    """The predicate to evaluate on each file's rows: its residual, over columns as the file spells them.
+
+    Parameters
+    ----------
+    request : the predicate, and how its names and literals are meant.
+    partitions : what is known of each file's columns by its folder or table.
+    trust : the columns of a file that are shown as other values than it stores; comparisons with them count as true.
+    strict : as in `Partitions.make_residuals`.
+    """
+
+    def __init__(
+        self,
+        request: ScanRequest,
+        partitions: Partitions,
+        trust: ColumnCompatibility | None = None,
+        *,
+        strict: bool = True,
+    ):
+        node, self._timezone, self._ignore_case = request
+        self._predicate: Node | Literal[True] = True if node is None else node
+        self._residuals = (
+            partitions.make_residuals(node, self._timezone, ignore_case=self._ignore_case, strict=strict)
+            if partitions
+            else None
+        )
+        self._trust = trust
+        self._predicates: dict[tuple[int, tuple[tuple[str, str], ...]], PruningPredicate] = {}
+        self._weakened: dict[tuple[int, frozenset[str]], Node | bool] = {}
+
+    def predicate_for(self, file: DataFile) -> PruningPredicate | bool:
+        """Return the predicate of a file; True if all of its rows match, False if none does.
+
+        Files with the same residual and spelling share one object.
+        """
+        residual = self._predicate if self._residuals is None else self._residuals.find_residual(file.path)
+        if self._trust is not None and not isinstance(residual, bool):
+            residual = self._drop_untrusted(residual, file, self._trust)
+        if isinstance(residual, bool):
+            return residual
+        names = resolve_names(file, sorted(tree.columns(residual)), self._ignore_case)
+        key = id(residual), tuple(names.items())
+        if key not in self._predicates:  # concurrent threads all continue with the same object
+            self._predicates.setdefault(key, PruningPredicate(tree.rename_columns(residual, names), self._timezone))
+        return self._predicates[key]
+
+    def _drop_untrusted(self, residual: Node, file: DataFile, trust: ColumnCompatibility) -> Node | bool:
+        untrusted = frozenset(file.find_doubts(trust))
+        if not untrusted:
+            return residual
+        key = id(residual), untrusted
+        if key not in self._weakened:
+            weakened = tree.find_residual(residual, lambda leaf: leaf.column in untrusted or leaf)
+            self._weakened.setdefault(key, weakened)
+        return self._weakened[key]
 
 
 def describe_values(values: Iterable[tuple[str, Any]], source: str = "its folder") -> str:

@@ -21,11 +21,10 @@ from ...file.cache.entry import CachedFooter
 from ...file.statistics import FileStatistics
 from ...predicate.pruning import POSSIBLE, PruningPredicate
 from ...predicate.reason import UNDECIDED, Reason
-from ...predicate.tree import Node
 from ...redaction import shown_redacted
 from ...storage import Entry
 from .data_file import Identified
-from .partitions import Partitions
+from .partitions import Partitions, ScanRequest
 from .row_selection import (
     RowGroupSelections,
     RowSelection,
@@ -249,39 +248,38 @@ class RowGroupPlanner:
 
     Attributes
     ----------
-    predicate : the one that gave the verdicts; True if every row matches.
     doubts : added to each row group that is read.
     """
 
-    predicate: PruningPredicate | Literal[True]
     doubts: tuple[Reason, ...] = ()
     _plans: dict[tuple[object, ...], tuple[RowGroupPlan, ...]] = field(default_factory=dict)
-    _attributes: dict[tuple[int, tuple[Reason, ...]], dict[str, Any]] = field(default_factory=dict)
+    _attributes: dict[tuple[object, ...], dict[str, Any]] = field(default_factory=dict)
 
     def plan_file(
         self,
         path: str,
+        predicate: PruningPredicate | Literal[True],
         counts: RowGroupCounts,
         verdicts: NDArray[np.int32],
         identity: Hashable,
         footer: CachedFooter | None = None,
     ) -> FilePlan:
-        """Return the plan of a file; `identity` and `footer` are attributes of it."""
-        if len(verdicts) > _FEW:
-            return FilePlan.of_draft(path, self._draft(counts, verdicts), identity, footer)
-        key = verdicts.tobytes(), counts.num_rows, counts.doubts
-        plans = self._plans.get(key)
-        if plans is None:
-            made = self._draft(counts, verdicts).make(range(len(verdicts)), with_empty=True)
-            plans = self._plans[key] = tuple(made)
-        return FilePlan(path, plans, identity=identity, footer=footer)
+        """Return the plan of a file; `identity` and `footer` are attributes of it.
 
-    def _draft(self, counts: RowGroupCounts, verdicts: NDArray[np.int32]) -> RowGroupDraft:
+        Parameters
+        ----------
+        predicate : the one that gave the verdicts; True if every row matches.
+        """
+        has_few = len(verdicts) <= _FEW
+        alike = (predicate, counts.num_rows, counts.doubts, verdicts.tobytes() if has_few else b"")
+        plans = self._plans.get(alike) if has_few else None
+        if plans is not None:
+            return FilePlan(path, plans, identity=identity, footer=footer)
         attributes = {}
         for number in dict.fromkeys(verdicts.tolist()):
-            key = number, counts.doubts
+            key = predicate, number, counts.doubts
             if key not in self._attributes:
-                verdict = POSSIBLE if self.predicate is True else self.predicate.verdicts[number]
+                verdict = POSSIBLE if predicate is True else predicate.verdicts[number]
                 doubts = verdict.doubts
                 if counts.doubts:
                     # To the predicate, a column that is ignored is missing; the file's doubts say why it is ignored.
@@ -291,21 +289,17 @@ class RowGroupPlanner:
                 plan = RowGroupPlan(0, verdict.possible, verdict.by, verdict.reason, doubts)
                 self._attributes[key] = vars(plan)
             attributes[number] = self._attributes[key]
-        return RowGroupDraft(attributes, verdicts, counts.num_rows)
+        draft = RowGroupDraft(attributes, verdicts, counts.num_rows)
+        if not has_few:
+            return FilePlan.of_draft(path, draft, identity, footer)
+        plans = self._plans[alike] = tuple(draft.make(range(len(verdicts)), with_empty=True))
+        return FilePlan(path, plans, identity=identity, footer=footer)
 
 
 def _count_by(row_groups: Iterable[RowGroupPlan]) -> dict[str, int]:
     """Count the row groups that are not read, by the evidence against them."""
     counts = Counter([plan.by for plan in row_groups if not plan.read])
     return {"+".join(sorted(by)): number for by, number in counts.items()}
-
-
-class ScanRequest(NamedTuple):
-    """The arguments of `prune` that later steps on its report need."""
-
-    node: Node | None
-    timezone: str
-    ignore_case: bool
 
 
 class Decoded(NamedTuple):

@@ -12,7 +12,7 @@ from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from itertools import chain, compress, count
 from operator import attrgetter, not_
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ...errors import ParquetBloomError
 from ...file.cache.entry import CachedFooter
@@ -20,8 +20,6 @@ from ...file.cache.memory import MetadataCache
 from ...file.reader import BloomFile
 from ...file.statistics import StatisticsKey, file_statistics
 from ...metadata.footer import Footer
-from ...predicate.pruning import PruningPredicate
-from ...predicate.reason import Reason
 from ...storage import (
     ClosedSource,
     Entry,
@@ -70,14 +68,13 @@ class FileEvaluator:
     filesystem : of the files; None for local paths and URLs.
     cache : cached footers, to which those read now are added; None for none.
     options : of the scan.
-    doubts : added to each row group that is read.
+    planner : makes the plans.
     """
 
     filesystem: Any
     cache: MetadataCache | None
     options: ScanOptions
-    doubts: tuple[Reason, ...] = ()
-    _planners: dict[int, RowGroupPlanner] = field(default_factory=dict, repr=False)
+    planner: RowGroupPlanner = field(default_factory=RowGroupPlanner, repr=False)
 
     def evaluate(self, files: Iterator[FileScan], plan: ScanPlan) -> Generator[FileScan, None, None]:
         """See `Evaluator.evaluate`."""
@@ -142,7 +139,6 @@ class FileEvaluator:
                 threads = options.threads or processors()
                 local = LocalFiles(list(map(_PATH, members)), self.cache, threads)
                 evaluated = evaluate_together(local, predicate, key, self.cache, threads)
-            planner = self._planner_for(predicate)
             for i, (opened, statistics, verdicts, requests, bytes_read) in evaluated.items():
                 file, identity = members[i], opened.identity
                 if has_to_ask and not is_in_place(file.entry.path, self.filesystem, identity):
@@ -150,11 +146,9 @@ class FileEvaluator:
                 file.statistics, file.missing = statistics, statistics.missing
                 file.requests, file.bytes_read = requests, bytes_read
                 footer = opened.footer if len(evaluated) <= _FEW_FILES else None
-                file.set_plan(planner.plan_file(file.entry.path, statistics, verdicts, identity, footer))
-
-    def _planner_for(self, predicate: PruningPredicate | Literal[True]) -> RowGroupPlanner:
-        planner = self._planners.get(id(predicate))
-        return planner or self._planners.setdefault(id(predicate), RowGroupPlanner(predicate, self.doubts))
+                file.set_plan(
+                    self.planner.plan_file(file.entry.path, predicate, statistics, verdicts, identity, footer)
+                )
 
     def _plan_one_by_one(self, files: list[FileScan], threads: int, length: int) -> Generator[FileScan, None, None]:
         """Plan files one by one, in several threads; a task is `length` files."""
@@ -204,15 +198,16 @@ class FileEvaluator:
         statistics = file_statistics(opened, columns, self.options.ignore_case, self.options.trust)
         verdicts = evaluate_row_groups(statistics, predicate, make_filter_prober(opened, statistics))
         file.statistics, file.missing = statistics, statistics.missing
-        planner = self._planner_for(predicate)
-        return planner.plan_file(file.entry.path, statistics, verdicts, opened.source.identity)
+        return self.planner.plan_file(file.entry.path, predicate, statistics, verdicts, opened.source.identity)
 
     def _plan_orc(self, file: FileScan, opened: OrcFile) -> FilePlan:
         # Not at the top: most lakes have no ORC files.
         from .orc import plan_orc_file
 
-        planner, path, options = self._planner_for(file.predicate), file.entry.path, self.options
-        file.missing, plan = plan_orc_file(opened, path, file.predicate, planner, options.ignore_case, options.trust)
+        path, options = file.entry.path, self.options
+        file.missing, plan = plan_orc_file(
+            opened, path, file.predicate, self.planner, options.ignore_case, options.trust
+        )
         return plan
 
 

@@ -59,7 +59,6 @@ def plan_orc_file(
     ----------
     path : as it was listed.
     predicate : True if every row matches.
-    planner : of this predicate.
     ignore_case : match names whatever their case.
     trust : which columns are ignored; one without `orc_doubts` does not know ORC files, and all columns are ignored.
 
@@ -69,7 +68,7 @@ def plan_orc_file(
     """
     statistics = orc_statistics(file, [] if predicate is True else predicate.columns, ignore_case, trust)
     verdicts = evaluate_row_groups(file, statistics, predicate)
-    plans = planner.plan_file(path, statistics, verdicts, file.source.identity).row_groups
+    plans = planner.plan_file(path, predicate, statistics, verdicts, file.source.identity).row_groups
     row_groups = (
         replace(plan, stripe=row_group.stripe) for plan, row_group in zip(plans, file.row_groups, strict=True)
     )

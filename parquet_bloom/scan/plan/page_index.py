@@ -6,8 +6,8 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 
 from ...errors import ParquetBloomError
-from ..model.columns import FileResidualEvaluator
 from ..model.data_file import DataFile
+from ..model.partitions import FileResidualEvaluator
 from ..model.plan import FilePlan, FileScan, RowGroupPlan, ScanPlan
 from ..model.row_selection import RowGroupSelections, RowSelection
 

@@ -25,8 +25,8 @@ from ...predicate.pruning import PruningPredicate
 from ...predicate.tree import Node
 from ...storage import Entry
 from ..model.named_columns import make_unknown_column_error
-from ..model.partitions import Partitions, Residuals
-from ..model.plan import Evaluator, FileScan, ScanPlan, ScanRequest
+from ..model.partitions import Partitions, Residuals, ScanRequest
+from ..model.plan import Evaluator, FileScan, RowGroupPlanner, ScanPlan
 from ..options import ScanOptions
 from .files import FileEvaluator
 from .partition import PartitionEvaluator
@@ -76,7 +76,7 @@ def plan_scan(
     predicate: PruningPredicate | Literal[True] = True if node is None else PruningPredicate(node, timezone)
     if footers is None:
         doubts = () if residuals is None else residuals.doubts
-        footers = FileEvaluator(filesystem, cache, options, doubts)
+        footers = FileEvaluator(filesystem, cache, options, RowGroupPlanner(doubts))
     levels = (
         None if residuals is None else PartitionEvaluator(predicate, residuals, timezone),
         None if table is None else TableEvaluator(table),

@@ -145,7 +145,9 @@ def evaluate_together(
     """
     paths, cached = files.paths, files.cached
     shared_key = (key, len(paths), paths[0] if paths else "")
-    kept: _CachedBatches | None = None if cache is None else cache.get_shared(shared_key)
+    kept: _CachedBatches | None = None
+    if cache is not None and None not in cached:
+        kept = cache.get_shared(shared_key)
     if kept is None or kept.footers != cached or kept.paths != paths:
         groups: dict[int, list[tuple[OpenedFile, FileStatistics]]] = {}  # by the layout of their statistics
         known = []

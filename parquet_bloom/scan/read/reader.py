@@ -34,10 +34,10 @@ from ..decode.row_group_decoder import RowGroupDecoder
 from ..locate.deleted_rows import TableRows
 from ..locate.file_kind import FileKind
 from ..locate.row_batch import LocatedRows, RowBatch
-from ..model.columns import FileResidualEvaluator
 from ..model.data_file import DataFile, FileProjection, RowFilter
 from ..model.fit import fit_table
 from ..model.limits import Limits
+from ..model.partitions import FileResidualEvaluator
 from ..model.plan import FilePlan, RowGroupPlan, ScanPlan
 from ..model.positions import ROW_GROUP, with_positions
 from ..model.schemas import map_in_threads, promote_table, reading, unify_schemas

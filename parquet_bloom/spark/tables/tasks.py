@@ -16,8 +16,8 @@ from ...file.cache.memory import SHARED_CACHE
 from ...predicate.statistics import PruningStatisticsArray
 from ...predicate.tree import Node
 from ...redaction import shown_redacted
-from ...scan.model.partitions import Partitions
-from ...scan.model.plan import FilePlan, RowGroupPlan, ScanPlan, ScanRequest
+from ...scan.model.partitions import Partitions, ScanRequest
+from ...scan.model.plan import FilePlan, RowGroupPlan, ScanPlan
 from ...scan.read.reader import RowReader
 from ...scan.table_columns import select_table_columns
 from ...storage import FileIdentity, RemoteIdentity, open_source, resolve_filesystem
