@@ -20,9 +20,9 @@ from ..hashing.column_type import ColumnType, Kind
 from ..metadata.footer import Leaf
 from .columns import type_of
 from .fingerprint import require_readable_chunk
-from .page_checks import require_value_per_row
+from .page_checks import ReadRange, require_value_per_row
 from .reader import BloomFile
-from .values import Chunk, ColumnReader
+from .values import ColumnReader
 
 PIECE_ROWS = 1 << 16  # hashed at once, of an array in memory
 
@@ -62,11 +62,11 @@ class ColumnHashes:
             error.path = error.path or file.path
             raise
 
-    def of(self, row_group: int, chunk: Chunk = None) -> NDArray[np.uint64]:
+    def of(self, row_group: int, chunk: ReadRange | None = None) -> NDArray[np.uint64]:
         """Return the hashes of a row group, unordered; needs memory for a `HashSet` of them, and for the array.
 
         The caller has to check that the file was not changed meanwhile (`file.source.check_unchanged`). For `chunk` see
-        `ColumnReader.batches`.
+        `ColumnReader`, as its `read`.
 
         Raises
         ------
@@ -83,7 +83,7 @@ class ColumnHashes:
             raise
         return distinct.to_array()
 
-    def of_zones(self, row_group: int, zone_rows: int, chunk: Chunk = None) -> list[NDArray[np.uint64]]:
+    def of_zones(self, row_group: int, zone_rows: int, chunk: ReadRange | None = None) -> list[NDArray[np.uint64]]:
         """Return the hashes of each zone of `zone_rows` rows of a row group; otherwise as `of`."""
         zones = ZoneHashes(self._file.footer.num_rows_of(row_group), zone_rows)
         try:

@@ -9,9 +9,13 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Protocol, TypeVar
 
-from ..errors import UnknownColumnError
+from ..errors import UnknownColumnError, UnusualPageError
 from ..hashing.column_type import ColumnType, from_parquet
-from ..metadata.footer import Leaf
+from ..metadata.footer import REPEATED, REQUIRED, Leaf, read_repetition
+from ..metadata.page_decode import StoredColumn
+
+WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 0}
+"""The bytes per value of types that have a width, booleans taken out of their bits; 0 for byte arrays."""
 
 _FEW_LEAVES = 64  # of a schema whose names need not be sorted
 _MOST_SORTED = 32  # schemas whose sorted names are kept
@@ -148,3 +152,23 @@ _REPEATED, _LIST = 2, 3
 def type_of(leaf: Leaf) -> ColumnType:
     """Return the type of a leaf's values."""
     return from_parquet(leaf.physical, leaf.length, leaf.converted, leaf.logical, leaf.scale, leaf.precision)
+
+
+def stored_column(leaf: Leaf) -> StoredColumn:
+    """Return how the values of a column are stored.
+
+    Raises
+    ------
+    UnusualPageError
+        They are of an unknown width, or in lists that are too deep.
+    """
+    width = WIDTHS.get(leaf.physical, leaf.length or None)
+    if width is None:
+        raise UnusualPageError(f"{leaf.physical} of no bytes")
+    levels, definition = [0], 0
+    for node in leaf.nodes:
+        repetition = read_repetition(node)
+        definition += repetition != REQUIRED
+        if repetition == REPEATED:
+            levels.append(definition)
+    return StoredColumn(width, levels, definition)

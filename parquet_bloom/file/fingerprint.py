@@ -103,11 +103,11 @@ class ColumnFingerprint:
         starts = range(0, len(data), PIECE_BYTES)
         self._hashes[row_group, leaf] = [hash_one(data[start : start + PIECE_BYTES]) for start in starts]
 
-    def stream_chunk(self, row_group: int, leaf: int) -> StreamedChunk:
-        """Return an object that takes a chunk piece by piece; the caller has to call its `complete`."""
+    def stream_chunk(self, source: Source, row_group: int, leaf: int) -> StreamedChunk:
+        """Return an object that adds a chunk as it is read; the caller has to call its `complete`."""
         hashes: list[int] = []
         self._hashes[row_group, leaf] = hashes
-        return StreamedChunk(*self.spans[row_group, leaf], hashes)
+        return StreamedChunk(source, *self.spans[row_group, leaf], hashes)
 
     def fingerprint(self) -> int:
         """Return the fingerprint of all chunks; KeyError if one is missing."""
@@ -124,14 +124,21 @@ class StreamedChunk:
 
     Parameters
     ----------
-    offset, length : the chunk.
+    source, offset, length : the file, and the chunk in it.
     hashes : the hash of each piece is appended to it.
     """
 
-    def __init__(self, offset: int, length: int, hashes: list[int]):
+    def __init__(self, source: Source, offset: int, length: int, hashes: list[int]):
+        self._source = source
         self._next, self._end = offset, offset + length  # next byte to be hashed
         self._hashes = hashes
         self._buffer = bytearray()
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Read a range of the file, whose bytes are added."""
+        data = self._source.read_at(offset, length)
+        self.feed(offset, data)
+        return data
 
     def feed(self, offset: int, data: bytes | memoryview) -> bool:
         """Add bytes read at an offset, without those added before; False if bytes in front of them are missing."""
@@ -147,11 +154,10 @@ class StreamedChunk:
                 self._hash_buffer()
         return True
 
-    def complete(self, source: Source) -> None:
+    def complete(self) -> None:
         """Read and add the bytes that were not fed: pages after the last value, or bytes that were skipped."""
         while self._next < self._end:
-            length = min(PIECE_BYTES, self._end - self._next)
-            self.feed(self._next, source.read_at(self._next, length))
+            self.read(self._next, min(PIECE_BYTES, self._end - self._next))
         if self._buffer:
             self._hash_buffer()
 

@@ -19,8 +19,9 @@ from ..predicate.key_expression import TUPLE, KeyExpression
 from ..util.arrow_values import from_numpy, to_numpy
 from .column_hashes import ZoneHashes, count_values
 from .columns import type_of
+from .page_checks import ReadRange
 from .reader import BloomFile
-from .values import Chunk, ColumnReader, find_value_outside_type
+from .values import ColumnReader, find_value_outside_type
 
 
 class ExpressionHashes:
@@ -59,12 +60,12 @@ class ExpressionHashes:
             error.path = error.path or file.path
             raise
 
-    def of(self, row_group: int, *chunks: Chunk) -> NDArray[np.uint64]:
+    def of(self, row_group: int, *chunks: ReadRange | None) -> NDArray[np.uint64]:
         """Return the hashes of a row group, unordered.
 
         Parameters
         ----------
-        chunks : of each column, its column chunk, see `ColumnReader.batches`; none if they have to be read.
+        chunks : of each column, what reads it in place of the file, see `ColumnReader`; none for the file.
 
         Raises
         ------
@@ -83,7 +84,7 @@ class ExpressionHashes:
             raise
         return distinct.to_array()
 
-    def of_zones(self, row_group: int, zone_rows: int, *chunks: Chunk) -> list[NDArray[np.uint64]]:
+    def of_zones(self, row_group: int, zone_rows: int, *chunks: ReadRange | None) -> list[NDArray[np.uint64]]:
         """Return the hashes of each zone of `zone_rows` rows of a row group; otherwise as `of`."""
         zones = ZoneHashes(self._file.footer.num_rows_of(row_group), zone_rows)
         given = chunks or (None,) * len(self._readers)
@@ -101,7 +102,7 @@ class ExpressionHashes:
             raise
         return zones.finish()
 
-    def _read(self, reader: ColumnReader, row_group: int, chunk: Chunk) -> Iterator[pa.Array]:
+    def _read(self, reader: ColumnReader, row_group: int, chunk: ReadRange | None) -> Iterator[pa.Array]:
         for array in reader.batches(row_group, chunk):
             problem = find_value_outside_type(array, reader.column_type)
             if problem:

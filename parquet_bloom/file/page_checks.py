@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import MalformedFooterError, UnusualPageError
@@ -19,6 +18,9 @@ from ..metadata.page_index import MAX_PAGES, PAGE_HEADER_BYTES
 from ..metadata.thrift_compact import index_window
 from ..storage import Source
 from ..storage.source import SeekableFile
+
+ReadRange = Callable[[int, int], bytes | memoryview]
+"""Returns a range of a file, given its offset and length."""
 
 _MAX_HEADER_BYTES = 1 << 24  # pyarrow reads no longer header
 _DICTIONARY_PAGE = 2
@@ -83,7 +85,7 @@ class PageWalk:
         return int(first + num_bytes)
 
     def windows(
-        self, read: Callable[[int, int], bytes | memoryview], window: int, once: bool = False
+        self, read: ReadRange, window: int, once: bool = False
     ) -> Iterator[tuple[memoryview, NDArray[np.int64]]]:
         """Yield the bytes of the next whole pages, and their headers as `find` returns them.
 
@@ -122,7 +124,7 @@ class PageWalk:
                 wanted = length + PAGE_HEADER_BYTES
 
 
-def require_pages(source: Source, start: int, end: int, num_values: int) -> None:
+def require_pages(source: Source, walk: PageWalk) -> None:
     """Check the header of each page of a column chunk. Takes one read per page, so use it for local files.
 
     Raises
@@ -130,10 +132,6 @@ def require_pages(source: Source, start: int, end: int, num_values: int) -> None
     PageClaimError
     StorageError
     """
-    _skip_all(source, PageWalk(start, min(end, source.size), num_values))
-
-
-def _skip_all(source: Source, walk: PageWalk) -> None:
     length = PAGE_HEADER_BYTES
     while walk.remaining:
         found = walk.skip(walk.find(source.read_at(walk.offset, min(length, walk.end - walk.offset))))
@@ -151,11 +149,14 @@ def require_value_per_row(source: Source, footer: Footer, row_group: int, leaf: 
         return
     declared, num_rows = int(record["num_values"]), footer.num_rows_of(row_group)
     start = footer.first_page(row_group, leaf)
-    end = start + int(record["compressed_size"])
+    most = np.iinfo(np.int64).max
+    walk, stored = PageWalk(start, start + int(record["compressed_size"]), most), None
     try:
-        stored = _count_values(source, start, end) if 0 < start <= end <= footer.start else None
+        if 0 < start <= walk.end <= footer.start:
+            require_pages(source, walk)
+            stored = int(most - walk.num_values)
     except PageClaimError:
-        stored = None
+        pass  # the pages cannot be counted
     if stored == num_rows:
         return
     pages = "its pages cannot be counted" if stored is None else f"its pages have {stored}"
@@ -163,47 +164,31 @@ def require_value_per_row(source: Source, footer: Footer, row_group: int, leaf: 
     raise MalformedFooterError(problem, row_group=row_group, column=leaf.name)
 
 
-def _count_values(source: Source, start: int, end: int) -> int:
-    """Count the values of all pages of a column chunk, by their headers."""
-    most = np.iinfo(np.int64).max
-    walk = PageWalk(start, end, most)
-    _skip_all(source, walk)
-    return int(most - walk.num_values)
+class RangeFile(SeekableFile):
+    """A file object for pyarrow over a file of which a function reads ranges.
 
-
-class CheckedPages(SeekableFile):
-    """A file object over one column chunk that is read from front to back and checked on the way.
-
-    Reading raises PageClaimError after a page header that claims too much.
+    Parameters
+    ----------
+    size, read : of the file; and what returns a range of it, given its offset and length.
+    walk : the pages of a column chunk to be read from front to back, which are checked on the way: reading raises
+        PageClaimError after a page header that claims too much. None for no check.
     """
 
-    def __init__(self, file: pa.NativeFile, start: int, end: int, num_values: int) -> None:
-        size = file.size()
+    def __init__(self, size: int, read: ReadRange, walk: PageWalk | None = None) -> None:
         super().__init__(size)
-        self._file = file
-        self._walk = PageWalk(start, min(end, size), num_values)
-        self._checked_up_to = start
+        self._read, self._walk = read, walk
+        self._checked_up_to = 0 if walk is None else walk.offset
         self._buffer = b""  # read part of the next page's header
 
-    def read(self, size: int | None = -1) -> bytes:
-        remaining = self._size - self._position
-        self._file.seek(self._position)
-        data: bytes = self._file.read(remaining if size is None or size < 0 else min(size, remaining))
-        self._check_pages(self._position, data)
+    def read(self, size: int | None = -1) -> bytes | memoryview:
+        remaining = max(0, self._size - self._position)
+        data = self._read(self._position, remaining if size is None or size < 0 else min(size, remaining))
+        if self._walk is not None and self._walk.remaining:
+            self._check_pages(self._walk, self._position, data)
         self._position += len(data)
         return data
 
-    def readall(self) -> bytes:
-        return self.read()
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
-    def _check_pages(self, offset: int, data: bytes) -> None:
-        walk = self._walk
-        if not walk.remaining:
-            return
+    def _check_pages(self, walk: PageWalk, offset: int, data: bytes | memoryview) -> None:
         if offset > self._checked_up_to:
             raise PageClaimError(f"its pages are not read in order: at {offset}, checked up to {self._checked_up_to}")
         self._buffer += data[self._checked_up_to - offset :]

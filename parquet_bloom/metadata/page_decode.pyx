@@ -22,7 +22,7 @@ from libc.string cimport memcpy, memset
 
 from ..core.decode.snappy cimport SLACK, read_size, unpack
 
-from ..errors import MalformedFooterError, UnusualPageError
+from ..errors import UnusualPageError
 
 cdef enum:
     MOST_LEVEL = 255  # higher levels are left to pyarrow
@@ -51,7 +51,7 @@ cdef class StoredColumn:
     def __init__(self, Py_ssize_t width, least not None, int max_definition):
         cdef Py_ssize_t depth = len(least) - 1, i
         if width < 0 or not 0 <= depth <= MOST_DEPTH or not 0 <= max_definition <= MOST_LEVEL:
-            raise MalformedFooterError(f"page: lists of {depth} levels, with {max_definition} of definition")
+            raise UnusualPageError(f"page: lists of {depth} levels, with {max_definition} of definition")
         self.width, self.shape.max_repetition, self.shape.max_definition = width, <int>depth, max_definition
         for i in range(depth + 1):
             if not 0 <= least[i] <= max_definition or (least[i] == 0) != (i == 0):

@@ -7,6 +7,7 @@ Nothing here trusts the bytes: whatever a page lacks ends in UnusualPageError.
 Source: Encodings.md of the format: "RLE / bit-packing hybrid", "PLAIN".
 """
 
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
@@ -18,9 +19,10 @@ from ..errors import UnusualPageError
 from .page_decode cimport (
     COMPRESSED, DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, ENCODING, FIELDS, HEADER_BYTES, KIND, LEVEL_ENCODING,
     NUM_NULLS, NUM_ROWS, NUM_VALUES, PLAIN, REPEAT_ENCODING, SNAPPY, START, PageBody, Runs, StoredColumn,
-    count_levels, cut_page, is_dictionary, needs_dictionary, next_entries, number_at, refuse, require_pages,
+    close_page, count_levels, cut_page, is_dictionary, needs_dictionary, next_entries, number_at, refuse, require_pages,
     split_page, start_indices
 )
+from .page_encodings cimport make_plain
 
 cdef extern from *:
     """
@@ -270,7 +272,13 @@ cdef class ChunkScan:
         if body.encoding == PLAIN:
             found.append((unpacked[body.values - start :], num_present))
         elif not needs_dictionary(body.encoding):
-            raise UnusualPageError(f"encoding {body.encoding}")
+            try:
+                with nogil:
+                    make_plain(body, self.column.width)
+                plain = PyBytes_FromStringAndSize(<const char*>body.values, body.value_bytes)
+            finally:
+                close_page(body)
+            found.append((memoryview(plain), num_present))
         elif self.used is None:
             raise UnusualPageError("a page of dictionary indices without a dictionary")
         else:

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pyarrow as pa
 
 from parquet_bloom.core.hash.xxh64 import hash_keys
-from parquet_bloom.errors import ParquetBloomError, UnreadableColumnError
+from parquet_bloom.errors import ParquetBloomError, UnreadableColumnError, UnusualPageError
 from parquet_bloom.file.reader import BloomFile
 from parquet_bloom.file.values import ColumnReader
 from parquet_bloom.hashing.arrow import keys_of
@@ -42,13 +42,13 @@ def hash_all(batches: Any) -> Outcome:
 
 def decoded(reader: ColumnReader, row_group: int, chunk: Any = None) -> Outcome:
     """What pyarrow decodes."""
-    with patch.object(ColumnReader, "_stored_chunk", lambda *_: None):
+    with patch.object(ColumnReader, "_scan", leave_to_pyarrow):
         return hash_all(reader.read_occurring(row_group, chunk))
 
 
 def stored(reader: ColumnReader, row_group: int) -> Outcome | None:
     """What the pages have as they are stored; None where they are left to pyarrow."""
-    with patch.object(ColumnReader, "batches", _leave), patch.object(ColumnReader, "_read_dictionary", _leave):
+    with patch.object(ColumnReader, "_decode", _leave):
         try:
             return hash_all(reader.read_occurring(row_group))
         except _LeftToArrow:
@@ -57,6 +57,10 @@ def stored(reader: ColumnReader, row_group: int) -> Outcome | None:
 
 class _LeftToArrow(ParquetBloomError):
     pass
+
+
+def leave_to_pyarrow(*_: Any) -> Iterator[pa.Array]:
+    raise UnusualPageError("left to pyarrow")
 
 
 def _leave(*_: Any) -> Iterator[pa.Array]:

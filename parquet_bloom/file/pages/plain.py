@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from ...hashing import int96
 from ...hashing.column_type import Kind
 from ...metadata.footer import Leaf
-from ..columns import holds_elements, type_of
+from ..columns import WIDTHS, holds_elements, type_of
 from ..reader import BloomFile
-from .chunk_values import WIDTHS
 
 RowPositions = NDArray[np.int64]
 

@@ -24,9 +24,9 @@ from ...metadata.thrift_compact import have_path
 from ...metadata.writer_rules import Doubt
 from ...storage.local.open_files import RangeReader
 from ...util.arrow_values import from_numpy
+from ..columns import stored_column
 from ..reader import BloomFile
 from .chunk_batch import HAS_BITS, IS_CHAINED, IS_COMPRESSED, MAX_CHUNK_BYTES, ChunkBatch, PageHeaders
-from .chunk_values import stored_column
 from .decompress import KNOWN_CODECS, decompress
 from .fetched_ranges import FetchedRanges
 from .fetcher import PageFetcher

@@ -12,15 +12,15 @@ import numpy as np
 
 from ...errors import ParquetBloomError
 from ...file.fingerprint import ColumnFingerprint
-from ...file.pages.buffered_chunk import BufferedChunk
-from ...file.values import DISTANT_BUFFER_BYTES, Chunk
+from ...file.page_checks import ReadRange
+from ...file.values import DISTANT_WINDOW_BYTES
 from ...metadata.footer import Leaf
 from ...storage import Source
 from ...util.threads import stoppable_pool, wait_for_result
 
 T = TypeVar("T")
 
-_TOGETHER_BYTES = DISTANT_BUFFER_BYTES  # fetched together, of one file; longer chunks are streamed
+_TOGETHER_BYTES = DISTANT_WINDOW_BYTES  # fetched together, of one file; longer chunks are streamed
 _SIDE_BY_SIDE = 64
 
 
@@ -35,7 +35,7 @@ class FetchedChunks:
     def __init__(self, source: Source, spans: dict[tuple[int, int], tuple[int, int]]):
         self._source, self._spans = source, spans
         self.num_bytes = sum(length for _, length in spans.values())
-        self._data: dict[tuple[int, int], BufferedChunk] = {}
+        self._data: dict[tuple[int, int], memoryview] = {}
 
     def fetch(self) -> None:
         """Read the chunks in few requests; the end of the file that the source has cached is not read again."""
@@ -43,13 +43,23 @@ class FetchedChunks:
         ranges = [(start, stop) for at, length in self._spans.values() for start, stop in _cut(at, length, kept_from)]
         starts, stops = np.array(ranges, np.int64).reshape(-1, 2).T
         data, offset_in_data = self._source.gather(starts, stops - starts).data, 0
-        for key, (offset, length) in self._spans.items():
-            self._data[key] = BufferedChunk(offset, data[offset_in_data : offset_in_data + length])
+        for key, (_, length) in self._spans.items():
+            self._data[key] = data[offset_in_data : offset_in_data + length]
             offset_in_data += length
 
-    def find_chunk(self, row_group: int, leaf: Leaf) -> BufferedChunk | None:
-        """Return a chunk; None if it was not fetched."""
-        return self._data.get((row_group, leaf.index))
+    def find_chunk(self, row_group: int, leaf: Leaf) -> tuple[memoryview, ReadRange] | None:
+        """Return the bytes of a chunk, and what reads its file but for them; None if it was not fetched."""
+        data = self._data.get((row_group, leaf.index))
+        if data is None:
+            return None
+        chunk_start = self._spans[row_group, leaf.index][0]
+
+        def read(offset: int, length: int) -> bytes | memoryview:
+            start = offset - chunk_start
+            inside = 0 <= start <= start + length <= len(data)
+            return data[start : start + length] if inside else self._source.read_at(offset, length)
+
+        return data, read
 
 
 def _cut(offset: int, length: int, at: int) -> list[tuple[int, int]]:
@@ -89,16 +99,17 @@ class Fetching:
             yield FetchedChunks(self._source, spans), some
 
     @contextmanager
-    def chunk(self, chunks: FetchedChunks, row_group: int, leaf: Leaf) -> Iterator[Chunk]:
-        """Yield a column chunk to decode; on exit it is added to the sums, even if it was not read to its end."""
+    def chunk(self, chunks: FetchedChunks, row_group: int, leaf: Leaf) -> Iterator[ReadRange]:
+        """Yield what reads a column chunk; on exit it is added to the sums, even if it was not read to its end."""
         fetched = chunks.find_chunk(row_group, leaf)
         if fetched is not None:
-            self.sums.add_chunk(row_group, leaf.index, fetched.data)
-            yield fetched
+            data, read = fetched
+            self.sums.add_chunk(row_group, leaf.index, data)
+            yield read
             return
-        stream_chunk = self.sums.stream_chunk(row_group, leaf.index)
-        yield stream_chunk
-        stream_chunk.complete(self._source)
+        streamed = self.sums.stream_chunk(self._source, row_group, leaf.index)
+        yield streamed.read
+        streamed.complete()
 
 
 def fetch_ahead(

@@ -20,8 +20,8 @@ from ...file.columns import find_leaves, holds_elements
 from ...file.fingerprint import ColumnFingerprint, chunk_bytes_fingerprint, footer_fingerprint
 from ...file.identity import require_unchanged, wait_until_settled
 from ...file.key_hashes import ExpressionHashes
+from ...file.page_checks import ReadRange
 from ...file.reader import BloomFile
-from ...file.values import Chunk
 from ...hashing.column_type import ColumnType
 from ...metadata.footer import Leaf
 from ...predicate.key_expression import KeyExpression
@@ -335,7 +335,9 @@ def _read(result: RowGroupResult, opened: OpenedFile, zone_rows: int) -> RowGrou
     return result
 
 
-def hash_row_group(column: Covered, row_group: int, zone_rows: int, *chunks: Chunk) -> list[NDArray[np.uint64]]:
+def hash_row_group(
+    column: Covered, row_group: int, zone_rows: int, *chunks: ReadRange | None
+) -> list[NDArray[np.uint64]]:
     """Return the distinct hashes of each zone of a row group; of the row group as a whole if `zone_rows` is 0.
 
     Parameters

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...errors import UnreadableColumnError, first_line
-from ...file.page_checks import PageClaimError, require_pages, require_value_per_row
+from ...file.page_checks import PageClaimError, PageWalk, require_pages, require_value_per_row
 from ...file.pages.sparse import RowGroups
 from ...file.reader import BloomFile
 from ...file.values import ColumnReader
@@ -205,8 +205,9 @@ class ColumnsDecoder:
         if source.path is None or chunks is None or not len(chunks):
             return 0
         for start, record in zip(footer.first_pages[chunks].tolist(), footer.chunks[chunks], strict=True):
+            end = min(start + int(record["compressed_size"]), source.size)
             try:
-                require_pages(source, start, start + int(record["compressed_size"]), int(record["num_values"]))
+                require_pages(source, PageWalk(start, end, int(record["num_values"])))
             except PageClaimError as error:
                 column = footer.leaves[int(record["column"])].name
                 problem = f"cannot be read: {error}"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...core.bloom.sizing import BLOCK_BYTES
 from ...errors import BrokenZonesError, first_line
-from ...file.pages.buffered_chunk import BufferedChunk, BufferedChunkFile
+from ...file.page_checks import RangeFile
 from ...storage import Source
 from ..filters import FilterPart, InMemoryFilters, LayoutCheck, LazyFilters, StoredFilters
 from ..manifest import KEY
@@ -55,13 +55,8 @@ def read_arrow(source: Source) -> OpenedContainer:
     path = source.name
     try:
         cache_footer(source, _find_footer(source))
-        cached, cached_from = source.kept
-        chunk = BufferedChunk(cached_from, memoryview(cached))
-        opened = (
-            source.arrow_file()
-            if source.path is not None
-            else pa.PythonFile(BufferedChunkFile(source, chunk), mode="r")
-        )
+        is_local = source.path is not None
+        opened = source.arrow_file() if is_local else pa.PythonFile(RangeFile(source.size, source.read_at), mode="r")
         with opened, pa.ipc.open_file(opened) as reader:
             schema = reader.schema
             require_schema(schema, path)

@@ -1,4 +1,4 @@
-"""file/pages/chunk_values.py: the pages of a column chunk, beside what pyarrow decodes of the same file."""
+"""file/values.py, metadata/page_scan.pyx: the pages of a column chunk, beside what pyarrow decodes of the same file."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from support.oracle.oracle import varint
 import parquet_bloom
 from parquet_bloom import storage
 from parquet_bloom.file import values
-from parquet_bloom.file.page_checks import CheckedPages, PageClaimError, require_pages
+from parquet_bloom.file.page_checks import PageClaimError, PageWalk, RangeFile, require_pages
 
 MIB = 1 << 20
 ROWS = 200_000
@@ -51,18 +51,19 @@ def spans(path: Path) -> list[tuple[int, int, int]]:
 def test_good_pages(path: Path) -> None:
     with storage.open_source(path) as source:
         for start, end, num_values in spans(path):
-            require_pages(source, start, end, num_values)
+            require_pages(source, PageWalk(start, end, num_values))
             with pytest.raises(PageClaimError, match=r"claims \d+ bytes where there are \d+$"):
-                require_pages(source, start, end - 1, num_values)
+                require_pages(source, PageWalk(start, end - 1, num_values))
             with pytest.raises(PageClaimError, match="there is no page at"):
-                require_pages(source, start + 1, end, num_values)
-            require_pages(source, start, end + 100, num_values)  # after the last value nothing is a page
+                require_pages(source, PageWalk(start + 1, end, num_values))
+            require_pages(source, PageWalk(start, end + 100, num_values))  # after the last value nothing is a page
 
 
 @pytest.mark.parametrize("step", [1, 7, 100, 4096, MIB, 1 << 26])
 def test_as_they_come_by(step: int, path: Path) -> None:
     def read(start: int, end: int, num_values: int, upto: int) -> None:
-        with storage.open_source(path) as source, CheckedPages(source.arrow_file(), start, end, num_values) as pages:
+        with storage.open_source(path) as source:
+            pages = RangeFile(source.size, source.read_at, PageWalk(start, min(end, source.size), num_values))
             pages.seek(start)
             while pages.tell() < upto:
                 assert pages.read(min(step, upto - pages.tell()))
@@ -81,7 +82,8 @@ def test_as_they_come_by(step: int, path: Path) -> None:
 
 def test_pages_that_are_passed_over(path: Path) -> None:
     (start, end, num_values), *_ = spans(path)
-    with storage.open_source(path) as source, CheckedPages(source.arrow_file(), start, end, num_values) as pages:
+    with storage.open_source(path) as source:
+        pages = RangeFile(source.size, source.read_at, PageWalk(start, end, num_values))
         pages.seek(start + 10)
         with pytest.raises(PageClaimError, match="not read in order"):
             pages.read(10)
@@ -92,9 +94,10 @@ def test_filters_are_the_same_however_a_chunk_is_read(
 ) -> None:
     columns = ["k", "few", "long", "list.list.element"]
     written = []
-    for complete, distant in ((values.WHOLE_BYTES, False), (0, False), (1 << 40, False), (0, True), (1 << 40, True)):
-        monkeypatch.setattr(values, "WHOLE_BYTES", complete)
-        monkeypatch.setattr(values, "DISTANT_BUFFER_BYTES", complete or MIB)
+    for window, distant in ((values.WINDOW_BYTES, False), (1 << 40, False), (MIB, True), (1 << 40, True)):
+        monkeypatch.setattr(values, "WINDOW_BYTES", window)
+        monkeypatch.setattr(values, "WHOLE_BYTES", window)
+        monkeypatch.setattr(values, "DISTANT_WINDOW_BYTES", window)
         target = tmp_path / f"{len(written)}.parquet"
         filesystem = SubTreeFileSystem("/", LocalFileSystem()) if distant else None
         parquet_bloom.embed(str(path), columns, output=str(target), filesystem=filesystem)

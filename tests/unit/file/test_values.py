@@ -67,16 +67,17 @@ def texts(values: list[str]) -> set[int]:
     return {hash_one(value.encode()) for value in values}
 
 
-def test_a_dictionary_gives_each_value_a_few_times(tmp_path, opened, monkeypatch):
+def test_a_dictionary_gives_each_value_a_few_times(tmp_path, opened):
     path = tmp_path / "words.parquet"
     pq.write_table(pa.table({"word": [None, *WORDS] * (ROWS // 41)}), path)
     column = opened(path, "word")
     assert column.from_dictionary(0)
     assert column.occurring(0) == texts(WORDS)
     assert sum(map(len, column.reader.read_occurring(0))) == len(WORDS)
-    monkeypatch.setattr(column.reader, "_stored_chunk", lambda *_: None)
-    assert column.occurring(0) == texts(WORDS)
-    assert sum(map(len, column.reader.read_occurring(0))) == 2 * len(WORDS)
+    assert stored_values.decoded(column.reader, 0) == texts(WORDS)
+    zones = list(column.reader.read_zones(0, ROWS // 2))
+    assert [zone for zone, _ in zones][:: len(zones) - 1] == [0, 1]
+    assert all(len(values) == len(WORDS) for _, values in zones)
 
 
 def test_only_values_that_some_row_has(tmp_path, opened):
@@ -160,10 +161,9 @@ def test_a_number_that_the_dictionary_lacks(tmp_path, opened, monkeypatch, numbe
     pq.write_table(pa.table({"word": WORDS * 50}), path)
     broken = pa.DictionaryArray.from_arrays(pa.array([3, number], pa.int32()), pa.array(WORDS, pa.binary()), safe=False)
     column = opened(path, "word")
-    monkeypatch.setattr(column.reader, "_stored_chunk", lambda *_: None)
     monkeypatch.setattr(column.reader, "_decode", lambda *_: iter([broken]))
     with pytest.raises(UnreadableColumnError, match="not in the dictionary") as raised:
-        list(column.reader.read_occurring(0))
+        list(column.reader.read_zones(0, 10))
     assert (raised.value.path, raised.value.row_group, raised.value.column) == (str(path), 0, "word")
 
 
