@@ -50,6 +50,14 @@ cdef enum:
 cdef int refuse(const char* problem) except -1 nogil
 
 
+cdef struct Buffer:
+    uint8_t* data
+    int64_t size
+
+
+cdef int reserve(Buffer* buffer, int64_t size) except -1 nogil
+
+
 # ------------------------------------------------------------------------------------------------------------- pages
 
 cdef struct Shape:
@@ -79,8 +87,8 @@ cdef struct PageBody:
     const uint8_t* packed
     Py_ssize_t packed_bytes
     int64_t unpacked
-    uint8_t* scratch        # to be freed: what was decompressed, and values that were made plain
-    uint8_t* plain
+    Buffer scratch          # what was decompressed
+    Buffer plain            # values that were made plain
     PyObject* owner
 
 

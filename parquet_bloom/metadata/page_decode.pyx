@@ -17,7 +17,7 @@ from cpython.buffer cimport PyBUF_READ
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
 from ..core.decode.snappy cimport SLACK, read_size, unpack
@@ -33,6 +33,19 @@ cdef int refuse(const char* problem) except -1 nogil:
     """Raise UnusualPageError."""
     with gil:
         raise UnusualPageError(f"page: {problem.decode()}")
+
+
+cdef int reserve(Buffer* buffer, int64_t size) except -1 nogil:
+    """Make room for some bytes, beside those that are there; its data, which is not NULL then, has to be freed."""
+    cdef uint8_t* data
+    if size > buffer.size or buffer.data == NULL:
+        size = max(max(1, size), buffer.size + buffer.size // 2)
+        data = <uint8_t*>realloc(buffer.data, size)
+        if data == NULL:
+            with gil:
+                raise MemoryError(f"no memory for {size} bytes")
+        buffer.data, buffer.size = data, size
+    return 0
 
 
 # ------------------------------------------------------------------------------------------------------------- pages
@@ -121,15 +134,12 @@ cdef int unpack_page(PageBody* body, object decompress, int64_t needed) except -
         refuse("it cannot be decompressed")
     while True:
         needed = min(max(needed, 1), body.unpacked)
-        free(body.scratch)
-        body.scratch = <uint8_t*>malloc(body.unpacked + SLACK)
-        if body.scratch == NULL:
-            refuse("there is no memory for it")
-        done = unpack(body.packed, start, body.packed_bytes, body.scratch, body.unpacked, needed)
+        reserve(&body.scratch, body.unpacked + SLACK)
+        done = unpack(body.packed, start, body.packed_bytes, body.scratch.data, body.unpacked, needed)
         if done < needed:
             refuse("it cannot be decompressed")
         body.partial = done < body.unpacked
-        if split_page(body, body.scratch, done):
+        if split_page(body, body.scratch.data, done):
             return 0
         needed = body.unpacked
 
@@ -183,8 +193,8 @@ cdef bint fall_short(const PageBody* body, const char* problem) except -1 nogil:
 
 
 cdef void close_page(PageBody* body) noexcept nogil:
-    free(body.scratch)
-    free(body.plain)
+    free(body.scratch.data)
+    free(body.plain.data)
     if body.owner != NULL:
         with gil:
             Py_DECREF(<object>body.owner)

@@ -7,12 +7,12 @@ Source: Encodings.md of the format: "PLAIN", "RLE / bit-packing hybrid", "Delta 
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from .page_decode cimport (
     BYTE_STREAM_SPLIT, DELTA_BINARY_PACKED, DELTA_BYTE_ARRAY, DELTA_LENGTH_BYTE_ARRAY, MOST_BYTES, NUM_VALUES, PLAIN,
-    PLAIN_BITS, RLE_BITS, PageBody, Runs, next_run, number_at, refuse, start_runs
+    PLAIN_BITS, RLE_BITS, Buffer, PageBody, Runs, next_run, number_at, refuse, reserve, start_runs
 )
 
 cdef enum:
@@ -39,18 +39,15 @@ cdef int make_plain(PageBody* body, Py_ssize_t width) except -1 nogil:
         make_byte_arrays(body, width, body.encoding == DELTA_BYTE_ARRAY)
     else:
         refuse("its values are of another encoding")
-    body.values, body.encoding = body.plain, PLAIN
+    body.values, body.encoding = body.plain.data, PLAIN
     return 0
 
 
-cdef int reserve(PageBody* body, Py_ssize_t size) except -1 nogil:
+cdef int make_room(PageBody* body, Py_ssize_t size) except -1 nogil:
     """Make room for some bytes of plain values."""
     if size > MOST_BYTES:
         refuse("it is of a size that is not supported")
-    body.plain = <uint8_t*>malloc(max(1, size))
-    if body.plain == NULL:
-        refuse("there is no memory for it")
-    return 0
+    return reserve(&body.plain, size)
 
 
 cdef int make_bytes(PageBody* body) except -1 nogil:
@@ -58,11 +55,11 @@ cdef int make_bytes(PageBody* body) except -1 nogil:
     cdef Runs runs
     cdef uint32_t length = 0
     cdef Py_ssize_t size = 0, most = body.page[NUM_VALUES], count, i
-    reserve(body, most)
+    make_room(body, most)
     if body.encoding == PLAIN_BITS:
         size = min(most, 8 * body.value_bytes)
         for i in range(size):
-            body.plain[i] = body.values[i >> 3] >> (i & 7) & 1
+            body.plain.data[i] = body.values[i >> 3] >> (i & 7) & 1
     elif body.value_bytes:
         if body.value_bytes >= 4:
             memcpy(&length, body.values, 4)  # little-endian, as the processor is
@@ -74,9 +71,9 @@ cdef int make_bytes(PageBody* body) except -1 nogil:
             count = min(runs.length, most - size)
             if runs.packed:
                 for i in range(count):
-                    body.plain[size + i] = number_at(&runs, i)
+                    body.plain.data[size + i] = number_at(&runs, i)
             else:
-                memset(body.plain + size, runs.value != 0, count)
+                memset(body.plain.data + size, runs.value != 0, count)
             size += count
     body.value_bytes = size
     return 0
@@ -87,10 +84,10 @@ cdef int join_streams(PageBody* body, Py_ssize_t width) except -1 nogil:
     cdef Py_ssize_t count = body.value_bytes // width, i, byte
     if count * width != body.value_bytes:
         refuse("a value is cut off")
-    reserve(body, body.value_bytes)
+    make_room(body, body.value_bytes)
     for byte in range(width):
         for i in range(count):
-            body.plain[i * width + byte] = body.values[byte * count + i]
+            body.plain.data[i * width + byte] = body.values[byte * count + i]
     return 0
 
 
@@ -124,8 +121,8 @@ cdef inline uint64_t read_bits(const Deltas* deltas, Py_ssize_t start, Py_ssize_
     return value if width == 64 else value & ((<uint64_t>1 << width) - 1)
 
 
-cdef Py_ssize_t unpack_deltas(Deltas* deltas, int64_t most, uint64_t** out) except -1 nogil:
-    """Unpack numbers given by their differences; return how many. `out` is set to what is to be freed."""
+cdef Py_ssize_t unpack_deltas(Deltas* deltas, int64_t most, Buffer* out) except -1 nogil:
+    """Unpack numbers given by their differences into 64 bits each; return how many."""
     cdef uint64_t block = 0, miniblocks = 0, count = 0, number = 0, least = 0
     cdef Py_ssize_t done = 0, widths, i, in_mini, num_bytes, mini, here
     cdef uint64_t* numbers
@@ -138,9 +135,8 @@ cdef Py_ssize_t unpack_deltas(Deltas* deltas, int64_t most, uint64_t** out) exce
     in_mini = block // miniblocks
     if block % miniblocks or in_mini % 8 or not 0 <= <int64_t>count <= min(most, <int64_t>MOST_DELTAS):
         refuse("its differences are malformed, or too many")
-    numbers = out[0] = <uint64_t*>malloc(max(1, count) * sizeof(uint64_t))
-    if numbers == NULL:
-        refuse("there is no memory for it")
+    reserve(out, count * sizeof(uint64_t))
+    numbers = <uint64_t*>out.data
     number = (number >> 1) ^ (0 - (number & 1))
     if count:
         numbers[0] = number
@@ -170,16 +166,16 @@ cdef Py_ssize_t unpack_deltas(Deltas* deltas, int64_t most, uint64_t** out) exce
 cdef int make_integers(PageBody* body, Py_ssize_t width) except -1 nogil:
     """Make integers of 4 or 8 bytes of their differences."""
     cdef Deltas deltas = Deltas(body.values, 0, body.value_bytes)
-    cdef uint64_t* numbers = NULL
+    cdef Buffer numbers = Buffer(NULL, 0)
     cdef Py_ssize_t count = 0, i
     try:
         if body.value_bytes:  # else of nothing but nulls
             count = unpack_deltas(&deltas, body.page[NUM_VALUES], &numbers)
-        reserve(body, count * width)
+        make_room(body, count * width)
         for i in range(count):  # little-endian, as the processor is
-            memcpy(body.plain + i * width, &numbers[i], width)
+            memcpy(body.plain.data + i * width, numbers.data + i * sizeof(uint64_t), width)
     finally:
-        free(numbers)
+        free(numbers.data)
     body.value_bytes = count * width
     return 0
 
@@ -187,8 +183,7 @@ cdef int make_integers(PageBody* body, Py_ssize_t width) except -1 nogil:
 cdef int make_byte_arrays(PageBody* body, Py_ssize_t width, bint prefixed) except -1 nogil:
     """Make values, with their lengths unless they have a width, of lengths, and perhaps of what they share with the last."""
     cdef Deltas deltas = Deltas(body.values, 0, body.value_bytes)
-    cdef uint64_t* prefixes = NULL
-    cdef uint64_t* lengths = NULL
+    cdef Buffer prefixes = Buffer(NULL, 0), lengths = Buffer(NULL, 0)
     cdef Py_ssize_t count = 0, others = 0
     try:
         if body.value_bytes:  # else of nothing but nulls
@@ -197,10 +192,10 @@ cdef int make_byte_arrays(PageBody* body, Py_ssize_t width, bint prefixed) excep
             count = unpack_deltas(&deltas, body.page[NUM_VALUES], &lengths)
             if prefixed and others != count:
                 refuse("its values have other numbers of lengths")
-        join_bytes(body, &deltas, width, count, prefixes, lengths)
+        join_bytes(body, &deltas, width, count, <uint64_t*>prefixes.data, <uint64_t*>lengths.data)
     finally:
-        free(prefixes)
-        free(lengths)
+        free(prefixes.data)
+        free(lengths.data)
     return 0
 
 
@@ -223,8 +218,8 @@ cdef int join_bytes(
         total += last + (0 if width else 4)
         if total > MOST_BYTES:
             refuse("it is of a size that is not supported")
-    reserve(body, total)
-    out = body.plain
+    make_room(body, total)
+    out = body.plain.data
     for i in range(count):
         shared = prefixes[i] if prefixes != NULL else 0
         length = <uint32_t>(shared + lengths[i])

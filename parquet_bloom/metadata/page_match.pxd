@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
-from .page_decode cimport PageBody, PageVisitor
+from .page_decode cimport Buffer, PageBody, PageVisitor
 
 cdef enum:
     NO_TARGET = -1
@@ -21,15 +21,13 @@ cdef class Targets:
 
 cdef class PageSearch(PageVisitor):
     cdef Targets targets
-    cdef int32_t* by_entry       # of the dictionary: the target that each entry is
+    cdef Buffer by_entry         # of the dictionary: the target that each entry is, int32
     cdef Py_ssize_t num_entries
-    cdef int64_t* positions      # of matches among the values of a page, and their targets
-    cdef int32_t* numbers
-    cdef Py_ssize_t room         # for them
+    cdef Buffer positions        # of matches among the values of a page, int64, and their targets, int32
+    cdef Buffer numbers
     cdef int64_t num_rows, begun
     cdef uint8_t last            # definition level
     cdef int64_t* rows
     cdef int32_t* which
     cdef Py_ssize_t num_found
     cdef bint begin(self, int codec, int64_t num_rows, int64_t* rows, int32_t* which) noexcept nogil
-    cdef int reserve(self, Py_ssize_t count) except -1 nogil

@@ -7,15 +7,15 @@ Source: Encodings.md of the format: "RLE / bit-packing hybrid", "PLAIN".
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy
 
 import numpy as np
 
 from .page_decode cimport (
     MOST_BYTES, MOST_VALUES, NUM_VALUES, Levels, PageBody, PageVisitor, Runs, close_page, count_levels, cut_page,
-    is_dictionary, needs_dictionary, next_block, next_entries, number_at, refuse, start_indices, start_levels, unpack_block,
-    unpack_page
+    is_dictionary, needs_dictionary, next_block, next_entries, number_at, refuse, reserve, start_indices, start_levels,
+    unpack_block, unpack_page
 )
 from .page_encodings cimport make_plain
 
@@ -376,9 +376,9 @@ cdef class PageSearch(PageVisitor):
         self.targets = targets
 
     def __dealloc__(self):
-        free(self.by_entry)
-        free(self.positions)
-        free(self.numbers)
+        free(self.by_entry.data)
+        free(self.positions.data)
+        free(self.numbers.data)
 
     cdef bint begin(self, int codec, int64_t num_rows, int64_t* rows, int32_t* which) noexcept nogil:
         """Begin another column chunk; return whether it may have rows.
@@ -400,37 +400,29 @@ cdef class PageSearch(PageVisitor):
         """Find the target that each entry of a dictionary is."""
         cdef PageBody body
         cdef Py_ssize_t count = page[NUM_VALUES], matches, i
+        cdef int64_t* positions
+        cdef int32_t* numbers
+        cdef int32_t* by_entry
         if not is_dictionary(page):
             refuse("it is a dictionary of another kind")
-        free(self.by_entry)
-        self.by_entry = <int32_t*>malloc(max(1, count) * sizeof(int32_t))
-        if self.by_entry == NULL:
-            refuse("there is no memory for it")
+        reserve(&self.by_entry, count * sizeof(int32_t))
+        by_entry = <int32_t*>self.by_entry.data
         for i in range(count):
-            self.by_entry[i] = NO_TARGET
+            by_entry[i] = NO_TARGET
         self.num_entries = count
         if count == 0:  # its bytes may be none
             return 0
-        self.reserve(count)
+        reserve(&self.positions, count * sizeof(int64_t))
+        reserve(&self.numbers, count * sizeof(int32_t))
+        positions, numbers = <int64_t*>self.positions.data, <int32_t*>self.numbers.data
         try:
             cut_page(&body, content, page, self.codec, NULL)
             unpack_page(&body, self.decompress, MOST_BYTES)
-            matches = match_plain(self.targets, &body, self.column.width, count, self.positions, self.numbers)
+            matches = match_plain(self.targets, &body, self.column.width, count, positions, numbers)
         finally:
             close_page(&body)
         for i in range(matches):
-            self.by_entry[self.positions[i]] = self.numbers[i]
-        return 0
-
-    cdef int reserve(self, Py_ssize_t count) except -1 nogil:
-        """Make room for the matches of a page, or of a dictionary."""
-        if count > self.room:
-            self.positions = <int64_t*>realloc(self.positions, count * sizeof(int64_t))
-            self.numbers = <int32_t*>realloc(self.numbers, count * sizeof(int32_t))
-            self.room = count
-            if self.positions == NULL or self.numbers == NULL:
-                self.room = 0
-                refuse("there is no memory for it")
+            by_entry[positions[i]] = numbers[i]
         return 0
 
     cdef int visit(self, PageBody* body, int64_t before) except -1 nogil:
@@ -445,13 +437,14 @@ cdef class PageSearch(PageVisitor):
             refuse("its column chunk has not as many rows as the row group")
         if has_lists:  # a row may have several matches
             before = self.begun
-            self.reserve(count)
-            positions, numbers = self.positions, self.numbers
+            reserve(&self.positions, count * sizeof(int64_t))
+            reserve(&self.numbers, count * sizeof(int32_t))
+            positions, numbers = <int64_t*>self.positions.data, <int32_t*>self.numbers.data
         self.begun += in_page
         if count == 0:
             return 0
         if needs_dictionary(body.encoding):
-            matches = match_numbers(body, count, self.num_entries, self.by_entry, positions, numbers)
+            matches = match_numbers(body, count, self.num_entries, <int32_t*>self.by_entry.data, positions, numbers)
         else:
             make_plain(body, self.column.width)
             matches = match_plain(self.targets, body, self.column.width, count, positions, numbers)

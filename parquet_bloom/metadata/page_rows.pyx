@@ -6,8 +6,9 @@ Nothing here trusts the bytes: what is not a page of its kind ends in UnusualPag
 Source: Encodings.md of the format: "RLE / bit-packing hybrid", "PLAIN"; Arrow's columnar format.
 """
 
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t
-from libc.stdlib cimport free, malloc, realloc
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport free
 from libc.string cimport memcpy
 
 import numpy as np
@@ -15,9 +16,9 @@ import numpy as np
 from ..errors import UnusualPageError
 
 from .page_decode cimport (
-    ENCODING, FIELDS, MOST_BYTES, NUM_VALUES, PLAIN, UNPACKED, Levels, PageBody, PageVisitor, Runs, close_page, cut_page,
-    fall_short, is_dictionary, needs_dictionary, next_block, next_run, number_at, refuse, start_indices, start_levels, unpack_block,
-    unpack_page
+    ENCODING, FIELDS, MOST_BYTES, NUM_VALUES, PLAIN, UNPACKED, Buffer, Levels, PageBody, PageVisitor, Runs, close_page,
+    cut_page, fall_short, is_dictionary, needs_dictionary, next_block, next_run, number_at, refuse, reserve, start_indices,
+    start_levels, unpack_block, unpack_page
 )
 from .page_encodings cimport make_plain
 
@@ -81,6 +82,37 @@ cdef int take_numbers(Runs* runs, const int64_t* positions, Py_ssize_t count, in
     return 0
 
 
+cdef bint place_values(const PageBody* body, Py_ssize_t width, int64_t* numbers, Py_ssize_t count) except -1 nogil:
+    """Replace the numbers of some plain-encoded values of a page, ascending, by where in its values these begin.
+
+    Returns False if only a part of the page is decompressed, without them.
+    """
+    cdef Py_ssize_t i, pos = 0, value = 0
+    cdef uint32_t length = 0
+    if width and numbers[count - 1] >= body.value_bytes // width:
+        return fall_short(body, "it has fewer values than its header says")
+    for i in range(count):
+        if width:
+            numbers[i] *= width
+            continue
+        while True:
+            if body.value_bytes - pos < 4:
+                return fall_short(body, "it has fewer values than its header says")
+            memcpy(&length, body.values + pos, 4)  # little-endian, as the processor is
+            if length > <size_t>(body.value_bytes - pos - 4):
+                return fall_short(body, "a value is cut off")
+            if value == numbers[i]:
+                break
+            pos += 4 + <Py_ssize_t>length
+            value += 1
+        numbers[i] = pos
+    return True
+
+
+cdef make_array(const Buffer* buffer, Py_ssize_t size, kind):
+    return np.frombuffer(PyBytes_FromStringAndSize(<const char*>buffer.data, size), kind)
+
+
 cdef class RowTaker(PageVisitor):
     """Takes rows of a column, page after page, into one buffer of values.
 
@@ -99,23 +131,18 @@ cdef class RowTaker(PageVisitor):
         if depth:
             self._has_list, self._lengths = np.empty(num_rows, np.uint8), np.empty(num_rows, np.int32)
             self.has_list, self.lengths = self._has_list, self._lengths
-            num_rows = 0
-        self.num_entries, self.room = -1, num_rows
-        self.capacity = width * num_rows if width else 64 * num_rows
-        self.values = <uint8_t*>malloc(max(1, self.capacity))
-        if self.values == NULL:
-            raise MemoryError()
-        self._valid = np.ones(max(1, num_rows), np.uint8)
-        self.valid = self._valid
-        if not width:
-            self._ends = np.zeros(num_rows + 1, np.int32)
-            self.ends = self._ends
+        self.num_entries = -1
+        reserve(&self.values, 0)
+        reserve(&self.ends, sizeof(int32_t))
+        (<int32_t*>self.ends.data)[0] = 0
 
     def __dealloc__(self):
         close_page(&self.dictionary)
-        free(self.entries)
-        free(self.values)
-        free(self.numbers)
+        free(self.entries.data)
+        free(self.values.data)
+        free(self.ends.data)
+        free(self.valid.data)
+        free(self.numbers.data)
 
     cdef int begin(self, int codec, const int64_t* rows, Py_ssize_t count) except -1 nogil:
         """Begin another column chunk, of which some rows are taken, ascending, of lists each once; `rows` have to stay."""
@@ -164,24 +191,15 @@ cdef class RowTaker(PageVisitor):
 
     cdef bint locate_entries(self, int64_t count) except -1 nogil:
         """Find the first entries of the dictionary; return False if only a part of it is decompressed, without them."""
-        cdef PageBody* body = &self.dictionary
-        cdef Py_ssize_t i, pos = 0
-        cdef uint32_t length = 0
-        if self.column.width:
-            if body.value_bytes // self.column.width < count:
-                return fall_short(body, "it has fewer values than its header says")
-        else:
-            free(self.entries)
-            self.entries = <int64_t*>malloc(max(1, count) * sizeof(int64_t))
-            if self.entries == NULL:
-                refuse("there is no memory for it")
+        cdef int64_t i, last = count - 1
+        cdef int64_t* places = &last
+        if not self.column.width:
+            reserve(&self.entries, count * sizeof(int64_t))
+            places = <int64_t*>self.entries.data
             for i in range(count):
-                if body.value_bytes - pos >= 4:
-                    memcpy(&length, body.values + pos, 4)
-                if body.value_bytes - pos < 4 or length > <size_t>(body.value_bytes - pos - 4):
-                    return fall_short(body, "a value is cut off")
-                self.entries[i] = pos
-                pos += 4 + <Py_ssize_t>length
+                places[i] = i
+        if not place_values(&self.dictionary, self.column.width, places, 1 if self.column.width else count):
+            return False
         self.num_ready = count
         return True
 
@@ -206,23 +224,24 @@ cdef class RowTaker(PageVisitor):
         return 0
 
     cdef int take_rows(self, PageBody* body, int64_t before) except -1 nogil:
-        cdef Py_ssize_t count = 0, num_values, i, taken = self.taken, size = self.size
+        cdef Py_ssize_t count = 0, num_values, i
         cdef const int64_t* rows = self.rows + self.at
         while self.at + count < self.count and rows[count] < before + body.page[NUM_VALUES]:
             count += 1
-        self.need_numbers(count)
+        reserve(&self.numbers, count * sizeof(int64_t))
+        reserve(&self.valid, self.taken + count)
+        cdef int64_t* numbers = <int64_t*>self.numbers.data
         self.at += count
         while True:
             num_values = count
             if self.column.shape.max_definition:
-                num_values = locate_values(body, rows, count, before, &self.valid[taken], self.numbers)
+                num_values = locate_values(body, rows, count, before, self.valid.data + self.taken, numbers)
             else:
                 for i in range(count):
-                    self.numbers[i] = rows[i] - before
-            if self.copy_values(body, self.numbers, num_values, count):
+                    numbers[i] = rows[i] - before
+            if self.take_values(body, num_values, count):
                 return 0
-            self.size = size  # the share was too small, as sizes of values differ
-            unpack_page(body, self.decompress, MOST_BYTES)
+            unpack_page(body, self.decompress, MOST_BYTES)  # the share was too small, as sizes of values differ
 
     cdef int take_elements(self, PageBody* body) except -1 nogil:
         """Take the elements of lists of one level; a list may go on in the next page."""
@@ -232,7 +251,10 @@ cdef class RowTaker(PageVisitor):
         cdef const int64_t* rows = self.rows
         cdef uint8_t* has_list = &self.has_list[self.first]
         cdef int32_t* lengths = &self.lengths[self.first]
-        self.need_numbers(body.page[NUM_VALUES])
+        cdef int64_t* numbers
+        cdef uint8_t* valid
+        reserve(&self.numbers, body.page[NUM_VALUES] * sizeof(int64_t))
+        numbers = <int64_t*>self.numbers.data
         start_levels(&levels, body, self.last)
         while self.at < self.count and next_block(&levels):
             self.last = levels.definition[levels.length]
@@ -240,9 +262,10 @@ cdef class RowTaker(PageVisitor):
                 self.row += levels.num_rows
                 value += levels.num_values
                 continue
-            if self.taken + found + levels.length > self.room:
-                with gil:
-                    self.grow(found + levels.length)
+            if max(1, self.column.width) * (self.taken + found + levels.length) > MOST_TAKEN:
+                refuse("its lists have too many elements")
+            reserve(&self.valid, self.taken + found + levels.length)
+            valid = self.valid.data + self.taken
             for i in range(levels.length):
                 definition = levels.definition[i + 1]
                 if levels.repeat[i] == 0:
@@ -256,153 +279,66 @@ cdef class RowTaker(PageVisitor):
                         lengths[self.at] = 0
                 if self.row == rows[self.at] and definition >= least:
                     lengths[self.at] += 1
-                    self.valid[self.taken + found] = definition == most
+                    valid[found] = definition == most
                     if definition == most:
-                        self.numbers[num_stored] = value
+                        numbers[num_stored] = value
                         num_stored += 1
                     found += 1
                 value += definition == most
         if found:
-            self.copy_values(body, self.numbers, num_stored, found)
+            self.take_values(body, num_stored, found)
         return 0
 
-    cdef bint copy_values(
-        self, PageBody* body, int64_t* numbers, Py_ssize_t num_values, Py_ssize_t count
-    ) except -1 nogil:
-        """Append rows, of which `valid` says which ones have a value, and `numbers` which these are, ascending.
+    cdef bint take_values(self, PageBody* body, Py_ssize_t num_values, Py_ssize_t count) except -1 nogil:
+        """Take the values whose numbers in the page are in `numbers`, ascending: those of `count` rows or elements.
 
         Returns False if only a part of the page is decompressed, without them.
         """
+        cdef int64_t* numbers = <int64_t*>self.numbers.data
+        cdef Py_ssize_t i, width = self.column.width
+        cdef int64_t last = 0
         cdef Runs runs
-        if num_values == 0:
-            if not self.column.width:
-                self.end_nulls(self.taken, self.taken + count)
-        elif needs_dictionary(body.encoding):
+        if num_values and needs_dictionary(body.encoding):
             start_indices(&runs, body)
             take_numbers(&runs, numbers, num_values, numbers)
-            self.copy_entries(numbers, num_values, count)
-        else:
-            make_plain(body, self.column.width)
-            if not self.copy_plain(body, numbers, num_values, count):
+            for i in range(num_values):
+                last = max(last, numbers[i])
+            self.need_entries(last + 1)
+            for i in range(num_values):
+                numbers[i] = numbers[i] * width if width else (<int64_t*>self.entries.data)[numbers[i]]
+            self.append(self.dictionary.values, numbers, num_values)
+        elif num_values:
+            make_plain(body, width)
+            if not place_values(body, width, numbers, num_values):
                 return False
+            self.append(body.values, numbers, num_values)
         self.taken += count
-        self.num_values += num_values
         return True
 
-    cdef int need_numbers(self, Py_ssize_t count) except -1 nogil:
-        if count > self.most_numbers:
-            free(self.numbers)
-            self.numbers = <int64_t*>malloc(count * sizeof(int64_t))
-            self.most_numbers = count if self.numbers != NULL else 0
-            if self.numbers == NULL:
-                refuse("there is no memory for it")
-        return 0
-
-    cdef int grow(self, Py_ssize_t count) except -1:
-        """Make room for some more values than were taken."""
-        cdef Py_ssize_t needed = self.taken + count, room = max(needed, 2 * self.room), width = self.column.width
-        cdef uint8_t* larger
-        if needed > MOST_TAKEN or width * needed > MOST_TAKEN:
-            refuse("its lists have too many elements")
-        valid = np.ones(room, np.uint8)
-        valid[:self.room] = self._valid[:self.room]
-        if width:
-            larger = <uint8_t*>realloc(self.values, width * room)
-            if larger == NULL:
-                raise MemoryError()
-            self.values, self.capacity = larger, width * room
-        else:
-            ends = np.zeros(room + 1, np.int32)
-            ends[:self.taken + 1] = self._ends[:self.taken + 1]
-            self._ends = ends
-            self.ends = ends
-        self._valid = valid
-        self.valid = valid
-        self.room = room
-        return 0
-
-    cdef void end_nulls(self, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
-        """Give rows without a value their ends."""
-        cdef Py_ssize_t i
-        for i in range(start, stop):
-            self.ends[i + 1] = <int32_t>self.size
-
-    cdef int append(self, const uint8_t* value, Py_ssize_t length) except -1 nogil:
-        cdef uint8_t* larger
-        cdef Py_ssize_t capacity
-        if length > self.capacity - self.size:
-            capacity = max(2 * self.capacity, self.size + length)
-            if self.size + length > MOST_TAKEN:
-                refuse("its values are too long")
-            larger = <uint8_t*>realloc(self.values, capacity)
-            if larger == NULL:
-                refuse("there is no memory for it")
-            self.values, self.capacity = larger, capacity
-        memcpy(self.values + self.size, value, length)
-        self.size += length
-        return 0
-
-    cdef Py_ssize_t next_row(self, Py_ssize_t row) noexcept nogil:
-        """Return the first row from `row` on that has a value; byte arrays of the others end where they begin."""
-        while not self.valid[row]:
-            self.ends[row + 1] = <int32_t>self.size
-            row += 1
-        return row
-
-    cdef bint copy_plain(self, PageBody* body, const int64_t* numbers, Py_ssize_t count, Py_ssize_t rows) except -1 nogil:
-        """Append plain-encoded values, given by their numbers, ascending; `rows` rows have these and nulls.
-
-        Returns False if only a part of the page is decompressed, without them.
-        """
-        cdef Py_ssize_t i, pos = 0, value = 0, row = self.taken, width = self.column.width
+    cdef int append(self, const uint8_t* data, const int64_t* places, Py_ssize_t count) except -1 nogil:
+        """Append values, given by where they begin in some data."""
+        cdef Py_ssize_t i, width = self.column.width, size = self.size
+        cdef int32_t* ends
         cdef uint32_t length = 0
         if width:
-            if numbers[count - 1] >= body.value_bytes // width:
-                return fall_short(body, "it has fewer values than its header says")
+            reserve(&self.values, size + count * width)
             for i in range(count):
-                memcpy(self.values + self.size, body.values + numbers[i] * width, width)
-                self.size += width
-            return True
-        for i in range(count):
-            while True:
-                if body.value_bytes - pos < 4:
-                    return fall_short(body, "it has fewer values than its header says")
-                memcpy(&length, body.values + pos, 4)  # little-endian, as the processor is
-                if length > <size_t>(body.value_bytes - pos - 4):
-                    return fall_short(body, "a value is cut off")
-                if value == numbers[i]:
-                    break
-                pos += 4 + <Py_ssize_t>length
-                value += 1
-            row = self.next_row(row)
-            self.append(body.values + pos + 4, length)
-            self.ends[row + 1] = <int32_t>self.size
-            row += 1
-        self.end_nulls(row, self.taken + rows)
-        return True
-
-    cdef int copy_entries(self, const int64_t* numbers, Py_ssize_t count, Py_ssize_t rows) except -1 nogil:
-        """Append values by their numbers in the dictionary; `rows` rows have these and nulls."""
-        cdef Py_ssize_t i, row = self.taken, width = self.column.width
-        cdef int64_t last = 0
-        cdef uint32_t length = 0
-        cdef const uint8_t* entry
-        for i in range(count):
-            last = max(last, numbers[i])
-        self.need_entries(last + 1)
-        for i in range(count):
-            if width:
-                memcpy(self.values + self.size, self.dictionary.values + numbers[i] * width, width)
-                self.size += width
-                continue
-            entry = self.dictionary.values + self.entries[numbers[i]]
-            memcpy(&length, entry, 4)
-            row = self.next_row(row)
-            self.append(entry + 4, length)
-            self.ends[row + 1] = <int32_t>self.size
-            row += 1
-        if not width:
-            self.end_nulls(row, self.taken + rows)
+                memcpy(self.values.data + size + i * width, data + places[i], width)
+            size += count * width
+        else:
+            reserve(&self.ends, (self.num_values + count + 1) * sizeof(int32_t))
+            ends = <int32_t*>self.ends.data + self.num_values + 1
+            for i in range(count):
+                memcpy(&length, data + places[i], 4)
+                if length > MOST_TAKEN - size:
+                    refuse("its values are too long")
+                if length > self.values.size - size:
+                    reserve(&self.values, size + length)
+                memcpy(self.values.data + size, data + places[i] + 4, length)
+                size += length
+                ends[i] = <int32_t>size
+        self.size = size
+        self.num_values += count
         return 0
 
     def finish(self):
@@ -415,24 +351,18 @@ cdef class RowTaker(PageVisitor):
             column with lists instead: valid, bool, whether a row has a list; ends, int32, of the lists, beginning with
             0; and the three of the elements.
         """
-        cdef Py_ssize_t row, value, width = self.column.width, count = self.taken
-        cdef uint8_t[::1] out
-        if self.size > INT32_MAX:
-            refuse("its values are too long")
-        full = self.num_values == count
-        size = width * count if width else self.size
-        values = np.zeros(size, np.uint8) if width and not full else np.empty(size, np.uint8)
-        if self.size:
-            out = values
-            if full or not width:
-                memcpy(&out[0], self.values, self.size)
-            else:
-                value = 0
-                for row in range(count):
-                    if self.valid[row]:
-                        memcpy(&out[row * width], self.values + value * width, width)
-                        value += 1
-        taken = None if full else self._valid[:count].view(np.bool_), None if width else self._ends[:count + 1], values
+        cdef Py_ssize_t width = self.column.width
+        valid, values = None, make_array(&self.values, self.size, np.uint8)
+        ends = None if width else make_array(&self.ends, (self.num_values + 1) * sizeof(int32_t), np.int32)
+        if self.num_values != self.taken:
+            valid = make_array(&self.valid, self.taken, np.bool_)
+            if width:
+                spread = np.zeros(self.taken, f"V{width}")
+                spread[valid] = values.view(spread.dtype)
+                values = spread.view(np.uint8)
+            else:  # those of the others end where they begin
+                ends = ends[np.concatenate([[0], np.cumsum(valid)])]
+        taken = valid, ends, values
         if self.column.shape.max_repetition == 0:
             return taken
         num_lists = self.first + self.count

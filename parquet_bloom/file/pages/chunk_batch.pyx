@@ -8,7 +8,7 @@ the interpreter lock, which is held only to decompress pages with codecs that co
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 import numpy as np
@@ -17,8 +17,8 @@ from ...errors import MalformedFooterError, StorageError
 
 from ...metadata.page_decode cimport (
     COMPRESSED, DATA_PAGE, DATA_PAGE_V2, DELTA_BYTE_ARRAY, DICTIONARY_PAGE, ENCODING, FIELDS, HEADER_BYTES, KIND, MOST_VALUES,
-    NUM_VALUES, PLAIN, PLAIN_BITS, RLE, RLE_BITS, SIZE, SNAPPY, START, UNCOMPRESSED, UNPACKED, PageBody, PageVisitor,
-    StoredColumn, close_page, cut_page, needs_dictionary, refuse, unpack_page
+    NUM_VALUES, PLAIN, PLAIN_BITS, RLE, RLE_BITS, SIZE, SNAPPY, START, UNCOMPRESSED, UNPACKED, Buffer, PageBody,
+    PageVisitor, StoredColumn, close_page, cut_page, needs_dictionary, refuse, reserve, unpack_page
 )
 from ...metadata.page_match cimport PageSearch, Targets
 from ...metadata.page_rows cimport RowTaker
@@ -56,25 +56,6 @@ MAX_CHUNK_BYTES = MAX_PAGE_BYTES
 HAS_BITS, IS_CHAINED, IS_COMPRESSED = BITS, CHAINED, COMPRESSED_ALL
 """Flags of a chunk: its values are booleans; pages of DELTA_BYTE_ARRAY may go on from the page before (see
 `Doubt.SINGLE_PAGES`); pages are compressed whatever their headers say (see `Footer.denies_compression`)."""
-
-
-cdef struct Buffer:
-    uint8_t* data
-    int64_t size
-
-
-cdef int reserve(Buffer* buffer, int64_t size) except -1 nogil:
-    """Make room for some bytes, without keeping what is there."""
-    cdef uint8_t* data
-    if size > buffer.size:
-        free(buffer.data)
-        buffer.data, buffer.size = NULL, 0
-        data = <uint8_t*>realloc(NULL, size)
-        if data == NULL:
-            with gil:
-                raise MemoryError
-        buffer.data, buffer.size = data, size
-    return 0
 
 
 cdef class PageHeaders:
