@@ -27,6 +27,7 @@ from ..errors import UnusualPageError
 cdef enum:
     MOST_LEVEL = 255  # higher levels are left to pyarrow
     MOST_DEPTH = 15   # and so are deeper lists
+    MOST_HEADER_BITS = 42  # of a run: far more numbers than a page has, whose bits can be counted
 
 
 cdef int refuse(const char* problem) except -1 nogil:
@@ -273,18 +274,11 @@ cdef int start_indices(Runs* runs, const PageBody* body) except -1 nogil:
 cdef int next_run(Runs* runs) except -1 nogil:
     """Go to the next run."""
     cdef uint64_t header = 0, value = 0
-    cdef int shift = 0, i
-    cdef int value_bytes = (runs.width + 7) // 8
-    while True:
-        if runs.pos >= runs.end or shift > 35:
-            refuse("it ends before its numbers do")
-        header |= <uint64_t>(runs.data[runs.pos] & 0x7F) << shift
-        shift += 7
-        runs.pos += 1
-        if runs.data[runs.pos - 1] < 0x80:
-            break
-    if header >> 1 == 0:
-        refuse("a run of no numbers")
+    cdef int value_bytes = (runs.width + 7) // 8, i
+    if not read_varint(runs, &header):
+        refuse("it ends before its numbers do")
+    if header >> 1 == 0 or header >> MOST_HEADER_BITS:
+        refuse("a run of no numbers, or of too many")
     runs.packed, runs.cut = header & 1, False
     runs.start = runs.pos
     runs.length = header >> 1

@@ -12,7 +12,8 @@ from libc.string cimport memcpy, memset
 
 from .page_decode cimport (
     BYTE_STREAM_SPLIT, DELTA_BINARY_PACKED, DELTA_BYTE_ARRAY, DELTA_LENGTH_BYTE_ARRAY, MOST_BYTES, NUM_VALUES, PLAIN,
-    PLAIN_BITS, RLE_BITS, Buffer, PageBody, Runs, next_run, number_at, refuse, reserve, start_runs
+    PLAIN_BITS, RLE_BITS, Buffer, PageBody, Runs, next_run, number_at, read_varint,
+    refuse, reserve, start_runs
 )
 
 cdef enum:
@@ -91,25 +92,7 @@ cdef int join_streams(PageBody* body, Py_ssize_t width) except -1 nogil:
     return 0
 
 
-cdef struct Deltas:
-    const uint8_t* data
-    Py_ssize_t pos
-    Py_ssize_t end
-
-
-cdef inline bint read_varint(Deltas* deltas, uint64_t* value) noexcept nogil:
-    cdef int shift = 0
-    value[0] = 0
-    while deltas.pos < deltas.end and shift < 70:
-        value[0] |= <uint64_t>(deltas.data[deltas.pos] & 0x7F) << shift if shift < 64 else 0
-        shift += 7
-        deltas.pos += 1
-        if deltas.data[deltas.pos - 1] < 0x80:
-            return True
-    return False
-
-
-cdef inline uint64_t read_bits(const Deltas* deltas, Py_ssize_t start, Py_ssize_t bit, int width) noexcept nogil:
+cdef inline uint64_t read_bits(const Runs* deltas, Py_ssize_t start, Py_ssize_t bit, int width) noexcept nogil:
     """Return `width` bits, 1 to 64, which are known to be there."""
     cdef Py_ssize_t at = start + (bit >> 3), last = start + ((bit + width - 1) >> 3)
     cdef int shift = bit & 7
@@ -121,7 +104,7 @@ cdef inline uint64_t read_bits(const Deltas* deltas, Py_ssize_t start, Py_ssize_
     return value if width == 64 else value & ((<uint64_t>1 << width) - 1)
 
 
-cdef Py_ssize_t unpack_deltas(Deltas* deltas, int64_t most, Buffer* out) except -1 nogil:
+cdef Py_ssize_t unpack_deltas(Runs* deltas, int64_t most, Buffer* out) except -1 nogil:
     """Unpack numbers given by their differences into 64 bits each; return how many."""
     cdef uint64_t block = 0, miniblocks = 0, count = 0, number = 0, least = 0
     cdef Py_ssize_t done = 0, widths, i, in_mini, num_bytes, mini, here
@@ -165,9 +148,10 @@ cdef Py_ssize_t unpack_deltas(Deltas* deltas, int64_t most, Buffer* out) except 
 
 cdef int make_integers(PageBody* body, Py_ssize_t width) except -1 nogil:
     """Make integers of 4 or 8 bytes of their differences."""
-    cdef Deltas deltas = Deltas(body.values, 0, body.value_bytes)
+    cdef Runs deltas
     cdef Buffer numbers = Buffer(NULL, 0)
     cdef Py_ssize_t count = 0, i
+    start_runs(&deltas, body.values, body.value_bytes, 0)
     try:
         if body.value_bytes:  # else of nothing but nulls
             count = unpack_deltas(&deltas, body.page[NUM_VALUES], &numbers)
@@ -182,9 +166,10 @@ cdef int make_integers(PageBody* body, Py_ssize_t width) except -1 nogil:
 
 cdef int make_byte_arrays(PageBody* body, Py_ssize_t width, bint prefixed) except -1 nogil:
     """Make values, with their lengths unless they have a width, of lengths, and perhaps of what they share with the last."""
-    cdef Deltas deltas = Deltas(body.values, 0, body.value_bytes)
+    cdef Runs deltas
     cdef Buffer prefixes = Buffer(NULL, 0), lengths = Buffer(NULL, 0)
     cdef Py_ssize_t count = 0, others = 0
+    start_runs(&deltas, body.values, body.value_bytes, 0)
     try:
         if body.value_bytes:  # else of nothing but nulls
             if prefixed:
@@ -200,7 +185,7 @@ cdef int make_byte_arrays(PageBody* body, Py_ssize_t width, bint prefixed) excep
 
 
 cdef int join_bytes(
-    PageBody* body, const Deltas* deltas, Py_ssize_t width, Py_ssize_t count, const uint64_t* prefixes,
+    PageBody* body, const Runs* deltas, Py_ssize_t width, Py_ssize_t count, const uint64_t* prefixes,
     const uint64_t* lengths
 ) except -1 nogil:
     cdef uint64_t last = 0, shared = 0, total = 0, left = deltas.end - deltas.pos

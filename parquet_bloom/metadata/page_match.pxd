@@ -31,3 +31,4 @@ cdef class PageSearch(PageVisitor):
     cdef int32_t* which
     cdef Py_ssize_t num_found
     cdef bint begin(self, int codec, int64_t num_rows, int64_t* rows, int32_t* which) noexcept nogil
+    cdef Py_ssize_t match(self, const PageBody* body, Py_ssize_t count, bint by_entry) except -1 nogil

@@ -276,17 +276,6 @@ cdef Py_ssize_t match_byte_arrays(
     return matches
 
 
-cdef Py_ssize_t match_plain(
-    Targets targets, const PageBody* body, Py_ssize_t width, Py_ssize_t count, int64_t* positions, int32_t* which
-) except -1 nogil:
-    """Search the `count` plain-encoded values of a page; return the number of matches."""
-    if width == 0:
-        return match_byte_arrays(targets, body.values, body.value_bytes, count, positions, which)
-    if body.value_bytes // width < count:
-        refuse("it has fewer values than its header says")
-    return match_fixed(targets, body.values, width, count, positions, which)
-
-
 cdef Py_ssize_t match_numbers(
     const PageBody* body, Py_ssize_t count, uint64_t num_entries, const int32_t* targets, int64_t* positions,
     int32_t* which
@@ -319,18 +308,17 @@ cdef Py_ssize_t match_numbers(
 
 
 cdef Py_ssize_t find_rows(
-    const PageBody* body, const int64_t* matches, int32_t* which, Py_ssize_t num_matches, int64_t row, int64_t last_row,
-    int64_t* rows
+    const PageBody* body, const int64_t* matches, const int32_t* targets, Py_ssize_t num_matches, int64_t row,
+    int64_t last_row, int64_t* rows, int32_t* which
 ) except -1 nogil:
     """Return in how many rows some stored values of a page are.
 
     Parameters
     ----------
-    matches : their numbers in the page, ascending.
-    which : the target of each; those of the rows' first values are kept.
+    matches, targets : their numbers in the page, ascending, and the target of each.
     row : the last one that began in the pages before; -1 if there is none.
     last_row : is left out: it is known to match.
-    rows : take the rows, ascending, each once; may be `matches`.
+    rows, which : take the rows, ascending, each once, and the target of the first of the values.
     """
     cdef Levels levels
     cdef Py_ssize_t value = 0, match = 0, num_found = 0, i
@@ -343,9 +331,9 @@ cdef Py_ssize_t find_rows(
             continue
         if levels.is_run:
             while match < num_matches and matches[match] < value + levels.num_values:
-                rows[match] = row + 1 + matches[match] - value
+                rows[num_found], which[num_found] = row + 1 + matches[match] - value, targets[match]
+                num_found += 1
                 match += 1
-            num_found = match
             value += levels.num_values
             row += levels.num_rows
             continue
@@ -355,7 +343,7 @@ cdef Py_ssize_t find_rows(
             if levels.definition[i + 1] == most:
                 if match < num_matches and matches[match] == value:
                     if row != last_row:
-                        which[num_found] = which[match]
+                        which[num_found] = targets[match]
                         rows[num_found] = last_row = row
                         num_found += 1
                     match += 1
@@ -400,8 +388,6 @@ cdef class PageSearch(PageVisitor):
         """Find the target that each entry of a dictionary is."""
         cdef PageBody body
         cdef Py_ssize_t count = page[NUM_VALUES], matches, i
-        cdef int64_t* positions
-        cdef int32_t* numbers
         cdef int32_t* by_entry
         if not is_dictionary(page):
             refuse("it is a dictionary of another kind")
@@ -412,54 +398,63 @@ cdef class PageSearch(PageVisitor):
         self.num_entries = count
         if count == 0:  # its bytes may be none
             return 0
-        reserve(&self.positions, count * sizeof(int64_t))
-        reserve(&self.numbers, count * sizeof(int32_t))
-        positions, numbers = <int64_t*>self.positions.data, <int32_t*>self.numbers.data
         try:
             cut_page(&body, content, page, self.codec, NULL)
             unpack_page(&body, self.decompress, MOST_BYTES)
-            matches = match_plain(self.targets, &body, self.column.width, count, positions, numbers)
+            matches = self.match(&body, count, False)
         finally:
             close_page(&body)
         for i in range(matches):
-            by_entry[positions[i]] = numbers[i]
+            by_entry[(<int64_t*>self.positions.data)[i]] = (<int32_t*>self.numbers.data)[i]
         return 0
+
+    cdef Py_ssize_t match(self, const PageBody* body, Py_ssize_t count, bint by_entry) except -1 nogil:
+        """Return how many of the values of a page are targets; put their numbers and targets into `positions`, `numbers`.
+
+        Parameters
+        ----------
+        count : of the values.
+        by_entry : whether they are numbers of the dictionary's entries; plain-encoded if not.
+        """
+        cdef Py_ssize_t width = self.column.width
+        reserve(&self.positions, count * sizeof(int64_t))
+        reserve(&self.numbers, count * sizeof(int32_t))
+        cdef int64_t* positions = <int64_t*>self.positions.data
+        cdef int32_t* numbers = <int32_t*>self.numbers.data
+        if by_entry:
+            return match_numbers(body, count, self.num_entries, <int32_t*>self.by_entry.data, positions, numbers)
+        if width == 0:
+            return match_byte_arrays(self.targets, body.values, body.value_bytes, count, positions, numbers)
+        if body.value_bytes // width < count:
+            refuse("it has fewer values than its header says")
+        return match_fixed(self.targets, body.values, width, count, positions, numbers)
 
     cdef int visit(self, PageBody* body, int64_t before) except -1 nogil:
         cdef Py_ssize_t matches, in_page = 0, i
         cdef Py_ssize_t count = count_levels(body, &self.last, &in_page)
-        cdef bint has_lists = self.column.shape.max_repetition > 0
+        cdef bint has_lists = self.column.shape.max_repetition > 0, by_entry = needs_dictionary(body.encoding)
         cdef int64_t* rows = self.rows + self.num_found
         cdef int32_t* which = self.which + self.num_found
-        cdef int64_t* positions = rows
-        cdef int32_t* numbers = which
         if self.begun + in_page > self.num_rows:  # before any row is stored
             refuse("its column chunk has not as many rows as the row group")
-        if has_lists:  # a row may have several matches
+        if has_lists:
             before = self.begun
-            reserve(&self.positions, count * sizeof(int64_t))
-            reserve(&self.numbers, count * sizeof(int32_t))
-            positions, numbers = <int64_t*>self.positions.data, <int32_t*>self.numbers.data
         self.begun += in_page
         if count == 0:
             return 0
-        if needs_dictionary(body.encoding):
-            matches = match_numbers(body, count, self.num_entries, <int32_t*>self.by_entry.data, positions, numbers)
-        else:
+        if not by_entry:
             make_plain(body, self.column.width)
-            matches = match_plain(self.targets, body, self.column.width, count, positions, numbers)
-        if has_lists and matches:
-            i = find_rows(
+        matches = self.match(body, count, by_entry)
+        cdef const int64_t* positions = <int64_t*>self.positions.data
+        cdef const int32_t* numbers = <int32_t*>self.numbers.data
+        if (has_lists or count < in_page) and matches:
+            matches = find_rows(
                 body, positions, numbers, matches, before - 1, self.rows[self.num_found - 1] if self.num_found else -1,
-                rows
+                rows, which
             )
-            memcpy(which, numbers, i * sizeof(int32_t))
-            matches = i
-        elif count < in_page and matches:
-            find_rows(body, positions, numbers, matches, before - 1, -1, rows)
         else:
             for i in range(matches):
-                positions[i] += before
+                rows[i], which[i] = before + positions[i], numbers[i]
         self.num_found += matches
         return 0
 

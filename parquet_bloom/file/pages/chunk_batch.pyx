@@ -6,7 +6,7 @@ the interpreter lock, which is held only to decompress pages with codecs that co
 `FetchedRanges`. Nothing here trusts the bytes: what is not as usual ends in an error, and is then read in another way.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
@@ -16,8 +16,8 @@ import numpy as np
 from ...errors import MalformedFooterError, StorageError
 
 from ...metadata.page_decode cimport (
-    COMPRESSED, DATA_PAGE, DATA_PAGE_V2, DELTA_BYTE_ARRAY, DICTIONARY_PAGE, ENCODING, FIELDS, HEADER_BYTES, KIND, MOST_VALUES,
-    NUM_VALUES, PLAIN, PLAIN_BITS, RLE, RLE_BITS, SIZE, SNAPPY, START, UNCOMPRESSED, UNPACKED, Buffer, PageBody,
+    COMPRESSED, DATA_PAGE, DATA_PAGE_V2, DELTA_BYTE_ARRAY, DICTIONARY_PAGE, ENCODING, FIELDS, HEADER_BYTES, KIND, MOST_BYTES,
+    MOST_VALUES, NUM_VALUES, PLAIN, PLAIN_BITS, RLE, RLE_BITS, SIZE, SNAPPY, START, UNCOMPRESSED, UNPACKED, Buffer, PageBody,
     PageVisitor, StoredColumn, close_page, cut_page, needs_dictionary, refuse, reserve, unpack_page
 )
 from ...metadata.page_match cimport PageSearch, Targets
@@ -45,12 +45,11 @@ cdef enum:
     SMALL_WINDOW = 256             # of a larger one are read for each page header, or if that is too little:
     HEADER_WINDOW = 8 << 10
     READ_COST = 4 << 10            # bytes that are copied in the time that a read takes at least
-    MAX_PAGE_BYTES = 64 << 20      # larger pages, and larger chunks that are to be searched, are left to pyarrow
     READ_AHEAD = 256 << 10         # bytes of adjacent pages that are read at once
     MOST_KEPT = 32 << 20           # bytes of decompressed pages that are kept for a second visit
     MOST_IN_CHUNK = 1 << 28        # values of lists: runs of a few bytes could claim any amount of time
 
-MAX_CHUNK_BYTES = MAX_PAGE_BYTES
+MAX_CHUNK_BYTES = MOST_BYTES
 """Larger column chunks are not searched."""
 
 HAS_BITS, IS_CHAINED, IS_COMPRESSED = BITS, CHAINED, COMPRESSED_ALL
@@ -80,17 +79,12 @@ cdef class PageHeaders:
 
     cdef int keep(self, const int64_t* chunk, const PageRows* pages) except -1:
         """Keep the headers of a chunk."""
-        cdef Py_ssize_t count = pages.count * FIELDS, i
         cdef dict kept = self.files[chunk[FILE]]
-        cdef int32_t* values
-        packed = PyBytes_FromStringAndSize(NULL, count * sizeof(int32_t))
-        values = <int32_t*>PyBytes_AS_STRING(packed)
-        for i in range(count):
-            values[i] = <int32_t>pages.rows[i]
-            if values[i] != pages.rows[i]:  # of a chunk of more than 2 GiB
-                return 0
-        if sum(map(len, list(kept.values()))) + len(packed) <= self.most:
-            kept[chunk[OFFSET]] = packed
+        table = np.asarray(<int64_t[:pages.count, :FIELDS]>pages.rows)
+        packed = table.astype(np.int32)
+        # Numbers of a chunk of more than 2 GiB do not fit. Another thread may add some, too.
+        if (packed == table).all() and sum(map(len, list(kept.values()))) + packed.nbytes <= self.most:
+            kept[chunk[OFFSET]] = packed.tobytes()
             self.grown.add(chunk[FILE])
         return 0
 
@@ -208,8 +202,10 @@ cdef class ChunkBatch:
         if is_limited:
             if taken or column.shape.max_repetition:
                 raise ValueError("ranges are of columns without lists, of which nothing is taken")
-            require_ranges(chunks, num_ranges, all_ranges)
+            if all_ranges.shape[1] != 2:
+                raise ValueError("there must be two numbers for each range")
             wanted = &all_ranges[0, 0] if all_ranges.shape[0] else NULL
+            require_rows(chunks, num_ranges, wanted, all_ranges.shape[0], 2, True)
         all_counts = np.zeros(count, np.int64)
         rows, which = np.empty(room, np.int64), np.empty(room, np.int32)
         cdef int64_t[::1] counts_of = all_counts, rows_of = rows
@@ -253,7 +249,8 @@ cdef class ChunkBatch:
         """
         cdef Py_ssize_t i, start = 0
         cdef bint has_lists = column.shape.max_repetition > 0
-        require_rows(chunks, len(self.files), counts, rows, has_lists)
+        require_chunks(chunks, len(self.files))
+        require_rows(chunks, counts, &rows[0] if rows.shape[0] else NULL, rows.shape[0], 1, has_lists)
         cdef RowTaker taker = RowTaker(column, self.decompress, rows.shape[0])
         with nogil:
             for i in range(chunks.shape[0]):
@@ -289,8 +286,6 @@ cdef class ChunkBatch:
         cdef bint kept = chunk[CODEC] != SNAPPY and chunk[CODEC] != UNCOMPRESSED  # Snappy takes less time than fresh memory
         cdef Py_ssize_t first
         if whole:
-            if chunk[NUM_BYTES] > MAX_PAGE_BYTES:
-                refuse("its column chunk is large")
             self.read_whole(chunk)
         else:
             whole = self.find_pages(chunk, chunk[NUM_BYTES] <= SMALL_BYTES)
@@ -357,7 +352,6 @@ cdef class ChunkBatch:
         cdef bint has_lists = column.shape.max_repetition > 0
         cdef int64_t before = 0, total = chunk[VALUES] if has_lists else chunk[NUM_ROWS]
         cdef int64_t* page
-        cdef bint agrees = True
         if total > MOST_IN_CHUNK or self.pages.count == 0:
             refuse("its column chunk has too many values, or no pages")
         reserve(&self.firsts, (self.pages.count + 1) * sizeof(int64_t))
@@ -366,7 +360,7 @@ cdef class ChunkBatch:
             if page[KIND] != DATA_PAGE and page[KIND] != DATA_PAGE_V2:
                 refuse("it is of another kind")
             if page[NUM_VALUES] > total - before:
-                agrees = False
+                before = -1
                 break
             while at < num_wanted and wanted != NULL and wanted[step * at + step - 1] + (step == 1) <= before:
                 at += 1
@@ -375,7 +369,7 @@ cdef class ChunkBatch:
                 memcpy(self.pages.rows + count * FIELDS, page, FIELDS * sizeof(int64_t))
                 count += 1
             before += page[NUM_VALUES]
-        if not agrees or before != total:
+        if before != total:
             refuse("its values are not those of the column chunk" if has_lists else
                    "its column chunk has not as many rows as the row group")
         self.pages.count = count
@@ -383,26 +377,25 @@ cdef class ChunkBatch:
 
     cdef bint find_pages(self, const int64_t* chunk, bint whole) except -1 nogil:
         """Read the headers of a chunk's pages; return whether all of it was read, as it is if that is less to read."""
-        if self.files.is_remote:
+        cdef bint is_known = False
+        if self.headers is not None and (self.files.is_remote or not whole):
             with gil:
-                whole = self.headers is None or not self.headers.recall(chunk, &self.pages)
-                if whole and chunk[NUM_BYTES] > MAX_PAGE_BYTES:
-                    refuse("its column chunk is large")
-        if whole:
+                is_known = self.headers.recall(chunk, &self.pages)
+        if is_known:
+            return False
+        if whole or self.files.is_remote:
+            whole = True
             self.read_whole(chunk)
-        elif self.files.is_remote:
-            pass
         else:
             with gil:
-                if self.headers is None or not self.headers.recall(chunk, &self.pages):
-                    try:
-                        with nogil:
-                            whole = self.read_headers(chunk, SMALL_WINDOW)
-                    except MalformedFooterError:  # one may be longer
-                        with nogil:
-                            whole = self.read_headers(chunk, HEADER_WINDOW)
-                    if not whole and self.headers is not None:
-                        self.headers.keep(chunk, &self.pages)
+                try:
+                    with nogil:
+                        whole = self.read_headers(chunk, SMALL_WINDOW)
+                except MalformedFooterError:  # one may be longer
+                    with nogil:
+                        whole = self.read_headers(chunk, HEADER_WINDOW)
+                if not whole and self.headers is not None:
+                    self.headers.keep(chunk, &self.pages)
         if self.pages.count == 0:
             self.cursor.fail_with("there are no pages")
         return whole
@@ -411,6 +404,8 @@ cdef class ChunkBatch:
         """Read a chunk and the headers of its pages."""
         cdef int64_t size = chunk[NUM_BYTES]
         cdef Py_ssize_t i
+        if size > MOST_BYTES:
+            refuse("its column chunk is large")
         reserve(&self.buffer, size)
         self.read(chunk, 0, size, self.buffer.data)
         self.cursor.data, self.cursor.pos, self.cursor.end = self.buffer.data, 0, size
@@ -429,8 +424,6 @@ cdef class ChunkBatch:
             window = min(most, size - at)
             windows += window + READ_COST
             if windows > size:
-                if size > MAX_PAGE_BYTES:
-                    refuse("its column chunk is large")
                 self.read_whole(chunk)
                 return True
             self.read(chunk, at, window, self.buffer.data)
@@ -478,7 +471,7 @@ cdef class ChunkBatch:
         cdef int64_t size = page[HEADER_BYTES] + page[SIZE]
         cdef Py_ssize_t i
         if not whole and not self.start <= page[START] <= self.end - size:
-            if size > MAX_PAGE_BYTES:
+            if size > MOST_BYTES:
                 refuse("it is of a size that is not supported")
             self.start, self.end = page[START], page[START] + size
             for i in range(number + 1, self.pages.count):
@@ -498,7 +491,7 @@ cdef class ChunkBatch:
         cdef int64_t size = page[HEADER_BYTES] + page[SIZE]
         if whole:
             return self.buffer.data + page[HEADER_BYTES]
-        if size > MAX_PAGE_BYTES:
+        if size > MOST_BYTES:
             refuse("it is of a size that is not supported")
         reserve(&self.dictionary, size)
         self.read(chunk, page[START], size, self.dictionary.data)
@@ -528,26 +521,6 @@ cdef Py_ssize_t find_room(const int64_t[:, ::1] chunks, Py_ssize_t num_files, Py
     return most + largest
 
 
-cdef int require_rows(
-    const int64_t[:, ::1] chunks, Py_ssize_t num_files, const int64_t[::1] counts, const int64_t[::1] rows, bint once
-) except -1:
-    """Raise ValueError unless there are as many rows as counted, ascending in each chunk; perhaps each only once."""
-    cdef Py_ssize_t i, j, start = 0
-    require_chunks(chunks, num_files)
-    if counts.shape[0] != chunks.shape[0]:
-        raise ValueError("there must be a number of rows for each chunk")
-    for i in range(chunks.shape[0]):
-        if not 0 <= counts[i] <= rows.shape[0] - start:
-            raise ValueError("there are not as many rows as counted")
-        for j in range(start, start + counts[i]):
-            if not (rows[j - 1] + once if j > start else 0) <= rows[j] < chunks[i, NUM_ROWS]:
-                raise ValueError("rows must ascend, and be in their chunk")
-        start += counts[i]
-    if start != rows.shape[0]:
-        raise ValueError("there are more rows than counted")
-    return 0
-
-
 cdef int require_chunks(const int64_t[:, ::1] chunks, Py_ssize_t num_files) except -1:
     """Raise ValueError unless chunks are of the files, and of a possible size."""
     cdef Py_ssize_t i
@@ -562,23 +535,31 @@ cdef int require_chunks(const int64_t[:, ::1] chunks, Py_ssize_t num_files) exce
     return 0
 
 
-cdef int require_ranges(
-    const int64_t[:, ::1] chunks, const int64_t[::1] counts, const int64_t[:, ::1] ranges
+cdef int require_rows(
+    const int64_t[:, ::1] chunks, const int64_t[::1] counts, const int64_t* wanted, Py_ssize_t size, int step, bint once
 ) except -1:
-    """Raise ValueError unless ranges of rows ascend, and are in their chunk."""
+    """Raise ValueError unless `size` rows, or ranges, are as many as counted, ascend in each chunk, and are in it.
+
+    Parameters
+    ----------
+    wanted, step : as for `ChunkBatch.walk`.
+    once : whether each row may be there only once.
+    """
     cdef Py_ssize_t start = 0, i, j
-    cdef int64_t end
-    if counts.shape[0] != chunks.shape[0] or ranges.shape[1] != 2:
-        raise ValueError("there must be a number of ranges for each chunk, and two numbers for each range")
-    for i in range(counts.shape[0]):
-        if not 0 <= counts[i] <= ranges.shape[0] - start:
-            raise ValueError("there are not as many ranges as counted")
-        end = 0
+    cdef int64_t first, end, least
+    if counts.shape[0] != chunks.shape[0]:
+        raise ValueError("there must be a number of rows, or ranges, for each chunk")
+    for i in range(chunks.shape[0]):
+        if not 0 <= counts[i] <= size - start:
+            raise ValueError("there are not as many rows, or ranges, as counted")
+        least = 0
         for j in range(start, start + counts[i]):
-            if not end <= ranges[j, 0] < ranges[j, 1] <= chunks[i, NUM_ROWS]:
-                raise ValueError("ranges must ascend, and be in their chunk")
-            end = ranges[j, 1]
+            first = wanted[step * j]
+            end = wanted[step * j + 1] if step == 2 else first + (first < chunks[i, NUM_ROWS])
+            if not least <= first < end <= chunks[i, NUM_ROWS]:
+                raise ValueError("rows and ranges must ascend, and be in their chunk")
+            least = end if once else first
         start += counts[i]
-    if start != ranges.shape[0]:
-        raise ValueError("there are more ranges than counted")
+    if start != size:
+        raise ValueError("there are more rows, or ranges, than counted")
     return 0
