@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -22,10 +23,10 @@ from ...metadata.footer import Leaf
 from ...metadata.page_match import Targets
 from ...predicate import tree
 from ...predicate.row_filter import Probes, row_mask
-from ...storage import is_local
+from ...storage import Source, is_local
 from ...tables.footers import as_table_footers
 from ...util.arrow_values import empty_table
-from ...util.read_ahead import Need, Piece, ReadAhead
+from ...util.read_ahead import Need, Piece, ReadAhead, Steps
 from ...util.threads import can_use_arrow_threads, processors
 from ..decode.open import open_file, open_version
 from ..decode.parquet_file import ParquetData
@@ -38,10 +39,10 @@ from ..model.data_file import DataFile, FileProjection, RowFilter
 from ..model.fit import fit_table
 from ..model.limits import Limits
 from ..model.partitions import FileResidualEvaluator
-from ..model.plan import FilePlan, RowGroupPlan, ScanPlan
+from ..model.plan import Decoded, FilePlan, RowGroupPlan, ScanPlan
 from ..model.positions import ROW_GROUP, with_positions
 from ..model.schemas import map_in_threads, promote_table, reading, unify_schemas
-from .tasks import CostMeter, PlannedFiles, Task, TaskPlanner
+from .tasks import PlannedFiles, Task, TaskPlanner
 
 if TYPE_CHECKING:
     from ..decode.orc.data import OrcData
@@ -107,8 +108,18 @@ class RowReader:
         self._kinds: dict[Hashable, FileKind] = {}
         self._limits = limits or LIMITS
         self._fit = promote_table if plan.table is None else fit_table
-        self._meter = CostMeter(plan)
         self._positions = positions
+        self._lock = threading.Lock()
+        # The files with a row group to read; if there are none, the first file, for its schema alone.
+        self._plans: list[FilePlan] = []
+        paths: list[str] = []
+        for file in plan.files:
+            if file.read_groups:
+                self._plans.append(file)
+                paths.append(file.path)
+        if not paths and schema is None:
+            self._plans = plan.files[:1]
+        self._is_remote = not is_local(plan.filesystem, paths or [file.path for file in self._plans])
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -154,9 +165,16 @@ class RowReader:
             return self._fit(rows, schema).combine_chunks().to_batches(batch_size), num_bytes
 
         def read_batches() -> Generator[pa.RecordBatch, None, None]:
-            limits = self._make_limits(max_bytes, is_streamed=True)
             results = self._read(
-                plans, make_batches, limits, threads, fail, in_order=in_order, progress=progress, failed=failed
+                plans,
+                make_batches,
+                max_bytes,
+                threads,
+                fail,
+                is_streamed=True,
+                in_order=in_order,
+                progress=progress,
+                failed=failed,
             )
             with closing(results):
                 for _, batches in results:
@@ -182,33 +200,20 @@ class RowReader:
             _ = self.schema
         tables: list[pa.Table] = []
         schemas: dict[str, list[pa.Schema]] = {}  # by the paths of files
-        with closing(self._read(self._plans, self._make_rows, self._make_limits(max_bytes), threads)) as results:
+        with closing(self._read(self._plans, self._make_rows, max_bytes, threads)) as results:
             for plans, table in results:
                 if note is not None:
                     note(table)
                 tables.append(table)
                 for plan in plans:
                     schemas.setdefault(plan.path, []).append(table.schema)
-        schema = self._schema or self._unify(schemas)
+        schema = self._find_schema(None, schemas)
         parts = [empty_table(schema)]
         for table in tables:
             parts.append(self._fit(table, schema))
         if not len(schema):  # tables without columns lose their number of rows when they are concatenated
             return pa.table({"": pa.nulls(sum(part.num_rows for part in parts))}).select([])
         return pa.concat_tables(parts)
-
-    def _unify(self, known: Mapping[str, Sequence[pa.Schema]]) -> pa.Schema:
-        """Return the schema of all files, those of some being known."""
-        empty = [plan for plan in self._plans if plan.path not in known]
-        others = dict(zip((plan.path for plan in empty), self._map_files(self._read_schema, empty), strict=True))
-        schemas: list[pa.Schema] = []
-        for plan in self._plans:
-            if plan.path in known:
-                schemas += known[plan.path]
-            else:
-                schemas.append(self._projection.add_partitions(empty_table(others[plan.path])).schema)
-        schemas += self._find_elsewhere()
-        return unify_schemas(schemas) if schemas else pa.schema([])
 
     def count_rows(
         self,
@@ -227,11 +232,11 @@ class RowReader:
         if self._plan.asked.node is None and not (self._plan.table and self._plan.table.deletes):
             return sum(group.num_rows for plan in plans for group in plan.read_groups)
 
-        limits, fail = self._make_limits(max_bytes), _make_handler(on_error)
+        fail = _make_handler(on_error)
         # Of a file that fails, as many rows are counted as are given of it, which takes the order of its row groups.
         in_order = on_error is not None
         results = self._read(
-            plans, self._count, limits, threads, fail, reads_rows=False, in_order=in_order, progress=progress
+            plans, self._count, max_bytes, threads, fail, reads_rows=False, in_order=in_order, progress=progress
         )
         with closing(results):
             return sum(sum(counts.values()) for _, counts in results)
@@ -245,43 +250,59 @@ class RowReader:
             The file has changed since it was planned.
         """
         counts = dict.fromkeys(plan.selected, 0)
-        results = self._read([plan], self._count, self._make_limits(None), reads_rows=False, reads_again=False)
+        results = self._read([plan], self._count, reads_rows=False, reads_again=False)
         with closing(results):
             for _, found in results:
                 for row_group, count in found.items():
                     counts[row_group] += count
         return counts
 
-    @cached_property
-    def _plans(self) -> list[FilePlan]:
-        """The files with a row group to read; if there are none, the first file, for its schema alone."""
-        selected = [plan for plan in self._plan.files if plan.read_groups]
-        return selected if selected or self._schema is not None else self._plan.files[:1]
+    def _find_schema(self, fail: _Fail | None, known: Mapping[str, Sequence[pa.Schema]] | None = None) -> pa.Schema:
+        """Return the schema of the result: if it was not given, that of all files.
 
-    def _find_schema(self, fail: _Fail | None) -> pa.Schema:
+        Parameters
+        ----------
+        fail : called with the error of a file; None to raise it.
+        known : schemas of rows that were read, by the path of their file; the others are opened.
+        """
         if self._schema is not None:
             return self._schema
-        plans = self._plans
 
         def read_schema(plan: FilePlan) -> pa.Schema | ParquetBloomError:
             try:
-                return self._read_schema(plan)
+                with self._open(plan) as file:
+                    projection = self._projection.project(file)
             except ParquetBloomError as error:
                 if fail is None:
                     raise
                 return error
+            if projection.is_counter and projection.absent:
+                return pa.schema([])
+            # Rows have partition columns already.
+            return projection.schema if known is None else add_partitions(empty_table(projection.schema)).schema
 
-        schemas = []
-        for plan, result in zip(plans, self._map_files(read_schema, plans), strict=True):
+        add_partitions = self._projection.add_partitions
+        others: list[FilePlan] = []
+        schemas: list[pa.Schema] = []
+        for plan in self._plans:
+            if known is None or plan.path not in known:
+                others.append(plan)
+        found = iter(map_in_threads(read_schema, others, remote=self._is_remote) if others else ())
+        for plan in self._plans:
+            if known is not None and plan.path in known:
+                schemas += known[plan.path]
+                continue
+            result = next(found)
             if isinstance(result, ParquetBloomError):
                 assert fail is not None
                 fail(result, plan)
             else:
                 schemas.append(result)
-        schemas += self._find_elsewhere()
+        schemas += self._projection.find_elsewhere(self._plan.files, self._filesystem, self._cache, self._note)
         if not schemas:
             return pa.schema([])
-        return self._projection.add_partitions(empty_table(unify_schemas(schemas))).schema
+        schema = unify_schemas(schemas)
+        return schema if known is not None else add_partitions(empty_table(schema)).schema
 
     def _find_mistakes(self, plans: Sequence[FilePlan]) -> list[tuple[PredicateError, FilePlan]]:
         """Return each file's error, if no file has a column that some literal can be compared with; none otherwise.
@@ -320,44 +341,31 @@ class RowReader:
                 return error
         return None
 
-    @cached_property
-    def _is_remote(self) -> bool:
-        return not is_local(self._filesystem, [plan.path for plan in self._plans])
-
-    def _map_files(self, function: Callable[[FilePlan], R], plans: Sequence[FilePlan]) -> list[R]:
-        return map_in_threads(function, plans, remote=self._is_remote) if plans else []
-
-    def _find_elsewhere(self) -> list[pa.Schema]:
-        return self._projection.find_elsewhere(self._plan.files, self._filesystem, self._cache, self._meter.note)
-
-    def _read_schema(self, plan: FilePlan) -> pa.Schema:
-        """Return the schema of the columns read of a file, without partition columns and columns that it lacks."""
-        with self._open(plan) as file:
-            projection = self._projection.project(file)
-            return pa.schema([]) if projection.is_counter and projection.absent else projection.schema
-
     @contextmanager
     def _open(self, plan: FilePlan) -> Iterator[DataFile]:
         with open_version(plan.path, self._filesystem, self._cache, plan.identity) as file:
             try:
                 yield file
             finally:
-                self._meter.note(file.source)
+                self._note(file.source)
+
+    def _note(self, source: Source) -> None:
+        """Count what was read of a file that is about to be closed."""
+        with self._lock:
+            self._plan.data_requests += source.requests
+            self._plan.data_bytes_read += source.bytes_read
 
     # ------------------------------------------------------------------------------------- reading by several threads
-
-    def _make_limits(self, max_bytes: int | None, is_streamed: bool = False) -> Limits:
-        most = self._limits.max_bytes if max_bytes is None else max_bytes
-        return replace(self._limits, max_bytes=most, is_streamed=is_streamed, widths={})
 
     def _read(
         self,
         plans: Sequence[FilePlan],
         use: _Use[R],
-        limits: Limits,
+        max_bytes: int | None = None,
         threads: int | None = None,
         fail: _Fail | None = None,
         *,
+        is_streamed: bool = False,
         reads_rows: bool = True,
         reads_again: bool = True,
         in_order: bool = True,
@@ -373,16 +381,19 @@ class RowReader:
         reads_again : whether a file that has changed is read as it is now.
         failed : files that have failed before.
         """
+        limits = self._limits if max_bytes is None else replace(self._limits, max_bytes=max_bytes)
+        limits = replace(limits, is_streamed=is_streamed, widths={})
         threads = threads or (limits.remote_threads if self._is_remote else processors())
         find_kind = partial(self._find_kind, reads_rows)
-        planner = TaskPlanner(
-            self._cache, self._open, self._open_data, find_kind, self._meter.note, limits, threads, self._is_remote
-        )
-        tasks = planner.plan([plan for plan in plans if plan.path not in failed])
+        planner = TaskPlanner(self._filesystem, self._cache, find_kind, self._note, limits, threads, self._is_remote)
+        tasks = planner.plan(plans, failed)
         # Row groups side by side are faster than columns side by side.
         limits = replace(limits, use_threads=threads > 1 and len(tasks) < threads and can_use_arrow_threads())
         run = partial(self._run_task, use, find_kind, limits)
-        ahead = ReadAhead([partial(run, task) for task in tasks], threads, limits.max_bytes or 0, in_order)
+        starts: list[Callable[[], Steps[R]]] = []
+        for task in tasks:
+            starts.append(partial(run, task))
+        ahead = ReadAhead(starts, threads, limits.max_bytes or 0, in_order)
         done = _Progress(progress, len(plans), tasks) if progress is not None else None
         try:
             with closing(iter(ahead)) as events:
@@ -403,9 +414,21 @@ class RowReader:
                         files.has_begun = True
                         yield files.plans, cast(R, event.value)
         finally:
-            for task in tasks:
-                self._meter.add(*task.cost)
-                task.files.close()
+            self._end(tasks)
+
+    def _end(self, tasks: Sequence[Task]) -> None:
+        """Close the files of tasks, and add what reading them has cost to the plan."""
+        plan, ways = self._plan, {}
+        for one in plan.decoded:
+            ways[one.decoder, one.reason] = one
+        for task in tasks:
+            task.files.close()
+            plan.data_requests += task.cost[0]
+            plan.data_bytes_read += task.cost[1]
+            for way, (row_groups, rows) in task.decoded.items():
+                before = ways.get(way, Decoded(*way, 0, 0))
+                ways[way] = Decoded(*way, before.row_groups + row_groups, before.rows + rows)
+        plan.decoded[:] = ways.values()
 
     def _follow(
         self, task: Task, error: BaseException, planner: TaskPlanner, fail: _Fail, reads_again: bool
@@ -440,11 +463,8 @@ class RowReader:
                 RowGroupPlan(number, True, num_rows=data.num_rows_of(number), stripe=data.find_stripe(number))
                 for number in data.row_groups
             ]
-            self._meter.note(data.source)
+            self._note(data.source)
             return FilePlan(plan.path, tuple(groups), identity=data.source.identity, format=data.format)
-
-    def _open_data(self, plan: FilePlan, limits: Limits) -> ParquetData | OrcData:
-        return open_version(plan.path, self._filesystem, self._cache, plan.identity, limits)
 
     def _find_kind(self, reads_rows: bool, data: DataFile) -> FileKind | None:
         """Return what is read of a file, an object that those that are alike share; None if no row of it can match."""
@@ -472,10 +492,9 @@ class RowReader:
     ) -> Iterator[Need | Piece[R]]:
         """Read a task. There is at least one result if rows may match: it says what columns there are."""
         files, has_any = task.files, False
-        if files.is_over:
-            files.end_task()
-            return
         with files.open(limits) as opened:
+            if opened is None:
+                return
             kind = files.kind
             if kind is None and task.row_groups and not isinstance(opened, PlannedFiles):
                 kind = find_kind(opened)
@@ -486,12 +505,18 @@ class RowReader:
                 for step in batch.locate():
                     if isinstance(step, Need):
                         yield step
-                    elif step.is_cut:
+                        continue
+                    if step.is_cut:
                         task.num_done, task.is_inside, task.is_cut = step.num_done, False, True
-                    elif len(step.rows.rows) or not (has_any or step.has_more):
+                        continue
+                    num_rows = len(step.rows.rows)
+                    if num_rows or not (has_any or step.has_more):
                         value, num_bytes = use(batch, step)
                         files.require_unchanged()
                         task.num_done, task.is_inside, has_any = step.num_done, step.is_inside, True
+                        for way in batch.ways if num_rows else ():
+                            groups, rows = task.decoded.get(way, (0, 0))
+                            task.decoded[way] = groups + int(np.count_nonzero(step.rows.counts)), rows + num_rows
                         yield Piece(value, num_bytes)
                 if task.num_done < len(task.row_groups):  # where nothing was found
                     files.require_unchanged()
@@ -502,29 +527,23 @@ class RowReader:
 
     # --------------------------------------------------------------------------------------- what is made of the rows
 
-    def _make_rows(self, batch: RowBatch, located: LocatedRows) -> tuple[pa.Table, int]:
-        """Read located rows."""
-        rows = self._read_complete(batch, located)
-        for decoder, reason in batch.ways if rows.num_rows else ():
-            self._meter.note_decoded(decoder, reason, int(np.count_nonzero(located.rows.counts)), rows.num_rows)
-        if self._positions:
+    def _make_rows(self, batch: RowBatch, located: LocatedRows, positions: bool | None = None) -> tuple[pa.Table, int]:
+        """Read located rows, with the columns that their files lack, partition columns, and positions if asked for."""
+        kind, columns = batch.kind, self._projection
+        if kind.is_shown and kind.table is not None:
+            columns = kind.table.projection
+        rows = columns.add_partitions(columns.add_absent(batch.read(located), kind.projection), batch.path)
+        if self._positions if positions is None else positions:
             rows = batch.add_positions(rows, located.rows)
-        if batch.kind.is_shown and self._table is not None:
-            rows = self._table.filter(rows)
+        if kind.is_shown and kind.table is not None:
+            rows = kind.table.filter(rows)
         return rows, rows.get_total_buffer_size()
-
-    def _read_complete(self, batch: RowBatch, located: LocatedRows) -> pa.Table:
-        """Read located rows, with the columns that their files lack and partition columns."""
-        kind = batch.kind
-        columns = kind.table.projection if kind.is_shown and kind.table is not None else self._projection
-        return columns.add_partitions(columns.add_absent(batch.read(located), kind.projection), batch.path)
 
     def _count(self, batch: RowBatch, located: LocatedRows) -> tuple[dict[int, int], int]:
         """Count the rows of each row group."""
-        if not batch.kind.is_shown or self._table is None:
+        if not batch.kind.is_shown:
             return batch.count(located.rows), 0
-        rows = self._table.filter(batch.add_positions(self._read_complete(batch, located), located.rows))
-        return Counter(rows.column(ROW_GROUP).to_pylist()), 0
+        return Counter(self._make_rows(batch, located, True)[0].column(ROW_GROUP).to_pylist()), 0
 
 
 def _make_batch(task: Task, opened: PlannedFiles | ParquetData | OrcData, kind: FileKind, limits: Limits) -> RowBatch:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import TYPE_CHECKING, Generic, TypeVar
-from weakref import WeakKeyDictionary
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ...errors import ConcurrentChangeError, ParquetBloomError
 from ...file.cache.entry import CachedFooter
@@ -20,47 +18,15 @@ from ...file.pages.sparse import RowGroupBatch, RowGroups
 from ...file.reader import BloomFile
 from ...storage import OPEN_FILE_BUDGET, ClosedSource, FileIdentity, OpenFiles, Source
 from ...storage.local.source import LocalSource
+from ..decode.open import open_version
 from ..decode.parquet_file import ParquetData
 from ..locate.file_kind import FileKind
 from ..model.data_file import DataFile
 from ..model.limits import Limits
-from ..model.plan import PARQUET, Decoded, FilePlan, RowGroupPlan, ScanPlan
+from ..model.plan import PARQUET, FilePlan, RowGroupPlan
 
 if TYPE_CHECKING:
     from ..decode.orc.data import OrcData
-
-
-class CostMeter:
-    """Adds the cost of reading to a plan."""
-
-    def __init__(self, plan: ScanPlan):
-        self._plan = plan
-        self._noted: WeakKeyDictionary[Source, tuple[int, int]] = WeakKeyDictionary()
-        self._lock = threading.Lock()
-
-    def add(self, requests: int, num_bytes: int) -> None:
-        """Add what was read otherwise."""
-        with self._lock:
-            self._plan.data_requests += requests
-            self._plan.data_bytes_read += num_bytes
-
-    def note_decoded(self, decoder: str, reason: str, row_groups: int, rows: int) -> None:
-        """Note how columns of rows were read."""
-        with self._lock:
-            for number, one in enumerate(self._plan.decoded):
-                if (one.decoder, one.reason) == (decoder, reason):
-                    self._plan.decoded[number] = Decoded(decoder, reason, one.row_groups + row_groups, one.rows + rows)
-                    return
-            self._plan.decoded.append(Decoded(decoder, reason, row_groups, rows))
-
-    def note(self, source: Source) -> None:
-        """Add what was read of a file since it was opened, or noted last."""
-        with self._lock:
-            requests, num_bytes = self._noted.get(source, (0, 0))
-            self._noted[source] = now = source.requests, source.bytes_read
-            self._plan.data_requests += now[0] - requests
-            self._plan.data_bytes_read += now[1] - num_bytes
-
 
 T = TypeVar("T", bound="PlannedFiles | ParquetData | OrcData")
 
@@ -72,7 +38,7 @@ class TaskFiles(ABC, Generic[T]):
     ----------
     plans : of the files.
     num_tasks : after which they are closed.
-    note : notes what has been read of a file, before it is closed.
+    note : counts what has been read of a file, before it is closed.
 
     Attributes
     ----------
@@ -89,11 +55,13 @@ class TaskFiles(ABC, Generic[T]):
         self.plans = plans
         self.has_begun = self.is_over = False
         self._remaining, self._note = num_tasks, note
+        self._opened: list[ParquetData | OrcData] = []  # files by themselves
+        self._idle: list[T] = []  # of these, those that tasks which have ended have read
         self._lock = threading.RLock()
 
     @contextmanager
-    def open(self, limits: Limits) -> Iterator[T]:
-        """Open the files for a task.
+    def open(self, limits: Limits) -> Iterator[T | None]:
+        """Open the files for a task; None if it is not to read them.
 
         Raises
         ------
@@ -101,38 +69,39 @@ class TaskFiles(ABC, Generic[T]):
             They are not those of the plan, or of the other tasks, or have ceased to be where another error is raised.
         """
         try:
-            opened = self._take(limits)
+            opened = None if self.is_over else self._take(limits)
             try:
                 yield opened
             except ParquetBloomError:
                 self.require_unchanged()  # what was read may be of another version
                 raise
             finally:
-                self._give_back(opened)
+                if opened is not None and opened is not self:
+                    self._idle.append(opened)
         finally:
-            self.end_task()
+            with self._lock:
+                self._remaining -= 1
+                if self._remaining <= 0:
+                    self.close()
 
     @abstractmethod
     def _take(self, limits: Limits) -> T:
         """Return the open files."""
 
-    def _give_back(self, opened: T) -> None:
-        """Note that a task does not read the open files any more."""
-
     @abstractmethod
     def require_unchanged(self) -> None:
         """Raise ConcurrentChangeError if what was read may be of another version."""
 
-    def end_task(self) -> None:
-        """Note the end of a task, or that it does not read the files."""
-        with self._lock:
-            self._remaining -= 1
-            if self._remaining <= 0:
-                self.close()
-
-    @abstractmethod
     def close(self) -> None:
         """Close the files, whatever tasks have not been read; no more are read after that."""
+        for data in self._opened:
+            self._close_data(data)
+        self._opened.clear()
+        self._idle.clear()
+
+    def _close_data(self, data: ParquetData | OrcData) -> None:
+        self._note(data.source)
+        data.close()
 
 
 class PlannedFiles(TaskFiles["PlannedFiles"]):
@@ -170,7 +139,6 @@ class PlannedFiles(TaskFiles["PlannedFiles"]):
         self._taken = 0  # of the budget
         self._limits = Limits()
         self._shared: dict[int, ParquetData] = {}
-        self._stack = ExitStack()
 
     def _take(self, limits: Limits) -> PlannedFiles:
         with self._lock:
@@ -202,24 +170,23 @@ class PlannedFiles(TaskFiles["PlannedFiles"]):
     def borrow(self, number: int) -> Iterator[ParquetData]:
         """Give an open file for as long as it is used; if there are few, it stays open until the last task ends."""
         if len(self.plans) > self._limits.most_shared:
-            with self._open_data(number) as data:
-                yield data
-            return
-        with self._lock:
-            if number not in self._shared:
-                self._shared[number] = self._stack.enter_context(self._open_data(number))
-        yield self._shared[number]
-
-    @contextmanager
-    def _open_data(self, number: int) -> Iterator[ParquetData]:
-        """Open a file that is open already, whatever is at its path by now."""
-        path = self.plans[number].path
-        source = LocalSource(path, (path, os.dup(self._files.descriptor(number))))
-        with ParquetData(BloomFile(source, self._cache, self.footers[number]), self._limits) as data:
+            data = self._open_data(number)
             try:
                 yield data
             finally:
-                self._note(source)
+                self._close_data(data)
+            return
+        with self._lock:
+            if number not in self._shared:
+                self._shared[number] = self._open_data(number)
+                self._opened.append(self._shared[number])
+        yield self._shared[number]
+
+    def _open_data(self, number: int) -> ParquetData:
+        """Open a file that is open already, whatever is at its path by now."""
+        path = self.plans[number].path
+        source = LocalSource(path, (path, os.dup(self._files.descriptor(number))))
+        return ParquetData(BloomFile(source, self._cache, self.footers[number]), self._limits)
 
     def make_pages(self, groups: RowGroups, columns: Mapping[str, PageColumn]) -> RowGroupBatch:
         """Make the decoder "pages" of row groups."""
@@ -236,7 +203,7 @@ class PlannedFiles(TaskFiles["PlannedFiles"]):
         """See `TaskFiles.close`."""
         with self._lock:
             self._are_open = False
-            self._stack.close()
+            super().close()
             self._shared.clear()
             self._files.close()
             taken, self._taken = self._taken, 0
@@ -253,7 +220,7 @@ class SharedFile(TaskFiles["ParquetData | OrcData"]):
     ----------
     plan : of the file.
     num_tasks, note : as of `TaskFiles`.
-    open_data : opens it.
+    open_data : opens it, to read rows of it.
     is_again : as of `TaskFiles`.
     """
 
@@ -268,8 +235,6 @@ class SharedFile(TaskFiles["ParquetData | OrcData"]):
         super().__init__([plan], num_tasks, note)
         self.is_again, self._open_data = is_again, open_data
         self._first: ParquetData | OrcData | None = None
-        self._opened: list[ParquetData | OrcData] = []
-        self._idle: list[ParquetData | OrcData] = []
 
     def _take(self, limits: Limits) -> ParquetData | OrcData:
         plan = self.plans[0]
@@ -291,11 +256,6 @@ class SharedFile(TaskFiles["ParquetData | OrcData"]):
             raise ConcurrentChangeError("another writer changed it meanwhile", path=data.path)
         return data
 
-    def _give_back(self, opened: ParquetData | OrcData) -> None:
-        self._note(opened.source)
-        with self._lock:
-            self._idle.append(opened)
-
     def require_unchanged(self) -> None:
         """Raise ConcurrentChangeError if a local file was written to since it was opened."""
         for data in list(self._opened):
@@ -307,11 +267,7 @@ class SharedFile(TaskFiles["ParquetData | OrcData"]):
 
     def close(self) -> None:
         """See `TaskFiles.close`."""
-        for data in self._opened:
-            self._note(data.source)
-            data.close()
-        self._opened.clear()
-        self._idle.clear()
+        super().close()
         self._first = None  # a reader of ORC keeps its descriptor as long as it lives
 
 
@@ -327,6 +283,7 @@ class Task:
     is_inside : whether some rows of the next one have been given.
     is_cut : whether those that are not done are left to tasks of one file each.
     cost : requests and bytes that were read of pages.
+    decoded : by each (decoder, reason) of `Decoded`, the numbers of row groups and of rows.
     """
 
     files: PlannedFiles | SharedFile
@@ -335,48 +292,43 @@ class Task:
     is_inside: bool = False
     is_cut: bool = False
     cost: tuple[int, int] = (0, 0)
+    decoded: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
 
 
+@dataclass(eq=False)
 class TaskPlanner:
     """Puts the row groups of a plan into tasks: those of local files that are alike are read together.
 
     Parameters
     ----------
-    cache : of footers; None for none.
-    open_plan : opens a file of a plan; whether it is of the version that was planned is not checked.
-    open_data : opens one to read rows of it.
+    filesystem, cache : of the files, and of footers.
     find_kind : returns what is read of a file; None if no row of it can match.
-    note : notes what has been read of a file, before it is closed.
+    note : counts what has been read of a file, before it is closed.
     limits : sizes of tasks.
     threads, is_remote : how many threads read, and whether the files are not local.
     """
 
-    def __init__(
-        self,
-        cache: MetadataCache | None,
-        open_plan: Callable[[FilePlan], AbstractContextManager[DataFile]],
-        open_data: Callable[[FilePlan, Limits], ParquetData | OrcData],
-        find_kind: Callable[[DataFile], FileKind | None],
-        note: Callable[[Source], None],
-        limits: Limits,
-        threads: int,
-        is_remote: bool,
-    ):
-        self._cache, self._open_plan, self._open_data, self._find_kind = cache, open_plan, open_data, find_kind
-        self._note, self._limits, self._threads, self._is_remote = note, limits, threads, is_remote
-        self._task_rows = 0
+    filesystem: Any
+    cache: MetadataCache | None
+    find_kind: Callable[[DataFile], FileKind | None]
+    note: Callable[[Source], None]
+    limits: Limits
+    threads: int
+    is_remote: bool
+    _task_rows: int = 0
 
-    def plan(self, plans: Sequence[FilePlan]) -> list[Task]:
-        """Return the tasks, in the order of the plans."""
-        limits, threads = self._limits, self._threads
-        row_groups, sizes, total = [], [], 0
+    def plan(self, plans: Sequence[FilePlan], failed: Collection[str] = ()) -> list[Task]:
+        """Return the tasks, in the order of the plans; none of files that have failed before, given by their paths."""
+        limits, threads = self.limits, self.threads
+        sizes, total = [], 0
         for plan in plans:
-            row_groups.append(plan.read_groups)
+            if plan.path in failed:
+                continue
             before = total
-            for group in row_groups[-1]:
+            for group in plan.read_groups:
                 total += group.num_rows
-            sizes.append(total - before)
-        if not self._is_remote:
+            sizes.append((plan, total - before))
+        if not self.is_remote:
             share = total // (limits.tasks_per_thread * threads)
             self._task_rows = min(max(limits.least_task_rows, share), limits.most_task_rows)
         most_files = max(OPEN_FILE_BUDGET.find_limit() // (2 * threads), 1)
@@ -384,8 +336,8 @@ class TaskPlanner:
         tasks: list[Task] = []
         alike: list[tuple[FilePlan, CachedFooter]] = []
         kind, num_rows, most = None, 0, 0
-        for plan, groups, size in zip(plans, row_groups, sizes, strict=True):
-            found = self._find_alike(plan) if groups and not self._is_remote else None
+        for plan, size in sizes:
+            found = self._find_alike(plan) if size and not self.is_remote else None
             is_full = len(alike) >= most_files or num_rows + size > most
             if alike and (found is None or found[0] is not kind or is_full):
                 tasks += self._make_tasks(alike, kind, most)
@@ -405,15 +357,16 @@ class TaskPlanner:
         if plan.format != PARQUET or not isinstance(plan.identity, FileIdentity):
             return None
         cached = plan.footer
-        if cached is None and self._cache is not None:
-            cached = self._cache.find(plan.path, plan.identity)
+        if cached is None and self.cache is not None:
+            cached = self.cache.find(plan.path, plan.identity)
         try:
             if cached is None:  # evicted, or too new to be cached
-                with self._open_plan(plan) as opened:
+                with open_version(plan.path, self.filesystem, self.cache, plan.identity) as opened:
+                    self.note(opened.source)
                     if not isinstance(opened, ParquetData) or not plan.is_of(opened):
                         return None
                     cached = opened.file.cached
-            kind = self._find_kind(ParquetData(BloomFile(ClosedSource(plan.path, plan.identity), cached=cached)))
+            kind = self.find_kind(ParquetData(BloomFile(ClosedSource(plan.path, plan.identity), cached=cached)))
         except ParquetBloomError:  # raised when the file is read, and reported of it alone
             return None
         return None if kind is None else (kind, cached)
@@ -423,11 +376,11 @@ class TaskPlanner:
         assert isinstance(kind.data, ParquetData)
         footer = kind.data.file.footer
         if not footer.num_row_groups:
-            return self._limits.part_bytes
+            return self.limits.part_bytes
         groups = RowGroups([footer], [(0, 0)])
-        num_bytes = float(self._limits.estimate(groups, [0], kind.decoded)[0])
+        num_bytes = float(self.limits.estimate(groups, [0], kind.decoded)[0])
         width = max(int(num_bytes / max(groups.total_rows, 1)), 1)
-        return max(self._limits.part_bytes // width, 1)
+        return max(self.limits.part_bytes // width, 1)
 
     def _make_tasks(
         self, alike: Sequence[tuple[FilePlan, CachedFooter]], kind: FileKind | None, most_rows: int
@@ -445,8 +398,11 @@ class TaskPlanner:
                 num_rows += group.num_rows
                 row_groups.append((file, group))
         plans, footers = zip(*alike, strict=True)
-        files = PlannedFiles(plans, footers, kind, len(cuts), self._cache, self._note)
-        return [Task(files, row_groups[start:end]) for start, end in pairwise([*cuts, len(row_groups)])]
+        files = PlannedFiles(plans, footers, kind, len(cuts), self.cache, self.note)
+        tasks = []
+        for start, end in zip(cuts, [*cuts[1:], len(row_groups)], strict=True):
+            tasks.append(Task(files, row_groups[start:end]))
+        return tasks
 
     def split(self, plan: FilePlan, is_again: bool = False) -> list[Task]:
         """Return the tasks of a file that is read by itself: at least one, as a file that has changed is read anew."""
@@ -461,8 +417,11 @@ class TaskPlanner:
                 parts.append([(0, group)])
                 num_rows = group.num_rows
             stripe = group.stripe
-        file = SharedFile(plan, max(len(parts), 1), self._open_data, self._note, is_again)
+        file = SharedFile(plan, max(len(parts), 1), self._open_data, self.note, is_again)
         return [Task(file, part) for part in parts or [[]]]
+
+    def _open_data(self, plan: FilePlan, limits: Limits) -> ParquetData | OrcData:
+        return open_version(plan.path, self.filesystem, self.cache, plan.identity, limits)
 
     def divide(self, task: Task) -> list[Task]:
         """Return tasks that read what is left of one: each file by itself, or each row group of the only one.
@@ -478,7 +437,7 @@ class TaskPlanner:
         for number, plan in enumerate(files.plans):
             groups = [(0, group) for file, group in left if file == number]
             if groups:
-                one = PlannedFiles([plan], [files.footers[number]], files.kind, 1, self._cache, self._note)
+                one = PlannedFiles([plan], [files.footers[number]], files.kind, 1, self.cache, self.note)
                 one.has_begun = number in begun
                 tasks.append(Task(one, groups))
         return tasks
