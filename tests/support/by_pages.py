@@ -40,5 +40,5 @@ def search_by_pages(
     found = batch.search(name, targets, file.footer.num_rows_of(0), [[(row, row + 1) for row in rows]])
     if found is None:
         return None
-    inside = np.isin(found[0].rows, np.array(rows))
-    return found[0].rows[inside].tolist(), batch.make_array(name, targets, found[1][inside])
+    assert found[1] is not None
+    return found[0].rows.tolist(), found[1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +22,7 @@ from ...metadata.page_match import Targets
 from ...metadata.thrift_compact import have_path
 from ...metadata.writer_rules import Doubt
 from ...storage.local.open_files import RangeReader
+from ...util.arrow_select import take
 from ...util.arrow_values import from_numpy
 from ..columns import stored_column
 from ..reader import BloomFile
@@ -40,20 +40,62 @@ _HEADER_BYTES = 64 << 10  # of page headers that are kept of a file
 _FEW_ROWS = 1024
 _SAMPLE, _SAMPLE_OF, _FAR_TOO_MANY = 1 << 12, 1 << 16, 1.5
 _Values = tuple[NDArray[np.bool_] | None, NDArray[np.int32] | None, NDArray[np.uint8]]  # as of `RowTaker.finish`
-_Selections = Sequence[Sequence[tuple[int, int]] | None]
+
+Selections = Sequence[Sequence[tuple[int, int]] | None]
+"""Of each row group the ranges [start, stop) of its rows, ascending; None for all."""
 
 
-class RowsOfGroups(NamedTuple):
+class RowsOfGroups:
     """Some rows of row groups.
 
-    Attributes
+    Parameters
     ----------
     counts : how many each row group has; int64.
-    rows : their numbers in their row group, ascending, one row group after the other; int64.
+    rows : their numbers in their row group, ascending, one row group after the other; int64. None for the first ones of
+        each: of many rows the numbers are made where they are used.
     """
 
-    counts: NDArray[np.int64]
-    rows: RowPositions
+    def __init__(self, counts: NDArray[np.int64], rows: RowPositions | None = None):
+        self.counts, self._rows = counts, rows
+        self._total = int(counts.sum()) if rows is None else len(rows)
+
+    def __len__(self) -> int:
+        return self._total
+
+    @property
+    def rows(self) -> RowPositions:
+        """Their numbers in their row group."""
+        if self._rows is None:
+            self._rows = np.arange(self._total) - np.repeat(np.cumsum(self.counts) - self.counts, self.counts)
+        return self._rows
+
+    @classmethod
+    def select(cls, num_rows: NDArray[np.int64], selections: Selections) -> RowsOfGroups:
+        """Return the rows that are selected of row groups with so many rows."""
+        if not any(selections):
+            return cls(num_rows * np.array([selection is None for selection in selections], np.int64))
+        num_ranges, ranges = _join_ranges(selections, num_rows)
+        sizes = ranges[:, 1] - ranges[:, 0]
+        rows = np.arange(int(sizes.sum())) + np.repeat(ranges[:, 0] - (np.cumsum(sizes) - sizes), sizes)
+        ends = np.cumsum(num_ranges)
+        until = np.concatenate([[0], np.cumsum(sizes)])
+        return cls(until[ends] - until[ends - num_ranges], rows)
+
+    def take(self, positions: RowPositions) -> RowsOfGroups:
+        """Return some of these rows, given by their positions among all, ascending."""
+        ends = np.cumsum(self.counts)
+        counts = np.diff(np.searchsorted(positions, ends), prepend=0)
+        if self._rows is None:
+            return RowsOfGroups(counts, positions - np.repeat(ends - self.counts, counts))
+        return RowsOfGroups(counts, self._rows[positions])
+
+    def find_selected(
+        self, num_rows: NDArray[np.int64], num_ranges: NDArray[np.int64], ranges: NDArray[np.int64]
+    ) -> RowPositions:
+        """Return the positions, among these rows, of those in ranges (see `_join_ranges`) of row groups."""
+        starts = np.cumsum(num_rows) - num_rows
+        borders = (ranges + np.repeat(starts, num_ranges)[:, None]).ravel()
+        return np.flatnonzero(np.searchsorted(borders, self.rows + np.repeat(starts, self.counts), "right") % 2)
 
 
 class RowGroups:
@@ -248,43 +290,54 @@ class RowGroupBatch:
     # ---------------------------------------------------------------------------------------------------- searching
 
     def search(
-        self, name: str, targets: Targets, most: int, selections: _Selections | None = None
-    ) -> tuple[RowsOfGroups, NDArray[np.int32]] | None:
-        """Find the rows with one of some values.
+        self, name: str, targets: Targets, most: int, selections: Selections | None = None
+    ) -> tuple[RowsOfGroups, pa.Array | None] | None:
+        """Find the rows with one of some values, or whose list has one of some elements.
 
         Parameters
         ----------
-        name : a flat column without a problem, whose equal values have equal bytes.
+        name : a column without a problem, whose equal values have equal bytes.
         most : the search ends if there are more rows.
-        selections : of each row group the ranges [start, stop) of rows whose pages are searched, ascending; None for
-            all. Rows of these pages outside of the ranges may be found, too.
+        selections : the rows that are looked for; of a flat column pages without any are not searched. None for all.
 
         Returns
         -------
-        The rows, and the number of the target that each of them has; None if there are more than `most`, or fetching
-        pages of a file that is not local is not worthwhile.
+        The rows, and the column in these rows, or None if lists cannot be taken. None if there are more than `most`, or
+        fetching pages of a file that is not local is not worthwhile, or the values would take much memory.
 
         Raises
         ------
         UnusualPageError, StorageError
             A chunk has to be read in another way.
         """
-        column = self._columns[name]
-        arguments = self._require_chunks(column.leaf), stored_column(column.leaf), targets, most
-        if selections is None:
-            if len(arguments[0]) and int(arguments[0][:, 2].max()) > MAX_CHUNK_BYTES:
+        column, num_rows = self._columns[name], self.groups.num_rows
+        is_list, stored = column.leaf.repeated, stored_column(column.leaf)
+        chunks = self._require_chunks(column.leaf)
+        ranges = None if selections is None else _join_ranges(selections, num_rows)
+        if is_list:
+            result = self._batch.search(chunks, stored, targets, most, taken=column.layout is not None)
+        elif ranges is None:
+            if len(chunks) and int(chunks[:, 2].max()) > MAX_CHUNK_BYTES:
                 raise UnusualPageError("a column chunk is large")
-            if self.groups.total_rows >= _SAMPLE_OF and self._has_far_too_many(*arguments):
+            if self.groups.total_rows >= _SAMPLE_OF and self._has_far_too_many(chunks, stored, targets, most):
                 return None
-            result = self._batch.search(*arguments)
+            result = self._batch.search(chunks, stored, targets, most)
         else:
-            counts, ranges = _join_ranges(selections, self.groups.num_rows)
-            if self._fetcher is not None:
-                of_groups = np.split(ranges, np.cumsum(counts)[:-1])
-                if not self._fetcher.fetch([column.leaf], of_groups):
-                    return None
-            result = self._batch.search(*arguments, counts, ranges)
-        return None if result is None else (RowsOfGroups(*result[:2]), result[2])
+            of_groups = np.split(ranges[1], np.cumsum(ranges[0])[:-1]) if self._fetcher is not None else []
+            if self._fetcher is not None and not self._fetcher.fetch([column.leaf], of_groups):
+                return None
+            result = self._batch.search(chunks, stored, targets, most, *ranges)
+        if result is None:
+            return None
+        rows, numbers = RowsOfGroups(*result[:2]), result[2]
+        inside = None if ranges is None else rows.find_selected(num_rows, *ranges)
+        if inside is not None:
+            rows, numbers = rows.take(inside), numbers[inside]
+        if not is_list:
+            is_large = len(rows) * targets.longest > MAX_TAKEN_BYTES
+            return None if is_large else (rows, _make_values(column, targets, numbers))
+        lists = None if result[3] is None else _make_lists(column, *result[3])
+        return rows, lists if lists is None or inside is None else take(lists, inside)
 
     def _has_far_too_many(self, chunks: NDArray[np.int64], column: StoredColumn, targets: Targets, most: int) -> bool:
         """Return whether the first rows show that there are far more than `most`, before all are searched."""
@@ -296,27 +349,6 @@ class RowGroupBatch:
         if result is None:
             return True
         return int((result[1] < count).sum()) * self.groups.total_rows > _FAR_TOO_MANY * most * count
-
-    def search_lists(self, name: str, targets: Targets, most: int) -> tuple[RowsOfGroups, pa.Array | None] | None:
-        """Find the rows whose list has one of some elements, and their lists if these can be taken; see `search`."""
-        column = self._columns[name]
-        chunks = self._require_chunks(column.leaf)
-        is_taken = column.layout is not None
-        result = self._batch.search(chunks, stored_column(column.leaf), targets, most, taken=is_taken)
-        if result is None:
-            return None
-        counts, rows, _, lists = result
-        return RowsOfGroups(counts, rows), None if lists is None else _make_lists(column, *lists)
-
-    def make_array(self, name: str, targets: Targets, numbers: NDArray[np.int32]) -> pa.Array:
-        """Return the values of a column in the rows that `search` returned, by the numbers of their targets."""
-        column = self._columns[name]
-        if len(numbers) <= _FEW_ROWS:  # `take` imports pyarrow.compute
-            stored = [targets[number] for number in numbers.tolist()]
-            return convert(make_array(column.layout, stored), column.arrow)
-        used, positions = np.unique(numbers, return_inverse=True)
-        values = make_array(column.layout, [targets[number] for number in used.tolist()])
-        return convert(values.take(from_numpy(positions)), column.arrow)
 
     # ------------------------------------------------------------------------------------------------------- taking
 
@@ -360,17 +392,17 @@ class RowGroupBatch:
 
     def _take(self, columns: Mapping[str, PageColumn], rows: RowsOfGroups) -> dict[str, pa.Array]:
         """Take rows of columns out of their pages."""
-        count, arrays, num_bytes = len(rows.rows), {}, 0
+        count, arrays, num_bytes = len(rows), {}, 0
         for name, column in columns.items():
             if num_bytes + column.width * count > MAX_TAKEN_BYTES:
                 raise UnusualPageError("many bytes")
             leaf, chunks = column.leaf, self._chunks[column.leaf.index][0]
             if leaf.repeated:
-                lists = self._batch.take(chunks, stored_column(leaf), *rows)
+                lists = self._batch.take(chunks, stored_column(leaf), rows.counts, rows.rows)
                 num_bytes += len(lists[2][2])
                 arrays[name] = _make_lists(column, *lists)
                 continue
-            buffers = self._batch.take(chunks, stored_column(leaf), *rows)
+            buffers = self._batch.take(chunks, stored_column(leaf), rows.counts, rows.rows)
             num_bytes += len(buffers[2])
             if num_bytes > MAX_TAKEN_BYTES:
                 raise UnusualPageError("many bytes")
@@ -395,6 +427,15 @@ def _find_flags(footer: Footer, leaf: Leaf) -> int:
     return (IS_CHAINED if is_chained else 0) | (IS_COMPRESSED if footer.denies_compression else 0)
 
 
+def _make_values(column: PageColumn, targets: Targets, numbers: NDArray[np.int32]) -> pa.Array:
+    """Return the values of a flat column in rows that were found, by the numbers of their targets."""
+    if len(numbers) <= _FEW_ROWS:  # `take` imports pyarrow.compute
+        return convert(make_array(column.layout, list(map(targets.__getitem__, numbers.tolist()))), column.arrow)
+    used, positions = np.unique(numbers, return_inverse=True)
+    values = make_array(column.layout, list(map(targets.__getitem__, used.tolist())))
+    return convert(values.take(from_numpy(positions)), column.arrow)
+
+
 def _make_lists(column: PageColumn, valid: NDArray[np.bool_], ends: NDArray[np.int32], elements: _Values) -> pa.Array:
     """Make the array of a column of what `ChunkBatch.take` returns."""
     values = convert(make_array_of_buffers(column.layout, int(ends[-1]), *elements), column.arrow.value_type)
@@ -403,7 +444,7 @@ def _make_lists(column: PageColumn, valid: NDArray[np.bool_], ends: NDArray[np.i
     return pa.Array.from_buffers(column.arrow, len(valid), [bits, pa.py_buffer(ends)], nulls, 0, [values])
 
 
-def _join_ranges(selections: _Selections, num_rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _join_ranges(selections: Selections, num_rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return how many ranges of rows each row group has, and all ranges, (n, 2); those of None are all of its rows."""
     ranges = [
         [(0, count)] if selection is None else selection

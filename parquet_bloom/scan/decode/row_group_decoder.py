@@ -26,7 +26,6 @@ from ...predicate.row_filter import StoredColumn
 from ...util.arrow_select import keep, take_rows
 from ...util.arrow_values import empty_table, from_numpy
 from ..model.limits import Limits, select_leaves
-from ..model.row_selection import RowPositions, RowSelection
 from ..model.schemas import reading
 
 if TYPE_CHECKING:
@@ -198,15 +197,15 @@ class RowGroupDecoder:
         known : columns that have been read in these rows; they are not read again.
         window : all of the rows are in; None if whole row groups may be decoded.
         """
-        if not len(rows.rows):
+        if not len(rows):
             return empty_table(schema)
         if len({*schema.names}) < len(schema):
             return self._decode(names, rows, window)
         missing = [name for name in schema.names if name not in known]
         # Of so many rows pyarrow would decode whole columns to give some rows.
         around = int(self.groups.num_rows[rows.counts > 0].sum()) if window is None else window.stop - window.start
-        choice = choose_decoder(self._columns, missing, len(rows.rows), around, self.limits.few_of)
-        columns = dict(known)
+        choice = choose_decoder(self._columns, missing, len(rows), around, self.limits.few_of)
+        columns: dict[str, pa.Array | pa.ChunkedArray] = dict(known)
         self.ways = [("pages", "")] if choice.pages else []
         if choice.pages:
             columns |= self.use_pages(RowGroupBatch.read, choice.pages, rows) or {}
@@ -235,7 +234,7 @@ class RowGroupDecoder:
         total, ends = int(num_rows.sum()), np.cumsum(counts)
         parts = np.split(rows.rows, ends[:-1])
         is_large = self.limits.needs_windows(int(self.estimate(every, names).sum()))
-        is_sparse, tables, done = is_large or len(rows.rows) * self.limits.few_of <= total, [], 0
+        is_sparse, tables, done = is_large or len(rows) * self.limits.few_of <= total, [], 0
         chunks = self._find_usual(every, names) if self._files.is_local and not is_sparse else None
         for file, members in groupby(every, lambda group: self.groups.numbers[group][0]):
             numbers = [self.groups.numbers[group][1] for group in members]
@@ -251,7 +250,7 @@ class RowGroupDecoder:
             self._columns_cost = self._columns_cost[0] + chunks.size, self._columns_cost[1] + num_bytes
         tables = [table.replace_schema_metadata(None) for table in tables]
         table = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
-        if is_sparse or len(rows.rows) == total:
+        if is_sparse or len(rows) == total:
             return table
         chosen = np.zeros(total, np.bool_)
         chosen[rows.rows + np.repeat(np.cumsum(num_rows) - num_rows, counts)] = True
@@ -317,14 +316,3 @@ class RowGroupDecoder:
     def estimate(self, groups: Sequence[int], names: Sequence[str] | None) -> NDArray[np.float64]:
         """Estimate the memory that columns of each of some row groups take once they are decoded."""
         return self.limits.estimate(self.groups, groups, names)
-
-
-def select_all(counts: NDArray[np.int64], selections: Sequence[RowSelection | None]) -> RowsOfGroups:
-    """Return the rows of row groups that are selected; None selects all of its row group."""
-    parts: list[RowPositions] = [np.arange(0)]
-    sizes = np.zeros(len(counts), np.int64)
-    for group, selection in enumerate(selections):
-        for start, stop in [(0, int(counts[group]))] if selection is None else selection:
-            parts.append(np.arange(start, stop))
-            sizes[group] += stop - start
-    return RowsOfGroups(sizes, np.concatenate(parts))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
-from operator import itemgetter
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -22,7 +21,7 @@ from ...predicate.pruning import PruningPredicate
 from ...predicate.tree import Node
 from ..decode.parquet_file import ParquetData
 from ..model.data_file import DataFile, FileProjection, RowFilter
-from ..model.limits import Limits, select_leaves
+from ..model.limits import select_leaves
 from .deleted_rows import TableRows
 
 MAX_LITERALS = 100_000
@@ -36,28 +35,38 @@ class Equality(NamedTuple):
 
     Attributes
     ----------
-    node : part of the predicate: Equal, In, Contains, or several Contains of one column that are joined by OR.
     column, leaf : its column, and the values that are compared, which may be the elements of lists.
     targets : stored values that are equal.
+    num_targets : how many.
+    rest : what the predicate says besides it; None for nothing.
     """
 
-    node: Node
     column: str
     leaf: Leaf
     targets: Targets
-
-    def find_rest(self, node: Node) -> Node | None:
-        """Return what a predicate, of which this is a part, says besides it; None for nothing."""
-        if self.node is node or not isinstance(node, tree.And):
-            return None
-        return tree.all_of(child for child in node.children if child is not self.node)
+    num_targets: int
+    rest: Node | None
 
 
-@dataclass(eq=False)
+class Condition(NamedTuple):
+    """The columns that a condition is evaluated on.
+
+    Attributes
+    ----------
+    names, schema : those that are decoded, as `pyarrow.parquet` takes them, and their schema.
+    stored : those that are compared as they are stored: INT96 outside of lists. pyarrow converts them to nanoseconds,
+        and wraps values that do not fit. Of lists it compares what pyarrow shows, which the reader has checked.
+    """
+
+    names: list[str]
+    schema: pa.Schema
+    stored: dict[str, Leaf]
+
+
 class FileKind:
     """The schema, the predicate, and the columns of the result, of files that are alike.
 
-    Attributes
+    Parameters
     ----------
     data : one of them, which need not be open.
     row_filter : the predicate.
@@ -65,90 +74,101 @@ class FileKind:
     reads_rows : whether these are read of the rows that match, perhaps with the predicate's.
     table : the table whose files they are; None for files of no table.
     is_shown : whether rows are filtered once they have the types of the table, as that shows other values.
+
+    Attributes
+    ----------
+    node : the predicate; None if every row matches.
+    leaves : leaves of each of its columns.
+    columns : the files' columns of which rows can be taken out of pages, by name.
     too_many : how many searches have found too many rows.
     """
 
-    data: DataFile
-    row_filter: RowFilter
-    projection: FileProjection
-    reads_rows: bool
-    table: TableRows | None = None
-    is_shown: bool = False
-    too_many: int = 0
-    _columns: dict[tuple[str, ...], tuple[list[str], pa.Schema]] = field(default_factory=dict)
-
-    @cached_property
-    def node(self) -> Node | None:
-        """The predicate; None if every row matches."""
-        predicate = self.row_filter.predicate
-        return predicate.node if isinstance(predicate, PruningPredicate) else None
-
-    @cached_property
-    def names(self) -> list[str]:
-        """Names of the predicate's columns."""
-        return [] if self.node is None else sorted(tree.columns(self.node))
-
-    @cached_property
-    def columns(self) -> Mapping[str, PageColumn]:
-        """The files' columns of which rows can be taken out of pages, by name."""
-        return find_page_columns(self.data.file, self.data.schema) if isinstance(self.data, ParquetData) else {}
+    def __init__(
+        self,
+        data: DataFile,
+        row_filter: RowFilter,
+        projection: FileProjection,
+        reads_rows: bool,
+        table: TableRows | None = None,
+        is_shown: bool = False,
+    ):
+        self.data, self.row_filter, self.projection, self.reads_rows = data, row_filter, projection, reads_rows
+        self.table, self.is_shown, self.too_many = table, is_shown, 0
+        self.node: Node | None = None
+        self.leaves: dict[str, Sequence[Any]] = {}
+        if isinstance(row_filter.predicate, PruningPredicate):
+            self.node = row_filter.predicate.node
+            for name in row_filter.predicate.columns:
+                self.leaves[name] = find_leaves(data.leaves, name)
+        self.columns: Mapping[str, PageColumn] = {}
+        if isinstance(data, ParquetData):
+            self.columns = find_page_columns(data.file, data.schema)
+        self._conditions: dict[tuple[int, tuple[str, ...]], Condition] = {}
 
     @cached_property
     def equalities(self) -> list[Equality]:
         """Equalities of the predicate that pages can be searched for; those of few values first."""
-        if self.node is None:
-            return []
+        parts: Sequence[Node] = () if self.node is None else (self.node,)
+        if isinstance(self.node, tree.And):
+            parts = self.node.children
         found = []
-        for part in self.node.children if isinstance(self.node, tree.And) else (self.node,):
-            leaves = _find_comparisons(part)
-            column = self.columns.get(leaves[0].column) if leaves else None
-            if column is None or not _is_searchable(column, leaves[0]):
+        for part in parts:
+            comparisons = _find_comparisons(part)
+            column = self.columns.get(comparisons[0].column) if comparisons else None
+            if column is None or len(self.leaves[comparisons[0].column]) > 1:  # a field of another column has its name
                 continue
-            if len(find_leaves(self.data.leaves, leaves[0].column)) > 1:  # a field of another column has its name
+            leaf, is_contained = column.leaf, isinstance(comparisons[0], tree.Contains)
+            if type_of(leaf).kind not in STORED_ALIKE or leaf.repeated != is_contained:
                 continue
-            targets = _make_targets(column.leaf, part, leaves, self.row_filter)
+            if not (is_list(column.arrow) if leaf.repeated else column.layout is not None):
+                continue
+            targets = self._find_targets(leaf, part, comparisons)
             if targets is not None:
-                num_literals = sum([len(leaf.literals) for leaf in leaves])
-                found.append((num_literals, Equality(part, leaves[0].column, column.leaf, targets)))
-        return [one for _, one in sorted(found, key=itemgetter(0))]
+                rest = None if part is self.node else tree.all_of([other for other in parts if other is not part])
+                found.append(Equality(comparisons[0].column, leaf, targets, len(targets), rest))
+        return sorted(found, key=attrgetter("num_targets"))
+
+    def _find_targets(self, leaf: Leaf, part: Node, comparisons: Sequence[tree.Leaf]) -> Targets | None:
+        """Return the stored values that decide an equality; None if there are no such values."""
+        column_type, row_filter = type_of(leaf), self.row_filter
+        key = id(part), column_type
+        if key not in row_filter.targets:
+            literals: Sequence[Any] = comparisons[0].literals
+            if len(comparisons) > 1:
+                literals = [literal for comparison in comparisons for literal in comparison.literals]
+            is_array = isinstance(part, InArray)
+            is_searched = is_array or (None not in literals and len(literals) <= MAX_LITERALS)
+            targets = make_targets(literals, column_type, row_filter.timezone) if is_searched else None
+            row_filter.targets.setdefault(key, targets)
+        return row_filter.targets[key]
 
     @cached_property
     def indexed(self) -> list[Leaf]:
         """The leaves of the predicate's columns, whose pages may have statistics."""
         if not isinstance(self.data, ParquetData):
             return []
-        return [leaf for name in self.names for leaf in find_leaves(self.data.leaves, name) if not leaf.repeated]
+        return [leaf for leaves in self.leaves.values() for leaf in leaves if not leaf.repeated]
 
-    def stored_columns(self, node: Node) -> dict[str, Leaf]:
-        """Return the columns of a condition that are compared as they are stored: INT96 outside of lists.
-
-        pyarrow converts them to nanoseconds, and wraps values that do not fit. Of lists it compares what pyarrow shows,
-        which the reader has checked.
-        """
-        found = {name: find_leaves(self.data.leaves, name) for name in sorted(tree.columns(node))}
-        return {
-            name: leaves[0]
-            for name, leaves in found.items()
-            if len(leaves) == 1
-            and isinstance(leaves[0], Leaf)
-            and leaves[0].physical == "INT96"
-            and not leaves[0].repeated
-        }
-
-    def find_columns(self, node: Node, others: Sequence[str] = ()) -> tuple[list[str], pa.Schema]:
-        """Return the columns that a condition is evaluated on, as `pyarrow.parquet` takes them, and their schema.
+    def find_condition(self, node: Node, others: Sequence[str] = ()) -> Condition:
+        """Return the columns that a condition is evaluated on, which lives as long as this object.
 
         Parameters
         ----------
         others : columns that are read with them.
         """
-        key = (*sorted(tree.columns(node)), "", *others)
-        if key not in self._columns:
-            stored = self.stored_columns(node)
-            names = [name for name in sorted(tree.columns(node)) if name not in stored]
-            names = [*(name for name in names if find_leaves(self.data.leaves, name)), *others]
-            self._columns[key] = names, self.data.select_schema(names) if names else pa.schema([])
-        return self._columns[key]
+        key = id(node), tuple(others)
+        if key not in self._conditions:
+            names, stored = [], {}
+            for name in sorted(tree.columns(node)):
+                leaves = self.leaves[name]
+                if len(leaves) == 1 and getattr(leaves[0], "physical", "") == "INT96" and not leaves[0].repeated:
+                    stored[name] = leaves[0]
+                elif leaves:
+                    names.append(name)
+            names += others
+            schema = self.data.select_schema(names) if names else pa.schema([])
+            self._conditions[key] = Condition(names, schema, stored)
+        return self._conditions[key]
 
     @cached_property
     def decoded(self) -> list[str] | None:
@@ -156,13 +176,23 @@ class FileKind:
         names = self.projection.names if self.reads_rows else []
         if names is None:
             return None
-        return list(dict.fromkeys([*names, *(name for name in self.names if find_leaves(self.data.leaves, name))]))
+        return list(dict.fromkeys([*names, *(name for name, leaves in self.leaves.items() if leaves)]))
+
+    @cached_property
+    def texts(self) -> set[str]:
+        """Columns that are decoded, and of which a row may take any amount of memory."""
+        if not isinstance(self.data, ParquetData):
+            return set()
+        leaves = select_leaves(self.data.leaves, self.decoded)
+        return {leaf.path[0] for leaf in leaves if leaf.physical == "BYTE_ARRAY"}
 
     def is_plain(self, names: Sequence[str]) -> bool:
         """Return whether columns, and those of the result, are whole and may be read in more rows than match."""
-        every = [*names, *self.projection.schema.names]
-        # Of INT96 pyarrow may show other instants than are stored: an error, in the rows that match.
-        return all(name in self.columns and self.columns[name].leaf.physical != "INT96" for name in every)
+        for name in [*names, *self.projection.schema.names]:
+            # Of INT96 pyarrow may show other instants than are stored: an error, in the rows that match.
+            if name not in self.columns or self.columns[name].leaf.physical == "INT96":
+                return False
+        return True
 
     def is_reusable(self, name: str, schema: pa.Schema) -> bool:
         """Return whether a column that was read for the predicate is the result's column of that name."""
@@ -170,13 +200,6 @@ class FileKind:
             return name in self.columns and name in schema.names
         is_one = schema.names.count(name) == 1 == self.data.schema.names.count(name)
         return is_one and not pa.types.is_nested(schema.field(name).type)  # of which the result may have a part
-
-    def has_unseen_texts(self, limits: Limits) -> bool:
-        """Return whether a decoded row may take any amount of memory, and none has been decoded yet."""
-        if not isinstance(self.data, ParquetData):
-            return False
-        leaves = select_leaves(self.data.leaves, self.decoded)
-        return any(leaf.physical == "BYTE_ARRAY" and leaf.path[0] not in limits.widths for leaf in leaves)
 
 
 def _find_comparisons(part: Node) -> Sequence[tree.Leaf]:
@@ -187,23 +210,3 @@ def _find_comparisons(part: Node) -> Sequence[tree.Leaf]:
     leaves = [leaf for leaf in parts if isinstance(leaf, tree.Contains)]
     alike = len(leaves) == len(parts) and len({leaf.column for leaf in leaves}) == 1
     return leaves if alike else ()
-
-
-def _is_searchable(column: PageColumn, comparison: tree.Leaf) -> bool:
-    """Return whether a comparison is about the stored values of a column, of such a kind."""
-    leaf = column.leaf
-    if type_of(leaf).kind not in STORED_ALIKE or leaf.repeated != isinstance(comparison, tree.Contains):
-        return False
-    return is_list(column.arrow) if leaf.repeated else column.layout is not None
-
-
-def _make_targets(leaf: Leaf, part: Node, comparisons: Sequence[tree.Leaf], row_filter: RowFilter) -> Targets | None:
-    """Return the stored values that decide an equality; None if there are no such values."""
-    column_type = type_of(leaf)
-    key = id(part), column_type
-    if key not in row_filter.targets:
-        literals = part.values if isinstance(part, InArray) else [one for leaf in comparisons for one in leaf.literals]
-        is_searched = isinstance(part, InArray) or (None not in literals and len(literals) <= MAX_LITERALS)
-        targets = make_targets(literals, column_type, row_filter.timezone) if is_searched else None
-        row_filter.targets.setdefault(key, targets)
-    return row_filter.targets[key]

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from ...file.pages.sparse import MAX_TAKEN_BYTES, RowGroupBatch, RowsOfGroups
+from ...file.pages.sparse import RowGroupBatch, RowsOfGroups
 from ...file.statistics import shows_stored
 from ...predicate.row_filter import StoredColumn, row_mask
 from ...predicate.tree import Node
 from ...util.arrow_select import keep, take
 from ...util.arrow_values import empty_table
 from ...util.read_ahead import Need
-from ..decode.row_group_decoder import OpenFiles, RowGroupDecoder, Window, select_all
+from ..decode.row_group_decoder import OpenFiles, RowGroupDecoder, Window
 from ..model.data_file import FileProjection
 from ..model.plan import FilePlan
 from ..model.positions import add_positions
@@ -28,7 +27,8 @@ from ..model.row_selection import (
     to_positions,
     to_row_ranges,
 )
-from .file_kind import Equality, FileKind
+from .deleted_rows import TableRows
+from .file_kind import Condition, Equality, FileKind
 
 if TYPE_CHECKING:
     from ..decode.orc.data import OrcData
@@ -63,10 +63,10 @@ class LocatedRows(NamedTuple):
 
     def take(self, positions: RowPositions) -> LocatedRows:
         """Return some rows, given by their positions among all."""
-        if len(positions) == len(self.rows.rows):
+        if len(positions) == len(self.rows):
             return self
         columns = {name: take(column, positions) for name, column in self.columns.items()}
-        return self._replace(rows=take_rows_of_groups(self.rows, positions), columns=columns)
+        return self._replace(rows=self.rows.take(positions), columns=columns)
 
 
 class RowBatch:
@@ -104,28 +104,31 @@ class RowBatch:
         """Locate the rows that match, in parts that fit in memory."""
         selections, table = self._selections, self.kind.table
         if self.kind.node is not None:
-            equalities = list(filter(self._shows_stored, self.kind.equalities))
+            equalities = self._find_equalities() if self.kind.equalities else []
             yield Need(self._limits.search_bytes if equalities else 0)
             selections = self._select_by_pages()
             found = self._search(selections, equalities) if equalities else None
             if found is not None and not self._needs_parts(found[0].rows):
-                located, equality = found
-                yield self._keep_matching(self._leave_deleted(located), equality.find_rest(self.kind.node))
+                located, rest = found
+                if table is not None:
+                    located = self._leave_deleted(located, table)
+                yield located if rest is None else self._keep_matching(located, rest)
                 return
         if table is not None:
-            selections = self._select_live(selections)
+            selections = self._select_live(selections, table)
         yield from self._evaluate_all(selections)
 
     def read(self, located: LocatedRows) -> pa.Table:
         """Read the columns of the result in rows that were located."""
         projection = self.kind.projection
-        if not len(located.rows.rows):
+        if not len(located.rows):
             return empty_table(projection.schema)
-        known = {name: column for name, column in located.columns.items() if name in projection.schema.names}
         window = None if located.window is None else located.window._replace(is_result=True)
-        rows = self.decoder.read(projection.names, projection.schema, located.rows, known, window)
-        way = ("pages", "") if located.is_searched else self.decoder.WHOLE
-        self.ways = [*dict.fromkeys([way, *self.decoder.ways] if known else self.decoder.ways)]
+        rows = self.decoder.read(projection.names, projection.schema, located.rows, located.columns, window)
+        self.ways = list(self.decoder.ways)
+        if not located.columns.keys().isdisjoint(projection.schema.names):
+            way = ("pages", "") if located.is_searched else self.decoder.WHOLE
+            self.ways = [way, *(other for other in self.ways if other != way)]
         return rows
 
     def add_positions(self, table: pa.Table, rows: RowsOfGroups) -> pa.Table:
@@ -146,10 +149,16 @@ class RowBatch:
 
     # --------------------------------------------------------------------------------------------- a search of pages
 
-    def _shows_stored(self, equality: Equality) -> bool:
-        """Return whether the values of a column are known to be shown as stored, so that their bytes decide."""
-        footers = self._files.footers
-        return all(shows_stored(footers[file], equality.leaf, [number]) for file, number in self._groups.numbers)
+    def _find_equalities(self) -> list[Equality]:
+        """Return the equalities of columns that are known to be shown as stored, so that their bytes decide."""
+        footers, found = self._files.footers, []
+        for equality in self.kind.equalities:
+            for file, number in self._groups.numbers:
+                if not shows_stored(footers[file], equality.leaf, [number]):
+                    break
+            else:
+                found.append(equality)
+        return found
 
     def _select_by_pages(self) -> list[RowSelection | None]:
         """Return the rows of each row group that statistics of the pages of large chunks leave; None for all."""
@@ -167,63 +176,40 @@ class RowBatch:
 
     def _search(
         self, selections: Sequence[RowSelection | None], equalities: Sequence[Equality]
-    ) -> tuple[LocatedRows, Equality] | None:
+    ) -> tuple[LocatedRows, Node | None] | None:
         """Search pages for the rows that one equality of the predicate leaves.
 
         Returns
         -------
-        The rows, and the equality. None if there are so many that whole columns are read faster, or the pages cannot be
-        searched.
+        The rows, and the rest of the predicate. None if there are so many that whole columns are read faster, or the
+        pages cannot be searched.
         """
         if self.kind.too_many >= self._limits.tries:
             return None
-        assert isinstance(self.decoder, RowGroupDecoder)
+        decoder, few_of, groups = self.decoder, self._limits.few_of, self._groups
+        assert isinstance(decoder, RowGroupDecoder)
         for equality in equalities:
-            if self.decoder.use_pages(RowGroupBatch.find_problem, equality.column) == "":
+            if decoder.use_pages(RowGroupBatch.find_problem, equality.column) == "":
                 break
         else:
             return None
-        is_list, some = equality.leaf.repeated, [group for group, rows in enumerate(selections) if rows is not None]
-        if not self._files.is_local and (is_list or len(some) < len(selections)):
+        is_list, all_of = equality.leaf.repeated, selections.count(None)
+        if not self._files.is_local and (is_list or all_of):
             return None  # pyarrow fetches whole chunks of several columns at once
-        for group in some if is_list else ():  # whole chunks, as of lists, are not searched for so few rows
-            count = self._count_selected(group, selections[group])
-            if count * self._limits.few_of <= int(self._groups.num_rows[group]):
-                return None
-        search = self._search_lists if is_list else self._search_values
-        found = self.decoder.use_pages(search, equality, selections if some else None)
+        for group, selection in enumerate(selections if is_list else ()):
+            if selection is not None and count_rows(selection) * few_of <= int(groups.num_rows[group]):
+                return None  # whole chunks, as of lists, are not searched for so few rows
+        given = None if all_of == len(selections) else selections
+        found = decoder.use_pages(
+            RowGroupBatch.search, equality.column, equality.targets, groups.total_rows // few_of, given
+        )
         if found is None:
-            if not self.decoder.problem:
+            if not decoder.problem:
                 self.kind.too_many += 1
             return None
-        return found, equality
-
-    def _search_lists(
-        self, pages: RowGroupBatch, equality: Equality, selections: Sequence[RowSelection | None] | None
-    ) -> LocatedRows | None:
-        found = pages.search_lists(equality.column, equality.targets, self._groups.total_rows // self._limits.few_of)
-        if found is None:
-            return None
-        rows, lists = found
-        known = {} if lists is None else {equality.column: lists}
-        located = LocatedRows(rows, known, None, len(rows.counts), is_searched=True)
-        return located if selections is None else located.take(np.flatnonzero(_find_selected(rows, selections)))
-
-    def _search_values(
-        self, pages: RowGroupBatch, equality: Equality, selections: Sequence[RowSelection | None] | None
-    ) -> LocatedRows | None:
-        targets, most = equality.targets, self._groups.total_rows // self._limits.few_of
-        found = pages.search(equality.column, targets, most, selections)
-        if found is None:
-            return None
-        rows, numbers = found
-        if selections is not None:
-            inside = _find_selected(rows, selections)
-            rows, numbers = take_rows_of_groups(rows, np.flatnonzero(inside)), numbers[inside]
-        if len(rows.rows) * targets.longest > MAX_TAKEN_BYTES:
-            return None
-        known = {equality.column: pages.make_array(equality.column, targets, numbers)}
-        return LocatedRows(rows, known, None, len(rows.counts), is_searched=True)
+        rows, values = found
+        columns = {} if values is None else {equality.column: values}
+        return LocatedRows(rows, columns, None, len(selections), is_searched=True), equality.rest
 
     def _needs_parts(self, rows: RowsOfGroups) -> bool:
         """Return whether rows take so much memory that they are decoded in parts."""
@@ -232,26 +218,26 @@ class RowBatch:
         shares = rows.counts[groups] / np.maximum(self._groups.num_rows[groups], 1)
         return self._limits.needs_windows(int((sizes * shares).sum()))
 
-    def _keep_matching(self, located: LocatedRows, node: Node | None) -> LocatedRows:
+    def _keep_matching(self, located: LocatedRows, node: Node) -> LocatedRows:
         """Return the rows for which a condition is true."""
-        if node is None or not len(located.rows.rows):
+        if not len(located.rows):
             return located
-        mask, columns = self._evaluate(located, node, *self.kind.find_columns(node))
+        mask, columns = self._evaluate(located, node, self.kind.find_condition(node))
         return located._replace(columns={**located.columns, **columns}).take(mask_to_positions(mask))
 
     def _evaluate(
-        self, located: LocatedRows, node: Node, names: Sequence[str], schema: pa.Schema
+        self, located: LocatedRows, node: Node, condition: Condition
     ) -> tuple[pa.ChunkedArray, dict[str, pa.ChunkedArray]]:
-        """Return a condition's value in rows, and the columns that were read for it, given by `names` and `schema`."""
+        """Return a condition's value in rows, and the columns that were read for it."""
         stored: dict[str, StoredColumn] = {}
-        for name, leaf in self.kind.stored_columns(node).items():
+        for name, leaf in condition.stored.items():
             assert isinstance(self.decoder, RowGroupDecoder)
             stored[name] = self.decoder.read_stored(leaf, located.rows)
+        names, schema, _ = condition
         if names:
-            known = {name: column for name, column in located.columns.items() if name in schema.names}
-            table = self.decoder.read(names, schema, located.rows, known, located.window)
+            table = self.decoder.read(names, schema, located.rows, located.columns, located.window)
         else:  # a table without columns would not know its number of rows
-            table = pa.table({"": pa.nulls(len(located.rows.rows))})
+            table = pa.table({"": pa.nulls(len(located.rows))})
         timezone, probes = self.kind.row_filter.timezone, self.kind.row_filter.probes
         mask = row_mask(table, node, timezone=timezone, stored=stored, probes=probes)
         return mask, {name: table.column(name) for name in names if self.kind.is_reusable(name, schema)}
@@ -268,13 +254,12 @@ class RowBatch:
             part, need = self._take_part(groups[:most])
             most *= 2
             groups = groups[len(part) :]
-            chosen = dict.fromkeys(part)
-            counts = [self._count_selected(group, selections[group]) for group in part]
-            few = sum(counts) * limits.few_of <= int(self._groups.num_rows[part].sum())
+            chosen = {*part}
+            rows = RowsOfGroups.select(
+                self._groups.num_rows, [rows if group in chosen else () for group, rows in enumerate(selections)]
+            )
+            few = len(rows) * limits.few_of <= int(self._groups.num_rows[part].sum())
             if few or not limits.needs_windows(need):
-                rows = select_all(
-                    self._groups.num_rows, [rows if i in chosen else () for i, rows in enumerate(selections)]
-                )
                 done = groups[0] if groups else len(selections)
                 yield Need(min(need, limits.search_bytes) if few else need)
                 yield self._keep(LocatedRows(rows, {}, None, done, False, bool(groups)), part, few)
@@ -285,16 +270,13 @@ class RowBatch:
                 return
             yield from self._evaluate_windows(part[0], selections[part[0]], need, bool(groups))
 
-    def _count_selected(self, group: int, selection: RowSelection | None) -> int:
-        return int(self._groups.num_rows[group]) if selection is None else count_rows(selection)
-
     def _take_part(self, groups: Sequence[int]) -> tuple[list[int], int]:
         """Return the first row groups, which are decoded together, and an estimate of the memory that this takes."""
         limits, num_rows = self._limits, self._groups.num_rows[list(groups)]
         sizes = np.cumsum(self.decoder.estimate(groups, self.kind.decoded) + _POSITION_BYTES * num_rows)
         most = limits.part_bytes if limits.max_bytes is None else min(limits.part_bytes, limits.whole_bytes)
         count = int(np.searchsorted(sizes, most, "right"))
-        if self.kind.has_unseen_texts(limits):
+        if not self.kind.texts <= limits.widths.keys():  # how long they are is not known yet
             count = min(count, int(np.searchsorted(np.cumsum(num_rows), limits.first_rows, "right")))
         count = max(count, 1)
         return list(groups[:count]), int(sizes[count - 1])
@@ -317,7 +299,7 @@ class RowBatch:
             has_rest = bool(ranges[-1, 1] > window.stop)
             some, done = RowsOfGroups(counts, rows), group if has_rest else group + 1
             part = LocatedRows(some, {}, window, done, has_rest, has_more or has_rest)
-            yield self._keep_matching(part, self.kind.node)
+            yield part if self.kind.node is None else self._keep_matching(part, self.kind.node)
         self.decoder.forget_streams()
 
     def _keep(self, located: LocatedRows, groups: Sequence[int], few: bool) -> LocatedRows:
@@ -325,24 +307,25 @@ class RowBatch:
         node, limits, kind = self.kind.node, self._limits, self.kind
         if node is None:
             return located
-        names, schema = kind.find_columns(node)
+        condition = kind.find_condition(node)
+        names = condition.names
         if kind.reads_rows and kind.is_plain(names) and names and not few:
             others = [name for name in kind.projection.schema.names if name not in names]
             num_files = len({self._groups.numbers[group][0] for group in groups})
             of_predicate = int(self.decoder.estimate(groups, names).sum())
             small = max(limits.together_bytes * num_files, limits.together_ratio * of_predicate)
             if others and int(self.decoder.estimate(groups, others).sum()) <= small:
-                names, schema = kind.find_columns(node, others)
-        mask, columns = self._evaluate(located, node, names, schema)
+                condition = kind.find_condition(node, others)
+        mask, columns = self._evaluate(located, node, condition)
         kept = {name: keep(column, mask) for name, column in columns.items()} if kind.reads_rows else {}
-        return located._replace(rows=take_rows_of_groups(located.rows, mask_to_positions(mask)), columns=kept)
+        return located._replace(rows=located.rows.take(mask_to_positions(mask)), columns=kept)
 
     # ---------------------------------------------------------------------------------------- rows deleted by a table
 
-    def _leave_deleted(self, located: LocatedRows) -> LocatedRows:
+    def _leave_deleted(self, located: LocatedRows, table: TableRows) -> LocatedRows:
         """Return located rows without those that the table has deleted."""
-        table, rows = self.kind.table, located.rows
-        if table is None or not any(table.has_deletes(plan.path) for plan in self._plans):
+        rows = located.rows
+        if not any(table.has_deletes(plan.path) for plan in self._plans):
             return located
         ends, parts = np.cumsum(rows.counts).tolist(), []
         for group, (count, end) in enumerate(zip(rows.counts.tolist(), ends, strict=True)):
@@ -351,39 +334,19 @@ class RowBatch:
                 parts.append((path, rows.rows[end - count : end] + self._groups.find_first_row(group)))
 
         def read_columns(columns: FileProjection) -> list[pa.Table]:
-            known = {name: column for name, column in located.columns.items() if name in columns.schema.names}
-            return [self.decoder.read(columns.names, columns.schema, rows, known)]
+            return [self.decoder.read(columns.names, columns.schema, rows, located.columns)]
 
         live = table.find_live(self.kind.data, parts, read_columns)
         return located.take(np.flatnonzero(live))
 
-    def _select_live(self, selections: Sequence[RowSelection | None]) -> Sequence[RowSelection | None]:
+    def _select_live(
+        self, selections: Sequence[RowSelection | None], table: TableRows
+    ) -> Sequence[RowSelection | None]:
         """Take the rows that the table has deleted out of a selection."""
-        table, result = self.kind.table, list(selections)
-        assert table is not None
+        result = list(selections)
         for group, (file, number) in enumerate(self._groups.numbers):
             if table.has_deletes(self._plans[file].path) and result[group] != ():
                 with self._files.borrow(file) as data:
                     live = table.select_live(data, self._plans[file], [(number, result[group])])
                 result[group] = live[0][1] if live else ()
         return result
-
-
-def _find_selected(rows: RowsOfGroups, selections: Sequence[RowSelection | None]) -> NDArray[np.bool_]:
-    """Return which of some rows are selected."""
-    inside = np.ones(len(rows.rows), np.bool_)
-    ends = np.cumsum(rows.counts).tolist()
-    for selection, end, count in zip(selections, ends, rows.counts.tolist(), strict=True):
-        if selection is not None and count:
-            ranges = to_row_ranges(selection)
-            part = rows.rows[end - count : end]
-            inside[end - count : end] = np.searchsorted(ranges[:, 0], part, "right") > np.searchsorted(
-                ranges[:, 1], part, "right"
-            )
-    return inside
-
-
-def take_rows_of_groups(rows: RowsOfGroups, positions: RowPositions) -> RowsOfGroups:
-    """Return some rows, given by their positions among all, ascending."""
-    counts = np.diff(np.searchsorted(positions, np.cumsum(rows.counts)), prepend=0)
-    return RowsOfGroups(counts, rows.rows[positions])

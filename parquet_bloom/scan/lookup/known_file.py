@@ -97,10 +97,10 @@ class KnownFile:
                 result = batch.search(column, targets, most, row_selections)
                 if result is None:
                     return None
-                rows, matched = result
+                rows, values = result
                 arrays = {**batch.read([name for name in schema.names if name != column], rows)}
-                if column in schema.names:
-                    arrays[column] = batch.make_array(column, targets, matched)
+                if values is not None and column in schema.names:
+                    arrays[column] = values
                 if len(arrays) < len(schema) or not self._files.are_unchanged():
                     return None
                 if batch.grown and self._remember is not None:

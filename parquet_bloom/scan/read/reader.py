@@ -509,7 +509,7 @@ class RowReader:
                     if step.is_cut:
                         task.num_done, task.is_inside, task.is_cut = step.num_done, False, True
                         continue
-                    num_rows = len(step.rows.rows)
+                    num_rows = len(step.rows)
                     if num_rows or not (has_any or step.has_more):
                         value, num_bytes = use(batch, step)
                         files.require_unchanged()

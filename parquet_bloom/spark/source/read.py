@@ -14,13 +14,13 @@ from pyspark.sql.types import StringType, StructField
 from ...errors import ConcurrentChangeError, UnreadableColumnError
 from ...file.cache.memory import SHARED_CACHE
 from ...file.pages.plain import find_page_columns
-from ...file.pages.sparse import RowGroups
+from ...file.pages.sparse import RowGroups, RowsOfGroups
 from ...file.reader import BloomFile, open
 from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
 from ...scan.decode.columns_decoder import ColumnsDecoder
 from ...scan.decode.parquet_file import ParquetData
-from ...scan.decode.row_group_decoder import RowGroupDecoder, select_all
+from ...scan.decode.row_group_decoder import RowGroupDecoder
 from ...scan.model.row_selection import RowSelection
 from ...scan.model.schemas import arrow_metadata, reading
 from ..arrow.convert import arrow_field, conform
@@ -139,7 +139,7 @@ class FilePartitionReader:
         groups, data = RowGroups([file.footer], [(0, row_group)]), ParquetData(file, columns=reader)
         flat = {name: column for name, column in find_page_columns(file, stored).items() if not column.leaf.repeated}
         decoder = RowGroupDecoder(data, groups, flat, reader.limits)
-        rows = select_all(groups.num_rows, [selection])
+        rows = RowsOfGroups.select(groups.num_rows, [selection])
         schema = pa.schema([stored.field(name) for name in names])
         yield from decoder.read(names, schema, rows, {}).to_batches(max_chunksize=_BATCH_ROWS)
 

@@ -75,7 +75,7 @@ def test_rows_are_those_of_the_file(
             expected = table.take(pa.array(np.concatenate([some[0], some[1] + GROUP]), pa.int64()))
             arrays = batch.read(NAMES, rows)
             assert {name: array.to_pylist() for name, array in arrays.items()} == expected.select([*arrays]).to_pydict()
-            assert priced or not len(rows.rows) or "list" not in arrays
+            assert priced or not len(rows) or "list" not in arrays
         ids = table["id"].to_pylist()
         wanted = [ids[5], ids[30_000]]
         targets = Targets([number.to_bytes(8, "little") for number in wanted])
@@ -87,8 +87,9 @@ def test_rows_are_those_of_the_file(
                 continue
             assert found[0].counts.tolist() == [1, 1]
             assert found[0].rows.tolist() == [5, 10_000]
-            assert batch.make_array("id", targets, found[1]).to_pylist() == wanted
-        lists = batch.search_lists("list", targets, 10)
+            assert found[1] is not None
+            assert found[1].to_pylist() == wanted
+        lists = batch.search("list", targets, 10)
         assert lists is not None
         in_lists = [row for row in (5, 30_000) if table["list"][row].as_py()]
         assert (lists[0].rows + GROUP * np.repeat([0, 1], lists[0].counts)).tolist() == in_lists

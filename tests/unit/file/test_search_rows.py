@@ -12,7 +12,7 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.file.pages.plain import find_page_columns
-from parquet_bloom.file.pages.sparse import RowGroupBatch, RowGroups
+from parquet_bloom.file.pages.sparse import RowGroupBatch, RowGroups, RowsOfGroups
 from parquet_bloom.metadata.page_match import Targets
 from parquet_bloom.storage import OpenFiles
 
@@ -45,8 +45,9 @@ def make_batch(
 def find(batch: RowGroupBatch, targets: list[int], selections: Any) -> list[list[int]]:
     result = batch.search("id", Targets([one.to_bytes(8, "little") for one in targets]), ROWS, selections)
     assert result is not None
-    (counts, rows), which = result
-    assert len(rows) == len(which) == counts.sum()
+    (counts, rows), values = (result[0].counts, result[0].rows), result[1]
+    assert values is not None
+    assert len(rows) == len(values) == counts.sum()
     ends = np.cumsum(counts)
     return [rows[end - count : end].tolist() for count, end in zip(counts, ends, strict=True)]
 
@@ -69,8 +70,7 @@ def test_all_rows_of_the_ranges_are_found(tmp_path: Path, options: dict[str, Any
             matching = {row for row, value in enumerate(part) if value in targets}
             ranges = [(0, half)] if selection is None else selection
             inside = {row for row in matching if any(start <= row < stop for start, stop in ranges)}
-            assert inside <= set(rows) <= matching
-            assert rows == sorted(set(rows))
+            assert rows == sorted(inside)
     files.close()
 
 
@@ -96,3 +96,26 @@ def test_ranges_that_are_none(tmp_path: Path, ranges: list[tuple[int, int]]) -> 
     with pytest.raises(ValueError, match="zip"):
         find(batch, [1], [ranges])
     files.close()
+
+
+def test_rows_are_selected_and_taken() -> None:
+    rng = np.random.default_rng(12)
+    for _ in range(50):
+        num_rows = rng.integers(0, 30, rng.integers(0, 5)).astype(np.int64)
+        selections: list[Any] = []
+        for count in num_rows.tolist():
+            bounds = np.unique(rng.integers(0, count + 1, 6)).tolist()
+            pairs = tuple(zip(bounds[::2], bounds[1::2], strict=False))
+            selections.append([None, (), pairs][rng.integers(3)])
+        expected = [
+            (group, row)
+            for group, (count, selection) in enumerate(zip(num_rows.tolist(), selections, strict=True))
+            for row in range(count)
+            if selection is None or any(start <= row < stop for start, stop in selection)
+        ]
+        rows = RowsOfGroups.select(num_rows, selections)
+        kept = np.flatnonzero(rng.random(len(rows)) < 0.5)
+        for some, wanted in ((rows, expected), (rows.take(kept), [expected[number] for number in kept.tolist()])):
+            groups = np.repeat(np.arange(len(num_rows)), some.counts)
+            assert [*zip(groups.tolist(), some.rows.tolist(), strict=True)] == wanted
+            assert len(some) == len(wanted)

@@ -103,13 +103,12 @@ def test_rows_are_those_of_pyarrow(options: dict[str, Any], nulls: float, tmp_pa
                 targets = Targets([*(_stored(value, name) for value in chosen.to_pylist()), *absent])
                 result = sparse.search(name, targets, ROWS)
                 assert result is not None
-                (counts, rows), _ = result
+                counts, rows = result[0].counts, result[0].rows
                 expected = np.flatnonzero(pc.is_in(table[name], chosen).to_numpy()) if count else []
                 assert (rows + 1500 * np.repeat(np.arange(3), counts)).tolist() == [*expected]
                 assert not len(expected) or sparse.search(name, targets, len(expected) - 1) is None
-                assert sparse.make_array(name, targets, result[1]).equals(
-                    table[name].take(pa.array(expected, pa.int64())).combine_chunks()
-                )
+                assert result[1] is not None
+                assert result[1].equals(table[name].take(pa.array(expected, pa.int64())).combine_chunks())
             some = [np.sort(rng.choice(1000, 7, replace=False)) for _ in range(2)]
             read = sparse.read(names, RowsOfGroups(np.array([7, 0, 7]), np.concatenate(some)))
             expected_rows = table.take(pa.array(np.concatenate([some[0], some[1] + 3000])))
@@ -178,11 +177,11 @@ def test_lists_are_those_of_pyarrow(options: dict[str, Any], tmp_path: Path) -> 
                 targets = Targets(
                     [int(n << 33).to_bytes(8, "little") if name == "i64" else b"word %d" % n for n in wanted]
                 )
-                found = sparse.search_lists(name, targets, LISTS)
+                found = sparse.search(name, targets, LISTS)
                 assert found is not None
-                (counts, rows), lists = found
+                rows, lists = found
                 assert lists is not None
-                in_file = pa.array(rows + 300 * np.repeat(np.arange(3), counts))
+                in_file = pa.array(rows.rows + 300 * np.repeat(np.arange(3), rows.counts))
                 assert lists.equals(table[name].take(in_file).combine_chunks())
 
 
@@ -347,8 +346,7 @@ def test_entries_of_a_dictionary_that_differ_in_size(longest_first: bool, tmp_pa
 def test_many_bytes_are_not_taken_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = pa.table({"a": [number % 20 for number in range(2000)], "long": ["x" * 4000] * 2000})
     pq.write_table(rows, tmp_path / "a.parquet")
-    for module in ("file.pages.sparse", "scan.locate.row_batch"):
-        monkeypatch.setattr(f"parquet_bloom.{module}.MAX_TAKEN_BYTES", 100_000)
+    monkeypatch.setattr("parquet_bloom.file.pages.sparse.MAX_TAKEN_BYTES", 100_000)
     result = parquet_bloom.dataset(tmp_path).scan("a = 3").to_arrow()
     assert result.equals(rows.filter(pc.equal(rows["a"], 3)))
     for codec in ("zstd", "gzip"):

@@ -73,7 +73,7 @@ class OrcDecoder:
         window: Window | None = None,
     ) -> pa.Table:
         """Read columns of some rows; see `RowGroupDecoder.read`."""
-        if not len(rows.rows) or not len(schema):
+        if not len(rows) or not len(schema):
             return empty_table(schema)
         known = known if len({*schema.names}) == len(schema) else {}
         rest = [field for field in schema if field.name not in known]
