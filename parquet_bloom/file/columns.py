@@ -148,6 +148,19 @@ _REPETITION, _CONVERTED, _LOGICAL = 3, 6, 10
 _REPEATED, _LIST = 2, 3
 
 
+def select_leaves(leaves: Sequence[Leaf], names: Sequence[str] | None) -> list[Leaf]:
+    """Return the leaves of some columns, given as `pyarrow.parquet` takes them; None for all."""
+    if names is None:
+        return list(leaves)
+    requested, selected = {*names}, []
+    for leaf in leaves:
+        for depth in range(1, len(leaf.path) + 1):
+            if ".".join(leaf.path[:depth]) in requested:
+                selected.append(leaf)
+                break
+    return selected
+
+
 @lru_cache(maxsize=_MOST_TYPES)
 def type_of(leaf: Leaf) -> ColumnType:
     """Return the type of a leaf's values."""

@@ -15,7 +15,7 @@ from ..storage.confined import ConfinedFiles, is_in_place, leads_inside
 from ..util.arrow_values import empty_table
 from ..util.collector import paused_collection
 from ..util.threads import processors
-from .decode.open import open_entry
+from .decode.open import open_file
 from .model.schemas import arrow_schema, map_in_threads, reading, unify_schemas
 from .plan.files import LocalFiles
 from .plan.statistics import cache_footers
@@ -47,7 +47,7 @@ def fix_schema(source: ScanSource, schema: pa.Schema | None = None) -> tuple[Sca
         entries = entries[:1]
 
     def read_schema(entry: Entry) -> pa.Schema:
-        with open_entry(entry, listing.filesystem, source.cache) as file:
+        with open_file(entry.path, listing.filesystem, source.cache, entry) as file:
             return file.schema
 
     remote = not is_local(listing.filesystem, [entry.path for entry in entries])

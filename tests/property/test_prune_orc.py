@@ -25,7 +25,7 @@ from support.writers.peers import VALUES
 
 import parquet_bloom
 from parquet_bloom.errors import PredicateError
-from parquet_bloom.scan.decode.orc import seek as orc_seek
+from parquet_bloom.scan.decode import orc as orc_rows
 
 TABLES = 8  # of the default suite
 PREDICATES = 10
@@ -122,7 +122,7 @@ def run(folder: Path, tally: Tally, numbers: Any) -> None:
 @pytest.mark.parametrize("slower", [0, 1 << 40], ids=["pyorc", "pyarrow"])
 def test_no_row_is_lost(tmp_path, monkeypatch, slower):
     """Row groups read alone wherever that can be, and stripes read whole."""
-    monkeypatch.setattr(orc_seek, "_SLOWER", slower)
+    monkeypatch.setattr(orc_rows, "_SLOWER", slower)
     run(tmp_path, Tally(), range(slower % 7 * TABLES, (slower % 7 + 1) * TABLES))
 
 

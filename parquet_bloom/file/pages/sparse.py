@@ -24,7 +24,7 @@ from ...metadata.writer_rules import Doubt
 from ...storage.local.open_files import RangeReader
 from ...util.arrow_select import take
 from ...util.arrow_values import from_numpy
-from ..columns import stored_column
+from ..columns import select_leaves, stored_column
 from ..reader import BloomFile
 from .chunk_batch import HAS_BITS, IS_CHAINED, IS_COMPRESSED, MAX_CHUNK_BYTES, ChunkBatch, PageHeaders
 from .decompress import KNOWN_CODECS, decompress
@@ -36,6 +36,7 @@ MAX_TAKEN_BYTES = 16 << 20
 """Rows with more bytes of values than that are not taken at once."""
 
 _AT_ONCE = 1 << 14  # rows that are taken of what was fetched
+_VALUE_BYTES = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 16}
 _HEADER_BYTES = 64 << 10  # of page headers that are kept of a file
 _FEW_ROWS = 1024
 _SAMPLE, _SAMPLE_OF, _FAR_TOO_MANY = 1 << 12, 1 << 16, 1.5
@@ -152,6 +153,33 @@ class RowGroups:
             return []
         is_large = (chunks["compressed_size"] >= least) & (chunks["offset_index_offset"] >= 0)
         return np.flatnonzero(is_large.any(axis=0)).tolist()
+
+    def estimate(
+        self, some: Sequence[int], names: Sequence[str] | None, widths: Mapping[str, float]
+    ) -> NDArray[np.float64]:
+        """Estimate the memory that columns of each of some row groups take once they are decoded, in bytes.
+
+        Parameters
+        ----------
+        some : positions among the row groups.
+        names : columns as `pyarrow.parquet` takes them; None for all.
+        widths : the most memory that a row of each column has taken, as far as that is known.
+        """
+        leaves = select_leaves(self.footers[0].leaves, names)
+        chunks = self.find_chunks(leaves, some)
+        if chunks is None or not leaves:  # pyarrow reports it
+            return np.zeros(len(some))
+        value_bytes, firsts, of_rows = [], [], []
+        for number, leaf in enumerate(leaves):
+            value_bytes.append(_VALUE_BYTES.get(leaf.physical, leaf.length or 0))  # of byte arrays a guess
+            if not number or leaf.path[0] != leaves[number - 1].path[0]:
+                firsts.append(number)
+                of_rows.append(widths.get(leaf.path[0], 0.0))
+        stored = np.maximum(chunks["uncompressed_size"], chunks["compressed_size"])
+        sizes = np.maximum(stored, np.maximum(chunks["num_values"], 0) * np.array(value_bytes)[:, None])
+        columns = np.add.reduceat(np.maximum(sizes, 0), firsts, axis=0)
+        total: NDArray[np.float64] = np.maximum(columns, np.outer(of_rows, self.num_rows[list(some)])).sum(axis=0)
+        return total
 
     def find_first_row(self, group: int) -> int:
         """Return how many rows the file of a row group has before it."""

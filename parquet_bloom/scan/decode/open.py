@@ -1,41 +1,49 @@
-"""Open data files of either format, which is recognised by the last bytes and not by the name."""
+"""Open data files of either format."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 from ...file.cache.memory import MetadataCache
 from ...file.reader import BloomFile
-from ...storage import Entry, Source, entry_for_identity, open_source
+from ...storage import Entry, entry_for_identity, open_source
 from ..model.file_format import open_any
 from ..model.limits import Limits
 from .parquet_file import ParquetData
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from .orc.data import OrcData
+    from .orc import OrcData
 
 
-def open_file(path: str, filesystem: Any, cache: MetadataCache | None) -> ParquetData | OrcData:
-    """Open a file to read its rows.
+def open_file(
+    path: str, filesystem: Any, cache: MetadataCache | None, entry: Entry | None = None, limits: Limits | None = None
+) -> ParquetData | OrcData:
+    """Open a file of either format, which its last bytes tell and not its name, to read its rows.
 
     Parameters
     ----------
     path, filesystem : as `open_source` takes them.
     cache : footers of Parquet files, to which this one is added; None for none.
+    entry : the file in a listing, which may have given what opening would request.
+    limits : how much is decoded at once.
 
     Raises
     ------
     ParquetBloomError
         As `open_any`, or the file cannot be opened.
     """
-    return _open_data(open_source(path, filesystem), cache)
+    source = open_source(path, filesystem, entry)
+    try:
+        file = open_any(source, cache)
+        if isinstance(file, BloomFile):
+            return ParquetData(file, limits)
+        from .orc import OrcData
 
-
-def open_entry(entry: Entry, filesystem: Any, cache: MetadataCache | None) -> ParquetData | OrcData:
-    """Open a file of a listing, which may have given what opening would request; see `open_file`."""
-    return _open_data(open_source(entry.path, filesystem, entry), cache)
+        return OrcData(file)
+    except BaseException:
+        source.close()
+        raise
 
 
 def open_version(
@@ -45,17 +53,4 @@ def open_version(
 
     Reading another version raises ConcurrentChangeError there; for other files compare `source.identity`.
     """
-    return _open_data(open_source(path, filesystem, entry_for_identity(path, filesystem, identity)), cache, limits)
-
-
-def _open_data(source: Source, cache: MetadataCache | None, limits: Limits | None = None) -> ParquetData | OrcData:
-    try:
-        file = open_any(source, cache)
-        if isinstance(file, BloomFile):
-            return ParquetData(file, limits)
-        from .orc.data import OrcData
-
-        return OrcData(file)
-    except BaseException:
-        source.close()
-        raise
+    return open_file(path, filesystem, cache, entry_for_identity(path, filesystem, identity), limits)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from itertools import groupby
-from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
+from itertools import pairwise
+from typing import Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ...errors import MalformedFooterError, UnreadableColumnError
 from ...file.cache.entry import CachedFooter
+from ...file.columns import select_leaves
 from ...file.pages.plain import PageColumn
 from ...file.pages.sparse import RowGroupBatch, RowGroups, RowsOfGroups
 from ...file.values import ColumnReader
@@ -25,12 +26,9 @@ from ...metadata.footer import Leaf
 from ...predicate.row_filter import StoredColumn
 from ...util.arrow_select import keep, take_rows
 from ...util.arrow_values import empty_table, from_numpy
-from ..model.limits import Limits, select_leaves
+from ..model.limits import Limits
 from ..model.schemas import reading
-
-if TYPE_CHECKING:
-    from .columns_decoder import RowStream
-    from .parquet_file import ParquetData
+from .parquet_file import ParquetData, RowStream
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -148,12 +146,6 @@ class RowGroupDecoder:
         self._streams: dict[tuple[int, bool, tuple[str, ...] | None], RowStream] = {}
         self._leaves = groups.footers[0].leaves
 
-    @property
-    def cost(self) -> tuple[int, int]:
-        """Requests and bytes that were read, besides those of opened files."""
-        pages = (0, 0) if self.pages is None else self.pages.cost
-        return pages[0] + self._columns_cost[0], pages[1] + self._columns_cost[1]
-
     def use_pages(
         self, use: Callable[Concatenate[RowGroupBatch, P], R], *given: P.args, **options: P.kwargs
     ) -> R | None:
@@ -172,10 +164,13 @@ class RowGroupDecoder:
             self.problem = error.problem
             return None
 
-    def remember(self) -> None:
-        """Update the sizes in the cache of files of which page headers were kept."""
-        if self.pages is not None:
-            self._files.remember(self.pages)
+    def finish(self) -> tuple[int, int]:
+        """Update the cache, and return the requests and bytes that were read, besides those of opened files."""
+        requests, num_bytes = self._columns_cost
+        if self.pages is None:
+            return requests, num_bytes
+        self._files.remember(self.pages)
+        return requests + self.pages.cost[0], num_bytes + self.pages.cost[1]
 
     # ------------------------------------------------------------------------------------------------- columns of rows
 
@@ -229,28 +224,34 @@ class RowGroupDecoder:
             with self._borrow(window.group) as data, reading(data.file):
                 table = stream.read(window.start, window.stop, rows.rows)
             return take_rows(table, rows.rows - window.start)
-        every = [group for group, count in enumerate(rows.counts.tolist()) if count]
+        every = np.flatnonzero(rows.counts)
         num_rows, counts = self.groups.num_rows[every], rows.counts[every]
-        total, ends = int(num_rows.sum()), np.cumsum(counts)
-        parts = np.split(rows.rows, ends[:-1])
-        is_large = self.limits.needs_windows(int(self.estimate(every, names).sum()))
-        is_sparse, tables, done = is_large or len(rows) * self.limits.few_of <= total, [], 0
-        chunks = self._find_usual(every, names) if self._files.is_local and not is_sparse else None
-        for file, members in groupby(every, lambda group: self.groups.numbers[group][0]):
-            numbers = [self.groups.numbers[group][1] for group in members]
-            of_file, done = parts[done : done + len(numbers)], done + len(numbers)
-            with self._files.borrow(file) as data, reading(data.file):
-                if is_sparse:  # one row group after the other, so that few are in memory
-                    for number, part in zip(numbers, of_file, strict=True):
-                        tables.append(data.columns.read_rows(number, names, part))
+        total = int(num_rows.sum())
+        is_all = len(rows) == total
+        is_sparse = len(rows) * self.limits.few_of <= total
+        if self.limits.max_bytes is not None and not is_sparse:  # so that few of large row groups are in memory
+            num_bytes = int(self.groups.estimate(every.tolist(), names, self.limits.widths).sum())
+            is_sparse = self.limits.needs_windows(num_bytes)
+        parts = None if is_all and not is_sparse else np.split(rows.rows, np.cumsum(counts)[:-1])
+        chunks = self._find_usual(every.tolist(), names) if self._files.is_local and not is_sparse else None
+        files, ordinals, tables = self.groups.files[every], self.groups.ordinals[every].tolist(), []
+        for start, stop in pairwise([0, *(np.flatnonzero(np.diff(files)) + 1).tolist(), len(every)]):
+            used = None if parts is None else parts[start:stop]
+            with self._files.borrow(int(files[start])) as data, reading(data.file):
+                if is_sparse and used is not None:  # one row group after the other
+                    for number, part in zip(ordinals[start:stop], used, strict=True):
+                        tables.append(data.read_rows(number, names, part))
                 else:
-                    tables.append(data.columns.read_all(numbers, names, of_file, chunks is not None))
+                    tables.append(data.read_all(ordinals[start:stop], names, used, chunks is not None))
         if chunks is not None:  # each is read at once
             num_bytes = int(np.maximum(chunks["compressed_size"], 0).sum())
             self._columns_cost = self._columns_cost[0] + chunks.size, self._columns_cost[1] + num_bytes
         tables = [table.replace_schema_metadata(None) for table in tables]
         table = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
-        if is_sparse or len(rows) == total:
+        if is_sparse:
+            return table
+        self.limits.note(table)
+        if is_all:
             return table
         chosen = np.zeros(total, np.bool_)
         chosen[rows.rows + np.repeat(np.cumsum(num_rows) - num_rows, counts)] = True
@@ -263,7 +264,7 @@ class RowGroupDecoder:
         key = window.group, window.is_result, None if names is None else tuple(names)
         if key not in self._streams:
             with self._borrow(window.group) as data:
-                self._streams[key] = data.columns.stream(self.groups.numbers[window.group][1], names)
+                self._streams[key] = RowStream(data, self.groups.numbers[window.group][1], names)
         return self._streams[key]
 
     def _find_usual(self, groups: Sequence[int], names: Sequence[str] | None) -> NDArray[np.void] | None:
@@ -281,7 +282,7 @@ class RowGroupDecoder:
         if self._find_usual(groups, names) is None:
             for group in groups:
                 with self._borrow(group) as data, reading(data.file):
-                    data.columns.require_rows(self.groups.numbers[group][1], names)
+                    data.require_rows(self.groups.numbers[group][1], names)
 
     def forget_streams(self) -> None:
         """Free what windows hold, once a row group is read."""
@@ -312,7 +313,3 @@ class RowGroupDecoder:
         return StoredColumn(
             pa.chunked_array([chunk for part in parts for chunk in part.chunks], pa.binary(12)), column_type
         )
-
-    def estimate(self, groups: Sequence[int], names: Sequence[str] | None) -> NDArray[np.float64]:
-        """Estimate the memory that columns of each of some row groups take once they are decoded."""
-        return self.limits.estimate(self.groups, groups, names)

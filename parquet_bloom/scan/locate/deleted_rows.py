@@ -159,7 +159,7 @@ class TableRows:
         """Read columns of all rows of a row group as the table shows them."""
 
         def read_columns(columns: FileProjection) -> Iterable[pa.Table]:
-            return [file.columns.read_all([row_group], columns.names)]
+            return [file.read_all([row_group], columns.names)]
 
         rows = self._read(file, [file.path], names, read_columns)
         if rows.num_rows != file.num_rows_of(row_group):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from ...file.columns import find_leaves, type_of
+from ...file.columns import find_leaves, select_leaves, type_of
 from ...file.pages.plain import PageColumn, find_page_columns
 from ...hashing.column_type import Kind
 from ...metadata.footer import Leaf
@@ -21,7 +21,6 @@ from ...predicate.pruning import PruningPredicate
 from ...predicate.tree import Node
 from ..decode.parquet_file import ParquetData
 from ..model.data_file import DataFile, FileProjection, RowFilter
-from ..model.limits import select_leaves
 from .deleted_rows import TableRows
 
 MAX_LITERALS = 100_000

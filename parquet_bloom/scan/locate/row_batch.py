@@ -31,8 +31,7 @@ from .deleted_rows import TableRows
 from .file_kind import Condition, Equality, FileKind
 
 if TYPE_CHECKING:
-    from ..decode.orc.data import OrcData
-    from ..decode.orc.decoder import OrcDecoder
+    from ..decode.orc import OrcData, OrcDecoder
 
 _POSITION_BYTES = 8  # of a row's number
 
@@ -214,7 +213,7 @@ class RowBatch:
     def _needs_parts(self, rows: RowsOfGroups) -> bool:
         """Return whether rows take so much memory that they are decoded in parts."""
         groups = np.flatnonzero(rows.counts).tolist()
-        sizes = self.decoder.estimate(groups, self.kind.projection.names)
+        sizes = self._groups.estimate(groups, self.kind.projection.names, self._limits.widths)
         shares = rows.counts[groups] / np.maximum(self._groups.num_rows[groups], 1)
         return self._limits.needs_windows(int((sizes * shares).sum()))
 
@@ -273,7 +272,7 @@ class RowBatch:
     def _take_part(self, groups: Sequence[int]) -> tuple[list[int], int]:
         """Return the first row groups, which are decoded together, and an estimate of the memory that this takes."""
         limits, num_rows = self._limits, self._groups.num_rows[list(groups)]
-        sizes = np.cumsum(self.decoder.estimate(groups, self.kind.decoded) + _POSITION_BYTES * num_rows)
+        sizes = np.cumsum(self._groups.estimate(groups, self.kind.decoded, limits.widths) + _POSITION_BYTES * num_rows)
         most = limits.part_bytes if limits.max_bytes is None else min(limits.part_bytes, limits.whole_bytes)
         count = int(np.searchsorted(sizes, most, "right"))
         if not self.kind.texts <= limits.widths.keys():  # how long they are is not known yet
@@ -312,9 +311,9 @@ class RowBatch:
         if kind.reads_rows and kind.is_plain(names) and names and not few:
             others = [name for name in kind.projection.schema.names if name not in names]
             num_files = len({self._groups.numbers[group][0] for group in groups})
-            of_predicate = int(self.decoder.estimate(groups, names).sum())
+            of_predicate = int(self._groups.estimate(groups, names, limits.widths).sum())
             small = max(limits.together_bytes * num_files, limits.together_ratio * of_predicate)
-            if others and int(self.decoder.estimate(groups, others).sum()) <= small:
+            if others and int(self._groups.estimate(groups, others, limits.widths).sum()) <= small:
                 condition = kind.find_condition(node, others)
         mask, columns = self._evaluate(located, node, condition)
         kept = {name: keep(column, mask) for name, column in columns.items()} if kind.reads_rows else {}

@@ -66,7 +66,7 @@ class Identified(Protocol):
 
 
 class DataFile(Protocol):
-    """An open file of rows in row groups; `scan.decode.open.open_file` returns one. Errors name the file.
+    """An open file of rows in row groups; `open_file` in `scan/decode/` returns one. Errors name the file.
 
     Attributes
     ----------
@@ -102,9 +102,6 @@ class DataFile(Protocol):
 
     def find_stripe(self, row_group: int) -> int | None:
         """Return the stripe of an ORC file that a row group is of; None in other files."""
-
-    def first_row_of(self, row_group: int) -> int:
-        """Return the number of rows in the row groups before one."""
 
     def find_doubts(self, trust: ColumnCompatibility) -> Mapping[str, str]:
         """Return {column: why it is shown as other values than the file stores}, see `ColumnCompatibility`."""

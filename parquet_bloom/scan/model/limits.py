@@ -1,21 +1,13 @@
-"""How much is read and decoded at once, and estimates of how much memory that takes.
+"""How much is read and decoded at once.
 
 Each figure names the benchmark in `tools/bench/` that shows what another one costs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
-
-from ...file.pages.sparse import RowGroups
-from ...metadata.footer import Leaf
-
-_VALUE_BYTES = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 16}
 
 
 @dataclass(frozen=True)
@@ -102,38 +94,3 @@ class Limits:
     def window_rows(self, num_rows: int, num_bytes: int) -> int:
         """Return the rows that are decoded at once of a row group of an estimated size."""
         return max(self.least_window_rows, num_rows * self.window_bytes(num_bytes) // max(1, num_bytes))
-
-    def estimate(self, row_groups: RowGroups, some: Sequence[int], names: Sequence[str] | None) -> NDArray[np.float64]:
-        """Estimate the memory that columns of each of some row groups take once they are decoded, in bytes.
-
-        Parameters
-        ----------
-        some : positions among the row groups.
-        names : columns as `pyarrow.parquet` takes them; None for all.
-        """
-        leaves = select_leaves(row_groups.footers[0].leaves, names)
-        chunks, num_rows = row_groups.find_chunks(leaves, some), row_groups.num_rows[list(some)]
-        total = np.zeros(len(some), np.float64)
-        if chunks is None:  # pyarrow reports it
-            return total
-        tops: dict[str, NDArray[np.float64]] = {}
-        for leaf, of_leaf in zip(leaves, chunks, strict=True):
-            width = _VALUE_BYTES.get(leaf.physical, leaf.length or 0)  # of byte arrays a guess
-            sizes = np.maximum(np.maximum(of_leaf["num_values"], 0) * width, of_leaf["uncompressed_size"])
-            tops[leaf.path[0]] = tops.get(leaf.path[0], 0.0) + np.maximum(sizes, of_leaf["compressed_size"])
-        for name, sizes in tops.items():
-            total += np.maximum(np.maximum(sizes, 0), num_rows * self.widths.get(name, 0.0))
-        return total
-
-
-def select_leaves(leaves: Sequence[Leaf], names: Sequence[str] | None) -> list[Leaf]:
-    """Return the leaves of some columns, given as `pyarrow.parquet` takes them; None for all."""
-    if names is None:
-        return list(leaves)
-    requested, selected = {*names}, []
-    for leaf in leaves:
-        for depth in range(1, len(leaf.path) + 1):
-            if ".".join(leaf.path[:depth]) in requested:
-                selected.append(leaf)
-                break
-    return selected

@@ -45,8 +45,7 @@ from ..model.schemas import map_in_threads, promote_table, reading, unify_schema
 from .tasks import PlannedFiles, Task, TaskPlanner
 
 if TYPE_CHECKING:
-    from ..decode.orc.data import OrcData
-    from ..decode.orc.decoder import OrcDecoder
+    from ..decode.orc import OrcData, OrcDecoder
 
 R = TypeVar("R")
 
@@ -521,9 +520,7 @@ class RowReader:
                 if task.num_done < len(task.row_groups):  # where nothing was found
                     files.require_unchanged()
             finally:
-                task.cost = batch.decoder.cost
-                if isinstance(batch.decoder, RowGroupDecoder):
-                    batch.decoder.remember()
+                task.cost = batch.decoder.finish()
 
     # --------------------------------------------------------------------------------------- what is made of the rows
 
@@ -556,7 +553,7 @@ def _make_batch(task: Task, opened: PlannedFiles | ParquetData | OrcData, kind: 
         groups = RowGroups([cached.footer for cached in opened.footers], numbers)
         decoder = RowGroupDecoder(opened, groups, kind.columns, limits)
     else:
-        from ..decode.orc.decoder import OrcDecoder
+        from ..decode.orc import OrcDecoder
 
         decoder = OrcDecoder(opened, [number for _, number in numbers], limits)
     return RowBatch(plans, selections, kind, opened, decoder)

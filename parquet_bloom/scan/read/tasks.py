@@ -26,7 +26,7 @@ from ..model.limits import Limits
 from ..model.plan import PARQUET, FilePlan, RowGroupPlan
 
 if TYPE_CHECKING:
-    from ..decode.orc.data import OrcData
+    from ..decode.orc import OrcData
 
 T = TypeVar("T", bound="PlannedFiles | ParquetData | OrcData")
 
@@ -378,7 +378,7 @@ class TaskPlanner:
         if not footer.num_row_groups:
             return self.limits.part_bytes
         groups = RowGroups([footer], [(0, 0)])
-        num_bytes = float(self.limits.estimate(groups, [0], kind.decoded)[0])
+        num_bytes = float(groups.estimate([0], kind.decoded, self.limits.widths)[0])
         width = max(int(num_bytes / max(groups.total_rows, 1)), 1)
         return max(self.limits.part_bytes // width, 1)
 

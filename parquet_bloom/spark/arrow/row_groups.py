@@ -14,7 +14,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from ...errors import ConcurrentChangeError, ParquetBloomError, UnreadableColumnError, first_line
 from ...file.reader import BloomFile, open
-from ...scan.decode.columns_decoder import ColumnsDecoder
+from ...scan.decode.parquet_file import ParquetData
 from ...scan.model.schemas import arrow_schema
 from ...storage import FileIdentity, RemoteIdentity, Source, open_source
 from ..jobs.file_tasks import iter_numbers
@@ -182,5 +182,5 @@ class _Reader:
             file = pq.ParquetFile(data, coerce_int96_timestamp_unit="us", pre_buffer=False)
             columns = [name for name in file.schema_arrow.names if fold_case(name, self.ignore_case) in requested]
             if _WRITTEN_BY_SPARK not in (file.metadata.metadata or {}):  # Spark's own INT96 is always shown as stored
-                ColumnsDecoder(BloomFile(source, None), int96_unit="us").require_shown(row_group, columns)
+                ParquetData(BloomFile(source, None), int96_unit="us").require_shown(row_group, columns)
             yield from file.iter_batches(_BATCH_ROWS, row_groups=[row_group], columns=columns, use_threads=False)

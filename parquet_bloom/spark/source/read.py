@@ -18,7 +18,6 @@ from ...file.pages.sparse import RowGroups, RowsOfGroups
 from ...file.reader import BloomFile, open
 from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
-from ...scan.decode.columns_decoder import ColumnsDecoder
 from ...scan.decode.parquet_file import ParquetData
 from ...scan.decode.row_group_decoder import RowGroupDecoder
 from ...scan.model.row_selection import RowSelection
@@ -88,10 +87,10 @@ class FilePartitionReader:
             if problem:
                 raise UnreadableColumnError(f"{problem}; leave the column out by option 'columns'", path=file.path)
             schema = pa.schema([arrow_field(field) for field in stored])
-            reader = ColumnsDecoder(file, _open_parquet_file, "us")
+            data = ParquetData(file, None, _open_parquet_file, "us")
             for row_group in partition.row_groups:
                 with reading(file):
-                    for batch in self._read_row_group(file, reader, row_group, schema):
+                    for batch in self._read_row_group(data, row_group, schema):
                         yield self._complete_batch(batch, file, row_group, schema, partition)
 
     def _complete_batch(
@@ -115,12 +114,10 @@ class FilePartitionReader:
             arrays.append(array)
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
-    def _read_row_group(
-        self, file: BloomFile, reader: ColumnsDecoder, row_group: int, schema: pa.Schema
-    ) -> Iterator[pa.RecordBatch | int]:
+    def _read_row_group(self, data: ParquetData, row_group: int, schema: pa.Schema) -> Iterator[pa.RecordBatch | int]:
         """Yield batches of the columns that the file has, or numbers of rows if it has none of them."""
         requested = {fold_case(name, self.rules.ignore_case) for name in schema.names}
-        stored = reader.parquet_file.schema_arrow
+        file, stored = data.file, data.parquet_file.schema_arrow
         names = [name for name in stored.names if fold_case(name, self.rules.ignore_case) in requested]
         num_rows = file.footer.num_rows_of(row_group)
         if not names:
@@ -128,17 +125,17 @@ class FilePartitionReader:
             return
         selection = self._select_rows(file, row_group)
         if selection is None:
-            reader.require_rows(row_group, names)
-            reader.require_shown(row_group, names)
-            reader.prefetch(row_group, names)
-            file_reader = reader.parquet_file
-            yield from file_reader.iter_batches(_BATCH_ROWS, row_groups=[row_group], columns=names, use_threads=False)
+            data.require_rows(row_group, names)
+            data.require_shown(row_group, names)
+            data.prefetch(row_group, names)
+            reader = data.parquet_file
+            yield from reader.iter_batches(_BATCH_ROWS, row_groups=[row_group], columns=names, use_threads=False)
             return
         if not selection:
             return
-        groups, data = RowGroups([file.footer], [(0, row_group)]), ParquetData(file, columns=reader)
+        groups = RowGroups([file.footer], [(0, row_group)])
         flat = {name: column for name, column in find_page_columns(file, stored).items() if not column.leaf.repeated}
-        decoder = RowGroupDecoder(data, groups, flat, reader.limits)
+        decoder = RowGroupDecoder(data, groups, flat, data.limits)
         rows = RowsOfGroups.select(groups.num_rows, [selection])
         schema = pa.schema([stored.field(name) for name in names])
         yield from decoder.read(names, schema, rows, {}).to_batches(max_chunksize=_BATCH_ROWS)

@@ -19,8 +19,7 @@ from support.one_by_one import read_one_by_one
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.scan.decode import parquet_file
-from parquet_bloom.scan.decode.columns_decoder import ColumnsDecoder
+from parquet_bloom.scan.decode.parquet_file import ParquetData
 from parquet_bloom.scan.read.reader import RowReader
 
 ROWS = 3000
@@ -197,15 +196,16 @@ def test_a_file_that_is_replaced_meanwhile(tmp_path: Path, moment: str, monkeypa
                 done.append(None)
                 (others / "2.parquet").replace(lake / "2.parquet")
 
-    class Replacing(ColumnsDecoder):
-        def read_all(self, *arguments: Any) -> Any:
-            if moment == "before":
-                replace()
-            columns = super().read_all(*arguments)
-            replace()
-            return columns
+    read_all = ParquetData.read_all
 
-    monkeypatch.setattr(parquet_file, "ColumnsDecoder", Replacing)
+    def read_and_replace(self: ParquetData, *arguments: Any) -> Any:
+        if moment == "before":
+            replace()
+        columns = read_all(self, *arguments)
+        replace()
+        return columns
+
+    monkeypatch.setattr(ParquetData, "read_all", read_and_replace)
     rows = parquet_bloom.dataset(lake).scan("value < 0.5").to_arrow()
     assert done
     versions = []
@@ -223,18 +223,19 @@ def test_a_file_that_is_another_one_only_while_it_is_decoded(tmp_path: Path, mon
     path, kept = lake / "sub", tmp_path / "kept"
     decoded: list[None] = []
 
-    class Swapping(ColumnsDecoder):
-        def read_all(self, *arguments: Any) -> Any:
-            path.rename(kept)
-            path.symlink_to(other)
-            try:
-                return super().read_all(*arguments)
-            finally:
-                path.unlink()
-                kept.rename(path)
-                decoded.append(None)
+    read_all = ParquetData.read_all
 
-    monkeypatch.setattr(parquet_file, "ColumnsDecoder", Swapping)
+    def swap_and_read(self: ParquetData, *arguments: Any) -> Any:
+        path.rename(kept)
+        path.symlink_to(other)
+        try:
+            return read_all(self, *arguments)
+        finally:
+            path.unlink()
+            kept.rename(path)
+            decoded.append(None)
+
+    monkeypatch.setattr(ParquetData, "read_all", swap_and_read)
     rows = parquet_bloom.dataset(lake).scan("value < 0.5").to_arrow()
     assert decoded
     assert repr(rows.to_pylist()) == repr([row for row in make_rows(0).to_pylist() if row["value"] < 0.5])

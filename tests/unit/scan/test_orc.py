@@ -24,10 +24,8 @@ import parquet_bloom.orc
 from parquet_bloom import LakeIndex, errors
 from parquet_bloom.predicate import parse
 from parquet_bloom.predicate.row_filter import row_mask
+from parquet_bloom.scan.decode import orc as orc_rows
 from parquet_bloom.scan.decode.open import open_file
-from parquet_bloom.scan.decode.orc import columns as orc_columns
-from parquet_bloom.scan.decode.orc import data as orc_read
-from parquet_bloom.scan.decode.orc import seek as orc_seek
 from parquet_bloom.scan.model.partitions import Partitions
 from parquet_bloom.scan.model.plan import ORC, PARQUET, ScanPlan
 from parquet_bloom.scan.options import ScanOptions
@@ -53,7 +51,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def without_pyorc(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(orc_seek, "_pyorc", lambda: None)
+    monkeypatch.setattr(orc_rows, "_pyorc", lambda: None)
 
 
 def read_plain(path: Path) -> pa.Table:
@@ -423,7 +421,7 @@ def test_timestamps_beyond_nanoseconds_are_an_error_not_another_time(far):
 
 
 def test_also_where_pyarrow_wraps_them(far, monkeypatch):
-    monkeypatch.setattr("parquet_bloom.scan.decode.orc.decoder.wraps_timestamps", lambda: True)
+    monkeypatch.setattr("parquet_bloom.scan.decode.orc._wraps_timestamps", lambda: True)
     with pytest.raises(errors.UnreadableColumnError, match="nanoseconds of 64 bits cannot count") as caught:
         parquet_bloom.read_table(far, "n = 1")
     assert "'at'" in str(caught.value)
@@ -431,7 +429,7 @@ def test_also_where_pyarrow_wraps_them(far, monkeypatch):
 
 
 def test_whether_pyarrow_wraps_is_found_out():
-    assert orc_columns.wraps_timestamps() in (False, True)
+    assert orc_rows._wraps_timestamps() in (False, True)
 
 
 # ---------------------------------------------------------------------------------------------------------- row groups
@@ -450,7 +448,7 @@ def test_row_groups_by_pyorc_are_those_of_pyarrow(wide, positions):
         assert file.format == ORC
         expected_result = po.ORCFile(wide).read()
         ranges = [(location * STRIDE, STRIDE) for location in positions]
-        result = orc_seek.read(file.file, 0, ranges, file.schema, file.schema)
+        result = orc_rows.seek_rows(file.file, 0, ranges, file.schema, file.schema)
         assert result is not None
         assert result.equals(pa.concat_tables([expected_result.slice(*one) for one in ranges]))
         result.validate(full=True)
@@ -460,7 +458,7 @@ def test_seeking_is_used_where_it_pays(wide, monkeypatch):
     def never(*_: object) -> Any:
         raise AssertionError("a whole stripe was read")
 
-    monkeypatch.setattr(orc_read.OrcData, "stripe", never)
+    monkeypatch.setattr(orc_rows.OrcData, "read_stripe", never)
     result = parquet_bloom.read_table(wide, "row = 777")
     assert result["row"].to_pylist() == [777]
 
