@@ -43,7 +43,7 @@ def holds_for_all(operator: str) -> bool:
     return operator in ("<", ">")
 
 
-def compare(chunks: list[pa.Array], arrow_type: pa.DataType, leaf: Compare, timezone: str) -> pa.ChunkedArray:
+def compare(chunks: list[pa.Array], arrow_type: pa.DataType, leaf: Compare, timezone: str) -> list[pa.Array]:
     """Compare a column's decoded chunks of stored values (see `row_filter`) with a literal that is not NULL."""
     try:
         column_type = from_arrow(arrow_type)
@@ -53,11 +53,11 @@ def compare(chunks: list[pa.Array], arrow_type: pa.DataType, leaf: Compare, time
         column_type = replace(column_type, unit="s")
     is_float = pa.types.is_floating(arrow_type)
     if is_float and isinstance(leaf.value, float) and math.isnan(leaf.value):
-        return _to_chunked(_compare_with_nan(chunk, leaf.operator) for chunk in chunks)
+        return [_compare_with_nan(chunk, leaf.operator) for chunk in chunks]
     limit = _find_limit(leaf, widen(column_type, arrow_type), timezone)
     if limit is None:
         result, null = make_scalar(holds_for_all(leaf.operator), pa.bool_()), make_scalar(None, pa.bool_())
-        return _to_chunked(pc.if_else(pc.is_valid(chunk), result, null) for chunk in chunks)
+        return [pc.if_else(pc.is_valid(chunk), result, null) for chunk in chunks]
     if pa.types.is_date64(arrow_type):
         assert isinstance(limit, int)
         limit *= _DAY_MILLIS
@@ -65,7 +65,7 @@ def compare(chunks: list[pa.Array], arrow_type: pa.DataType, leaf: Compare, time
     if isinstance(limit, float) and (limit == 0 or math.isinf(limit)) and leaf.value != limit:
         # A literal that is too large or too small for the type lies between two of its values, and equals neither.
         operator = (_BELOW_LIMIT if leaf.value < limit else _ABOVE_LIMIT).get(operator, operator)  # type: ignore[operator]
-    return _to_chunked(_compare_chunk(chunk, operator, limit, is_float) for chunk in chunks)
+    return [_compare_chunk(chunk, operator, limit, is_float) for chunk in chunks]
 
 
 def widen(column_type: ColumnType, arrow_type: pa.DataType) -> ColumnType:
@@ -75,12 +75,12 @@ def widen(column_type: ColumnType, arrow_type: pa.DataType) -> ColumnType:
     return replace(column_type, physical="FIXED_LEN_BYTE_ARRAY", length=max(arrow_type.bit_width // 8, 16))
 
 
-def compare_stored(values: pa.ChunkedArray, column_type: ColumnType, leaf: Compare, timezone: str) -> pa.ChunkedArray:
+def compare_stored(chunks: list[pa.Array], column_type: ColumnType, leaf: Compare, timezone: str) -> list[pa.Array]:
     """Compare stored INT96 timestamps, including days beyond the range of 64-bit nanoseconds."""
     if leaf.value is None:
-        return _to_chunked(pa.nulls(len(chunk), pa.bool_()) for chunk in values.chunks)
+        return [pa.nulls(len(chunk), pa.bool_()) for chunk in chunks]
     limit = _find_limit(leaf, column_type, timezone)
-    return _to_chunked(_compare_int96(chunk, leaf.operator, limit) for chunk in values.chunks)
+    return [_compare_int96(chunk, leaf.operator, limit) for chunk in chunks]
 
 
 def _find_limit(leaf: Compare, column_type: ColumnType, timezone: str) -> Domain | None:
@@ -88,10 +88,6 @@ def _find_limit(leaf: Compare, column_type: ColumnType, timezone: str) -> Domain
     if bounds.unknown is not None:
         raise make_mismatch_error(bounds.unknown, column_type, leaf.column)
     return select_bound(leaf.operator, bounds.at_most, bounds.at_least)
-
-
-def _to_chunked(chunks: Any) -> pa.ChunkedArray:
-    return pa.chunked_array(list(chunks), pa.bool_())
 
 
 _BELOW_LIMIT, _ABOVE_LIMIT = {"<=": "<", ">": ">="}, {"<": "<=", ">=": ">"}

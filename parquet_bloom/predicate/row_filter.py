@@ -181,7 +181,8 @@ def _evaluate_stored_leaf(column: StoredColumn, leaf: Leaf, timezone: str) -> pa
     if isinstance(leaf, IsNull):
         return pc.is_null(column.values)
     if isinstance(leaf, Compare):
-        return ordered.compare_stored(column.values, column.column_type, leaf, timezone)
+        masks = ordered.compare_stored(column.values.chunks, column.column_type, leaf, timezone)
+        return pa.chunked_array(masks, pa.bool_())
     _require_equality(leaf)
     if not leaf.literals:
         return _make_constant(len(column.values), False)
@@ -220,7 +221,8 @@ def _evaluate_leaf(
             return _make_constant(num_rows, None)
         return _apply_null_literal(leaf.literals, chunks)
     if isinstance(leaf, Compare):
-        return ordered.compare([decode(chunk) for chunk in column.chunks], _unwrap_type(column.type), leaf, timezone)
+        chunks = [decode(chunk) for chunk in column.chunks]
+        return pa.chunked_array(ordered.compare(chunks, _unwrap_type(column.type), leaf, timezone), pa.bool_())
     _require_equality(leaf)
     given = leaf if isinstance(leaf, InArray) else literals
     probes = _find_probes(given, column.type, leaf.column, timezone, probe_cache, number)
@@ -479,27 +481,22 @@ def _equals_any(chunk: pa.Array, probes: ProbeValues) -> pa.Array:
 
 
 def decode(chunk: pa.Array) -> pa.Array:
-    """Decode the values: stored values as from `_to_stored`, without extension types and encodings."""
+    """Return stored values, of a type for which the kernels compare these, without extension types and encodings."""
     if isinstance(chunk, pa.ExtensionArray):
         return decode(chunk.storage)
     if pa.types.is_run_end_encoded(chunk.type):
         return decode(pc.run_end_decode(chunk))
     if isinstance(chunk, pa.DictionaryArray):
         return decode(chunk.dictionary).take(chunk.indices)
-    return _to_stored(chunk)
-
-
-def _to_stored(array: pa.Array) -> pa.Array:
-    """Cast the values to a type for which the kernels compare stored values."""
-    types, arrow_type = pa.types, array.type
+    types, arrow_type = pa.types, chunk.type
     if types.is_temporal(arrow_type):
-        return array.view(pa.int32() if arrow_type.bit_width == 32 else pa.int64())
+        return chunk.view(pa.int32() if arrow_type.bit_width == 32 else pa.int64())
     if types.is_decimal(arrow_type):
-        return array.cast(_widen_decimal(arrow_type))
+        return chunk.cast(_widen_decimal(arrow_type))
     if types.is_float16(arrow_type):
-        return array.cast(pa.float32())
+        return chunk.cast(pa.float32())
     if types.is_string(arrow_type) or types.is_large_string(arrow_type):
-        return array.view(_binary_type(arrow_type))
+        return chunk.view(_binary_type(arrow_type))
     if types.is_string_view(arrow_type) or types.is_binary_view(arrow_type):
-        return array.cast(pa.large_binary())
-    return array
+        return chunk.cast(pa.large_binary())
+    return chunk
