@@ -139,11 +139,11 @@ cdef int next_run(Runs* runs) except -1 nogil
 cdef Py_ssize_t next_entries(Runs* runs, Py_ssize_t left, uint64_t num_entries) except -1 nogil
 
 
-cdef inline bint read_varint(Runs* runs, uint64_t* value) noexcept nogil:
-    """Read a number of up to 64 bits at `pos`; return False if there is none."""
+cdef inline bint read_varint(Runs* runs, int most, uint64_t* value) noexcept nogil:
+    """Read a number at `pos`, in bytes that have at most so many bits; return False if there is none."""
     cdef int shift = 0
     value[0] = 0
-    while runs.pos < runs.end and shift < 70:
+    while runs.pos < runs.end and shift < most:
         value[0] |= <uint64_t>(runs.data[runs.pos] & 0x7F) << shift if shift < 64 else 0
         shift += 7
         runs.pos += 1

@@ -27,7 +27,7 @@ from ..errors import UnusualPageError
 cdef enum:
     MOST_LEVEL = 255  # higher levels are left to pyarrow
     MOST_DEPTH = 15   # and so are deeper lists
-    MOST_HEADER_BITS = 42  # of a run: far more numbers than a page has, whose bits can be counted
+    MOST_HEADER_BITS = 42  # of a run, in six bytes
 
 
 cdef int refuse(const char* problem) except -1 nogil:
@@ -275,10 +275,10 @@ cdef int next_run(Runs* runs) except -1 nogil:
     """Go to the next run."""
     cdef uint64_t header = 0, value = 0
     cdef int value_bytes = (runs.width + 7) // 8, i
-    if not read_varint(runs, &header):
+    if not read_varint(runs, MOST_HEADER_BITS, &header):
         refuse("it ends before its numbers do")
-    if header >> 1 == 0 or header >> MOST_HEADER_BITS:
-        refuse("a run of no numbers, or of too many")
+    if header >> 1 == 0:
+        refuse("a run of no numbers")
     runs.packed, runs.cut = header & 1, False
     runs.start = runs.pos
     runs.length = header >> 1

@@ -12,13 +12,13 @@ from libc.string cimport memcpy, memset
 
 from .page_decode cimport (
     BYTE_STREAM_SPLIT, DELTA_BINARY_PACKED, DELTA_BYTE_ARRAY, DELTA_LENGTH_BYTE_ARRAY, MOST_BYTES, NUM_VALUES, PLAIN,
-    PLAIN_BITS, RLE_BITS, Buffer, PageBody, Runs, next_run, number_at, read_varint,
-    refuse, reserve, start_runs
+    PLAIN_BITS, RLE_BITS, Buffer, PageBody, Runs, next_run, number_at, read_varint, refuse, reserve, start_runs
 )
 
 cdef enum:
     MOST_DELTAS = MOST_BYTES // 8  # of a page
     MOST_IN_BLOCK = 1 << 20
+    MOST_VARINT_BITS = 70  # of numbers of 64 bits, in ten bytes
 
 
 cdef int make_plain(PageBody* body, Py_ssize_t width) except -1 nogil:
@@ -111,8 +111,8 @@ cdef Py_ssize_t unpack_deltas(Runs* deltas, int64_t most, Buffer* out) except -1
     cdef uint64_t* numbers
     cdef int width
     if not (
-        read_varint(deltas, &block) and read_varint(deltas, &miniblocks) and read_varint(deltas, &count)
-        and read_varint(deltas, &number) and 0 < block <= MOST_IN_BLOCK and 0 < miniblocks <= block
+        read_varint(deltas, MOST_VARINT_BITS, &block) and read_varint(deltas, MOST_VARINT_BITS, &miniblocks)
+        and read_varint(deltas, MOST_VARINT_BITS, &count) and read_varint(deltas, MOST_VARINT_BITS, &number) and 0 < block <= MOST_IN_BLOCK and 0 < miniblocks <= block
     ):
         refuse("its differences are malformed")
     in_mini = block // miniblocks
@@ -125,7 +125,7 @@ cdef Py_ssize_t unpack_deltas(Runs* deltas, int64_t most, Buffer* out) except -1
         numbers[0] = number
         done = 1
     while done < <Py_ssize_t>count:
-        if not read_varint(deltas, &least) or deltas.end - deltas.pos < <Py_ssize_t>miniblocks:
+        if not read_varint(deltas, MOST_VARINT_BITS, &least) or deltas.end - deltas.pos < <Py_ssize_t>miniblocks:
             refuse("its differences are cut off")
         least = (least >> 1) ^ (0 - (least & 1))
         widths = deltas.pos

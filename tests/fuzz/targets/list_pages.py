@@ -6,7 +6,7 @@ import functools
 import random
 
 from support.oracle import list_pages
-from support.oracle.list_pages import RLE_DICTIONARY, Refused, Shape
+from support.oracle.list_pages import PLAIN, RLE_DICTIONARY, Refused, Shape
 from support.stored_pages import make_column, search_chunk
 from taking import Taken, check
 
@@ -39,8 +39,8 @@ def run(data: bytes) -> None:
         except Refused:
             return None
 
-    if table[:, 4].sum() > MOST:
-        ours()
+    if table[:, 4].sum() > MOST or not {*table[:, 5].tolist()} <= {PLAIN, 2, RLE_DICTIONARY}:
+        ours()  # the twin knows no others
     else:
         check(data, ours, twin)
 
