@@ -194,11 +194,14 @@ cdef class ChunkBatch:
         MalformedFooterError, StorageError
             A chunk has to be read in another way.
         """
-        cdef Py_ssize_t count = chunks.shape[0], total = 0, i, room = find_room(chunks, len(self.files), most)
+        cdef Py_ssize_t count = chunks.shape[0], total = 0, i, room = 1
         cdef const int64_t[::1] num_ranges = counts
         cdef const int64_t[:, ::1] all_ranges = ranges
         cdef const int64_t* wanted = NULL
         cdef bint is_limited = ranges is not None
+        require_chunks(chunks, len(self.files))
+        if most < 0:
+            raise ValueError("most must not be negative")
         if is_limited:
             if taken or column.shape.max_repetition:
                 raise ValueError("ranges are of columns without lists, of which nothing is taken")
@@ -207,6 +210,9 @@ cdef class ChunkBatch:
             wanted = &all_ranges[0, 0] if all_ranges.shape[0] else NULL
             require_rows(chunks, num_ranges, wanted, all_ranges.shape[0], 2, True)
         all_counts = np.zeros(count, np.int64)
+        for i in range(count):
+            room = max(room, chunks[i, NUM_ROWS])
+        room += most  # the search ends once there are more
         rows, which = np.empty(room, np.int64), np.empty(room, np.int32)
         cdef int64_t[::1] counts_of = all_counts, rows_of = rows
         cdef int32_t[::1] which_of = which
@@ -326,7 +332,7 @@ cdef class ChunkBatch:
             if needed == 0:
                 break
             if needs_dictionary(page[ENCODING]) and first and not has_entries:
-                visitor.open_dictionary(self.fetch_dictionary(chunk, whole), self.pages.rows)
+                visitor.open_dictionary(self.fetch(chunk, 0, whole), self.pages.rows)
                 has_entries = True
             if kept:
                 body = <PageBody*>self.bodies.data + i
@@ -465,38 +471,30 @@ cdef class ChunkBatch:
         return 0
 
     cdef const uint8_t* fetch(self, const int64_t* chunk, Py_ssize_t number, bint whole) except NULL nogil:
-        """Return what follows the header of one of the chosen pages, reading adjacent ones ahead."""
+        """Return what follows the header of a chosen page, reading adjacent ones ahead, or of the dictionary, number 0."""
         cdef int64_t* page = self.pages.rows + number * FIELDS
         cdef int64_t* other
-        cdef int64_t size = page[HEADER_BYTES] + page[SIZE]
+        cdef int64_t size = page[HEADER_BYTES] + page[SIZE], start = self.start, end
+        cdef Buffer* buffer = &self.buffer
         cdef Py_ssize_t i
         if not whole and not self.start <= page[START] <= self.end - size:
             if size > MOST_BYTES:
                 refuse("it is of a size that is not supported")
-            self.start, self.end = page[START], page[START] + size
-            for i in range(number + 1, self.pages.count):
-                other = self.pages.rows + i * FIELDS
-                size = other[HEADER_BYTES] + other[SIZE]
-                if other[START] != self.end or self.end + size - self.start > READ_AHEAD:
-                    break
-                self.end += size
-            reserve(&self.buffer, self.end - self.start)
-            self.read(chunk, self.start, self.end - self.start, self.buffer.data)
-        self.complete(chunk, page, self.buffer.data + page[START] - self.start)
-        return self.buffer.data + page[START] - self.start + page[HEADER_BYTES]
-
-    cdef const uint8_t* fetch_dictionary(self, const int64_t* chunk, bint whole) except NULL nogil:
-        """Return what follows the header of the dictionary page, the first one of a chunk."""
-        cdef int64_t* page = self.pages.rows
-        cdef int64_t size = page[HEADER_BYTES] + page[SIZE]
-        if whole:
-            return self.buffer.data + page[HEADER_BYTES]
-        if size > MOST_BYTES:
-            refuse("it is of a size that is not supported")
-        reserve(&self.dictionary, size)
-        self.read(chunk, page[START], size, self.dictionary.data)
-        self.complete(chunk, page, self.dictionary.data)
-        return self.dictionary.data + page[HEADER_BYTES]
+            start, end = page[START], page[START] + size
+            if page[KIND] == DICTIONARY_PAGE:  # stays while other pages are read
+                buffer = &self.dictionary
+            else:
+                for i in range(number + 1, self.pages.count):
+                    other = self.pages.rows + i * FIELDS
+                    size = other[HEADER_BYTES] + other[SIZE]
+                    if other[START] != end or end + size - start > READ_AHEAD:
+                        break
+                    end += size
+                self.start, self.end = start, end
+            reserve(buffer, end - start)
+            self.read(chunk, start, end - start, buffer.data)
+        self.complete(chunk, page, buffer.data + page[START] - start)
+        return buffer.data + page[START] - start + page[HEADER_BYTES]
 
 
 cdef void correct_header(const int64_t* chunk, int64_t* page) noexcept nogil:
@@ -508,17 +506,6 @@ cdef void correct_header(const int64_t* chunk, int64_t* page) noexcept nogil:
             page[ENCODING] = PLAIN_BITS if page[ENCODING] == PLAIN else RLE_BITS
         if chunk[FLAGS] & CHAINED and page[ENCODING] == DELTA_BYTE_ARRAY:
             page[ENCODING] = -1
-
-
-cdef Py_ssize_t find_room(const int64_t[:, ::1] chunks, Py_ssize_t num_files, Py_ssize_t most) except -1:
-    """Return for how many rows a search needs room that ends once there are more than `most`."""
-    cdef Py_ssize_t largest = 1, i
-    require_chunks(chunks, num_files)
-    for i in range(chunks.shape[0]):
-        largest = max(largest, chunks[i, NUM_ROWS])
-    if most < 0:
-        raise ValueError("most must not be negative")
-    return most + largest
 
 
 cdef int require_chunks(const int64_t[:, ::1] chunks, Py_ssize_t num_files) except -1:
