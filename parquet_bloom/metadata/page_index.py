@@ -124,12 +124,12 @@ class CachedPageIndex:
         """True when all pages are confirmed."""
         return self.confirmed == self.index.num_pages
 
-    def header_spans(self, pages: NDArray[np.int64]) -> list[tuple[int, int]]:
-        """Return the ranges of the file that hold the headers of some pages: (offset, length)."""
-        lengths = np.minimum(self.index.sizes[pages], PAGE_HEADER_BYTES)
+    def header_spans(self, pages: NDArray[np.int64], most: int = PAGE_HEADER_BYTES) -> list[tuple[int, int]]:
+        """Return the ranges of the file that hold the headers of some pages, of `most` bytes: (offset, length)."""
+        lengths = np.minimum(self.index.sizes[pages], most)
         return list(zip(self.index.offsets[pages].tolist(), lengths.tolist(), strict=True))
 
-    def headers_agree(self, pages: NDArray[np.int64], heads: memoryview) -> bool:
+    def headers_agree(self, pages: NDArray[np.int64], heads: memoryview, most: int = PAGE_HEADER_BYTES) -> bool:
         """Return whether the headers of data pages agree with the index.
 
         Parameters
@@ -137,13 +137,7 @@ class CachedPageIndex:
         heads : the concatenated bytes of the ranges of `header_spans`.
         """
         sizes = self.index.sizes[pages]
-        return pages_agree(heads, np.minimum(sizes, PAGE_HEADER_BYTES), sizes, self.index.counts[pages])
-
-    def matches_header(self, page: int, header: PageHeader) -> bool:
-        """Return whether the header of a data page agrees with the index."""
-        index = self.index
-        same = header.num_bytes == index.sizes[page] and header.num_values == index.counts[page]
-        return bool(same) and not header.is_dictionary
+        return pages_agree(heads, np.minimum(sizes, most), sizes, self.index.counts[pages])
 
 
 class PageHeader(NamedTuple):
@@ -157,12 +151,7 @@ class PageHeader(NamedTuple):
     needs_dictionary : whether its values are indices into a dictionary.
     version : 1 or 2, of a data page.
     header_bytes : size of the header.
-    unpacked_bytes : decompressed size of the page without its header, levels included; -1 where unknown.
-    encoding, level_encoding, repeat_encoding : numbers of the encodings of the values and, in version 1, of the
-        definition and repetition levels.
-    repeat_bytes, level_bytes : sizes of the levels, which precede the values uncompressed in version 2.
-    num_nulls, num_rows : of a page of version 2.
-    compressed : whether the page body (in version 2: the values) is compressed with the column's codec.
+    encoding : number of the encoding of its values.
     """
 
     is_dictionary: bool
@@ -171,15 +160,7 @@ class PageHeader(NamedTuple):
     needs_dictionary: bool
     version: int = 1
     header_bytes: int = 0
-    unpacked_bytes: int = -1
     encoding: int = -1
-    level_encoding: int = -1
-    repeat_bytes: int = -1
-    level_bytes: int = -1
-    compressed: bool = True
-    repeat_encoding: int = -1
-    num_nulls: int = -1
-    num_rows: int = -1
 
 
 def read_offset_index(data: bytes, num_rows: int) -> OffsetIndex:
@@ -241,15 +222,7 @@ def read_page_header(data: bytes | memoryview) -> PageHeader:
         needs_dictionary=encoding in (PLAIN_DICTIONARY, RLE_DICTIONARY),
         version=2 if kind == _DATA_PAGE_V2 else 1,
         header_bytes=fields["header_bytes"],
-        unpacked_bytes=fields["unpacked"],
         encoding=encoding,
-        level_encoding=fields["level_encoding"],
-        repeat_bytes=fields["repeat_bytes"],
-        level_bytes=fields["level_bytes"],
-        compressed=bool(fields["compressed"]),
-        repeat_encoding=fields["repeat_encoding"],
-        num_nulls=fields["num_nulls"],
-        num_rows=fields["num_rows"],
     )
 
 

@@ -18,11 +18,9 @@ UNCOMPRESSED, SNAPPY, _GZIP, _BROTLI, _ZSTD, _LZ4_RAW = 0, 1, 2, 4, 6, 7
 KNOWN_CODECS = UNCOMPRESSED, SNAPPY, _GZIP, _BROTLI, _ZSTD, _LZ4_RAW
 _STREAMED = {_GZIP: "gzip", _BROTLI: "brotli"}
 
-_EXTRA_BYTES = 4096  # decompressed beyond the share of a page that its rows would take if all had the same size
 
-
-def decompress(data: memoryview, codec: int | None, size: int, share: float = 1) -> memoryview:
-    """Decompress bytes, or at least a share of them, after checking that they are as many as claimed.
+def decompress(data: memoryview, codec: int | None, size: int) -> memoryview:
+    """Decompress bytes, and check that they are as many as claimed.
 
     Parameters
     ----------
@@ -41,7 +39,7 @@ def decompress(data: memoryview, codec: int | None, size: int, share: float = 1)
     if not 0 < size <= MAX_PAGE_BYTES:
         raise UnusualPageError(f"{size} bytes")
     if codec == SNAPPY:
-        return unpack_front(data, size, size if share == 1 else min(size, int(size * share) + _EXTRA_BYTES)).data
+        return unpack_front(data, size, size).data
     if codec == _ZSTD:  # pyarrow raises an error if there are fewer bytes
         with _naming_damage():
             return memoryview(pa.Codec("zstd").decompress(data, decompressed_size=size)).cast("B")

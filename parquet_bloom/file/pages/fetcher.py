@@ -11,9 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import MalformedFooterError
 from ...metadata.footer import Leaf
-from ...metadata.page_index import CachedPageIndex, read_page_header
+from ...metadata.page_index import PAGE_HEADER_BYTES, CachedPageIndex, read_page_header
 from ..reader import BloomFile
 from . import lookup as page_lookup
 from .chunk_batch import pack_pages
@@ -23,6 +22,7 @@ from .lookup import PageLookup
 SMALL_DICTIONARY = 64 * 1024
 """Dictionary pages up to this size are fetched with the data pages, larger ones only if these use them."""
 
+_MOST_HEADER_BYTES = 1 << 16  # of a page that is fetched whole
 _MOST_PACKED = (1 << 31) - 1  # bytes of a chunk whose pages are known by their index
 
 
@@ -79,17 +79,11 @@ class _PagePlan(NamedTuple):
 
         An index that gives these too many or too few rows would assign wrong rows to the required pages.
         """
-        index, cached = self.cached.index, self.cached
-        try:
-            for page in self.pages.tolist():
-                data = ranges.view(int(index.offsets[page]), int(index.sizes[page]))
-                if not cached.matches_header(page, read_page_header(data)):
-                    return False
-        except MalformedFooterError:
-            return False
-        heads = b"".join([ranges.view(*span) for span in cached.header_spans(self.unread)])
-        if len(self.unread) and not cached.headers_agree(self.unread, memoryview(heads)):
-            return False
+        cached = self.cached
+        for pages, most in ((self.pages, _MOST_HEADER_BYTES), (self.unread, PAGE_HEADER_BYTES)):
+            heads = b"".join([ranges.view(*span) for span in cached.header_spans(pages, most)])
+            if len(pages) and not cached.headers_agree(pages, memoryview(heads), most):
+                return False
         cached.confirmed = max(cached.confirmed, int(self.pages[-1]) + 1)
         return True
 

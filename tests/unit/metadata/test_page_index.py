@@ -142,7 +142,7 @@ def test_page_headers() -> None:
     v2 = write_struct([(1, I32, 3), (3, I32, 0), (8, STRUCT, [(1, I32, 4), (2, I32, 0), (3, I32, 4), (4, I32, 0)])])
     assert read_page_header(v2).num_values == 4
     assert not read_page_header(v2).needs_dictionary
-    assert read_page_header(v2)[4:] == (2, len(v2), -1, 0, -1, -1, -1, True, -1, 0, 4)
+    assert read_page_header(v2)[4:] == (2, len(v2), 0)
     for fields in (
         [(1, I32, 1), (3, I32, 0)],  # an index page
         [(1, I32, 0), (3, I32, -1), (5, STRUCT, [(1, I32, 3)])],
