@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -45,13 +45,37 @@ def get_rows(
             raise UnknownColumnError(f"the dataset has no such column{similar}", column=column)
     if not len(keys):
         return empty_table(select_table_columns(schema, columns, kind="dataset")[1])
-    reader = _KeyReader(source, schema, keys, columns, replace(options, named=schema.names.__contains__), note)
+    options = replace(options, named=schema.names.__contains__)
+
+    def read(lookup: Lookup | None) -> pa.Table:
+        """Read the rows by an index; None to plan a scan of all files."""
+        plan = None
+        if lookup is not None:
+            shown = select_columns(schema, columns)[1]
+            if len(keys) == len(keys.columns) == 1 and shown is not None and len(shown):
+                rows = lookup.read(keys, shown, options.timezone)
+                if rows is not None:
+                    if note is not None:
+                        note(rows)
+                    return rows
+            plan = lookup.plan(keys, options)
+        if plan is None:
+            plan = source.plan(keys.node, options, schema)
+        # Columns and types are the dataset's, whichever files have the rows.
+        names = None if columns is None else list(dict.fromkeys([*columns, *keys.columns]))
+        chosen, read_schema = select_table_columns(schema, names, kind="dataset")
+        reader = RowReader(plan, chosen, schema=read_schema, cache=source.cache)
+        rows = reader.read_table(threads=options.threads, note=note)
+        if len(keys) > 1:
+            rows = take(rows, match_keys(rows, keys.columns, keys.literals, options.timezone).rows)
+        return rows if columns is None else fit_table(rows, select_table_columns(schema, columns, kind="dataset")[1])
+
     if session is None:
-        return reader.read(None)
+        return read(None)
     lookup: Lookup | None = None
     try:
         with session.begin(refresh=False) as lookup:
-            rows = reader.read(lookup)
+            rows = read(lookup)
     except ParquetBloomError as error:
         is_gone = isinstance(error, StorageError) and error.errno == errno.ENOENT
         if lookup is None or (lookup.is_current and not is_gone):
@@ -60,49 +84,4 @@ def get_rows(
         if lookup.is_current:
             return rows
     with session.begin(refresh=True) as lookup:  # files have changed, of which one may be gone
-        return reader.read(lookup)
-
-
-@dataclass(frozen=True)
-class _KeyReader:
-    """The arguments of `get_rows`."""
-
-    source: ScanSource
-    schema: pa.Schema
-    keys: Keys
-    columns: Sequence[str] | None
-    options: ScanOptions
-    note: Callable[[pa.Table], None] | None
-
-    def read(self, lookup: Lookup | None) -> pa.Table:
-        """Read the rows.
-
-        Parameters
-        ----------
-        lookup : by an index; None to plan a scan of all files.
-        """
-        keys, timezone, threads = self.keys, self.options.timezone, self.options.threads
-        plan = None
-        if lookup is not None:
-            schema = select_columns(self.schema, self.columns)[1]
-            if len(keys) == len(keys.columns) == 1 and schema is not None and len(schema):
-                rows = lookup.read(keys, schema, timezone)
-                if rows is not None:
-                    if self.note is not None:
-                        self.note(rows)
-                    return rows
-            plan = lookup.plan(keys, self.options)
-        if plan is None:
-            plan = self.source.plan(keys.node, self.options, self.schema)
-        names = self.columns
-        if names is not None:
-            names = [*names, *(name for name in keys.columns if name not in names)]
-        # Columns and types are the dataset's, whichever files have the rows.
-        chosen, schema = select_table_columns(self.schema, names, kind="dataset")
-        reader = RowReader(plan, chosen, schema=schema, cache=self.source.cache)
-        rows = reader.read_table(threads=threads, note=self.note)
-        if len(keys) > 1:
-            rows = take(rows, match_keys(rows, keys.columns, keys.literals, timezone).rows)
-        if self.columns is None:
-            return rows
-        return fit_table(rows, select_table_columns(self.schema, self.columns, kind="dataset")[1])
+        return read(lookup)

@@ -46,32 +46,30 @@ class Keys:
             A value is null, or cannot be a literal; or a key has not as many values as there are columns.
         """
         if isinstance(columns, str):
+            names: tuple[str, ...] = (columns,)
             is_arrow = isinstance(keys, pa.Array | pa.ChunkedArray)
             is_single = not is_arrow and (not isinstance(keys, Collection) or isinstance(keys, str | bytes))
             is_single = is_single and (not hasattr(keys, "__array__") or np.ndim(keys) == 0)
-            values = (literal.from_python(keys),) if is_single else literal.from_collection(keys)
-            return cls._check((columns,), (values,), is_single)
-        columns = tuple(columns)
-        if not columns:
-            raise PredicateError("a key needs a column")
-        if isinstance(keys, pa.Table | pa.RecordBatch | Mapping):
-            return cls._check(columns, tuple(literal.from_collection(keys[name]) for name in columns), False)
-        is_single = isinstance(keys, tuple)
-        rows = [keys] if is_single else [*keys]
-        for row in rows:
-            if not isinstance(row, Sequence) or isinstance(row, str | bytes) or len(row) != len(columns):
-                raise PredicateError(
-                    f"a key of {len(columns)} columns is a tuple of {len(columns)} values, not {row!r}"
-                )
-        parts = tuple(literal.from_collection([row[i] for row in rows]) for i in range(len(columns)))
-        return cls._check(columns, parts, is_single)
-
-    @classmethod
-    def _check(cls, columns: tuple[str, ...], literals: tuple[tuple[Any, ...], ...], is_single: bool) -> Keys:
-        for column, values in zip(columns, literals, strict=True):
+            literals = [(literal.from_python(keys),) if is_single else literal.from_collection(keys)]
+        else:
+            names = tuple(columns)
+            is_single = isinstance(keys, tuple)
+            if not names:
+                raise PredicateError("a key needs a column")
+            if isinstance(keys, pa.Table | pa.RecordBatch | Mapping):
+                columns_of_keys = [keys[name] for name in names]
+            else:
+                rows = [keys] if is_single else [*keys]
+                for row in rows:
+                    if not isinstance(row, Sequence) or isinstance(row, str | bytes) or len(row) != len(names):
+                        problem = f"a key of {len(names)} columns is a tuple of {len(names)} values, not {row!r}"
+                        raise PredicateError(problem)
+                columns_of_keys = [[row[i] for row in rows] for i in range(len(names))]
+            literals = [literal.from_collection(values) for values in columns_of_keys]
+        for name, values in zip(names, literals, strict=True):
             if None in values:
-                raise PredicateError("a key is null: nothing equals it, leave it out", column=column)
-        return cls(columns, literals, is_single)
+                raise PredicateError("a key is null: nothing equals it, leave it out", column=name)
+        return cls(names, tuple(literals), is_single)
 
     def __len__(self) -> int:
         return len(self.literals[0])
