@@ -225,8 +225,11 @@ class OrcDecoder:
                     self._read_stripe(stripe, list(groups), rest)
                     for stripe, groups in groupby(every, lambda group: self.groups.members[group].stripe)
                 ]
-            positions = rows.rows + np.repeat(np.cumsum(num_rows) - num_rows, rows.counts[every])
-            taken = iter(take_rows(pa.concat_tables(tables), positions).columns)
+            table = pa.concat_tables(tables)
+            if len(rows) < len(table):
+                positions = rows.rows + np.repeat(np.cumsum(num_rows) - num_rows, rows.counts[every])
+                table = take_rows(table, positions)
+            taken = iter(table.columns)
         columns = [known[field.name] if field.name in known else next(taken) for field in schema]
         return pa.Table.from_arrays(columns, schema=schema)
 
