@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.oracle import orc_oracle
 
@@ -179,15 +179,19 @@ def julian_day(day: int) -> int:
 
 
 @given(st.dates(max_value=dt.date(1582, 10, 14)))
+@example(dt.date(1582, 10, 4))
+@example(dt.date(1582, 10, 5))
 def test_dates_before_the_gregorian_calendar(date: dt.date) -> None:
     of = leaf("DATE")
     day = (date - EPOCH).days
     other = julian_day(day)
     assert {orc_oracle.wang(day), orc_oracle.wang(other)} <= probed_hashes(date, of)
     assert filter_of(of, orc_oracle.wang(other)).check([date]).all()
-    # A reader that takes the other number for a Gregorian day shows another date, which is found as well.
-    back, _ = hash_values([other], of.column_type)
-    assert orc_oracle.wang(day) in back.tolist()
+    # A reader that takes the other number for a Gregorian day shows another date, which is found as well. The ten dates
+    # that were left out when the calendar changed have days from the change on, which all readers show alike.
+    if date < dt.date(1582, 10, 5):
+        back, _ = hash_values([other], of.column_type)
+        assert orc_oracle.wang(day) in back.tolist()
     moment = dt.datetime.combine(date, dt.time(5))
     assert orc_oracle.wang(other * 86_400_000 + 5 * 3_600_000) in probed_hashes(moment, leaf("TIMESTAMP"))
 
