@@ -69,6 +69,14 @@ class Projection:
         schema = pa.schema([*table.schema, *(pa.field(name, pa.null()) for name in missing)], table.schema.metadata)
         return pa.Table.from_arrays([*table.columns, *[nulls] * len(missing)], schema=schema)
 
+    def sort(self, schema: pa.Schema) -> pa.Schema:
+        """Return a schema of files' columns in the order in which they were asked for."""
+        if self._file_columns is None:
+            return schema
+        tops = [self._spellings.get(name, name).split(".")[0] for name in self._file_columns]
+        places = {name: place for place, name in enumerate(dict.fromkeys(tops))}
+        return pa.schema(sorted(schema, key=lambda field: places.get(field.name, len(places))), schema.metadata)
+
     def add_partitions(self, table: pa.Table, path: str | None = None) -> pa.Table:
         """Add the partition columns of the result to rows of a file."""
         return self._partitions.add_columns(table, path, self.columns)

@@ -275,10 +275,8 @@ class RowReader:
                 if fail is None:
                     raise
                 return error
-            if projection.is_counter and projection.absent:
-                return pa.schema([])
-            # Rows have partition columns already.
-            return projection.schema if known is None else add_partitions(empty_table(projection.schema)).schema
+            schema = pa.schema([]) if projection.is_counter and projection.absent else projection.schema
+            return add_partitions(empty_table(schema)).schema  # rows that were read have them already
 
         add_partitions = self._projection.add_partitions
         others: list[FilePlan] = []
@@ -300,8 +298,12 @@ class RowReader:
         schemas += self._projection.find_elsewhere(self._plan.files, self._filesystem, self._cache, self._note)
         if not schemas:
             return pa.schema([])
-        schema = unify_schemas(schemas)
-        return schema if known is not None else add_partitions(empty_table(schema)).schema
+        # Neither order depends on which files are read: columns come as they were asked for, partition columns last.
+        partitions = self._plan.partitions.schema.names
+        if partitions:
+            schemas = [_leave_last(schema, partitions) for schema in schemas]
+        schema = self._projection.sort(unify_schemas(schemas))
+        return add_partitions(empty_table(schema)).schema if partitions else schema
 
     def _find_mistakes(self, plans: Sequence[FilePlan]) -> list[tuple[PredicateError, FilePlan]]:
         """Return each file's error, if no file has a column that some literal can be compared with; none otherwise.
@@ -541,6 +543,14 @@ class RowReader:
         if not batch.kind.is_shown:
             return batch.count(located.rows), 0
         return Counter(self._make_rows(batch, located, True)[0].column(ROW_GROUP).to_pylist()), 0
+
+
+def _leave_last(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
+    """Leave out the last columns of a schema that have one of some names."""
+    count = len(schema)
+    while count and schema.field(count - 1).name in names:
+        count -= 1
+    return pa.schema([schema.field(number) for number in range(count)], schema.metadata)
 
 
 def _make_batch(task: Task, opened: PlannedFiles | ParquetData | OrcData, kind: FileKind, limits: Limits) -> RowBatch:

@@ -359,3 +359,21 @@ def test_a_folder_that_only_some_files_have_is_not_a_null_column(tmp_path: Path)
         with pytest.raises(errors.UnknownColumnError, match="column 'k': no such column in any of 2 files"):
             ask(tmp_path, "k = 5")
     assert parquet_bloom.read_table(tmp_path / "k=5" / "a.parquet", "k = 5").num_rows == 1
+
+
+@pytest.mark.parametrize("where", ["k = 3", "k = 13", "k > 0", "k = 300", "year = 7", "year = 1"])
+@pytest.mark.parametrize("columns", [None, ["year", "z"], ["z", "k"], ["year"]])
+def test_the_order_of_columns_does_not_depend_on_the_files_that_are_read(
+    tmp_path: Path, where: str, columns: list[str] | None
+) -> None:
+    write(tmp_path / "year=1" / "x.parquet", {"k": range(10)})
+    write(tmp_path / "year=2" / "x.parquet", {"k": range(10, 20), "z": range(10)})
+    names = parquet_bloom.read_table(tmp_path, where, columns).schema.names
+    if columns is None:
+        has_second = where in {"k = 13", "k > 0"}
+        assert names == ["k", "z", "year"] if has_second else names in (["k", "year"], ["k", "z", "year"])
+    else:
+        assert names == [name for name in columns if name != "year"] + ["year"] * ("year" in columns)
+    assert parquet_bloom.dataset(tmp_path).scan(where, columns).to_arrow().num_rows == (
+        parquet_bloom.read_table(tmp_path, where, columns).num_rows
+    )
