@@ -433,8 +433,10 @@ class _Scan:
         where = tree.Or((tree.IsNull(ROW), tree.IsNotNull(ROW))) if self.where is None else self.where
         found = parquet_bloom.read_table(files, where, self.names, threads=self.threads, **options)
         names = self.lake.rows.column_names if self.names is None else self.names
-        if len({tuple(file.rows.column_names) for file in self.lake.files}) > 1:
-            # Without a schema of the lake columns are in the order of the files that are read, and as far as these go.
+        if len({(*file.rows.schema.names, *map(str, file.rows.schema.types)) for file in self.lake.files}) > 1:
+            if self.names is not None and found.column_names != list(names):
+                raise Difference(f"columns {found.column_names}, not {list(names)}")
+            # Without a schema of the lake columns are those of the files that are read, and of types that these need.
             found = _fill(found, self.shown(names))
         self.check_table(found)
 
