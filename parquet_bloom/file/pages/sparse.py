@@ -59,6 +59,7 @@ class RowsOfGroups:
     def __init__(self, counts: NDArray[np.int64], rows: RowPositions | None = None):
         self.counts, self._rows = counts, rows
         self._total = int(counts.sum()) if rows is None else len(rows)
+        self._kept: tuple[RowsOfGroups, NDArray[np.bool_]] | None = None  # of which these are those that are true
 
     def __len__(self) -> int:
         return self._total
@@ -67,7 +68,11 @@ class RowsOfGroups:
     def rows(self) -> RowPositions:
         """Their numbers in their row group."""
         if self._rows is None:
-            self._rows = np.arange(self._total) - np.repeat(np.cumsum(self.counts) - self.counts, self.counts)
+            if self._kept is None:
+                self._rows = np.arange(self._total) - np.repeat(np.cumsum(self.counts) - self.counts, self.counts)
+            else:
+                rows, flags = self._kept
+                self._rows, self._kept = rows.take(np.flatnonzero(flags)).rows, None
         return self._rows
 
     @classmethod
@@ -86,9 +91,19 @@ class RowsOfGroups:
         """Return some of these rows, given by their positions among all, ascending."""
         ends = np.cumsum(self.counts)
         counts = np.diff(np.searchsorted(positions, ends), prepend=0)
-        if self._rows is None:
+        if self._rows is None and self._kept is None:
             return RowsOfGroups(counts, positions - np.repeat(ends - self.counts, counts))
-        return RowsOfGroups(counts, self._rows[positions])
+        return RowsOfGroups(counts, self.rows[positions])
+
+    def keep(self, flags: NDArray[np.bool_]) -> RowsOfGroups:
+        """Return those of these rows for which a flag is true; where these are not asked for, they are only counted."""
+        counts, start = np.zeros_like(self.counts), 0
+        for group, count in enumerate(self.counts.tolist()):
+            counts[group] = np.count_nonzero(flags[start : start + count])
+            start += count
+        kept = RowsOfGroups(counts)
+        kept._kept = self, flags
+        return kept
 
     def find_selected(
         self, num_rows: NDArray[np.int64], num_ranges: NDArray[np.int64], ranges: NDArray[np.int64]

@@ -23,7 +23,7 @@ from ..model.row_selection import (
     RowPositions,
     RowSelection,
     count_rows,
-    mask_to_positions,
+    mask_to_flags,
     to_positions,
     to_row_ranges,
 )
@@ -222,7 +222,7 @@ class RowBatch:
         if not len(located.rows):
             return located
         mask, columns = self._evaluate(located, node, self.kind.find_condition(node))
-        return located._replace(columns={**located.columns, **columns}).take(mask_to_positions(mask))
+        return located._replace(columns={**located.columns, **columns}).take(np.flatnonzero(mask_to_flags(mask)))
 
     def _evaluate(
         self, located: LocatedRows, node: Node, condition: Condition
@@ -316,8 +316,9 @@ class RowBatch:
             if others and int(self._groups.estimate(groups, others, limits.widths).sum()) <= small:
                 condition = kind.find_condition(node, others)
         mask, columns = self._evaluate(located, node, condition)
-        kept = {name: keep(column, mask) for name, column in columns.items()} if kind.reads_rows else {}
-        return located._replace(rows=located.rows.take(mask_to_positions(mask)), columns=kept)
+        used = {*kind.projection.schema.names} if kind.reads_rows else set()
+        kept = {name: keep(column, mask) for name, column in columns.items() if name in used}
+        return located._replace(rows=located.rows.keep(mask_to_flags(mask)), columns=kept)
 
     # ---------------------------------------------------------------------------------------- rows deleted by a table
 

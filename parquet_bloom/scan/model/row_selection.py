@@ -79,9 +79,9 @@ def intersect_ranges(first: RowRanges | None, second: RowRanges | None) -> RowRa
     return borders[find_runs(inside[0] & inside[1])]
 
 
-def mask_to_positions(mask: pa.ChunkedArray) -> RowPositions:
-    """Return the rows for which a mask is true and not null."""
-    positions, first_row = [np.arange(0)], 0
+def mask_to_flags(mask: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Return for each row whether a mask is true, and not null."""
+    parts = [np.zeros(0, np.bool_)]
     for chunk in mask.chunks:
         if not len(chunk):
             continue
@@ -91,7 +91,5 @@ def mask_to_positions(mask: pa.ChunkedArray) -> RowPositions:
         if validity is not None:
             bits = bits & np.frombuffer(validity, np.uint8)[first:end]
         padding = chunk.offset % 8
-        flags = np.unpackbits(bits, count=padding + len(chunk), bitorder="little")[padding:].view(np.bool_)
-        positions.append(np.flatnonzero(flags) + first_row)
-        first_row += len(chunk)
-    return np.concatenate(positions)
+        parts.append(np.unpackbits(bits, count=padding + len(chunk), bitorder="little")[padding:].view(np.bool_))
+    return np.concatenate(parts)

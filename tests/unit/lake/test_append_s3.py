@@ -41,7 +41,7 @@ def way(request: Any, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param != "together":
         monkeypatch.setattr(fetching, "_TOGETHER_BYTES", 1_000)
     if request.param == "in pages":
-        monkeypatch.setattr(values, "DISTANT_BUFFER_BYTES", 4_000)
+        monkeypatch.setattr(values, "DISTANT_WINDOW_BYTES", 4_000)
     return str(request.param)
 
 
