@@ -311,24 +311,29 @@ class RowGroupBatch:
         usual = (records["meta_start"] >= 0) & (records["encrypted"] == 0) & (records["external"] == 0)
         usual &= (records["codec"] >= 0) & (start > 0) & (size > 0)
         usual &= size <= self._starts[groups.files] - start
+        types = np.array([PHYSICAL_TYPES.index(leaf.physical) for leaf in leaves], np.int64)
+        are_usual = (usual & (records["physical_type"] == types[:, None])).all(axis=1).tolist()
+        have_codecs = np.isin(records["codec"], KNOWN_CODECS).all(axis=1).tolist()
+        longest = size.max(axis=1, initial=0).tolist()
+        paths = np.ascontiguousarray(records["path_start"])
         flags = np.zeros((len(leaves), len(self._starts)), np.int64)
         for number, leaf in enumerate(leaves):
-            of_leaf, problem = records[number], ""
-            path = groups.footers[0].stored_leaf(leaf).encoded_path
-            starts = np.ascontiguousarray(of_leaf["path_start"])
-            usual[number] &= of_leaf["physical_type"] == PHYSICAL_TYPES.index(leaf.physical)
-            if not usual[number].all() or not have_path(self._footers, groups.files, starts, path):
-                problem = "metadata: a column chunk is unusual"
-            elif not np.isin(of_leaf["codec"], KNOWN_CODECS).all():
-                problem = "a codec that is not known here"
-            elif leaf.repeated and int(size[number].max(initial=0)) > MAX_CHUNK_BYTES:
-                problem = f"a chunk of lists of more than {MAX_CHUNK_BYTES >> 20} MiB"
             flags[number] = HAS_BITS if leaf.physical == "BOOLEAN" else 0
             for file, footer in self._doubted:
                 flags[number, file] |= _find_flags(footer, leaf)
-            columns = start[number], size[number], groups.num_rows, of_leaf["codec"], of_leaf["num_values"]
-            table = np.stack([groups.files, *columns, flags[number, groups.files]], axis=1)
-            self._chunks[leaf.index] = table, problem
+        tables = np.empty((*records.shape, 7), np.int64)
+        columns = start, size, groups.num_rows, records["codec"], records["num_values"], flags[:, groups.files]
+        for place, values in enumerate((groups.files, *columns)):
+            tables[:, :, place] = values
+        for number, leaf in enumerate(leaves):
+            problem, path = "", groups.footers[0].stored_leaf(leaf).encoded_path
+            if not are_usual[number] or not have_path(self._footers, groups.files, paths[number], path):
+                problem = "metadata: a column chunk is unusual"
+            elif not have_codecs[number]:
+                problem = "a codec that is not known here"
+            elif leaf.repeated and longest[number] > MAX_CHUNK_BYTES:
+                problem = f"a chunk of lists of more than {MAX_CHUNK_BYTES >> 20} MiB"
+            self._chunks[leaf.index] = tables[number], problem
 
     # ---------------------------------------------------------------------------------------------------- searching
 
