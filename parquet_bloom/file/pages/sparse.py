@@ -269,7 +269,6 @@ class RowGroupBatch:
         """Make the batch of row groups of one file of any kind, which stays open; its reads are counted at its source.
 
         What is read of a file that is not local is fetched all at once: its pages, by the page index.
-
         """
         if file.source.path is not None:
             return cls(groups, columns, FetchedRanges(file.source), [file.cached.page_headers])

@@ -276,9 +276,12 @@ class RowReader:
                     raise
                 return error
             schema = pa.schema([]) if projection.is_counter and projection.absent else projection.schema
-            return add_partitions(empty_table(schema)).schema  # rows that were read have them already
+            return add_partitions(schema) if partitions else schema  # rows that were read have them already
 
-        add_partitions = self._projection.add_partitions
+        def add_partitions(schema: pa.Schema) -> pa.Schema:
+            return self._projection.add_partitions(empty_table(schema)).schema
+
+        partitions = self._plan.partitions.schema.names
         others: list[FilePlan] = []
         schemas: list[pa.Schema] = []
         for plan in self._plans:
@@ -299,11 +302,10 @@ class RowReader:
         if not schemas:
             return pa.schema([])
         # Neither order depends on which files are read: columns come as they were asked for, partition columns last.
-        partitions = self._plan.partitions.schema.names
         if partitions:
             schemas = [_leave_last(schema, partitions) for schema in schemas]
         schema = self._projection.sort(unify_schemas(schemas))
-        return add_partitions(empty_table(schema)).schema if partitions else schema
+        return add_partitions(schema) if partitions else schema
 
     def _find_mistakes(self, plans: Sequence[FilePlan]) -> list[tuple[PredicateError, FilePlan]]:
         """Return each file's error, if no file has a column that some literal can be compared with; none otherwise.
