@@ -5,7 +5,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from .page_decode cimport Buffer, PageBody, PageVisitor
 
 cdef enum:
-    NO_TARGET = -1
+    NO_TARGET = -1  # all of its bits are set
+    OUTSIDE = -2    # what would be the number of an entry, were the dictionary longer
 
 
 cdef class Targets:

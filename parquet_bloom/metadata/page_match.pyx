@@ -276,30 +276,66 @@ cdef Py_ssize_t match_byte_arrays(
     return matches
 
 
-cdef Py_ssize_t match_numbers(
-    const PageBody* body, Py_ssize_t count, uint64_t num_entries, const int32_t* targets, int64_t* positions,
+cdef Py_ssize_t match_packed(
+    const Runs* run, Py_ssize_t count, uint32_t num_entries, const int32_t* targets, int64_t first, int64_t* positions,
     int32_t* which
 ) except -1 nogil:
-    """Search the first `count` numbers of dictionary entries of a page; return how many are of an entry with a target."""
-    cdef Py_ssize_t matches = 0, done = 0, length, i
+    """Search the first `count` numbers of a bit-packed run, with `first` numbers before it; as `match_numbers`.
+
+    Eight numbers of at most eight bits are looked up at once: few of them have a target.
+    """
+    cdef int width = run.width
+    cdef Py_ssize_t in_words = max(0, run.end - run.start - 8) // width * 8 if width <= 8 else 0  # whose 8 bytes are there
+    cdef Py_ssize_t matches = 0, i = 0, stop
+    cdef uint64_t bits, mask = (<uint64_t>1 << width) - 1
     cdef uint32_t number
+    cdef int32_t every
+    cdef int k
+    while i < count:
+        stop = min(i + 8, count)
+        if stop == i + 8 and i < in_words:
+            memcpy(&bits, run.data + run.start + (i >> 3) * width, 8)  # little-endian, as the processor is
+            every = NO_TARGET
+            for k in range(8):
+                every &= targets[bits & mask]
+                bits >>= width
+            if every == NO_TARGET:
+                i = stop
+                continue
+        while i < stop:
+            number = number_at(run, i)
+            if number >= num_entries:
+                refuse("a number is not in the dictionary")
+            if targets[number] != NO_TARGET:
+                positions[matches], which[matches] = first + i, targets[number]
+                matches += 1
+            i += 1
+    return matches
+
+
+cdef Py_ssize_t match_numbers(
+    const PageBody* body, Py_ssize_t count, uint32_t num_entries, const int32_t* targets, int64_t* positions,
+    int32_t* which
+) except -1 nogil:
+    """Search the first `count` numbers of dictionary entries of a page; return how many are of an entry with a target.
+
+    Parameters
+    ----------
+    targets : of each entry, and `OUTSIDE` of further numbers of eight bits.
+    positions, which : have room for all numbers.
+    """
+    cdef Py_ssize_t matches = 0, done = 0, length, i
     cdef int32_t target
-    cdef Runs runs, run
+    cdef Runs runs
+    if num_entries == 0:
+        refuse("it has numbers of a dictionary that is not there, or empty")
     start_indices(&runs, body)
     while done < count:
         length = next_entries(&runs, count - done, num_entries)
-        run = runs  # whose address nobody else knows, so that it stays in registers
-        if run.packed:
-            for i in range(length):
-                number = number_at(&run, i)
-                if number >= num_entries:
-                    refuse("a number is not in the dictionary")
-                target = targets[number]
-                if target != NO_TARGET:
-                    positions[matches], which[matches] = done + i, target
-                    matches += 1
+        if runs.packed:
+            matches += match_packed(&runs, length, num_entries, targets, done, positions + matches, which + matches)
         else:
-            target = targets[run.value]
+            target = targets[runs.value]
             for i in range(length if target != NO_TARGET else 0):
                 positions[matches], which[matches] = done + i, target
                 matches += 1
@@ -391,10 +427,10 @@ cdef class PageSearch(PageVisitor):
         cdef int32_t* by_entry
         if not is_dictionary(page):
             refuse("it is a dictionary of another kind")
-        reserve(&self.by_entry, count * sizeof(int32_t))
+        reserve(&self.by_entry, max(count, 256) * sizeof(int32_t))
         by_entry = <int32_t*>self.by_entry.data
-        for i in range(count):
-            by_entry[i] = NO_TARGET
+        for i in range(max(count, 256)):
+            by_entry[i] = NO_TARGET if i < count else OUTSIDE
         self.num_entries = count
         if count == 0:  # its bytes may be none
             return 0

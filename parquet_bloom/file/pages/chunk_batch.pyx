@@ -152,6 +152,7 @@ cdef class ChunkBatch:
     cdef Buffer buffer       # of a chunk, or of some pages
     cdef int64_t start, end  # of what is in the buffer
     cdef Buffer dictionary
+    cdef Buffer scratch      # of the page that is open, if pages are not kept
     cdef Buffer bodies       # of the pages, if they are kept for a second visit
     cdef readonly int64_t requests
     cdef readonly int64_t num_bytes
@@ -165,6 +166,7 @@ cdef class ChunkBatch:
         free(self.firsts.data)
         free(self.buffer.data)
         free(self.dictionary.data)
+        free(self.scratch.data)
         free(self.bodies.data)
 
     def search(
@@ -339,10 +341,14 @@ cdef class ChunkBatch:
             try:
                 if body.page == NULL:
                     cut_page(body, content, page, visitor.codec, &visitor.column.shape)
+                    if not kept:
+                        swap(&self.scratch, &body.scratch)
                     unpack_page(body, self.decompress, needed)
                 visitor.visit(body, (<int64_t*>self.firsts.data)[i])
                 num_kept += page[UNPACKED] + body.value_bytes
             finally:
+                if not kept:
+                    swap(&self.scratch, &body.scratch)
                 if not kept or num_kept > MOST_KEPT:
                     close_page(body)
         return visitor.end()
@@ -495,6 +501,12 @@ cdef class ChunkBatch:
             self.read(chunk, start, end - start, buffer.data)
         self.complete(chunk, page, buffer.data + page[START] - start)
         return buffer.data + page[START] - start + page[HEADER_BYTES]
+
+
+cdef inline void swap(Buffer* one, Buffer* other) noexcept nogil:
+    cdef Buffer first = one[0]
+    one[0] = other[0]
+    other[0] = first
 
 
 cdef void correct_header(const int64_t* chunk, int64_t* page) noexcept nogil:

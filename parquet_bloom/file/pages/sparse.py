@@ -105,6 +105,23 @@ class RowsOfGroups:
         kept._kept = self, flags
         return kept
 
+    def make_flags(self, num_rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which rows of the row groups that have some of these are among these.
+
+        Parameters
+        ----------
+        num_rows : of all row groups.
+        """
+        some = self.counts > 0
+        if self._kept is not None:
+            rows, flags = self._kept
+            if rows._rows is None and rows._kept is None and (rows.counts == num_rows)[some].all():
+                return flags if some.all() else flags[np.repeat(some, rows.counts)]
+        starts = np.cumsum(num_rows[some]) - num_rows[some]
+        flags = np.zeros(int(num_rows[some].sum()), np.bool_)
+        flags[self.rows + np.repeat(starts, self.counts[some])] = True
+        return flags
+
     def find_selected(
         self, num_rows: NDArray[np.int64], num_ranges: NDArray[np.int64], ranges: NDArray[np.int64]
     ) -> RowPositions:

@@ -225,14 +225,15 @@ class RowGroupDecoder:
                 table = stream.read(window.start, window.stop, rows.rows)
             return take_rows(table, rows.rows - window.start)
         every = np.flatnonzero(rows.counts)
-        num_rows, counts = self.groups.num_rows[every], rows.counts[every]
-        total = int(num_rows.sum())
+        total = int(self.groups.num_rows[every].sum())
         is_all = len(rows) == total
         is_sparse = len(rows) * self.limits.few_of <= total
         if self.limits.max_bytes is not None and not is_sparse:  # so that few of large row groups are in memory
             num_bytes = int(self.groups.estimate(every.tolist(), names, self.limits.widths).sum())
             is_sparse = self.limits.needs_windows(num_bytes)
-        parts = None if is_all and not is_sparse else np.split(rows.rows, np.cumsum(counts)[:-1])
+        parts = None
+        if is_sparse or (not is_all and any(leaf.physical == "INT96" for leaf in self._leaves)):
+            parts = np.split(rows.rows, np.cumsum(rows.counts[every])[:-1])
         chunks = self._find_usual(every.tolist(), names) if self._files.is_local and not is_sparse else None
         files, ordinals, tables = self.groups.files[every], self.groups.ordinals[every].tolist(), []
         for start, stop in pairwise([0, *(np.flatnonzero(np.diff(files)) + 1).tolist(), len(every)]):
@@ -253,9 +254,7 @@ class RowGroupDecoder:
         self.limits.note(table)
         if is_all:
             return table
-        chosen = np.zeros(total, np.bool_)
-        chosen[rows.rows + np.repeat(np.cumsum(num_rows) - num_rows, counts)] = True
-        return keep(table, from_numpy(chosen))
+        return keep(table, from_numpy(rows.make_flags(self.groups.num_rows)))
 
     def _borrow(self, group: int) -> AbstractContextManager[ParquetData]:
         return self._files.borrow(self.groups.numbers[group][0])

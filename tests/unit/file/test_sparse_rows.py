@@ -296,6 +296,44 @@ def test_a_page_whose_header_is_wrong_hides_no_rows(tmp_path: Path) -> None:
             make_batch(chunk, pages).search(*search)
 
 
+def pack_numbers(numbers: list[int], width: int) -> bytes:
+    """Return numbers of dictionary entries as the values of a page: one bit-packed run."""
+    groups = -(-len(numbers) // 8)
+    bits = sum(number << width * i for i, number in enumerate(numbers))
+    header = groups << 1 | 1
+    return bytes([width, header & 0x7F | 0x80, header >> 7]) + bits.to_bytes(groups * width, "little")
+
+
+@pytest.mark.parametrize(("width", "num_entries"), [(1, 2), (2, 3), (3, 8), (5, 17), (7, 100), (8, 256), (9, 300)])
+def test_packed_numbers_of_entries(width: int, num_entries: int) -> None:
+    rng = np.random.default_rng(width)
+    required = StoredColumn(8, [0], 0)
+    for count in (1, 7, 8, 9, 64, 1001):
+        numbers = rng.integers(0, num_entries, count).tolist()
+
+        def search(
+            numbers: list[int], sought: list[int], entries: bytes = np.arange(num_entries, dtype="<i8").tobytes()
+        ) -> Any:
+            body = pack_numbers(numbers, width)
+            pages = np.zeros((2, 14), np.int64)
+            pages[0, [1, 2, 3, 4, 6]] = 1, len(entries), 2, num_entries, len(entries)
+            pages[1, :7] = 1 + len(entries), 1, len(body), 3, len(numbers), 8, len(body)
+            batch = make_batch(b"-" + entries + b"-" + body, pages)
+            targets = Targets([number.to_bytes(8, "little") for number in sought])
+            table = whole_chunk(b" " * (len(entries) + len(body) + 2), len(numbers), 0)
+            selected = np.array([1]), np.array([[0, len(numbers)]])
+            return batch.search(table, required, targets, len(numbers), *selected)
+
+        for sought in ([0], [num_entries - 1], [1, 2], [num_entries]):
+            found = search(numbers, sought)
+            assert found[1].tolist() == [row for row, number in enumerate(numbers) if number in sought]
+        if num_entries < 1 << width:
+            for row in {0, count // 2, count - 1}:
+                wrong = [*numbers[:row], num_entries, *numbers[row + 1 :]]
+                with pytest.raises(UnusualPageError, match="a number is not in the dictionary"):
+                    search(wrong, [num_entries - 1])
+
+
 @pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
 @pytest.mark.parametrize("width", [0, 8])
 def test_a_chunk_without_its_dictionary_has_no_entries_of_the_chunk_before(
