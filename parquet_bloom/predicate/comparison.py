@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +65,7 @@ def compare(chunks: list[pa.Array], arrow_type: pa.DataType, leaf: Compare, time
     if isinstance(limit, float) and (limit == 0 or math.isinf(limit)) and leaf.value != limit:
         # A literal that is too large or too small for the type lies between two of its values, and equals neither.
         operator = (_BELOW_LIMIT if leaf.value < limit else _ABOVE_LIMIT).get(operator, operator)  # type: ignore[operator]
-    return [_compare_chunk(chunk, operator, limit, is_float) for chunk in chunks]
+    return list(_compare_chunks(chunks, operator, limit, is_float))
 
 
 def widen(column_type: ColumnType, arrow_type: pa.DataType) -> ColumnType:
@@ -100,13 +100,19 @@ _OPERATORS: dict[str, Callable[[Any, Any], NDArray[np.bool_]]] = {
 _KERNELS = {"<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
 
 
-def _compare_chunk(chunk: pa.Array, operator: str, limit: Domain, is_float: bool) -> pa.Array:
-    if len(chunk) <= FEW_ROWS and pa.types.is_integer(chunk.type) and not chunk.null_count:
-        return from_numpy(_OPERATORS[operator](to_numpy(chunk), limit))
-    if pa.types.is_fixed_size_binary(chunk.type):
-        chunk = chunk.cast(pa.binary())  # the limit may have another length
-    result = pc.call_function(_KERNELS[operator], [chunk, _make_scalar(limit, chunk.type)])
-    return pc.or_(result, pc.is_nan(chunk)) if is_float and operator in (">", ">=") else result
+def _compare_chunks(chunks: list[pa.Array], operator: str, limit: Domain, is_float: bool) -> Iterator[pa.Array]:
+    scalar = None
+    for chunk in chunks:
+        if len(chunk) <= FEW_ROWS and pa.types.is_integer(chunk.type) and not chunk.null_count:
+            yield from_numpy(_OPERATORS[operator](to_numpy(chunk), limit))
+            continue
+        values = chunk
+        if pa.types.is_fixed_size_binary(chunk.type):
+            values = chunk.cast(pa.binary())  # the limit may have another length
+        if scalar is None:
+            scalar = _make_scalar(limit, values.type)
+        result = pc.call_function(_KERNELS[operator], [values, scalar])
+        yield pc.or_(result, pc.is_nan(values)) if is_float and operator in (">", ">=") else result
 
 
 def _make_scalar(limit: Domain, stored: pa.DataType) -> pa.Scalar:
