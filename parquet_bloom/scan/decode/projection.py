@@ -55,11 +55,11 @@ class Projection:
         return FileProjection(names, absent, file.select_schema(names))
 
     def add_absent(self, table: pa.Table, projection: FileProjection) -> pa.Table:
-        """Add nulls to rows of a file for the columns that it does not have."""
-        if not projection.absent:
-            return table
+        """Add nulls to rows of a file for the columns that it does not have, and leave out what only counts rows."""
         if projection.is_counter:
             table = table.select([])
+        if not projection.absent:
+            return table
         tops = dict.fromkeys(self._spellings.get(name, name).split(".")[0] for name in projection.absent)
         known = {*table.schema.names}
         missing = [name for name in tops if name not in known]

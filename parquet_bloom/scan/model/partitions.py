@@ -185,7 +185,7 @@ class Partitions:
 
         Parameters
         ----------
-        table : rows. If the result has no column of the file, one column for the number of rows.
+        table : rows.
         path : of the file; None if there are no rows, for the schema alone.
         columns : of the result; None for all.
         """
@@ -197,9 +197,7 @@ class Partitions:
             column = pa.repeat(value, table.num_rows) if value.is_valid else pa.nulls(table.num_rows, field.type)
             i = result.schema.get_field_index(field.name)
             result = result.append_column(field, column) if i < 0 else result.set_column(i, field, column)
-        if columns is None or not self._values.keys() >= {*columns}:
-            return result
-        return result.select([name for name in self.schema.names if name in columns])
+        return result
 
 
 class Residuals(Protocol):

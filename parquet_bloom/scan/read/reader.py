@@ -275,7 +275,7 @@ class RowReader:
                 if fail is None:
                     raise
                 return error
-            schema = pa.schema([]) if projection.is_counter and projection.absent else projection.schema
+            schema = pa.schema([]) if projection.is_counter else projection.schema
             return add_partitions(schema) if partitions else schema  # rows that were read have them already
 
         def add_partitions(schema: pa.Schema) -> pa.Schema:

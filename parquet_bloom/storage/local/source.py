@@ -51,9 +51,7 @@ class LocalSource(Source):
     path: str
     identity: FileIdentity
 
-    def __init__(
-        self, name: str, opened: tuple[str, int] | None = None, lent: FileIdentity | None = None
-    ) -> None:
+    def __init__(self, name: str, opened: tuple[str, int] | None = None, lent: FileIdentity | None = None) -> None:
         self._descriptor, self._is_lent = -1, lent is not None
         self._mapped: MappedFile | None = None
         self.name = name

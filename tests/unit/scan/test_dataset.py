@@ -453,8 +453,10 @@ def test_rows_without_columns_are_counted(lake):
     dataset = parquet_bloom.dataset(lake)
     scan = dataset.scan(f"id = {find_id(70)}", columns=[])
     assert (scan.to_arrow().num_rows, scan.to_arrow().num_columns) == (1, 0)
-    assert [batch.num_rows for batch in scan.to_batches()] == [1]
+    assert [(batch.num_rows, batch.num_columns) for batch in scan.to_batches()] == [(1, 0)]
     assert parquet_bloom.read_table(lake, "row >= 0", []).num_rows == FILES * ROWS
+    for nothing in (dataset.scan("row < 0", columns=[]).to_arrow(), parquet_bloom.read_table(lake, "row < 0", [])):
+        assert nothing.shape == (0, 0)
 
 
 def test_keys_of_a_join_may_be_a_table(lake):
