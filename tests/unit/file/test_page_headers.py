@@ -81,6 +81,35 @@ def test_random_rows_of_several_files(tmp_path: Path, options: dict[str, Any]) -
     assert all(headers)
 
 
+def test_headers_of_files_whose_chunks_are_alike(tmp_path: Path) -> None:
+    """Chunks at the same places, of the same sizes, of which one begins with long pages and one with short ones."""
+    texts = [f"{row:024}" if row < ROWS // 4 else f"{row:06}" for row in range(ROWS // 2)]
+    tables = [pa.table({"t": texts}), pa.table({"t": texts[::-1]})]
+    paths = [tmp_path / f"{number}.parquet" for number in range(2)]
+    for path, table in zip(paths, tables, strict=True):
+        options = {"compression": "none", "use_dictionary": False, "write_statistics": False}
+        pq.write_table(table, path, write_batch_size=500, data_page_size=1, **options)
+    opened = [parquet_bloom.open(path) for path in paths]
+    chunks = {(int(file.footer.first_pages[0]), int(file.footer.chunks["compressed_size"][0])) for file in opened}
+    assert len(chunks) == 1
+    footers, identities = [file.footer for file in opened], [file.source.identity for file in opened]
+    columns = find_page_columns(opened[0], tables[0].schema)
+    for file in opened:
+        file.close()
+    files = OpenFiles([str(path) for path in paths], identities)
+    assert files.open()
+    headers: Headers = [{}, {}]
+    some = [0, 499, 500, 7000, ROWS // 4 - 1, ROWS // 4, ROWS // 2 - 1]
+    rows = RowsOfGroups(np.array([len(some)] * 2), np.array(some * 2))
+    for _ in range(2):
+        batch = RowGroupBatch(RowGroups(footers, [(0, 0), (1, 0)]), columns, files, headers)
+        assert batch.read(["t"], rows)["t"].to_pylist() == [texts[row] for row in some] + [
+            texts[::-1][row] for row in some
+        ]
+    files.close()
+    assert all(headers)
+
+
 def test_headers_are_read_once(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     table = write(path)

@@ -245,6 +245,13 @@ def test_rows_are_not_told_by_a_column_that_lacks_some(tmp_path):
     with pytest.raises(ParquetBloomError, match=r"row group 0.*48"):
         parquet_bloom.read_table(path, "w = 'w40'")
     assert len(pages) == 4
+    message = r"row group 0.*(48 rows instead of 64|expected length 64)"
+    for where in (None, "w = 'w40'", "w > 'w'", "row >= 0"):  # nor by itself
+        with pytest.raises(ParquetBloomError, match=message):
+            parquet_bloom.dataset(path).scan(where, ["w"]).to_arrow()
+    for where in ("w = 'w40'", "w > 'w'"):
+        with pytest.raises(ParquetBloomError, match=message):
+            parquet_bloom.dataset(path).scan(where).count_rows()
 
 
 FIELDS = {"num_values": 5, "total size": 6, "size": 7, "data page": 9, "dictionary page": 11}

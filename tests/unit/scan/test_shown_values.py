@@ -75,7 +75,7 @@ def write_integers(path: Path, values: list[int | None], bits: int, signed: bool
     """Write integers of 32 bits under an annotation for fewer."""
     has_filter, has_statistics = options.pop("has_filter", False), options.pop("has_statistics", True)
     table = pa.table({"i": pa.array(values, pa.int32()), "n": range(len(values))})
-    pq.write_table(table, path, store_schema=False, row_group_size=2, **options)
+    pq.write_table(table, path, store_schema=False, **{"row_group_size": 2, **options})
     if has_filter:  # of what is stored, as other writers would make it
         parquet_bloom.embed(path, ["i"])
     annotate(path, "i", bits, signed)
@@ -183,12 +183,14 @@ def test_integers_within_their_type_are_pruned_as_before(tmp_path: Path) -> None
 def test_many_files_of_narrow_integers(tmp_path: Path) -> None:
     """Footers of many files are read at once, and few rows are searched in pages."""
     for number in range(40):
-        values = [number * 1000 % 251 if number != 7 else 256 + 9] * 2 + [100 + number]
-        write_integers(tmp_path / f"{number:02}.parquet", values, 8 if number % 2 else 16, False, has_filter=True)
+        values = [number * 1000 % 251 if number != 7 else 256 + 9] * 2 + [100 + number] + [250] * 60
+        bits = 8 if number % 2 else 16
+        write_integers(tmp_path / f"{number:02}.parquet", values, bits, False, has_filter=True, row_group_size=100)
     shown = [value for path in tmp_path.iterdir() for value in pq.ParquetFile(path).read()["i"].to_pylist()]
     for value in (9, 103, 0):
         assert parquet_bloom.read_table(tmp_path, Equal("i", value)).num_rows == shown.count(value)
         assert count_rows(tmp_path, Equal("i", value)) == shown.count(value)
+    assert parquet_bloom.read_table(tmp_path / "07.parquet", Equal("i", 9)).num_rows == 2  # 265, as it is stored
 
 
 def test_a_file_that_an_index_does_not_know(tmp_path: Path) -> None:
