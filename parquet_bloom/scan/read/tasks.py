@@ -185,7 +185,8 @@ class PlannedFiles(TaskFiles["PlannedFiles"]):
     def _open_data(self, number: int) -> ParquetData:
         """Open a file that is open already, whatever is at its path by now."""
         path = self.plans[number].path
-        source = LocalSource(path, (path, self._files.descriptor(number)), self._identities[number])
+        # A copy: a scan that is given up may close the files while a worker of its own still reads.
+        source = LocalSource(path, (path, os.dup(self._files.descriptor(number))))
         return ParquetData(BloomFile(source, self._cache, self.footers[number]), self._limits)
 
     def make_pages(self, groups: RowGroups, columns: Mapping[str, PageColumn]) -> RowGroupBatch:

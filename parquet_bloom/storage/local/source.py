@@ -45,20 +45,15 @@ class LocalSource(Source):
     ----------
     name : the path.
     opened : its real path and its descriptor, if the caller has opened it; closed with the source.
-    lent : the identity of what the caller has opened, if it keeps it open for longer than the source, and closes it.
     """
 
     path: str
     identity: FileIdentity
 
-    def __init__(self, name: str, opened: tuple[str, int] | None = None, lent: FileIdentity | None = None) -> None:
-        self._descriptor, self._is_lent = -1, lent is not None
+    def __init__(self, name: str, opened: tuple[str, int] | None = None) -> None:
+        self._descriptor = -1
         self._mapped: MappedFile | None = None
         self.name = name
-        if opened is not None and lent is not None:
-            self.path, self._descriptor = opened
-            self.size, self.identity = lent.size, lent
-            return
         libc.require_posix(name)
         try:
             if opened is None:
@@ -190,7 +185,7 @@ class LocalSource(Source):
         self.keep(0, b"")
         if self._mapped is not None:
             self._mapped.close()
-        if descriptor >= 0 and not self._is_lent:
+        if descriptor >= 0:
             with suppress(OSError):  # nothing was written, so nothing can be lost
                 os.close(descriptor)
 
