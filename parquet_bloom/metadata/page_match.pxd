@@ -7,6 +7,7 @@ from .page_decode cimport Buffer, PageBody, PageVisitor
 cdef enum:
     NO_TARGET = -1  # all of its bits are set
     OUTSIDE = -2    # what would be the number of an entry, were the dictionary longer
+    FEW_BITS = 8    # of numbers that are looked up eight at a time, in one word
 
 
 cdef class Targets:

@@ -282,10 +282,11 @@ cdef Py_ssize_t match_packed(
 ) except -1 nogil:
     """Search the first `count` numbers of a bit-packed run, with `first` numbers before it; as `match_numbers`.
 
-    Eight numbers of at most eight bits are looked up at once: few of them have a target.
+    Eight numbers of at most `FEW_BITS` bits are looked up at once, since few have a target: without it `shapes.py`, "no
+    filter", takes up to 1.18 times as long.
     """
     cdef int width = run.width
-    cdef Py_ssize_t in_words = max(0, run.end - run.start - 8) // width * 8 if width <= 8 else 0  # whose 8 bytes are there
+    cdef Py_ssize_t in_words = max(0, run.end - run.start - 8) // width * 8 if width <= FEW_BITS else 0  # with 8 bytes
     cdef Py_ssize_t matches = 0, i = 0, stop
     cdef uint64_t bits, mask = (<uint64_t>1 << width) - 1
     cdef uint32_t number
@@ -321,7 +322,7 @@ cdef Py_ssize_t match_numbers(
 
     Parameters
     ----------
-    targets : of each entry, and `OUTSIDE` of further numbers of eight bits.
+    targets : of each entry, and `OUTSIDE` of further numbers of `FEW_BITS` bits.
     positions, which : have room for all numbers.
     """
     cdef Py_ssize_t matches = 0, done = 0, length, i
@@ -424,12 +425,13 @@ cdef class PageSearch(PageVisitor):
         """Find the target that each entry of a dictionary is."""
         cdef PageBody body
         cdef Py_ssize_t count = page[NUM_VALUES], matches, i
+        cdef Py_ssize_t size = max(count, <Py_ssize_t>1 << FEW_BITS)
         cdef int32_t* by_entry
         if not is_dictionary(page):
             refuse("it is a dictionary of another kind")
-        reserve(&self.by_entry, max(count, 256) * sizeof(int32_t))
+        reserve(&self.by_entry, size * sizeof(int32_t))
         by_entry = <int32_t*>self.by_entry.data
-        for i in range(max(count, 256)):
+        for i in range(size):
             by_entry[i] = NO_TARGET if i < count else OUTSIDE
         self.num_entries = count
         if count == 0:  # its bytes may be none
