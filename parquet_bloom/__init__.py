@@ -1,35 +1,28 @@
-"""Bloom filters for data lakes: embed them into existing Parquet files, read them, and skip what cannot match.
-
-`util`, `core`, `metadata`, `hashing` and `storage` are the lower layers, `predicate`, `file`, `orc`, `zones`, `tables`
-and `lake` build on them, `scan` builds on these, and `serve`, `spark` and `cli` on all.
-"""
+"""Bloom filters for data lakes: embed them into existing Parquet files, read them, and skip what cannot match."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import errors, types
 from .util.lazy import make_lazy
 
 if TYPE_CHECKING:
     from .core.bloom.sizing import fpp_for, size_for
-    from .file.cache.disk import DiskMetadataCache
-    from .file.cache.memory import MetadataCache
-    from .file.probe import probe
-    from .file.reader import open
-    from .file.write.drop import drop
-    from .file.write.embed import embed
+    from .file.bloom_file import open
+    from .file.disk_cache import DiskMetadataCache
+    from .file.metadata_cache import MetadataCache
+    from .file.probe_file import probe
+    from .file.write.drop_filters import drop
+    from .file.write.embed_filters import embed
     from .file.write.write_table import write_table
     from .filter import SplitBlockBloomFilter
-    from .lake.index import LakeIndex
-    from .scan.advise import advise
-    from .scan.api import prune, read_table
-    from .scan.engines.api import dataset, semi_join
-    from .scan.engines.polars import scan_polars
-    from .scan.verify import verify
-    from .tables.delta.open import delta
-    from .tables.embed.api import embed_table
-    from .tables.iceberg.open import iceberg
+    from .lake.lake_index import LakeIndex
+    from .scan.engines.polars_frame import scan_polars
+    from .scan.scan_functions import dataset, prune, read_table, semi_join
+    from .scan.survey_files import advise, verify
+    from .tables.delta.delta_table import delta
+    from .tables.embed.embed_table import embed_table
+    from .tables.iceberg.iceberg_table import iceberg
 
 __version__ = "0.1.0"
 
@@ -61,26 +54,26 @@ __all__ = [
 
 # The module of each public name, imported at its first use.
 _HOMES = {
-    "DiskMetadataCache": ".file.cache.disk",
-    "LakeIndex": ".lake.index",
-    "MetadataCache": ".file.cache.memory",
+    "DiskMetadataCache": ".file.disk_cache",
+    "LakeIndex": ".lake.lake_index",
+    "MetadataCache": ".file.metadata_cache",
     "SplitBlockBloomFilter": ".filter",
-    "advise": ".scan.advise",
-    "dataset": ".scan.engines.api",
-    "delta": ".tables.delta.open",
-    "drop": ".file.write.drop",
-    "embed": ".file.write.embed",
-    "embed_table": ".tables.embed.api",
+    "advise": ".scan.survey_files",
+    "dataset": ".scan.scan_functions",
+    "delta": ".tables.delta.delta_table",
+    "drop": ".file.write.drop_filters",
+    "embed": ".file.write.embed_filters",
+    "embed_table": ".tables.embed.embed_table",
     "fpp_for": ".core.bloom.sizing",
-    "iceberg": ".tables.iceberg.open",
-    "open": ".file.reader",
-    "probe": ".file.probe",
-    "prune": ".scan.api",
-    "read_table": ".scan.api",
-    "scan_polars": ".scan.engines.polars",
-    "semi_join": ".scan.engines.api",
+    "iceberg": ".tables.iceberg.iceberg_table",
+    "open": ".file.bloom_file",
+    "probe": ".file.probe_file",
+    "prune": ".scan.scan_functions",
+    "read_table": ".scan.scan_functions",
+    "scan_polars": ".scan.engines.polars_frame",
+    "semi_join": ".scan.scan_functions",
     "size_for": ".core.bloom.sizing",
-    "verify": ".scan.verify",
+    "verify": ".scan.survey_files",
     "write_table": ".file.write.write_table",
 }
 

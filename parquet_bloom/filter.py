@@ -13,7 +13,7 @@ from .core.bloom import memory, sbbf, sizing
 from .core.bloom.variants import FINAL, MASK, Variant
 from .errors import BrokenFilterError, FilterTypeError
 from .hashing import int96
-from .hashing.arrow import chunks_of, hash_values, keys_of, to_floats, to_storage, type_of
+from .hashing.arrow_keys import chunks_of, hash_values, keys_of, to_floats, to_storage, type_of
 from .hashing.coerce import coerce, hash_literals, list_literals, make_scalar_hasher, stored_forms
 from .hashing.column_type import ColumnType, Kind
 from .metadata.filter_header import read_header, write_header

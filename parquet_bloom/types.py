@@ -8,26 +8,34 @@ from .util.lazy import make_lazy
 
 if TYPE_CHECKING:
     from .core.bloom.variants import Variant
-    from .file.advise.report import AdviceReport
-    from .file.advise.verdict import ColumnAdvice
+    from .file.advice_report import AdviceReport
+    from .file.bloom_file import BloomFile
     from .file.chunk_filter import ChunkFilter
-    from .file.probe import Probed
-    from .file.reader import BloomFile
-    from .file.verify import ChunkVerdict, VerifyReport
-    from .file.write.drop import DroppedFilter, DropReport
-    from .file.write.embed import EmbeddedFilter, EmbedReport
-    from .lake.reports import Answers, AppendReport, Candidate, CheckReport, CompactReport, IndexSnapshot, IndexStats
-    from .orc.filters.filter import OrcFilter
-    from .orc.reader import OrcFile
+    from .file.probe_file import Probed
+    from .file.verdict import ColumnAdvice
+    from .file.verify_file import ChunkVerdict, VerifyReport
+    from .file.write.drop_filters import DroppedFilter, DropReport
+    from .file.write.embed_filters import EmbeddedFilter, EmbedReport
+    from .lake.index_reports import (
+        Answers,
+        AppendReport,
+        Candidate,
+        CheckReport,
+        CompactReport,
+        IndexSnapshot,
+        IndexStats,
+    )
+    from .orc.orc_filters import OrcFilter
+    from .orc.orc_reader import OrcFile
     from .predicate.reason import Reason
     from .scan.engines.dataset import Dataset, Fragment
-    from .scan.model.plan import FilePlan, RowGroupPlan
-    from .scan.report import PruneReport
+    from .scan.model.scan_plan import FilePlan, RowGroupPlan
+    from .scan.plan_report import PruneReport
     from .scan.scan import Scan
-    from .tables.embed.report import EmbedTableReport, ExchangedFile, SkippedFile
-    from .tables.files import TableFiles
-    from .zones.index import ZoneIndex
-    from .zones.reports import ZoneBuildReport
+    from .tables.embed.embed_report import EmbedTableReport, ExchangedFile, SkippedFile
+    from .tables.table_files import TableFiles
+    from .zones.zone_index import ZoneIndex
+    from .zones.zone_reports import ZoneBuildReport
 
 __all__ = [
     "AdviceReport",
@@ -68,40 +76,40 @@ __all__ = [
 
 # The module of each public name, imported at its first use.
 _HOMES = {
-    "AdviceReport": ".file.advise.report",
-    "Answers": ".lake.reports",
-    "AppendReport": ".lake.reports",
-    "BloomFile": ".file.reader",
-    "Candidate": ".lake.reports",
-    "CheckReport": ".lake.reports",
+    "AdviceReport": ".file.advice_report",
+    "Answers": ".lake.index_reports",
+    "AppendReport": ".lake.index_reports",
+    "BloomFile": ".file.bloom_file",
+    "Candidate": ".lake.index_reports",
+    "CheckReport": ".lake.index_reports",
     "ChunkFilter": ".file.chunk_filter",
-    "ChunkVerdict": ".file.verify",
-    "ColumnAdvice": ".file.advise.verdict",
-    "CompactReport": ".lake.reports",
+    "ChunkVerdict": ".file.verify_file",
+    "ColumnAdvice": ".file.verdict",
+    "CompactReport": ".lake.index_reports",
     "Dataset": ".scan.engines.dataset",
-    "DropReport": ".file.write.drop",
-    "DroppedFilter": ".file.write.drop",
-    "EmbedReport": ".file.write.embed",
-    "EmbedTableReport": ".tables.embed.report",
-    "EmbeddedFilter": ".file.write.embed",
-    "ExchangedFile": ".tables.embed.report",
-    "FilePlan": ".scan.model.plan",
+    "DropReport": ".file.write.drop_filters",
+    "DroppedFilter": ".file.write.drop_filters",
+    "EmbedReport": ".file.write.embed_filters",
+    "EmbedTableReport": ".tables.embed.embed_report",
+    "EmbeddedFilter": ".file.write.embed_filters",
+    "ExchangedFile": ".tables.embed.embed_report",
+    "FilePlan": ".scan.model.scan_plan",
     "Fragment": ".scan.engines.dataset",
-    "IndexSnapshot": ".lake.reports",
-    "IndexStats": ".lake.reports",
-    "OrcFile": ".orc.reader",
-    "OrcFilter": ".orc.filters.filter",
-    "Probed": ".file.probe",
-    "PruneReport": ".scan.report",
+    "IndexSnapshot": ".lake.index_reports",
+    "IndexStats": ".lake.index_reports",
+    "OrcFile": ".orc.orc_reader",
+    "OrcFilter": ".orc.orc_filters",
+    "Probed": ".file.probe_file",
+    "PruneReport": ".scan.plan_report",
     "Reason": ".predicate.reason",
-    "RowGroupPlan": ".scan.model.plan",
+    "RowGroupPlan": ".scan.model.scan_plan",
     "Scan": ".scan.scan",
-    "SkippedFile": ".tables.embed.report",
-    "TableFiles": ".tables.files",
+    "SkippedFile": ".tables.embed.embed_report",
+    "TableFiles": ".tables.table_files",
     "Variant": ".core.bloom.variants",
-    "VerifyReport": ".file.verify",
-    "ZoneBuildReport": ".zones.reports",
-    "ZoneIndex": ".zones.index",
+    "VerifyReport": ".file.verify_file",
+    "ZoneBuildReport": ".zones.zone_reports",
+    "ZoneIndex": ".zones.zone_index",
 }
 
 if not TYPE_CHECKING:  # to type checkers a module with __getattr__ has every name

@@ -43,8 +43,8 @@ LAYERS = {
     "__main__": 11,
 }
 
-# Modules in one folder; more do not fit in the head.
-MOST_MODULES = 15
+# Lines of a module; more do not fit in a head.
+MOST_LINES = 800
 
 # What opens a file by its path, by the name it is imported from. Only the unit `storage` calls these.
 OPENERS = {
@@ -80,7 +80,7 @@ C_OPENERS = re.compile(r"(?<![\w.])(?<!def )(f?open|creat|mmap|io\.open|os\.f?d?
 
 
 def unit_of(path: str) -> str:
-    """Return the unit that a source of the package belongs to: `parquet_bloom/file/write/embed.py` is of `file`."""
+    """Return the unit that a source of the package belongs to: `parquet_bloom/file/write/x.py` is of `file`."""
     return PurePosixPath(path).parts[1].partition(".")[0]
 
 
@@ -255,14 +255,23 @@ def mutual_folders(sources: dict[str, str]) -> list[tuple[str, str]]:
     )
 
 
-def folder_sizes(sources: dict[str, str]) -> Counter[str]:
-    """Return the number of modules in each folder, without `__init__` and the stubs and headers of modules."""
-    modules = {
-        (str(PurePosixPath(path).parent), PurePosixPath(path).stem)
-        for path in sources
-        if path.endswith((".py", ".pyx")) and not path.endswith("__init__.py")
-    }
-    return Counter(folder for folder, _ in modules)
+def names_that_stand_twice(sources: dict[str, str]) -> list[str]:
+    """Return the names of modules, and of classes of modules, that stand more than once in the package."""
+    modules = sorted(path for path in sources if path.endswith((".py", ".pyx")) and not path.endswith("__init__.py"))
+    names = Counter(PurePosixPath(path).stem for path in modules)
+    names += Counter(
+        f"class {node.name}"
+        for path in modules
+        if path.endswith(".py")
+        for node in ast.parse(sources[path]).body
+        if isinstance(node, ast.ClassDef)
+    )
+    return sorted(name for name, count in names.items() if count > 1)
+
+
+def long_modules(sources: dict[str, str]) -> list[str]:
+    """Return the modules that are longer than what one head holds; Cython counts less, its loops are long."""
+    return [path for path, source in sources.items() if path.endswith(".py") and source.count("\n") > MOST_LINES]
 
 
 def package_sources() -> dict[str, str]:
@@ -290,8 +299,20 @@ def test_two_folders_that_import_each_other_are_seen() -> None:
     assert results == [(f"{PACKAGE}.d", f"{PACKAGE}.e")]
 
 
-def test_no_folder_is_too_large_to_survey() -> None:
-    assert {folder: size for folder, size in folder_sizes(package_sources()).items() if size > MOST_MODULES} == {}
+def test_every_name_of_a_module_or_class_stands_once() -> None:
+    assert names_that_stand_twice(package_sources()) == []
+
+
+def test_a_name_that_stands_twice_is_seen() -> None:
+    sources = {"d/a.py": "class Given: ...", "e/a.pyx": "", "e/b.py": "class Given: ...", "e/__init__.py": ""}
+    assert names_that_stand_twice({f"{PACKAGE}/{path}": source for path, source in sources.items()}) == [
+        "a",
+        "class Given",
+    ]
+
+
+def test_no_module_is_too_long() -> None:
+    assert long_modules(package_sources()) == []
 
 
 def test_each_folder_says_what_lives_in_it() -> None:

@@ -20,8 +20,8 @@ PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
 from parquet_bloom.core.index.cuckoo import Group, Layout  # noqa: E402 - the package of this checkout
-from parquet_bloom.lake.parts.cuckoo.reader import CuckooReader  # noqa: E402
-from parquet_bloom.lake.parts.cuckoo.writer import CuckooWriter  # noqa: E402
+from parquet_bloom.lake.cuckoo_reader import CuckooReader  # noqa: E402
+from parquet_bloom.lake.cuckoo_writer import CuckooWriter  # noqa: E402
 
 TARGET = PROJECT / "docs" / "explanation" / "cuckoo.svg"
 UNITS, VALUES, LARGE = 100_000, 100, 100_000

@@ -1,8 +1,4 @@
-"""The command line: `parquet-bloom COMMAND`, one module per command, of which only the one that runs is imported.
-
-`output` comes first, then `options`, then `run`, which processes many files, and `commands` builds on all three and on
-`lazy_group`; `process` is about the process that runs one.
-"""
+"""The command line: `parquet-bloom COMMAND`, one module per command, of which only the one that runs is imported."""
 
 from __future__ import annotations
 
@@ -26,21 +22,21 @@ PROGRAM = "parquet-bloom"
 
 # One line of `--help` for each command, kept here so that `--help` does not have to import them.
 COMMANDS = {
-    "show": "Show the filters of Parquet and ORC files.",
-    "advise": "Recommend the columns that deserve filters, and say why.",
-    "embed": "Embed Bloom filters into Parquet files.",
-    "drop": "Remove Bloom filters from Parquet files.",
-    "verify": "Check the filters of Parquet and ORC files.",
-    "find": "Find the rows that match a predicate.",
-    "get": "Print the rows of keys, by an index.",
-    "locate": "Find the positions of the rows of keys.",
-    "prune": "Show the row groups a predicate has to read, and why.",
-    "index": "Create and query an index from values to the files of a lake.",
-    "zones": "Build and show zone indexes, from values to rows.",
-    "size": "Compute the size of a filter.",
-    "sweep": "Delete temporary files of killed writers.",
-    "spark-archive": "Pack this package for Spark's executors.",
-    "completion": "Print the completion script of a shell.",
+    "show": ("show_command", "Show the filters of Parquet and ORC files."),
+    "advise": ("advise_command", "Recommend the columns that deserve filters, and say why."),
+    "embed": ("embed_command", "Embed Bloom filters into Parquet files."),
+    "drop": ("drop_command", "Remove Bloom filters from Parquet files."),
+    "verify": ("verify_command", "Check the filters of Parquet and ORC files."),
+    "find": ("find_command", "Find the rows that match a predicate."),
+    "get": ("get_command", "Print the rows of keys, by an index."),
+    "locate": ("locate_command", "Find the positions of the rows of keys."),
+    "prune": ("prune_command", "Show the row groups a predicate has to read, and why."),
+    "index": ("index_command", "Create and query an index from values to the files of a lake."),
+    "zones": ("zones_command", "Build and show zone indexes, from values to rows."),
+    "size": ("size_command", "Compute the size of a filter."),
+    "sweep": ("sweep_command", "Delete temporary files of killed writers."),
+    "spark-archive": ("archive_command", "Pack this package for Spark's executors."),
+    "completion": ("completion_command", "Print the completion script of a shell."),
 }
 
 INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143  # the exit codes of shells for SIGINT, SIGPIPE and SIGTERM
@@ -130,8 +126,7 @@ Example:
 @click.group(
     cls=Tool,
     epilog=EPILOG,
-    package=f"{__package__}.commands",
-    texts=COMMANDS,
+    commands=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(sys.modules[__name__.partition(".")[0]].__version__, message="%(prog)s %(version)s")

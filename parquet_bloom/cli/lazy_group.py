@@ -1,4 +1,4 @@
-"""Groups of commands with one module per command, imported only when the command is run."""
+"""Groups of commands whose commands are imported only when the command is run."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class LazyGroup(click.Group):
 
     Parameters
     ----------
-    package : the package of the modules; module and command function have the command's name, with _ for -.
-    texts : the line of `--help` for each command, so that `--help` does not have to import them.
+    commands : the module below `cli.commands` and the line of `--help` of each command, so that `--help` does not have
+        to import them; the command's function has its name, with _ for -.
     """
 
-    def __init__(self, *args: Any, package: str, texts: Mapping[str, str], **extra: Any):
+    def __init__(self, *args: Any, commands: Mapping[str, tuple[str, str]], **extra: Any):
         super().__init__(*args, **extra)
-        self._package = package
-        self._texts = texts
+        self._modules = {name: module for name, (module, _) in commands.items()}
+        self._texts = {name: text for name, (_, text) in commands.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self._texts)
@@ -47,8 +47,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._texts:
             return None
-        name = cmd_name.replace("-", "_")
-        command: click.Command = getattr(import_module(f"{self._package}.{name}"), name)
+        module = import_module(f".commands.{self._modules[cmd_name]}", __package__)
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
     def resolve_command(

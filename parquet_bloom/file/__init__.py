@@ -1,9 +1,4 @@
-"""One Parquet file: reading, verifying and writing its Bloom filters.
-
-`columns` and `cache` come first, then `chunk_filter`, which reads one filter, then `reader`, which opens a file;
-`probe`, `identity`, `statistics`, `pages` and `values` build on these, and `write`, `verify`, `detect` and `advise` on
-all.
-"""
+"""One Parquet file: reading, verifying and writing its Bloom filters."""
 
 from __future__ import annotations
 
@@ -12,9 +7,9 @@ from typing import TYPE_CHECKING
 from ..util.lazy import make_lazy
 
 if TYPE_CHECKING:
+    from .bloom_file import BloomFile
     from .chunk_filter import ChunkFilter
-    from .detect import detect_variant
-    from .reader import BloomFile
+    from .detect_variant import detect_variant
 
 __all__ = [
     "BloomFile",
@@ -24,9 +19,9 @@ __all__ = [
 
 # The module of each public name, imported at its first use.
 _HOMES = {
-    "BloomFile": ".reader",
+    "BloomFile": ".bloom_file",
     "ChunkFilter": ".chunk_filter",
-    "detect_variant": ".detect",
+    "detect_variant": ".detect_variant",
 }
 
 if not TYPE_CHECKING:  # to type checkers a module with __getattr__ has every name

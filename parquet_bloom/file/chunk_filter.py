@@ -15,13 +15,13 @@ from ..errors import BrokenFilterError, ParquetBloomError
 from ..filter import SplitBlockBloomFilter
 from ..hashing.column_type import ColumnType
 from ..metadata.filter_header import FilterHeader
-from ..metadata.footer import MAGIC, Footer, Leaf
+from ..metadata.footer import MAGIC, Footer, SchemaLeaf
 from ..storage import Source
-from .columns import type_of
+from .file_columns import type_of
 
 if TYPE_CHECKING:
-    from .drafts.trial import Trial
-    from .values import ColumnReader
+    from .column_reader import ColumnReader
+    from .drafts import Trial
 
 
 class FilterFile(Protocol):
@@ -44,8 +44,8 @@ class FilterFile(Protocol):
     def _read_header_bytes(self, offset: int) -> bytes: ...
     def _read_header(self, data: bytes) -> FilterHeader: ...
     def _find_owner(self, number: int) -> tuple[int, str]: ...
-    def has_values(self, row_group: int, column: str | Leaf) -> bool | None: ...
-    def column_reader(self, leaf: Leaf) -> ColumnReader: ...
+    def has_values(self, row_group: int, column: str | SchemaLeaf) -> bool | None: ...
+    def column_reader(self, leaf: SchemaLeaf) -> ColumnReader: ...
     def read_headers(self, chunks: Iterable[ChunkFilter]) -> None: ...
     def note_reads(self) -> None: ...
 
@@ -63,7 +63,7 @@ class ChunkFilter:
     length : bytes of header and bitset, by the footer; None where it does not say.
     """
 
-    def __init__(self, file: FilterFile, row_group: int, leaf: Leaf, record: np.void):
+    def __init__(self, file: FilterFile, row_group: int, leaf: SchemaLeaf, record: np.void):
         self.file = file
         self._record = record
         self.row_group = row_group
@@ -189,7 +189,7 @@ class ChunkFilter:
         ------
         BrokenFilterError, UnreadableColumnError
         """
-        from .drafts.trial import Trial, read_some_hashes
+        from .drafts import Trial, read_some_hashes
 
         bitset = self._bitset
         values = read_some_hashes(self.file.column_reader(self.leaf), self.row_group)
@@ -198,7 +198,7 @@ class ChunkFilter:
     @cached_property
     def _detected(self) -> Variant | str:
         """The variant determined from the column's values, or why it cannot be determined."""
-        from .drafts.trial import candidates
+        from .drafts import candidates
 
         if self.header_problem:
             return self.header_problem

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import MalformedFooterError, UnusualPageError
-from ..metadata.footer import Footer, Leaf
+from ..metadata.footer import Footer, SchemaLeaf
 from ..metadata.page_index import MAX_PAGES, PAGE_HEADER_BYTES
 from ..metadata.thrift_compact import index_window
 from ..storage import Source
@@ -138,7 +138,7 @@ def require_pages(source: Source, walk: PageWalk) -> None:
         length = PAGE_HEADER_BYTES if found else min(length * 16, _MAX_HEADER_BYTES)
 
 
-def require_value_per_row(source: Source, footer: Footer, row_group: int, leaf: Leaf) -> None:
+def require_value_per_row(source: Source, footer: Footer, row_group: int, leaf: SchemaLeaf) -> None:
     """Raise MalformedFooterError if a column without lists does not have one value for each row of its row group.
 
     Where the footer says so, its pages are asked: some writers counted a column's values wrong. Readers take as many

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -131,7 +131,7 @@ def from_parquet(
     scale: int | None = None,
     precision: int | None = None,
 ) -> ColumnType:
-    """Return the type of a column, from its schema element (raw annotations, see `metadata.footer.Leaf`).
+    """Return the type of a column, from its schema element (raw annotations, see `metadata.footer.SchemaLeaf`).
 
     An annotation that does not fit its physical type, or that is not supported, gives `Kind.UNKNOWN`: the stored bytes
     can be hashed, but literals cannot be coerced to such a type.
@@ -357,3 +357,44 @@ def may_wrap(column_type: ColumnType) -> bool:
 
 def is_nan(value: Domain) -> bool:
     return isinstance(value, float) and math.isnan(value)
+
+
+_UNITS = {"ms": 1, "us": 2, "ns": 3}
+_ALONE = (1, 4, 6, 11, 12, 13, 14, 15)  # annotations without parameters; see `column_type`
+
+
+def type_to_json(column_type: ColumnType) -> dict[str, Any]:
+    """Return a column type as a JSON object."""
+    return {**asdict(column_type), "kind": column_type.kind.value}
+
+
+def type_from_json(data: Mapping[str, Any]) -> ColumnType:
+    """Read a column type back from JSON; reject types that no Parquet column can have.
+
+    Raises
+    ------
+    ValueError, TypeError, KeyError
+        No column has such a type.
+    """
+    column_type = ColumnType(**{**data, "kind": Kind(data["kind"])})
+    numbers = (column_type.length, column_type.bits, column_type.precision, column_type.scale)
+    if not isinstance(column_type.physical, str) or not all(
+        number is None or type(number) is int for number in numbers
+    ):
+        raise ValueError("type")
+    length = column_type.length if column_type.physical == "FIXED_LEN_BYTE_ARRAY" else None
+    for logical in (None, *_annotations(column_type)):
+        valid = from_parquet(column_type.physical, length, logical=logical)
+        if valid == column_type and valid.name == column_type.name and type(column_type.signed) is bool:
+            return valid
+    raise ValueError("type")
+
+
+def _annotations(data: ColumnType) -> Iterator[dict[int, Any]]:
+    """Yield the LogicalTypes that the type may have come from."""
+    yield from ({member: {}} for member in _ALONE)
+    yield {5: {1: data.scale, 2: data.precision}}
+    if isinstance(data.unit, str) and data.unit in _UNITS:
+        yield from ({member: {1: data.utc, 2: {_UNITS[data.unit]: {}}}} for member in (7, 8))
+    yield {10: {1: data.bits, 2: data.signed}}
+    yield {-1: {}}

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..util.arrow_values import to_numpy
-from .arrow import rows_of, validity_of
+from .arrow_keys import rows_of, validity_of
 from .column_type import JULIAN_EPOCH_DAY, NANOS_PER_DAY
 
 OUTSIDE_OF_UNIT = {

@@ -1,8 +1,4 @@
-"""The lake index: from a value to the files that may hold it, among a million, by one small read.
-
-`parts` is the stored form, `files` are the data files, `manifest`, `segment` and `snapshot` read an index, `build`,
-`check`, `select` and `advise` build on these, and `index` is the public class on top.
-"""
+"""The lake index: from a value to the files that may hold it, among a million, by one small read."""
 
 from __future__ import annotations
 
@@ -11,9 +7,9 @@ from typing import TYPE_CHECKING
 from ..util.lazy import make_lazy
 
 if TYPE_CHECKING:
-    from .advise import GranularityAdvice, IndexAdvice, advise_index
-    from .index import LakeIndex
-    from .reports import Answers, AppendReport, Candidate, CheckReport, CompactReport, IndexSnapshot, IndexStats
+    from .index_advice import GranularityAdvice, IndexAdvice, advise_index
+    from .index_reports import Answers, AppendReport, Candidate, CheckReport, CompactReport, IndexSnapshot, IndexStats
+    from .lake_index import LakeIndex
 
 __all__ = [
     "Answers",
@@ -31,17 +27,17 @@ __all__ = [
 
 # The module of each public name, imported at its first use.
 _HOMES = {
-    "Answers": ".reports",
-    "AppendReport": ".reports",
-    "Candidate": ".reports",
-    "CheckReport": ".reports",
-    "CompactReport": ".reports",
-    "GranularityAdvice": ".advise",
-    "IndexAdvice": ".advise",
-    "IndexSnapshot": ".reports",
-    "IndexStats": ".reports",
-    "LakeIndex": ".index",
-    "advise_index": ".advise",
+    "Answers": ".index_reports",
+    "AppendReport": ".index_reports",
+    "Candidate": ".index_reports",
+    "CheckReport": ".index_reports",
+    "CompactReport": ".index_reports",
+    "GranularityAdvice": ".index_advice",
+    "IndexAdvice": ".index_advice",
+    "IndexSnapshot": ".index_reports",
+    "IndexStats": ".index_reports",
+    "LakeIndex": ".lake_index",
+    "advise_index": ".index_advice",
 }
 
 if not TYPE_CHECKING:  # to type checkers a module with __getattr__ has every name

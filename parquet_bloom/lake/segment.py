@@ -2,29 +2,121 @@
 
 from __future__ import annotations
 
+import json
+import re
 import threading
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import BrokenIndexError, ParquetBloomError
+from ..errors import BrokenIndexError, ParquetBloomError, shortened
 from ..hashing.coerce import make_scalar_hasher
+from ..hashing.column_type import type_to_json
+from ..predicate.key_expression import KeyExpression
 from ..storage import is_local
-from ..storage.folder.folder import Folder
+from ..storage.index_folder import Folder
 from ..util.threads import in_order
-from .files.table import NOT_COVERED, FileTable
-from .files.units import FILE, RowRanges
-from .manifest import ColumnPart, Manifest, SegmentInfo
-from .parts import layouts
-from .parts.part import PartMatches, PartReader
-from .reports import Candidate, FileSelection
-from .segment_header import find_contradiction
+from . import layouts
+from .file_table import NOT_COVERED, FileTable
+from .index_manifest import ColumnPart, IndexManifest, Key, SegmentInfo
+from .index_part import PartMatches, PartReader
+from .index_reports import Candidate, FileSelection
+from .units import FILE, RowRanges, Units
+
+SegmentHeader = Mapping[str, Any]
+
+
+def make_header(
+    layout: str, settings: Mapping[str, Any], units: Units, parts: Iterable[tuple[Key, Sequence[str]]]
+) -> SegmentHeader:
+    """Return the header of a segment.
+
+    Parameters
+    ----------
+    layout, settings, units : the index's.
+    parts : the key of each part, and the names of its files.
+    """
+    return {
+        "layout": layout,
+        "settings": dict(settings),
+        "granularity": units.granularity,
+        "zone_rows": units.zone_rows,
+        "parts": [_describe_part(key, names) for key, names in parts],
+    }
+
+
+def _describe_part(key: Key, names: Sequence[str]) -> dict[str, Any]:
+    column, column_type, holds, meaning, other_types = key
+    return {
+        "column": column,
+        "expression": column.to_json() if isinstance(column, KeyExpression) else None,
+        "types": [*map(type_to_json, (column_type, *other_types))],
+        "holds": holds.value,
+        "meaning": meaning,
+        "names": list(names),
+    }
+
+
+def find_contradiction(header: SegmentHeader | None, manifest: IndexManifest, info: SegmentInfo) -> str | None:
+    """Return where a manifest and a segment contradict each other; None if they do not.
+
+    Parameters
+    ----------
+    header : the segment's; None for one that an earlier version wrote.
+    info : the segment's entry in the manifest.
+    """
+    expected = make_header(
+        manifest.layout,
+        manifest.settings,
+        manifest.units,
+        ((part.key, [each.name for each in part.slices]) for part in info.parts),
+    )
+    names = _find_foreign_name(info, manifest.layout)
+    if header is None or names is not None:
+        return names
+    for name, value in expected.items():
+        if name != "parts" and _canonical(header.get(name)) != _canonical(value):
+            return _say(name, value, header.get(name))
+    stored = header.get("parts")
+    if not isinstance(stored, list) or len(stored) != len(info.parts):
+        return f"the manifest has {len(info.parts)} parts of segment '{info.name}', the segment has others"
+    for number, (part, other) in enumerate(zip(stored, expected["parts"], strict=True)):
+        for name, value in other.items():
+            if not isinstance(part, dict) or _canonical(part.get(name)) != _canonical(value):
+                return _say(f"{name} of part {number}", value, part.get(name) if isinstance(part, dict) else None)
+    return None
+
+
+def _say(name: str, value: Any, stored: Any) -> str:
+    ours, theirs = (shortened(_canonical(one), 200) for one in (value, stored))
+    return f"the manifest contradicts the segment: {name} is {ours} in the manifest, {theirs} in the segment"
+
+
+def _find_foreign_name(info: SegmentInfo, layout: str) -> str | None:
+    """Return which file is not one of the segment's by its name; None if all are.
+
+    Its number in the name of a part's file is that of the part, but for those that Spark's tasks have written.
+    """
+    segment = re.escape(info.name)
+    if not re.fullmatch(rf"{segment}(-[0-9a-f]+)?\.files", info.files):
+        return f"'{info.files}' is not a table of files of segment '{info.name}'"
+    for number, part in enumerate(info.parts):
+        for each in part.slices:
+            match = re.fullmatch(rf"{segment}-([0-9a-f]+)((?:-[0-9a-f]+)*)\.{layout}", each.name)
+            if match is None or (not match[2] and match[1] != str(number)):
+                return f"'{each.name}' is not a file of part {number} of segment '{info.name}'"
+    return None
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
 
 _PARTS_AT_A_TIME = 4
 
@@ -63,7 +155,7 @@ class OpenPart:
     hasher : hashes single literals of the part's type.
     """
 
-    def __init__(self, folder: Folder, manifest: Manifest, info: ColumnPart, num_units: int):
+    def __init__(self, folder: Folder, manifest: IndexManifest, info: ColumnPart, num_units: int):
         self.info = info
         self._folder = folder
         self._layout = manifest.layout
@@ -201,7 +293,7 @@ class Segment:
     def __init__(
         self,
         folder: Folder,
-        manifest: Manifest,
+        manifest: IndexManifest,
         info: SegmentInfo,
         files: FileTable | None = None,
         ahead: Collection[str] = (),

@@ -66,7 +66,7 @@ def read_repetition(element: Mapping[int, Any]) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Leaf:
+class SchemaLeaf:
     """A column that holds values: a leaf of the schema.
 
     Attributes
@@ -144,8 +144,8 @@ def _parse_schema(encoded: bytes) -> list[dict[int, Any]]:
 
 
 @lru_cache(maxsize=_MAX_SCHEMAS)
-def _parse_leaves(encoded: bytes) -> list[Leaf]:
-    leaves: list[Leaf] = []
+def _parse_leaves(encoded: bytes) -> list[SchemaLeaf]:
+    leaves: list[SchemaLeaf] = []
     # Nodes that lack children: [missing children, names, elements, repeated]. Not recursive: the file sets the depth.
     open_nodes: list[list[Any]] = []
     for position, element in enumerate(_parse_schema(encoded)):
@@ -174,7 +174,7 @@ def _parse_leaves(encoded: bytes) -> list[Leaf]:
         if not isinstance(kind, int) or not 0 <= kind < len(PHYSICAL_TYPES):
             raise MalformedFooterError(f"metadata: physical type {kind} does not exist", column=".".join(path))
         leaves.append(
-            Leaf(
+            SchemaLeaf(
                 index=len(leaves),
                 path=path,
                 physical=PHYSICAL_TYPES[kind],
@@ -336,7 +336,7 @@ class Footer:
     def _rules(self) -> dict[int, tuple[Rule, ...]]:
         return {}
 
-    def rules_of(self, leaf: Leaf) -> tuple[Rule, ...]:
+    def rules_of(self, leaf: SchemaLeaf) -> tuple[Rule, ...]:
         """Return the rules about the writer that hold for a column; () if all that it wrote is believed."""
         if not self.writer_rules.rules:
             return ()
@@ -346,11 +346,11 @@ class Footer:
             rules = self._rules[leaf.index] = self.writer_rules.find(leaf, stored_schema)
         return rules
 
-    def doubts_of(self, leaf: Leaf) -> Doubt:
+    def doubts_of(self, leaf: SchemaLeaf) -> Doubt:
         """Return what of a column is not believed in every column chunk."""
         return combine_doubts(tuple(rule for rule in self.rules_of(leaf) if rule.columns != LEGACY))
 
-    def describe_doubts(self, leaf: Leaf) -> str | None:
+    def describe_doubts(self, leaf: SchemaLeaf) -> str | None:
         """Return what of a column is not used as evidence because of its writer; None if all is."""
         rules = self.rules_of(leaf)
         return describe(rules, self.writer_rules.created_by) if rules else None
@@ -387,7 +387,7 @@ class Footer:
         return _parse_schema(self.encoded_schema)
 
     @cached_property
-    def leaves(self) -> list[Leaf]:
+    def leaves(self) -> list[SchemaLeaf]:
         return _parse_leaves(self.encoded_schema)
 
     @cached_property
@@ -431,7 +431,7 @@ class Footer:
         return self._positions.get(5)
 
     @property
-    def encrypted_leaves(self) -> list[Leaf]:
+    def encrypted_leaves(self) -> list[SchemaLeaf]:
         """The columns that are encrypted in any row group."""
         columns = set(self.chunks["column"][self.chunks["encrypted"] != 0].tolist())
         return [leaf for leaf in self.leaves if leaf.index in columns]
@@ -448,7 +448,7 @@ class Footer:
         no_values = not self.chunks["num_values"][first : first + count].any()
         return bool(group["num_rows"] == 0 and count == len(self.leaves) and no_values)
 
-    def chunk(self, row_group: int, leaf: Leaf) -> np.void:
+    def chunk(self, row_group: int, leaf: SchemaLeaf) -> np.void:
         """Return the record (CHUNK_DTYPE) of a column chunk.
 
         Raises
@@ -478,21 +478,21 @@ class Footer:
             raise MalformedFooterError("metadata: the column chunk has another type than the schema", **context)
         return record
 
-    def _has_path(self, path_start: int, leaf: Leaf) -> bool:
+    def _has_path(self, path_start: int, leaf: SchemaLeaf) -> bool:
         """Return whether the encoded path at a position equals the usual encoding of a leaf's path."""
         encoded = self.stored_leaf(leaf).encoded_path
         return self.data[path_start : path_start + len(encoded)] == encoded
 
     @property
-    def stored_leaves(self) -> list[Leaf]:
+    def stored_leaves(self) -> list[SchemaLeaf]:
         """The leaves as the file itself names them."""
         return self.leaves
 
-    def stored_leaf(self, leaf: Leaf) -> Leaf:
+    def stored_leaf(self, leaf: SchemaLeaf) -> SchemaLeaf:
         """Return a leaf as the file itself names it."""
         return leaf
 
-    def has_value_per_row(self, row_group: int, leaf: Leaf, record: np.void) -> bool:
+    def has_value_per_row(self, row_group: int, leaf: SchemaLeaf, record: np.void) -> bool:
         """Return whether a column chunk may have one value for each row, by the footer; true of any chunk with lists.
 
         Where it is not, the footer is wrong about the values, or about the rows: only the pages tell.
@@ -545,12 +545,14 @@ class Footer:
             statistics = replace(statistics, null_count=None)
         return statistics
 
-    def has_values(self, row_group: int, leaf: Leaf) -> bool | None:
+    def has_values(self, row_group: int, leaf: SchemaLeaf) -> bool | None:
         """Return whether a column chunk holds a value that is not null; None where the footer does not say."""
         record = self.chunk(row_group, leaf)
         return self.chunk_has_values(row_group, leaf, record, self.statistics(record))
 
-    def chunk_has_values(self, row_group: int, leaf: Leaf, record: np.void, statistics: Statistics) -> bool | None:
+    def chunk_has_values(
+        self, row_group: int, leaf: SchemaLeaf, record: np.void, statistics: Statistics
+    ) -> bool | None:
         """Return what `has_values` does, given the column chunk's record and statistics."""
         num_values = int(record["num_values"])
         num_rows = self.num_rows_of(row_group)
@@ -561,7 +563,7 @@ class Footer:
             return False
         return None if null_count is None else null_count != num_values
 
-    def chunk_has_nulls(self, row_group: int, leaf: Leaf, record: np.void, statistics: Statistics) -> bool | None:
+    def chunk_has_nulls(self, row_group: int, leaf: SchemaLeaf, record: np.void, statistics: Statistics) -> bool | None:
         """Return whether readers show a null in a column chunk; None for lists and where the footer does not say."""
         if leaf.repeated or leaf.shown_as_null or int(record["num_values"]) != self.num_rows_of(row_group):
             return None
@@ -607,7 +609,7 @@ class Footer:
         """The offset of the first page of each column chunk."""
         return find_first_pages(self.chunks)
 
-    def first_page(self, row_group: int, leaf: Leaf) -> int:
+    def first_page(self, row_group: int, leaf: SchemaLeaf) -> int:
         """Return the offset of the first page of a column chunk that `chunk` has a record of."""
         return int(self.first_pages[int(self.row_groups[row_group]["first_chunk"]) + leaf.index])
 

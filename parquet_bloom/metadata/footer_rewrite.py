@@ -7,14 +7,15 @@ chunks and copies everything else. `make_physical_view` makes a small file witho
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..errors import MalformedFooterError
-from .footer import MAGIC, PHYSICAL_TYPES, REQUIRED, Footer, Leaf, as_type, read_repetition
+from .footer import MAGIC, PHYSICAL_TYPES, REQUIRED, Footer, SchemaLeaf, as_type, read_repetition
 from .thrift_compact import BINARY, I32, I64, LIST, STRUCT, read_struct, splice_filters, write_struct
+from .writer_rules import Rule
 
 _ANY_NAME = b"x"  # pyarrow decodes the names of columns, and those of the file may not be valid text
 _FIXED = PHYSICAL_TYPES.index("FIXED_LEN_BYTE_ARRAY")
@@ -45,7 +46,7 @@ def splice_filter_locations(footer: Footer, filters: Mapping[tuple[int, int], tu
     )
 
 
-def make_physical_view(footer: Footer, leaf: Leaf, page_sizes: np.ndarray | None = None) -> bytes:
+def make_physical_view(footer: Footer, leaf: SchemaLeaf, page_sizes: np.ndarray | None = None) -> bytes:
     """Make a small Parquet file (no pages, all offsets into the original) that shows one column as its stored values.
 
     Annotations are left out, so that a reader returns what is stored: INT32 instead of dates, bytes instead of
@@ -80,7 +81,7 @@ def _make_file(footer: Footer, elements: list[Any], groups: list[Any]) -> bytes:
 
 
 def _make_physical_row_group(
-    footer: Footer, row_group: int, leaf: Leaf, page_sizes: np.ndarray | None
+    footer: Footer, row_group: int, leaf: SchemaLeaf, page_sizes: np.ndarray | None
 ) -> list[tuple[int, int, Any]]:
     record = footer.chunk(row_group, leaf)
     kind = _FIXED if leaf.physical == "INT96" else PHYSICAL_TYPES.index(leaf.physical)
@@ -93,7 +94,7 @@ def _make_physical_row_group(
 
 
 def _make_column_metadata(
-    footer: Footer, row_group: int, leaf: Leaf, path: list[bytes], changed: Mapping[int, int]
+    footer: Footer, row_group: int, leaf: SchemaLeaf, path: list[bytes], changed: Mapping[int, int]
 ) -> list[tuple[int, int, Any]]:
     """Make the ColumnMetaData of a chunk, as far as a reader needs it, with another path and some numbers changed."""
     fields = read_struct(footer.data, int(footer.chunk(row_group, leaf)["meta_start"]))[0]
@@ -113,3 +114,77 @@ def _make_column_metadata(
                 f"metadata: the column chunk lacks field {number}", row_group=row_group, column=leaf.name
             )
     return meta
+
+
+_ARROW_SCHEMA = b"ARROW:schema"
+_NOT_ARROW_SCHEMA = b"arrow.schema"  # as long, so that no length changes
+_NAME_FIELD = 4
+
+
+class RenamedFooter(Footer):
+    """A footer with other names in its schema; everything else is the original's.
+
+    Column chunks go on naming their columns as the original schema does, which is what they are checked against. The
+    Arrow schema that a writer has stored, whose names would be others, is not shown.
+
+    Parameters
+    ----------
+    original : the footer.
+    names : a name for each element of its schema, the root included; in UTF-8.
+
+    Raises
+    ------
+    MalformedFooterError
+        An element's name cannot be located in its bytes.
+    """
+
+    def __init__(self, original: Footer, names: Sequence[bytes]):
+        self._original = original
+        super().__init__(_rename(original, names), original.start)
+
+    @property
+    def stored_leaves(self) -> list[SchemaLeaf]:
+        return self._original.leaves
+
+    def stored_leaf(self, leaf: SchemaLeaf) -> SchemaLeaf:
+        return self._original.leaves[leaf.index]
+
+    def rules_of(self, leaf: SchemaLeaf) -> tuple[Rule, ...]:
+        return self._original.rules_of(self.stored_leaf(leaf))
+
+
+def _rename(footer: Footer, names: Sequence[bytes]) -> bytes:
+    """Return a footer's bytes with other names in the schema."""
+    elements, end = footer.encoded_schema_elements
+    renamed = [_rename_element(element, name) for element, name in zip(elements, names, strict=True)]
+    begin = end - sum(map(len, elements))
+    # Only the key of the writer's own schema is like this: it is not looked for in statistics or names.
+    rest = footer.data[end:]
+    position = footer.metadata_position
+    if position is not None and position >= end:
+        position -= end
+        rest = rest[:position] + rest[position:].replace(_ARROW_SCHEMA, _NOT_ARROW_SCHEMA, 1)
+    return b"".join((footer.data[:begin], *renamed, rest))
+
+
+def _rename_element(element: bytes, name: bytes) -> bytes:
+    """Return an encoded schema element with another name; fields before the name are numbers."""
+    position, number = 0, 0
+    while element[position]:
+        header = element[position]
+        number += header >> 4
+        kind = header & 15
+        position += 1
+        if not header >> 4 or number > _NAME_FIELD:
+            break
+        value = position
+        while element[position] & 0x80:
+            position += 1
+        position += 1
+        if number == _NAME_FIELD and kind == BINARY:
+            end = position + len(read_struct(element)[0][_NAME_FIELD])
+            encoded = write_struct([(1, BINARY, name)])[1:-1]  # without the field's header and the end of the struct
+            return b"".join((element[:value], encoded, element[end:]))
+        if kind != I32:
+            break
+    raise MalformedFooterError("metadata: a schema element has its fields in an unusual order, and cannot be renamed")

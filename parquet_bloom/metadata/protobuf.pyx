@@ -5,7 +5,7 @@ Nothing here trusts the bytes: every length and depth is checked against the res
 values are counted, so that malformed input ends in MalformedOrcError and never in an over-read, a huge allocation or a
 hang.
 
-Source: "Encoding" of the Protocol Buffers documentation; orc_proto.proto for the messages (orc/metadata/messages.py).
+Source: "Encoding" of the Protocol Buffers documentation; orc_proto.proto for the messages (orc/orc_tail.py).
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize

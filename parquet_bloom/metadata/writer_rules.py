@@ -46,8 +46,8 @@ class Doubt(Flag):
     EVIDENCE = STATISTICS | PAGE_INDEX | FILTERS
 
 
-class Column(Protocol):
-    """The part of a leaf of the schema that rules are about; see `footer.Leaf`."""
+class WriterColumn(Protocol):
+    """The part of a leaf of the schema that rules are about; see `footer.SchemaLeaf`."""
 
     @property
     def path(self) -> tuple[str, ...]: ...
@@ -143,21 +143,21 @@ _DECIMAL, _TIMESTAMP, _INTEGER = 5, 8, 10  # members of LogicalType
 _CONVERTED_DECIMAL, _CONVERTED_TIMESTAMPS, _CONVERTED_UNSIGNED = 5, (9, 10), (11, 12, 13, 14)
 
 
-def _is_decimal(column: Column) -> bool:
+def _is_decimal(column: WriterColumn) -> bool:
     return _DECIMAL in (column.logical or ()) or column.converted == _CONVERTED_DECIMAL
 
 
-def _is_timestamp(column: Column) -> bool:
+def _is_timestamp(column: WriterColumn) -> bool:
     return _TIMESTAMP in (column.logical or ()) or column.converted in _CONVERTED_TIMESTAMPS
 
 
-def _is_unsigned(column: Column) -> bool:
+def _is_unsigned(column: WriterColumn) -> bool:
     parameters = (column.logical or {}).get(_INTEGER)
     is_unsigned = isinstance(parameters, dict) and parameters.get(2) is not True
     return is_unsigned or column.converted in _CONVERTED_UNSIGNED
 
 
-KINDS: dict[str, Callable[[Column], bool]] = {
+KINDS: dict[str, Callable[[WriterColumn], bool]] = {
     "all": lambda column: True,
     "bytes": lambda column: column.physical in _BYTES,
     "legacy bytes": lambda column: column.physical in _BYTES,  # of chunks without min_value and max_value
@@ -257,7 +257,7 @@ class WriterRules:
     rules: tuple[Rule, ...]
     shortest_cut: int
 
-    def find(self, column: Column, stored_schema: bytes | None) -> tuple[Rule, ...]:
+    def find(self, column: WriterColumn, stored_schema: bytes | None) -> tuple[Rule, ...]:
         """Return the rules that hold for a column.
 
         Parameters
@@ -267,7 +267,7 @@ class WriterRules:
         return tuple(rule for rule in self.rules if _applies(rule, column, stored_schema))
 
 
-def _applies(rule: Rule, column: Column, stored_schema: bytes | None) -> bool:
+def _applies(rule: Rule, column: WriterColumn, stored_schema: bytes | None) -> bool:
     if not KINDS[rule.columns](column):
         return False
     if rule.columns != "dictionaries" or stored_schema is None:

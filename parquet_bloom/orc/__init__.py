@@ -1,17 +1,12 @@
-"""ORC files: Bloom filters and statistics of all writers.
+"""ORC files: Bloom filters and statistics of all writers."""
 
-`metadata` comes first, then `filters`, `indexes` and `reader`, then `values`, and `verify` and `survey` build on all of
-these.
-"""
-
-from .filters.filter import OrcFilter
-from .filters.hashes import hash_values as keying
-from .filters.hashes import keying_of
-from .metadata.schema import OrcLeaf
-from .metadata.stripes import OrcRowGroup, Stripe
-from .metadata.tail import is_orc
-from .reader import OrcFile, open
-from .verify import verify
+from .orc_filters import OrcFilter, keying_of
+from .orc_filters import hash_values as keying
+from .orc_reader import OrcFile, open
+from .orc_schema import OrcLeaf
+from .orc_tail import is_orc
+from .orc_verify import verify
+from .stripes import OrcRowGroup, Stripe
 
 __all__ = [
     "OrcFile",

@@ -1,8 +1,4 @@
-"""Predicates: one tree, three notations that are parsed to it, and two evaluators.
-
-`literal` is below `tree`, and `parse` and `comparison` build on it; then `row_filter`, upon `lists`, selects the
-matching rows of a table, and `pruning` decides from `statistics` which row groups can match.
-"""
+"""Predicates: one tree, three notations that are parsed to it, and two evaluators."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import PredicateError
 from ..util.lazy import late_module
-from .parse.sql.simple import parse_sql
+from .parse.sql_simple import parse_sql
 from .tree import And, Equal, In, Node, Or, columns
 
 if TYPE_CHECKING:
@@ -39,11 +35,11 @@ def parse(where: Any, dialect: str | None = None) -> Node:
     if isinstance(where, str):
         return parse_sql(where, dialect)
     if isinstance(where, list | tuple):
-        from .parse.dnf import parse_dnf
+        from .parse.arrow_expression import parse_dnf
 
         return parse_dnf(where)
     if isinstance(where, pc.Expression):
-        from .parse.arrow import parse_expression
+        from .parse.arrow_expression import parse_expression
 
         return parse_expression(where)
     forms = "SQL text, a list of (column, op, value) tuples or a pyarrow expression"

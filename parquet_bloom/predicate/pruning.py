@@ -17,13 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..hashing.bounds import LiteralBounds, make_bounds
-from ..hashing.coerce import coerce
+from ..hashing.coerce import LiteralBounds, coerce, make_bounds
 from ..hashing.column_type import ColumnType, Domain, Kind, make_domain_array
 from . import tree
-from .comparison import holds_for_all, select_bound
+from .pruning_statistics import NO, ColumnShape, KeyHasher, PruningStatistics, PruningStatisticsArray
 from .reason import MISSING, Reason
-from .statistics import NO, ColumnShape, KeyHasher, PruningStatistics, PruningStatisticsArray
+from .row_filter import holds_for_all, select_bound
 from .tree import (
     CallIn,
     CallNotIn,
@@ -101,7 +100,7 @@ class ProbeResult:
 
 
 @dataclass(frozen=True)
-class _Values:
+class _StatisticsValues:
     """The literals of a leaf as values of one column type: sorted, with the hashes of their stored forms."""
 
     values: list[Domain]
@@ -142,7 +141,7 @@ class PruningPredicate:
         self._postfix = tree.to_postfix(node)
         self.columns: list[str] = sorted(tree.columns(node))
         self._timezone = timezone
-        self._values: dict[tuple[int, ColumnType, KeyHasher], _Values] = {}
+        self._values: dict[tuple[int, ColumnType, KeyHasher], _StatisticsValues] = {}
         self._limits: dict[tuple[int, ColumnType], LiteralBounds] = {}
         self._numbers = {POSSIBLE: 0}
         self.verdicts = [POSSIBLE]
@@ -390,20 +389,20 @@ class PruningPredicate:
             other[constant] = same
             self._rule_out(verdicts, other, f"{name} has no other value", "range")
 
-    def _get_values(self, leaf: Leaf, column: PruningStatisticsArray) -> _Values:
+    def _get_values(self, leaf: Leaf, column: PruningStatisticsArray) -> _StatisticsValues:
         column_type = column.column_type
         key = id(leaf), column_type, column.hash_values
         found = self._values.get(key)
         if found is None:
             coerced = coerce(leaf.literals, column_type, self._timezone)
             if coerced.reasons:
-                found = _Values([], _NO_HASHES, _NO_HASHES, coerced.unknown, _NO_HASHES)
+                found = _StatisticsValues([], _NO_HASHES, _NO_HASHES, coerced.unknown, _NO_HASHES)
             else:
                 values = sorted(set(coerced.values))
                 keys = (_NO_HASHES, _NO_HASHES)
                 if column_type.hashable:
                     keys = column.hash_values(values, column_type)
-                found = _Values(values, *keys, None, make_domain_array(values, column_type))
+                found = _StatisticsValues(values, *keys, None, make_domain_array(values, column_type))
             found = self._values.setdefault(key, found)  # threads that arrive here together all use the same values
         return found
 
@@ -432,7 +431,9 @@ def _find_beyond(column: PruningStatisticsArray, operator: str, limit: Domain) -
     return beyond
 
 
-def _find_spans(column: PruningStatisticsArray, literals: _Values) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _find_spans(
+    column: PruningStatisticsArray, literals: _StatisticsValues
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return for each container the range of literals within its bounds: literals.values[first:last]."""
     count = len(column.has_values)
     first, last = np.zeros(count, np.intp), np.full(count, len(literals.values), np.intp)

@@ -13,7 +13,8 @@ integers rather than temporal types, bytes rather than strings. In addition:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import compress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,16 +23,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import PredicateError, UnsupportedTypeError
-from ..hashing.coerce import coerce, stored_forms
-from ..hashing.column_type import ColumnType, from_arrow
+from ..hashing.coerce import coerce, make_bounds, stored_forms
+from ..hashing.column_type import JULIAN_EPOCH_DAY, NANOS_PER_DAY, ColumnType, Domain, Kind, from_arrow
 from ..metadata.page_match import Targets
 from ..util.arrow_values import from_numpy, make_array, make_scalar, to_numpy
 from ..util.lazy import late_module
-from . import comparison as ordered
 from .calls import find_results
-from .expected import make_mismatch_error
 from .in_array import InArray, contain, find_targets
-from .lists import any_element, is_empty, list_element_type
+from .literal import make_mismatch_error
 from .tree import (
     And,
     CallIn,
@@ -57,7 +56,191 @@ if TYPE_CHECKING:
 else:
     pc = late_module("pyarrow.compute")
 
+
 _DAY_MILLIS = 86_400_000
+
+FEW_ROWS = 1024
+"""So many rows without nulls are evaluated by numpy, whose functions need no time to be found and prepared."""
+
+
+def select_bound(operator: str, at_most: Domain | None, at_least: Domain | None) -> Domain | bool | None:
+    """Return the bound to compare a column's values with, for a literal between `at_most` and `at_least`.
+
+    None if the comparison holds for all values or for none; see `holds_for_all`.
+    """
+    return at_least if operator in ("<", ">=") else at_most
+
+
+def holds_for_all(operator: str) -> bool:
+    """Return whether a comparison without a bound holds for all values, as `<` does for a literal above all of them."""
+    return operator in ("<", ">")
+
+
+def compare(chunks: list[pa.Array], arrow_type: pa.DataType, leaf: Compare, timezone: str) -> list[pa.Array]:
+    """Compare a column's decoded chunks of stored values (see `row_filter`) with a literal that is not NULL."""
+    try:
+        column_type = from_arrow(arrow_type)
+    except UnsupportedTypeError as error:
+        raise PredicateError(error.problem, column=leaf.column) from None
+    if getattr(arrow_type, "unit", None) == "s":  # a file would hold milliseconds
+        column_type = replace(column_type, unit="s")
+    is_float = pa.types.is_floating(arrow_type)
+    if is_float and isinstance(leaf.value, float) and math.isnan(leaf.value):
+        return [_compare_with_nan(chunk, leaf.operator) for chunk in chunks]
+    limit = _find_limit(leaf, widen(column_type, arrow_type), timezone)
+    if limit is None:
+        result, null = make_scalar(holds_for_all(leaf.operator), pa.bool_()), make_scalar(None, pa.bool_())
+        return [pc.if_else(pc.is_valid(chunk), result, null) for chunk in chunks]
+    if pa.types.is_date64(arrow_type):
+        assert isinstance(limit, int)
+        limit *= _DAY_MILLIS
+    operator = leaf.operator
+    if isinstance(limit, float) and (limit == 0 or math.isinf(limit)) and leaf.value != limit:
+        # A literal that is too large or too small for the type lies between two of its values, and equals neither.
+        operator = (_BELOW_LIMIT if leaf.value < limit else _ABOVE_LIMIT).get(operator, operator)  # type: ignore[operator]
+    return list(_compare_chunks(chunks, operator, limit, is_float))
+
+
+def widen(column_type: ColumnType, arrow_type: pa.DataType) -> ColumnType:
+    """Return a type of decimals that has all values of the Arrow type: those of a file may have too many digits."""
+    if column_type.kind is not Kind.DECIMAL:
+        return column_type
+    return replace(column_type, physical="FIXED_LEN_BYTE_ARRAY", length=max(arrow_type.bit_width // 8, 16))
+
+
+def compare_stored(chunks: list[pa.Array], column_type: ColumnType, leaf: Compare, timezone: str) -> list[pa.Array]:
+    """Compare stored INT96 timestamps, including days beyond the range of 64-bit nanoseconds."""
+    if leaf.value is None:
+        return [pa.nulls(len(chunk), pa.bool_()) for chunk in chunks]
+    limit = _find_limit(leaf, column_type, timezone)
+    return [_compare_int96(chunk, leaf.operator, limit) for chunk in chunks]
+
+
+def _find_limit(leaf: Compare, column_type: ColumnType, timezone: str) -> Domain | None:
+    bounds = make_bounds(leaf.value, column_type, timezone)
+    if bounds.unknown is not None:
+        raise make_mismatch_error(bounds.unknown, column_type, leaf.column)
+    return select_bound(leaf.operator, bounds.at_most, bounds.at_least)
+
+
+_BELOW_LIMIT, _ABOVE_LIMIT = {"<=": "<", ">": ">="}, {"<": "<=", ">=": ">"}
+_OPERATORS: dict[str, Callable[[Any, Any], NDArray[np.bool_]]] = {
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+}
+_KERNELS = {"<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
+
+
+def _compare_chunks(chunks: list[pa.Array], operator: str, limit: Domain, is_float: bool) -> Iterator[pa.Array]:
+    scalar = None
+    for chunk in chunks:
+        if len(chunk) <= FEW_ROWS and pa.types.is_integer(chunk.type) and not chunk.null_count:
+            yield from_numpy(_OPERATORS[operator](to_numpy(chunk), limit))
+            continue
+        values = chunk
+        if pa.types.is_fixed_size_binary(chunk.type):
+            values = chunk.cast(pa.binary())  # the limit may have another length
+        if scalar is None:
+            scalar = _make_scalar(limit, values.type)
+        result = pc.call_function(_KERNELS[operator], [values, scalar])
+        yield pc.or_(result, pc.is_nan(values)) if is_float and operator in (">", ">=") else result
+
+
+def _make_scalar(limit: Domain, stored: pa.DataType) -> pa.Scalar:
+    if pa.types.is_decimal(stored):
+        assert isinstance(limit, int)
+        width = stored.bit_width // 8
+        raw = limit.to_bytes(width, "little", signed=True)
+        return pa.Array.from_buffers(stored, 1, [None, pa.py_buffer(raw)])[0]
+    return make_scalar(limit, stored)
+
+
+def _compare_with_nan(chunk: pa.Array, operator: str) -> pa.Array:
+    """Compare with NaN, which equals itself and is above all other numbers."""
+    is_nan = pc.is_nan(chunk)
+    if operator == "<":
+        return pc.invert(is_nan)
+    if operator == ">=":
+        return is_nan
+    result, null = make_scalar(operator == "<=", pa.bool_()), make_scalar(None, pa.bool_())
+    return pc.if_else(pc.is_valid(chunk), result, null)
+
+
+def _compare_int96(chunk: pa.Array, operator: str, limit: Domain | None) -> pa.Array:
+    if limit is None:
+        result = np.full(len(chunk), holds_for_all(operator))
+    else:
+        assert isinstance(limit, int)
+        rows = np.frombuffer(chunk.buffers()[1], np.uint8, 12 * len(chunk), 12 * chunk.offset).reshape(-1, 12)
+        nanos = rows[:, :8].copy().view(np.int64)[:, 0]
+        days = rows[:, 8:].copy().view(np.int32)[:, 0].astype(np.int64) - JULIAN_EPOCH_DAY
+        day, nanos_of_day = divmod(limit, NANOS_PER_DAY)
+        below = (days < day) | ((days == day) & (nanos < nanos_of_day))
+        equal = (days == day) & (nanos == nanos_of_day)
+        result = {"<": below, "<=": below | equal, ">": ~(below | equal), ">=": ~below}[operator]
+    return from_numpy(result, to_numpy(chunk.is_null()))
+
+
+def list_element_type(arrow_type: pa.DataType, name: str) -> pa.DataType:
+    """Return the type of the elements of a list column.
+
+    Raises
+    ------
+    PredicateError
+        The column is not a list; a map is not a list either.
+    """
+    while isinstance(arrow_type, pa.BaseExtensionType) and not isinstance(arrow_type, pa.UuidType):
+        arrow_type = arrow_type.storage_type
+    types = pa.types
+    if is_list(arrow_type):
+        return arrow_type.value_type
+    if types.is_list_view(arrow_type) or types.is_large_list_view(arrow_type):
+        return arrow_type.value_type
+    raise PredicateError(f"a {arrow_type} is not a list", column=name)
+
+
+def is_list(arrow_type: pa.DataType) -> bool:
+    """Return whether a type is that of lists."""
+    types = pa.types
+    return bool(types.is_list(arrow_type) or types.is_large_list(arrow_type) or types.is_fixed_size_list(arrow_type))
+
+
+def any_element(lists: pa.Array, matches: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    """Return for each list whether `matches` is true for any of its elements; null for a list that is null."""
+    starts, stops, elements, is_null = _list_layout(lists)
+    matched = to_numpy(pc.fill_null(matches(elements), make_scalar(False, pa.bool_())))
+    before = np.concatenate([[0], np.cumsum(matched)])
+    return from_numpy(before[stops] > before[starts], is_null)
+
+
+def is_empty(lists: pa.Array) -> pa.Array:
+    """Return for each list whether it has no element; null for a list that is null."""
+    starts, stops, _, is_null = _list_layout(lists)
+    return from_numpy(starts == stops, is_null)
+
+
+def _list_layout(
+    lists: pa.Array,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], pa.Array, NDArray[np.bool_]]:
+    """Return the start and end of each list's elements, the elements, and which lists are null."""
+    while isinstance(lists, pa.ExtensionArray):
+        lists = lists.storage
+    return *_find_elements(lists), to_numpy(lists.is_null())
+
+
+def _find_elements(lists: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], pa.Array]:
+    types, arrow_type = pa.types, lists.type
+    if types.is_fixed_size_list(arrow_type):
+        starts = (np.arange(len(lists)) + lists.offset) * arrow_type.list_size
+        return starts, starts + arrow_type.list_size, lists.values
+    offsets = to_numpy(lists.offsets).astype(np.int64)
+    if types.is_list_view(arrow_type) or types.is_large_list_view(arrow_type):
+        return offsets, offsets + to_numpy(lists.sizes), lists.values
+    return offsets[:-1], offsets[1:], lists.values
+
+
 _MANY_PROBES = 10_000
 
 
@@ -134,7 +317,7 @@ def row_mask(
         masks += [contains(leaves, connective if len(leaves) > 1 else leaves[0]) for leaves in by_column.values()]
         result = masks[0]
         for other in masks[1:]:
-            if num_rows <= ordered.FEW_ROWS and not result.null_count and not other.null_count:
+            if num_rows <= FEW_ROWS and not result.null_count and not other.null_count:
                 few = np.logical_and if isinstance(connective, And) else np.logical_or
                 result = pa.chunked_array([from_numpy(few(to_numpy(result), to_numpy(other)))])
             else:
@@ -181,7 +364,7 @@ def _evaluate_stored_leaf(column: StoredColumn, leaf: Leaf, timezone: str) -> pa
     if isinstance(leaf, IsNull):
         return pc.is_null(column.values)
     if isinstance(leaf, Compare):
-        masks = ordered.compare_stored(column.values.chunks, column.column_type, leaf, timezone)
+        masks = compare_stored(column.values.chunks, column.column_type, leaf, timezone)
         return pa.chunked_array(masks, pa.bool_())
     _require_equality(leaf)
     if not leaf.literals:
@@ -222,7 +405,7 @@ def _evaluate_leaf(
         return _apply_null_literal(leaf.literals, chunks)
     if isinstance(leaf, Compare):
         chunks = [decode(chunk) for chunk in column.chunks]
-        return pa.chunked_array(ordered.compare(chunks, _unwrap_type(column.type), leaf, timezone), pa.bool_())
+        return pa.chunked_array(compare(chunks, _unwrap_type(column.type), leaf, timezone), pa.bool_())
     _require_equality(leaf)
     given = leaf if isinstance(leaf, InArray) else literals
     probes = _find_probes(given, column.type, leaf.column, timezone, probe_cache, number)
@@ -392,7 +575,7 @@ def coerce_literals(literals: Sequence[Any], arrow_type: pa.DataType, name: str,
         nans = [number for number, one in enumerate(literals) if isinstance(one, float) and math.isnan(one)]
     if nans:
         literals = [None if isinstance(one, float) and math.isnan(one) else one for one in literals]
-    coerced = coerce(literals, ordered.widen(column_type, inner), timezone)
+    coerced = coerce(literals, widen(column_type, inner), timezone)
     if coerced.unknown is not None:
         raise make_mismatch_error(coerced.unknown, column_type, name)
     values: Sequence[Any] = coerced.values

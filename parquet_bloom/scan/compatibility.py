@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ..errors import UnsupportedTypeError
-from ..file.columns import AnyLeaf, find_leaves, type_of
-from ..file.reader import BloomFile
+from ..file.bloom_file import BloomFile
+from ..file.file_columns import AnyLeaf, find_leaves, type_of
 from ..hashing.column_type import ColumnType, Kind, from_arrow
 from ..predicate.parse.necessary import find_arrow_type
 

@@ -2,24 +2,127 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from ..errors import ParquetBloomError
+from ..file.metadata_cache import SHARED_CACHE, MetadataCache
+from ..predicate import tree
 from ..predicate.tree import Node
-from .locate.row_ranges import find_row_ranges
-from .model.row_selection import RowRangesByGroup
-from .options import ScanOptions
-from .read.reader import BATCH_ROWS, RowReader
-from .report import PruneReport
-from .source import ScanSource
-from .table_columns import make_names_error, select_columns, select_table_columns
+from ..storage import Entry
+from ..tables.table_files import as_table_footers
+from .compatibility import DatasetCompatibility
+from .decode.open_data import open_file
+from .locate.table_rows import TableRows
+from .model.data_file import DataFile
+from .model.folder_partitions import FileResidualEvaluator
+from .model.row_selection import RowGroupSelections, RowRangesByGroup, RowSelection
+from .model.scan_plan import FilePlan, FileScan, RowGroupPlan, ScanPlan
+from .named_columns import make_names_error, select_columns, select_table_columns
+from .plan_report import PruneReport
+from .row_reader import BATCH_ROWS, RowReader
+from .scan_options import ScanOptions
+from .scan_source import ScanSource
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+@dataclass(frozen=True)
+class PageIndexEvaluator:
+    """Narrows the rows of selected row groups to the pages that can match; a file that has changed is selected whole.
+
+    Attributes
+    ----------
+    open_file : opens the file of a path.
+    predicates : the predicate of each open file.
+    select_live : takes the rows that a table has deleted out of a selection; None for files of no table.
+    """
+
+    open_file: Callable[[str], DataFile]
+    predicates: FileResidualEvaluator
+    select_live: Callable[[DataFile, FilePlan, RowGroupSelections], RowGroupSelections] | None = None
+
+    def evaluate(self, files: Iterator[FileScan], plan: ScanPlan) -> Generator[FileScan, None, None]:
+        """See `Evaluator.evaluate`; a file that can no longer be read has an error in place of its plan."""
+        for file in files:
+            if file.plan is not None and file.plan.selected:
+                try:
+                    file.plan = self._narrow(file, file.plan)
+                except ParquetBloomError as error:
+                    file.plan, file.error = None, error
+            yield file
+
+    def _narrow(self, file: FileScan, plan: FilePlan) -> FilePlan:
+        with self.open_file(plan.path) as opened:
+            source, predicate = opened.source, self.predicates.predicate_for(opened)
+            requests, bytes_read = source.requests, source.bytes_read
+            selections = plan.selections_in(opened)
+            rows: dict[int, RowSelection] = {row_group: () for row_group, _ in selections}
+            live = selections if self.select_live is None else self.select_live(opened, plan, selections)
+            for row_group, selection in live:
+                rows[row_group] = tuple(opened.select_rows(row_group, predicate, selection))
+            file.requests += source.requests - requests
+            file.bytes_read += source.bytes_read - bytes_read
+            if plan.identity is None or source.identity == plan.identity:
+                narrowed = [replace(one, rows=rows[one.row_group]) if one.read else one for one in plan.row_groups]
+            else:
+                narrowed = [
+                    RowGroupPlan(row_group, True, num_rows=opened.num_rows_of(row_group), rows=selection)
+                    for row_group, selection in rows.items()
+                ]
+            return replace(plan, row_groups=tuple(narrowed), identity=source.identity)
+
+
+def find_row_ranges(
+    report: ScanPlan,
+    *,
+    cache: MetadataCache | None = SHARED_CACHE,
+    on_error: Callable[[ParquetBloomError], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, RowRangesByGroup]:
+    """Find the rows that can match in the row groups that a report of `prune` has selected; see `row_ranges`.
+
+    The cost of reading page indexes is added to the report's requests and bytes.
+
+    Parameters
+    ----------
+    cache : of footers.
+    on_error : called with the error of a file that can no longer be read, which is then left out; without it, the
+        error is raised.
+    progress : called after each file with (done, in all).
+    """
+    request = report.asked
+    assert request is not None, "the report is not prune's"
+    table, trust, select_live = report.table, None, None
+    if table is not None:
+        rows = TableRows(table, request.node, request.timezone, None, report.partitions)
+        select_live = rows.select_live
+        cache = as_table_footers(cache, table.columns)
+        trust = DatasetCompatibility.of(table.schema, [] if request.node is None else [*tree.columns(request.node)])
+    evaluator = PageIndexEvaluator(
+        lambda path: open_file(path, report.filesystem, cache),
+        FileResidualEvaluator(request, report.partitions, trust, strict=False),
+        select_live,
+    )
+    ranges: dict[str, RowRangesByGroup] = {}
+    selected = [FileScan(Entry(plan.path), plan=plan) for plan in report.files if plan.selected]
+    for done, file in enumerate(evaluator.evaluate(iter(selected), report)):
+        report.requests += file.requests
+        report.bytes_read += file.bytes_read
+        if file.plan is not None:
+            ranges[file.entry.path] = {one.row_group: [*(one.rows or ())] for one in file.plan.read_groups}
+        elif file.error is not None:
+            if on_error is None:
+                raise file.error
+            on_error(file.error)
+        if progress:
+            progress(done + 1, len(selected))
+    return ranges
 
 
 class Scan:

@@ -13,11 +13,11 @@ from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from .errors import ApiError, describe_validation_errors, error_response, json_response
-from .limits.request_body import read_body
-from .limits.token_guard import AUTHORIZED
+from .error_responses import ApiError, describe_validation_errors, error_response, json_response
 from .metrics import CONTENT_TYPE
-from .models import (
+from .request_body import read_body
+from .request_guards import AUTHORIZED
+from .request_models import (
     AppendAnswer,
     AppendRequest,
     GetAnswer,
@@ -32,7 +32,7 @@ from .models import (
     RemoveRequest,
     StatsAnswer,
 )
-from .rows import ARROW_STREAM, GetQuery, accepts_arrow
+from .served_rows import ARROW_STREAM, GetQuery, accepts_arrow
 from .service import Service, version
 
 HEALTH, METRICS = "/health", "/metrics"
@@ -63,7 +63,7 @@ _ALWAYS = (421, 429, 500, 503)
 _WITH_BODY = (*_ALWAYS, 400, 403, 408, 413, 415, 422)
 
 
-class _Request(Request):
+class _ServedRequest(Request):
     """A request whose body is read within the service's limits."""
 
     async def body(self) -> bytes:
@@ -83,7 +83,7 @@ class _Route(APIRoute):
         handler = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
-            return await handler(_Request(request.scope, request.receive))
+            return await handler(_ServedRequest(request.scope, request.receive))
 
         return handle
 

@@ -19,10 +19,9 @@ from starlette.routing import Route
 
 from ..errors import StorageError
 from .app import HEALTH, METRICS, build_app
-from .limits.host_guard import HostGuard
-from .limits.http_protocol import make_protocol
-from .limits.token_guard import TokenGuard
-from .request_metrics import RequestMetrics
+from .http_protocol import make_protocol
+from .metrics import RequestMetrics
+from .request_guards import HostGuard, TokenGuard
 from .service import Service
 
 _GRACE_SECONDS = 20

@@ -7,26 +7,84 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, NamedTuple, TypeVar
 
 from ..errors import ParquetBloomError
-from ..lake.files.listing import OUTSIDE, Listing
-from ..lake.index import LakeIndex
-from ..lake.manifest import list_lake_roots
-from ..lake.reports import Candidate
+from ..lake.index_manifest import list_lake_roots
+from ..lake.index_reports import Candidate
+from ..lake.lake_files import OUTSIDE, LakeListing
+from ..lake.lake_index import LakeIndex
 from ..storage import is_local
-from .errors import ApiError, change_error, encode_json, hide_index_path, lookup_error
-from .limits.allowed_paths import AllowedPaths
-from .limits.request_body import Budget, parse_body
-from .limits.workers import BoundedExecutor
+from .error_responses import ApiError, change_error, encode_json, hide_index_path, lookup_error
 from .metrics import Metrics
-from .rows import GetQuery, RowLookups, rows_error
-from .settings import Settings
-from .values import check_timezone, parse_literals, parse_text_literal
+from .request_body import Budget, check_timezone, parse_body, parse_literals, parse_text_literal
+from .request_guards import AllowedPaths
+from .served_rows import GetQuery, RowLookups, rows_error
+from .service_settings import Settings
 
 R = TypeVar("R")
+
+
+class BoundedExecutor:
+    """A thread pool with a bounded queue.
+
+    Parameters
+    ----------
+    name : name of the threads.
+    threads : number of threads.
+    waiting : maximum number of waiting tasks.
+    full : makes the error that rejects further tasks.
+
+    Attributes
+    ----------
+    taken : number of running and waiting tasks.
+    """
+
+    def __init__(self, name: str, threads: int, waiting: int, full: Callable[[], ApiError]):
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
+        self._max_tasks = threads + waiting
+        self._full = full
+        self.taken = 0
+
+    async def run(
+        self, function: Callable[[], R], seconds: float, late: Callable[[], ApiError], cancel_running: bool = True
+    ) -> R:
+        """Run a function in a thread, and return its result or raise its exception.
+
+        Parameters
+        ----------
+        function : the function.
+        seconds : timeout.
+        late : makes the error for a timeout. The thread cannot be stopped: it counts as taken until it is done.
+        cancel_running : if False, the timeout applies only while the task is queued.
+        """
+        if self.taken >= self._max_tasks:
+            raise self._full()
+        self.taken += 1
+        future = self._pool.submit(function)
+        done = asyncio.wrap_future(future)
+        done.add_done_callback(self._leave)
+        try:
+            return await asyncio.wait_for(asyncio.shield(done), seconds)
+        except TimeoutError:
+            if done.done() and not done.cancelled():
+                return done.result()
+            if future.cancel() or cancel_running:
+                raise late() from None
+            return await asyncio.shield(done)
+
+    def _leave(self, done: asyncio.Future[R]) -> None:
+        self.taken -= 1
+        if not done.cancelled():
+            done.exception()  # mark the exception as retrieved, as nothing may be waiting for it any more
+
+    def close(self) -> None:
+        """Cancel waiting tasks, and wait for running ones."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
 
 _BATCH_VALUES = 1_000  # values looked up before the candidates are counted
 _MAX_INLINE_BODY = 65_536  # bytes of a body that are parsed fast enough for the event loop
@@ -228,7 +286,7 @@ class Service:
                 allowed = AllowedPaths([*list_lake_roots(lake), *self.settings.roots])
                 entries = allowed.find_files(files, self._filesystem)
                 # Files alone: a folder would be part of the lake from now on, and allowed after a restart.
-                listing = Listing(entries, named=frozenset(entry.path for entry in entries))
+                listing = LakeListing(entries, named=frozenset(entry.path for entry in entries))
             report = self.index.append(
                 listing,
                 progress=self._progress(),

@@ -10,24 +10,24 @@ from typing import Any, Literal
 from pyspark.sql import SparkSession
 
 from ..errors import ParquetBloomError
-from ..lake import manifest as manifests
-from ..lake.build.append import commit, is_table_of, select_unindexed
-from ..lake.files import listing as sources
-from ..lake.files.liveness import LivenessCheck
-from ..lake.files.units import ZONE, Units
-from ..lake.manifest import Manifest
-from ..lake.parts import layouts
-from ..lake.reports import AppendReport
-from ..lake.snapshot import open_segments
+from ..lake import index_manifest as manifests
+from ..lake import lake_files as sources
+from ..lake import layouts
+from ..lake.index_manifest import IndexManifest
+from ..lake.index_reports import AppendReport
+from ..lake.index_snapshot import open_segments
+from ..lake.index_writer import commit, is_table_of, select_unindexed
+from ..lake.liveness import LivenessCheck
+from ..lake.units import ZONE, Units
 from ..predicate.key_expression import KeyExpression
 from ..storage import is_url, resolve_filesystem
-from ..storage.folder.folder import Folder
-from ..tables.files import TableFiles
-from ..tables.locations import require_inside
-from ..tables.open import find_table
-from ..tables.snapshot import Table
+from ..storage.index_folder import Folder
+from ..tables.open_table import find_table
+from ..tables.table_files import TableFiles
+from ..tables.table_locations import require_inside
+from ..tables.table_snapshot import Table
 from .jobs.index_job import SegmentJobs
-from .jobs.run import resolve_paths
+from .jobs.run_files import resolve_paths
 
 TASK_MEMORY = 256 * 1024 * 1024
 
@@ -123,7 +123,7 @@ def build_index(
             manifest, segments = open_segments(folder)
         else:
             created_units = units or Units()
-            manifest = Manifest(
+            manifest = IndexManifest(
                 0, names, layout, created_units.granularity, settings, zone_rows=created_units.zone_rows
             )
             segments = []
@@ -184,7 +184,7 @@ class _RequestedIndex:
     remainder_bits: int | None
     expected_values: int | None
 
-    def check(self, manifest: Manifest, folder: Folder) -> None:
+    def check(self, manifest: IndexManifest, folder: Folder) -> None:
         """Raise if an existing index has other settings than those requested."""
         problem = None
         if manifest.layout != layouts.POSTINGS:

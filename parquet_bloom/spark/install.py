@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from ..errors import ParquetBloomError, UnknownColumnError
-from ..file.cache.memory import MetadataCache
+from ..file.metadata_cache import MetadataCache
 from ..predicate.tree import IsNotNull, leaves
 from .plan.catalyst_plan import (
     OUR_INDEXES,
@@ -25,14 +25,12 @@ from .plan.catalyst_plan import (
     replace_index,
     replace_relations,
 )
-from .plan.classic import evaluate_files, format_error, read_predicate
-from .scan.lake_index import Index, open_index
-from .scan.parquet_columns import refuse_field_ids
-from .scan.planner import ScanPlanner
-from .session.fallback import CannotPush, log
-from .session.fields import find_field
+from .plan.classic_session import evaluate_files, format_error, read_predicate
+from .plan.column_trust import refuse_field_ids
+from .plan.index_evidence import Index, open_index
+from .plan.spark_planner import ScanPlanner
 from .session.jvm import DATASOURCES, Jvm, is_classic
-from .session.settings import ignores_case
+from .session.session_settings import CannotPush, find_field, ignores_case, log
 
 _NUMBERS = itertools.count()
 _gateway_lock = threading.Lock()

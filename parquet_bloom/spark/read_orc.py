@@ -2,27 +2,236 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
+from ..file.bloom_file import BloomFile
+from ..orc import OrcFile
+from ..predicate import tree
+from ..predicate.tree import And, Compare, Connective, Contains, Equal, In, Leaf, Node
 from .condition.condition import Condition, read_condition
-from .condition.for_orc import adapt_to_orc
-from .partitions.layout import Layout
-from .plan.open import open_paths, refuse_table, resolve_names
+from .plan.column_trust import NO_COLUMN, Rules, SparkCompatibility
+from .plan.lake_paths import open_paths, refuse_table, resolve_names
 from .plan.reread import Reread
-from .scan.orc_columns import OrcCompatibility, file_column_names, refuse_settings
-from .scan.parquet_columns import Rules
-from .scan.planner import ProbeOn, ScanPlanner
-from .session.fallback import CannotPush, log
-from .session.fields import Field, select_columns
-from .session.paths import path_list
-from .session.settings import ignores_case
+from .plan.spark_planner import ProbeOn, ScanPlanner
+from .session.jvm import is_classic
+from .session.session_settings import (
+    CannotPush,
+    SparkField,
+    fold_case,
+    ignores_case,
+    log,
+    path_list,
+    select_columns,
+    setting,
+)
+from .spark_partitions import Layout
+
+_FIRST_DAY = dt.date(1582, 10, 15)
+_MARGIN = dt.timedelta(days=1)
+_EPOCH = dt.datetime(1970, 1, 1)
+_MICROSECOND = dt.timedelta(microseconds=1)
+
+
+@dataclass(frozen=True)
+class OrcCondition:
+    """A condition over stored values.
+
+    Attributes
+    ----------
+    condition : its node has values as they are stored; the node is None if nothing is left to evaluate.
+    misleads : whether Spark's own tasks would skip matching rows if the condition were pushed down to them.
+    """
+
+    condition: Condition
+    misleads: bool
+
+
+def adapt_to_orc(condition: Condition) -> OrcCondition:
+    """Convert a condition over the values of a DataFrame to one over the values stored in its ORC files.
+
+    ORC timestamps are local times, which Spark shows as instants in the time zone of each task's JVM, so a day before
+    and after them is included. TIMESTAMP_NTZ is stored as microseconds. Days before 1582-10-15 differ between two
+    calendars, and Spark's own tasks use the wrong one.
+    """
+    if condition.node is None or condition.fields is None:
+        return OrcCondition(condition, condition.meets_zero_or_nan)
+    translator = _Translator(condition.fields)
+    node = tree.fold(condition.node, translator.leaf, translator.combine)
+    unknown = (*condition.unknown, *translator.unknown)
+    if node is not None and translator.unknown:
+        log.info("left to Spark alone: %s", "; ".join(translator.unknown))
+    stored = replace(condition, node=node, problem="; ".join(dict.fromkeys(unknown)), unknown=unknown)
+    return OrcCondition(stored, translator.misleads or condition.meets_zero_or_nan)
+
+
+class _Translator:
+    """Converter of a condition's leaves, which collects what cannot be converted."""
+
+    def __init__(self, fields: Mapping[str, SparkField]):
+        self._fields = fields
+        self.unknown: list[str] = []
+        self.misleads = False
+
+    def leaf(self, item: Leaf) -> Node | None:
+        data_type = self._fields[item.column].type
+        if isinstance(item, Contains):
+            self.unknown.append(f"{item}: ORC files have no statistics of list elements")
+            return None
+        if not isinstance(item, Equal | In) or all(value is None for value in item.literals):
+            return item
+        values: list[Any] = [value for value in item.literals if value is not None]
+        if isinstance(data_type, DateType):
+            if any(value < _FIRST_DAY for value in values):
+                self.misleads = True
+                self.unknown.append(f"{item}: days before {_FIRST_DAY} differ between two calendars")
+                return None
+        elif isinstance(data_type, TimestampNTZType):
+            return _with_values(item, [(value - _EPOCH) // _MICROSECOND for value in values])
+        elif isinstance(data_type, TimestampType):
+            return self._widen(item, values)
+        return item
+
+    def _widen(self, item: Leaf, values: Sequence[dt.datetime]) -> Node | None:
+        local_times = sorted(value.astimezone(dt.UTC).replace(tzinfo=None) for value in values)
+        if local_times[0].date() <= _FIRST_DAY + _MARGIN:
+            self.unknown.append(f"{item}: timestamps before {_FIRST_DAY} differ between two calendars")
+            return None
+        try:
+            low, high = local_times[0] - _MARGIN, local_times[-1] + _MARGIN
+        except OverflowError:
+            self.unknown.append(f"{item}: a day later or earlier is out of range")
+            return None
+        return And((Compare(item.column, ">=", low), Compare(item.column, "<=", high)))
+
+    def combine(self, item: Connective, nodes: list[Node | None]) -> Node | None:
+        known = [child for child in nodes if child is not None]
+        is_implied = known and (isinstance(item, And) or len(known) == len(nodes))
+        return type(item)(tuple(known)) if is_implied else None
+
+
+def _with_values(item: Leaf, values: list[Any]) -> Node:
+    return Equal(item.column, values[0]) if len(values) == 1 else In(item.column, tuple(values))
+
+
+BY_POSITION = "columns are found by their positions, not by their names"
+_POSITIONAL = "orc.force.positional.evolution"
+
+# Types of a file that Spark shows as they are stored. Timestamps may be shifted: `condition.for_orc` widens their
+# comparisons by a day.
+_STORED: dict[type[DataType], tuple[str, ...]] = {
+    BooleanType: ("BOOLEAN",),
+    ByteType: ("BYTE",),
+    ShortType: ("BYTE", "SHORT"),
+    IntegerType: ("BYTE", "SHORT", "INT"),
+    LongType: ("BYTE", "SHORT", "INT", "LONG"),
+    FloatType: ("FLOAT",),
+    DoubleType: ("FLOAT", "DOUBLE"),
+    StringType: ("STRING", "VARCHAR"),
+    BinaryType: ("BINARY",),
+    DateType: ("DATE",),
+    DecimalType: ("DECIMAL",),
+    TimestampType: ("TIMESTAMP", "TIMESTAMP_INSTANT"),
+    TimestampNTZType: ("LONG",),  # of microseconds
+}
+
+
+@dataclass(frozen=True)
+class OrcCompatibility(SparkCompatibility):
+    """`file.statistics.ColumnCompatibility` of a Spark session that reads ORC files.
+
+    Attributes
+    ----------
+    names : the columns that Spark looks for in files, in its order; files without column names get these names.
+    """
+
+    names: tuple[str, ...] = ()
+
+    def doubts(self, file: BloomFile) -> dict[str, str]:
+        return {name: "it is not an ORC file" for name, _ in self.fields}  # Spark reports the error
+
+    def orc_doubts(self, file: OrcFile) -> dict[str, str]:
+        """Return the `doubts` of an ORC file."""
+        if self._is_positional(file):
+            return {name: BY_POSITION for name, _ in self.fields}
+        doubts = ((name, find_column_problem(file, field, self.rules.ignore_case)) for name, field in self.fields)
+        return {name: doubt for name, doubt in doubts if doubt is not None}
+
+    def _is_positional(self, file: OrcFile) -> bool:
+        """Return whether Spark finds a file's columns by position, as in files of old Hive, rather than by name."""
+        names = list(dict.fromkeys(leaf.path[0] for leaf in file.leaves))
+        return all(name.startswith("_col") for name in names) and names != list(self.names[: len(names)])
+
+
+def find_column_problem(file: OrcFile, field: SparkField, ignore_case: bool) -> str | None:
+    """Return why a file's evidence about a column must not be used, or None."""
+    path = [fold_case(part, ignore_case) for part in field.path]
+    leaves = [leaf for leaf in file.leaves if [fold_case(part, ignore_case) for part in leaf.path[: len(path)]] == path]
+    if not leaves:
+        return NO_COLUMN
+    (leaf, *others) = leaves
+    if others or leaf.repeated or len(leaf.path) != len(path):
+        return f"the name is ambiguous in the file: {', '.join(one.name for one in leaves[:3])}"
+    stored, spark_type = leaf.column_type, type(field.type)
+    is_same = leaf.kind in _STORED.get(spark_type, ())
+    if is_same and isinstance(field.type, DecimalType):
+        is_same = stored.scale == field.type.scale and (stored.precision or 99) <= field.type.precision
+    return None if is_same else f"{stored.name or leaf.kind.lower()} in the file is read as {field.type.simpleString()}"
+
+
+def refuse_settings(spark: SparkSession, options: Mapping[str, Any]) -> None:
+    """Raise CannotPush in a session that reads ORC files by another reader than Spark's, or by position."""
+    reader = setting(spark, "spark.sql.orc.impl").lower()
+    if reader not in ("native", ""):
+        raise CannotPush(f"ORC files are read by {reader}'s reader, not by Spark's own")
+    values: list[Any] = [value for name, value in options.items() if name.lower() == _POSITIONAL]
+    values += [spark.conf.get(_POSITIONAL, None), spark.conf.get(f"spark.hadoop.{_POSITIONAL}", None)]
+    if is_classic(spark):
+        values.append(spark._jsc.hadoopConfiguration().get(_POSITIONAL))
+    if any(str(value).strip().lower() == "true" for value in values):
+        raise CannotPush(BY_POSITION)
+
+
+def file_column_names(schema_names: Sequence[str], folders: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that Spark looks for in files, in its order.
+
+    Parameters
+    ----------
+    schema_names : columns of the DataFrame.
+    folders : the partition columns, which come last unless files have them as well.
+
+    Raises
+    ------
+    CannotPush
+        Files have them as well: whether Spark counts them depends on who provides the schema, Spark or the caller.
+    """
+    num_stored = len(schema_names) - len(folders)
+    if list(schema_names[num_stored:]) != list(folders):
+        raise CannotPush("files have columns with the names of partition columns")
+    return tuple(schema_names[:num_stored])
 
 
 def read_orc(
@@ -106,7 +315,7 @@ class _OrcReread(Reread):
 
     misleads: bool = False
 
-    def find_compatibility(self, fields: Mapping[str, Field], layout: Layout) -> OrcCompatibility:
+    def find_compatibility(self, fields: Mapping[str, SparkField], layout: Layout) -> OrcCompatibility:
         compatibility = OrcCompatibility.of(fields, Rules(ignores_case(self.spark)))
         return OrcCompatibility(
             compatibility.fields, compatibility.rules, file_column_names(self.schema.names, layout.columns)

@@ -11,21 +11,26 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DoubleType, FloatType, StructType
 
 from ..errors import ParquetBloomError
-from ..file.cache.memory import SHARED_CACHE, MetadataCache
-from ..tables.open import find_table
-from ..tables.snapshot import ReadTable, Table
+from ..file.metadata_cache import SHARED_CACHE, MetadataCache
+from ..tables.open_table import find_table
+from ..tables.table_snapshot import ReadTable, Table
 from .condition.condition import Condition, read_condition
-from .plan.classic import NO_FILTERS
-from .plan.open import resolve_names
-from .scan.lake_index import Index
-from .scan.parquet_columns import Rules
-from .session.fallback import CannotPush, log
-from .session.fields import iter_types, select_columns
-from .session.paths import local_path
-from .tables.native import NO_BOUNDS, OPTIONS, scan_natively
-from .tables.plan import TableScan, plan_table, require_spark_type, to_spark_schema
-from .tables.predicate import TablePredicate
-from .tables.tasks import read_in_tasks
+from .plan.classic_session import NO_FILTERS
+from .plan.column_trust import Rules
+from .plan.index_evidence import Index
+from .plan.lake_paths import resolve_names
+from .session.session_settings import CannotPush, iter_types, local_path, log, select_columns
+from .table_scan import (
+    NO_BOUNDS,
+    OPTIONS,
+    TablePredicate,
+    TableScan,
+    plan_table,
+    require_spark_type,
+    scan_natively,
+    to_spark_schema,
+)
+from .table_tasks import read_in_tasks
 
 
 def read_table(

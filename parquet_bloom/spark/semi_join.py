@@ -11,15 +11,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ByteType, DataType, DoubleType, FloatType, IntegerType, LongType, ShortType
 
 from ..errors import ParquetBloomError, PredicateError, UnknownColumnError
-from ..file.cache.memory import MetadataCache
+from ..file.metadata_cache import MetadataCache
 from ..predicate.literal import from_collection
 from ..predicate.tree import In
-from .read import check_frame, pruned
-from .scan.lake_index import Index
-from .scan.planner import ProbeOn
-from .session.fallback import CannotPush, log
-from .session.fields import Field, find_field
-from .session.settings import ignores_case
+from .parquet_reader import check_frame, pruned
+from .plan.index_evidence import Index
+from .plan.spark_planner import ProbeOn
+from .session.session_settings import CannotPush, SparkField, find_field, ignores_case, log
 
 _INTEGER_TYPES = (ByteType, ShortType, IntegerType, LongType)
 
@@ -96,7 +94,7 @@ def _resolve_names(on: Any) -> tuple[str, str]:
     raise ParquetBloomError(f"on must be the name of a column, or a pair of names, got {on!r}")
 
 
-def _resolve_field(frame: DataFrame, name: str) -> Field:
+def _resolve_field(frame: DataFrame, name: str) -> SparkField:
     field = find_field(frame.schema, name, ignores_case(frame.sparkSession))
     if field is None:
         raise UnknownColumnError("no such column", column=name)
@@ -115,7 +113,7 @@ def _check_keys(keys: Iterable[Any], max_keys: int) -> list[Any]:
     return values
 
 
-def _collect_keys(keys: DataFrame, name: str, field: Field, max_keys: int) -> list[Any]:
+def _collect_keys(keys: DataFrame, name: str, field: SparkField, max_keys: int) -> list[Any]:
     """Return the distinct keys, without NULL, which equals nothing."""
     key_field = _resolve_field(keys, name)
     if not is_comparable(field.type, key_field.type):

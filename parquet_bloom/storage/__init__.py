@@ -1,24 +1,19 @@
-"""File access for the whole package, which no other part does: ranged reads, listings, and atomic replacement.
-
-`source` and `rewrite` are the interfaces, `local`, `filesystems` and `objects` implement them for the local disk,
-pyarrow and fsspec file systems, and object stores, and `listing`, `open`, `spill`, `sqlite_store` and `folder` build on
-these. What only some callers need, such as `folder` and `tree_state`, is imported from its module.
-"""
+"""File access for the whole package, which no other part does: ranged reads, listings, and atomic replacement."""
 
 from __future__ import annotations
 
-from .extents import Extents
-from .filesystems.source import DATED, RemoteIdentity
+from .byte_ranges import Extents
+from .filesystem_files import DATED, RemoteIdentity
 from .listing import Entry, as_path_list, list_entries, list_files, managed_table
-from .local.batch import OPEN_FILE_BUDGET, ClosedSource, FilterAnswers, LocalFileBatch, stat_files
 from .local.batch_probe import usual_header
 from .local.batch_read import PathStates, read_ends
+from .local.local_batch import OPEN_FILE_BUDGET, ClosedSource, FilterAnswers, LocalFileBatch, stat_files
+from .local.local_source import FileIdentity
 from .local.open_files import OpenFiles
-from .local.source import FileIdentity
+from .new_file import Rewrite
 from .objects.location import RequestCount
-from .open import arrow_filesystem, create, entry_for_identity, open_source, rewrite
+from .open_storage import arrow_filesystem, create, entry_for_identity, open_source, rewrite
 from .paths import is_local, is_url, object_location, resolve_filesystem, same_place
-from .rewrite import Rewrite
 from .source import Source
 
 __all__ = [

@@ -20,8 +20,8 @@ import pyarrow as pa
 from ..errors import StorageError
 from ..util import threads
 from ..util.lazy import late_module
-from ..util.logs import logger
-from .names import (
+from ..util.messages import logger
+from .file_names import (
     Pattern,
     describe_table,
     find_local_table,
@@ -133,7 +133,7 @@ def _list_objects(
     locations: Sequence[ObjectLocation], alone: bool, requests: RequestCount
 ) -> Iterator[Iterator[list[Entry]]]:
     """Yield an iterator over the entries of each location; listings run concurrently."""
-    from .objects.listing import list_objects, needs_requests
+    from .objects.object_listing import list_objects, needs_requests
 
     def list_one(location: ObjectLocation) -> list[Entry]:
         counted = RequestCount()
@@ -162,7 +162,7 @@ def managed_table(path: str | os.PathLike[str], filesystem: object | None = None
     """
     [place] = find_places([path], filesystem)
     if place.location is not None:
-        from .objects.managed_tables import find_table_above
+        from .objects.object_listing import find_table_above
 
         return find_table_above(place.location, place.location.key, itself=True) if place.location.can_list else None
     if place.filesystem is not None:

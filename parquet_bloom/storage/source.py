@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from ..errors import StorageError, TruncatedFileError
 from ..redaction import redacted
-from . import coalesce
-from .extents import Extents
+from . import byte_ranges
+from .byte_ranges import Extents
 from .local import scatter
 from .local.mapped import MappedFile
 
@@ -94,7 +94,7 @@ class Source(ABC):
 
     @property
     def gap_bytes(self) -> int:
-        return coalesce.GAP_BYTES
+        return byte_ranges.GAP_BYTES
 
     def read_ranges(self, ranges: Iterable[tuple[int, int]]) -> list[bytes]:
         """Read many ranges, each given as (offset, length); see `gather`, which raises the same errors."""
@@ -114,7 +114,7 @@ class Source(ABC):
         """Read many ranges into one array, one after the other in the given order.
 
         On the local file system all ranges are announced to the kernel before any read waits. Elsewhere
-        nearby ranges are read in one request, with up to `coalesce.PARALLEL_REQUESTS` requests at a time.
+        nearby ranges are read in one request, with up to `byte_ranges.PARALLEL_REQUESTS` requests at a time.
 
         Parameters
         ----------
@@ -176,8 +176,8 @@ class Source(ABC):
     def require_inside(
         self, offsets: NDArray[np.int64], lengths: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-        """Check that ranges are inside the file; see `coalesce.require_inside`."""
-        return coalesce.require_inside(offsets, lengths, self.size, self.name)
+        """Check that ranges are inside the file; see `byte_ranges.require_inside`."""
+        return byte_ranges.require_inside(offsets, lengths, self.size, self.name)
 
     def prefetch(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:  # noqa: B027 (most need none)
         """Fetch ranges that `arrow_file` is about to read, concurrently where that is a request to a store.
@@ -215,7 +215,7 @@ class Source(ABC):
             self.bytes_read += num_bytes
 
     def _outside_error(self, offset: int, length: int) -> TruncatedFileError:
-        return coalesce.outside_error(offset, length, self.size, self.name)
+        return byte_ranges.outside_error(offset, length, self.size, self.name)
 
     def _truncated_error(self, offset: int, length: int, received: int) -> TruncatedFileError:
         problem = f"read {received} of {length} bytes at offset {offset}: the file was truncated meanwhile"

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StorageError
-from .local import copy
+from .local import copy_front
 
 
 class SpillRun(NamedTuple):
@@ -67,7 +67,7 @@ class SpillFile:
         try:
             for array in arrays:
                 data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-                copy.write_at(self._file.fileno(), data, position)
+                copy_front.write_at(self._file.fileno(), data, position)
                 position += data.nbytes
         except OSError as error:
             raise StorageError.wrap(error, "cannot write temporary files there", self._folder) from error

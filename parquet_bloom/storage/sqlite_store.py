@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
-from ..util.logs import logger
-from .local import libc
+from ..util.messages import logger
+from .local import system_calls
 
 T = TypeVar("T")
 
@@ -57,7 +57,7 @@ class RecordStore:
     """
 
     def __init__(self, folder: str, name: str, max_bytes: int):
-        libc.require_posix(folder)
+        system_calls.require_posix(folder)
         self._folder = os.path.abspath(folder)
         self._path = os.path.join(self._folder, name)
         self._max_bytes = max_bytes

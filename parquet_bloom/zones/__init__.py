@@ -1,23 +1,18 @@
-"""Zone indexes: a Bloom filter for every few thousand rows, in the schema of Lance's index.
+"""Zone indexes: a Bloom filter for every few thousand rows, in the schema of Lance's index."""
 
-`hashes`, `sizing` and `schema` come first, then `filters`, `collect` and `manifest`, then `packed`, `index` and
-`write`, then `containers`, and `open` and `build` last.
-"""
-
-from .build import build
-from .filters import lance_filter
-from .hashes import hash_values as keying
-from .index import FileZones, ZoneIndex
-from .open import open
-from .reports import Fragment, ZoneBuildReport, ZonedFile
-from .sizing import lance_num_bytes
+from .open_zones import open
+from .zone_builder import build
+from .zone_filters import lance_filter, lance_num_bytes
+from .zone_hashes import hash_values as keying
+from .zone_index import FileZones, ZoneIndex
+from .zone_reports import ZoneBuildReport, ZonedFile, ZonedFragment
 
 __all__ = [
     "FileZones",
-    "Fragment",
     "ZoneBuildReport",
     "ZoneIndex",
     "ZonedFile",
+    "ZonedFragment",
     "build",
     "keying",
     "lance_filter",

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
-from parquet_bloom.cli.commands.embed import parse_column_arguments
+from parquet_bloom.cli.commands.embed_command import parse_column_arguments
 from parquet_bloom.errors import ParquetBloomError
 
 

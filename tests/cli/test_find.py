@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
-from parquet_bloom.file.cache import memory
+from parquet_bloom.file import metadata_cache
 
 MOMENT = dt.datetime(2026, 1, 31, 12, 30, 15, 250_000, dt.UTC)
 MANY = pa.table(
@@ -269,13 +269,13 @@ def test_exit_codes_and_what_is_wrong(drifting, run):
 INTERRUPTED = """
 import os, signal, sys
 from parquet_bloom import cli
-from parquet_bloom.cli.commands import find
-taken = find._limit
+from parquet_bloom.cli.commands import find_command
+taken = find_command._limit
 def stop(batches, limit):  # between the first rows and the others
     for number, batch in enumerate(taken(batches, limit)):
         yield batch
         os.kill(os.getpid(), signal.SIGINT)
-find._limit = stop
+find_command._limit = stop
 sys.exit(cli.main(sys.argv[1:]))
 """
 
@@ -325,7 +325,7 @@ def test_predicate_errors_are_not_reported_file_by_file(tmp_path, run):
 
 @pytest.mark.parametrize("where", ["name = 5", "name > 5", "name IN (4, 5) AND id = 1", "NOT (id = 1 OR name = 5)"])
 def test_a_literal_of_the_wrong_type_is_found_before_anything_is_read(tmp_path, run, where, monkeypatch):
-    monkeypatch.setattr(memory, "SETTLED_NS", -(10**12))  # footers of files of just now are cached, too
+    monkeypatch.setattr(metadata_cache, "SETTLED_NS", -(10**12))  # footers of files of just now are cached, too
     for number in range(3):
         pq.write_table(pa.table({"id": [1, 2], "name": ["a", "b"]}), tmp_path / f"{number}.parquet")
     process = run("find", tmp_path, "--where", where)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
-from parquet_bloom.cli.options import keys as key_options
+from parquet_bloom.cli.options import key_values as key_options
 
 ROWS = 3000
 TABLE = pa.table(

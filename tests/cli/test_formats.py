@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parquet_bloom.cli.output.formats import CsvRows, JsonRows, NdjsonRows, TableRows, to_json
-from parquet_bloom.cli.output.table import Column, lay_out
+from parquet_bloom.cli.output.row_formats import Column, CsvRows, JsonRows, NdjsonRows, PrintedRows, lay_out, to_json
 from parquet_bloom.errors import printable
 
 COLUMNS = (
@@ -147,7 +146,7 @@ def test_colors_do_not_shift_columns():
 
 def test_a_table_is_written_at_the_end():
     pieces: list[str] = []
-    created = TableRows(COLUMNS, pieces.append, None, False)
+    created = PrintedRows(COLUMNS, pieces.append, None, False)
     created.begin()
     created.add(row())
     assert pieces == []

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from parquet_bloom import cli, zones
-from parquet_bloom.cli.commands import index
-from parquet_bloom.cli.commands import zones as zone_commands
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.cli.commands import index_command, zones_command
+from parquet_bloom.lake.lake_index import LakeIndex
 
 FORMATS = ("table", "json", "ndjson", "csv")
 
@@ -451,8 +450,8 @@ def check_document(command: str, document: dict[str, Any]) -> None:
 def test_every_command_that_prints_rows_is_here():
     """`spark-archive` prints installed packages, `completion` prints no rows: they have separate tests."""
     covered = {verb_of(command) for command in COMMANDS.values()}
-    there = {*cli.COMMANDS} - {"index", "zones"} | {f"index {name}" for name in index.COMMANDS}
-    there |= {f"zones {name}" for name in zone_commands.COMMANDS}
+    there = {*cli.COMMANDS} - {"index", "zones"} | {f"index {name}" for name in index_command.COMMANDS}
+    there |= {f"zones {name}" for name in zones_command.COMMANDS}
     assert covered | {"spark-archive", "completion", "index serve"} == there
     assert covered == {name.removesuffix("-dry-run") for name in ROWS}
 

@@ -20,7 +20,7 @@ import pytest
 from support.processes.on_a_terminal import ESCAPE, on_terminal
 
 import parquet_bloom
-from parquet_bloom.storage.folder.folder import Folder
+from parquet_bloom.storage.index_folder import Folder
 
 NAMES = [
     "with spaces and 'quotes' \"both\"",
@@ -431,7 +431,7 @@ def test_ctrl_c_leaves_the_index_as_it_was(indexed, spawn):
     write("lake/new.parquet", range(9000, 9100))
     code = (
         "import os, signal, sys\n"
-        "from parquet_bloom.lake.files import hash_files as hashed\n"
+        "from parquet_bloom.lake import hash_files as hashed\n"
         "read = hashed._read\n"
         "def interrupted(*arguments):\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"

@@ -50,15 +50,15 @@ def test_results_and_their_order_are_those_of_one_by_one(jobs, many, run, monkey
 STOPPED = """
 import os, signal, sys, threading, time
 from parquet_bloom import cli
-from parquet_bloom.file.write import embed
-written, begun = embed.write_filter, []
+from parquet_bloom.file.write import embed_filters
+written, begun = embed_filters.write_filter, []
 def stop(new, *rest):  # when several files are in the middle
     written(new, *rest)
     begun.append(rest[-1].path)
     if len(begun) == 8:
         os.kill(os.getpid(), signal.{signal})
     time.sleep(0.05)
-embed.write_filter = stop
+embed_filters.write_filter = stop
 sys.exit(cli.main(sys.argv[1:]))
 """
 

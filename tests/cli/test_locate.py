@@ -17,7 +17,7 @@ from support.processes.on_a_terminal import on_terminal
 from support.writers.iceberg_tables import POSITIONS, Entry, HandTable
 
 import parquet_bloom
-from parquet_bloom.cli.options import key_files
+from parquet_bloom.cli.options import key_values
 
 ROWS = 3000
 TABLE = pa.table(
@@ -75,7 +75,7 @@ def test_keys_of_options_and_of_files(locate, lake):
 
 
 def test_parquet_files_of_keys_are_read_in_batches(locate, lake, monkeypatch):
-    monkeypatch.setattr(key_files, "_BATCH_ROWS", 7)
+    monkeypatch.setattr(key_values, "_BATCH_ROWS", 7)
     wanted = [*range(0, 3000, 13)]
     pq.write_table(pa.table({"other": wanted[::-1], "id": wanted}), "keys.parquet", row_group_size=50)
     assert locate("--index", "ids.index", "--keys", "keys.parquet") == wanted
@@ -242,7 +242,7 @@ def test_a_file_is_the_old_one_or_the_new_one(lake, run):
 INTERRUPTED = """
 import os, resource, signal, sys
 from parquet_bloom import cli
-from parquet_bloom.scan.lookup.locate import Locator
+from parquet_bloom.scan.lookup.locate_keys import Locator
 make = Locator._make_batch
 def stop(*arguments):  # once the first rows are read
     os.kill(os.getpid(), signal.SIGINT)

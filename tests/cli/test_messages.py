@@ -18,8 +18,8 @@ from parquet_bloom.cli.lazy_group import suggest
 
 PACKAGE = Path(parquet_bloom.__file__).parent
 OF_OTHERS = {
-    "cli/commands/spark_archive.py": {"--archives", "--conf"},  # of spark-submit, which it prints
-    "tables/iceberg/catalogs.py": {"--uri"},  # of pyiceberg, whose message is recognised by it
+    "cli/commands/archive_command.py": {"--archives", "--conf"},  # of spark-submit, which it prints
+    "tables/iceberg/iceberg_table.py": {"--uri"},  # of pyiceberg, whose message is recognised by it
 }
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 QUOTED = re.compile(r"`(?:parquet-bloom )?([a-z][a-z-]*)(?: ([a-z-]+))?(?: [A-Z-][^`]*)?`")

@@ -60,13 +60,13 @@ def test_the_locale_does_not_matter(tmp_path, spawn, monkeypatch):
 STOPPED = """
 import os, signal, sys
 from parquet_bloom import cli
-from parquet_bloom.file.write import embed
-written = embed.write_filter
+from parquet_bloom.file.write import embed_filters
+written = embed_filters.write_filter
 def stop(new, *rest):  # in the middle of the second file
     written(new, *rest)
     if rest[-1].path.endswith("b.parquet"):
         os.kill(os.getpid(), signal.{signal})
-embed.write_filter = stop
+embed_filters.write_filter = stop
 sys.exit(cli.main(sys.argv[1:]))
 """
 

@@ -603,7 +603,7 @@ sys.exit(main())
 """
 
 
-@pytest.mark.parametrize("module", ["click", "parquet_bloom.cli.commands.find", "deltalake", "pyiceberg.table"])
+@pytest.mark.parametrize("module", ["click", "parquet_bloom.cli.commands.find_command", "deltalake", "pyiceberg.table"])
 def test_an_interrupt_while_modules_are_imported(module, delta, tmp_path):
     path = tmp_path / "v1.metadata.json" if module.startswith("pyiceberg") else delta
     command = [sys.executable, "-c", INTERRUPT, module, "find", path, "--where", "user = 7"]

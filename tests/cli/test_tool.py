@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import parquet_bloom
 from parquet_bloom import cli
-from parquet_bloom.cli.commands import index
+from parquet_bloom.cli.commands import index_command as index
 
 COMMANDS = list(cli.COMMANDS)
 OF_INDEX = [f"index {name}" for name in index.COMMANDS]
@@ -36,14 +36,14 @@ def test_help_explains_every_option_and_gives_an_example(command, run):
 def test_help_lists_the_commands(run):
     result = run("--help")
     assert result.code == 0
-    for command, text in cli.COMMANDS.items():
+    for command, (_, text) in cli.COMMANDS.items():
         assert re.search(rf"^  {command} +{re.escape(text)}$", result.out, re.MULTILINE)
 
 
 def test_help_lists_the_commands_about_an_index(run):
     result = run("index", "--help")
     assert result.code == 0
-    for command, text in index.COMMANDS.items():
+    for command, (_, text) in index.COMMANDS.items():
         assert re.search(rf"^  {command} +{re.escape(text)}$", result.out, re.MULTILINE)
     result = run("index")
     assert (result.code, result.out) == (2, "")
@@ -55,8 +55,9 @@ def test_help_imports_no_command(group):
     code = f"import sys; from parquet_bloom import cli; cli.main([*{group}, '--help']); print(*sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     loaded = out.splitlines()[-1].split()
-    commands = {f"parquet_bloom.cli.commands.{command.replace(' ', '.')}" for command in COMMANDS + OF_INDEX}
-    assert commands & set(loaded) == {f"parquet_bloom.cli.commands.{name}" for name in group}
+    modules = {module for module, _ in (*cli.COMMANDS.values(), *index.COMMANDS.values())}
+    commands = {f"parquet_bloom.cli.commands.{module}" for module in modules}
+    assert commands & set(loaded) == {f"parquet_bloom.cli.commands.{name}_command" for name in group}
     assert "rich.progress" not in loaded
     assert "rich.console" not in loaded
 
@@ -128,7 +129,7 @@ def test_a_bug_is_one_line_and_with_v_a_traceback(lake, monkeypatch):
     def fail(*_: object) -> None:
         raise RuntimeError("it was\nnot meant")
 
-    monkeypatch.setattr(import_module("parquet_bloom.cli.commands.show"), "_rows", fail)
+    monkeypatch.setattr(import_module("parquet_bloom.cli.commands.show_command"), "_rows", fail)
     result = CliRunner().invoke(cli.tool, ["show", "lake"])
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == "error: a bug, please report it with the output of -v: RuntimeError: it was not meant\n"

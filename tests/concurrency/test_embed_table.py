@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from support.writers import changing_tables as tables
 
-from parquet_bloom.tables.embed.api import embed_table
+from parquet_bloom.tables.embed.embed_table import embed_table
 
 pytest.importorskip("deltalake")
 pytest.importorskip("pyiceberg")
@@ -26,7 +26,7 @@ sys.path.insert(0, sys.argv[3])
 from pathlib import Path
 from support.writers import changing_tables as tables
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.tables.embed.api import embed_table
+from parquet_bloom.tables.embed.embed_table import embed_table
 
 embedded = 0
 while not Path(sys.argv[2], "enough").exists():

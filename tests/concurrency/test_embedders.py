@@ -16,9 +16,8 @@ from support.processes import churn
 
 import parquet_bloom
 from parquet_bloom.errors import ConcurrentChangeError
-from parquet_bloom.storage.local import rename
-from parquet_bloom.storage.local.rewrite import LocalRewrite
-from parquet_bloom.storage.local.temporary import leftovers
+from parquet_bloom.storage.local import system_calls
+from parquet_bloom.storage.local.local_rewrite import LocalRewrite, leftovers
 
 COLUMNS = ("a", "b", "c")
 PROGRAM = """
@@ -145,7 +144,7 @@ def test_a_reader_right_after_the_exchange_meets_no_writer(path: Path, monkeypat
 
 def test_two_that_exchange_one_file_do_not_cross(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer that starts while another one exchanges the same file is refused before it has touched the file."""
-    exchange, output = rename.exchange, []
+    exchange, output = system_calls.exchange, []
 
     def come(*names: str) -> None:
         if not output:
@@ -155,7 +154,7 @@ def test_two_that_exchange_one_file_do_not_cross(path: Path, monkeypatch: pytest
             output.append(str(caught.value))
         exchange(*names)
 
-    monkeypatch.setattr(rename, "exchange", come)
+    monkeypatch.setattr(system_calls, "exchange", come)
     parquet_bloom.embed(path, ["a"], threads=1)
     assert_conflict(path, output[1])
     assert filtered(path) == {"a"}

@@ -14,7 +14,7 @@ import pytest
 from support.processes import churn
 
 from parquet_bloom.errors import IndexInUseError
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.lake.lake_index import LakeIndex
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +25,7 @@ sys.path.insert(0, sys.argv[3])
 import parquet_bloom
 from parquet_bloom.errors import IndexInUseError
 from parquet_bloom.file import identity as stamps
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.lake.lake_index import LakeIndex
 
 stamps.WAIT_SECONDS = 0
 lake, path, _, what = sys.argv[1:]

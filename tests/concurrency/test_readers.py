@@ -17,9 +17,9 @@ from support.processes.churn import FILES, GROUP_ROWS, ROWS, Churn, name_of, val
 import parquet_bloom
 from parquet_bloom import zones
 from parquet_bloom.cli import tool
-from parquet_bloom.file.cache.memory import MetadataCache
-from parquet_bloom.lake.index import LakeIndex
-from parquet_bloom.scan.read.reader import RowReader
+from parquet_bloom.file.metadata_cache import MetadataCache
+from parquet_bloom.lake.lake_index import LakeIndex
+from parquet_bloom.scan.row_reader import RowReader
 
 REWRITES = 15  # of files, while a reader is at work, and at least so many
 ABSENT = 3  # no id is

@@ -17,7 +17,7 @@ from support.processes.churn import FILES, ROWS, name_of, value_of
 
 import parquet_bloom
 import parquet_bloom.spark
-from parquet_bloom.storage.local.temporary import leftovers
+from parquet_bloom.storage.local.local_rewrite import leftovers
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

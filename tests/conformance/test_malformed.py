@@ -11,8 +11,8 @@ from support.malformed import malformed
 
 import parquet_bloom
 from parquet_bloom import MetadataCache
-from parquet_bloom.file.cache import memory
-from parquet_bloom.scan.plan import files as planned_files
+from parquet_bloom.file import metadata_cache
+from parquet_bloom.scan.plan import file_level as planned_files
 
 NAMES = [name for name, *_ in malformed.CASES]
 
@@ -85,7 +85,7 @@ def test_doubts_are_reported(name, broken):
 def test_files_judged_together_are_judged_as_one_alone(name, broken, monkeypatch):
     """Footers are read, cached, or cached with everything that was read along with them."""
     case = broken[name]
-    monkeypatch.setattr(memory, "SETTLED_NS", -(10**12))
+    monkeypatch.setattr(metadata_cache, "SETTLED_NS", -(10**12))
     footer_alone, cache = MetadataCache(), MetadataCache()
     parquet_bloom.open(case.path, cache=footer_alone).close()
     for _, key in malformed.needles():

@@ -19,7 +19,7 @@ from typing import Any
 
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.storage import create, open_source, rewrite
-from parquet_bloom.storage.local import lease, rename
+from parquet_bloom.storage.local import system_calls
 
 PREFIX = 70_001  # no whole number of checksum chunks
 CALLS: list[tuple[Any, str]] = [
@@ -28,11 +28,11 @@ CALLS: list[tuple[Any, str]] = [
     *((os, name) for name in ("copy_file_range", "fsync", "rename", "replace", "link", "unlink")),
     (fcntl, "ioctl"),
     (fcntl, "flock"),
-    (rename, "exchange"),
-    (rename, "rename_new"),
+    (system_calls, "exchange"),
+    (system_calls, "rename_new"),
 ]
 
-RENAMEAT2 = rename._rename
+RENAMEAT2 = system_calls._rename
 GENUINE = {name: getattr(module, name) for module, name in CALLS}
 
 
@@ -72,13 +72,13 @@ class Steps:
             call = unsupported if name in self._without else GENUINE[name]
             setattr(module, name, self._wrapped(call, name))
         if "renameat2" in self._without:
-            rename._rename = unsupported
+            system_calls._rename = unsupported
 
     def remove(self) -> None:
         """Bring the genuine calls back."""
         for module, name in CALLS:
             setattr(module, name, GENUINE[name])
-        rename._rename = RENAMEAT2
+        system_calls._rename = RENAMEAT2
 
     def _moment(self, name: str) -> None:
         if self._acting:
@@ -188,7 +188,7 @@ def work(job: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     """Answer jobs until the standard input ends."""
     # Disturbances come from the process itself, which would wait for a lease of its own; see `test_second_writer.py`.
-    lease.fcntl = None  # type: ignore[assignment]
+    system_calls.fcntl = None  # type: ignore[assignment]
     for line in sys.stdin:
         job = json.loads(line)
         if job["kind"] not in ("kill", "for ever"):

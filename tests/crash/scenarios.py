@@ -20,7 +20,7 @@ from rewriter import checksums
 
 import parquet_bloom
 from parquet_bloom.cli import main
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.lake.lake_index import LakeIndex
 
 LEFTOVER = re.compile(r"\..*\.[0-9a-f]{16}\.parquet_bloom\.(?:tmp|old)", re.DOTALL)
 NO_EXCHANGE = [Rule(1, EVER, ",exchange,rename_new,copy_file_range,", BEFORE, EINVAL)]

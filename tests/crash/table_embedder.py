@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.writers import changing_tables as tables
 
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.tables.embed.api import embed_table
+from parquet_bloom.tables.embed.embed_table import embed_table
 
 
 def open_table(kind: str, folder: Path) -> Any:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
-from parquet_bloom.storage.local.temporary import leftovers
+from parquet_bloom.storage.local.local_rewrite import leftovers
 
 pytestmark = pytest.mark.crash
 

@@ -20,8 +20,8 @@ from support.writers import changing_tables as tables
 from table_embedder import open_table
 
 import parquet_bloom
-from parquet_bloom.file.write.sweep import sweep
-from parquet_bloom.tables.embed.api import embed_table
+from parquet_bloom.file.write.sweep_files import sweep
+from parquet_bloom.tables.embed.embed_table import embed_table
 
 pytestmark = pytest.mark.crash
 pytest.importorskip("deltalake")

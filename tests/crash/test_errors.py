@@ -15,7 +15,7 @@ from scenarios import LEFTOVER, SCENARIOS, table
 import parquet_bloom
 from parquet_bloom.cli import main
 from parquet_bloom.errors import StorageError
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.lake.lake_index import LakeIndex
 
 pytestmark = pytest.mark.crash
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from parquet_bloom.lake.index import LakeIndex
-from parquet_bloom.lake.reports import Candidate
+from parquet_bloom.lake.index_reports import Candidate
+from parquet_bloom.lake.lake_index import LakeIndex
 
 pytestmark = pytest.mark.crash
 
@@ -31,7 +31,7 @@ sys.path.insert(0, sys.argv[3])
 import test_lake_index as own
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.file import identity as stamps
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.lake.lake_index import LakeIndex
 
 stamps.WAIT_SECONDS = 0  # a process that waits is killed for nothing
 lake, path = Path(sys.argv[1]), sys.argv[2]

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from parquet_bloom.storage.local.temporary import leftovers
+from parquet_bloom.storage.local.local_rewrite import leftovers
 
 sys.path.insert(0, str(Path(__file__).parent))
 from rewriter import NEW, OLD, OTHER, checksums, contents

@@ -16,8 +16,8 @@ from support import tiers
 import parquet_bloom
 from parquet_bloom.cli import main
 from parquet_bloom.errors import ConcurrentChangeError
-from parquet_bloom.storage.local import lease as lease_module
-from parquet_bloom.storage.local import rename
+from parquet_bloom.storage.local import system_calls
+from parquet_bloom.storage.local import system_calls as lease_module
 
 pytestmark = pytest.mark.crash
 
@@ -187,7 +187,7 @@ def test_a_writer_that_starts_during_the_exchange(tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(table(1), path)
     data = path.read_bytes()
-    genuine = rename.exchange
+    genuine = system_calls.exchange
     begun = []
 
     def write():
@@ -203,7 +203,7 @@ def test_a_writer_that_starts_during_the_exchange(tmp_path):
         genuine(one, other)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rename, "exchange", exchange)
+        patch.setattr(system_calls, "exchange", exchange)
         with pytest.raises(ConcurrentChangeError, match="another writer has it open"):
             parquet_bloom.embed(path, ["id"])
     begun[0].join()

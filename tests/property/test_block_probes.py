@@ -18,8 +18,8 @@ from support.servers.counted import CountedFileSystem
 from support.writers import peers, surgery
 
 import parquet_bloom
-from parquet_bloom.file import probe as probe_module
-from parquet_bloom.file.probe import probe, probe_hashes
+from parquet_bloom.file import probe_file as probe_module
+from parquet_bloom.file.probe_file import probe, probe_hashes
 from parquet_bloom.hashing import coerce as coerce_module
 
 pytestmark = pytest.mark.smoke

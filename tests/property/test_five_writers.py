@@ -32,9 +32,9 @@ from support.writers.peers import VALUES, bits_of, take_rows
 import parquet_bloom
 from parquet_bloom.errors import PredicateError, UnreadableColumnError
 from parquet_bloom.predicate import pruning, tree
-from parquet_bloom.scan.model.plan import FilePlan, RowGroupPlan
-from parquet_bloom.scan.report import PruneReport
-from parquet_bloom.scan.source import ScanSource
+from parquet_bloom.scan.model.scan_plan import FilePlan, RowGroupPlan
+from parquet_bloom.scan.plan_report import PruneReport
+from parquet_bloom.scan.scan_source import ScanSource
 
 TABLES = 6  # of each writer in the default suite
 PREDICATES = 40  # of a table
@@ -118,7 +118,7 @@ def by_pages(rng: random.Random) -> AbstractContextManager[Any]:
     """Every other table is read by pages, however small they are, where it has a page index."""
     if rng.random() < 0.5:
         return nullcontext()
-    return patch.multiple("parquet_bloom.file.pages.lookup", SMALL_BYTES=0, WORTHWHILE=10.0)
+    return patch.multiple("parquet_bloom.file.pages.page_lookup", SMALL_BYTES=0, WORTHWHILE=10.0)
 
 
 def check_table(hunt: Hunt, table: Table, rng: random.Random, seed: int, connection: Any) -> None:

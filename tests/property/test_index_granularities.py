@@ -18,8 +18,8 @@ import pytest
 from support.random_cases.hunting import seeds
 
 import parquet_bloom
-from parquet_bloom.file.cache import memory
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.file import metadata_cache
+from parquet_bloom.lake.lake_index import LakeIndex
 
 LAKES = 1  # of the default suite
 GRANULARITIES: list[dict[str, Any]] = [
@@ -38,7 +38,7 @@ COLUMNS = ["id", "text", "tags", "(id, text)"]
 @pytest.fixture(autouse=True)
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the times of new files to show every change: nothing here changes twice within a tick."""
-    monkeypatch.setattr(memory, "SETTLED_NS", -(1 << 62))
+    monkeypatch.setattr(metadata_cache, "SETTLED_NS", -(1 << 62))
     monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)
 
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 from parquet_bloom.core.hash.xxh64 import hash_keys
-from parquet_bloom.hashing.arrow import keys_of
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.hashing.arrow_keys import keys_of
+from parquet_bloom.lake.lake_index import LakeIndex
 
 PAIRS = int(os.environ.get("PARQUET_BLOOM_PAIRS", "3000000"))
 BATCH = 1 << 16

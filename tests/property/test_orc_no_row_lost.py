@@ -12,9 +12,8 @@ import pyarrow.orc as pa_orc
 import pytest
 
 import parquet_bloom.orc as orc
-from parquet_bloom.hashing.bounds import make_bounds
-from parquet_bloom.hashing.coerce import coerce
-from parquet_bloom.orc.filters.hashes import keying_of
+from parquet_bloom.hashing.coerce import coerce, make_bounds
+from parquet_bloom.orc.orc_filters import keying_of
 
 DAY_NS = 86_400 * 10**9
 

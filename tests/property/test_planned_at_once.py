@@ -21,11 +21,11 @@ from support.writers.random_files import NESTED
 import parquet_bloom
 from parquet_bloom import MetadataCache
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.file import statistics as of_footers
-from parquet_bloom.file.cache import memory
-from parquet_bloom.scan.plan import files as plan_files
-from parquet_bloom.scan.plan import files as planned_files
-from parquet_bloom.scan.plan import statistics
+from parquet_bloom.file import column_statistics as of_footers
+from parquet_bloom.file import metadata_cache
+from parquet_bloom.scan.plan import file_level as plan_files
+from parquet_bloom.scan.plan import file_level as planned_files
+from parquet_bloom.scan.plan import statistics_level
 
 pytestmark = pytest.mark.smoke
 
@@ -120,7 +120,7 @@ def hunt(seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch, tally: collec
         monkeypatch.setattr(of_footers, "read_statistics", read_each_by_itself)
         expected = plan(folder, where, None)
         monkeypatch.setattr(of_footers, "read_statistics", read_statistics)
-        monkeypatch.setattr(planned_files, "evaluate_together", statistics.evaluate_together)
+        monkeypatch.setattr(planned_files, "evaluate_together", statistics_level.evaluate_together)
         for kept in (None, cache, cache):
             assert plan(folder, where, kept, rng.choice([1, 3])) == expected, (seed, where)
         tally["errors"] += len(expected[1])
@@ -129,7 +129,7 @@ def hunt(seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch, tally: collec
 
 
 def test_plans_are_those_of_single_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "SETTLED_NS", -(10**12))
+    monkeypatch.setattr(metadata_cache, "SETTLED_NS", -(10**12))
     monkeypatch.setattr(plan_files, "_FIRST_FILES", 3)
     tally = collections.Counter[str]()
     for number, seed in enumerate(seeds(LAKES)):

@@ -28,14 +28,13 @@ from support.writers.peers import VALUES, arrow_array
 
 import parquet_bloom
 from parquet_bloom.errors import BrokenIndexError, PredicateError, StorageError, UnknownColumnError
-from parquet_bloom.lake import segment
-from parquet_bloom.lake.index import LakeIndex
-from parquet_bloom.lake.parts import layouts
-from parquet_bloom.lake.parts.cuckoo import reader as cuckoo_reader
-from parquet_bloom.lake.parts.part import PartMatches
+from parquet_bloom.lake import cuckoo_reader as cuckoo_reader
+from parquet_bloom.lake import layouts, segment
+from parquet_bloom.lake.index_part import PartMatches
+from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.predicate import tree
 from parquet_bloom.predicate.tree import And, Contains, Node, NotContains, Or
-from parquet_bloom.scan.read.reader import RowReader
+from parquet_bloom.scan.row_reader import RowReader
 
 LAKES = 5  # of the default suite
 PREDICATES = 12

@@ -25,7 +25,7 @@ from support.writers.peers import VALUES
 
 import parquet_bloom
 from parquet_bloom.errors import PredicateError
-from parquet_bloom.scan.decode import orc as orc_rows
+from parquet_bloom.scan.decode import orc_decoder as orc_rows
 
 TABLES = 8  # of the default suite
 PREDICATES = 10

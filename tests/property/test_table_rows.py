@@ -6,8 +6,8 @@ import pytest
 from support.random_cases.hunting import seeds
 from support.tiers import by_tier
 
-from parquet_bloom.scan.model.limits import Limits
-from parquet_bloom.scan.read import reader
+from parquet_bloom.scan import row_reader
+from parquet_bloom.scan.scan_options import Limits
 
 pytest.importorskip("deltalake")
 pytest.importorskip("pyiceberg")
@@ -18,7 +18,7 @@ from support.random_cases.table_hunt import hunt
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
 def test_rows_of_random_tables(kind: str, together: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if together:  # files are small: otherwise most have too many matching rows to be read in batches
-        monkeypatch.setattr(reader, "LIMITS", Limits(few_of=1))
+        monkeypatch.setattr(row_reader, "LIMITS", Limits(few_of=1))
     tally = hunt(kind, seeds(by_tier(2, 15, 200)), tmp_path, 20)
     assert not tally.wrong
     assert not any(outcome.endswith("differs") for outcome in tally.readers), tally

@@ -15,20 +15,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.lake.lake_index import LakeIndex
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
-from parquet_bloom.serve.errors import hide_index_path
+from parquet_bloom.serve.error_responses import hide_index_path
 
 FILES = 40
 SCRIPT = """
 import sys
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.serve import server
 from parquet_bloom.serve.service import Service
-from parquet_bloom.serve.settings import Settings
+from parquet_bloom.serve.service_settings import Settings
 settings = Settings(head_seconds=0.5, body_seconds=0.5, answer_seconds=0.5, max_connections=8)
 with LakeIndex.open(sys.argv[1]) as index:
     service = Service(index, settings)

@@ -24,7 +24,7 @@ import pytest
 import parquet_bloom
 from parquet_bloom import zones
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.lake.lake_index import LakeIndex
 
 pytestmark = pytest.mark.smoke
 
@@ -55,23 +55,27 @@ ALLOWED = {
     ("core/dispatch.py", "import_module"): "kernels: names in a list, chosen by the processor",
     ("core/dispatch.py", "importlib.util.find_spec"): "whether such a module was built",
     ("core/dispatch.py", "find_spec"): "whether such a module was built",
-    ("predicate/parse/arrow.py", "ctypes"): "metadata of an expression that is in memory, by Arrow's C interface",
+    (
+        "predicate/parse/arrow_expression.py",
+        "ctypes",
+    ): "metadata of an expression that is in memory, by Arrow's C interface",
     ("scan/html/page.py", "pkgutil"): "style and script of the page, from this package",
-    ("spark/archive/dependencies.py", "importlib.metadata"): "which distributions go into the archive",
-    ("spark/archive/dependencies.py", "importlib.machinery.EXTENSION_SUFFIXES"): "what compiled modules end in",
+    ("spark/executor_archive.py", "importlib.metadata"): "which distributions go into the archive",
+    ("spark/executor_archive.py", "importlib.machinery.EXTENSION_SUFFIXES"): "what compiled modules end in",
     ("spark/jobs/index_job.py", "pickle"): DRIVER,
     ("spark/jobs/file_tasks.py", "pickle"): "the files of a task, from the driver, and what became of them",
     ("spark/jobs/index_tasks.py", "pickle"): "the files of a task, from the driver; the other end of index_job.py",
-    ("spark/jobs/run.py", "pickle"): DRIVER,
-    ("spark/jobs/run.py", "pyspark.cloudpickle"): "written only: whether a task can be sent to executors",
-    ("storage/local/change_times.py", "ctypes"): "statfs",
-    ("storage/local/rename.py", "ctypes"): "renameat2",
-    ("storage/local/copy.py", "ctypes"): "fallocate, sync_file_range",
-    ("storage/local/libc.py", "ctypes"): "functions of the C library by constant names",
+    ("spark/jobs/run_files.py", "pickle"): DRIVER,
+    ("spark/jobs/run_files.py", "pyspark.cloudpickle"): "written only: whether a task can be sent to executors",
+    ("storage/local/copy_front.py", "ctypes"): "fallocate, sync_file_range",
+    (
+        "storage/local/system_calls.py",
+        "ctypes",
+    ): "statfs, renameat2 and other functions of the C library, by constant names",
     ("util/arrow_dataset.py", "importlib.import_module"): "'pyarrow.dataset'",
     ("util/arrow_dataset.py", "import_module"): "'pyarrow.dataset'",
-    ("zones/containers/lance.py", "importlib.import_module"): "'lance' and 'lance.file'",
-    ("zones/containers/lance.py", "import_module"): "'lance' and 'lance.file'",
+    ("zones/lance_container.py", "importlib.import_module"): "'lance' and 'lance.file'",
+    ("zones/lance_container.py", "import_module"): "'lance' and 'lance.file'",
 }
 
 
@@ -254,7 +258,7 @@ def iceberg_metadata(folder: Path, properties: dict[str, str]) -> Path:
 def test_an_iceberg_table_names_no_code(tmp_path: Path, properties: dict[str, str]) -> None:
     """It imports and calls what a table's own properties name, where pyiceberg opens it by its metadata."""
     pytest.importorskip("pyiceberg")
-    from parquet_bloom.tables.iceberg.files import iceberg_files
+    from parquet_bloom.tables.iceberg.iceberg_table import iceberg_files
 
     mark = tmp_path / "mark"
     path = iceberg_metadata(tmp_path / "t", {key.format(mark): value for key, value in properties.items()})
@@ -270,7 +274,7 @@ def test_an_iceberg_table_names_no_code(tmp_path: Path, properties: dict[str, st
 @pytest.mark.parametrize("hint", ["../../other/v1", "/etc/passwd", "a/b.metadata.json"])
 def test_an_iceberg_hint_leads_nowhere_else(tmp_path: Path, hint: str) -> None:
     pytest.importorskip("pyiceberg")
-    from parquet_bloom.tables.iceberg.files import iceberg_files
+    from parquet_bloom.tables.iceberg.iceberg_table import iceberg_files
 
     iceberg_metadata(tmp_path / "other", {})
     iceberg_metadata(tmp_path / "t", {})
@@ -283,7 +287,7 @@ def test_an_iceberg_hint_leads_nowhere_else(tmp_path: Path, hint: str) -> None:
 @pytest.mark.parametrize("hint", ["..", "", "\0"])
 def test_an_iceberg_hint_that_names_no_file_is_passed_over(tmp_path: Path, hint: str) -> None:
     pytest.importorskip("pyiceberg")
-    from parquet_bloom.tables.iceberg.files import iceberg_files
+    from parquet_bloom.tables.iceberg.iceberg_table import iceberg_files
 
     path = iceberg_metadata(tmp_path / "t", {})
     (tmp_path / "t" / "metadata" / "version-hint.text").write_text(hint)

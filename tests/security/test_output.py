@@ -23,7 +23,7 @@ from support.processes.on_a_terminal import on_terminal
 import parquet_bloom
 from parquet_bloom.cli import tool
 from parquet_bloom.errors import ParquetBloomError, printable
-from parquet_bloom.util import logs
+from parquet_bloom.util import messages
 
 pytestmark = pytest.mark.smoke
 
@@ -198,8 +198,8 @@ def test_a_terminal_gets_no_control_characters_but_our_own(lake: Path) -> None:
 
 
 def test_a_log_s_record_is_a_line(caplog: pytest.LogCaptureFixture) -> None:
-    log = logs.logger("parquet_bloom.test")
-    assert logs.logger("parquet_bloom.test") is log
+    log = messages.logger("parquet_bloom.test")
+    assert messages.logger("parquet_bloom.test") is log
     with caplog.at_level(logging.INFO, "parquet_bloom.test"):
         for text in HOSTILE:
             log.warning("%s: %s", text, ValueError(text))
@@ -208,7 +208,7 @@ def test_a_log_s_record_is_a_line(caplog: pytest.LogCaptureFixture) -> None:
     for name in ("parquet_bloom.file", "parquet_bloom.storage", "parquet_bloom.spark"):
         if name in logging.root.manager.loggerDict:
             assert logging.getLogger(name).filters
-    assert "parquet_bloom.util.logs" in sys.modules
+    assert "parquet_bloom.util.messages" in sys.modules
 
 
 def test_nothing_warns_with_names_of_files(lake: Path) -> None:

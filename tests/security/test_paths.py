@@ -20,11 +20,11 @@ from parquet_bloom import zones
 from parquet_bloom.cli import tool
 from parquet_bloom.core.hash.xxh64 import hash_one
 from parquet_bloom.errors import IndexInUseError, ParquetBloomError, StorageError
-from parquet_bloom.lake.index import LakeIndex
-from parquet_bloom.lake.manifest import manifest_name
+from parquet_bloom.lake.index_manifest import manifest_name
+from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.storage import list_files, object_location
-from parquet_bloom.storage.folder.folder import Folder
-from parquet_bloom.tables.files import delta_files
+from parquet_bloom.storage.index_folder import Folder
+from parquet_bloom.tables.table_files import delta_files
 
 pytestmark = pytest.mark.smoke
 

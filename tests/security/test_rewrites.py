@@ -17,8 +17,7 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, StorageError
-from parquet_bloom.storage.local import rewrite as local_rewrite
-from parquet_bloom.storage.local.rewrite import temporary
+from parquet_bloom.storage.local import local_rewrite as local_rewrite
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can do this")
 NOBODY, ALICE, LAKE, OTHERS = 65534, 12345, 23456, 23457  # users and groups
@@ -288,14 +287,14 @@ def test_a_target_that_becomes_a_link_lends_no_rights(path: Path, monkeypatch: p
     shutil.copy(path, target)
     victim.write_text("#!/bin/sh")
     victim.chmod(0o6755)
-    genuine = temporary.keep_attributes
+    genuine = local_rewrite.keep_attributes
 
     def late(old: Any, descriptor: int, name: str) -> None:
         target.unlink()
         target.symlink_to(victim)
         genuine(old, descriptor, name)
 
-    monkeypatch.setattr(temporary, "keep_attributes", late)
+    monkeypatch.setattr(local_rewrite, "keep_attributes", late)
     with pytest.raises(StorageError, match="not a regular file any more"):
         parquet_bloom.embed(path, columns=["id"], output=target)
     assert victim.read_text() == "#!/bin/sh"
@@ -304,13 +303,13 @@ def test_a_target_that_becomes_a_link_lends_no_rights(path: Path, monkeypatch: p
 
 def test_a_name_that_was_foreseen_is_not_followed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A temporary file is made, never opened; its name holds 64 random bits."""
-    names = {temporary.name_beside(str(path)) for _ in range(100)}
+    names = {local_rewrite.name_beside(str(path)) for _ in range(100)}
     assert len(names) == 100
-    assert all(temporary.is_temporary(os.path.basename(name)) for name in names)
+    assert all(local_rewrite.is_temporary(os.path.basename(name)) for name in names)
     victim = path.parent / "victim"
     victim.write_text("precious")
-    monkeypatch.setattr(temporary.secrets, "token_hex", lambda count: "0" * 2 * count)
-    planted = Path(temporary.name_beside(str(path)))
+    monkeypatch.setattr(local_rewrite.secrets, "token_hex", lambda count: "0" * 2 * count)
+    planted = Path(local_rewrite.name_beside(str(path)))
     for plant in (
         lambda: planted.symlink_to(victim),
         lambda: os.link(victim, planted),

@@ -25,7 +25,7 @@ import parquet_bloom
 from parquet_bloom import redaction
 from parquet_bloom.cli import tool
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.util import logs
+from parquet_bloom.util import messages
 
 MARK = "hUsH"
 SECRET = f"{MARK}4ever/and+{MARK}5=="
@@ -52,7 +52,7 @@ class Shown:
         """Show an exception in every way, with all that led to it."""
         stream = io.StringIO()
         handler = logging.StreamHandler(stream)
-        log = logs.logger("parquet_bloom.tests.secrets")
+        log = messages.logger("parquet_bloom.tests.secrets")
         log.propagate = False
         log.addHandler(handler)
         try:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.lake.lake_index import LakeIndex
 
 from .conftest import Lake, Process, write
 

@@ -19,10 +19,10 @@ pytest.importorskip("fastapi")
 
 SCRIPT = """
 import sys
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.serve import server
 from parquet_bloom.serve.service import Service
-from parquet_bloom.serve.settings import Settings
+from parquet_bloom.serve.service_settings import Settings
 settings = Settings(head_seconds=0.3, body_seconds=0.5, max_connections=3, max_candidates=20, max_body=1000)
 with LakeIndex.open(sys.argv[1]) as index:
     service = Service(index, settings)
@@ -74,8 +74,8 @@ def test_slow_many_and_greedy_clients_are_refused(lake: Lake):
 
 
 def test_a_lane_bounds_what_waits_and_what_takes_long():
-    from parquet_bloom.serve.errors import ApiError
-    from parquet_bloom.serve.limits.workers import BoundedExecutor
+    from parquet_bloom.serve.error_responses import ApiError
+    from parquet_bloom.serve.service import BoundedExecutor
 
     async def main() -> None:
         executor = BoundedExecutor("test", 1, 1, lambda: ApiError(429, "full"))

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.lake.lake_index import LakeIndex
 
 pytest.importorskip("jsonschema")
 pytest.importorskip("fastapi")
@@ -22,7 +22,7 @@ from support.asgi import AppClient
 
 from parquet_bloom.serve.app import build_app
 from parquet_bloom.serve.service import Service
-from parquet_bloom.serve.settings import Settings
+from parquet_bloom.serve.service_settings import Settings
 
 TEXTS = [
     "", "x", "7", "-7", "+7", "7.5", "-0.5e3", "1e99", "1e999", "1e9999", "9" * 100, "9" * 101, "NaN", "Infinity",

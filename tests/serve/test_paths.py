@@ -19,11 +19,11 @@ from support.asgi import AppClient
 from support.path_spellings import ways_out
 from support.processes.opened import watching_opens
 
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.serve.app import build_app
-from parquet_bloom.serve.limits.host_guard import HostGuard
+from parquet_bloom.serve.request_guards import HostGuard
 from parquet_bloom.serve.service import Service
-from parquet_bloom.serve.settings import Settings
+from parquet_bloom.serve.service_settings import Settings
 
 from .conftest import Process
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from parquet_bloom.lake.index import LakeIndex
-from parquet_bloom.serve.rows import ARROW_STREAM, accepts_arrow
+from parquet_bloom.lake.lake_index import LakeIndex
+from parquet_bloom.serve.served_rows import ARROW_STREAM, accepts_arrow
 
 from .conftest import Lake, Process
 

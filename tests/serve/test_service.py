@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from parquet_bloom.lake.index import LakeIndex
-from parquet_bloom.storage.folder.folder import Folder
+from parquet_bloom.lake.lake_index import LakeIndex
+from parquet_bloom.storage.index_folder import Folder
 
 httpx = pytest.importorskip("httpx")
 pytest.importorskip("fastapi")
@@ -274,7 +274,7 @@ def test_it_is_killed_in_the_middle_of_an_append_and_begins_again(lake, serve):
 
 
 def test_responses_match_the_openapi_document(lake, serve):
-    from parquet_bloom.serve import models
+    from parquet_bloom.serve import request_models
 
     service = serve(lake.index, "--max-values", "77")
     document = service.get("/openapi.json").json()
@@ -292,12 +292,12 @@ def test_responses_match_the_openapi_document(lake, serve):
                 schema = response["content"]["application/json"]["schema"]["$ref"]
                 assert schema.endswith("/Problem") == (status != "200")
     requests: list[tuple[str, Any, Any]] = [
-        ("/lookup", {"column": "id", "values": [1]}, models.LookupAnswer),
-        ("/append", {}, models.AppendAnswer),
-        ("/remove", {"files": [lake.holder(0)[0]]}, models.RemoveAnswer),
-        ("/refresh", None, models.RefreshAnswer),
-        ("/stats", None, models.StatsAnswer),
-        ("/health", None, models.HealthAnswer),
+        ("/lookup", {"column": "id", "values": [1]}, request_models.LookupAnswer),
+        ("/append", {}, request_models.AppendAnswer),
+        ("/remove", {"files": [lake.holder(0)[0]]}, request_models.RemoveAnswer),
+        ("/refresh", None, request_models.RefreshAnswer),
+        ("/stats", None, request_models.StatsAnswer),
+        ("/health", None, request_models.HealthAnswer),
     ]
     for path, body, model in requests:
         response = service.get(path) if path in ("/stats", "/health") else service.post(path, body)

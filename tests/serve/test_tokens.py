@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.serve.tokens import read_tokens
+from parquet_bloom.serve.request_guards import read_tokens
 
 from .test_bounds import fails
 

@@ -13,7 +13,7 @@ import pytest
 from support.spark.spark_settings import settings
 
 import parquet_bloom.spark
-from parquet_bloom.spark.jobs import run as job_runner
+from parquet_bloom.spark.jobs import run_files as job_runner
 
 # A column of every type that Spark writes; each of 6,000 rows has values of its own, as far as the type allows.
 EVERY_TYPE = [

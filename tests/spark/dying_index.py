@@ -9,7 +9,7 @@ from typing import Any
 from pyspark import TaskContext, cloudpickle
 from pyspark.sql import SparkSession
 
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.spark import build_index
 from parquet_bloom.spark.jobs import index_job
 from parquet_bloom.spark.jobs.index_tasks import HashTask, WriteTask

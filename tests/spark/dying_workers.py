@@ -10,11 +10,11 @@ from typing import Any
 from pyspark import TaskContext, cloudpickle
 from pyspark.sql import SparkSession
 
-from parquet_bloom.file.write.options import FilterOptions
-from parquet_bloom.spark.embed import _Embed
-from parquet_bloom.spark.jobs import run as job_runner
-from parquet_bloom.spark.report import FileResult
-from parquet_bloom.storage.local.rewrite import LocalRewrite
+from parquet_bloom.file.write.filter_builder import FilterOptions
+from parquet_bloom.spark.job_report import FileResult
+from parquet_bloom.spark.jobs import run_files as job_runner
+from parquet_bloom.spark.lake_jobs import _Embed
+from parquet_bloom.storage.local.local_rewrite import LocalRewrite
 
 
 class Dying(_Embed):

@@ -17,8 +17,8 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.spark.archive import build as archive_build
-from parquet_bloom.spark.archive import dependencies
+from parquet_bloom.spark import executor_archive
+from parquet_bloom.spark import executor_archive as archive_build
 
 HEAVY = ("numpy", "pyarrow", "obstore", "sqlglot", "rich")
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
@@ -82,7 +82,7 @@ def test_contents_and_reproducible_bytes(tmp_path: Path) -> None:
     assert seen == [(number, len(names) - 1) for number in range(len(names) - 1)]
     assert {(member.mtime, member.mode, member.uid, member.uname) for member in members} == {(315532800, 0o644, 0, "")}
     assert {
-        "parquet_bloom/spark/archive/build.py",
+        "parquet_bloom/spark/executor_archive.py",
         f"parquet_bloom/core/bloom/sbbf{SUFFIX}",
         "click/__init__.py",
     } <= set(names)
@@ -132,8 +132,8 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeDistribution:
     return create
 
 
-def packed(**options: Any) -> dict[str, dependencies.Distribution]:
-    return {result.name: result for result in dependencies.find_distributions(**options)}
+def packed(**options: Any) -> dict[str, executor_archive.Distribution]:
+    return {result.name: result for result in executor_archive.find_distributions(**options)}
 
 
 def test_only_files_that_a_distribution_recorded_below_its_folder(make: MakeDistribution, tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_this_package_installed_and_not_from_its_sources(
     ):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("")
-    monkeypatch.setattr(dependencies, "ROOT", root)
+    monkeypatch.setattr(executor_archive, "ROOT", root)
     foreign = tmp_path / "lib" / "pyproject.toml"
     head = "Provides-Extra: S3\n"
     make("parquet-bloom", ["fourth", "fifth; extra == 'S3'"], {"parquet_bloom.py": ""}, head)

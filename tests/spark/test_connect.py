@@ -308,7 +308,9 @@ def test_a_column_of_a_classic_session(spark: Any, lake: str, connect: Any) -> N
 
 # ------------------------------------------------------------------------------------------ what a DataFrame reads
 
-SOURCE = "from parquet_bloom.spark.plan.connect import find_source, replace_source; df = spark.read.parquet(path); "
+SOURCE = (
+    "from parquet_bloom.spark.plan.connect_session import find_source, replace_source; df = spark.read.parquet(path); "
+)
 
 
 def test_columns_of_a_dataframe(lake: str, connect: Any) -> None:

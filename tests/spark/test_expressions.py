@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.predicate.calls import list_ordinary
 from parquet_bloom.spark import build_index, install, pruned, read_parquet
 

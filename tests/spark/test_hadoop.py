@@ -24,15 +24,12 @@ from support.servers.webhdfs_server import Refusal, WebHdfsServer
 import parquet_bloom
 import parquet_bloom.spark
 from parquet_bloom.errors import ManagedTableError, ParquetBloomError, StorageError
-from parquet_bloom.file.cache.memory import MetadataCache
+from parquet_bloom.file.metadata_cache import MetadataCache
 from parquet_bloom.spark.condition.condition import read_condition
-from parquet_bloom.spark.scan.parquet_columns import Rules
-from parquet_bloom.spark.scan.planner import ScanPlanner
-from parquet_bloom.spark.scan.trust import SparkCompatibility
-from parquet_bloom.spark.session.fallback import CannotPush
-from parquet_bloom.spark.session.hadoop import hadoop_filesystem
-from parquet_bloom.spark.session.paths import file_uri, listed_path
-from parquet_bloom.spark.session.storage import executor_storage, resolve_storage
+from parquet_bloom.spark.plan.column_trust import Rules, SparkCompatibility
+from parquet_bloom.spark.plan.spark_planner import ScanPlanner
+from parquet_bloom.spark.session.hadoop import executor_storage, hadoop_filesystem, resolve_storage
+from parquet_bloom.spark.session.session_settings import CannotPush, file_uri, listed_path
 from parquet_bloom.storage import managed_table, open_source
 
 pytestmark = pytest.mark.spark

@@ -30,28 +30,29 @@ from support.spark.spark_settings import settings
 
 import parquet_bloom
 import parquet_bloom.spark
-from parquet_bloom.errors import (
-    IndexInUseError,
-    ParquetBloomError,
-    StorageError,
-    UnknownColumnError,
-)
+from parquet_bloom.errors import IndexInUseError, ParquetBloomError, StorageError, UnknownColumnError
 from parquet_bloom.hashing.column_type import ColumnType, Kind
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.predicate import parse
 from parquet_bloom.predicate.pruning import PruningPredicate
-from parquet_bloom.scan.model.partitions import ScanRequest
-from parquet_bloom.scan.model.plan import FileScan, ScanPlan
+from parquet_bloom.scan.model.folder_partitions import ScanRequest
+from parquet_bloom.scan.model.scan_plan import FileScan, ScanPlan
 from parquet_bloom.spark import build_index, explain_prune, install, pruned, read_parquet, semi_join_prune
 from parquet_bloom.spark.jobs import index_job
-from parquet_bloom.spark.jobs.hash_slices import LAST_HASH, Slices, spark_hash
-from parquet_bloom.spark.jobs.index_tasks import HashedTask, HashTask, WriteTask, WrittenSlice
-from parquet_bloom.spark.scan.lake_index import _TypeCompatibility, make_index_view, open_index
-from parquet_bloom.spark.scan.parquet_columns import Rules
-from parquet_bloom.spark.scan.trust import SparkCompatibility
-from parquet_bloom.spark.session.fields import Field
+from parquet_bloom.spark.jobs.index_tasks import (
+    LAST_HASH,
+    HashedTask,
+    HashTask,
+    Slices,
+    WriteTask,
+    WrittenSlice,
+    spark_hash,
+)
+from parquet_bloom.spark.plan.column_trust import Rules, SparkCompatibility
+from parquet_bloom.spark.plan.index_evidence import _TypeCompatibility, make_index_view, open_index
+from parquet_bloom.spark.session.session_settings import SparkField
 from parquet_bloom.storage import Entry
-from parquet_bloom.storage.folder.folder import Folder
+from parquet_bloom.storage.index_folder import Folder
 
 pytestmark = pytest.mark.spark
 
@@ -485,7 +486,7 @@ def test_objects(spark: Any, twelve_files: Path, s3: Any, caplog: pytest.LogCapt
     again = build_index(spark, lake, ["id"], folder, storage_options=options)
     assert (again.added, again.unchanged, len(again.failed)) == (0, 6, 1)
     uris = [s3.url(f"a%20lake/p={number % 2}/{number}.parquet").replace("s3:", "s3a:") for number in range(7)]
-    trust = SparkCompatibility.of({"id": Field(("id",), LongType())}, Rules())
+    trust = SparkCompatibility.of({"id": SparkField(("id",), LongType())}, Rules())
 
     doubts: list[str] = []
 
@@ -522,7 +523,7 @@ def test_objects(spark: Any, twelve_files: Path, s3: Any, caplog: pytest.LogCapt
 
 
 def trusted(where: str, column: str, data_type: Any, stored: ColumnType, **rules: Any) -> bool:
-    trust = SparkCompatibility.of({column: Field(tuple(column.split(".")), data_type)}, Rules(**rules))
+    trust = SparkCompatibility.of({column: SparkField(tuple(column.split(".")), data_type)}, Rules(**rules))
     return _TypeCompatibility(parse(where), trust)(column, stored)
 
 

@@ -29,7 +29,7 @@ from support.spark.spark_metrics import opened
 from parquet_bloom.errors import ParquetBloomError, UnknownColumnError
 from parquet_bloom.spark import explain_prune, install, pruned, write_options
 from parquet_bloom.spark.install import BloomFileIndex
-from parquet_bloom.spark.session import fallback
+from parquet_bloom.spark.session import session_settings
 
 file_index = sys.modules[BloomFileIndex.__module__]  # `parquet_bloom.spark.install` as an attribute is the function
 
@@ -246,7 +246,7 @@ def raising(error: Exception) -> Callable[..., Any]:
 def test_no_request_where_nothing_can_be_gained(spark: Any, views: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_index, "evaluate_files", raising(AssertionError("files were asked")))
     monkeypatch.setattr(file_index, "find_listing", raising(AssertionError("files were listed")))
-    monkeypatch.setattr(fallback.log, "warning", raising(AssertionError("files were asked")))
+    monkeypatch.setattr(session_settings.log, "warning", raising(AssertionError("files were asked")))
     for sql in (
         "select count(*) from {t}",
         "select * from {t} where k % 7 = 0",

@@ -23,8 +23,8 @@ import pytest
 import parquet_bloom
 import parquet_bloom.spark
 from parquet_bloom import errors
-from parquet_bloom.spark.jobs import file_tasks, packing
-from parquet_bloom.spark.jobs import run as job_runner
+from parquet_bloom.spark.jobs import file_tasks
+from parquet_bloom.spark.jobs import run_files as job_runner
 from parquet_bloom.util import progress
 
 pytestmark = pytest.mark.spark
@@ -132,7 +132,7 @@ def test_a_file_that_fails_hides_no_other_of_its_task(spark: Any, monkeypatch: p
 
     files = [os.fsdecode(b"/lake/\xff %d") % number for number in range(25)]
     for cores, tasks in ((25, 25), (4, 4), (1, 1)):
-        monkeypatch.setattr(packing, "count_cores", lambda spark, cores=cores: cores)
+        monkeypatch.setattr(file_tasks, "count_cores", lambda spark, cores=cores: cores)
         outcomes = job_runner.run(spark, "ask", files, task_of, on_executors=True)
         assert [outcome.path for outcome in outcomes] == files
         assert [(n, outcome.error) for n, outcome in enumerate(outcomes) if outcome.error] == [
@@ -292,7 +292,7 @@ def test_progress_on_a_terminal(spark: Any, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(progress, "PATIENCE", 0.2)
     with terminal(monkeypatch) as output:
         job_runner.run(
-            spark, "count sheep", [str(number) for number in range(8)], wait, None, [packing.MAX_TASK_BYTES] * 8
+            spark, "count sheep", [str(number) for number in range(8)], wait, None, [file_tasks.MAX_TASK_BYTES] * 8
         )
     text = output.decode()
     assert "count sheep" in text

@@ -13,8 +13,8 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.spark import read_parquet
-from parquet_bloom.spark.plan import known_paths
-from parquet_bloom.spark.plan import open as open_module
+from parquet_bloom.spark.plan import lake_paths
+from parquet_bloom.spark.plan import lake_paths as open_module
 
 pytestmark = pytest.mark.spark
 
@@ -38,7 +38,7 @@ def lake(tmp_path: Path) -> Path:
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What Spark has opened; files that were written just now count as settled."""
     frames: list[Any] = []
-    monkeypatch.setattr(known_paths, "SETTLED_NS", 0)
+    monkeypatch.setattr(lake_paths, "SETTLED_NS", 0)
     analyze = open_module.analyze
     monkeypatch.setattr(open_module, "analyze", lambda frame: frames.append(frame) or analyze(frame))
     return frames
@@ -77,7 +77,7 @@ def test_changed_files(
 
 def test_files_changed_just_now(spark: Any, lake: Path, opened: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock of a file system ticks slowly, so that a further change might not show."""
-    monkeypatch.setattr(known_paths, "SETTLED_NS", 10**18)
+    monkeypatch.setattr(lake_paths, "SETTLED_NS", 10**18)
     assert _ids(spark, lake, "id = 12") == _ids(spark, lake, "id = 12") == [12]
     assert len(opened) == 2
 

@@ -15,7 +15,7 @@ from support.oracle import orc_oracle
 
 import parquet_bloom.orc as orc
 from parquet_bloom.core.hash import orc_murmur3 as orc_hash
-from parquet_bloom.orc.filters.hashes import make_probes
+from parquet_bloom.orc.orc_filters import make_probes
 
 pytestmark = pytest.mark.spark
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from parquet_bloom.spark.jobs.packing import (
+from parquet_bloom.spark.jobs.file_tasks import (
     MAX_TASK_BYTES,
     MAX_TASKS,
     OPEN_COST_BYTES,

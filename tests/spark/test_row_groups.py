@@ -25,8 +25,8 @@ from pyspark.sql.types import (
 )
 
 import parquet_bloom.spark
-from parquet_bloom.spark.arrow import convert as arrow_convert
-from parquet_bloom.spark.plan import classic
+from parquet_bloom.spark import spark_arrow as arrow_convert
+from parquet_bloom.spark.plan import classic_session
 
 pytestmark = pytest.mark.spark
 
@@ -66,7 +66,7 @@ def test_int96_in_one_file(
     native = ask_spark(path, where, row_groups=False)
     assert scanned_rows(native.frame) == 5000  # Spark asks no filters about INT96
     assert scanned_rows(ask_spark(path, where, row_groups="auto").frame) == 5000  # so few rows are not worth it
-    monkeypatch.setattr(classic, "MIN_SKIPPED_ROWS", 4000)
+    monkeypatch.setattr(classic_session, "MIN_SKIPPED_ROWS", 4000)
     for row_groups in (True, "auto"):
         exact = ask_spark(path, where, row_groups=row_groups)
         assert (exact.rows, scanned_rows(exact.frame)) == (1, 100)

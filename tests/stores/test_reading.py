@@ -15,7 +15,7 @@ from servers import Store
 import parquet_bloom
 from parquet_bloom.errors import ConcurrentChangeError, StorageError
 from parquet_bloom.storage.objects.location import ObjectStores
-from parquet_bloom.storage.objects.source import ObjectSource
+from parquet_bloom.storage.objects.object_source import ObjectSource
 
 STORES = ["radosgw", "swift", "s3rver", "azurite", "moto", "moto-lax"]
 ROWS = 1_000

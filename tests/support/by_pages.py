@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from parquet_bloom.errors import MalformedFooterError
-from parquet_bloom.file.pages.plain import find_page_columns
-from parquet_bloom.file.pages.sparse import RowGroupBatch, RowGroups, RowsOfGroups
-from parquet_bloom.file.reader import BloomFile
+from parquet_bloom.file.bloom_file import BloomFile
+from parquet_bloom.file.pages.page_columns import find_page_columns
+from parquet_bloom.file.pages.row_group_batch import RowGroupBatch, RowGroups, RowsOfGroups
 from parquet_bloom.metadata.page_match import Targets
 
 

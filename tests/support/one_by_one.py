@@ -10,9 +10,9 @@ import pyarrow.fs as fs
 import pytest
 
 import parquet_bloom
-from parquet_bloom.scan.model.limits import Limits
-from parquet_bloom.scan.read import reader
-from parquet_bloom.scan.read.tasks import TaskPlanner
+from parquet_bloom.scan import row_reader
+from parquet_bloom.scan.read_tasks import TaskPlanner
+from parquet_bloom.scan.scan_options import Limits
 
 
 def read_one_by_one(lake: Path, where: Any, columns: list[str] | None = None, **options: Any) -> pa.Table:
@@ -24,4 +24,4 @@ def read_one_by_one(lake: Path, where: Any, columns: list[str] | None = None, **
 def read_local_files_one_by_one(patch: pytest.MonkeyPatch) -> None:
     """Let local files be read as objects are: each by itself, and their pages not searched."""
     patch.setattr(TaskPlanner, "_find_alike", lambda *_: None)
-    patch.setattr(reader, "LIMITS", Limits(tries=0))
+    patch.setattr(row_reader, "LIMITS", Limits(tries=0))

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from parquet_bloom.core.hash.xxh64 import hash_keys
 from parquet_bloom.errors import ParquetBloomError, UnreadableColumnError, UnusualPageError
-from parquet_bloom.file.reader import BloomFile
-from parquet_bloom.file.values import ColumnReader
-from parquet_bloom.hashing.arrow import keys_of
+from parquet_bloom.file.bloom_file import BloomFile
+from parquet_bloom.file.column_reader import ColumnReader
+from parquet_bloom.hashing.arrow_keys import keys_of
 from parquet_bloom.storage import open_source
 
 Outcome = set[int] | str

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.file.columns import find_leaf
-from parquet_bloom.tables.column_identity import identify_column
-from parquet_bloom.tables.footers import show_as_table
-from parquet_bloom.tables.snapshot import TableSnapshot
+from parquet_bloom.file.file_columns import find_leaf
+from parquet_bloom.tables.names_in_files import identify_column
+from parquet_bloom.tables.table_files import show_as_table
+from parquet_bloom.tables.table_snapshot import TableSnapshot
 
 
 def find_identities(snapshot: TableSnapshot | None, path: Path | str, *names: str) -> dict[str, str]:

@@ -19,8 +19,8 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.file.cache.memory import MetadataCache
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.file.metadata_cache import MetadataCache
+from parquet_bloom.lake.lake_index import LakeIndex
 
 FEW, MANY = 40, 200  # files
 KIB = 1 << 10

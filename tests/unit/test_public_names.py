@@ -162,10 +162,10 @@ def test_dir_help_and_star_know_all_names():
 @pytest.mark.parametrize(
     "code",
     [
-        "import parquet_bloom.scan.plan.planner",
-        "from parquet_bloom.scan.report import PruneReport",
+        "import parquet_bloom.scan.plan.plan_scan",
+        "from parquet_bloom.scan.plan_report import PruneReport",
         "parquet_bloom.types.PruneReport",
-        "import parquet_bloom.cli.commands.prune",
+        "import parquet_bloom.cli.commands.prune_command",
         "from parquet_bloom import prune",
         "import importlib; importlib.reload(parquet_bloom)",
     ],

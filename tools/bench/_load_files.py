@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 from _load import Size, Step
 
 import parquet_bloom
-from parquet_bloom.lake.index import LakeIndex
-from parquet_bloom.storage.local.temporary import leftovers
+from parquet_bloom.lake.lake_index import LakeIndex
+from parquet_bloom.storage.local.local_rewrite import leftovers
 
 ROWS = 100
 A_FOLDER = 1_000  # files

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from _load import Size, Step
 
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.lake.lake_index import LakeIndex
 
 IN_A_FILE = 1_000_000
 LIMIT = 256 << 20  # bytes of memory for values

@@ -18,7 +18,7 @@ from typing import Any
 import _common  # noqa: F401  (first, to import the package of this checkout)
 
 import parquet_bloom.spark
-from parquet_bloom.file.cache.memory import SHARED_CACHE
+from parquet_bloom.file.metadata_cache import SHARED_CACHE
 
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

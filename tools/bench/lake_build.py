@@ -23,7 +23,7 @@ import pyarrow as pa
 from _common import header, positive
 from _results import record
 
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.lake.lake_index import LakeIndex
 
 IN_A_FILE = 1_000_000
 LIMIT = 256 << 20

@@ -29,8 +29,8 @@ from _common import header, positive
 from _results import record
 
 from parquet_bloom.core.hash.xxh64 import hash_keys
-from parquet_bloom.hashing.arrow import keys_of
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.hashing.arrow_keys import keys_of
+from parquet_bloom.lake.lake_index import LakeIndex
 
 LOOKUPS, COLD, ABSENT, BATCH = 3000, 200, 200_000, 10_000
 SEED_MS = {1_000_000: 5.023, 100_000: 0.382}  # the original program on the same data, by its partitions

@@ -26,7 +26,7 @@ from _common import header, positive
 import parquet_bloom
 from parquet_bloom.core.bloom import sbbf
 from parquet_bloom.core.bloom.blocks import check_blocks, locate_blocks
-from parquet_bloom.file.probe import probe
+from parquet_bloom.file.probe_file import probe
 from parquet_bloom.metadata.filter_header import write_header
 from parquet_bloom.storage import open_source
 from parquet_bloom.storage.local.scatter import count_resident

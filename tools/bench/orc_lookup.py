@@ -35,7 +35,7 @@ from pyorc.predicates import PredicateColumn
 
 import parquet_bloom
 from parquet_bloom import orc
-from parquet_bloom.scan.decode import orc as orc_rows
+from parquet_bloom.scan.decode import orc_decoder as orc_rows
 
 STRIPES = 8
 STRIDE = 10_000

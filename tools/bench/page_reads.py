@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from _common import header, in_turn
 
 import parquet_bloom
-from parquet_bloom.file.cache.memory import SETTLED_NS, SHARED_CACHE
+from parquet_bloom.file.metadata_cache import SETTLED_NS, SHARED_CACHE
 
 ROWS = 1_000_000
 TARGETS = {"ts": 50}

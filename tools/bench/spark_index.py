@@ -29,7 +29,7 @@ from _lake import Lake
 from _spark import Way
 from spark_lookup import bases, print_ways, race
 
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.spark import build_index, install, pruned, read_parquet
 
 BUILT_FILES = 20

@@ -35,7 +35,7 @@ from _spark_moments import KINDS as MOMENTS
 from _spark_moments import Moments
 
 from parquet_bloom.spark import install, pruned, read_parquet
-from parquet_bloom.util.wording import count
+from parquet_bloom.util.messages import count
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 KINDS = ("there", "absent")

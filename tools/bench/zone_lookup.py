@@ -26,7 +26,7 @@ from _common import header, in_turn
 
 import parquet_bloom
 from parquet_bloom import zones
-from parquet_bloom.file.cache.memory import SETTLED_NS, SHARED_CACHE
+from parquet_bloom.file.metadata_cache import SETTLED_NS, SHARED_CACHE
 
 ROWS, ZONE = 1_000_000, 8192
 TARGET = 50

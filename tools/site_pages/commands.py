@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import click
 
 from parquet_bloom.cli import tool
-from parquet_bloom.cli.options.common import PATHS_HELP
+from parquet_bloom.cli.options.shared_options import PATHS_HELP
 
 MARKER = "<!-- every command, from its own help -->"
 

@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ...file.cache.memory import MetadataCache
-from ...file.columns import find_leaves
-from ...file.reader import BloomFile, parse_variant
-from ...scan.model.file_format import open_any
+from ...file.bloom_file import BloomFile, parse_variant
+from ...file.file_columns import find_leaves
+from ...file.metadata_cache import MetadataCache
+from ...scan.model.data_file import open_any
 from ...storage import open_source
-from .table import Column, text_or_blank
+from .row_formats import Column, text_or_blank
 
 if TYPE_CHECKING:
     from ...orc import OrcFile, OrcFilter

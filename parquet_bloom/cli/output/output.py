@@ -23,9 +23,8 @@ from ...errors import (
     printable,
 )
 from ...redaction import without_secrets
-from ...util.wording import count
-from .formats import CsvRows, JsonRows, NdjsonRows, RowWriter, TableRows, ValueCsvRows, Write
-from .table import Column
+from ...util.messages import count
+from .row_formats import Column, CsvRows, JsonRows, NdjsonRows, PrintedRows, RowWriter, ValueCsvRows, Write
 
 if TYPE_CHECKING:
     from ...util.progress import Bar
@@ -146,7 +145,7 @@ class Output:
 
         # An exported COLUMNS is meant to set the width in a pipe as well.
         width = shutil.get_terminal_size().columns if terminal or os.environ.get("COLUMNS") else None
-        return TableRows(
+        return PrintedRows(
             columns, self._write_table if terminal else write_text, width, self._colored(sys.stdout), block
         )
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any, Protocol
 
 import click
 import pyarrow as pa
 
 from ...errors import ParquetBloomError, first_line
-from ...storage import Rewrite
+from ...storage import Rewrite, create
+from ...util.plain_values import is_number, plain_rows
+from .output import Output
+from .row_formats import Column, RowWriter, Write, as_value
 
-FORMATS = {
+SUFFIXES = {
     ".parquet": "parquet",
     ".arrow": "arrow",
     ".csv": "csv",
@@ -34,9 +37,9 @@ def parse_format(path: str) -> str:
         The extension is unknown.
     """
     suffix = os.path.splitext(path)[1].lower()
-    if suffix not in FORMATS:
-        raise click.UsageError(f"{path!r} must end in one of {', '.join(FORMATS)}", click.get_current_context())
-    return FORMATS[suffix]
+    if suffix not in SUFFIXES:
+        raise click.UsageError(f"{path!r} must end in one of {', '.join(SUFFIXES)}", click.get_current_context())
+    return SUFFIXES[suffix]
 
 
 class _Writer(Protocol):
@@ -77,9 +80,9 @@ def open_batch_writer(new: Rewrite, format: str, schema: pa.Schema) -> Iterator[
     """
     import pyarrow.parquet as pq
 
-    from ...file.write.write_table import Sink
+    from ...file.write.write_table import TableSink
 
-    sink = pa.PythonFile(Sink(new), mode="w")
+    sink = pa.PythonFile(TableSink(new), mode="w")
     open_writer = pq.ParquetWriter if format == "parquet" else pa.ipc.new_file
     try:
         with open_writer(sink, schema) as writer:
@@ -88,3 +91,43 @@ def open_batch_writer(new: Rewrite, format: str, schema: pa.Schema) -> Iterator[
             batches.flush()
     except pa.ArrowException as error:
         raise ParquetBloomError(f"cannot be written: {first_line(error)}", path=new.path) from error
+
+
+_Take = Callable[[pa.RecordBatch], None]
+
+
+@contextmanager
+def open_rows(
+    output: Output, target: str | None, kind: str | None, schema: pa.Schema, facts: dict[str, Any]
+) -> Iterator[_Take]:
+    """Open standard output, or a file that is put in place once all batches are written.
+
+    Parameters
+    ----------
+    target, kind : the file, and its format by `row_files.parse_format`; None for standard output.
+    facts : items of the JSON document besides the rows; may change until the end.
+    """
+    columns = [
+        Column(field.name, field.name, right=is_number(field.type), text=as_value, folds=True) for field in schema
+    ]
+    with nullcontext() if target is None else create(target, output.filesystem) as new:
+        if new is not None and kind in ("parquet", "arrow"):
+            with open_batch_writer(new, kind, schema) as into:
+                yield into.add
+        else:
+            with output.records("rows", columns, None if new is None else _text_into(new), kind) as rows:
+                rows.facts = facts
+                yield lambda batch: _add(rows, batch, schema)
+        if new is not None:
+            new.commit()
+
+
+def _text_into(new: Rewrite) -> Write:
+    def write(text: str) -> None:
+        new.write(text.encode("utf-8", "surrogateescape"))
+
+    return write
+
+
+def _add(rows: RowWriter, batch: pa.RecordBatch, schema: pa.Schema) -> None:
+    rows.add_all(dict(zip(schema.names, row, strict=True)) for row in plain_rows(batch))

@@ -1,4 +1,1 @@
-"""Decoders of encoded bytes: snappy blocks, sizes of LZ4 blocks, Avro records, lengths of strings in ORC.
-
-The modules are independent of each other.
-"""
+"""Decoders of encoded bytes: snappy blocks, sizes of LZ4 blocks, Avro records, lengths of strings in ORC."""

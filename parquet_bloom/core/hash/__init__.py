@@ -1,4 +1,1 @@
-"""Hash functions: XXH64, Murmur3, its variant in ORC, and SipHash.
-
-The others build on the primitives of `xxh64`.
-"""
+"""Hash functions: XXH64, Murmur3, its variant in ORC, and SipHash."""

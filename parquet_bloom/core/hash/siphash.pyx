@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""SipHash: the hash of the index files of another program (lake/parts/cuckoo/partition_index_files.py).
+"""SipHash: the hash of the index files of another program (lake/partition_index_files.py).
 
 Source: Aumasson, Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012.
 """

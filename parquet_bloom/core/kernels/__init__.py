@@ -1,4 +1,1 @@
-"""Loops that hash, insert and test many keys, compiled once per instruction set.
-
-Each module includes `head.pxi`, its primitives and `kernels.pxi`; `core.dispatch` selects one of them.
-"""
+"""Loops that hash, insert and test many keys, compiled once per instruction set; `core.dispatch` selects one set."""

@@ -9,13 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...errors import FilterTypeError, MissingFilterError, ParquetBloomError, UnsupportedTypeError
-from ...hashing.arrow import to_storage
+from ...hashing.arrow_keys import to_storage
 from ...metadata.footer import TAIL_BYTES, Footer, find_footer
 from ...storage import Rewrite, create, resolve_filesystem
-from .build import FilterBuilder
-from .embed import EmbedReport, embed_file, write_filter
-from .options import Columns, FilterOptions, parse_columns, plan_columns
-from .rewrite import refuse_managed, refuse_uneditable, write_footer
+from .embed_filters import EmbedReport, embed_file, write_filter
+from .file_rewrite import refuse_managed, refuse_uneditable, write_footer
+from .filter_builder import Columns, FilterBuilder, FilterOptions, parse_columns, plan_columns
 
 
 def write_table(
@@ -71,7 +70,7 @@ def write_table(
     return report
 
 
-class Sink:
+class TableSink:
     """The file object that pyarrow writes to; the end of the file can be buffered instead of written."""
 
     closed = False
@@ -108,7 +107,7 @@ def _write_data(new: Rewrite, table: pa.Table, row_group_size: int | None, optio
     """Write row groups; return what pyarrow writes when it closes the file: page indexes and footer."""
     if options.get("encryption_properties") is not None:
         raise UnsupportedTypeError("filters cannot be written into encrypted files")
-    sink = Sink(new)
+    sink = TableSink(new)
     try:
         with pq.ParquetWriter(pa.PythonFile(sink, mode="w"), table.schema, **options) as writer:
             writer.write_table(table, row_group_size)

@@ -27,9 +27,9 @@ import pyarrow as pa
 from ...errors import ExpressionError, PredicateError
 from ...util.lazy import late_module
 from .. import literal
+from ..calls import Subject
 from ..tree import Compare, Equal, IsNotNull, IsNull, Node, NotEqual, all_of, any_of, negation
-from .arrow import COMPARISONS, SWAPPED, cast_literal, get_option, read_parts
-from .subject import Subject
+from .arrow_expression import COMPARISONS, SWAPPED, cast_literal, get_option, read_parts
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -54,7 +54,7 @@ class Conditions(NamedTuple):
 UNKNOWN = Conditions()
 
 
-class _Column(NamedTuple):
+class _NamedColumn(NamedTuple):
     """A column, or a leaf of a struct by its dotted name; `type` is None if it is not in the schema.
 
     With a function it is its result of that column, a text; see `Subject`.
@@ -70,10 +70,10 @@ class _Column(NamedTuple):
             return UNKNOWN
         if not _is_string(self.type) and not (function == "string" and _has_text(self.type)):
             return UNKNOWN
-        return _Column(self.name, pa.string(), function)
+        return _NamedColumn(self.name, pa.string(), function)
 
 
-_Operand: TypeAlias = Conditions | _Column | pa.Scalar
+_Operand: TypeAlias = Conditions | _NamedColumn | pa.Scalar
 
 
 @dataclass
@@ -147,12 +147,12 @@ def _read(parts: Iterator[tuple[str, str]], batch: pa.RecordBatch, schema: pa.Sc
         open_calls[-1][1].append(operand)
 
 
-def _find_column(schema: pa.Schema, path: Sequence[str]) -> _Column:
+def _find_column(schema: pa.Schema, path: Sequence[str]) -> _NamedColumn:
     """Find a column by its path; its type is None if there is none, or several, or the name is ambiguous."""
     name = ".".join(path)
     if len(path) > 1 and any("." in field.name for field in schema):  # one of them may have this very name
-        return _Column(name, None)
-    return _Column(name, None if any("." in part for part in path) else find_arrow_type(schema, path))
+        return _NamedColumn(name, None)
+    return _NamedColumn(name, None if any("." in part for part in path) else find_arrow_type(schema, path))
 
 
 def find_arrow_type(schema: pa.Schema, path: Sequence[str]) -> pa.DataType | None:
@@ -175,9 +175,9 @@ def _make_call(name: str, operands: list[_Operand], options: Mapping[str, pa.Sca
     try:
         if name == "cast" and len(operands) == 1 and isinstance(operands[0], pa.Scalar):
             return cast_literal(operands[0], options)
-        if name in _FUNCTIONS and len(operands) == 1 and isinstance(operands[0], _Column):
+        if name in _FUNCTIONS and len(operands) == 1 and isinstance(operands[0], _NamedColumn):
             return operands[0].call(_FUNCTIONS[name])
-        if name == "cast" and len(operands) == 1 and isinstance(operands[0], _Column) and "to_type" in options:
+        if name == "cast" and len(operands) == 1 and isinstance(operands[0], _NamedColumn) and "to_type" in options:
             return operands[0].call("string") if _is_string(options["to_type"].type) else UNKNOWN
         if name in COMPARISONS and len(operands) == 2:
             return _compare(COMPARISONS[name], *operands)
@@ -190,7 +190,7 @@ def _make_call(name: str, operands: list[_Operand], options: Mapping[str, pa.Sca
 def _to_conditions(operand: _Operand) -> Conditions:
     if isinstance(operand, Conditions):
         return operand
-    if isinstance(operand, _Column) and operand.type is not None and pa.types.is_boolean(operand.type):
+    if isinstance(operand, _NamedColumn) and operand.type is not None and pa.types.is_boolean(operand.type):
         return Conditions(Equal(operand.name, True), Equal(operand.name, False))
     return UNKNOWN
 
@@ -238,7 +238,7 @@ def _if_else(operands: list[_Operand], options: Mapping[str, pa.Scalar]) -> Cond
 
 def _is_null(operands: list[_Operand], options: Mapping[str, pa.Scalar]) -> Conditions:
     column = operands[0]
-    if not isinstance(column, _Column) or column.type is None or get_option(options, "nan_is_null", False):
+    if not isinstance(column, _NamedColumn) or column.type is None or get_option(options, "nan_is_null", False):
         return UNKNOWN
     if pa.types.is_nested(column.type):
         return UNKNOWN
@@ -251,7 +251,7 @@ def _is_valid(operands: list[_Operand], options: Mapping[str, pa.Scalar]) -> Con
 
 def _is_nan(operands: list[_Operand], options: Mapping[str, pa.Scalar]) -> Conditions:
     column = operands[0]
-    if not isinstance(column, _Column) or column.type is None or not pa.types.is_floating(column.type):
+    if not isinstance(column, _NamedColumn) or column.type is None or not pa.types.is_floating(column.type):
         return UNKNOWN
     return Conditions(Equal(column.name, math.nan), IsNotNull(column.name))
 
@@ -259,7 +259,7 @@ def _is_nan(operands: list[_Operand], options: Mapping[str, pa.Scalar]) -> Condi
 def _is_in(operands: list[_Operand], options: Mapping[str, pa.Scalar]) -> Conditions:
     column, values = operands[0], options.get("value_set")
     nulls = get_option(options, "null_matching_behavior", None)
-    if not isinstance(column, _Column) or values is None or nulls not in (_MATCH, _SKIP):
+    if not isinstance(column, _NamedColumn) or values is None or nulls not in (_MATCH, _SKIP):
         return UNKNOWN
     if not compares_exactly(column.type, values.values.type):
         return UNKNOWN
@@ -278,9 +278,9 @@ _MATCH, _SKIP = 0, 1  # arrow::compute::SetLookupOptions::NullMatchingBehavior
 
 
 def _compare(operator: str, left: _Operand, right: _Operand) -> Conditions:
-    if isinstance(right, _Column):
+    if isinstance(right, _NamedColumn):
         left, right, operator = right, left, SWAPPED.get(operator, operator)
-    if not isinstance(left, _Column) or not isinstance(right, pa.Scalar):
+    if not isinstance(left, _NamedColumn) or not isinstance(right, pa.Scalar):
         return UNKNOWN
     if not right.is_valid:  # null for every row
         return UNKNOWN

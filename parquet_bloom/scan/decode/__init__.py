@@ -1,4 +1,1 @@
-"""Decode columns of rows: `row_group_decoder` by pages or by columns, as `choose_decoder` says; `orc` reads ORC files.
-
-`open` chooses between the formats, and `projection` says what is read of a file.
-"""
+"""Decode columns of rows, by pages or by columns as `choose_decoder` says, and of ORC files."""

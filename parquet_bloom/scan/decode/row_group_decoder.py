@@ -16,19 +16,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...errors import MalformedFooterError, UnreadableColumnError
-from ...file.cache.entry import CachedFooter
-from ...file.columns import select_leaves
-from ...file.pages.plain import PageColumn
-from ...file.pages.sparse import RowGroupBatch, RowGroups, RowsOfGroups
-from ...file.values import ColumnReader
+from ...file.column_reader import ColumnReader
+from ...file.file_columns import select_leaves
+from ...file.metadata_cache import CachedFooter
+from ...file.pages.page_columns import PageColumn
+from ...file.pages.row_group_batch import RowGroupBatch, RowGroups, RowsOfGroups
 from ...hashing import int96
-from ...metadata.footer import Leaf
+from ...metadata.footer import SchemaLeaf
 from ...predicate.row_filter import StoredColumn
-from ...util.arrow_select import keep, take_rows
-from ...util.arrow_values import empty_table, from_numpy
-from ..model.limits import Limits
-from ..model.schemas import reading
-from .parquet_file import ParquetData, RowStream
+from ...util.arrow_values import empty_table, from_numpy, keep, take_rows
+from ..model.file_schemas import reading
+from ..scan_options import Limits
+from .parquet_data import ParquetData, RowStream
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -287,7 +286,7 @@ class RowGroupDecoder:
         """Free what windows hold, once a row group is read."""
         self._streams.clear()
 
-    def read_stored(self, leaf: Leaf, rows: RowsOfGroups) -> StoredColumn:
+    def read_stored(self, leaf: SchemaLeaf, rows: RowsOfGroups) -> StoredColumn:
         """Read an INT96 column, as it is stored, in some rows: pyarrow's nanoseconds cover few years."""
         parts, counts, ends = [], rows.counts.tolist(), np.cumsum(rows.counts).tolist()
         column_type = None

@@ -7,11 +7,14 @@ finds the part of the filter that prunes; Arrow's own scanner evaluates the whol
 
 from __future__ import annotations
 
+import atexit
+import threading
+import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,29 +23,88 @@ import pyarrow.fs
 
 from ...errors import ParquetBloomError, UnreadableColumnError
 from ...predicate import parse, tree
-from ...predicate.parse.arrow import read_parts
+from ...predicate.parse.arrow_expression import read_parts
 from ...predicate.parse.necessary import FilterParts, read_filter
 from ...util.arrow_dataset import import_dataset
-from ...util.arrow_select import has_kernels, keep, take, widen
+from ...util.arrow_values import has_kernels, keep, take, widen
 from ...util.threads import inside_arrow
 from ..compatibility import DatasetCompatibility
-from ..model.plan import ScanPlan
-from ..options import ScanOptions
-from ..read.reader import RowReader
-from ..report import PruneReport
+from ..model.scan_plan import ScanPlan
+from ..plan_report import PruneReport
+from ..row_reader import RowReader
 from ..scan import Scan
-from ..schema import fix_schema
-from ..source import ScanSource
-from .streams import stop_at_exit
+from ..scan_options import ScanOptions
+from ..scan_source import ScanSource, fix_schema
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
-    from ...tables.snapshot import Table
-    from ..lookup.locate import Locator
-    from ..lookup.session import LookupSession
+    from ...tables.table_snapshot import Table
+    from ..lookup.locate_keys import Locator
+    from ..lookup.lookup_session import LookupSession
 else:
     ds = import_dataset()
+
+
+T = TypeVar("T")
+
+_QUIET_SECONDS = 0.1  # without a call, until Arrow's threads are taken to be done
+_LONGEST_SECONDS = 10.0  # that the end of a program waits for a batch that is being read
+
+
+class _Activity:
+    """What all streams of this process are doing.
+
+    Attributes
+    ----------
+    running : number of streams that are making a batch, or are being closed.
+    last : when one last began or ended to do so.
+    ending : whether the program ends, and the streams with it.
+    """
+
+    def __init__(self) -> None:
+        self.running = 0
+        self.last = 0.0
+        self.ending = False
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self.running += 1
+            self.last = time.monotonic()
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self.running -= 1
+            self.last = time.monotonic()
+
+    def end(self) -> None:
+        """Stop the streams, and wait until none of them is called any more."""
+        self.ending = True
+        begun = time.monotonic()
+        while (now := time.monotonic()) - begun < _LONGEST_SECONDS:
+            if not self.running and now - self.last > _QUIET_SECONDS:
+                break
+            time.sleep(_QUIET_SECONDS / 10)
+
+
+_activity = _Activity()
+atexit.register(_activity.end)
+
+
+def stop_at_exit(batches: Generator[T, None, None]) -> Generator[T, None, None]:
+    """Yield the items of a generator, until the program ends."""
+    try:
+        while True:
+            with _activity:
+                batch = None if _activity.ending else next(batches, None)
+            if batch is None:
+                return
+            yield batch
+    finally:
+        with _activity:  # which waits for the threads that read
+            batches.close()
+
 
 _BATCH_ROWS = 131_072  # pyarrow's own default
 
@@ -190,12 +252,12 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         UnknownColumnError
             There is no such column.
         """
-        from ..lookup.get import get_rows
-        from ..lookup.keys import Keys
+        from ..lookup.lookup_keys import LookupKeys
+        from ..lookup.lookup_session import get_rows
 
         if self._condition is not None:
             raise ParquetBloomError("a dataset that was filtered has no lookups of its own; use the dataset itself")
-        parsed = Keys.parse(column, keys)
+        parsed = LookupKeys.parse(column, keys)
         options = ScanOptions(timezone, threads=threads)
         return get_rows(self._source, self._arrow_schema, self._lookups, parsed, columns, options)
 
@@ -218,7 +280,7 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         ----------
         column, timezone, threads : as for `get`.
         keys : as for `get`; also a `pyarrow.RecordBatchReader` or table with these columns, or a `pathlib.Path` of a
-            Parquet file that has them, which are read in batches. Keys that are given twice are so only once.
+            Parquet file that has them, which are read in batches. LookupKeys that are given twice are so only once.
         progress : called with (done, in all) after each file that is read. The files of one search are added to those
             of the searches before it.
 
@@ -262,7 +324,7 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         threads: int | None,
         progress: Callable[[int, int], None] | None,
     ) -> Locator:
-        from ..lookup.locate import Locator
+        from ..lookup.locate_keys import Locator
 
         if self._condition is not None:
             raise ParquetBloomError("a dataset that was filtered has no lookups of its own; use the dataset itself")
@@ -278,13 +340,13 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         is_table = source.table is not None or source.table_schema is not None  # the latter of an index over one
         if is_table or source.cuts_fractions or (source.index is None and source.paths is not None):
             return None
-        from ..lookup.session import LookupSession
+        from ..lookup.lookup_session import LookupSession
 
         return LookupSession(source)
 
     def to_polars(self) -> Any:
         """Return the dataset as a polars LazyFrame, whose filters prune; see `scan_polars`."""
-        from .polars import import_polars, scan_source
+        from .polars_frame import import_polars, scan_source
 
         if self._condition is not None:  # which polars cannot take over: it is an expression of Arrow's
             return import_polars().scan_pyarrow_dataset(self)

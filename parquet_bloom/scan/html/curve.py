@@ -6,7 +6,7 @@ import math
 from statistics import median
 
 from ...core.bloom.sizing import BLOCK_BYTES, fpp_for
-from ...util.wording import format_bytes
+from ...util.messages import format_bytes
 from .details import MeasuredFilter
 from .grid import format_percent
 from .svg import escape_text

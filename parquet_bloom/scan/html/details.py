@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...errors import ParquetBloomError
-from ...file.cache.memory import SHARED_CACHE
-from ...file.reader import BloomFile
-from ...file.statistics import file_statistics
-from ...metadata.footer import Leaf
+from ...file.bloom_file import BloomFile
+from ...file.column_statistics import file_statistics
+from ...file.metadata_cache import SHARED_CACHE
+from ...metadata.footer import SchemaLeaf
 from ...predicate import tree
 from ...predicate.tree import Contains, Equal, In
-from ...tables.footers import as_table_footers
-from ..decode.open import open_file
-from ..decode.parquet_file import ParquetData
-from ..model.plan import FilePlan, ScanPlan
-from ..read.reader import RowReader
+from ...tables.table_files import as_table_footers
+from ..decode.open_data import open_file
+from ..decode.parquet_data import ParquetData
+from ..model.scan_plan import FilePlan, ScanPlan
+from ..row_reader import RowReader
 
 if TYPE_CHECKING:
     from ...orc import OrcFile
@@ -211,7 +211,7 @@ def _read_orc(
 ) -> list[RowGroupDetails]:
     """Return the row groups of an ORC file; each has the share of its stripe's bytes that it has of the rows."""
     # Not at the top: most lakes have no ORC files.
-    from ..plan.orc import orc_statistics
+    from ..plan.orc_level import orc_statistics
 
     statistics = orc_statistics(file, names, ignore_case)
     leaves = {name: leaf for name in filterable if (leaf := statistics.columns.get(name)) is not None}
@@ -249,7 +249,7 @@ def _sum_bytes(file: BloomFile, count: int, columns: list[int] | None) -> list[i
 
 
 def _measure_filters(
-    file: BloomFile, row_group: int, leaves: dict[str, Leaf], sample: _Sample
+    file: BloomFile, row_group: int, leaves: dict[str, SchemaLeaf], sample: _Sample
 ) -> Iterator[tuple[str, MeasuredFilter]]:
     for name, leaf in leaves.items():
         if not sample.takes():

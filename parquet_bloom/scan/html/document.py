@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ..model.plan import ScanPlan
-from ..model.wording import summarize
+from ..model.scan_plan import ScanPlan, summarize
 from .details import PlanDetails
 from .grid import Grid, make_grid
 from .summary import summary_figures

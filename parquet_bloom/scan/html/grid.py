@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ...errors import printable
-from ...util.wording import count, format_bytes
-from ..model.plan import FilePlan, ScanPlan
+from ...util.messages import count, format_bytes
+from ..model.scan_plan import FilePlan, ScanPlan
 from .details import PlanDetails, RowGroupDetails
 from .states import CellState, file_state, row_group_state, sort_states
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from ..model.plan import FilePlan, ScanPlan
-from ..model.wording import describe_unopened, summarize
+from ..model.scan_plan import FilePlan, ScanPlan, describe_unopened, summarize
 from .grid import make_grid
 from .page import describe_causes, describe_doubts, describe_layout, render_legend
 from .summary import summary_figures

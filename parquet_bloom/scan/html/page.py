@@ -7,9 +7,8 @@ import hashlib
 import pkgutil
 from collections.abc import Iterable, Iterator
 
-from ...util.wording import format_bytes
-from ..model.plan import FilePlan, ScanPlan
-from ..model.wording import summarize
+from ...util.messages import format_bytes
+from ..model.scan_plan import FilePlan, ScanPlan, summarize
 from .curve import describe_filters, render_curve
 from .details import MAX_FILTERS, PlanDetails
 from .grid import Grid, make_grid

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..model.plan import INDEX, TABLE, ZONES, FilePlan, RowGroupPlan
+from ..model.scan_plan import INDEX, TABLE, ZONES, FilePlan, RowGroupPlan
 
 
 @dataclass(frozen=True)

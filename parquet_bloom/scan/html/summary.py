@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...util.wording import count, format_bytes, truncate_list
-from ..model.plan import ScanPlan
-from ..model.wording import describe_unopened
+from ...util.messages import count, format_bytes, truncate_list
+from ..model.scan_plan import ScanPlan, describe_unopened
 from .details import PlanDetails
 
 _MIN_BYTES, _MIN_SECONDS = 1_000_000, 0.02  # less does not give a rate

@@ -9,19 +9,19 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from ...file.columns import find_leaves, select_leaves, type_of
-from ...file.pages.plain import PageColumn, find_page_columns
+from ...file.file_columns import find_leaves, select_leaves, type_of
+from ...file.pages.page_columns import PageColumn, find_page_columns
 from ...hashing.column_type import Kind
-from ...metadata.footer import Leaf
+from ...metadata.footer import SchemaLeaf
 from ...metadata.page_match import Targets
 from ...predicate import tree
 from ...predicate.in_array import InArray, make_targets
-from ...predicate.lists import is_list
 from ...predicate.pruning import PruningPredicate
+from ...predicate.row_filter import is_list
 from ...predicate.tree import Node
-from ..decode.parquet_file import ParquetData
+from ..decode.parquet_data import ParquetData
 from ..model.data_file import DataFile, FileProjection, RowFilter
-from .deleted_rows import TableRows
+from .table_rows import TableRows
 
 MAX_LITERALS = 100_000
 """Lists of more literals are not searched for, unless they are arrays."""
@@ -41,13 +41,13 @@ class Equality(NamedTuple):
     """
 
     column: str
-    leaf: Leaf
+    leaf: SchemaLeaf
     targets: Targets
     num_targets: int
     rest: Node | None
 
 
-class Condition(NamedTuple):
+class StoredCondition(NamedTuple):
     """The columns that a condition is evaluated on.
 
     Attributes
@@ -59,7 +59,7 @@ class Condition(NamedTuple):
 
     names: list[str]
     schema: pa.Schema
-    stored: dict[str, Leaf]
+    stored: dict[str, SchemaLeaf]
 
 
 class FileKind:
@@ -102,7 +102,7 @@ class FileKind:
         self.columns: Mapping[str, PageColumn] = {}
         if isinstance(data, ParquetData):
             self.columns = find_page_columns(data.file, data.schema)
-        self._conditions: dict[tuple[int, tuple[str, ...]], Condition] = {}
+        self._conditions: dict[tuple[int, tuple[str, ...]], StoredCondition] = {}
 
     @cached_property
     def equalities(self) -> list[Equality]:
@@ -127,7 +127,7 @@ class FileKind:
                 found.append(Equality(comparisons[0].column, leaf, targets, len(targets), rest))
         return sorted(found, key=attrgetter("num_targets"))
 
-    def _find_targets(self, leaf: Leaf, part: Node, comparisons: Sequence[tree.Leaf]) -> Targets | None:
+    def _find_targets(self, leaf: SchemaLeaf, part: Node, comparisons: Sequence[tree.Leaf]) -> Targets | None:
         """Return the stored values that decide an equality; None if there are no such values."""
         column_type, row_filter = type_of(leaf), self.row_filter
         key = id(part), column_type
@@ -142,13 +142,13 @@ class FileKind:
         return row_filter.targets[key]
 
     @cached_property
-    def indexed(self) -> list[Leaf]:
+    def indexed(self) -> list[SchemaLeaf]:
         """The leaves of the predicate's columns, whose pages may have statistics."""
         if not isinstance(self.data, ParquetData):
             return []
         return [leaf for leaves in self.leaves.values() for leaf in leaves if not leaf.repeated]
 
-    def find_condition(self, node: Node, others: Sequence[str] = ()) -> Condition:
+    def find_condition(self, node: Node, others: Sequence[str] = ()) -> StoredCondition:
         """Return the columns that a condition is evaluated on, which lives as long as this object.
 
         Parameters
@@ -166,7 +166,7 @@ class FileKind:
                     names.append(name)
             names += others
             schema = self.data.select_schema(names) if names else pa.schema([])
-            self._conditions[key] = Condition(names, schema, stored)
+            self._conditions[key] = StoredCondition(names, schema, stored)
         return self._conditions[key]
 
     @cached_property

@@ -8,30 +8,29 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ...file.pages.sparse import RowGroupBatch, RowsOfGroups
-from ...file.statistics import shows_stored
+from ...file.column_statistics import shows_stored
+from ...file.pages.row_group_batch import RowGroupBatch, RowsOfGroups
 from ...predicate.row_filter import StoredColumn, row_mask
 from ...predicate.tree import Node
-from ...util.arrow_select import keep, take
-from ...util.arrow_values import empty_table
+from ...util.arrow_values import empty_table, keep, take
 from ...util.read_ahead import Need
 from ..decode.row_group_decoder import OpenFiles, RowGroupDecoder, Window
 from ..model.data_file import FileProjection
-from ..model.plan import FilePlan
-from ..model.positions import add_positions
 from ..model.row_selection import (
     RowPositions,
     RowSelection,
+    add_positions,
     count_rows,
     mask_to_flags,
     to_positions,
     to_row_ranges,
 )
-from .deleted_rows import TableRows
-from .file_kind import Condition, Equality, FileKind
+from ..model.scan_plan import FilePlan
+from .file_kind import Equality, FileKind, StoredCondition
+from .table_rows import TableRows
 
 if TYPE_CHECKING:
-    from ..decode.orc import OrcData, OrcDecoder
+    from ..decode.orc_decoder import OrcData, OrcDecoder
 
 _POSITION_BYTES = 8  # of a row's number
 
@@ -225,7 +224,7 @@ class RowBatch:
         return located._replace(columns={**located.columns, **columns}).take(np.flatnonzero(mask_to_flags(mask)))
 
     def _evaluate(
-        self, located: LocatedRows, node: Node, condition: Condition
+        self, located: LocatedRows, node: Node, condition: StoredCondition
     ) -> tuple[pa.ChunkedArray, dict[str, pa.ChunkedArray]]:
         """Return a condition's value in rows, and the columns that were read for it."""
         stored: dict[str, StoredColumn] = {}

@@ -16,16 +16,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...errors import ParquetBloomError, PredicateError, first_line
-from ...hashing.arrow import chunks_of, hash_array, plain
+from ...hashing.arrow_keys import chunks_of, hash_array, plain
 from ...predicate import literal
 from ...predicate.in_array import make_in
 from ...predicate.row_filter import decode
 from ...predicate.tree import Compare, Node, all_of
 from ...storage import open_source
 from ...storage.spill import SpillFile, SpillRun
-from ...util.arrow_select import take
+from ...util.arrow_values import take
 from ...util.lazy import late_module
-from .keys import Keys
+from .lookup_keys import LookupKeys
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -35,10 +35,10 @@ else:
     pq = late_module("pyarrow.parquet")
 
 CHUNK_KEYS = 1_000_000
-"""Keys of one column that are searched for at once."""
+"""LookupKeys of one column that are searched for at once."""
 
 CHUNK_TUPLES = 100_000
-"""Keys of several columns that are searched for at once: they become Python objects."""
+"""LookupKeys of several columns that are searched for at once: they become Python objects."""
 
 _FILE_BATCH = 1 << 17  # keys of a file that are read at a time
 _INT64 = 1 << 63
@@ -91,15 +91,15 @@ class KeyChunk:
         """For each column, its literal in each key."""
         return tuple(literal.from_collection(column) for column in self.keys.columns)
 
-    def to_keys(self) -> Keys:
+    def to_keys(self) -> LookupKeys:
         """Return the keys as literals."""
-        return Keys(self.columns, self.literals, is_single=False)
+        return LookupKeys(self.columns, self.literals, is_single=False)
 
 
 def iterate_chunks(columns: str | Sequence[str], keys: Any, size: int | None = None) -> Generator[KeyChunk, None, None]:
     """Yield the keys of a caller, each once.
 
-    Keys that are more than one chunk are written to a temporary file, in parts by their hashes.
+    LookupKeys that are more than one chunk are written to a temporary file, in parts by their hashes.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def _iterate_tables(columns: str | Sequence[str], names: Sequence[str], keys: An
     elif isinstance(keys, Mapping):
         yield _select(pa.table({name: _to_array(list(keys[name]), name) for name in names if name in keys}), names)
         return
-    parsed = Keys.parse(columns, keys)
+    parsed = LookupKeys.parse(columns, keys)
     arrays = [_to_array(values, name) for name, values in zip(names, parsed.literals, strict=True)]
     yield pa.table(arrays, names=list(names))
 
@@ -260,7 +260,7 @@ def _make_distinct(tables: Sequence[pa.Table]) -> pa.Table:
     first[1:] = sorted_hashes[1:] != sorted_hashes[:-1]
     if first.all():
         return table
-    # Keys with the same hash are nearly always the same: only these are compared as Python objects.
+    # LookupKeys with the same hash are nearly always the same: only these are compared as Python objects.
     kept = set[int](order[first].tolist())
     same = np.flatnonzero(~first)
     seen: set[tuple[Any, ...]] = set()

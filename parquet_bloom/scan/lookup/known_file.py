@@ -18,22 +18,22 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import MalformedFooterError, ParquetBloomError, StorageError
-from ...file.cache.memory import MetadataCache, distinct
-from ...file.columns import type_of
+from ...file.bloom_file import BloomFile
+from ...file.column_statistics import file_statistics, shows_stored
+from ...file.file_columns import type_of
 from ...file.identity import version_token
-from ...file.pages.plain import PageColumn, find_page_columns
-from ...file.pages.sparse import RowGroupBatch, RowGroups
-from ...file.reader import BloomFile
-from ...file.statistics import file_statistics, shows_stored
+from ...file.metadata_cache import MetadataCache, distinct
+from ...file.pages.page_columns import PageColumn, find_page_columns
+from ...file.pages.row_group_batch import RowGroupBatch, RowGroups
 from ...hashing.column_type import may_wrap
-from ...lake.reports import FileSelection
-from ...metadata.footer import Leaf
+from ...lake.index_reports import FileSelection
+from ...metadata.footer import SchemaLeaf
 from ...predicate.in_array import make_targets
 from ...storage import FileIdentity, OpenFiles, open_source
 from ..locate.file_kind import STORED_ALIKE
-from ..model.limits import Limits
+from ..model.file_schemas import arrow_schema, reading
 from ..model.row_selection import RowSelection
-from ..model.schemas import arrow_schema, reading
+from ..scan_options import Limits
 
 MAX_FILES = 1024
 """Of which lookups of a dataset know at a time."""
@@ -137,7 +137,7 @@ class KnownFile:
         return self._batches[numbers], selections
 
 
-def _shows_stored(file: BloomFile, leaf: Leaf) -> bool:
+def _shows_stored(file: BloomFile, leaf: SchemaLeaf) -> bool:
     """Return whether all values of a column are known to be shown as they are stored."""
     if not may_wrap(type_of(leaf)):
         return True

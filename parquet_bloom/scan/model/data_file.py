@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from ...file.columns import Named
-from ...file.statistics import ColumnCompatibility
+from ...core.bloom.variants import FINAL, Variant
+from ...errors import NotParquetError
+from ...file.bloom_file import BloomFile
+from ...file.column_statistics import ColumnCompatibility
+from ...file.file_columns import Named
+from ...file.metadata_cache import MetadataCache
 from ...hashing.column_type import ColumnType
 from ...metadata.page_match import Targets
 from ...predicate.pruning import PruningPredicate
@@ -18,6 +22,8 @@ from .row_selection import RowSelection
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from ...orc import OrcFile
 
 
 class FileProjection(NamedTuple):
@@ -121,3 +127,32 @@ class DataFile(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *error: Any) -> None: ...
+
+
+_ORC = b"ORC"
+
+
+def open_any(
+    source: Source, cache: MetadataCache | None, variant: Variant | Literal["detect"] = FINAL
+) -> BloomFile | OrcFile:
+    """Open a Parquet or ORC file; `variant` is that of a Parquet file's filters (see `BloomFile`).
+
+    Raises
+    ------
+    NotParquetError
+        The file has neither format.
+    ParquetBloomError
+        Its footer cannot be read.
+    """
+    try:
+        return BloomFile(source, cache, variant=variant)
+    except NotParquetError as error:
+        # Not at the top: most lakes have no ORC files. The end of the file is still in memory.
+        from ...orc import OrcFile, is_orc
+
+        if is_orc(source):
+            return OrcFile(source)
+        if source.size >= len(_ORC) and source.read_at(0, len(_ORC)) == _ORC:
+            problem = "not an ORC file, or one cut off: it begins with ORC, but does not end as one"
+            raise NotParquetError(problem, path=error.path) from None
+        raise

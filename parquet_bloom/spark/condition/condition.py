@@ -31,22 +31,29 @@ from ...predicate.tree import (
     NotIn,
 )
 from ...redaction import without_secrets
-from ..session.connect import is_connect
-from ..session.fallback import CannotPush, log
-from ..session.fields import Field, find_field, iter_types
-from ..session.settings import ignores_case, is_set
-from .calls import read_call
-from .comparison import Comparison, evaluate_literals
+from ..session.session_settings import (
+    CannotPush,
+    SparkField,
+    find_field,
+    ignores_case,
+    is_connect,
+    is_set,
+    iter_types,
+    log,
+)
 from .literals import Zone, convert_typed_values, convert_values, is_ordered_alike
-from .terms import (
-    Fragment,
+from .spark_comparison import (
+    Comparison,
+    ConditionFragment,
     Reading,
     Spelling,
     Term,
     as_column,
     derive_predicate,
+    evaluate_literals,
     iter_fragments,
     join_spellings,
+    read_call,
     spell_term,
 )
 from .to_spark import iter_spellings, spell
@@ -70,7 +77,7 @@ class Condition:
 
     where: str | Column
     node: Node | None = None
-    fields: Mapping[str, Field] | None = None
+    fields: Mapping[str, SparkField] | None = None
     problem: str = ""
     unknown: tuple[str, ...] = ()
     has_floats: bool = False
@@ -103,7 +110,7 @@ def read_condition(frame: DataFrame, where: Any) -> Condition:
         return _read_tree(frame, parse(where))
     filtered = filter_frame(frame, where)
     try:
-        return _Reader(frame).read(filtered, where)
+        return _ConditionReader(frame).read(filtered, where)
     except _NonDeterministic as error:
         return Condition(where, problem=str(error), is_nondeterministic=True)
     except (CannotPush, PredicateError) as error:
@@ -140,7 +147,7 @@ def _has_floats(frame: DataFrame) -> bool:
     return any(isinstance(data_type, FloatType | DoubleType) for data_type in iter_types(frame.schema))
 
 
-def as_condition(frame: DataFrame, node: Node) -> tuple[Column, dict[str, Field]]:
+def as_condition(frame: DataFrame, node: Node) -> tuple[Column, dict[str, SparkField]]:
     """Convert a predicate tree to a Column of Spark, and find the column of the DataFrame for each name in it.
 
     Raises
@@ -190,7 +197,7 @@ def _read_tree(frame: DataFrame, node: Node) -> Condition:
 
 
 def _make_condition(
-    frame: DataFrame, where: str | Column, node: Node | None, fields: Mapping[str, Field], unknown: Sequence[str]
+    frame: DataFrame, where: str | Column, node: Node | None, fields: Mapping[str, SparkField], unknown: Sequence[str]
 ) -> Condition:
     if node is None:
         return Condition(where, problem="; ".join(dict.fromkeys(unknown)), unknown=tuple(unknown))
@@ -203,7 +210,7 @@ class _NonDeterministic(CannotPush):
     """The result of a condition for a row depends on other rows."""
 
 
-class _Reader:
+class _ConditionReader:
     """Front end for conditions that only Spark can read reliably: SQL text and Columns.
 
     How Spark reads a text depends on its settings (quotes, escapes, variables, time zone, types of timestamps). So we
@@ -217,7 +224,7 @@ class _Reader:
         self.ignore_case = ignores_case(self.spark)
         self.schema = frame.schema
         self.coerce = _Coercion(self.spark)
-        self.fields: dict[str, Field] = {}
+        self.fields: dict[str, SparkField] = {}
 
     def read(self, filtered: DataFrame, where: str | Column) -> Condition:
         term = self._parse(filtered, where)
@@ -230,7 +237,7 @@ class _Reader:
         evaluate_literals(self.spark, [literal for reading in readings for literal in reading.literals])
         unknown: list[str] = []
 
-        def exact(fragment: Fragment, negated: bool) -> Node | None:
+        def exact(fragment: ConditionFragment, negated: bool) -> Node | None:
             try:
                 if fragment.readings:
                     return fragment.readings[0].exact(negated)
@@ -253,7 +260,7 @@ class _Reader:
         analyzed = filtered._jdf.queryExecution().analyzed().condition().sql()
         return parse_sql_terms(analyzed, self._read_node, self._read_comparison)
 
-    def _find_field(self, name: str) -> Field:
+    def _find_field(self, name: str) -> SparkField:
         field = self.fields.get(name) or find_field(self.schema, name, self.ignore_case)
         if field is None:
             raise PredicateError(f"'{name}' is not a column")
@@ -300,7 +307,7 @@ class _Reader:
         if not has_readings or not self._is_same(filtered, spell_term(term)):
             raise CannotPush("Spark reads the condition differently")
 
-    def _prove_fragments(self, fragments: Sequence[Fragment]) -> None:
+    def _prove_fragments(self, fragments: Sequence[ConditionFragment]) -> None:
         while fragments:
             if self._is_same(
                 self.frame.where(as_column(join_spellings([fragment.raw for fragment in fragments]))),
@@ -339,7 +346,7 @@ class _Reader:
             return False
 
 
-def _describe_problem(fragment: Fragment) -> str:
+def _describe_problem(fragment: ConditionFragment) -> str:
     return fragment.problem if fragment.text in fragment.problem else f"{fragment.text}: {fragment.problem}"
 
 
@@ -377,11 +384,11 @@ class _Coercion:
         return coerce
 
 
-def _make_exact(node: Node, fields: Mapping[str, Field], coerce: Coerce) -> Callable[[bool], Node]:
+def _make_exact(node: Node, fields: Mapping[str, SparkField], coerce: Coerce) -> Callable[[bool], Node]:
     return lambda negated: _coerce_literals(tree.negation(node) if negated else node, fields, coerce)
 
 
-def _coerce_literals(node: Node, fields: Mapping[str, Field], coerce: Coerce) -> Node:
+def _coerce_literals(node: Node, fields: Mapping[str, SparkField], coerce: Coerce) -> Node:
     """Return the predicate for pruning: with the values that Spark compares the columns with.
 
     How Spark orders values of two types is not modelled: of such order comparisons only IS NOT NULL remains.

@@ -20,10 +20,9 @@ from pyspark.sql.types import DoubleType, FloatType, StructType
 from ...predicate import tree
 from ...predicate.tree import CallIn, Compare, Contains, Equal, In, IsNotNull, IsNull, Node, all_of, any_of
 from ...util.arrow_values import make_scalar
-from ..session.fallback import CannotPush
-from ..session.fields import Field, find_field, iter_types
 from ..session.jvm import Jvm, class_name
-from .calls import read_call
+from ..session.session_settings import CannotPush, SparkField, find_field, iter_types
+from .spark_comparison import read_call
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
@@ -50,7 +49,7 @@ class PushedPredicate:
     """
 
     node: Node | None
-    fields: Mapping[str, Field]
+    fields: Mapping[str, SparkField]
     unknown: tuple[str, ...] = ()
 
     @property
@@ -80,12 +79,12 @@ def read_filters(jvm: Jvm, filters: Any, schema: StructType) -> PushedPredicate:
     filters : Scala's Seq of expressions, all of which hold for every row of the result.
     schema : the columns of the files.
     """
-    fields: dict[str, Field] = {}
+    fields: dict[str, SparkField] = {}
     hidden: dict[tuple[int, str], bool] = {}
     unknown: list[str] = []
     nodes = []
     for i in range(filters.size()):
-        node = _Reader(jvm, filters.apply(i), schema, fields, unknown, hidden).read()
+        node = _CatalystReader(jvm, filters.apply(i), schema, fields, unknown, hidden).read()
         if node is not None:
             nodes.append(node)
     predicate = all_of(nodes) if nodes else None
@@ -110,7 +109,7 @@ class _Item:
         return self.json["class"].rpartition(".")[2]
 
 
-class _Reader:
+class _CatalystReader:
     """Reader of one expression.
 
     Parameters
@@ -125,7 +124,7 @@ class _Reader:
         jvm: Jvm,
         expression: Any,
         schema: StructType,
-        fields: dict[str, Field],
+        fields: dict[str, SparkField],
         unknown: list[str],
         hidden: dict[tuple[int, str], bool],
     ):
@@ -225,7 +224,7 @@ class _Reader:
             self._unknown.append(str(error))
             raise _Unknown from None
 
-    def _read_number(self, item: _Item) -> tuple[Field, Any]:
+    def _read_number(self, item: _Item) -> tuple[SparkField, Any]:
         """Read a column, which may be cast to a wider number type, or to double, to which integers are rounded."""
         if item.kind != "Cast":
             return self._read_column(item)
@@ -238,7 +237,7 @@ class _Reader:
             raise _Unknown
         return field, wide
 
-    def _read_column(self, item: _Item) -> tuple[Field, Any]:
+    def _read_column(self, item: _Item) -> tuple[SparkField, Any]:
         """Read a column or struct field; return it with the name of its type."""
         path: list[str] = []
         while item.kind == "GetStructField":

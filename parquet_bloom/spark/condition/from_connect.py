@@ -27,10 +27,9 @@ from pyspark.sql.types import (
 
 from ...errors import PredicateError
 from ...predicate.tree import And, Or
-from .comparison import Comparison, Literal
 from .from_sql import ReadComparison, ReadNode, parse_sql_terms, unquote_name
 from .literals import has_default_type
-from .terms import Fragment, Negation, Term, join_terms
+from .spark_comparison import Comparison, ConditionFragment, Literal, Negation, Term, join_terms
 from .to_spark import format_literal
 
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -89,7 +88,7 @@ class _TermReader:
             try:
                 return parse_sql_terms(message.expression_string.expression, self.read_node, self.read_comparison)
             except PredicateError as error:
-                return Fragment(make_column(message), _abbreviate(message), problem=error.problem)
+                return ConditionFragment(make_column(message), _abbreviate(message), problem=error.problem)
         if kind == "unresolved_function":
             call = message.unresolved_function
             name, arguments = call.function_name.lower(), call.arguments
@@ -97,7 +96,7 @@ class _TermReader:
                 return join_terms(And if name == "and" else Or, list(self._flatten(message, name)))
             if name in ("not", "!") and len(arguments) == 1:
                 return Negation(self.read(arguments[0]))
-        fragment = Fragment(make_column(message), _abbreviate(message), problem="not understood")
+        fragment = ConditionFragment(make_column(message), _abbreviate(message), problem="not understood")
         comparison = _parse_comparison(message)
         if comparison is not None:
             fragment.readings += self.read_comparison(comparison)

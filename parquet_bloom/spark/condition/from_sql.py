@@ -6,11 +6,10 @@ import re
 from collections.abc import Callable, Iterator
 
 from ...errors import PredicateError
-from ...predicate.parse.sql.parser import fold_sql
-from ...predicate.parse.sql.tokens import Builder
+from ...predicate.parse.sql_parser import fold_sql
+from ...predicate.parse.sql_tokens import Builder
 from ...predicate.tree import And, Node, Or
-from .comparison import Comparison, Literal
-from .terms import Fragment, Negation, Reading, Term, join_terms
+from .spark_comparison import Comparison, ConditionFragment, Literal, Negation, Reading, Term, join_terms
 
 # Readings of a comparison that our parser understands, and of one whose literals only Spark can evaluate.
 ReadNode = Callable[[Node], Iterator[Reading]]
@@ -54,7 +53,7 @@ def parse_sql_terms(text: str, read_node: ReadNode, read_comparison: ReadCompari
     """
 
     def parse_fragment(source: str, read: Callable[[], Node]) -> Term:
-        fragment = Fragment(source, " ".join(source.split()))
+        fragment = ConditionFragment(source, " ".join(source.split()))
         try:
             fragment.readings += read_node(read())
         except PredicateError as error:

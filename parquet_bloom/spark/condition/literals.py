@@ -31,8 +31,7 @@ from pyspark.sql.types import (
 )
 
 from ...hashing.coerce import parse_date, parse_timestamp
-from ..session.fallback import CannotPush
-from ..session.settings import setting
+from ..session.session_settings import CannotPush, setting
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MAX_PRECISION = 38

@@ -34,10 +34,8 @@ from ...predicate.tree import (
     Or,
     call_text,
 )
-from ..session.fallback import CannotPush
-from ..session.fields import Field
-from .comparison import Comparison, Literal
-from .terms import Spelling, as_column, join_spellings, negate
+from ..session.session_settings import CannotPush, SparkField
+from .spark_comparison import Comparison, Literal, Spelling, as_column, join_spellings, negate
 
 # Texts that need no escapes under any setting of Spark's parser: no quotes, backslashes or ${variables}.
 _PLAIN = re.compile(r"[^'\"\\$\x00-\x1f\x7f]*")
@@ -45,7 +43,7 @@ _LONG = 1 << 63
 _DIGITS = 10**38
 
 
-def spell(node: Node, fields: Mapping[str, Field], *, naive: str | None = None) -> Spelling:
+def spell(node: Node, fields: Mapping[str, SparkField], *, naive: str | None = None) -> Spelling:
     """Format a predicate for Spark.
 
     Parameters
@@ -69,7 +67,7 @@ def spell(node: Node, fields: Mapping[str, Field], *, naive: str | None = None) 
     return tree.fold(node, leaf, lambda item, parts: join_spellings(parts, And if isinstance(item, And) else Or))
 
 
-def iter_spellings(node: Node, fields: Mapping[str, Field], *, naive: str | None = None) -> Iterator[Spelling]:
+def iter_spellings(node: Node, fields: Mapping[str, SparkField], *, naive: str | None = None) -> Iterator[Spelling]:
     """Iterate over the forms in which Spark's parser may represent one comparison.
 
     `a <=> 5`, `a BETWEEN 5 AND 6` and their negations are two leaves in a tree, but one expression in Spark.
@@ -89,11 +87,11 @@ def iter_spellings(node: Node, fields: Mapping[str, Field], *, naive: str | None
     yield spell(node, fields, naive=naive)
 
 
-def _timestamp_type(field: Field, naive: str | None) -> str:
+def _timestamp_type(field: SparkField, naive: str | None) -> str:
     return naive or ("TIMESTAMP_NTZ" if isinstance(field.type, TimestampNTZType) else "TIMESTAMP_LTZ")
 
 
-def _spell_pair(leaves: Sequence[Any], fields: Mapping[str, Field], naive: str | None) -> Spelling | None:
+def _spell_pair(leaves: Sequence[Any], fields: Mapping[str, SparkField], naive: str | None) -> Spelling | None:
     """Format two leaves of one column as `<=>` or BETWEEN; return None for other leaves."""
     first, second = leaves
     field = fields[first.column]
@@ -115,7 +113,7 @@ _OPERATORS: dict[type[Leaf], str] = {
 }
 
 
-def _spell_leaf(item: Leaf, field: Field, stamp: str) -> Spelling:
+def _spell_leaf(item: Leaf, field: SparkField, stamp: str) -> Spelling:
     if isinstance(item, NotIn | NotEqual | NotContains | CallNotIn):
         opposite = tree.negation(item)
         assert isinstance(opposite, Leaf)
@@ -129,7 +127,7 @@ def _spell_leaf(item: Leaf, field: Field, stamp: str) -> Spelling:
     return Comparison(operator, field.name, literals).spell(field)
 
 
-def _spell_call(item: CallIn, field: Field, operator: str) -> Spelling:
+def _spell_call(item: CallIn, field: SparkField, operator: str) -> Spelling:
     """Format a comparison of a function of a column; its values are texts, whose spelling depends on no setting."""
     subject = call_text(item.function, field.sql)
     spellings = [_spell_literal(value, "TIMESTAMP_LTZ") for value in item.literals]

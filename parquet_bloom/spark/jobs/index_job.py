@@ -12,37 +12,35 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ...errors import ParquetBloomError, StorageError, UnknownColumnError
-from ...file.reader import open
-from ...lake.build.segment_builder import SegmentBuilder, part_name
-from ...lake.files import listing as sources
-from ...lake.files.hash_files import TableColumns
-from ...lake.files.table import FileRecord
-from ...lake.files.units import FILE
-from ...lake.manifest import ColumnPart, Manifest, SegmentInfo
-from ...lake.parts import layouts
-from ...lake.parts.part import PartInfo
-from ...lake.parts.postings.writer import write_sorted
-from ...lake.reports import AppendReport
+from ...file.bloom_file import open
+from ...lake import lake_files as sources
+from ...lake import layouts
+from ...lake.file_table import FileRecord
+from ...lake.hash_files import TableColumns
+from ...lake.index_manifest import ColumnPart, IndexManifest, SegmentInfo
+from ...lake.index_part import PartInfo
+from ...lake.index_reports import AppendReport
+from ...lake.postings_writer import write_sorted
+from ...lake.segment_builder import SegmentBuilder, part_name
+from ...lake.units import FILE
 from ...storage import Entry
-from ...storage.folder.folder import Folder
-from ..session.driver_python import use_driver_python
-from ..session.fallback import log
-from .file_tasks import find_secrets
-from .hash_slices import LAST_HASH, Slices
+from ...storage.index_folder import Folder
+from ..session.session_settings import log, use_driver_python
+from .file_tasks import TaskLimits, find_secrets, find_sizes, pack
 from .index_tasks import (
     KEYS_SCHEMA,
+    LAST_HASH,
     WRITTEN_SCHEMA,
     HashedFile,
     HashedInput,
     HashedTask,
     HashTask,
+    Slices,
     WriteTask,
     WrittenSlice,
     decode_part_name,
 )
-from .packing import TaskLimits, find_sizes, pack
-from .progress import run_with_progress
-from .run import collect_results, run
+from .run_files import collect_results, run, run_with_progress
 
 _ATTEMPTS = 3
 _BYTES_PER_SLICE = 256 << 20
@@ -76,7 +74,7 @@ class SegmentJobs:
 
     spark: SparkSession
     folder: Folder
-    manifest: Manifest
+    manifest: IndexManifest
     named: frozenset[str]
     storage_options: Mapping[str, Any] | None = field(repr=False)
     index_options: Mapping[str, Any] | None = field(repr=False)

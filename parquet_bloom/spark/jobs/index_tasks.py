@@ -22,19 +22,82 @@ from ...core.hash.xxh64 import hash_one
 from ...core.index.postings import squeeze
 from ...errors import ConcurrentChangeError, ParquetBloomError
 from ...hashing.column_type import ColumnType, Kind
-from ...lake.build.segment_builder import part_name
-from ...lake.files.hash_files import OpenedFile, RowGroupResult, TableColumns, hash_files
-from ...lake.files.units import Units
-from ...lake.manifest import Key
-from ...lake.parts.layouts import POSTINGS
-from ...lake.parts.part import PartInfo
-from ...lake.parts.postings.writer import write_sorted
-from ...lake.parts.sorted_runs import SortedRuns
-from ...predicate.statistics import ColumnShape
+from ...lake.hash_files import HashedRowGroup, OpenedDataFile, TableColumns, hash_files
+from ...lake.index_manifest import Key
+from ...lake.index_part import PartInfo
+from ...lake.layouts import POSTINGS
+from ...lake.postings_writer import write_sorted
+from ...lake.segment_builder import part_name
+from ...lake.sorted_runs import SortedRuns
+from ...lake.units import Units
+from ...predicate.pruning_statistics import ColumnShape
 from ...storage import Entry, resolve_filesystem
-from ...storage.folder.folder import Folder
+from ...storage.index_folder import Folder
 from .file_tasks import hide_secrets, iter_numbers
-from .hash_slices import Slices
+
+_SEED = 42  # of Spark's hash function
+_HASH_MASK = 2**32 - 1
+LAST_HASH = 2**64 - 1
+
+
+@dataclass(frozen=True)
+class Slices:
+    """Ranges of about equal size that together cover all hashes.
+
+    Parameters
+    ----------
+    count : number of slices; reduced to the number that `prefix_bits` can distinguish.
+    prefix_bits : number of leading bits of a hash that are stored: hashes that share them are in one slice.
+    """
+
+    count: int
+    prefix_bits: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "count", max(1, min(self.count, 1 << self.prefix_bits)))
+
+    def firsts(self) -> list[int]:
+        """Return the first hash of each slice."""
+        below = 64 - self.prefix_bits
+        return [(number << self.prefix_bits) // self.count << below for number in range(self.count)]
+
+    def range_of(self, number: int) -> tuple[int, int]:
+        """Return the first and the last hash of a slice."""
+        firsts = self.firsts()
+        return firsts[number], firsts[number + 1] - 1 if number + 1 < self.count else LAST_HASH
+
+    def targets(self) -> list[int]:
+        """Return for each slice a number with which `repartition(count, number)` gives it a separate partition.
+
+        Spark chooses a partition by the hash of the number. If its hash function differed from `spark_hash`, slices
+        would share partitions: slower, but still correct.
+        """
+        target_by_slice: dict[int, int] = {}
+        number = 0
+        while len(target_by_slice) < self.count:
+            target_by_slice.setdefault(spark_hash(number) % self.count, number)
+            number += 1
+        return [target_by_slice[i] for i in range(self.count)]
+
+
+def spark_hash(number: int) -> int:
+    """Return Spark's `hash` of an INT: 32-bit Murmur3 as a signed number.
+
+    Source: https://github.com/aappleby/smhasher (MurmurHash3_x86_32), for one block.
+    """
+    block = number * 0xCC9E2D51 & _HASH_MASK
+    block = _rotate_left(block, 15) * 0x1B873593 & _HASH_MASK
+    state = (_rotate_left(_SEED ^ block, 13) * 5 + 0xE6546B64) & _HASH_MASK
+    state ^= 4
+    state = (state ^ state >> 16) * 0x85EBCA6B & _HASH_MASK
+    state = (state ^ state >> 13) * 0xC2B2AE35 & _HASH_MASK
+    state ^= state >> 16
+    return state - (state >> 31 << 32)
+
+
+def _rotate_left(number: int, bits: int) -> int:
+    return (number << bits | number >> 32 - bits) & _HASH_MASK
+
 
 KEYS_SCHEMA = "target INT, slice INT, task INT, part STRING, data BINARY"
 WRITTEN_SCHEMA = "data BINARY"
@@ -172,7 +235,7 @@ class HashTask:
         yield sender.make_result(results)
 
     def _add_row_group(
-        self, piece: RowGroupResult, file: HashedInput, result: HashedFile, sender: _KeySender
+        self, piece: HashedRowGroup, file: HashedInput, result: HashedFile, sender: _KeySender
     ) -> Iterator[pa.RecordBatch]:
         opened = piece.opened
         problem = piece.error
@@ -198,7 +261,7 @@ class HashTask:
             result.entries += len(hashes)
             yield from sender.add(part, unit + number, hashes)
 
-    def _finish_file(self, opened: OpenedFile, result: HashedFile) -> None:
+    def _finish_file(self, opened: OpenedDataFile, result: HashedFile) -> None:
         result.size, result.stamp = opened.file.source.size, opened.stamp
         result.footer, result.data = opened.footer, opened.data
         result.row_counts = opened.row_counts

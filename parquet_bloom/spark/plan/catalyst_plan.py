@@ -13,8 +13,8 @@ from weakref import WeakValueDictionary
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from ..session.fallback import CannotPush
 from ..session.jvm import DATASOURCES, EXPRESSIONS, Jvm, class_name, copy_with, find_defaults, iter_elements
+from ..session.session_settings import CannotPush
 
 _PARQUET = f"{DATASOURCES}.parquet.ParquetFileFormat"
 _DIRECTORY = f"{DATASOURCES}.PartitionDirectory"
@@ -27,7 +27,7 @@ _MAX_LISTINGS = 8  # per JVM, kept for their files' names
 _listings_lock = threading.Lock()
 
 
-class Listing:
+class CatalystListing:
     """The files that Spark lists for a scan, in directories of one set of partition values each.
 
     Parameters
@@ -42,7 +42,7 @@ class Listing:
     uris : URIs of all files, percent-encoded as Spark writes them.
     """
 
-    def __init__(self, jvm: Jvm, directories: Any, previous: Listing | None = None):
+    def __init__(self, jvm: Jvm, directories: Any, previous: CatalystListing | None = None):
         self._jvm = jvm
         self._directories = directories
         files = directories.flatMap(jvm.method(_DIRECTORY, "files"))
@@ -101,13 +101,13 @@ class Listing:
         return self._jvm.method("scala.collection.SeqOps", "size")
 
 
-def find_listing(jvm: Jvm, location: Any, directories: Any) -> Listing:
+def find_listing(jvm: Jvm, location: Any, directories: Any) -> CatalystListing:
     """Make a listing of a location's directories; for a location that was listed before, names are reused."""
     roots = location.rootPaths()
     key = roots.size(), roots.hashCode()
     with _listings_lock:
         previous = jvm.listings.get(key)
-    listing = Listing(jvm, directories, previous)
+    listing = CatalystListing(jvm, directories, previous)
     with _listings_lock:
         jvm.listings.pop(key, None)
         jvm.listings[key] = listing
@@ -176,14 +176,14 @@ class ParquetScan:
         """The filters that the rows must pass: Scala's Seq of expressions over the files' columns."""
         return self.physical.dataFilters()
 
-    def list_files(self) -> Listing:
+    def list_files(self) -> CatalystListing:
         """List the files in the partitions that the partition filters select."""
         location = find_spark_index(self.relation)
         has_subquery = self.jvm.package(f"{EXPRESSIONS}.SubqueryExpression").hasSubquery
         partition_filters = [item for item in iter_elements(self.physical.partitionFilters()) if not has_subquery(item)]
         return find_listing(self.jvm, location, location.listFiles(self.jvm.seq(partition_filters), self.jvm.nil))
 
-    def restrict(self, listing: Listing, selected: Sequence[int], options: Mapping[str, str]) -> Any:
+    def restrict(self, listing: CatalystListing, selected: Sequence[int], options: Mapping[str, str]) -> Any:
         """Return the relation of the analyzed plan over some of the files.
 
         Parameters
@@ -199,7 +199,7 @@ class ParquetScan:
         if not selected:
             return without_rows(self.jvm, self.logical)
         index = self.make_index(listing.select(selected))
-        uris = Listing(self.jvm, index.listFiles(self.jvm.nil, self.jvm.nil)).uris
+        uris = CatalystListing(self.jvm, index.listFiles(self.jvm.nil, self.jvm.nil)).uris
         if sorted(uris) != sorted(listing.uris[i] for i in selected):
             raise CannotPush("Spark lists other files than it was given")
         return with_unread_source(self.jvm, replace_index(self.logical, index, options), self.logical)

@@ -14,17 +14,21 @@ from pyspark.sql.types import StructType
 
 from ...errors import ParquetBloomError
 from ...predicate import tree
-from ..arrow.row_groups import plan_row_groups, read_row_groups
 from ..condition.condition import Condition
-from ..partitions.layout import FolderResiduals, Layout, find_layout
-from ..scan.parquet_columns import Rules, refuse_field_ids
-from ..scan.planner import ScanPlanner
-from ..scan.scan import Scan
-from ..scan.trust import SparkCompatibility
-from ..session.fallback import CannotPush, log
-from ..session.fields import Field, select_columns
-from ..session.paths import file_uri, listed_path
-from ..session.settings import ignores_case, setting
+from ..exact_row_groups import plan_row_groups, read_row_groups
+from ..session.session_settings import (
+    CannotPush,
+    SparkField,
+    file_uri,
+    ignores_case,
+    listed_path,
+    log,
+    select_columns,
+    setting,
+)
+from ..spark_partitions import FolderResiduals, Layout, find_layout
+from .column_trust import Rules, SparkCompatibility, refuse_field_ids
+from .spark_planner import PlannedScan, ScanPlanner
 
 _LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _listing_lock = threading.Lock()
@@ -54,7 +58,7 @@ class Reread:
         """The schema of the DataFrame."""
         return self.frame.schema
 
-    def find_compatibility(self, fields: Mapping[str, Field], layout: Layout) -> SparkCompatibility:
+    def find_compatibility(self, fields: Mapping[str, SparkField], layout: Layout) -> SparkCompatibility:
         """Return how Spark reads the columns of the files.
 
         Parameters
@@ -67,7 +71,7 @@ class Reread:
         """Raise CannotPush if Spark finds the columns of files by rules that are not supported here."""
         refuse_field_ids(self.spark)
 
-    def scan(self, condition: Condition, planner: ScanPlanner) -> tuple[Scan, Layout]:
+    def scan(self, condition: Condition, planner: ScanPlanner) -> tuple[PlannedScan, Layout]:
         """Decide for each file whether it can have matching rows.
 
         Raises
@@ -146,7 +150,7 @@ class Reread:
             raise CannotPush("Spark infers another schema from some of the files than from all")
         return frame
 
-    def _row_groups(self, scan: Scan, condition: Condition, layout: Layout, names: Sequence[str]) -> DataFrame:
+    def _row_groups(self, scan: PlannedScan, condition: Condition, layout: Layout, names: Sequence[str]) -> DataFrame:
         assert condition.node is not None
         assert condition.fields is not None
         rules = Rules.of(self.spark, self.options)

@@ -12,12 +12,11 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from ...errors import ParquetBloomError, UnreadableColumnError
-from ..arrow.convert import find_unknown_type
-from ..session.driver_python import use_driver_python
-from .options import Options, read_settings
-from .plan import FileListing
-from .predicate import Conjunct, parse_conjuncts
-from .read import FilePartitionReader
+from ..session.session_settings import use_driver_python
+from ..spark_arrow import find_unknown_type
+from .source_options import Conjunct, Options, parse_conjuncts, read_settings
+from .source_plan import FileListing
+from .source_reader import FilePartitionReader
 
 
 def register(spark: SparkSession) -> None:

@@ -3,7 +3,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .source import FileIdentity
+from .local_source import FileIdentity
 
 def pack_identities(identities: Sequence[FileIdentity]) -> NDArray[np.int64]: ...
 def read_ends(paths: Sequence[str], length: int) -> list[tuple[FileIdentity, bytes] | None]: ...

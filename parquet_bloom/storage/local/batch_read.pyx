@@ -12,7 +12,7 @@ import os
 import numpy as np
 
 from .local_files cimport pb_close, pb_describe_path, pb_identify, pb_is_same, pb_open, pb_read_at_once, pb_read_range
-from .source import FileIdentity
+from .local_source import FileIdentity
 
 cdef enum:
     TOGETHER = 64  # files that are open at a time, so that the disk can work on all of them at once

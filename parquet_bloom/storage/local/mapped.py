@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import StorageError, TruncatedFileError
-from ..coalesce import require_inside
+from ..byte_ranges import require_inside
 from . import scatter
 
 _SAMPLE = 16  # number of ranges that are checked for residency in memory, as a sample

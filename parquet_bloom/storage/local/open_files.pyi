@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 
-from .source import FileIdentity
+from .local_source import FileIdentity
 
 class RangeReader:
     is_remote: bool

@@ -11,10 +11,10 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystemHandler, FileType, PyFi
 from ...errors import StorageError
 from ...redaction import redacted
 from ..listing import list_entries
-from ..local.source import LocalSource
+from ..local.local_source import LocalSource
 from ..paths import object_location
 from ..source import Source
-from .source import ObjectSource
+from .object_source import ObjectSource
 
 
 def make_filesystem(objects: object | None) -> PyFileSystem:

@@ -7,7 +7,7 @@ import random
 from support.writers.avro_files import MemoryIO, make_schema, make_value, write_file
 
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.tables.iceberg.manifests.avro import read_avro
+from parquet_bloom.tables.iceberg.avro_files import read_avro
 
 ALLOWED = (ParquetBloomError,)
 WANTED = dict.fromkeys(range(40))

@@ -1,4 +1,4 @@
-"""file/values.py, metadata/page_scan.pyx: the pages of a column chunk, beside what pyarrow decodes of the same file."""
+"""file/column_reader.py, metadata/page_scan.pyx: the pages of a column chunk, beside what pyarrow decodes."""
 
 from __future__ import annotations
 

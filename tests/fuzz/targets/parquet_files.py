@@ -14,10 +14,10 @@ from scratch import as_file, one_line
 from small_parquet import bases, header_changed, with_filter, with_index
 
 import parquet_bloom
-from parquet_bloom.cli.commands.show import _rows
+from parquet_bloom.cli.commands.show_command import _rows
 from parquet_bloom.core.bloom.variants import VARIANTS
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.file.cache.memory import SHARED_CACHE
+from parquet_bloom.file.metadata_cache import SHARED_CACHE
 from parquet_bloom.predicate import parse
 
 ALLOWED = (ParquetBloomError,)

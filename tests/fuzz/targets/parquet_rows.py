@@ -20,7 +20,7 @@ from support.oracle import oracle
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.file.cache.memory import SHARED_CACHE
+from parquet_bloom.file.metadata_cache import SHARED_CACHE
 from parquet_bloom.predicate import parse
 
 ALLOWED = (ParquetBloomError,)

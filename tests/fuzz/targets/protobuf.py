@@ -12,14 +12,14 @@ from taking import is_compared
 from parquet_bloom.errors import MalformedOrcError
 from parquet_bloom.metadata import protobuf
 from parquet_bloom.metadata.protobuf import BOOL, BYTES, DOUBLE, INT, MESSAGE, SINT, SPAN, UINT
-from parquet_bloom.orc.metadata import messages
+from parquet_bloom.orc import orc_tail
 
 ALLOWED = (MalformedOrcError,)
 MAX_INPUT = 512
 
 FIELDS: dict[int, Any] = protobuf_fields.FIELDS | {11: ("reals", DOUBLE, True, None)}
 FIELDS[12] = ("self", MESSAGE, False, FIELDS)
-OURS = [messages.POSTSCRIPT, messages.FOOTER, messages.STRIPE_FOOTER]
+OURS = [orc_tail.POSTSCRIPT, orc_tail.FOOTER, orc_tail.STRIPE_FOOTER]
 
 
 class Refused(Exception):

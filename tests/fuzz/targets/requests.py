@@ -18,9 +18,9 @@ from small_lakes import bases, changed_json
 
 from parquet_bloom import LakeIndex
 from parquet_bloom.serve.app import build_app
-from parquet_bloom.serve.limits.host_guard import HostGuard
+from parquet_bloom.serve.request_guards import HostGuard
 from parquet_bloom.serve.service import Service
-from parquet_bloom.serve.settings import Settings
+from parquet_bloom.serve.service_settings import Settings
 
 ALLOWED = ()
 SLICE = 100

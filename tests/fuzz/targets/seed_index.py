@@ -9,7 +9,7 @@ from choices import Choices, damaged
 from scratch import as_folder, one_line
 
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.lake.parts.cuckoo.partition_index_files import PartitionIndexFile
+from parquet_bloom.lake.partition_index_files import PartitionIndexFile
 
 ALLOWED = (ParquetBloomError,)
 

@@ -31,7 +31,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from parquet_bloom.cli import tool
-from parquet_bloom.file.cache.memory import SHARED_CACHE
+from parquet_bloom.file.metadata_cache import SHARED_CACHE
 from support.documents import doc_lakes
 
 PROJECT = Path(__file__).resolve().parents[3]

@@ -13,10 +13,9 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import parquet_bloom
-from parquet_bloom.file.fingerprint import chunk_bytes_fingerprint, footer_fingerprint
-from parquet_bloom.file.identity import version_token
+from parquet_bloom.file.identity import chunk_bytes_fingerprint, footer_fingerprint, version_token
 from parquet_bloom.zones import FileZones, ZonedFile, ZoneIndex
-from parquet_bloom.zones.hashes import hash_values
+from parquet_bloom.zones.zone_hashes import hash_values
 
 Zone = tuple[int, int, int]
 """Row group, first row, number of rows."""

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from parquet_bloom.scan.engines.dataset import Dataset
-from parquet_bloom.scan.source import ScanSource
+from parquet_bloom.scan.scan_source import ScanSource
 
 from .dataset_expressions import Expressions
 from .dataset_lakes import Lake, draw_lake

@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 import parquet_bloom.spark
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.spark.source.predicate import parse_conjuncts
+from parquet_bloom.spark.source.source_options import parse_conjuncts
 from support.random_cases.spark_conditions import Condition, Drawing
 from support.random_cases.spark_lakes import Lake, as_path
 

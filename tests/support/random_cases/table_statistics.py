@@ -13,7 +13,7 @@ from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate.pruning import PruningPredicate
 from parquet_bloom.predicate.row_filter import row_mask
 from parquet_bloom.predicate.tree import Compare, Equal, In, IsNotNull, IsNull, Node, NotEqual, NotIn
-from parquet_bloom.tables.snapshot import TableSnapshot
+from parquet_bloom.tables.table_snapshot import TableSnapshot
 
 COLUMN = "c"
 

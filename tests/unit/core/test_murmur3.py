@@ -11,7 +11,7 @@ from support.writers import drafts
 
 from parquet_bloom.core.hash.murmur3 import hash_keys, hash_one
 from parquet_bloom.core.keys import Keys
-from parquet_bloom.hashing.arrow import keys_of
+from parquet_bloom.hashing.arrow_keys import keys_of
 
 SEEDS = (0, 1, drafts.SEED, 2**32 - 1)
 

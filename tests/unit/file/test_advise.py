@@ -13,10 +13,8 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom import errors
-from parquet_bloom.file.advise.engines import engines_for
-from parquet_bloom.file.advise.estimates import share_in_common, share_in_range, share_of_equal_bounds
-from parquet_bloom.file.advise.survey import SKETCH, Sample, spread, survey
-from parquet_bloom.file.advise.verdict import Advice
+from parquet_bloom.file.file_survey import SKETCH, Sample, spread, survey
+from parquet_bloom.file.verdict import Advice, engines_for, share_in_common, share_in_range, share_of_equal_bounds
 from parquet_bloom.filter import hash_values
 from parquet_bloom.hashing import column_type
 

@@ -10,9 +10,8 @@ from support.cases import each_case
 from parquet_bloom import SplitBlockBloomFilter
 from parquet_bloom.core.bloom import sbbf, sizing
 from parquet_bloom.core.bloom.distinct import HashSet
-from parquet_bloom.file.write import build
-from parquet_bloom.file.write.build import FilterBuilder
-from parquet_bloom.file.write.options import FilterOptions
+from parquet_bloom.file.write import filter_builder
+from parquet_bloom.file.write.filter_builder import FilterBuilder, FilterOptions
 from parquet_bloom.hashing.column_type import from_arrow
 
 INT64 = from_arrow(pa.int64())
@@ -21,8 +20,8 @@ INT64 = from_arrow(pa.int64())
 @pytest.fixture(params=[20, 1 << 16])
 def few_keys(request, monkeypatch):
     """Set the number of keys below which a filter is built in one piece."""
-    monkeypatch.setattr(build, "FEW_KEYS", request.param)
-    monkeypatch.setattr(build, "PIECE_ROWS", 1000)
+    monkeypatch.setattr(filter_builder, "FEW_KEYS", request.param)
+    monkeypatch.setattr(filter_builder, "PIECE_ROWS", 1000)
     return request.param
 
 

@@ -13,7 +13,7 @@ from support.stored_values import decoded, hash_all, leave_to_pyarrow, open_read
 
 import parquet_bloom
 from parquet_bloom.errors import UnusualPageError
-from parquet_bloom.file import values
+from parquet_bloom.file import column_reader
 from parquet_bloom.file.page_checks import PageClaimError, PageWalk
 from parquet_bloom.file.pages.decompress import MAX_PAGE_BYTES, UNCOMPRESSED, decompress
 
@@ -189,6 +189,6 @@ def test_filters_are_the_same_both_ways(
     path, ways = tmp_path / "a.parquet", [tmp_path / "pages.parquet", tmp_path / "arrow.parquet"]
     pq.write_table(pa.concat_tables([table] * 3), path, row_group_size=2 * ROWS, dictionary_pagesize_limit=20_000)
     parquet_bloom.embed(path, [name], output=ways[0])
-    monkeypatch.setattr(values.ColumnReader, "_scan", leave_to_pyarrow)
+    monkeypatch.setattr(column_reader.ColumnReader, "_scan", leave_to_pyarrow)
     parquet_bloom.embed(path, [name], output=ways[1])
     assert ways[0].read_bytes() == ways[1].read_bytes()

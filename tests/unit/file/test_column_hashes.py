@@ -21,7 +21,7 @@ import parquet_bloom
 from parquet_bloom import errors
 from parquet_bloom.file import column_hashes
 from parquet_bloom.file.column_hashes import distinct_hashes, hash_distinct
-from parquet_bloom.hashing.arrow import type_of
+from parquet_bloom.hashing.arrow_keys import type_of
 from parquet_bloom.hashing.column_type import ColumnType
 
 ROWS, GROUPS = 100, 4

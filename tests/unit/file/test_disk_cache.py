@@ -25,12 +25,12 @@ from support.servers.counted import CountedFileSystem
 
 import parquet_bloom
 from parquet_bloom import DiskMetadataCache
-from parquet_bloom.file.cache import memory
-from parquet_bloom.scan.plan import files as planned_files
-from parquet_bloom.scan.plan import statistics
+from parquet_bloom.file import metadata_cache
+from parquet_bloom.scan.plan import file_level as planned_files
+from parquet_bloom.scan.plan import statistics_level
 from parquet_bloom.storage import DATED, RemoteIdentity, sqlite_store
-from parquet_bloom.storage.local import change_times
-from parquet_bloom.storage.local.change_times import keeps_change_times
+from parquet_bloom.storage.local import system_calls
+from parquet_bloom.storage.local.system_calls import keeps_change_times
 from parquet_bloom.storage.sqlite_store import RecordStore
 from parquet_bloom.types import PruneReport
 
@@ -43,7 +43,7 @@ NAME = "footers-3.sqlite"
 @pytest.fixture(autouse=True)
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of just now are cached, and each is looked at by itself."""
-    monkeypatch.setattr(memory, "SETTLED_NS", -(10**12))
+    monkeypatch.setattr(metadata_cache, "SETTLED_NS", -(10**12))
     monkeypatch.setattr(planned_files, "evaluate_together", lambda *_: {})
 
 
@@ -91,7 +91,7 @@ def test_another_cache_over_the_folder_reads_no_footer(lake: Path, folder: Path)
 
 
 def test_files_looked_at_together_are_found_as_well(lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planned_files, "evaluate_together", statistics.evaluate_together)
+    monkeypatch.setattr(planned_files, "evaluate_together", statistics_level.evaluate_together)
     first, again = fill(lake, folder), fill(lake, folder)
     assert again.files == first.files == prune_paths(lake, None).files
     assert (again.requests, again.bytes_read) == (FILES * GROUPS, 32 * FILES * GROUPS)
@@ -130,8 +130,8 @@ def test_prune_writes_what_it_found_even_if_nobody_closes(lake: Path, folder: Pa
 
 
 def test_more_files_than_are_written_together(lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parquet_bloom.file.cache.disk._BATCH_SIZE", 5)
-    monkeypatch.setattr("parquet_bloom.file.cache.disk._PENDING", 2)
+    monkeypatch.setattr("parquet_bloom.file.disk_cache._BATCH_SIZE", 5)
+    monkeypatch.setattr("parquet_bloom.file.disk_cache._PENDING", 2)
     cache = DiskMetadataCache(folder)
     for path in sorted(lake.iterdir()):
         parquet_bloom.open(path, cache=cache).close()
@@ -213,7 +213,7 @@ def test_a_file_of_the_same_size_and_time_is_another_one(tmp_path: Path, folder:
 
 
 def test_files_of_just_now_are_not_kept(lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "SETTLED_NS", 10**15)
+    monkeypatch.setattr(metadata_cache, "SETTLED_NS", 10**15)
     fill(lake, folder)
     assert fill(lake, folder).requests == FILES
 
@@ -221,8 +221,8 @@ def test_files_of_just_now_are_not_kept(lake: Path, folder: Path, monkeypatch: p
 def test_file_systems_without_change_times_are_left_out(
     lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(change_times, "_KEEPING", {0x65735546: "fuse"})
-    monkeypatch.setattr(change_times, "_cached", {})
+    monkeypatch.setattr(system_calls, "_KEEPING", {0x65735546: "fuse"})
+    monkeypatch.setattr(system_calls, "_cached", {})
     fill(lake, folder)
     (warning,) = warnings_of(caplog)  # once, not for each file
     assert warning.startswith(f"{folder}: it does not keep footers of files such as {lake}/")
@@ -233,7 +233,7 @@ def test_file_systems_without_change_times_are_left_out(
 def test_files_of_just_now_are_not_reported(
     lake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(memory, "SETTLED_NS", 10**15)
+    monkeypatch.setattr(metadata_cache, "SETTLED_NS", 10**15)
     fill(lake, folder)
     assert not warnings_of(caplog)
 
@@ -242,23 +242,23 @@ def test_the_type_of_a_file_system_is_known(tmp_path: Path) -> None:
     assert not keeps_change_times("/proc/version", os.stat("/proc/version").st_dev)
     for place in (tmp_path, Path("/dev/shm")):
         process = subprocess.run(["stat", "-f", "-c", "%t", place], capture_output=True, text=True, check=True)
-        assert change_times.find_filesystem_type(os.path.realpath(place)) == int(process.stdout, 16)
-        if int(process.stdout, 16) in change_times._KEEPING:
+        assert system_calls.find_filesystem_type(os.path.realpath(place)) == int(process.stdout, 16)
+        if int(process.stdout, 16) in system_calls._KEEPING:
             assert keeps_change_times(os.path.realpath(place), place.stat().st_dev)
 
 
 def test_a_file_that_is_gone_says_nothing_about_its_device(tmp_path: Path) -> None:
     device = 1 << 60  # no other test's
     assert not keeps_change_times(str(tmp_path / "gone"), device)
-    assert device not in change_times._cached
+    assert device not in system_calls._cached
 
 
 IN_A_CHROOT = """
 import os, sys, parquet_bloom
-from parquet_bloom.file.cache import memory
-from parquet_bloom.file.cache.disk import DiskMetadataCache
+from parquet_bloom.file import metadata_cache
+from parquet_bloom.file.disk_cache import DiskMetadataCache
 
-memory.SETTLED_NS = -(10**12)
+metadata_cache.SETTLED_NS = -(10**12)
 parquet_bloom.prune(sys.argv[2], "key = 1", cache=None)  # imports all that is needed
 os.chroot(sys.argv[1])
 os.chdir("/")
@@ -411,8 +411,8 @@ def test_a_path_where_no_folder_can_be_created(lake: Path, tmp_path: Path, caplo
 SCRIPT = """
 import logging, os, resource, sys
 import parquet_bloom
-from parquet_bloom.file.cache import memory
-memory.SETTLED_NS = -(10**12)
+from parquet_bloom.file import metadata_cache
+metadata_cache.SETTLED_NS = -(10**12)
 logging.basicConfig(format="%(message)s")
 lake, folder, limit, user = sys.argv[1:]
 if int(limit):
@@ -515,8 +515,8 @@ def test_the_other_side_of_a_fork_has_a_connection_of_its_own(lake: Path, folder
 LOOP = """
 import sys
 import parquet_bloom
-from parquet_bloom.file.cache import memory
-memory.SETTLED_NS = -(10**12)
+from parquet_bloom.file import metadata_cache
+metadata_cache.SETTLED_NS = -(10**12)
 lake, folder = sys.argv[1:]
 expected = parquet_bloom.prune(lake, "n = -1", cache=None).files
 print("ready", flush=True)
@@ -560,7 +560,7 @@ def test_many_processes_some_of_which_are_killed(lake: Path, folder: Path, crowd
 def test_remote_files_that_are_cached() -> None:
     def is_settled(filesystem: str, minutes: float | None, etag: bytes | None = None) -> bool:
         modified_ns = None if minutes is None else time.time_ns() - int(minutes * 60 * 10**9)
-        return memory.distinct(RemoteIdentity(filesystem, "hdfs://a/b", 10, modified_ns, etag))
+        return metadata_cache.distinct(RemoteIdentity(filesystem, "hdfs://a/b", 10, modified_ns, etag))
 
     assert is_settled(DATED, 11)
     for minutes in (9, 0, -30, None, time.time() / 60 + 1):  # of just now, by a wrong clock, and of none

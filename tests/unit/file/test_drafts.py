@@ -17,8 +17,8 @@ from support.writers.drafts import DRAFTS, plain_values, write_draft
 import parquet_bloom
 from parquet_bloom import MetadataCache, errors
 from parquet_bloom.file import detect_variant
-from parquet_bloom.file.drafts import trial
-from parquet_bloom.file.statistics import file_statistics
+from parquet_bloom.file import drafts as reader
+from parquet_bloom.file.column_statistics import file_statistics
 from parquet_bloom.filter import hash_values
 from parquet_bloom.types import Variant
 
@@ -170,7 +170,7 @@ def test_cached_answers_of_one_variant_are_not_used_for_another(path):
     write(path, "murmur3+mask+raw", counted=True)
     cache = MetadataCache()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("parquet_bloom.file.cache.memory.SETTLED_NS", -1)
+        patch.setattr("parquet_bloom.file.metadata_cache.SETTLED_NS", -1)
         for _ in range(2):
             with parquet_bloom.open(path, cache=cache, variant="murmur3+mask+raw") as file:
                 assert file.filter(0, "i").check([number_of(1), 14]).tolist() == [True, False]
@@ -220,7 +220,7 @@ def test_embedding_replaces_drafts(path, name, counted):
 # ---------------------------------------------------------------------------------------------------- detection
 
 
-def evidence(name: str, values: int, num_bytes: int, *, tried: str = "") -> trial.Trial:
+def evidence(name: str, values: int, num_bytes: int, *, tried: str = "") -> reader.Trial:
     """A trial of a filter by so many values, all of them in it."""
     plain = [struct.pack("<q", n) for n in range(values)]
     filled_filter = drafts.filled(name, num_bytes, plain)
@@ -229,8 +229,8 @@ def evidence(name: str, values: int, num_bytes: int, *, tried: str = "") -> tria
         "XXH64": hash_values(array),
         "MURMUR3": np.array([drafts.murmur3_x64_128(value, drafts.SEED)[0] for value in plain], np.uint64),
     }
-    header = trial.FilterHeader(num_bytes, "BLOCK", "?", "UNCOMPRESSED", 12, tried or drafts.parts(name)[2])
-    return trial.Trial.of(header, np.frombuffer(filled_filter.to_bytes(), np.uint8), hashes)
+    header = reader.FilterHeader(num_bytes, "BLOCK", "?", "UNCOMPRESSED", 12, tried or drafts.parts(name)[2])
+    return reader.Trial.of(header, np.frombuffer(filled_filter.to_bytes(), np.uint8), hashes)
 
 
 @pytest.mark.parametrize("name", drafts.NAMES)
@@ -262,9 +262,9 @@ def test_filters_of_one_block_know_no_choice_of_it():
 def test_many_filters_tell_more_than_one():
     one = evidence("murmur3+mask+raw", 4, 1024)
     assert one.problem.endswith("4 distinct values are too few to tell it by")
-    combined = trial.Trial.together([one, one, one])
+    combined = reader.Trial.together([one, one, one])
     assert (combined.problem, combined.num_values) == (None, 12)
-    mixed = trial.Trial.together([one, one, evidence("xxh64+mask+raw", 100, 1024)])
+    mixed = reader.Trial.together([one, one, evidence("xxh64+mask+raw", 100, 1024)])
     assert mixed.problem.startswith("no variant fits")
 
 

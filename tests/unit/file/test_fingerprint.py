@@ -18,8 +18,8 @@ from support.writers import surgery
 
 import parquet_bloom
 from parquet_bloom import errors
-from parquet_bloom.file import fingerprint
-from parquet_bloom.file.fingerprint import chunk_bytes_fingerprint, footer_fingerprint
+from parquet_bloom.file import identity
+from parquet_bloom.file.identity import chunk_bytes_fingerprint, footer_fingerprint
 from parquet_bloom.metadata.footer import Footer
 
 ROWS, GROUPS = 300, 3
@@ -255,8 +255,8 @@ def test_every_byte_of_the_chosen_columns_counts_and_none_else(tmp_path: Path) -
 @pytest.mark.parametrize("piece", [1 << 22, 1000, 77, 1])
 def test_pieces_and_batches_are_those_of_the_twin(tmp_path: Path, monkeypatch: Any, piece: int) -> None:
     path = write(tmp_path / "a.parquet", make_table().slice(0, 60), row_group_size=25)
-    monkeypatch.setattr(fingerprint, "PIECE_BYTES", piece)
-    monkeypatch.setattr(fingerprint, "READ_BYTES", 4 * piece)
+    monkeypatch.setattr(identity, "PIECE_BYTES", piece)
+    monkeypatch.setattr(identity, "READ_BYTES", 4 * piece)
     assert of_chunks(path, "id") == chunks_by_the_oracle(path, ["id"], piece)
     assert of_chunks(path, "key", "name") == chunks_by_the_oracle(path, ["name", "key"], piece)
     assert of_chunks(path, "name", "key", "name") == of_chunks(path, "key", "name") != of_chunks(path, "name")
@@ -265,8 +265,8 @@ def test_pieces_and_batches_are_those_of_the_twin(tmp_path: Path, monkeypatch: A
 def test_little_is_read_at_once(tmp_path: Path, monkeypatch: Any) -> None:
     rng = np.random.default_rng(5)
     path = write(tmp_path / "a.parquet", pa.table({"id": rng.integers(0, 1 << 60, 40_000)}), row_group_size=30_000)
-    monkeypatch.setattr(fingerprint, "PIECE_BYTES", 1 << 12)
-    monkeypatch.setattr(fingerprint, "READ_BYTES", 1 << 14)
+    monkeypatch.setattr(identity, "PIECE_BYTES", 1 << 12)
+    monkeypatch.setattr(identity, "READ_BYTES", 1 << 14)
     with parquet_bloom.open(path) as file:
         queried = []
         gather = file.source.gather

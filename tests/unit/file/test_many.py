@@ -16,8 +16,8 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom import errors
-from parquet_bloom.file import many
-from parquet_bloom.file.write import embed as embed_module
+from parquet_bloom.file import many_files
+from parquet_bloom.file.write import embed_filters as embed_module
 
 NAMES = ["a.parquet", "x/b.parquet", "x/c.parquet"]
 
@@ -321,7 +321,7 @@ def test_results_do_not_depend_on_threads(threads, lake):
 def test_files_in_work_end_when_the_results_are_not_wanted(jobs):
     begun, ended, is_waiting = [], [], threading.Event()
 
-    def work(file: int, progress: many.Progress) -> int:
+    def work(file: int, progress: many_files.Progress) -> int:
         begun.append(file)
         if file == 0:
             return 0
@@ -334,7 +334,7 @@ def test_files_in_work_end_when_the_results_are_not_wanted(jobs):
             ended.append(file)
 
     def interrupt() -> None:
-        with many.process_files(range(100), work, jobs) as results:
+        with many_files.process_files(range(100), work, jobs) as results:
             assert next(results) == 0
             if jobs > 1:
                 is_waiting.wait(60)

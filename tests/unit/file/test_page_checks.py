@@ -13,7 +13,7 @@ from support.oracle.oracle import varint
 
 import parquet_bloom
 from parquet_bloom import storage
-from parquet_bloom.file import values
+from parquet_bloom.file import column_reader
 from parquet_bloom.file.page_checks import PageClaimError, PageWalk, RangeFile, require_pages
 
 MIB = 1 << 20
@@ -94,10 +94,10 @@ def test_filters_are_the_same_however_a_chunk_is_read(
 ) -> None:
     columns = ["k", "few", "long", "list.list.element"]
     written = []
-    for window, distant in ((values.WINDOW_BYTES, False), (1 << 40, False), (MIB, True), (1 << 40, True)):
-        monkeypatch.setattr(values, "WINDOW_BYTES", window)
-        monkeypatch.setattr(values, "WHOLE_BYTES", window)
-        monkeypatch.setattr(values, "DISTANT_WINDOW_BYTES", window)
+    for window, distant in ((column_reader.WINDOW_BYTES, False), (1 << 40, False), (MIB, True), (1 << 40, True)):
+        monkeypatch.setattr(column_reader, "WINDOW_BYTES", window)
+        monkeypatch.setattr(column_reader, "WHOLE_BYTES", window)
+        monkeypatch.setattr(column_reader, "DISTANT_WINDOW_BYTES", window)
         target = tmp_path / f"{len(written)}.parquet"
         filesystem = SubTreeFileSystem("/", LocalFileSystem()) if distant else None
         parquet_bloom.embed(str(path), columns, output=str(target), filesystem=filesystem)

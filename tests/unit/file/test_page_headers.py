@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
-from parquet_bloom.file.cache.memory import SETTLED_NS, MetadataCache
-from parquet_bloom.file.pages import sparse
-from parquet_bloom.file.pages.plain import find_page_columns
-from parquet_bloom.file.pages.sparse import RowGroupBatch, RowGroups, RowsOfGroups
+from parquet_bloom.file.metadata_cache import SETTLED_NS, MetadataCache
+from parquet_bloom.file.pages import row_group_batch
+from parquet_bloom.file.pages.page_columns import find_page_columns
+from parquet_bloom.file.pages.row_group_batch import RowGroupBatch, RowGroups, RowsOfGroups
 from parquet_bloom.storage import OpenFiles
 
 ROWS = 60_000
@@ -130,7 +130,7 @@ def test_no_more_is_kept_than_allowed(tmp_path: Path, monkeypatch: pytest.Monkey
     headers: Headers = [{}]
     read(path, headers)
     size = max(map(len, headers[0].values()))
-    monkeypatch.setattr(sparse, "_HEADER_BYTES", 2 * size)
+    monkeypatch.setattr(row_group_batch, "_HEADER_BYTES", 2 * size)
     bounded: Headers = [{}]
     assert read(path, bounded) == read(path, [{}])
     assert 0 < sum(map(len, bounded[0].values())) <= 2 * size < sum(map(len, headers[0].values()))

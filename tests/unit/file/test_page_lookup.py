@@ -12,10 +12,10 @@ from support.servers.counted import CountedFileSystem
 from support.writers.page_indexes import COLUMN_INDEX, encode_bounds, encode_locations, locations, with_index
 
 import parquet_bloom
-from parquet_bloom.file.cache import memory
-from parquet_bloom.file.cache.memory import MetadataCache
-from parquet_bloom.file.pages import lookup as page_lookup
-from parquet_bloom.file.pages.lookup import PageLookup
+from parquet_bloom.file import metadata_cache
+from parquet_bloom.file.metadata_cache import MetadataCache
+from parquet_bloom.file.pages import page_lookup as page_lookup
+from parquet_bloom.file.pages.page_lookup import PageLookup
 
 ROWS = 2000
 
@@ -24,7 +24,7 @@ ROWS = 2000
 def by_pages(monkeypatch):
     """However small the column chunk."""
     monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
-    monkeypatch.setattr(memory, "SETTLED_NS", -(1 << 62))  # however new the file
+    monkeypatch.setattr(metadata_cache, "SETTLED_NS", -(1 << 62))  # however new the file
 
 
 def make_table(nulls=False):

@@ -17,12 +17,12 @@ from support.writers.page_indexes import encode_locations, locations, with_index
 from support.writers.peers import VALUES
 
 import parquet_bloom
-from parquet_bloom.file.pages import lookup as page_lookup
-from parquet_bloom.file.pages.fetcher import PageFetcher
-from parquet_bloom.file.pages.lookup import PageLookup
+from parquet_bloom.file.pages import page_lookup as page_lookup
+from parquet_bloom.file.pages.page_lookup import PageLookup
+from parquet_bloom.file.pages.row_group_batch import PageFetcher
 from parquet_bloom.metadata.footer import Footer
 from parquet_bloom.metadata.page_index import MAX_INDEX_BYTES
-from parquet_bloom.util.arrow_select import take_rows
+from parquet_bloom.util.arrow_values import take_rows
 
 NESTED = ["st", "li", "ma", "ls"]
 FLAT = [name for name in VALUES if name not in NESTED]

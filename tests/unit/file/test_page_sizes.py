@@ -14,7 +14,7 @@ from support.writers import surgery
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.file.columns import find_leaves
+from parquet_bloom.file.file_columns import find_leaves
 
 CODECS = {"snappy": 1, "gzip": 2, "brotli": 4, "zstd": 6}
 OLD_ARROW, OTHER_WRITER = b"parquet-cpp version 1.5.1-SNAPSHOT", b"parquet-mr version 1.13.1 (build 1)"

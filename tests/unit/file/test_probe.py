@@ -18,13 +18,13 @@ from support.writers import surgery
 
 import parquet_bloom
 from parquet_bloom.core.bloom.sizing import size_for
-from parquet_bloom.file import probe as probe_module
-from parquet_bloom.file.probe import BLOCK_BYTES, WHOLE_BYTES, probe, probe_hashes
-from parquet_bloom.file.reader import BloomFile
-from parquet_bloom.file.statistics import file_statistics
+from parquet_bloom.file import probe_file as probe_module
+from parquet_bloom.file.bloom_file import BloomFile
+from parquet_bloom.file.column_statistics import file_statistics
+from parquet_bloom.file.probe_file import BLOCK_BYTES, WHOLE_BYTES, probe, probe_hashes
 from parquet_bloom.metadata.filter_header import write_header
-from parquet_bloom.scan.plan import files as planned_files
-from parquet_bloom.scan.plan.bloom_filter import has_broken_filter
+from parquet_bloom.scan.plan import file_level as planned_files
+from parquet_bloom.scan.plan.filter_level import has_broken_filter
 
 HEADER = 256  # bytes that are read of each header
 BIG = 1 << 17

@@ -13,10 +13,10 @@ from support.servers.counted import CountedFileSystem
 from support.writers.page_indexes import encode_locations, locations, with_index
 
 import parquet_bloom
-from parquet_bloom.file.pages import lookup as page_lookup
-from parquet_bloom.file.pages.plain import find_page_columns
-from parquet_bloom.file.pages.sparse import RowGroupBatch, RowGroups, RowsOfGroups
-from parquet_bloom.file.reader import BloomFile
+from parquet_bloom.file.bloom_file import BloomFile
+from parquet_bloom.file.pages import page_lookup as page_lookup
+from parquet_bloom.file.pages.page_columns import find_page_columns
+from parquet_bloom.file.pages.row_group_batch import RowGroupBatch, RowGroups, RowsOfGroups
 from parquet_bloom.metadata.page_match import Targets
 
 ROWS, GROUP = 40_000, 20_000

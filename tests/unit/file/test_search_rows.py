@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
-from parquet_bloom.file.pages.plain import find_page_columns
-from parquet_bloom.file.pages.sparse import RowGroupBatch, RowGroups, RowsOfGroups
+from parquet_bloom.file.pages.page_columns import find_page_columns
+from parquet_bloom.file.pages.row_group_batch import RowGroupBatch, RowGroups, RowsOfGroups
 from parquet_bloom.metadata.page_match import Targets
 from parquet_bloom.storage import OpenFiles
 

@@ -20,8 +20,8 @@ from parquet_bloom.errors import MalformedFooterError, UnusualPageError
 from parquet_bloom.file.pages.chunk_batch import ChunkBatch, PageHeaders
 from parquet_bloom.file.pages.decompress import decompress
 from parquet_bloom.file.pages.fetched_ranges import FetchedRanges
-from parquet_bloom.file.pages.plain import find_page_columns
-from parquet_bloom.file.pages.sparse import RowGroupBatch, RowGroups, RowsOfGroups
+from parquet_bloom.file.pages.page_columns import find_page_columns
+from parquet_bloom.file.pages.row_group_batch import RowGroupBatch, RowGroups, RowsOfGroups
 from parquet_bloom.metadata.page_decode import StoredColumn
 from parquet_bloom.metadata.page_match import Targets
 from parquet_bloom.metadata.thrift_compact import I32, STRUCT, index_pages, write_struct
@@ -384,7 +384,7 @@ def test_entries_of_a_dictionary_that_differ_in_size(longest_first: bool, tmp_pa
 def test_many_bytes_are_not_taken_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = pa.table({"a": [number % 20 for number in range(2000)], "long": ["x" * 4000] * 2000})
     pq.write_table(rows, tmp_path / "a.parquet")
-    monkeypatch.setattr("parquet_bloom.file.pages.sparse.MAX_TAKEN_BYTES", 100_000)
+    monkeypatch.setattr("parquet_bloom.file.pages.row_group_batch.MAX_TAKEN_BYTES", 100_000)
     result = parquet_bloom.dataset(tmp_path).scan("a = 3").to_arrow()
     assert result.equals(rows.filter(pc.equal(rows["a"], 3)))
     for codec in ("zstd", "gzip"):

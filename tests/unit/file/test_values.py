@@ -20,8 +20,8 @@ from support.oracle.oracle import OracleFilter
 import parquet_bloom
 from parquet_bloom.core.hash.xxh64 import hash_one
 from parquet_bloom.errors import UnreadableColumnError
-from parquet_bloom.file.reader import BloomFile
-from parquet_bloom.file.values import ColumnReader
+from parquet_bloom.file.bloom_file import BloomFile
+from parquet_bloom.file.column_reader import ColumnReader
 from parquet_bloom.storage import open_source
 
 WORDS = [f"word {i}" for i in range(40)]

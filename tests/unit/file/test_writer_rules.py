@@ -25,11 +25,11 @@ from support.writers import surgery
 import parquet_bloom
 from parquet_bloom.cli import tool
 from parquet_bloom.errors import UnusualPageError
-from parquet_bloom.file.cache.memory import MetadataCache
-from parquet_bloom.file.pages.lookup import PageLookup
-from parquet_bloom.file.pages.plain import find_page_columns
-from parquet_bloom.file.pages.sparse import RowGroupBatch, RowGroups, RowsOfGroups
-from parquet_bloom.file.statistics import file_statistics
+from parquet_bloom.file.column_statistics import file_statistics
+from parquet_bloom.file.metadata_cache import MetadataCache
+from parquet_bloom.file.pages.page_columns import find_page_columns
+from parquet_bloom.file.pages.page_lookup import PageLookup
+from parquet_bloom.file.pages.row_group_batch import RowGroupBatch, RowGroups, RowsOfGroups
 from parquet_bloom.metadata.footer import Footer
 from parquet_bloom.metadata.writer_rules import KINDS, RULES, find_rules, parse_created_by
 from parquet_bloom.storage import OpenFiles

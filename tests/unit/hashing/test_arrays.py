@@ -23,7 +23,7 @@ from support.oracle import oracle
 
 from parquet_bloom.errors import FilterTypeError, UnsupportedTypeError
 from parquet_bloom.filter import SplitBlockBloomFilter, hash_values
-from parquet_bloom.hashing import arrow as hashing_arrow
+from parquet_bloom.hashing import arrow_keys as hashing_arrow
 from parquet_bloom.hashing.coerce import coerce, stored_forms
 from parquet_bloom.hashing.column_type import ColumnType, from_arrow, from_parquet
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from support.cases import each_case
 
-from parquet_bloom.hashing.bounds import LiteralBounds, make_bounds
+from parquet_bloom.hashing.coerce import LiteralBounds, make_bounds
 from parquet_bloom.hashing.column_type import ColumnType, Kind, from_arrow
 
 D = decimal.Decimal

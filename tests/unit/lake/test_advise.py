@@ -13,7 +13,7 @@ import pytest
 
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.lake import advise_index
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.lake.lake_index import LakeIndex
 
 
 def write(folder: Path, files: int, rows: int, most: int) -> None:

@@ -16,9 +16,9 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.file import values
-from parquet_bloom.lake.files import fetching
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.file import column_reader
+from parquet_bloom.lake import hash_files
+from parquet_bloom.lake.lake_index import LakeIndex
 
 FILES, ROWS, GROUP = 6, 12_000, 2_000
 
@@ -39,9 +39,9 @@ def parquet(number: int, **options: Any) -> bytes:
 def way(request: Any, monkeypatch: pytest.MonkeyPatch) -> str:
     """Column chunks are fetched whole, or are so long, by limits that tests set, that they are read piece by piece."""
     if request.param != "together":
-        monkeypatch.setattr(fetching, "_TOGETHER_BYTES", 1_000)
+        monkeypatch.setattr(hash_files, "_TOGETHER_BYTES", 1_000)
     if request.param == "in pages":
-        monkeypatch.setattr(values, "DISTANT_WINDOW_BYTES", 4_000)
+        monkeypatch.setattr(column_reader, "DISTANT_WINDOW_BYTES", 4_000)
     return str(request.param)
 
 
@@ -163,7 +163,7 @@ def test_no_more_waits_in_memory_than_may() -> None:
     fetching_now: set[int] = set()
     sizes = [5, 50, 1, 1, 200, 3, 3]
     tasks: list[Any] = [(number, Chunks(size)) for number, size in enumerate(sizes)]
-    ready = fetching.fetch_ahead(iter(tasks), 60)
+    ready = hash_files.fetch_ahead(iter(tasks), 60)
     for at, (number, error) in enumerate(ready):
         assert (number, error) == (at, None)
         ahead = [size for (_, chunks), size in zip(tasks, sizes, strict=True) if id(chunks) in fetching_now][at:]

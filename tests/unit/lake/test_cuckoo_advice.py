@@ -7,8 +7,7 @@ import pytest
 from support.cases import each_case
 
 from parquet_bloom.core.index.cuckoo import Group, Layout
-from parquet_bloom.lake.parts.cuckoo.reader import expected_false
-from parquet_bloom.lake.parts.cuckoo.sizing import advise
+from parquet_bloom.lake.cuckoo_reader import advise, expected_false
 
 
 def built(sizes: list[int], num_buckets: int, bits: int) -> tuple[list[int], int]:

@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parquet_bloom.errors import BrokenIndexError, StorageError
-from parquet_bloom.lake.parts.cuckoo import reader as cuckoo_reader
-from parquet_bloom.lake.parts.cuckoo.merge import merge
-from parquet_bloom.lake.parts.cuckoo.reader import CuckooReader
-from parquet_bloom.lake.parts.cuckoo.writer import CuckooWriter
-from parquet_bloom.lake.parts.part import PartInfo, PartMatches, Sections, SectionWriter
+from parquet_bloom.lake import cuckoo_reader as cuckoo_reader
+from parquet_bloom.lake.cuckoo_reader import CuckooReader
+from parquet_bloom.lake.cuckoo_writer import CuckooWriter, merge
+from parquet_bloom.lake.index_part import PartInfo, PartMatches, Sections, SectionWriter
 
 BITS = (8, 12, 16, 24)
 MASK = 2**64 - 1

@@ -22,7 +22,7 @@ from support.tiers import by_tier
 import parquet_bloom
 from parquet_bloom.core.hash.xxh64 import hash_one
 from parquet_bloom.errors import BrokenIndexError, ParquetBloomError, PredicateError, UnknownColumnError
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.predicate.calls import list_ordinary
 
 QUERIES = by_tier(100, 200, 3_000)

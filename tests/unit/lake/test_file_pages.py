@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 from parquet_bloom.errors import BrokenIndexError
-from parquet_bloom.lake.files import table as table_module
-from parquet_bloom.lake.files import table_pages
-from parquet_bloom.lake.files.table import FileRecord, FileTable
-from parquet_bloom.lake.files.units import Units
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.lake import file_table
+from parquet_bloom.lake import file_table as table_module
+from parquet_bloom.lake.file_table import FileRecord, FileTable
+from parquet_bloom.lake.lake_index import LakeIndex
+from parquet_bloom.lake.units import Units
 from parquet_bloom.storage import resolve_filesystem
-from parquet_bloom.storage.folder.folder import Folder
+from parquet_bloom.storage.index_folder import Folder
 
 COUNT = 1_000
 ROW_GROUPS = Units("row_group")
@@ -24,8 +24,8 @@ ROW_GROUPS = Units("row_group")
 
 @pytest.fixture(autouse=True)
 def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_pages, "MANY_FILES", 50)
-    monkeypatch.setattr(table_pages, "PAGE_ROWS", 30)
+    monkeypatch.setattr(file_table, "MANY_FILES", 50)
+    monkeypatch.setattr(file_table, "PAGE_ROWS", 30)
 
 
 def record(number: int, units: int, part: int) -> FileRecord:

@@ -16,7 +16,7 @@ import pytest
 
 from parquet_bloom import LakeIndex
 from parquet_bloom.errors import ParquetBloomError, StorageError
-from parquet_bloom.storage.folder.folder import Folder
+from parquet_bloom.storage.index_folder import Folder
 
 LIMITS = [0, 100, 400, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 128_000, 1 << 20]
 

@@ -26,8 +26,8 @@ from parquet_bloom.errors import (
     StorageError,
     UnknownColumnError,
 )
-from parquet_bloom.lake import manifest
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.lake import index_manifest
+from parquet_bloom.lake.lake_index import LakeIndex
 
 LAYOUTS = ["postings", "cuckoo"]
 SETTINGS: dict[str, dict[str, Any]] = {"postings": {}, "cuckoo": {"num_buckets": 50}}
@@ -443,10 +443,10 @@ def test_a_manifest_takes_nobodys_place(tmp_path: Path) -> None:
     with make(tmp_path / "index") as index:
         folder, ours = index._folder, replace(index.state.manifest, number=index.state.manifest.number + 1)
     theirs = replace(ours, lake={"paths": ["/theirs"]})
-    manifest.write(folder, theirs)
+    index_manifest.write(folder, theirs)
     with pytest.raises(IndexInUseError, match="another writer has changed the index meanwhile"):
-        manifest.write(folder, ours)
-    assert manifest.newest(folder).lake == theirs.lake
+        index_manifest.write(folder, ours)
+    assert index_manifest.newest(folder).lake == theirs.lake
 
 
 def test_damage_makes_candidates(tmp_path: Path) -> None:
@@ -481,7 +481,7 @@ def test_a_part_that_covers_only_some_hashes_is_refused(tmp_path: Path) -> None:
         (segment,) = complete.segments
         parts = tuple(replace(p, slices=(replace(p.slices[0], first=first, last=last),)) for p in segment.parts)
         complete = complete.next(segments=(replace(segment, parts=parts),))
-        manifest.write(folder, complete)
+        index_manifest.write(folder, complete)
         with pytest.raises(BrokenIndexError, match="do not cover all hashes"):
             LakeIndex.open(tmp_path / "index")
 

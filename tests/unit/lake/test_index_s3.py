@@ -16,7 +16,7 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.errors import IndexInUseError, ParquetBloomError, StorageError
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.lake.lake_index import LakeIndex
 
 BUSY = 60.0  # seconds that a busy machine may add; without the limits a call would take minutes
 
@@ -142,15 +142,15 @@ def test_two_writers_at_once(s3: Any, index: LakeIndex) -> None:
 
 
 def test_a_store_that_overwrites_is_refused(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from parquet_bloom.lake import manifest
+    from parquet_bloom.lake import index_manifest
 
-    real = manifest.write
+    real = index_manifest.write
 
     def overwriting(folder: Any, created: Any) -> None:
-        folder.delete([manifest.manifest_name(created.number)])
+        folder.delete([index_manifest.manifest_name(created.number)])
         real(folder, created)
 
-    monkeypatch.setattr(manifest, "write", overwriting)
+    monkeypatch.setattr(index_manifest, "write", overwriting)
     with pytest.raises(StorageError, match="If-None-Match"):
         LakeIndex.create(s3.url("other"), "id", storage_options=s3.storage_options)
     monkeypatch.undo()

@@ -282,7 +282,7 @@ def test_an_index_that_cannot_be_created_leaves_nothing(tmp_path: Path, monkeypa
         raise ParquetBloomError("it fails now")
 
     with monkeypatch.context() as patch:
-        patch.setattr("parquet_bloom.lake.index.LivenessCheck.check", fail)
+        patch.setattr("parquet_bloom.lake.lake_index.LivenessCheck.check", fail)
         with pytest.raises(ParquetBloomError, match="it fails now"):
             LakeIndex.create(tmp_path / "index", "low", lake=table.table)
     for lake in ({"iceberg": tmp_path}, {"delta": tmp_path}, {"iceberg": "n.t", "catalog": "nowhere"}):
@@ -311,7 +311,7 @@ def test_versions_that_are_given(tmp_path: Path) -> None:
 
 def test_an_append_reads_the_commits_since_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deltalake = pytest.importorskip("deltalake")
-    from parquet_bloom.tables.delta.open import DeltaSource
+    from parquet_bloom.tables.delta.delta_table import DeltaSource
 
     root = str(tmp_path / "t")
 

@@ -20,7 +20,7 @@ from support.tiers import by_tier
 from parquet_bloom import LakeIndex
 from parquet_bloom.core.hash.xxh64 import hash_one
 from parquet_bloom.errors import BrokenIndexError, ParquetBloomError
-from parquet_bloom.predicate.statistics import ColumnShape
+from parquet_bloom.predicate.pruning_statistics import ColumnShape
 
 FILES, ROWS, GROUP = 3, 48, 12
 EDITS = by_tier(120, 400, 10**9)  # of each index

@@ -13,13 +13,11 @@ from hypothesis import strategies as st
 from obstore.store import MemoryStore
 
 from parquet_bloom.errors import BrokenIndexError, ParquetBloomError, StorageError
-from parquet_bloom.lake.parts.part import Sections, SectionWriter
-from parquet_bloom.lake.parts.postings import writer as postings_writer
-from parquet_bloom.lake.parts.postings.bitmaps import pack_units, unpack_units
-from parquet_bloom.lake.parts.postings.merge import merge
-from parquet_bloom.lake.parts.postings.reader import PostingsReader
-from parquet_bloom.lake.parts.postings.writer import PostingsWriter, write_sorted
-from parquet_bloom.lake.parts.sorted_runs import SortedRuns
+from parquet_bloom.lake import postings_writer as postings_writer
+from parquet_bloom.lake.index_part import Sections, SectionWriter
+from parquet_bloom.lake.postings_reader import PostingsReader, merge
+from parquet_bloom.lake.postings_writer import PostingsWriter, pack_units, unpack_units, write_sorted
+from parquet_bloom.lake.sorted_runs import SortedRuns
 
 ALL = 2**64 - 1
 
@@ -458,7 +456,7 @@ def test_property_lists_of_units(units, data):
 
 @given(st.binary(max_size=60), st.integers(0, 2**32 - 1))
 def test_lists_of_anything_with_a_valid_checksum_do_no_harm(body, num_units):
-    from parquet_bloom.lake.parts.postings.bitmaps import _checksum
+    from parquet_bloom.lake.postings_writer import _checksum
 
     for data in (body, body[:1] + pack_units(np.arange(0, 9000, 3, dtype=np.uint32))[1:-4] + body):
         try:

@@ -20,9 +20,8 @@ import pytest
 import parquet_bloom
 from parquet_bloom.core.hash.xxh64 import hash_one
 from parquet_bloom.errors import BrokenIndexError, ParquetBloomError, StorageError
-from parquet_bloom.hashing.column_type import from_arrow
-from parquet_bloom.hashing.column_type_json import type_from_json, type_to_json
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.hashing.column_type import from_arrow, type_from_json, type_to_json
+from parquet_bloom.lake.lake_index import LakeIndex
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +93,7 @@ def test_a_folder_named_like_a_pattern(tmp_path: Path, index: LakeIndex) -> None
 
 def test_renamed_columns_of_a_table(tmp_path: Path) -> None:
     catalogs = pytest.importorskip("pyiceberg.catalog")
-    from parquet_bloom.tables.iceberg.files import iceberg_files
+    from parquet_bloom.tables.iceberg.iceberg_table import iceberg_files
 
     catalog = catalogs.load_catalog("c", type="in-memory", warehouse=str(tmp_path / "lake"))
     catalog.create_namespace("n")
@@ -451,7 +450,7 @@ def test_types_come_back_from_json_as_they_were():
 def test_what_an_iceberg_table_calls_its_folders_is_no_value(tmp_path: Path):
     """They are called `p=a+b` for "a b", and `p=null` for NULL: rows were lost by the folders' columns."""
     catalogs = pytest.importorskip("pyiceberg.catalog")
-    from parquet_bloom.tables.iceberg.files import iceberg_files
+    from parquet_bloom.tables.iceberg.iceberg_table import iceberg_files
 
     values = ["a b", "a+b", None, "null", "x%41", "", "__HIVE_DEFAULT_PARTITION__"]
     days = [dt.date(2026, 1, 1 + number) for number in range(len(values))]
@@ -487,7 +486,7 @@ def test_what_an_iceberg_table_calls_its_folders_is_no_value(tmp_path: Path):
 def test_an_iceberg_table_s_own_folder_is_where_it_was_opened(tmp_path: Path, location: str):
     """Its metadata could say that it is in `/`, which all files are inside of, and name lists of files anywhere."""
     catalogs = pytest.importorskip("pyiceberg.catalog")
-    from parquet_bloom.tables.iceberg.files import iceberg_files
+    from parquet_bloom.tables.iceberg.iceberg_table import iceberg_files
 
     catalog = catalogs.load_catalog("c", type="in-memory", warehouse=str(tmp_path / "private"))
     catalog.create_namespace("n")

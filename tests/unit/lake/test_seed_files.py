@@ -12,7 +12,7 @@ import pytest
 
 from parquet_bloom.core.hash.siphash import siphash
 from parquet_bloom.errors import BrokenIndexError, StorageError
-from parquet_bloom.lake.parts.cuckoo.partition_index_files import PartitionIndexFile
+from parquet_bloom.lake.partition_index_files import PartitionIndexFile
 
 
 def fingerprint(value: int) -> int:

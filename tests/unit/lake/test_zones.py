@@ -18,11 +18,11 @@ import parquet_bloom
 from parquet_bloom.core.hash.xxh64 import hash_one
 from parquet_bloom.errors import BrokenIndexError, ParquetBloomError
 from parquet_bloom.file.identity import version_token
-from parquet_bloom.lake.files.units import Units, unite_ranges
-from parquet_bloom.lake.index import LakeIndex
-from parquet_bloom.lake.manifest import SegmentInfo
-from parquet_bloom.lake.reports import Candidate, FileSelection
-from parquet_bloom.scan.plan.index import narrow_by_index
+from parquet_bloom.lake.index_manifest import SegmentInfo
+from parquet_bloom.lake.index_reports import Candidate, FileSelection
+from parquet_bloom.lake.lake_index import LakeIndex
+from parquet_bloom.lake.units import Units, unite_ranges
+from parquet_bloom.scan.plan.index_level import narrow_by_index
 
 LAYOUTS: list[Any] = ["postings", "cuckoo"]
 GROUP, ZONE = 100, 30
@@ -201,7 +201,7 @@ def test_values_in_memory_have_no_zones(tmp_path: Path) -> None:
 
 
 def test_a_file_of_too_many_zones_is_not_indexed(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parquet_bloom.lake.parts.layouts.most_units", lambda layout, settings: 5)
+    monkeypatch.setattr("parquet_bloom.lake.layouts.most_units", lambda layout, settings: 5)
     failed: list[ParquetBloomError] = []
     with LakeIndex.create(lake.parent / "index", "id", lake=lake, granularity="zone", zone_rows=ZONE) as index:
         index.append(on_error=failed.append)
@@ -268,10 +268,10 @@ def test_a_table_of_other_rows_is_refused(tmp_path: Path, rows: Any) -> None:
 
 
 def test_a_few_pages_of_the_table_are_enough_far_away(s3: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from parquet_bloom.lake.files import table_pages
+    from parquet_bloom.lake import file_table
 
-    monkeypatch.setattr(table_pages, "MANY_FILES", 5)
-    monkeypatch.setattr(table_pages, "PAGE_ROWS", 4)
+    monkeypatch.setattr(file_table, "MANY_FILES", 5)
+    monkeypatch.setattr(file_table, "PAGE_ROWS", 4)
     lake = tmp_path / "lake"
     lake.mkdir()
     for number in range(20):
@@ -279,7 +279,7 @@ def test_a_few_pages_of_the_table_are_enough_far_away(s3: Any, monkeypatch: pyte
     options: dict[str, Any] = {"storage_options": s3.storage_options}
     units: dict[str, Any] = {"granularity": "zone", "zone_rows": ZONE}
     with LakeIndex.create(s3.url("index"), "id", **units, **options) as index:
-        monkeypatch.setattr("parquet_bloom.lake.index.LakeIndex._refresh", lambda *_, **__: None)
+        monkeypatch.setattr("parquet_bloom.lake.lake_index.LakeIndex._refresh", lambda *_, **__: None)
         index._lake_filesystem = None
         index.append(lake)
     with LakeIndex.open(s3.url("index"), live=False, **options) as cold:

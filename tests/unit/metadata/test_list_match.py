@@ -17,7 +17,7 @@ from support.stored_pages import make_column, search_chunk
 
 import parquet_bloom
 from parquet_bloom.errors import MalformedFooterError
-from parquet_bloom.file.columns import stored_column
+from parquet_bloom.file.file_columns import stored_column
 from parquet_bloom.metadata.thrift_compact import I32, STRUCT, index_pages, write_struct
 
 ROWS, GROUP = 1200, 700

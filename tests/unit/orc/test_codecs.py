@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from parquet_bloom.errors import MalformedOrcError, ParquetBloomError
-from parquet_bloom.orc.metadata import codecs
-from parquet_bloom.orc.metadata.compression import MAX_STREAM_BYTES, Compression
+from parquet_bloom.orc import orc_compression
+from parquet_bloom.orc.orc_compression import MAX_STREAM_BYTES, Compression
 
 BLOCK = 1 << 12
 TEXT = b"".join(b"%d," % (i * i) for i in range(600))
@@ -37,7 +37,7 @@ def _zstd_without_size(data: bytes) -> bytes:
     with pa.CompressedOutputStream(sink, "zstd") as stream:
         stream.write(data)
     received = sink.getvalue().to_pybytes()
-    assert codecs.read_zstd_size(received) is None
+    assert orc_compression.read_zstd_size(received) is None
     return received
 
 

@@ -18,10 +18,9 @@ from support.oracle import orc_oracle
 from parquet_bloom.core.hash import orc_murmur3 as orc_hash
 from parquet_bloom.errors import FilterTypeError
 from parquet_bloom.hashing.coerce import coerce
-from parquet_bloom.orc.filters.filter import OrcFilter
-from parquet_bloom.orc.filters.hashes import hash_values, keying_of, make_probes
-from parquet_bloom.orc.metadata.schema import OrcLeaf, read_leaves
-from parquet_bloom.orc.metadata.stripes import BLOOM_FILTER_UTF8
+from parquet_bloom.orc.orc_filters import OrcFilter, hash_values, keying_of, make_probes
+from parquet_bloom.orc.orc_schema import OrcLeaf, read_leaves
+from parquet_bloom.orc.stripes import BLOOM_FILTER_UTF8
 
 KINDS = {"BOOLEAN": 0, "BYTE": 1, "SHORT": 2, "INT": 3, "LONG": 4, "FLOAT": 5, "DOUBLE": 6, "STRING": 7, "BINARY": 8}
 KINDS |= {"TIMESTAMP": 9, "DECIMAL": 14, "DATE": 15, "VARCHAR": 16, "CHAR": 17, "TIMESTAMP_INSTANT": 18}

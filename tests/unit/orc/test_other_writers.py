@@ -13,10 +13,10 @@ from support.writers.orc_files import Parts, fields_of, message_of, with_fields
 import parquet_bloom
 import parquet_bloom.orc as orc
 from parquet_bloom.errors import NotParquetError
-from parquet_bloom.orc.metadata.compression import Compression
-from parquet_bloom.orc.metadata.schema import OrcLeaf, read_leaves
-from parquet_bloom.orc.metadata.statistics import Counts, read_statistics
-from parquet_bloom.orc.metadata.tail import Tail
+from parquet_bloom.orc.orc_compression import Compression
+from parquet_bloom.orc.orc_schema import OrcLeaf, read_leaves
+from parquet_bloom.orc.orc_statistics import Counts, read_statistics
+from parquet_bloom.orc.orc_tail import OrcTail
 
 ROWS = 100
 
@@ -171,7 +171,7 @@ def test_counts_that_contradict_what_a_column_is_in(
 ) -> None:
     leaf = leaf_in(*kinds)
     types = [{"kind": STRUCT}, *({"kind": kind} for kind in kinds), {"kind": 4}]
-    tail = Tail({"types": types}, Compression("none", 1), 0, 0, "java", None, 9, None)
+    tail = OrcTail({"types": types}, Compression("none", 1), 0, 0, "java", None, 9, None)
     count, has_null = own
     message = message_of([(1, 0, count), *([] if has_null is None else [(10, 0, int(has_null))])])
     statistics = read_statistics(message, 0, len(message), leaf, tail, 10, parents)

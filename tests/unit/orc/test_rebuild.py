@@ -16,7 +16,7 @@ from support.writers.orc_files import ROOT
 
 import parquet_bloom.orc as orc
 from parquet_bloom.core.hash import orc_murmur3 as orc_hash
-from parquet_bloom.orc.filters.hashes import make_probes
+from parquet_bloom.orc.orc_filters import make_probes
 
 CODECS = ("uncompressed", "zlib", "snappy", "lz4", "zstd")
 

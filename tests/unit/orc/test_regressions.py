@@ -17,19 +17,19 @@ from support.writers.orc_tables import by_pyorc
 import parquet_bloom
 from parquet_bloom import orc
 from parquet_bloom.errors import MalformedOrcError, UnreadableColumnError
-from parquet_bloom.orc.filters.writer_bugs import find_timezone_fault
-from parquet_bloom.orc.metadata.compression import Compression
-from parquet_bloom.orc.metadata.row_positions import count_positions, has_positions
-from parquet_bloom.orc.metadata.schema import read_leaves
-from parquet_bloom.orc.metadata.statistics import read_statistics
-from parquet_bloom.orc.metadata.tail import Tail
-from parquet_bloom.predicate.statistics import PruningStatistics
+from parquet_bloom.orc.orc_compression import Compression
+from parquet_bloom.orc.orc_filters import find_timezone_fault
+from parquet_bloom.orc.orc_schema import read_leaves
+from parquet_bloom.orc.orc_statistics import read_statistics
+from parquet_bloom.orc.orc_tail import OrcTail
+from parquet_bloom.orc.row_indexes import count_positions, has_positions
+from parquet_bloom.predicate.pruning_statistics import PruningStatistics
 
 DAY_NS = 86_400 * 10**9
 
 
-def tail(writer: str) -> Tail:
-    return Tail({}, Compression("none", 1 << 18), 0, 0, writer, "2.2.2", 9, "proleptic")
+def tail(writer: str) -> OrcTail:
+    return OrcTail({}, Compression("none", 1 << 18), 0, 0, writer, "2.2.2", 9, "proleptic")
 
 
 def evidence(kind: int, field: int, low: tuple[int, int, int | bytes], high: tuple[int, int, int | bytes], writer: str):

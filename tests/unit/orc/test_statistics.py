@@ -19,11 +19,11 @@ from support.writers.orc_columns import ROWS, STRIDE, columns, table_of
 from support.writers.orc_files import message_of, varint
 
 import parquet_bloom.orc as orc
-from parquet_bloom.orc.metadata.compression import Compression
-from parquet_bloom.orc.metadata.schema import OrcLeaf, read_leaves
-from parquet_bloom.orc.metadata.statistics import GREGORIAN_DAY, ZONED_MS, read_statistics
-from parquet_bloom.orc.metadata.tail import Tail
-from parquet_bloom.predicate.statistics import CutBound, PruningStatistics
+from parquet_bloom.orc.orc_compression import Compression
+from parquet_bloom.orc.orc_schema import OrcLeaf, read_leaves
+from parquet_bloom.orc.orc_statistics import GREGORIAN_DAY, ZONED_MS, read_statistics
+from parquet_bloom.orc.orc_tail import OrcTail
+from parquet_bloom.predicate.pruning_statistics import CutBound, PruningStatistics
 
 KINDS = {"BYTE": 1, "SHORT": 2, "INT": 3, "LONG": 4, "FLOAT": 5, "DOUBLE": 6, "STRING": 7, "BINARY": 8, "TIMESTAMP": 9}
 KINDS |= {"DECIMAL": 14, "DATE": 15, "VARCHAR": 16, "CHAR": 17, "TIMESTAMP_INSTANT": 18, "BOOLEAN": 0}
@@ -35,8 +35,8 @@ def leaf(kind: str, **described: Any) -> OrcLeaf:
     return read_leaves(types)[0]
 
 
-def tail(writer: str = "java", version: int = 9, calendar: str | None = "proleptic") -> Tail:
-    return Tail({}, Compression("none", 1), 0, 0, writer, "2.0.0", version, calendar)
+def tail(writer: str = "java", version: int = 9, calendar: str | None = "proleptic") -> OrcTail:
+    return OrcTail({}, Compression("none", 1), 0, 0, writer, "2.0.0", version, calendar)
 
 
 def sint(value: int) -> int:
@@ -52,7 +52,7 @@ def read_evidence(
     field: int,
     *inner: tuple[int, int, int | bytes],
     count: int = 5,
-    by: Tail | None = None,
+    by: OrcTail | None = None,
     rows: int = ANY_ROWS,
 ) -> PruningStatistics:
     """The evidence of statistics with some values, and some nulls."""

@@ -15,9 +15,9 @@ from pyarrow import orc as pyarrow_orc
 
 import parquet_bloom
 from parquet_bloom import errors, orc
-from parquet_bloom.file.advise.estimates import fpp_apart, fpp_together
-from parquet_bloom.orc.sizing import StrideSizing, fpp_for, num_bits, num_hash_functions
-from parquet_bloom.scan.advise import survey
+from parquet_bloom.file.verdict import fpp_apart, fpp_together
+from parquet_bloom.orc.orc_survey import StrideSizing, fpp_for, num_bits, num_hash_functions
+from parquet_bloom.scan.survey_files import survey
 
 FILES, STRIPES, GROUPS, STRIDE = 3, 2, 5, 400
 ROWS = STRIPES * GROUPS * STRIDE

@@ -13,8 +13,7 @@ from support.writers.orc_files import Parts, fields_of, message_of, patched, var
 
 import parquet_bloom.orc as orc
 from parquet_bloom.core.hash.orc_murmur3 import hash_longs
-from parquet_bloom.orc.filters.filter import OrcFilter
-from parquet_bloom.orc.filters.hashes import make_probes
+from parquet_bloom.orc.orc_filters import OrcFilter, make_probes
 
 ROWS = 900
 

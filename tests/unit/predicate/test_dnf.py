@@ -14,7 +14,7 @@ from support.cases import each_case
 
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate import parse
-from parquet_bloom.predicate.parse.dnf import parse_dnf
+from parquet_bloom.predicate.parse.arrow_expression import parse_dnf
 from parquet_bloom.predicate.tree import And, Compare, Equal, In, NotEqual, NotIn, Or
 
 D = decimal.Decimal

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from parquet_bloom.errors import PredicateError
-from parquet_bloom.predicate.key_match import match_keys
+from parquet_bloom.predicate.key_expression import match_keys
 from parquet_bloom.predicate.row_filter import row_mask
 from parquet_bloom.predicate.tree import Equal, all_of
 
@@ -73,7 +73,7 @@ def test_keys_of_one_column(name: str) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_keys_of_several_columns(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if seed % 2:
-        monkeypatch.setattr("parquet_bloom.predicate.key_match._LARGEST_CODE", 2)
+        monkeypatch.setattr("parquet_bloom.predicate.key_expression._LARGEST_CODE", 2)
     rng = random.Random(seed)
     names = rng.sample([*COLUMNS], 3)
     table = pa.table({name: make_column(rng, name, 60) for name in names})

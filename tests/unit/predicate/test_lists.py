@@ -18,8 +18,8 @@ from support.writers.surgery import each_chunk, rewrite_footer
 
 import parquet_bloom
 from parquet_bloom.errors import PredicateError, UnreadableColumnError
-from parquet_bloom.predicate import lists as lists_of_rows
 from parquet_bloom.predicate import parse, row_filter
+from parquet_bloom.predicate import row_filter as lists_of_rows
 from parquet_bloom.predicate.row_filter import row_mask
 from parquet_bloom.predicate.tree import And, Contains, Node, NotContains, Or, negation
 

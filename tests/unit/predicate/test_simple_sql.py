@@ -14,8 +14,8 @@ from support.random_cases.table_predicates import draw_node, find_columns
 from support.tiers import by_tier
 
 from parquet_bloom.errors import PredicateError
-from parquet_bloom.predicate.parse.sql.parser import TREE, fold_sql
-from parquet_bloom.predicate.parse.sql.simple import parse_simple
+from parquet_bloom.predicate.parse.sql_parser import TREE, fold_sql
+from parquet_bloom.predicate.parse.sql_simple import parse_simple
 from parquet_bloom.predicate.tree import Node, to_text
 
 LEAVES = [

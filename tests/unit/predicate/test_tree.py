@@ -18,8 +18,8 @@ from parquet_bloom.errors import ParquetBloomError, PredicateError
 from parquet_bloom.hashing.column_type import from_arrow
 from parquet_bloom.predicate import parse
 from parquet_bloom.predicate.pruning import PruningPredicate
+from parquet_bloom.predicate.pruning_statistics import PruningStatistics
 from parquet_bloom.predicate.row_filter import row_mask
-from parquet_bloom.predicate.statistics import PruningStatistics
 from parquet_bloom.predicate.tree import (
     And,
     Connective,

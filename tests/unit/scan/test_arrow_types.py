@@ -14,7 +14,7 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.errors import PredicateError
-from parquet_bloom.util.arrow_select import take
+from parquet_bloom.util.arrow_values import take
 
 ROWS = 120
 LONG = [f"a text of more than twelve bytes {i}" if i % 3 else None for i in range(ROWS)]

@@ -18,10 +18,10 @@ from support.one_by_one import read_one_by_one
 import parquet_bloom
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError
 from parquet_bloom.scan.locate.row_batch import RowBatch
-from parquet_bloom.scan.model.limits import Limits
-from parquet_bloom.scan.read.reader import RowReader
+from parquet_bloom.scan.row_reader import RowReader
+from parquet_bloom.scan.scan_options import Limits
 from parquet_bloom.storage import OPEN_FILE_BUDGET
-from parquet_bloom.storage.local.batch import OpenFileBudget
+from parquet_bloom.storage.local.local_batch import OpenFileBudget
 
 ROWS = 2000
 SMALL_TASKS = Limits(least_batch_rows=1000, most_batch_rows=1000)

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
-from parquet_bloom.file.pages.plain import find_page_columns
+from parquet_bloom.file.pages.page_columns import find_page_columns
 from parquet_bloom.scan.decode.row_group_decoder import MANY_ROWS, OTHER_TYPE, choose_decoder
 
 ROWS = 4000

@@ -25,12 +25,12 @@ from support.random_cases.dataset_engines import recording
 import parquet_bloom
 from parquet_bloom import zones
 from parquet_bloom.errors import NotParquetError, ParquetBloomError, UnreadableColumnError
-from parquet_bloom.file.cache import memory
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.file import metadata_cache
+from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.scan.engines.dataset import Dataset, Fragment
-from parquet_bloom.scan.model.schemas import arrow_schema
-from parquet_bloom.scan.plan.files import LocalFiles
-from parquet_bloom.scan.plan.statistics import cache_footers
+from parquet_bloom.scan.model.file_schemas import arrow_schema
+from parquet_bloom.scan.plan.file_level import LocalFiles
+from parquet_bloom.scan.plan.statistics_level import cache_footers
 
 FILES, ROWS = 5, 40
 
@@ -500,7 +500,7 @@ def test_a_file_that_is_removed_while_it_is_read_is_named(lake, ask, monkeypatch
 
 def test_schemas_are_shared_by_files_that_are_alike_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file's own metadata and types stay its own."""
-    monkeypatch.setattr(memory, "SETTLED_NS", -(10**12))
+    monkeypatch.setattr(metadata_cache, "SETTLED_NS", -(10**12))
     columns = {"id": pa.array([1, 2]), "text": pa.array(["a", None])}
     tables = [pa.table(columns)] * 3 + [pa.table(columns).replace_schema_metadata({"a": str(i)}) for i in range(3)]
     tables += [pa.table({**columns, "id": pa.array([1, 2], pa.int32())}), pa.table({**columns, "c": pa.array([1, 2])})]

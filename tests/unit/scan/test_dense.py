@@ -19,8 +19,8 @@ from support.one_by_one import read_one_by_one
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.scan.decode.parquet_file import ParquetData
-from parquet_bloom.scan.read.reader import RowReader
+from parquet_bloom.scan.decode.parquet_data import ParquetData
+from parquet_bloom.scan.row_reader import RowReader
 
 ROWS = 3000
 

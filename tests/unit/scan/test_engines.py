@@ -26,9 +26,9 @@ from support.one_by_one import read_local_files_one_by_one
 
 import parquet_bloom
 from parquet_bloom import errors
-from parquet_bloom.scan.engines import polars_predicate
-from parquet_bloom.scan.model.plan import FilePlan, RowGroupPlan
-from parquet_bloom.scan.report import PruneReport
+from parquet_bloom.scan.engines import polars_frame
+from parquet_bloom.scan.model.scan_plan import FilePlan, RowGroupPlan
+from parquet_bloom.scan.plan_report import PruneReport
 
 FILES, GROUPS, ROWS = 3, 4, 50  # row groups a file, rows a row group
 ABSENT = 2**40 + 5
@@ -538,7 +538,7 @@ EQ = f'{{"BinaryExpr":{{"left":{{"Column":"a"}},"op":"%s","right":{ONE}}}}}'
 
 def test_forms_that_are_not_known_are_not_understood() -> None:
     def translated(text: str) -> Any:
-        return polars_predicate.translate(pl, Lookalike(text), {"a": pl.Int64()}, {"a"})
+        return polars_frame.translate(pl, Lookalike(text), {"a": pl.Int64()}, {"a"})
 
     assert str(translated(EQ % "Eq")) == "a = 1"
     for text in (

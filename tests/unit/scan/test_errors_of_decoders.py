@@ -21,7 +21,7 @@ from parquet_bloom.errors import (
     TruncatedFileError,
     UnreadableColumnError,
 )
-from parquet_bloom.file.pages.sparse import RowGroupBatch as Decoder
+from parquet_bloom.file.pages.row_group_batch import RowGroupBatch as Decoder
 
 pytestmark = pytest.mark.ci
 

@@ -16,13 +16,13 @@ import pytest
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, UnknownColumnError
 from parquet_bloom.predicate import parse
-from parquet_bloom.scan.locate.row_ranges import find_row_ranges
-from parquet_bloom.scan.model.partitions import Partitions, parse_folder
-from parquet_bloom.scan.model.plan import INDEX, Evaluator, FilePlan, FileScan, RowGroupPlan, ScanPlan
-from parquet_bloom.scan.options import ScanOptions
-from parquet_bloom.scan.plan import files as planned_files
-from parquet_bloom.scan.plan.files import LocalFiles
-from parquet_bloom.scan.plan.planner import plan_scan
+from parquet_bloom.scan.model.folder_partitions import Partitions, parse_folder
+from parquet_bloom.scan.model.scan_plan import INDEX, Evaluator, FilePlan, FileScan, RowGroupPlan, ScanPlan
+from parquet_bloom.scan.plan import file_level as planned_files
+from parquet_bloom.scan.plan.file_level import LocalFiles
+from parquet_bloom.scan.plan.plan_scan import plan_scan
+from parquet_bloom.scan.scan import find_row_ranges
+from parquet_bloom.scan.scan_options import ScanOptions
 from parquet_bloom.storage import Entry, list_entries
 
 FILES = 10

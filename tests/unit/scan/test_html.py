@@ -20,8 +20,8 @@ from parquet_bloom import errors
 from parquet_bloom.scan.html.details import read_details
 from parquet_bloom.scan.html.document import render_document
 from parquet_bloom.scan.html.states import row_group_state
-from parquet_bloom.scan.model.plan import FilePlan, RowGroupPlan
-from parquet_bloom.scan.report import PruneReport
+from parquet_bloom.scan.model.scan_plan import FilePlan, RowGroupPlan
+from parquet_bloom.scan.plan_report import PruneReport
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 VOID = {"meta", "rect", "path", "circle"}

@@ -19,11 +19,11 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.errors import BrokenIndexError, ParquetBloomError, StorageError, UnknownColumnError
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.scan.html.states import row_group_state
-from parquet_bloom.scan.model.plan import FilePlan, RowGroupPlan
-from parquet_bloom.scan.plan.planner import plan_scan
-from parquet_bloom.scan.read.reader import RowReader
+from parquet_bloom.scan.model.scan_plan import FilePlan, RowGroupPlan
+from parquet_bloom.scan.plan.plan_scan import plan_scan
+from parquet_bloom.scan.row_reader import RowReader
 from parquet_bloom.types import PruneReport
 
 FILES, ROWS = 6, 60
@@ -273,16 +273,16 @@ def test_row_groups_of_another_file_are_not_skipped(
     where = f"id IN ({values[0]}, 5)"
     assert parquet_bloom.prune(path, where, index=index).selected == {path: [0]}
     tick()
-    from parquet_bloom.lake import select
+    from parquet_bloom.lake import index_pruning
 
-    stamps_of = select.read_version_tokens
+    stamps_of = index_pruning.read_version_tokens
 
     def then_replaced(*queried: Any) -> Any:
         result = stamps_of(*queried)
         write(Path(path), [*range(100, 140), 5])
         return result
 
-    monkeypatch.setattr(select, "read_version_tokens", then_replaced)
+    monkeypatch.setattr(index_pruning, "read_version_tokens", then_replaced)
     report = parquet_bloom.prune(path, where, index=index, cache=None)
     assert 2 in report.selected[path]
 

@@ -21,14 +21,14 @@ import parquet_bloom
 from parquet_bloom import MetadataCache
 from parquet_bloom.core.bloom.sbbf import check_hashes
 from parquet_bloom.errors import StorageError
-from parquet_bloom.file.cache import memory
+from parquet_bloom.file import metadata_cache
 from parquet_bloom.metadata.filter_header import write_header
-from parquet_bloom.scan.plan import files as plan_files
-from parquet_bloom.scan.plan import files as planned_files
-from parquet_bloom.scan.plan import statistics
-from parquet_bloom.scan.source import ScanSource
+from parquet_bloom.scan.plan import file_level as plan_files
+from parquet_bloom.scan.plan import file_level as planned_files
+from parquet_bloom.scan.plan import statistics_level
+from parquet_bloom.scan.scan_source import ScanSource
 from parquet_bloom.storage import FileIdentity, LocalFileBatch, open_source
-from parquet_bloom.storage.local import batch, batch_probe
+from parquet_bloom.storage.local import batch_probe, local_batch
 
 # ----------------------------------------------------------------------------------------------------------- probes
 
@@ -90,7 +90,7 @@ def make_filters(rng: np.random.Generator, files: list[Path]) -> tuple[Filters, 
 def test_filters_are_probed_in_their_files(
     files: list[Path], threads: int, in_memory: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch, "_WORTH_A_THREAD_NS", 1)
+    monkeypatch.setattr(local_batch, "_WORTH_A_THREAD_NS", 1)
     filters, sets = make_filters(np.random.default_rng(6), files)
     retained = {i: [(3, path.read_bytes()[3:9001])] for i, path in enumerate(files) if i % 3} if in_memory else None
     identities = [identity(path) for path in files]
@@ -228,7 +228,7 @@ def test_shapes_are_checked(changed: dict[str, Any]) -> None:
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of just now are cached."""
-    monkeypatch.setattr(memory, "SETTLED_NS", -(10**12))
+    monkeypatch.setattr(metadata_cache, "SETTLED_NS", -(10**12))
 
 
 KEYS = np.random.default_rng(11).integers(0, 2**40, 12_000)
@@ -285,12 +285,12 @@ def predicates() -> list[Any]:
 @pytest.mark.usefixtures("settled")
 @pytest.mark.parametrize("threads", [1, 3])
 def test_known_files_are_judged_like_new_ones(lake: Path, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch, "_WORTH_A_THREAD_NS", 1)
+    monkeypatch.setattr(local_batch, "_WORTH_A_THREAD_NS", 1)
     cache = MetadataCache()
     for where in predicates():
         monkeypatch.setattr(planned_files, "evaluate_together", lambda *_: {})  # plan each file by itself
         alone = parquet_bloom.prune(lake, where, cache=None)
-        monkeypatch.setattr(planned_files, "evaluate_together", statistics.evaluate_together)
+        monkeypatch.setattr(planned_files, "evaluate_together", statistics_level.evaluate_together)
         for retained in (None, cache, cache):
             again = parquet_bloom.prune(lake, where, cache=retained, threads=threads)
             assert again.files == alone.files, where
@@ -405,7 +405,7 @@ def test_a_file_replaced_after_it_was_judged_is_read_whole(
 ) -> None:
     """Its row groups are others: those chosen may not be the ones that hold the match."""
     if cached:
-        monkeypatch.setattr(memory, "SETTLED_NS", -(10**12))
+        monkeypatch.setattr(metadata_cache, "SETTLED_NS", -(10**12))
     path, other = tmp_path / "a.parquet", tmp_path / "b.parquet"
     key = int(KEYS[10])
     for target, keys in ((path, KEYS[:1000]), (other, KEYS[:1000][::-1])):

@@ -24,13 +24,13 @@ import parquet_bloom.orc
 from parquet_bloom import LakeIndex, errors
 from parquet_bloom.predicate import parse
 from parquet_bloom.predicate.row_filter import row_mask
-from parquet_bloom.scan.decode import orc as orc_rows
-from parquet_bloom.scan.decode.open import open_file
-from parquet_bloom.scan.model.partitions import Partitions
-from parquet_bloom.scan.model.plan import ORC, PARQUET, ScanPlan
-from parquet_bloom.scan.options import ScanOptions
-from parquet_bloom.scan.plan.planner import plan_scan
-from parquet_bloom.scan.read.reader import RowReader
+from parquet_bloom.scan.decode import orc_decoder as orc_rows
+from parquet_bloom.scan.decode.open_data import open_file
+from parquet_bloom.scan.model.folder_partitions import Partitions
+from parquet_bloom.scan.model.scan_plan import ORC, PARQUET, ScanPlan
+from parquet_bloom.scan.plan.plan_scan import plan_scan
+from parquet_bloom.scan.row_reader import RowReader
+from parquet_bloom.scan.scan_options import ScanOptions
 from parquet_bloom.storage import list_entries
 
 ROWS = 6 * STRIDE
@@ -421,7 +421,7 @@ def test_timestamps_beyond_nanoseconds_are_an_error_not_another_time(far):
 
 
 def test_also_where_pyarrow_wraps_them(far, monkeypatch):
-    monkeypatch.setattr("parquet_bloom.scan.decode.orc._wraps_timestamps", lambda: True)
+    monkeypatch.setattr("parquet_bloom.scan.decode.orc_decoder._wraps_timestamps", lambda: True)
     with pytest.raises(errors.UnreadableColumnError, match="nanoseconds of 64 bits cannot count") as caught:
         parquet_bloom.read_table(far, "n = 1")
     assert "'at'" in str(caught.value)

@@ -18,10 +18,9 @@ from support.servers.counted import CountedFileSystem
 
 import parquet_bloom
 from parquet_bloom import errors
-from parquet_bloom.file import reader
-from parquet_bloom.file.cache import memory
+from parquet_bloom.file import bloom_file, metadata_cache
 from parquet_bloom.metadata.footer import Footer
-from parquet_bloom.scan.model.partitions import Partitions
+from parquet_bloom.scan.model.folder_partitions import Partitions
 
 DAYS = ["2026-01-01", "2026-01-02", "2026-01-03"]
 COUNTRIES = ["de", "fr", "__HIVE_DEFAULT_PARTITION__"]
@@ -324,9 +323,9 @@ def test_polars_opens_no_file_of_another_partition(tree: Path) -> None:
 
 
 def test_polars_reads_a_footer_once(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "SETTLED_NS", -(10**12))
+    monkeypatch.setattr(metadata_cache, "SETTLED_NS", -(10**12))
     reads: list[Any] = []
-    read_footer, parse_many = reader.read_footer, Footer.parse_many
+    read_footer, parse_many = bloom_file.read_footer, Footer.parse_many
 
     def noted(source: Any) -> Any:
         reads.append(source.name)
@@ -336,7 +335,7 @@ def test_polars_reads_a_footer_once(tree: Path, tmp_path: Path, monkeypatch: pyt
         reads.extend(footers)
         return parse_many(footers, starts)
 
-    monkeypatch.setattr(reader, "read_footer", noted)
+    monkeypatch.setattr(bloom_file, "read_footer", noted)
     monkeypatch.setattr(Footer, "parse_many", many_noted)
     cache = parquet_bloom.MetadataCache()
     for _ in range(2):

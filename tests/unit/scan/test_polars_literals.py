@@ -17,7 +17,7 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.predicate.tree import Equal, In
-from parquet_bloom.scan.engines import polars_predicate
+from parquet_bloom.scan.engines import polars_frame
 from tests.support.tiers import by_tier
 
 X = pl.col("x")
@@ -95,7 +95,7 @@ def translate(predicate: Any, dtype: Any) -> Any:
         return iter([pl.DataFrame(schema={"x": dtype})])
 
     pl.io.plugins.register_io_source(read, schema={"x": dtype}).filter(predicate).collect()
-    return polars_predicate.translate(pl, given[0], {"x": dtype}, {"x"})
+    return polars_frame.translate(pl, given[0], {"x": dtype}, {"x"})
 
 
 def random_double(rng: random.Random) -> float:

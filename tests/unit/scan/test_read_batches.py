@@ -19,7 +19,7 @@ import pytest
 import parquet_bloom
 from parquet_bloom import MetadataCache
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.scan.read import reader as reading
+from parquet_bloom.scan import row_reader as reading
 from parquet_bloom.util.read_ahead import ReadAhead
 
 FILES, ROWS, GROUP = 4, 60_000, 15_000

@@ -19,17 +19,17 @@ from support.writers import surgery
 
 import parquet_bloom
 from parquet_bloom import MetadataCache, errors
-from parquet_bloom.file import probe as probe_module
-from parquet_bloom.file.cache import memory
-from parquet_bloom.file.probe import probe_hashes
-from parquet_bloom.file.reader import BloomFile
-from parquet_bloom.file.statistics import file_statistics
+from parquet_bloom.file import metadata_cache
+from parquet_bloom.file import probe_file as probe_module
+from parquet_bloom.file.bloom_file import BloomFile
+from parquet_bloom.file.column_statistics import file_statistics
+from parquet_bloom.file.probe_file import probe_hashes
 from parquet_bloom.metadata.filter_header import MAX_HEADER_BYTES
 from parquet_bloom.predicate import parse
 from parquet_bloom.predicate.pruning import FilterProbe, ProbeResult, PruningPredicate, Verdict
-from parquet_bloom.scan.plan import files as planned_files
-from parquet_bloom.scan.plan.bloom_filter import find_filters, make_filter_prober
-from parquet_bloom.scan.plan.statistics import evaluate_row_groups
+from parquet_bloom.scan.plan import file_level as planned_files
+from parquet_bloom.scan.plan.filter_level import find_filters, make_filter_prober
+from parquet_bloom.scan.plan.statistics_level import evaluate_row_groups
 from parquet_bloom.types import PruneReport
 
 TAIL = 64 * 1024
@@ -242,7 +242,7 @@ def test_long_lists_are_cut_down_by_statistics_and_keep_their_memory(tmp_path: P
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of just now are cached."""
-    monkeypatch.setattr(memory, "SETTLED_NS", -(10**12))
+    monkeypatch.setattr(metadata_cache, "SETTLED_NS", -(10**12))
 
 
 @pytest.mark.usefixtures("settled")

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
-from parquet_bloom.scan.model.schemas import arrow_schema
+from parquet_bloom.scan.model.file_schemas import arrow_schema
 
 ONE = pa.table({
     "a": pa.array([1, 2], pa.int32()),

@@ -14,9 +14,9 @@ import pytest
 import parquet_bloom
 from parquet_bloom.errors import FilesFailedError, ParquetBloomError, UnknownColumnError, UnreadableColumnError
 from parquet_bloom.hashing.column_type import from_arrow
-from parquet_bloom.predicate.statistics import PruningStatistics, PruningStatisticsArray
+from parquet_bloom.predicate.pruning_statistics import PruningStatistics, PruningStatisticsArray
 from parquet_bloom.scan.html.details import read_details
-from parquet_bloom.tables.snapshot import Table, TableColumn, TableFile, TableSnapshot
+from parquet_bloom.tables.table_snapshot import Table, TableColumn, TableFile, TableSnapshot
 
 SCHEMA = pa.schema(
     [

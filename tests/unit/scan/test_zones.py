@@ -28,15 +28,15 @@ from parquet_bloom.errors import BrokenZonesError, ParquetBloomError, StorageErr
 from parquet_bloom.file.identity import NO_TOKEN, compare_contents
 from parquet_bloom.predicate import parse
 from parquet_bloom.scan.html.states import row_group_state
-from parquet_bloom.scan.locate.row_ranges import find_row_ranges
-from parquet_bloom.scan.model.partitions import Partitions
+from parquet_bloom.scan.model.folder_partitions import Partitions
 from parquet_bloom.scan.model.row_selection import intersect_ranges
-from parquet_bloom.scan.options import ScanOptions
-from parquet_bloom.scan.plan import zone as evaluate_zones
-from parquet_bloom.scan.plan.planner import plan_scan
-from parquet_bloom.scan.plan.zone import open_zone_indexes
-from parquet_bloom.scan.read.reader import RowReader
-from parquet_bloom.scan.source import ScanSource
+from parquet_bloom.scan.plan import zone_level as evaluate_zones
+from parquet_bloom.scan.plan.plan_scan import plan_scan
+from parquet_bloom.scan.plan.zone_level import open_zone_indexes
+from parquet_bloom.scan.row_reader import RowReader
+from parquet_bloom.scan.scan import find_row_ranges
+from parquet_bloom.scan.scan_options import ScanOptions
+from parquet_bloom.scan.scan_source import ScanSource
 from parquet_bloom.storage import Entry, Source
 from parquet_bloom.types import PruneReport
 
@@ -351,7 +351,7 @@ def test_pages_and_zones_leave_what_both_leave(tmp_path: Path) -> None:
         tmp_path / "lake" / "a.parquet", IDS * 50, row_group_size=20_000, write_page_index=True, max_rows_per_page=70
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("parquet_bloom.file.pages.lookup.SMALL_BYTES", 0)
+        patch.setattr("parquet_bloom.file.pages.page_lookup.SMALL_BYTES", 0)
         where = f"id = {IDS[88]} AND n >= 490 AND n < 900"
         given = build(path, rows_per_zone=6)
         ((ranges,),) = [
@@ -742,7 +742,7 @@ def test_other_file_systems(verified: list[str]) -> None:
 
 def test_the_cache_of_one_index_is_not_used_for_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The layout of an index is cached with the file's footer: neither for a later index, nor permanently."""
-    monkeypatch.setattr("parquet_bloom.file.cache.memory.SETTLED_NS", -1)
+    monkeypatch.setattr("parquet_bloom.file.metadata_cache.SETTLED_NS", -1)
     path = write(tmp_path / "a.parquet")
     for size in (ZONE, 7, ZONE, 50):  # later ones may well stand where an earlier one was in memory
         zones.build(path, "id", tmp_path / "zones.arrow", rows_per_zone=size, fpp=1e-6)

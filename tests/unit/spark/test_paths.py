@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from parquet_bloom.spark.partitions.layout import find_layout
-from parquet_bloom.spark.session.fallback import CannotPush
-from parquet_bloom.spark.session.paths import file_uri, normalize_path
-from parquet_bloom.spark.session.storage import resolve_storage
+from parquet_bloom.spark.session.hadoop import resolve_storage
+from parquet_bloom.spark.session.session_settings import CannotPush, file_uri, normalize_path
+from parquet_bloom.spark.spark_partitions import find_layout
 
 SCHEMA = StructType([StructField("id", LongType()), StructField("p", StringType())])
 

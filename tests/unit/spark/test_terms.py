@@ -10,12 +10,12 @@ import pytest
 pytest.importorskip("pyspark")
 
 from parquet_bloom.predicate import tree
-from parquet_bloom.predicate.parse.sql.parser import fold_sql
-from parquet_bloom.predicate.parse.sql.tokens import Builder
+from parquet_bloom.predicate.parse.sql_parser import fold_sql
+from parquet_bloom.predicate.parse.sql_tokens import Builder
 from parquet_bloom.predicate.tree import And, Equal, Node, Or
 from parquet_bloom.spark.condition.from_sql import parse_comparison
-from parquet_bloom.spark.condition.terms import (
-    Fragment,
+from parquet_bloom.spark.condition.spark_comparison import (
+    ConditionFragment,
     Junction,
     Negation,
     Reading,
@@ -39,7 +39,7 @@ def opposite(value: Truth) -> Truth:
 
 def truth(term: Any, values: dict[str, Truth]) -> Truth:
     """Evaluate a term by SQL's three-valued logic."""
-    if isinstance(term, Fragment):
+    if isinstance(term, ConditionFragment):
         return values[term.text]
     if isinstance(term, Negation):
         return opposite(truth(term.child, values))
@@ -70,7 +70,7 @@ def make_term(rng: random.Random, depth: int, names: list[str]) -> Term:
         return Junction(And if kind == "and" else Or, children)
     names.append(f"c{len(names)}")
     name = names[-1]
-    fragment = Fragment(name, name)
+    fragment = ConditionFragment(name, name)
     if rng.random() < 0.6:
         node = Equal(name, 1)
         fragment.readings.append(Reading(name, lambda negated: tree.negation(node) if negated else node))
@@ -113,7 +113,7 @@ def test_derived_predicate_is_exact_if_all_is_understood() -> None:
 
 def test_texts_are_split_at_connectives_only() -> None:
     def fragment(text: str, read: Any) -> Term:
-        return Fragment(text, text)
+        return ConditionFragment(text, text)
 
     builder: Builder[Term] = Builder(
         fragment, Negation, lambda items: join_terms(And, items), lambda items: join_terms(Or, items)

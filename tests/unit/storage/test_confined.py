@@ -10,8 +10,7 @@ import pytest
 
 from parquet_bloom.errors import StorageError
 from parquet_bloom.storage import list_files, open_source
-from parquet_bloom.storage.confined import ConfinedFolders, confine
-from parquet_bloom.storage.confined_listing import list_confined
+from parquet_bloom.storage.confined import ConfinedFolders, confine, list_confined
 
 
 @pytest.fixture

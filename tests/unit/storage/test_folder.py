@@ -19,12 +19,11 @@ import pytest
 from obstore.store import LocalStore, MemoryStore
 
 from parquet_bloom.errors import ConcurrentChangeError, IndexInUseError, ParquetBloomError, StorageError
-from parquet_bloom.storage.folder import lock as folder_lock
-from parquet_bloom.storage.folder.folder import Folder
-from parquet_bloom.storage.local import rename
-from parquet_bloom.storage.local import rewrite as local_rewrite
-from parquet_bloom.storage.objects import put_if_absent
-from parquet_bloom.storage.objects import rewrite as object_rewrite
+from parquet_bloom.storage import index_folder as folder_lock
+from parquet_bloom.storage.index_folder import Folder
+from parquet_bloom.storage.local import local_rewrite as local_rewrite
+from parquet_bloom.storage.local import system_calls
+from parquet_bloom.storage.objects import object_rewrite
 from parquet_bloom.storage.objects.location import ObjectStores
 
 ROOT = Path(__file__).parents[3]
@@ -397,9 +396,9 @@ def test_other_objects_with_the_name(tmp_path: Path, there: str) -> None:
 @pytest.mark.parametrize("way", ["renameat2", "link", "unknown flag"])
 def test_a_name_that_is_taken_meanwhile(tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if way == "link":
-        monkeypatch.setattr(rename, "_renameat2", lambda: None)
+        monkeypatch.setattr(system_calls, "_renameat2", lambda: None)
     elif way == "unknown flag":
-        monkeypatch.setattr(rename, "_NOREPLACE", 1 << 30)
+        monkeypatch.setattr(system_calls, "_NOREPLACE", 1 << 30)
     folder = Folder(tmp_path)
     with folder.create("a", new=True) as file:
         file.write(b"mine")
@@ -419,7 +418,7 @@ def test_a_link_that_was_made_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         os.link(old, new)
         os.link(old, new)
 
-    monkeypatch.setattr(rename, "rename_new", twice)
+    monkeypatch.setattr(system_calls, "rename_new", twice)
     write(Folder(tmp_path), "a", b"mine", new=True)
     assert (tmp_path / "a").read_bytes() == b"mine"
     assert os.listdir(tmp_path) == ["a"]
@@ -489,7 +488,7 @@ def test_nothing_can_be_asked(s3: Any) -> None:
 @pytest.mark.parametrize("times", [1, 99])
 def test_conflicts_that_no_writer_wins(s3: Any, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """S3 may refuse several writers at the same moment, all of them."""
-    monkeypatch.setattr(put_if_absent, "_PAUSE", 0.001)
+    monkeypatch.setattr(object_rewrite, "_PAUSE", 0.001)
     folder = Folder(s3.url("t"), options(s3))
     s3.fail("PutObject", times, status=409, code="ConditionalRequestConflict")
     if times == 1:
@@ -539,7 +538,7 @@ def test_deleting_is_refused(s3: Any) -> None:
 HOLDER = """
 import os, sys
 sys.path.insert(0, sys.argv[2])
-from parquet_bloom.storage.folder.folder import Folder
+from parquet_bloom.storage.index_folder import Folder
 folder = Folder(sys.argv[1])
 with folder.lock():
     if "write" in sys.argv:
@@ -666,7 +665,7 @@ def test_a_fork_does_not_give_the_lock_back(tmp_path: Path) -> None:
 import os, sys
 sys.path.insert(0, sys.argv[2])
 from parquet_bloom.errors import IndexInUseError
-from parquet_bloom.storage.folder.folder import Folder
+from parquet_bloom.storage.index_folder import Folder
 with Folder(sys.argv[1]).lock():
     child = os.fork()
     if not child:

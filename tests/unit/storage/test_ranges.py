@@ -20,8 +20,8 @@ from support.servers.counted import CountedFileSystem
 
 from parquet_bloom.errors import ConcurrentChangeError, StorageError, TruncatedFileError
 from parquet_bloom.storage import Source, open_source
-from parquet_bloom.storage import coalesce as coalesce_module
-from parquet_bloom.storage.coalesce import GAP_BYTES, PARALLEL_REQUESTS, SPAN_BYTES, coalesce
+from parquet_bloom.storage import byte_ranges as coalesce_module
+from parquet_bloom.storage.byte_ranges import GAP_BYTES, PARALLEL_REQUESTS, SPAN_BYTES, coalesce
 from parquet_bloom.storage.local import scatter
 
 DATA = np.random.default_rng(5).bytes(3_000_000)

@@ -15,7 +15,7 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom import storage
-from parquet_bloom.storage.local import copy
+from parquet_bloom.storage.local import copy_front
 
 BYTES = 16 << 20
 SLACK = 2 << 20  # that the file system needs for itself
@@ -56,7 +56,7 @@ def free_bytes(folder: Path) -> int:
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The first way, or the second, which shares blocks as well where it can."""
     if request.param != "clone":
-        monkeypatch.setattr(copy, "_clone", lambda *_: False)
+        monkeypatch.setattr(copy_front, "_clone", lambda *_: False)
     return str(request.param)
 
 
@@ -69,7 +69,7 @@ def test_prefixes_of_any_length(folder: Path, way: str) -> None:
     for length in (0, 1, 4095, 4096, 4097, BYTES // 2 + 123, BYTES - 1, BYTES):
         results.append(folder / f"{way}.{length}")
         with storage.open_source(path) as source, open(results[-1], "wb") as new:
-            copy.copy_prefix(source, new.fileno(), length)
+            copy_front.copy_prefix(source, new.fileno(), length)
         assert results[-1].read_bytes() == data[:length]
     assert before - free_bytes(folder) < SLACK
     with open(results[-1], "r+b") as file:  # what is shared belongs to each of them

@@ -21,9 +21,9 @@ import pytest
 
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, StorageError, TruncatedFileError
 from parquet_bloom.storage import create, open_source, rewrite, same_place
-from parquet_bloom.storage.local import copy as copy_module
-from parquet_bloom.storage.local import lease, rename
-from parquet_bloom.storage.local.temporary import delete_leftover, displaced_from, leftovers, leftovers_below
+from parquet_bloom.storage.local import copy_front as copy_module
+from parquet_bloom.storage.local import system_calls
+from parquet_bloom.storage.local.local_rewrite import delete_leftover, displaced_from, leftovers, leftovers_below
 
 OLD = bytes(np.random.default_rng(1).integers(0, 256, 50_000, dtype=np.uint8))
 PREFIX = 30_001
@@ -36,7 +36,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can do this")
 @pytest.fixture(autouse=True)
 def no_leases(monkeypatch: pytest.MonkeyPatch) -> None:
     """Disturbances come from this process, which would wait for a lease of its own; `tests/crash` has other writers."""
-    monkeypatch.setattr(lease, "fcntl", None)
+    monkeypatch.setattr(system_calls, "fcntl", None)
 
 
 @pytest.fixture
@@ -542,17 +542,17 @@ def test_a_change_meanwhile(path: Path, disturb: Callable[[Path], None]) -> None
 
 
 def test_a_replacement_just_before_the_exchange(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    genuine = rename.exchange
+    genuine = system_calls.exchange
 
     def late(one: str, other: str) -> None:
-        monkeypatch.setattr(rename, "exchange", genuine)
+        monkeypatch.setattr(system_calls, "exchange", genuine)
         disturb_replace(path)
         inodes.append(path.stat().st_ino)
         genuine(one, other)
 
     inodes: list[int] = []
     crc_of(path).write_bytes(checksums(OLD))
-    monkeypatch.setattr(rename, "exchange", late)
+    monkeypatch.setattr(system_calls, "exchange", late)
     with pytest.raises(ConcurrentChangeError, match="another writer replaced it meanwhile"):
         run(path)
     assert [path.stat().st_ino] == inodes
@@ -562,7 +562,7 @@ def test_a_replacement_just_before_the_exchange(path: Path, monkeypatch: pytest.
 
 def test_one_replacement_after_another(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A third file comes just as the second is put back: the newest one wins."""
-    genuine = rename.exchange
+    genuine = system_calls.exchange
     calls = []
 
     def exchange(one: str, other: str) -> None:
@@ -572,7 +572,7 @@ def test_one_replacement_after_another(path: Path, monkeypatch: pytest.MonkeyPat
             os.replace(path.with_name("other"), path)
         genuine(one, other)
 
-    monkeypatch.setattr(rename, "exchange", exchange)
+    monkeypatch.setattr(system_calls, "exchange", exchange)
     with pytest.raises(ConcurrentChangeError):
         run(path)
     assert path.read_bytes() == b"writer 2"
@@ -581,17 +581,17 @@ def test_one_replacement_after_another(path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_other_file_is_never_thrown_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    genuine = rename.exchange
+    genuine = system_calls.exchange
 
     def once(one: str, other: str) -> None:
-        monkeypatch.setattr(rename, "exchange", broken)
+        monkeypatch.setattr(system_calls, "exchange", broken)
         disturb_replace(path)
         genuine(one, other)
 
     def broken(one: str, other: str) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(rename, "exchange", once)
+    monkeypatch.setattr(system_calls, "exchange", once)
     where = r"cannot be restored, see .*\.parquet_bloom\.old: Input/output error"
     with pytest.raises(StorageError, match=where):
         run(path)
@@ -604,7 +604,7 @@ def test_where_names_cannot_be_exchanged(path: Path, monkeypatch: pytest.MonkeyP
     def unsupported(*args: Any) -> None:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(rename, "_rename", unsupported)
+    monkeypatch.setattr(system_calls, "_rename", unsupported)
     crc_of(path).write_bytes(checksums(OLD))
     run(path)
     assert path.read_bytes() == NEW
@@ -613,24 +613,24 @@ def test_where_names_cannot_be_exchanged(path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_no_renameat2(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rename, "_renameat2", lambda: None)
+    monkeypatch.setattr(system_calls, "_renameat2", lambda: None)
     run(path)
     assert path.read_bytes() == NEW
     with pytest.raises(OSError, match="not implemented"):
-        rename.exchange("a", "b")
+        system_calls.exchange("a", "b")
 
 
 @pytest.mark.parametrize("supported", [True, False])
 def test_rename_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, supported: bool) -> None:
     if not supported:
-        monkeypatch.setattr(rename, "_renameat2", lambda: None)
+        monkeypatch.setattr(system_calls, "_renameat2", lambda: None)
     one, other = tmp_path / "1", tmp_path / "2"
     one.write_bytes(b"1")
-    rename.rename_new(str(one), str(other))
+    system_calls.rename_new(str(one), str(other))
     assert names(tmp_path) == ["2"]
     one.write_bytes(b"another")
     with pytest.raises(FileExistsError):
-        rename.rename_new(str(one), str(other))
+        system_calls.rename_new(str(one), str(other))
     assert (one.read_bytes(), other.read_bytes()) == (b"another", b"1")
 
 
@@ -749,7 +749,7 @@ def test_no_stale_checksums_of_a_new_file_that_is_changed_at_once(
 ) -> None:
     """Another writer changes the new file before its checksums are there, and does not know of such."""
     crc_of(path).write_bytes(checksums(OLD))
-    genuine = rename.rename_new
+    genuine = system_calls.rename_new
 
     def rename_new(old: str, new: str) -> None:
         genuine(old, new)
@@ -759,7 +759,7 @@ def test_no_stale_checksums_of_a_new_file_that_is_changed_at_once(
             file.write(b"other")
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
-    monkeypatch.setattr(rename, "rename_new", rename_new)
+    monkeypatch.setattr(system_calls, "rename_new", rename_new)
     run(path)
     assert b"other" in path.read_bytes()
     assert names(path.parent) == [path.name]
@@ -775,7 +775,7 @@ def test_no_stale_checksums_of_an_old_file_that_was_changed(path: Path, monkeypa
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(rename, "exchange", exchange)
+    monkeypatch.setattr(system_calls, "exchange", exchange)
     with pytest.raises(ConcurrentChangeError):
         run(path)
     assert path.read_bytes() == bytes(len(OLD))
@@ -786,7 +786,7 @@ def test_no_stale_checksums_of_an_old_file_that_is_changed_while_they_are_put_ba
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crc_of(path).write_bytes(checksums(OLD))
-    genuine = rename.rename_new
+    genuine = system_calls.rename_new
 
     def exchange(one: str, other: str) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -795,8 +795,8 @@ def test_no_stale_checksums_of_an_old_file_that_is_changed_while_they_are_put_ba
         genuine(old, new)
         path.write_bytes(bytes(len(OLD)))
 
-    monkeypatch.setattr(rename, "exchange", exchange)
-    monkeypatch.setattr(rename, "rename_new", rename_new)
+    monkeypatch.setattr(system_calls, "exchange", exchange)
+    monkeypatch.setattr(system_calls, "rename_new", rename_new)
     with pytest.raises(StorageError):
         run(path)
     assert names(path.parent) == [path.name]

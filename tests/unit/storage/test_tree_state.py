@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from parquet_bloom.storage.tree_state import read_tree_state
+from parquet_bloom.spark.plan.lake_paths import read_tree_state
 
 
 def _make(folder: Path) -> Path:

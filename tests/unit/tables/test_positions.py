@@ -14,7 +14,7 @@ from support.writers.iceberg_tables import POSITIONS, Entry, HandTable
 
 import parquet_bloom
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError
-from parquet_bloom.tables import positions as positions_module
+from parquet_bloom.tables import position_files as positions_module
 from parquet_bloom.tables import write_positions
 
 SCHEMA = pa.schema(

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from parquet_bloom.util.arrow_select import has_kernels, keep, take, widen
+from parquet_bloom.util.arrow_values import has_kernels, keep, take, widen
 
 TEXTS = pa.array(["a", "a text of more than twelve bytes", None, "", "a"], pa.string_view())
 OFFSETS = pa.array([0, 1, 1, 3, 5], pa.int32())

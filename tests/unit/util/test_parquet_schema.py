@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from parquet_bloom.metadata.footer import Footer
-from parquet_bloom.util.parquet_schema import read_arrow_schema
+from parquet_bloom.scan.model.file_schemas import read_arrow_schema
 
 PLAIN = {
     "flat": pa.table({"id": [1], "text": ["a"], "at": [dt.datetime(2026, 1, 1, tzinfo=dt.UTC)]}),

@@ -32,9 +32,9 @@ from parquet_bloom.errors import (
     UnsupportedTypeError,
 )
 from parquet_bloom.file import identity
-from parquet_bloom.storage.local.rewrite import LocalRewrite
-from parquet_bloom.zones import collect, freshness, write
-from parquet_bloom.zones.schema import SCHEMA
+from parquet_bloom.storage.local.local_rewrite import LocalRewrite
+from parquet_bloom.zones import zone_builder
+from parquet_bloom.zones.zone_schema import SCHEMA
 
 KINDS = [name for name in peers.VALUES if name not in ("bool", "li", "ma", "ls", "st")]
 CONTAINERS = ("parquet", "arrow")
@@ -119,8 +119,8 @@ def lake(tmp_path, files=3, rows=1000, group=300):
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_files_row_groups_and_rows(container, tmp_path, monkeypatch):
     folder = lake(tmp_path)
-    monkeypatch.setattr(collect, "_BUFFER_BYTES", 512)  # put aside in several pieces
-    monkeypatch.setattr(write, "_BYTES_PER_BATCH", 1024)  # several row groups, or batches
+    monkeypatch.setattr(zone_builder, "_BUFFER_BYTES", 512)  # put aside in several pieces
+    monkeypatch.setattr(zone_builder, "_BYTES_PER_BATCH", 1024)  # several row groups, or batches
     done = []
     target = tmp_path / "z.index"
     report = zones.build(
@@ -276,7 +276,7 @@ def test_an_index_is_written_whole_or_not_at_all(container, tmp_path, monkeypatc
     folder, target = lake(tmp_path), tmp_path / f"z.{container}"
     zones.build(folder, "id", target)
     before = target.read_bytes()
-    monkeypatch.setattr(write, "_BYTES_PER_BATCH", 1 << 16)
+    monkeypatch.setattr(zone_builder, "_BYTES_PER_BATCH", 1 << 16)
     genuine, calls = LocalRewrite._write, []
 
     def failing(self, data):
@@ -294,7 +294,7 @@ def test_an_index_is_written_whole_or_not_at_all(container, tmp_path, monkeypatc
 
 def test_a_file_that_changes_meanwhile_is_left_out(tmp_path, monkeypatch):
     folder = lake(tmp_path)
-    genuine = collect.chunk_bytes_fingerprint
+    genuine = zone_builder.chunk_bytes_fingerprint
 
     def meddling(source, *more):
         if source.name.endswith("1.parquet"):
@@ -303,7 +303,7 @@ def test_a_file_that_changes_meanwhile_is_left_out(tmp_path, monkeypatch):
             os.utime(source.name, (1, 1))
         return genuine(source, *more)
 
-    monkeypatch.setattr(collect, "chunk_bytes_fingerprint", meddling)
+    monkeypatch.setattr(zone_builder, "chunk_bytes_fingerprint", meddling)
     report = zones.build(folder, "id", tmp_path / "z.arrow")
     assert [type(error) for error in report.failed.values()] == [ConcurrentChangeError]
     assert report.files == 2
@@ -314,12 +314,12 @@ def test_states_of_files(tmp_path, monkeypatch):
     monkeypatch.setattr(identity, "SETTLED_NS", -1)
     zones.build(folder, "id", tmp_path / "z.arrow")
     read = []
-    genuine = freshness.compare_contents
+    genuine = zone_builder.compare_contents
     monkeypatch.setattr(
-        freshness, "compare_contents", lambda entry, *more: (read.append(entry), genuine(entry, *more))[1]
+        zone_builder, "compare_contents", lambda entry, *more: (read.append(entry), genuine(entry, *more))[1]
     )
     with zones.open(tmp_path / "z.arrow") as index:
-        assert freshness.file_states(index) == ["current"] * 6
+        assert zone_builder.file_states(index) == ["current"] * 6
         assert read == []
         parquet_bloom.embed(folder / "0.parquet", "id")  # no such change
         os.utime(folder / "1.parquet", (5, 5))  # nor this
@@ -328,7 +328,7 @@ def test_states_of_files(tmp_path, monkeypatch):
         changed = table.set_column(0, "id", pa.array([9] * 1000, pa.int64()))
         pq.write_table(changed, folder / "3.parquet", row_group_size=300)
         (folder / "4.parquet").write_bytes(b"x")
-        assert freshness.file_states(index) == ["current", "current", "gone", "changed", "changed", "current"]
+        assert zone_builder.file_states(index) == ["current", "current", "gone", "changed", "changed", "current"]
         assert len(read) == 4
         assert index.of_file(folder / "0.parquet") == 0
 

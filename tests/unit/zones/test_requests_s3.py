@@ -17,11 +17,11 @@ from parquet_bloom import zones
 from parquet_bloom.errors import BrokenZonesError
 from parquet_bloom.hashing.column_type import ColumnType, Kind
 from parquet_bloom.storage import create
-from parquet_bloom.zones import packed, write
-from parquet_bloom.zones.containers import parquet as parquet_file
-from parquet_bloom.zones.manifest import Manifest
-from parquet_bloom.zones.reports import ZonedFile
-from parquet_bloom.zones.schema import ZONE, FilterSizing
+from parquet_bloom.zones import parquet_container as parquet_file
+from parquet_bloom.zones import zone_builder, zone_packing
+from parquet_bloom.zones.zone_manifest import ZoneManifest
+from parquet_bloom.zones.zone_reports import ZonedFile
+from parquet_bloom.zones.zone_schema import ZONE, FilterSizing
 
 FILES, GROUPS, ROWS = 6, 20, 64
 CONTAINERS = ["parquet", "arrow"]
@@ -121,7 +121,7 @@ def test_the_same_zones_stand_in_the_table_and_at_the_end(
     with zones.open(path) as index:
         sealed = index.to_table()
     for module in ("parquet", "arrow"):
-        monkeypatch.setattr(f"parquet_bloom.zones.containers.{module}.is_sealed", lambda *_: False)
+        monkeypatch.setattr(f"parquet_bloom.zones.{module}_container.is_sealed", lambda *_: False)
     with zones.open(path) as index:
         assert index.to_table().equals(sealed, check_metadata=True)
 
@@ -135,7 +135,7 @@ def test_a_table_that_was_written_anew_is_read_itself(tmp_path: Path, container:
     else:
         with pa.ipc.open_file(path) as reader:
             table = reader.read_all()
-    assert packed.SEAL_KEY in table.schema.metadata
+    assert zone_packing.SEAL_KEY in table.schema.metadata
 
     def rewritten(changed: pa.Table) -> Path:
         target = tmp_path / f"other.{container}"
@@ -164,18 +164,18 @@ def test_unproved_offsets_are_searched(tmp_path: Path, container: str, monkeypat
     if container == "parquet":  # several pages a row group, as another pyarrow may write them
         real = pq.ParquetWriter
         monkeypatch.setattr(
-            write.pq, "ParquetWriter", lambda *args, **options: real(*args, **options | {"max_rows_per_page": 4})
+            zone_builder.pq, "ParquetWriter", lambda *args, **options: real(*args, **options | {"max_rows_per_page": 4})
         )
     _, path = small(tmp_path, container)
     if container == "arrow":
-        real_batch = parquet_bloom.zones.containers.arrow._read_batch
+        real_batch = parquet_bloom.zones.arrow_container._read_batch
 
         def elsewhere(message: bytes, block: Any, columns: int) -> Any:
             batch = real_batch(message, block, columns)
-            monkeypatch.setattr("parquet_bloom.zones.containers.arrow._read_batch", real_batch)
+            monkeypatch.setattr("parquet_bloom.zones.arrow_container._read_batch", real_batch)
             return batch._replace(num_rows=batch.num_rows + 1)
 
-        monkeypatch.setattr("parquet_bloom.zones.containers.arrow._read_batch", elsewhere)
+        monkeypatch.setattr("parquet_bloom.zones.arrow_container._read_batch", elsewhere)
     with zones.open(path) as index:
         for value in range(300):
             if value % 7:
@@ -195,8 +195,8 @@ def write_synthetic_index(path: Path, container: str, files: int, zones_each: in
     stamps = [b"\xff\x00" + rng.bytes(16).hex().encode() for _ in range(files)]
     of = [ZonedFile(n, f"/{n}", 1, stamps[n], *prints[n], column_type, 1) for n in range(files)]
     counts = np.full(files, 5 * zones_each, np.int64)
-    manifest = Manifest("id", filter_bytes, of, np.arange(files), np.zeros(files, np.int64), counts)
-    reported = packed.describe_zones(table, 5, write.zones_per_batch(filter_bytes))
+    manifest = ZoneManifest("id", filter_bytes, of, np.arange(files), np.zeros(files, np.int64), counts)
+    reported = zone_packing.describe_zones(table, 5, zone_builder.zones_per_batch(filter_bytes))
     metadata = FilterSizing(5, 0.01).metadata | manifest.to_metadata(table, reported)
     bits = rng.integers(0, 256, len(table) * filter_bytes).astype(np.uint8)
 
@@ -204,7 +204,7 @@ def write_synthetic_index(path: Path, container: str, files: int, zones_each: in
         return bits[first * filter_bytes : (first + some) * filter_bytes]
 
     with create(str(path)) as new:
-        write.write_index(new, container, table, filter_bytes, read, metadata)
+        zone_builder.write_index(new, container, table, filter_bytes, read, metadata)
         new.commit()
     return bits
 
@@ -226,7 +226,7 @@ def test_opening_reads_the_end_once(s3: Any, tmp_path: Path, container: str, fil
 
 @pytest.mark.parametrize("container", CONTAINERS)
 @pytest.mark.parametrize("filter_bytes", [32, 64, 1024])
-@pytest.mark.parametrize("count", [1, 3, write.zones_per_batch(32), write.zones_per_batch(32) + 1])
+@pytest.mark.parametrize("count", [1, 3, zone_builder.zones_per_batch(32), zone_builder.zones_per_batch(32) + 1])
 def test_filters_are_where_they_are_supposed(
     tmp_path: Path, container: str, filter_bytes: int, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,8 +240,8 @@ def test_filters_are_where_they_are_supposed(
         raise AssertionError("the places are looked for")
 
     monkeypatch.setattr(parquet_file, "_read_filters", refuse)
-    monkeypatch.setattr("parquet_bloom.zones.containers.arrow._read_part", refuse)
-    monkeypatch.setattr("parquet_bloom.zones.containers.arrow._read_columns", refuse)
+    monkeypatch.setattr("parquet_bloom.zones.arrow_container._read_part", refuse)
+    monkeypatch.setattr("parquet_bloom.zones.arrow_container._read_columns", refuse)
     with zones.open(path) as index:
         assert index.files is not None
         assert index.files[0].stamp.startswith(b"\xff\x00")

@@ -21,12 +21,11 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, PredicateError, UnknownColumnError
-from parquet_bloom.file.cache import memory
-from parquet_bloom.lake.index import LakeIndex
+from parquet_bloom.file import metadata_cache
+from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.predicate.tree import Equal
 from parquet_bloom.scan.lookup.known_file import KnownFile
-from parquet_bloom.scan.lookup.session import Lookup
-from parquet_bloom.scan.lookup.watch import LocalWatch
+from parquet_bloom.scan.lookup.lookup_session import LocalWatch, Lookup
 from parquet_bloom.storage import PathStates
 
 DAY = dt.date(2026, 1, 1)
@@ -35,7 +34,7 @@ DAY = dt.date(2026, 1, 1)
 @pytest.fixture(autouse=True)
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the times of new files to show every change: nothing here changes twice within a tick."""
-    monkeypatch.setattr(memory, "SETTLED_NS", -(1 << 62))
+    monkeypatch.setattr(metadata_cache, "SETTLED_NS", -(1 << 62))
     monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)
 
 
@@ -199,7 +198,7 @@ def test_an_empty_folder_that_gets_a_file(lake: Path) -> None:
 
 
 def test_files_that_changed_just_now_are_checked_each_time(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "SETTLED_NS", 1 << 62)
+    monkeypatch.setattr(metadata_cache, "SETTLED_NS", 1 << 62)
     dataset = parquet_bloom.dataset(lake, index=lake.parent / "index")
     check(dataset, lake)
     path = lake / "1" / "3.parquet"
@@ -215,7 +214,7 @@ def test_files_that_changed_just_now_and_are_not_indexed_are_opened_each_time(
     add_file(lake)
     new = str(lake / "0" / "new.parquet")
     for settled, kept in ((1 << 62, False), (-(1 << 62), True)):
-        monkeypatch.setattr(memory, "SETTLED_NS", settled)
+        monkeypatch.setattr(metadata_cache, "SETTLED_NS", settled)
         dataset = parquet_bloom.dataset(lake, index=lake.parent / "index")
         check(dataset, lake)
         assert (new in dataset._lookups._known._files) == kept
@@ -243,14 +242,14 @@ def test_what_appears_while_the_state_of_a_lake_is_taken(lake: Path, monkeypatch
             seen.append(paths)
             return PathStates(paths)
 
-    monkeypatch.setattr("parquet_bloom.scan.lookup.watch.PathStates", Late)
+    monkeypatch.setattr("parquet_bloom.scan.lookup.lookup_session.PathStates", Late)
     assert not LocalWatch(roots, lambda: list_files(lambda: None)).is_settled
     assert LocalWatch(roots, lambda: list_files(lambda: None)).is_settled
 
 
 def test_a_file_that_is_removed_while_rows_are_read(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even where the files were listed just now: the lookup begins anew."""
-    monkeypatch.setattr(memory, "SETTLED_NS", 1 << 62)
+    monkeypatch.setattr(metadata_cache, "SETTLED_NS", 1 << 62)
     dataset, plan, removed = parquet_bloom.dataset(lake, index=lake.parent / "index"), Lookup.plan, []
 
     def plan_and_remove(self: Lookup, *arguments: Any, **options: Any) -> Any:

@@ -22,8 +22,8 @@ from support.writers.iceberg_tables import Entry, HandTable
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, PredicateError, UnknownColumnError
 from parquet_bloom.predicate import row_filter
-from parquet_bloom.scan.lookup import key_chunks, locate
-from parquet_bloom.scan.model.limits import Limits
+from parquet_bloom.scan.lookup import key_chunks, locate_keys
+from parquet_bloom.scan.scan_options import Limits
 
 FILES, ROWS, GROUP = 6, 3000, 700
 
@@ -147,7 +147,7 @@ def test_ways_of_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_bat
 def test_windows_of_a_large_row_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tables = write_lake(tmp_path / "lake")
     read_local_files_one_by_one(monkeypatch)
-    monkeypatch.setattr("parquet_bloom.scan.read.reader.LIMITS", Limits(max_bytes=4000))
+    monkeypatch.setattr("parquet_bloom.scan.row_reader.LIMITS", Limits(max_bytes=4000))
     keys = [*range(0, 9000, 3)]
     located = parquet_bloom.dataset(tmp_path / "lake").locate("key", keys)
     assert to_rows(located) == expect(tmp_path / "lake", tables, keys)
@@ -157,7 +157,7 @@ def test_chunks_of_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     """Keys that are too many at once are searched for in parts; a key that comes twice is there once."""
     tables = write_lake(tmp_path / "lake", "string")
     monkeypatch.setattr(key_chunks, "CHUNK_KEYS", 1500)
-    monkeypatch.setattr(locate, "FEW_KEYS", 100)
+    monkeypatch.setattr(locate_keys, "FEW_KEYS", 100)
     keys = make_values("string", np.concatenate([np.arange(0, 6000), np.arange(3000, 9000)]))
     expected = expect(tmp_path / "lake", tables, keys.to_pylist())
     dataset = parquet_bloom.dataset(tmp_path / "lake")
@@ -223,8 +223,8 @@ def test_keys_that_mean_one_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_keys_of_several_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     tables = write_lake(tmp_path / "lake")
     monkeypatch.setattr(key_chunks, "CHUNK_TUPLES", size)
-    monkeypatch.setattr(locate, "FEW_KEYS", 30)
-    monkeypatch.setattr(locate, "_MATCHED_ROWS", 100)
+    monkeypatch.setattr(locate_keys, "FEW_KEYS", 30)
+    monkeypatch.setattr(locate_keys, "_MATCHED_ROWS", 100)
     pairs = [(number, number % 10 if number % 3 else 3) for number in range(0, 9000, 100)]
     names = ["key", "other"]
     expected = expect(tmp_path / "lake", tables, pairs, names)
@@ -273,7 +273,7 @@ def test_keys_of_another_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     expected = [n for n in numbers if array[n] in [array[5], *([array[7]] if pa.types.is_floating(keys.type) else [])]]
     expected += [6] if column_type == pa.float64() else []
     assert dataset.locate("key", keys)["row"].to_pylist() == expected
-    monkeypatch.setattr(locate, "FEW_KEYS", 0)
+    monkeypatch.setattr(locate_keys, "FEW_KEYS", 0)
     assert dataset.locate("key", keys)["row"].to_pylist() == expected
 
 
@@ -367,7 +367,7 @@ def test_an_index_for_keys_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     dataset = parquet_bloom.dataset(tmp_path / "lake", index=tmp_path / "index")
     keys = [*range(0, 400, 4)]
     for few in (5, 1000):
-        monkeypatch.setattr(locate, "FEW_KEYS", few)
+        monkeypatch.setattr(locate_keys, "FEW_KEYS", few)
         assert to_rows(dataset.locate("key", keys)) == expect(tmp_path / "lake", tables, keys)
 
 
@@ -433,16 +433,16 @@ def test_a_file_that_is_replaced_meanwhile(tmp_path: Path, monkeypatch: pytest.M
     tables = write_lake(tmp_path / "lake")
     dataset = parquet_bloom.dataset(tmp_path / "lake")
     keys = [*range(0, 9000, 3)]
-    original = locate.Locator._plan
+    original = locate_keys.Locator._plan
 
-    def plan(self: locate.Locator, *args: Any, **options: Any) -> Any:
+    def plan(self: locate_keys.Locator, *args: Any, **options: Any) -> Any:
         result = original(self, *args, **options)
         tables[2] = tables[2].slice(1000, 1800)
         pq.write_table(tables[2], tmp_path / "new", row_group_size=GROUP)
         (tmp_path / "new").replace(tmp_path / "lake/2.parquet")
         return result
 
-    monkeypatch.setattr(locate.Locator, "_plan", plan)
+    monkeypatch.setattr(locate_keys.Locator, "_plan", plan)
     assert to_rows(dataset.locate("key", keys)) == expect(tmp_path / "lake", tables, keys)
 
 

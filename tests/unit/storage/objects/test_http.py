@@ -17,8 +17,8 @@ from support.servers.web_server import Page, WebServer
 import parquet_bloom
 from parquet_bloom import storage
 from parquet_bloom.errors import ConcurrentChangeError, StorageError, TruncatedFileError
-from parquet_bloom.file.cache.memory import MetadataCache
-from parquet_bloom.storage.objects.source import TAIL_BYTES, ObjectSource
+from parquet_bloom.file.metadata_cache import MetadataCache
+from parquet_bloom.storage.objects.object_source import TAIL_BYTES, ObjectSource
 
 DATA = np.random.default_rng(5).bytes(200_000)
 THEN = "Fri, 20 Nov 2020 10:00:00 GMT"

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from parquet_bloom.storage.objects.limits import RequestLimits, seconds
-from parquet_bloom.storage.objects.options import make_store_handle
+from parquet_bloom.storage.objects.location import make_store_handle
+from parquet_bloom.storage.objects.store_client import RequestLimits, seconds
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 import parquet_bloom
 from parquet_bloom import storage
 from parquet_bloom.errors import ManagedTableError, StorageError
-from parquet_bloom.storage.objects import managed_tables
+from parquet_bloom.storage.objects import object_listing
 from parquet_bloom.storage.objects.location import ObjectStores
 
 KEYS = [
@@ -40,7 +40,7 @@ KEYS = [
 @pytest.fixture(autouse=True)
 def forgotten() -> None:
     """Clear the cache of folders that are not tables."""
-    managed_tables._NO_TABLE.clear()
+    object_listing._NO_TABLE.clear()
 
 
 @pytest.fixture

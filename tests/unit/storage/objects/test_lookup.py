@@ -21,10 +21,10 @@ import parquet_bloom
 from parquet_bloom import storage
 from parquet_bloom.cli import main
 from parquet_bloom.errors import ConcurrentChangeError, StorageError
-from parquet_bloom.file.cache.memory import MetadataCache
-from parquet_bloom.file.reader import BloomFile
-from parquet_bloom.scan import source as listing
-from parquet_bloom.storage.objects import managed_tables
+from parquet_bloom.file.bloom_file import BloomFile
+from parquet_bloom.file.metadata_cache import MetadataCache
+from parquet_bloom.scan import scan_source as listing
+from parquet_bloom.storage.objects import object_listing
 
 FILES = 12
 ROWS = 4_000
@@ -54,7 +54,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 @pytest.fixture
 def lake(s3: Any, files: dict[str, bytes]) -> str:
     """URL of the lake."""
-    managed_tables._NO_TABLE.clear()
+    object_listing._NO_TABLE.clear()
     for key, data in files.items():
         s3.put(key, data)
     s3.put("lake/_SUCCESS", b"")

@@ -15,10 +15,10 @@ import pytest
 import parquet_bloom
 from parquet_bloom import redaction, storage
 from parquet_bloom.errors import ConcurrentChangeError, StorageError, TruncatedFileError
-from parquet_bloom.storage import coalesce
-from parquet_bloom.storage.objects.errors import first_line
+from parquet_bloom.storage import byte_ranges
 from parquet_bloom.storage.objects.location import ObjectStores
-from parquet_bloom.storage.objects.source import TAIL_BYTES, ObjectSource
+from parquet_bloom.storage.objects.object_source import TAIL_BYTES, ObjectSource
+from parquet_bloom.storage.objects.store_errors import first_line
 
 DATA = b"".join(hashlib.sha256(number.to_bytes(4, "big")).digest() for number in range(16_384))  # 512 KiB
 KEYS = np.random.default_rng(11).permutation(400_000)[:40_000]
@@ -160,7 +160,7 @@ def test_an_unchanged_object_passes(s3: Any) -> None:
 
 def test_far_ranges_are_requests_side_by_side(s3: Any) -> None:
     s3.put("a.bin", DATA * 16)
-    step = coalesce.GAP_BYTES + 100
+    step = byte_ranges.GAP_BYTES + 100
     expected = [(offset, 32) for offset in range(0, 60 * step, step)]
     with opened(s3, "a.bin") as source:
         s3.clear_log()
@@ -175,7 +175,7 @@ def test_far_ranges_are_requests_side_by_side(s3: Any) -> None:
 
 
 def test_a_long_read_is_several_requests(s3: Any) -> None:
-    data = np.random.default_rng(3).bytes(3 * coalesce.SPAN_BYTES + 17)
+    data = np.random.default_rng(3).bytes(3 * byte_ranges.SPAN_BYTES + 17)
     s3.put("a.bin", data)
     with opened(s3, "a.bin") as source:
         assert source.read_at(1, len(data) - 2) == data[1:-1]

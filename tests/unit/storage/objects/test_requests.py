@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from parquet_bloom import errors, storage
-from parquet_bloom.storage.objects import event_loop, managed_tables
-from parquet_bloom.storage.objects.client import LIST_PAGE, PARALLEL_REQUESTS
+from parquet_bloom.storage.objects import object_listing, store_client
 from parquet_bloom.storage.objects.location import ObjectStores
-from parquet_bloom.storage.objects.source import ObjectSource
+from parquet_bloom.storage.objects.object_source import ObjectSource
+from parquet_bloom.storage.objects.store_client import LIST_PAGE, PARALLEL_REQUESTS
 
 LOGIN = b"<html><head><title>Sign in</title></head><body><p>Sign in to this network</p></body></html>"
 
@@ -26,7 +26,7 @@ LOGIN = b"<html><head><title>Sign in</title></head><body><p>Sign in to this netw
 @pytest.fixture(autouse=True)
 def nothing_remembered() -> Iterator[None]:
     yield
-    managed_tables._NO_TABLE.clear()
+    object_listing._NO_TABLE.clear()
 
 
 @pytest.fixture
@@ -216,7 +216,7 @@ def test_the_process_ends_with_requests_under_way(s3: Any, released: threading.E
     program = textwrap.dedent(f"""
         import threading, time
         from parquet_bloom.storage.objects.location import ObjectStores
-        from parquet_bloom.storage.objects.source import ObjectSource
+        from parquet_bloom.storage.objects.object_source import ObjectSource
 
         place = ObjectStores({s3.storage_options!r}).locate({s3.url("t/a.parquet")!r})
         threading.Thread(target=lambda: {requests}, daemon=True).start()
@@ -235,7 +235,7 @@ def test_requests_at_the_very_end_are_reported(s3: Any) -> None:
         import atexit
         from parquet_bloom import errors
         from parquet_bloom.storage.objects.location import ObjectStores
-        from parquet_bloom.storage.objects.source import ObjectSource
+        from parquet_bloom.storage.objects.object_source import ObjectSource
 
         place = ObjectStores({s3.storage_options!r}).locate({s3.url("t/a.parquet")!r})
 
@@ -266,13 +266,13 @@ def test_the_end_waits_for_a_result_that_is_being_handed_over() -> None:
     delivery = threading.Thread(target=lambda: loop.call_soon_threadsafe(int))
     delivery.start()
     assert came.wait(600)
-    assert any(map(event_loop._is_delivering, sys._current_frames().values()))
-    waiting = threading.Thread(target=event_loop._wait_for_deliveries)
+    assert any(map(store_client._is_delivering, sys._current_frames().values()))
+    waiting = threading.Thread(target=store_client._wait_for_deliveries)
     waiting.start()
     waiting.join(0.05)
     assert waiting.is_alive()
     go_on.set()
     waiting.join()
     delivery.join()
-    assert not any(map(event_loop._is_delivering, sys._current_frames().values()))
+    assert not any(map(store_client._is_delivering, sys._current_frames().values()))
     loop.close()

@@ -14,13 +14,13 @@ import pytest
 from support import tiers
 
 from parquet_bloom.errors import ParquetBloomError, StorageError
-from parquet_bloom.storage.objects.limits import RequestLimits
+from parquet_bloom.storage.objects import s3_client as s3_client
+from parquet_bloom.storage.objects import s3_rewrite as s3_rewrite
 from parquet_bloom.storage.objects.location import ObjectStores
-from parquet_bloom.storage.objects.s3 import client as s3_client
-from parquet_bloom.storage.objects.s3 import rewrite as s3_rewrite
-from parquet_bloom.storage.objects.s3.probe import NAME
-from parquet_bloom.storage.objects.s3.requests import Requests
-from parquet_bloom.storage.objects.source import ObjectSource
+from parquet_bloom.storage.objects.object_source import ObjectSource
+from parquet_bloom.storage.objects.s3_requests import Requests
+from parquet_bloom.storage.objects.store_client import RequestLimits
+from parquet_bloom.storage.objects.store_proofs import NAME
 from parquet_bloom.util.threads import in_order
 
 TAIL = b"filters and footer"
@@ -224,7 +224,7 @@ def test_a_late_answer_is_handed_on(s3: Any, head: Any) -> None:
         late.append(answer)
         came.set()
 
-    with pytest.raises(s3_client.NoAnswerError, match=r"no answer within 0\.\d s"):
+    with pytest.raises(s3_client.NoS3AnswerError, match=r"no answer within 0\.\d s"):
         Requests(RequestLimits(retry_timeout=0.2)).send(head, take)
     assert came.wait(BUSY)
     assert late[0]["ContentLength"] == 1

@@ -15,9 +15,9 @@ import pytest
 from support.random_cases.table_statistics import check_column
 
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.tables.delta.open import delta
-from parquet_bloom.tables.delta.snapshot import DeltaSnapshot
-from parquet_bloom.tables.locations import resolve_delta_path
+from parquet_bloom.tables.delta.delta_snapshot import DeltaSnapshot
+from parquet_bloom.tables.delta.delta_table import delta
+from parquet_bloom.tables.table_locations import resolve_delta_path
 
 deltalake = pytest.importorskip("deltalake")
 

@@ -12,7 +12,7 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, StorageError
-from parquet_bloom.tables.delta.open import delta
+from parquet_bloom.tables.delta.delta_table import delta
 
 deltalake = pytest.importorskip("deltalake")
 

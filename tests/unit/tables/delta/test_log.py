@@ -22,9 +22,9 @@ from support.writers.delta_log import (
 )
 
 from parquet_bloom.errors import ParquetBloomError, StorageError
-from parquet_bloom.tables.delta import log as reader
-from parquet_bloom.tables.delta.log import read_live_adds, require_same_files
-from parquet_bloom.tables.locations import resolve_delta_path
+from parquet_bloom.tables.delta import delta_log as reader
+from parquet_bloom.tables.delta.delta_log import read_live_adds, require_same_files
+from parquet_bloom.tables.table_locations import resolve_delta_path
 
 deltalake = pytest.importorskip("deltalake")
 KINDS = ["single", "parts", "v2 json", "v2 parquet", "v2 classic"]

@@ -33,8 +33,8 @@ from support.writers.delta_log import (
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, StorageError
-from parquet_bloom.tables.delta.open import DeltaSource, delta
-from parquet_bloom.tables.snapshot import TableColumn, TableSnapshot
+from parquet_bloom.tables.delta.delta_table import DeltaSource, delta
+from parquet_bloom.tables.table_snapshot import TableColumn, TableSnapshot
 
 deltalake = pytest.importorskip("deltalake")
 UTC = dt.UTC

@@ -17,7 +17,7 @@ from support.tiers import by_tier
 from support.writers.delta_log import add, beginning, column, commit, struct_of
 
 from parquet_bloom.predicate.tree import Compare, Equal, In, IsNotNull, IsNull, Node, NotEqual
-from parquet_bloom.tables.delta.open import delta
+from parquet_bloom.tables.delta.delta_table import delta
 
 deltalake = pytest.importorskip("deltalake")
 UTC = dt.UTC

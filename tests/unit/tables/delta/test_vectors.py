@@ -30,9 +30,9 @@ from support.writers.delta_log import (
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, StorageError
 from parquet_bloom.storage import resolve_filesystem
-from parquet_bloom.tables.delta.open import delta
-from parquet_bloom.tables.delta.vectors import DeletionVector, decode_z85
-from parquet_bloom.tables.locations import resolve_delta_path
+from parquet_bloom.tables.delta.delta_table import delta
+from parquet_bloom.tables.delta.delta_vectors import DeletionVector, decode_z85
+from parquet_bloom.tables.table_locations import resolve_delta_path
 
 deltalake = pytest.importorskip("deltalake")
 ROWS = 70_000  # more than one container of a bitmap

@@ -16,7 +16,7 @@ from support.writers import delta_log
 from support.writers.iceberg_deletes import delete_positions
 
 from parquet_bloom.errors import ConcurrentChangeError
-from parquet_bloom.tables.embed.api import embed_table
+from parquet_bloom.tables.embed.embed_table import embed_table
 
 pytest.importorskip("deltalake")
 pytest.importorskip("pyiceberg")
@@ -165,17 +165,17 @@ def test_rows_of_an_iceberg_file_are_deleted_before_our_commit(tmp_path: Path) -
 def test_each_try_meets_another_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from deltalake import DeltaTable, write_deltalake
 
-    from parquet_bloom.tables.embed import delta
+    from parquet_bloom.tables.embed import exchange_delta
 
     root = tables.make_delta(tmp_path / "table", 1)
-    commit, tries = delta.DeltaTarget.commit, []
+    commit, tries = exchange_delta.DeltaTarget.commit, []
 
     def late(self: Any, *args: Any) -> Any:
         tries.append(1)
         write_deltalake(root, tables.rows(10_000 + len(tries), 1), mode="append")
         return commit(self, *args)
 
-    monkeypatch.setattr(delta.DeltaTarget, "commit", late)
+    monkeypatch.setattr(exchange_delta.DeltaTarget, "commit", late)
     files = data_files(root)
     with pytest.raises(ConcurrentChangeError, match="during each of 3 attempts; nothing was changed") as caught:
         embed_table(root, ["id"], retries=2)
@@ -184,7 +184,9 @@ def test_each_try_meets_another_writer(tmp_path: Path, monkeypatch: pytest.Monke
     assert len(data_files(root)) == len(files) + 3  # of the other writer
     assert DeltaTable(root).version() == 3
     monkeypatch.setattr(
-        delta.DeltaTarget, "commit", lambda self, *args: late(self, *args) if len(tries) < 5 else commit(self, *args)
+        exchange_delta.DeltaTarget,
+        "commit",
+        lambda self, *args: late(self, *args) if len(tries) < 5 else commit(self, *args),
     )
     report = embed_table(root, ["id"], retries=2)
     assert report.attempts == 3

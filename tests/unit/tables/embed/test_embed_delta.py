@@ -24,9 +24,9 @@ from parquet_bloom.errors import (
     UnknownColumnError,
     UnsupportedTypeError,
 )
-from parquet_bloom.tables.embed import delta as embed_delta
-from parquet_bloom.tables.embed import new_files
-from parquet_bloom.tables.embed.api import embed_table
+from parquet_bloom.tables.embed import exchange_delta as embed_delta
+from parquet_bloom.tables.embed import exchange_files
+from parquet_bloom.tables.embed.embed_table import embed_table
 
 deltalake = pytest.importorskip("deltalake")
 
@@ -396,7 +396,7 @@ def test_a_file_outside_of_the_table(root: str, tmp_path: Path) -> None:
 
 
 def test_a_filter_that_denies_a_value_is_not_committed(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    embed = new_files.embed_in_table
+    embed = exchange_files.embed_in_table
 
     def spoil(path: str, output: str, *args: Any, **options: Any) -> Any:
         report = embed(path, output, *args, **options)
@@ -409,7 +409,7 @@ def test_a_filter_that_denies_a_value_is_not_committed(root: str, monkeypatch: p
                 stream.write(np.zeros(spans[1], np.uint8).tobytes())
         return report
 
-    monkeypatch.setattr(new_files, "embed_in_table", spoil)
+    monkeypatch.setattr(exchange_files, "embed_in_table", spoil)
     before = tables.read_delta(root)
     report = embed_table(root, ["id"])
     assert len(report.files) == 8

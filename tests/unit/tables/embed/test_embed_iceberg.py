@@ -16,10 +16,10 @@ from support.writers.iceberg_tables import PATH_ID, HandTable
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, PredicateError, UnknownColumnError
-from parquet_bloom.tables.embed import replace
-from parquet_bloom.tables.embed.api import embed_table
-from parquet_bloom.tables.embed.replace import move_file
-from parquet_bloom.tables.iceberg.open import iceberg
+from parquet_bloom.tables.embed import exchange_iceberg
+from parquet_bloom.tables.embed.embed_table import embed_table
+from parquet_bloom.tables.embed.exchange_iceberg import move_file
+from parquet_bloom.tables.iceberg.iceberg_table import iceberg
 
 pytest.importorskip("pyiceberg")
 
@@ -319,7 +319,7 @@ def test_a_manifest_that_is_written_otherwise_is_not_committed(tmp_path: Path, m
     """Whatever pyiceberg makes of what it has read."""
     table = tables.make_iceberg(tmp_path, 2, partitioned=True)
     before, files = tables.read_iceberg(table), set(tmp_path.rglob("*.*"))
-    monkeypatch.setattr(replace, "move_file", lambda file, new: _count_one_more(move_file(file, new)))
+    monkeypatch.setattr(exchange_iceberg, "move_file", lambda file, new: _count_one_more(move_file(file, new)))
     with pytest.raises(ParquetBloomError, match=r"has not written its manifest .* as it was: nothing was committed"):
         embed_table(table, ["id"])
     assert tables.read_iceberg(table) == before

@@ -15,10 +15,10 @@ from support.writers import changing_tables as tables
 
 import parquet_bloom
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, StorageError
-from parquet_bloom.storage.local import rewrite as local_rewrite
-from parquet_bloom.tables.embed import delta as embed_delta
-from parquet_bloom.tables.embed import iceberg as embed_iceberg
-from parquet_bloom.tables.embed.api import embed_table
+from parquet_bloom.storage.local import copy_front
+from parquet_bloom.tables.embed import exchange_delta as embed_delta
+from parquet_bloom.tables.embed import exchange_iceberg as embed_iceberg
+from parquet_bloom.tables.embed.embed_table import embed_table
 
 pytest.importorskip("deltalake")
 pytest.importorskip("pyiceberg")
@@ -165,7 +165,7 @@ def test_an_interrupt_while_files_are_written(kind: Kind) -> None:
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
 def test_a_full_disk(kind: Kind, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    files, calls, write_at = files_in(kind.folder), [], local_rewrite.copy.write_at
+    files, calls, write_at = files_in(kind.folder), [], copy_front.write_at
 
     def full(*args: Any) -> None:
         calls.append(args)
@@ -173,7 +173,7 @@ def test_a_full_disk(kind: Kind, code: int, monkeypatch: pytest.MonkeyPatch) -> 
             raise OSError(code, os.strerror(code))
         write_at(*args)
 
-    monkeypatch.setattr(local_rewrite.copy, "write_at", full)
+    monkeypatch.setattr(copy_front, "write_at", full)
     with pytest.raises(StorageError) as caught:
         embed_table(kind.table, ["id", "s"], threads=1)
     assert caught.value.errno == code

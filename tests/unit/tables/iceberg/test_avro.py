@@ -13,13 +13,12 @@ from support.writers.avro_files import SYNC, MemoryIO, make_schema, make_value, 
 
 from parquet_bloom.core.decode.avro import TYPES, RecordDecoder, read_block_head
 from parquet_bloom.errors import ParquetBloomError, StorageError
-from parquet_bloom.tables.iceberg.manifests.avro import Column, read_avro
-from parquet_bloom.tables.iceberg.manifests.schema import compile_schema
+from parquet_bloom.tables.iceberg.avro_files import AvroColumn, compile_schema, read_avro
 
 pytest.importorskip("pyiceberg")
 
 
-def read(data: bytes, schema: Mapping[str, Any], **arguments: Any) -> Column:
+def read(data: bytes, schema: Mapping[str, Any], **arguments: Any) -> AvroColumn:
     return read_avro(MemoryIO(data), "p", "t", dict.fromkeys(list_ids(schema)), **arguments)
 
 

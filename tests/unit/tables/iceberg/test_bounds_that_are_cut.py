@@ -13,8 +13,8 @@ pytest.importorskip("pyiceberg")
 from parquet_bloom.hashing.column_type import from_arrow
 from parquet_bloom.predicate.pruning import PruningPredicate
 from parquet_bloom.predicate.tree import Compare, Equal, NotEqual
-from parquet_bloom.tables.iceberg import matching, statistics
-from parquet_bloom.tables.iceberg.manifests.files import DeleteFile
+from parquet_bloom.tables.iceberg import delete_matching, iceberg_statistics
+from parquet_bloom.tables.iceberg.manifests import DeleteFile
 
 
 @pytest.mark.parametrize("arrow_type", [pa.string(), pa.binary()])
@@ -24,7 +24,7 @@ def test_columns(arrow_type: pa.DataType) -> None:
     lower = pa.array([b"k" * 16 + b"a", b"k" * 16, b"k", None], pa.binary())
     unknown = np.full(4, -1, np.int8)
     is_exact = np.array([False, True, False, False])
-    made = statistics._make_statistics(from_arrow(arrow_type), lower, upper, is_exact, unknown, unknown)
+    made = iceberg_statistics._make_statistics(from_arrow(arrow_type), lower, upper, is_exact, unknown, unknown)
 
     def possible(node: Any) -> list[bool]:
         predicate = PruningPredicate(node)
@@ -44,7 +44,7 @@ def test_paths_of_deletes(cut: int) -> None:
     fields: dict[str, Any] = dict.fromkeys(DeleteFile.__annotations__)
     file = DeleteFile(**fields)
     file = file._replace(lower=path.encode()[:cut], upper=path.encode()[:cut])
-    plain = matching.without_scheme(path)
-    assert matching.may_name(file, path)
-    assert not matching.may_name(file, "s3://other/warehouse/data/a.parquet")
-    assert matching._find_target(file, {plain}) == (plain if cut == 99 else None)
+    plain = delete_matching.without_scheme(path)
+    assert delete_matching.may_name(file, path)
+    assert not delete_matching.may_name(file, "s3://other/warehouse/data/a.parquet")
+    assert delete_matching._find_target(file, {plain}) == (plain if cut == 99 else None)

@@ -18,9 +18,9 @@ from support.writers.iceberg_tables import Entry, HandTable
 
 from parquet_bloom.errors import ParquetBloomError, StorageError
 from parquet_bloom.hashing.column_type import from_arrow
-from parquet_bloom.tables.iceberg.bounds import decode_bounds
-from parquet_bloom.tables.iceberg.open import iceberg
-from parquet_bloom.tables.snapshot import TableColumn
+from parquet_bloom.tables.iceberg.iceberg_statistics import decode_bounds
+from parquet_bloom.tables.iceberg.iceberg_table import iceberg
+from parquet_bloom.tables.table_snapshot import TableColumn
 
 pytest.importorskip("pyiceberg")
 

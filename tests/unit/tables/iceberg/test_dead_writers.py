@@ -17,8 +17,8 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, StorageError
-from parquet_bloom.tables.iceberg.metadata_files.choice import Candidate, ListedFile, choose_among
-from parquet_bloom.tables.iceberg.open import iceberg
+from parquet_bloom.tables.iceberg.iceberg_table import iceberg
+from parquet_bloom.tables.iceberg.metadata_folder import ListedFile, MetadataCandidate, choose_among
 
 pytest.importorskip("sqlalchemy")
 sql = pytest.importorskip("pyiceberg.catalog.sql")
@@ -351,7 +351,7 @@ def test_which_of_two(modified: tuple[Any, Any], begun: tuple[int, int], chosen:
     from types import SimpleNamespace as Made
 
     candidates = [
-        Candidate(ListedFile(name, time), Made(table=Made(metadata=Made(last_updated_ms=moment))))
+        MetadataCandidate(ListedFile(name, time), Made(table=Made(metadata=Made(last_updated_ms=moment))))
         for name, time, moment in zip("ab", modified, begun, strict=True)
     ]
     expected = None if chosen is None else candidates[chosen]

@@ -16,8 +16,8 @@ from support.table_identities import find_identities
 from support.writers.iceberg_tables import Entry, HandTable
 
 from parquet_bloom.errors import ParquetBloomError, StorageError
-from parquet_bloom.tables.column_identity import is_same_column
-from parquet_bloom.tables.iceberg.files import iceberg_files
+from parquet_bloom.tables.iceberg.iceberg_table import iceberg_files
+from parquet_bloom.tables.names_in_files import is_same_column
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ import pytest
 from support.tiers import by_tier
 
 from parquet_bloom.errors import ParquetBloomError, StorageError
-from parquet_bloom.tables.iceberg import catalogs
-from parquet_bloom.tables.iceberg.open import iceberg
+from parquet_bloom.tables.iceberg import iceberg_table
+from parquet_bloom.tables.iceberg.iceberg_table import iceberg
 
 pytest.importorskip("sqlalchemy")
 sql = pytest.importorskip("pyiceberg.catalog.sql")
@@ -220,7 +220,7 @@ def test_settings_that_a_rest_catalog_sends_are_kept() -> None:
             return self._response_to_table(identifier, response)
 
     rest = Rest()
-    assert catalogs.CatalogTable("n.t", rest, {}).open() == {"own": "1", "sent": "2", "token": "of the place"}
+    assert iceberg_table.CatalogTable("n.t", rest, {}).open() == {"own": "1", "sent": "2", "token": "of the place"}
     assert "py-io-impl" in rest.load_table("n.t")  # the caller's catalog is as it was
 
 

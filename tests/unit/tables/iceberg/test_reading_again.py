@@ -14,10 +14,10 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.tables.iceberg import open as opening
-from parquet_bloom.tables.iceberg.cache import SizedCache
-from parquet_bloom.tables.iceberg.manifests import avro, entries, files
-from parquet_bloom.tables.iceberg.open import iceberg
+from parquet_bloom.tables.iceberg import avro_files, manifests
+from parquet_bloom.tables.iceberg import iceberg_table as opening
+from parquet_bloom.tables.iceberg.iceberg_files import SizedCache
+from parquet_bloom.tables.iceberg.iceberg_table import iceberg
 
 pytest.importorskip("sqlalchemy")
 sql = pytest.importorskip("pyiceberg.catalog.sql")
@@ -51,10 +51,10 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def note(file_io: Any, path: str, *arguments: Any) -> Any:
         names.append(os.path.basename(path))
-        return avro.read_avro(file_io, path, *arguments)
+        return avro_files.read_avro(file_io, path, *arguments)
 
-    monkeypatch.setattr(entries, "read_avro", note)
-    monkeypatch.setattr(files, "read_avro", note)
+    monkeypatch.setattr(manifests, "read_avro", note)
+    monkeypatch.setattr(manifests, "read_avro", note)
     return names
 
 

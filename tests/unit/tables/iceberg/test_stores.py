@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import parquet_bloom
-from parquet_bloom.tables.iceberg.store_settings import translate_settings
+from parquet_bloom.tables.iceberg.iceberg_snapshot import translate_settings
 
 pytest.importorskip("pyiceberg")
 

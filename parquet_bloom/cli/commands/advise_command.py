@@ -1,0 +1,191 @@
+"""`parquet-bloom advise`: recommend columns for filters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import click
+
+from ...errors import printable
+from ...file.advice_report import SAMPLE, AdviceReport, make_report, make_survey_task
+from ...file.file_survey import FileSurvey
+from ...file.many_files import Progress
+from ...file.verdict import ENGINES, MAYBE, NO, YES, ColumnAdvice
+from ...scan.survey_files import survey
+from ...util.messages import count
+from ...util.threads import processors
+from ..options.path_options import MatchedPaths
+from ..options.shared_options import column_option, command
+from ..options.table_options import TABLES_HELP, TableRequest, find_inputs, table_options
+from ..output.output import Output, write_text
+from ..output.row_formats import Column
+from ..rewrite_files import run_over_files
+
+_ORDER = (YES, MAYBE, NO)
+_LEGEND = """\b
+Columns of the table:
+  distinct     share of a row group's values that are distinct
+  in dict.     row groups whose values are all in a dictionary
+  in range     row groups that min and max do not skip: few of a sorted
+               column, all of a random one
+  size         of all filters, relative to the files; at most, if distinct
+               is ?
+  skips        row groups that min, max and a filter skip, for a value that
+               occurs
+  absent       the same for a value that does not occur
+  fpp now      of the existing filters; of ORC files only, as are the next two
+  a stripe     the most row groups in one
+  fpp of each  the fpp to write filters with, so that a stripe has --fpp
+  asked by     which of DuckDB, DataFusion, ClickHouse and Spark use such a
+               column's filters themselves"""
+_FILES_AT_ONCE = 4  # per processor: waiting for a store takes no processor time
+
+
+def _percent(value: float | None) -> str:
+    return "?" if value is None else f"{value:.1%}"
+
+
+def _shares(value: dict[str, float]) -> str:
+    return "; ".join(f"{fpp}: {share:.2%}" for fpp, share in value.items()) or "-"
+
+
+def _engines(value: list[str]) -> str:
+    return "all" if len(value) == len(ENGINES) else ", ".join(value) or "-"
+
+
+def _detail(row: Any) -> bool:
+    """Mark a column that narrow terminals leave out."""
+    return True
+
+
+COLUMNS = (
+    Column("verdict", "filter?"),
+    Column("column", "column", folds=True),
+    Column("type", "type", folds=True),
+    Column("row_groups", "row groups", right=True, usual=_detail),
+    Column("filtered", "have one", right=True, usual=lambda row: row["filtered"] == 0, sinks=True),
+    Column("num_values", "values", right=True, usual=_detail),
+    Column("num_bytes", "bytes", right=True, usual=_detail),
+    Column("distinct", "distinct", right=True, text=_percent),
+    Column("distinct_at_most", "at most", right=True, text=_percent, usual=_detail),
+    Column("dictionary", "in dict.", right=True, text=_percent),
+    Column("same_min", "same min", right=True, text=_percent, usual=_detail),
+    Column("same_max", "same max", right=True, text=_percent, usual=_detail),
+    Column("in_range", "in range", right=True, text=_percent),
+    Column("holding", "hold it", right=True, text=_percent, usual=_detail),
+    Column("filter_share", "size", right=True, text=_percent),
+    Column("skipped_present", "skips", right=True, text=_percent),
+    Column("skipped_absent", "absent", right=True, text=_percent),
+    Column("sizes", "bytes of filters", usual=_detail),
+    Column("shares", "share of the files", text=_shares, usual=_detail),
+    Column("filter_fpp", "fpp now", right=True, rare=lambda row: row["filter_fpp"] is None, sinks=True),
+    Column("together", "a stripe", right=True, rare=lambda row: row["together"] <= 1, usual=_detail),
+    Column("row_group_fpp", "fpp of each", right=True, rare=lambda row: row["together"] <= 1, usual=_detail),
+    Column("engines", "asked by", text=_engines, folds=True, sinks=True),
+    Column("reason", "why", below=True),
+)
+
+
+@command(
+    "advise",
+    example=(
+        "parquet-bloom advise lake/\nparquet-bloom advise lake/ --column user.id --column trace --sample 8 --fpp 0.001"
+    ),
+    exit_codes="0 advised, 2 error: a file could not be read; the advice is about the others.",
+    optional_paths=True,
+    about=f"{_LEGEND}\n\n{TABLES_HELP}",
+)
+@table_options
+@column_option("Consider this column only: a dotted path; a group means all columns in it. Repeatable.")
+@click.option(
+    "--sample",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help=f"Read the values of N row groups, spread over all files, for more certain advice; {SAMPLE} is a good number.",
+)
+@click.option(
+    "--fpp",
+    metavar="FPP",
+    type=float,
+    default=0.01,
+    show_default=True,
+    help="False-positive probability to compute sizes for; in ORC files that of a stripe.",
+)
+def advise(
+    output: Output, paths: tuple[str, ...], table: TableRequest, columns: tuple[str, ...], sample: int, fpp: float
+) -> int:
+    """Recommend the columns that deserve filters, for queries of the form column = value, and say why.
+
+    Without --sample only footers are read, and the headers of dictionaries in a few files; what these do not tell is
+    reported as unknown. Prints a row per column, the best first, then the command that embeds the recommended filters.
+    Nothing can be embedded into ORC files: for them it prints how to rewrite them. A reader that reads whole stripes
+    probes the filters of all row groups in them, so each of these needs a smaller fpp.
+    """
+    inputs = find_inputs(paths, table, output)
+    look: Callable[..., FileSurvey] = survey
+    arguments: tuple[str, ...] | None = None
+    if inputs.table is not None:
+        look = partial(survey, table_columns=inputs.table.snapshot.columns)
+        arguments = table.arguments or paths
+    names = [file.path for file in inputs.files]
+    question, options = make_survey_task(names, columns or None, sample, fpp, filesystem=output.filesystem, look=look)
+
+    def survey_one(file: MatchedPaths, progress: Progress) -> tuple[str, FileSurvey | None, str | None]:
+        return file.path, question(file.path), None
+
+    with output.rows("columns", COLUMNS) as rows:
+        with run_over_files(
+            output, "look at files", inputs.files, survey_one, _FILES_AT_ONCE * processors()
+        ) as surveys:
+            report = make_report(paths, question, options.fpp, surveys, arguments)
+        for advice in sorted(report.columns, key=lambda advice: _ORDER.index(advice.verdict)):
+            rows.add(_row(advice, report))
+        rows.facts |= {"fpp": fpp, "totals": _totals(report)}
+        rows.facts |= {"embed_command": report.command, "sample_command": report.open_question}
+        rows.facts |= {"orc_options": report.orc_options} | inputs.facts
+    if output.format == "table":
+        _say_commands(report)
+    output.summary(_summary(report))
+    return output.exit_code()
+
+
+def _row(advice: ColumnAdvice, report: AdviceReport) -> dict[str, Any]:
+    row: dict[str, Any] = {column.key: getattr(advice, column.key, None) for column in COLUMNS}
+    shares = {each: advice.share(each, report.num_bytes) for each in advice.sizes}
+    return row | {
+        "engines": list(advice.engines),
+        "filter_share": shares.get(report.fpp),
+        "sizes": {f"{each:g}": num_bytes for each, num_bytes in advice.sizes.items()},
+        "shares": {f"{each:g}": share for each, share in shares.items() if share is not None},
+    }
+
+
+def _totals(report: AdviceReport) -> dict[str, int]:
+    return {
+        "files": report.files,
+        "row_groups": report.row_groups,
+        "rows": report.rows,
+        "num_bytes": report.num_bytes,
+        "sampled_files": report.sampled,
+    }
+
+
+def _say_commands(report: AdviceReport) -> None:
+    """Print the commands to run next on stdout, as they are part of the result."""
+    commands = [("to embed what is advised:", report.command), ("to know more:", report.open_question)]
+    if report.orc_calls:
+        spark, pyarrow = report.orc_calls
+        commands += [("to write ORC files with what is advised, on Spark:", spark), ("by pyarrow:", pyarrow)]
+    lines = [f"{head}\n    {printable(command)}\n" for head, command in commands if command]
+    if lines:
+        write_text("\n" + "".join(lines))
+
+
+def _summary(report: AdviceReport) -> str:
+    counts = (count(report.files, "file"), count(report.row_groups, "row group"), count(report.rows, "row"))
+    read = f"values of {count(report.sampled, 'file')} read" if report.sampled else "no values read"
+    return f"{', '.join(counts)}, {report.num_bytes:,} bytes; {read}"

@@ -1,0 +1,103 @@
+"""`parquet-bloom index advise`: estimate what an index costs by each granularity, and recommend one."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from ...lake.index_advice import SAMPLE, advise_index
+from ...lake.units import GRANULARITIES
+from ...util.messages import count
+from ..options.name_completion import complete_columns
+from ..options.shared_options import command, parse_whole_number
+from ..output.output import BAD, GOOD, Output
+from ..output.row_formats import Column
+
+COLUMNS = (
+    Column("recommended", "choose", text=lambda value: "yes" if value else "-"),
+    Column("granularity", "granularity", text=lambda value: value.replace("_", " ")),
+    Column("zone_rows", "zone rows", right=True, rare=lambda row: row["zone_rows"] is None),
+    Column("units", "units", right=True, text=lambda value: f"{value:,}"),
+    Column("values", "values", right=True, text=lambda value: f"{value:,}"),
+    Column("bytes_a_value", "bytes a value", right=True, text=lambda value: f"{value:.2f}"),
+    Column("num_bytes", "bytes", right=True, text=lambda value: f"{value:,}"),
+    Column("candidates", "named", right=True, text=lambda value: f"{value:.2f}"),
+    Column("bytes_read", "reads", right=True, text=lambda value: f"{value:,}"),
+    Column("pages_read", "pages", right=True, text=lambda value: "?" if value is None else f"{value:.1f}"),
+    Column("bytes_read_without_pages", "or reads", right=True, text=lambda value: f"{value:,}"),
+)
+
+
+@command(
+    "index advise",
+    example=(
+        "parquet-bloom index advise lake/ user.id\n"
+        "parquet-bloom index advise s3://bucket/events id --granularity file --granularity zone --zone-rows 4096"
+    ),
+    exit_codes="0 a granularity is recommended, 1 no index is, 2 error.",
+    paths=False,
+    about="LAKE is a folder, a quoted pattern, a URL of either, or the folder of a Delta or Iceberg table.",
+)
+@click.argument("lake", metavar="LAKE", type=click.Path(readable=False))
+@click.argument("column", metavar="COLUMN", shell_complete=complete_columns)
+@click.option(
+    "--granularity",
+    "granularities",
+    type=click.Choice(GRANULARITIES),
+    multiple=True,
+    help="Consider this granularity only. Repeatable. Default: all.",
+)
+@click.option(
+    "--zone-rows", metavar="N", callback=parse_whole_number, help="Rows of a zone to consider, 8192 by default."
+)
+@click.option(
+    "--sample",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=SAMPLE,
+    show_default=True,
+    help="Files to read, spread over the lake: the estimates are made from them.",
+)
+def advise(
+    output: Output, lake: str, column: str, granularities: tuple[str, ...], zone_rows: int | None, sample: int
+) -> int:
+    """Estimate what an index of COLUMN will cost by each granularity, and recommend one.
+
+    All figures are estimates from a sample, of an index in the layout postings. Prints a row per granularity, then the
+    command that creates the index.
+
+    \b
+    values    counted once per file, row group or zone
+    named     files, row groups or zones that a lookup lists, on average, for
+              a value that occurs
+    reads     bytes of the column that are read to find the rows of one key,
+              pages how many pages that is: of local files, and of files with
+              a page index
+    or reads  the same of files in an object store without a page index
+    """  # noqa: D301
+    with output.step("look at files"):
+        advice = advise_index(
+            lake,
+            column,
+            granularities=granularities or GRANULARITIES,
+            zone_rows=zone_rows,
+            sample=sample,
+            lake_storage_options=output.storage_options,
+        )
+    with output.rows("granularities", COLUMNS) as rows:
+        for one in advice.granularities:
+            row = asdict(one) | {"zone_rows": one.zone_rows or None}
+            rows.add(row | {"recommended": one.granularity == advice.recommended})
+        rows.facts |= {"column": advice.column, "page_index": advice.page_index}
+        rows.facts |= {"reason": advice.reason, "create_command": advice.command or None}
+        rows.facts["totals"] = {
+            "files": advice.files,
+            "rows": advice.rows,
+            "sampled_files": advice.sampled_files,
+        }
+    output.summary(advice.reason)
+    if advice.command:
+        output.summary(advice.command)
+    output.summary(f"by {count(advice.sampled_files, 'file')} of {advice.files:,}, about {count(advice.rows, 'row')}")
+    return output.exit_code(BAD if advice.recommended is None else GOOD)

@@ -1,0 +1,199 @@
+"""`parquet-bloom show`: list filters, including broken ones."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...core.bloom.variants import FINAL_NAME
+from ...errors import EncryptedFileError, ParquetBloomError, UnknownColumnError
+from ...file.bloom_file import BloomFile
+from ...file.chunk_filter import ChunkFilter
+from ...file.file_columns import find_leaves
+from ...metadata.filter_header import ALGORITHMS, COMPRESSIONS, HASHES, hash_name
+from ...metadata.writer_rules import Doubt
+from ...util.messages import count
+from ..options.shared_options import column_option, command, variant_option
+from ..options.table_options import TABLES_HELP, TableRequest, find_inputs, table_options
+from ..output import orc_rows
+from ..output.output import Output
+from ..output.row_formats import PROBLEM, Column
+
+if TYPE_CHECKING:
+    from ...orc import OrcFile
+
+
+def _has_standard_name(key: str, names: dict[int, str]) -> Any:
+    return lambda row: row[key] in (None, *names.values())
+
+
+def _is_orc(row: Any) -> bool:
+    return row["stripe"] is not None
+
+
+COLUMNS = (
+    Column("file", "file", folds=True),
+    Column("row_group", "row group", right=True),
+    orc_rows.STRIPE,
+    Column("column", "column", folds=True),
+    Column("type", "type", folds=True),
+    orc_rows.STREAM,
+    Column("offset", "offset", right=True, rare=_is_orc),
+    Column("length", "length", right=True, rare=_is_orc),
+    Column("num_bytes", "bytes", right=True),
+    Column("algorithm", "algorithm", rare=_is_orc, usual=_has_standard_name("algorithm", ALGORITHMS), folds=True),
+    Column("hash", "hash", rare=_is_orc, usual=_has_standard_name("hash", HASHES), folds=True),
+    Column(
+        "compression", "compression", rare=_is_orc, usual=_has_standard_name("compression", COMPRESSIONS), folds=True
+    ),
+    Column("variant", "variant", rare=lambda row: row["variant"] in (None, FINAL_NAME), folds=True),
+    Column("num_blocks", "blocks", right=True, rare=_is_orc),
+    orc_rows.FUNCTIONS,
+    Column("fill", "fill", right=True, text=lambda value: "-" if value is None else f"{value:.3f}"),
+    Column("fpp", "fpp", right=True),
+    Column("ndv_estimate", "ndv", right=True, text=lambda value: "-" if value is None else f"{value:.0f}"),
+    orc_rows.DOUBT,
+    PROBLEM,
+)
+
+
+@command(
+    "show",
+    example="parquet-bloom show lake/ --column user.id\nparquet-bloom show a.parquet --row-group 0 --json",
+    exit_codes="0 shown (the row of a broken filter says what is broken), 2 error.",
+    optional_paths=True,
+    about=TABLES_HELP,
+)
+@table_options
+@column_option("Show the filters of this column only: a dotted path; a group means all columns in it. Repeatable.")
+@click.option(
+    "--row-group",
+    "row_groups",
+    metavar="N",
+    type=click.IntRange(min=0),
+    multiple=True,
+    help="Show the filters of this row group of each file only, counted from 0, in ORC files across stripes. "
+    "Repeatable.",
+)
+@variant_option
+def show(
+    output: Output,
+    paths: tuple[str, ...],
+    table: TableRequest,
+    columns: tuple[str, ...],
+    row_groups: tuple[int, ...],
+    variant: str | None,
+) -> int:
+    """Show the filters of Parquet and ORC files, a row each: offset, header, size, fill, false-positive probability.
+
+    fpp and ndv (distinct values) are estimated from the bits that are set. The format of a file is detected from its
+    content, not its name. Row groups of ORC files are numbered across stripes; filters that are useless because of
+    known writer bugs are marked. Columns of a table have the names that it gives them. The last line, and "distrusted"
+    in JSON, say of which columns of Parquet files not all is believed, since their writer is known to get it wrong.
+    """
+    inputs = find_inputs(paths, table, output)
+    missing = set(columns)
+    highest = -1
+    totals = {"files": 0, "filters": 0, "broken": 0, "doubtful": 0, "num_bytes": 0}
+    distrusted: list[dict[str, str]] = []
+    with output.rows("filters", COLUMNS) as rows, output.progress(len(inputs.files)) as bar:
+        for file in bar.track(inputs.files):
+            with (
+                output.collect_errors(),
+                output.step("read filters"),
+                orc_rows.open_file(file.path, output.filesystem, variant, inputs.footers) as opened,
+            ):
+                totals["files"] += 1
+                highest = max(highest, len(opened.row_groups) - 1)
+                distrusted += _list_distrusted(opened, columns)
+                for row in _rows(opened, columns, row_groups, missing):
+                    totals["filters"] += 1
+                    totals["broken"] += row["problem"] is not None
+                    totals["doubtful"] += row["doubt"] is not None
+                    totals["num_bytes"] += 0 if row["problem"] else row["num_bytes"]
+                    rows.add(row)
+        if totals["files"]:
+            _report_missing(
+                output, sorted(missing), [number for number in row_groups if number > highest], totals["files"]
+            )
+        rows.facts |= {"totals": totals, "distrusted": distrusted} | inputs.facts
+    filters = count(totals["filters"], "filter") if totals["filters"] else "no filters"
+    output.summary(
+        f"{filters} in {count(totals['files'], 'file')}"
+        + (f", {totals['num_bytes']:,} bytes" if totals["filters"] else "")
+        + (f", {totals['broken']:,} of them broken" if totals["broken"] else "")
+        + (f", {totals['doubtful']:,} of them not asked" if totals["doubtful"] else "")
+        + _summarize_distrusted(distrusted)
+    )
+    return output.exit_code()
+
+
+def _list_distrusted(file: BloomFile | OrcFile, columns: Collection[str]) -> list[dict[str, str]]:
+    """Return the columns of a Parquet file, or those of some names, of which not all that its writer says is used."""
+    if not isinstance(file, BloomFile) or not file.footer.writer_rules.rules:
+        return []
+    chosen = [leaf for name in columns for leaf in find_leaves(file.leaves, name)] if columns else file.leaves
+    doubts = [(leaf.name, file.footer.describe_doubts(leaf)) for leaf in chosen]
+    return [{"file": file.path, "column": name, "doubt": doubt} for name, doubt in doubts if doubt]
+
+
+def _summarize_distrusted(distrusted: list[dict[str, str]]) -> str:
+    if not distrusted:
+        return ""
+    files = count(len({one["file"] for one in distrusted}), "file")
+    columns, first = count(len(distrusted), "column"), distrusted[0]
+    return f"; not all is believed of {columns} in {files}, first of '{first['column']}': {first['doubt']}"
+
+
+def _rows(
+    file: BloomFile | OrcFile, columns: Collection[str], row_groups: Collection[int], missing: set[str]
+) -> Iterator[dict[str, Any]]:
+    if not isinstance(file, BloomFile):
+        yield from orc_rows.iter_filter_rows(file, columns, row_groups, missing, [column.key for column in COLUMNS])
+        return
+    leaves = file.leaves
+    if columns:
+        matches = {name: find_leaves(leaves, name) for name in columns}
+        missing.difference_update(name for name in columns if matches[name])
+        indices = {leaf.index for name in columns for leaf in matches[name]}
+        leaves = [leaf for leaf in leaves if leaf.index in indices]
+    for row_group in file.row_groups:
+        if not row_groups or row_group in row_groups:
+            for leaf in leaves:
+                try:
+                    chunk = file.chunk(row_group, leaf)
+                except EncryptedFileError:  # the chunk's metadata is encrypted, and with it the filter's offset
+                    if columns:
+                        raise
+                    continue
+                if chunk is not None:
+                    yield _row(file, chunk)
+
+
+def _row(file: BloomFile, chunk: ChunkFilter) -> dict[str, Any]:
+    row: dict[str, Any] = dict.fromkeys(column.key for column in COLUMNS)
+    row |= {"file": file.path, "row_group": chunk.row_group, "column": chunk.column, "type": str(chunk.column_type)}
+    row |= {"offset": chunk.offset, "length": chunk.length}
+    if file.footer.doubts_of(chunk.leaf) & Doubt.FILTERS:
+        row["doubt"] = file.footer.describe_doubts(chunk.leaf)
+    try:
+        header = chunk.header
+        row |= {"num_bytes": header.num_bytes, "num_blocks": max(0, chunk.num_blocks)}
+        row |= {"algorithm": header.algorithm, "hash": header.hash, "compression": header.compression}
+        if not chunk.header_problem:
+            row |= {"variant": chunk.variant.name, "hash": hash_name(header, chunk.variant)}
+        row |= {"fill": chunk.fill, "fpp": chunk.fpp, "ndv_estimate": chunk.ndv_estimate}
+    except ParquetBloomError as error:
+        row["problem"] = error.problem
+    return row
+
+
+def _report_missing(output: Output, columns: list[str], row_groups: list[int], files: int) -> None:
+    """Report the columns and row groups that no file has: most likely they were mistyped."""
+    where = "the file" if files == 1 else f"any of {files:,} files"
+    for name in columns:
+        output.fail(UnknownColumnError(f"no such column in {where}", column=name))
+    for number in row_groups:
+        output.fail(UnknownColumnError(f"no row group {number} in {where}"))

@@ -1,0 +1,289 @@
+"""Options that name a Delta or Iceberg table and one of its versions, and the files that a command works on."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...errors import ManagedTableError
+from ...file.metadata_cache import MetadataCache
+from ...storage import is_url, managed_table, resolve_filesystem
+from ...storage.file_names import ICEBERG, ICEBERG_FILES, describe_table
+from ...storage.paths import resolve_local_path
+from ...tables.open_table import DELTA_LOG, find_table
+from ...tables.table_files import as_table_footers
+from ..output.output import Output
+from .name_completion import complete_catalogs
+from .path_options import STDIN, MatchedPaths, find_files
+from .shared_options import make_missing_path
+
+if TYPE_CHECKING:
+    from ...tables.table_snapshot import ReadTable, Table
+
+WAY_OUT = "; a Delta or Iceberg table is read when its folder is the only PATH"
+
+TABLES_HELP = (
+    "The only PATH may be the folder of a Delta or Iceberg table, its URL, or an Iceberg table's *.metadata.json: then "
+    "the files are those of its latest version, or of the one that --version, --snapshot, --ref or --as-of says."
+)
+
+
+def _parse_moment(context: click.Context, parameter: click.Parameter, text: str | None) -> dt.datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = dt.datetime.fromisoformat(text.strip())
+    except ValueError:
+        problem = f"{text!r} is not a time such as 2026-01-31 or 2026-01-31T12:00:00Z"
+        raise click.BadParameter(problem, context, parameter) from None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
+
+
+_CATALOG_OPTIONS = (
+    click.option(
+        "--iceberg-catalog",
+        "catalog",
+        metavar="NAME",
+        shell_complete=complete_catalogs,
+        help="Take --table from this catalog, by its name in pyiceberg's configuration (.pyiceberg.yaml, or "
+        "PYICEBERG_CATALOG__NAME__URI).",
+    ),
+    click.option(
+        "--table", "name", metavar="DB.NAME", help="The Iceberg table of --iceberg-catalog, in place of PATH."
+    ),
+)
+
+_VERSION_OPTIONS = (
+    click.option("--version", metavar="N", type=click.IntRange(min=0), help="Read this version of a Delta table."),
+    click.option(
+        "--snapshot", "snapshot_id", metavar="ID", type=click.INT, help="Read this snapshot of an Iceberg table."
+    ),
+    click.option("--ref", metavar="NAME", help="Read this branch or tag of an Iceberg table."),
+    click.option(
+        "--as-of",
+        metavar="TIME",
+        callback=_parse_moment,
+        help="Read what the table was at this time, such as 2026-01-31T12:00:00Z; UTC unless it says.",
+    ),
+    click.option(
+        "--outside",
+        is_flag=True,
+        help="Accept files that the table's metadata names outside of its folder: whoever can write the metadata "
+        "chooses them.",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class TableRequest:
+    """The options that name a table and its version.
+
+    Attributes
+    ----------
+    catalog, name : of an Iceberg table in a catalog; None for a table given by a PATH.
+    version, snapshot_id, ref, as_of : which version, by one of them at most; None for the latest.
+    outside : accept files outside of the table's folder.
+    """
+
+    catalog: str | None = None
+    name: str | None = None
+    version: int | None = None
+    snapshot_id: int | None = None
+    ref: str | None = None
+    as_of: dt.datetime | None = None
+    outside: bool = False
+
+    @property
+    def in_catalog(self) -> bool:
+        """Whether the table is given by its name; see `require_valid`."""
+        return self.catalog is not None
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The arguments that name the table in a catalog."""
+        if self.catalog is None or self.name is None:
+            return ()
+        return "--iceberg-catalog", self.catalog, "--table", self.name
+
+    def require_valid(self, paths: Sequence[str]) -> None:
+        """Raise click.UsageError for options that contradict each other, or PATHs."""
+        if (self.catalog is None) != (self.name is None):
+            raise _usage("--iceberg-catalog and --table go together")
+        if self.in_catalog and paths:
+            raise _usage("--table names the table: leave out PATH")
+        if len(self._versions) > 1:
+            raise _usage(f"{' and '.join(self._versions)} exclude each other")
+        if self._given and not self.in_catalog and (len(paths) > 1 or STDIN in paths):
+            raise _usage(f"{self._given[0]} is for one table, whose folder is the only PATH")
+        if self.in_catalog and not self.name:
+            raise _usage("--table is empty")
+        if self.in_catalog:
+            self._require_kind("iceberg")
+
+    def find(self, paths: Sequence[str], output: Output, certain: bool = False) -> Table | None:
+        """Return the table that the options or the only PATH name, without reading it; None if they name none.
+
+        Parameters
+        ----------
+        certain : look whether a URL is that of a table, which takes requests, although no option says so.
+
+        Raises
+        ------
+        click.UsageError
+            The options are for another kind of table, or for a table where there is none.
+        """
+        if self.catalog is not None and self.name is not None:
+            from ...tables.iceberg.iceberg_table import iceberg
+
+            return iceberg(self.name, catalog=self.catalog, **self._iceberg_options)
+        if len(paths) != 1 or paths[0] == STDIN:
+            self._refuse_without_table(paths[0] if paths else None)
+            return None
+        path = paths[0] if is_url(paths[0]) else resolve_local_path(paths[0])
+        kind = self._find_kind(path, output, certain)
+        if kind is None:
+            self._refuse_without_table(paths[0])
+            return None
+        self._require_kind(kind)
+        if kind == "iceberg":
+            from ...tables.iceberg.iceberg_table import iceberg
+
+            return iceberg(path, **self._iceberg_options)
+        from ...tables.delta.delta_table import delta
+
+        options: dict[str, Any] = {"version": self.version, "as_of": self.as_of, "outside": self.outside}
+        return delta(path, storage_options=output.storage_options, **options)
+
+    @property
+    def _iceberg_options(self) -> dict[str, Any]:
+        options = {"snapshot_id": self.snapshot_id, "ref": self.ref, "as_of": self.as_of}
+        return options | {"outside": self.outside}
+
+    @property
+    def _versions(self) -> list[str]:
+        """The options of versions that are given."""
+        options = {"--version": self.version, "--snapshot": self.snapshot_id, "--ref": self.ref, "--as-of": self.as_of}
+        return [name for name, value in options.items() if value is not None]
+
+    @property
+    def _given(self) -> list[str]:
+        return [*self._versions, *(["--outside"] if self.outside else [])]
+
+    def _find_kind(self, path: str, output: Output, certain: bool) -> str | None:
+        if path.endswith(ICEBERG_FILES):
+            return "iceberg"
+        if not is_url(path):
+            found = find_table(path, output.storage_options)
+            return None if found is None else found.kind
+        if not certain and not self._given:
+            return None
+        reason, root = managed_table(path, output.filesystem), path.rstrip("/")
+        kinds = {describe_table(DELTA_LOG, root): "delta", describe_table(ICEBERG, root): "iceberg"}
+        return None if reason is None else kinds.get(reason)
+
+    def _require_kind(self, kind: str) -> None:
+        if kind == "iceberg" and self.version is not None:
+            raise _usage("--version is for Delta tables; the versions of this Iceberg table are chosen by --snapshot")
+        if kind == "delta" and (self.snapshot_id is not None or self.ref is not None):
+            name = "--ref" if self.snapshot_id is None else "--snapshot"
+            raise _usage(f"{name} is for Iceberg tables; the versions of this Delta table are chosen by --version")
+
+    def _refuse_without_table(self, path: str | None) -> None:
+        if self._given:
+            what = "no PATH names one" if path is None else f"{path} is none"
+            raise _usage(f"{self._given[0]} is for a Delta or Iceberg table, and {what}")
+
+
+def _usage(problem: str) -> click.UsageError:
+    return click.UsageError(problem, click.get_current_context())
+
+
+def table_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Add the options of tables that are read to a command, which gets them as `table`, a `TableRequest`."""
+    return _add_options(function, (*_CATALOG_OPTIONS, *_VERSION_OPTIONS))
+
+
+def catalog_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Add the options of a table that is written, always at its latest version."""
+    return _add_options(function, _CATALOG_OPTIONS)
+
+
+def _add_options(function: Callable[..., int], options: Sequence[Any]) -> Callable[..., int]:
+    names = tuple(TableRequest.__dataclass_fields__)
+
+    @functools.wraps(function)
+    def run(output: Output, **arguments: Any) -> int:
+        given = {name: arguments.pop(name) for name in names if name in arguments}
+        return function(output, table=TableRequest(**given), **arguments)
+
+    wrapped: Callable[..., int] = run
+    for option in reversed(options):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The files that a command works on.
+
+    Attributes
+    ----------
+    files : the files.
+    table : the table whose live files they are; None for others.
+    facts : what a JSON document says of the table; nothing for other files.
+    """
+
+    files: list[MatchedPaths]
+    table: ReadTable | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def footers(self) -> MetadataCache | None:
+        """What gives columns of a file the table's names when it is opened; None for files of no table."""
+        return None if self.table is None else as_table_footers(None, self.table.snapshot.columns)
+
+
+def find_inputs(paths: Sequence[str], request: TableRequest, output: Output) -> Inputs:
+    """Return the files of PATH arguments, or of the table that they or options name, and say which version of it.
+
+    Raises
+    ------
+    click.UsageError
+        The options do not fit together, or to what the PATH is.
+    ParquetBloomError
+        The table cannot be read. Other paths without files are reported.
+    """
+    request.require_valid(paths)
+    if not paths and not request.in_catalog:
+        raise make_missing_path()
+    table = request.find(paths, output)
+    if table is None:
+        try:
+            return Inputs(find_files(paths, output, way_out=WAY_OUT, raises=[*map(is_url, paths)] == [True]))
+        except ManagedTableError as error:
+            table = request.find(paths, output, certain=True)
+            if table is None:
+                error.problem += WAY_OUT
+                output.fail(error)
+                return Inputs([])
+    return read_inputs(table, output)
+
+
+def read_inputs(table: Table, output: Output) -> Inputs:
+    """Return the files of a table, and say which version of it; raises as `Table.read_snapshot`."""
+    from ...tables.table_snapshot import ReadTable
+
+    with output.step("table"):
+        snapshot = table.read_snapshot()
+    if table.storage_options and output.filesystem is None:
+        output.filesystem = resolve_filesystem(None, table.storage_options)
+    read = ReadTable(snapshot, table)
+    output.summary(str(read))
+    files = [MatchedPaths(file.path, snapshot.root, True) for file in snapshot.files]
+    facts = {"kind": read.kind, "name": read.name, "version": snapshot.version, "id": snapshot.table_id}
+    return Inputs(files, read, {"table": facts})

@@ -1,0 +1,281 @@
+"""`AdviceReport`: the columns of a lake that deserve filters, and why."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from ..errors import LONGEST_PROBLEM, ParquetBloomError, UnknownColumnError, printable, shortened
+from ..redaction import shown_redacted
+from ..util.messages import count
+from .file_survey import FileSurvey, spread, survey
+from .verdict import MAYBE, YES, Advice, ColumnAdvice
+from .write.filter_builder import FilterOptions
+
+SAMPLE = 8
+"""Row groups that are read by default, of all files together."""
+
+DICTIONARIES = 8
+"""Number of files whose dictionary headers are read if no values are."""
+
+_LEAST_STRIDE = 1000  # the smallest that ORC's Java library accepts
+
+_SHOWN = 3  # unreadable files that a report lists
+
+
+@shown_redacted
+@dataclass(frozen=True)
+class AdviceReport:
+    """The result of `advise`; `print` it.
+
+    Attributes
+    ----------
+    paths : the paths given to `advise`.
+    files, row_groups, rows, num_bytes : totals over all files that could be read.
+    sampled : number of files of which values were read.
+    fpp : false-positive probability assumed for filters.
+    columns : the advice on each column.
+    failures : (path, error) of files that could not be read.
+    orc_files : number of ORC files: filters cannot be embedded into these, only their writers can make them.
+    orc_stride : rows per row group in most of the ORC files.
+    table : of a table's files the arguments by which the command line names it, empty if it is not known by which; None
+        for other files.
+    """
+
+    paths: tuple[str, ...]
+    files: int
+    row_groups: int
+    rows: int
+    num_bytes: int
+    sampled: int
+    fpp: float
+    columns: tuple[ColumnAdvice, ...]
+    failures: tuple[tuple[str, str], ...] = ()
+    orc_files: int = 0
+    orc_stride: int = 0
+    table: tuple[str, ...] | None = None
+
+    def __getitem__(self, column: str) -> ColumnAdvice:
+        """Return the advice on a column, given its dotted path."""
+        for advice in self.columns:
+            if advice.column == column:
+                return advice
+        raise UnknownColumnError("no such column in any file", column=column)
+
+    def worth(self, *verdicts: str) -> list[str]:
+        """Return the columns that have one of these verdicts, by default "yes"."""
+        return [advice.column for advice in self.columns if advice.verdict in (verdicts or (YES,))]
+
+    @property
+    def command(self) -> str | None:
+        """The command that embeds filters of the columns of "yes"; None if there are none, or only ORC files."""
+        chosen = self.worth()
+        if not chosen or self.orc_files == self.files or self.table == ():
+            return None
+        # A name that itself looks like NAME=FPP needs an explicit FPP.
+        names = (f"{name}={self.fpp}" if "=" in name else name for name in chosen)
+        columns = (f"--column {shlex.quote(name)}" for name in names)
+        fpp = () if self.fpp == FilterOptions.fpp else (f"--fpp {self.fpp}",)
+        target = "--in-place" if self.table is None else "--commit"
+        return " ".join(["parquet-bloom embed", *self._arguments, *columns, *fpp, target])
+
+    @property
+    def open_question(self) -> str | None:
+        """The command that samples the columns which metadata alone cannot decide; None if there are none."""
+        undecided = [advice.column for advice in self.columns if advice.verdict == MAYBE and advice.holding is None]
+        if self.sampled > 1 or not undecided or self.table == ():
+            return None
+        columns = (f"--column {shlex.quote(name)}" for name in undecided)
+        fpp = () if self.fpp == FilterOptions.fpp else (f"--fpp {self.fpp}",)
+        return " ".join(["parquet-bloom advise", *self._arguments, *columns, *fpp, f"--sample {SAMPLE}"])
+
+    @property
+    def _arguments(self) -> list[str]:
+        """The files as arguments of a command."""
+        return [shlex.quote(argument) for argument in self.table or self.paths]
+
+    @property
+    def call(self) -> str | None:
+        """The Python call that does the same, on Spark unless it is a table; None if there is nothing to embed."""
+        chosen = self.worth()
+        if not chosen or self.orc_files == self.files:
+            return None
+        paths: str | list[str] = self.paths[0] if len(self.paths) == 1 else list(self.paths)
+        fpp = "" if self.fpp == FilterOptions.fpp else f", fpp={self.fpp}"
+        if self.table is not None:
+            return f"parquet_bloom.embed_table(table, {chosen!r}{fpp})"
+        return f"parquet_bloom.spark.embed(spark, {paths!r}, {chosen!r}{fpp})"
+
+    @property
+    def orc_options(self) -> dict[str, str] | None:
+        """The options to rewrite ORC files with, for Spark and other users of ORC's Java library; None if not worth it.
+
+        They include columns that already have filters: rewriting a file loses all filters that are not requested.
+        """
+        columns = self._orc_columns()
+        if not columns:
+            return None
+        return {
+            "orc.bloom.filter.columns": ",".join(advice.column for advice in columns),
+            "orc.bloom.filter.fpp": _round_down(min(advice.row_group_fpp for advice in columns)),
+            "orc.row.index.stride": str(max(_LEAST_STRIDE, self.orc_stride)),
+        }
+
+    @property
+    def orc_calls(self) -> tuple[str, ...]:
+        """Calls that rewrite ORC files with the advised filters, on Spark and by pyarrow; empty if not worth it."""
+        options = self.orc_options
+        if options is None:
+            return ()
+        columns, fpp, stride = options.values()
+        given = f".option('orc.bloom.filter.fpp', {fpp}).option('orc.row.index.stride', {stride})"
+        numbers = [advice.number for advice in self._orc_columns()]
+        return (
+            f"frame.write.option('orc.bloom.filter.columns', {columns!r}){given}.orc(path)",
+            f"pyarrow.orc.write_table(table, path, bloom_filter_columns={numbers}, bloom_filter_fpp={fpp}, "
+            f"row_index_stride={self.orc_stride})",
+        )
+
+    def _orc_columns(self) -> list[ColumnAdvice]:
+        """Return the columns that rewritten ORC files should have filters of; none if rewriting is not worth it."""
+        columns = [advice for advice in self.columns if advice.number is not None]
+        if not any(advice.verdict == YES or advice.weak for advice in columns):
+            return []
+        return [advice for advice in columns if advice.verdict == YES or (advice.filtered and not advice.barred)]
+
+    def __str__(self) -> str:
+        """Format a table of the columns, followed by the command that embeds the advised filters."""
+        lines = [
+            f"{count(self.files, 'file')}, {count(self.row_groups, 'row group')}, {count(self.rows, 'row')}, "
+            f"{count(self.num_bytes, 'byte')}; values of {count(self.sampled, 'file')} were read"
+        ]
+        lines += [f"cannot be read: {printable(error)}" for _, error in self.failures[:_SHOWN]]
+        more = len(self.failures) - _SHOWN
+        lines += [f"... and {more:,} more"] if more > 0 else []
+        titles = ("verdict", "column", "type", "distinct", "ranges leave", "filters", "skips", "asked by", "why")
+        rows = [titles, *(_cells(advice, self.fpp, self.num_bytes) for advice in self.columns)]
+        widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+        for row in rows:
+            padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+            lines.append("  ".join(padded).rstrip())
+        lines += [f"at fpp {self.fpp}; filters: share of the files' bytes; skips: row groups, for a value that occurs"]
+        if self.command:
+            lines += [printable(text) for text in (self.command, self.call) if text]
+        lines += map(printable, self.orc_calls)
+        return "\n".join(lines)
+
+
+def _round_down(fpp: float) -> str:
+    """Format a probability, rounded down to two digits."""
+    exact = Decimal(repr(fpp))
+    return f"{float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - 1), 'ROUND_DOWN')):g}"
+
+
+def _cells(advice: ColumnAdvice, fpp: float, num_bytes: int) -> tuple[str, ...]:
+    def percent(value: float | None) -> str:
+        return "?" if value is None else f"{value:.1%}"
+
+    size = advice.share(fpp, num_bytes)
+    upto = "<=" if size is not None and advice.distinct is None else ""
+    return (
+        advice.verdict,
+        printable(shortened(advice.column)),
+        advice.type,
+        percent(advice.distinct),
+        percent(advice.in_range),
+        upto + percent(size),
+        percent(advice.skipped_present),
+        ", ".join(advice.engines) or "-",
+        printable(shortened(advice.reason, LONGEST_PROBLEM)),
+    )
+
+
+@dataclass(frozen=True)
+class SurveyTask:
+    """The survey of a file as a function of its path; can be pickled.
+
+    Attributes
+    ----------
+    columns : dotted paths; None for all.
+    per_file : {path: number of row groups to read}; 0 reads only the headers of dictionaries. Only the footers of all
+        other files are read.
+    look : called with a path and the other arguments of `survey`.
+    """
+
+    columns: frozenset[str] | None
+    per_file: Mapping[str, int]
+    filesystem: Any = None
+    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
+    look: Callable[..., FileSurvey] = survey
+
+    def __call__(self, path: str) -> FileSurvey:
+        return self.look(path, self.per_file.get(path), self.columns, self.filesystem, self.storage_options)
+
+
+def make_survey_task(
+    files: Sequence[str], columns: Iterable[str] | None, sample: int, fpp: float, **storage: Any
+) -> tuple[SurveyTask, FilterOptions]:
+    """Check the parameters and make the task for surveying files; row groups to read are spread evenly over them.
+
+    Raises
+    ------
+    ParquetBloomError
+        A parameter is invalid.
+    """
+    if isinstance(sample, bool) or not isinstance(sample, int) or sample < 0:
+        raise ParquetBloomError(f"sample must be a number of row groups from 0 on, not {sample!r}")
+    # Two row groups are read of some files, as these may have more in common than those of two files.
+    chosen = spread(list(range(len(files))), sample - sample // 4 or DICTIONARIES)
+    each, more = divmod(sample, max(1, len(chosen)))
+    if len(chosen) == len(files):
+        more = len(files) if more else 0  # if there are few files, the same number of each
+    per_file = {files[number]: each + (i < more) for i, number in enumerate(chosen)}
+    if isinstance(columns, str):
+        columns = [columns]
+    names = None if columns is None else frozenset(columns)
+    return SurveyTask(names, per_file, **storage), FilterOptions(fpp)
+
+
+def make_report(
+    paths: Iterable[Any],
+    task: SurveyTask,
+    fpp: float,
+    results: Iterable[tuple[str, FileSurvey | None, str | None]],
+    table: Sequence[str] | None = None,
+) -> AdviceReport:
+    """Make the report from (path, survey, error) of each file; `table` is that of the report.
+
+    Raises
+    ------
+    UnknownColumnError
+        No file has one of the requested columns.
+    """
+    advice, failures = Advice(), []
+    for path, file_survey, error in results:
+        if file_survey is None:
+            failures.append((path, error or ""))
+        else:
+            advice.add(file_survey)
+    columns = tuple(advice.columns(fpp))
+    names = [column.column for column in columns]
+    for name in sorted(task.columns or ()):
+        if advice.files and not any(one == name or one.startswith(f"{name}.") for one in names):
+            raise UnknownColumnError("no such column in any file", column=name)
+    return AdviceReport(
+        paths=tuple(map(os.fsdecode, paths)),
+        files=advice.files,
+        row_groups=advice.row_groups,
+        rows=advice.rows,
+        num_bytes=advice.num_bytes,
+        sampled=sum(1 for count in task.per_file.values() if count),
+        fpp=fpp,
+        columns=columns,
+        failures=tuple(failures),
+        orc_files=advice.written,
+        orc_stride=max(advice.strides, key=lambda one: (advice.strides[one], one), default=0),
+        table=None if table is None else tuple(table),
+    )

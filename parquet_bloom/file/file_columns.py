@@ -1,0 +1,187 @@
+"""Resolution of column names to leaves of a file's schema, and the types of leaves."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import lru_cache
+from typing import Protocol, TypeVar
+
+from ..errors import UnknownColumnError, UnusualPageError
+from ..hashing.column_type import ColumnType, from_parquet
+from ..metadata.footer import REPEATED, REQUIRED, SchemaLeaf, read_repetition
+from ..metadata.page_decode import StoredColumn
+
+WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 0}
+"""The bytes per value of types that have a width, booleans taken out of their bits; 0 for byte arrays."""
+
+_FEW_LEAVES = 64  # of a schema whose names need not be sorted
+_MOST_SORTED = 32  # schemas whose sorted names are kept
+_MOST_TYPES = 1024  # leaves whose types are kept
+_BEHIND_DOT = chr(ord(".") + 1)
+
+
+class Named(Protocol):
+    """A leaf of a schema of any format; `name` is its dotted `path`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def path(self) -> tuple[str, ...]: ...
+
+
+AnyLeaf = TypeVar("AnyLeaf", bound=Named)
+
+
+class _SortedNames:
+    """The names of the leaves of a schema in order, so that none of them has to be compared with each name in turn.
+
+    Parameters
+    ----------
+    leaves : the schema; may not change.
+    ignore_case : whether names are compared without regard to case.
+    """
+
+    def __init__(self, leaves: Sequence[Named], ignore_case: bool):
+        self.leaves = leaves
+        names = [leaf.name.lower() if ignore_case else leaf.name for leaf in leaves]
+        self._numbers = sorted(range(len(names)), key=names.__getitem__)
+        self._names = [names[number] for number in self._numbers]
+
+    def find(self, low: str, high: str) -> list[int]:
+        """Return the numbers of the leaves with names from `low` up to, but not with, `high`; in schema order."""
+        return sorted(self._numbers[bisect_left(self._names, low) : bisect_left(self._names, high)])
+
+
+_sorted_names: OrderedDict[tuple[int, bool], _SortedNames] = OrderedDict()
+
+
+def _sort_names(leaves: Sequence[Named], ignore_case: bool) -> _SortedNames:
+    """Return the sorted names of a schema, which are kept for the schemas that were last asked for."""
+    key = id(leaves), ignore_case
+    found = _sorted_names.get(key)
+    if found is None or found.leaves is not leaves:
+        found = _sorted_names[key] = _SortedNames(leaves, ignore_case)
+        while len(_sorted_names) > _MOST_SORTED:
+            with suppress(KeyError):  # another thread may have removed the last one
+                _sorted_names.popitem(last=False)
+    return found
+
+
+def find_leaves(leaves: Sequence[AnyLeaf], name: str, ignore_case: bool = False) -> list[AnyLeaf]:
+    """Return the leaves of a given dotted path; if there are none, all leaves below a group of that path."""
+    path = name.lower() if ignore_case else name
+    if len(leaves) > _FEW_LEAVES:
+        names = _sort_names(leaves, ignore_case)
+        numbers = names.find(path, f"{path}\0") or names.find(f"{path}.", f"{path}{_BEHIND_DOT}")
+        return [leaves[number] for number in numbers]
+    exact, below = [], []
+    for leaf in leaves:
+        one = leaf.name.lower() if ignore_case else leaf.name
+        if one == path:
+            exact.append(leaf)
+        elif one.startswith(path) and one[len(path)] == ".":
+            below.append(leaf)
+    return exact or below
+
+
+def spellings(leaves: Sequence[Named], name: str) -> list[str]:
+    """Return the distinct spellings of a case-insensitive name in a schema; none if it has no such column."""
+    return list(dict.fromkeys(leaf.name[: len(name)] for leaf in find_leaves(leaves, name, ignore_case=True)))
+
+
+def find_leaf(leaves: Sequence[AnyLeaf], name: str, path: str | None = None) -> AnyLeaf:
+    """Return the one leaf of a given name; a list or struct with a single leaf may be given by its own name.
+
+    Raises
+    ------
+    UnknownColumnError
+        There is no such column, or more than one: a group's leaves, or leaves of the same dotted path.
+    """
+    matches = find_leaves(leaves, name)
+    if len(matches) == 1:
+        return matches[0]
+    if not matches:
+        names = ", ".join(leaf.name for leaf in leaves[:8]) + (", ..." if len(leaves) > 8 else "")
+        raise UnknownColumnError(f"no such column; there are: {names}", path=path, column=name)
+    choices = ", ".join(".".join(leaf.path) for leaf in matches[:8])
+    raise UnknownColumnError(f"several columns match the name: {choices}", path=path, column=name)
+
+
+def holds_elements(leaf: SchemaLeaf, name: str, ignore_case: bool = False) -> bool:
+    """Return whether a leaf holds the elements of a list of a given name, each a single value.
+
+    Recognizes the list layouts of the format's LogicalTypes.md, old ones included: a repeated leaf by itself; a group
+    annotated as a list around a repeated leaf, or around a repeated group of a single leaf. The name of the elements
+    does not matter. The name may also be that of the leaf itself.
+
+    Parameters
+    ----------
+    leaf, name, ignore_case : a leaf that `find_leaves` returns for the name of the leaf or of a group around it.
+    """
+    repeated = [depth for depth, node in enumerate(leaf.nodes) if node.get(_REPETITION) == _REPEATED]
+    if len(repeated) != 1:
+        return False
+    names = [".".join(leaf.path[: depth + 1]) for depth in range(len(leaf.path))]
+    if ignore_case:
+        name, names = name.lower(), [one.lower() for one in names]
+    if name not in names:
+        return False
+    depth = names.index(name)
+    below = len(leaf.path) - 1 - depth
+    if below == 0:
+        return True
+    node, repeated_name = leaf.nodes[depth], leaf.path[repeated[0]]
+    logical = node.get(_LOGICAL)
+    is_list = node.get(_CONVERTED) == _LIST or (isinstance(logical, dict) and _LIST in logical)
+    if not is_list or repeated[0] != depth + 1:
+        return False
+    # A repeated group of one leaf that has one of these names is a struct, which is the element.
+    return below == 1 or (below == 2 and repeated_name not in ("array", leaf.path[depth] + "_tuple"))
+
+
+# Fields of a schema's element, and two of their values.
+_REPETITION, _CONVERTED, _LOGICAL = 3, 6, 10
+_REPEATED, _LIST = 2, 3
+
+
+def select_leaves(leaves: Sequence[SchemaLeaf], names: Sequence[str] | None) -> list[SchemaLeaf]:
+    """Return the leaves of some columns, given as `pyarrow.parquet` takes them; None for all."""
+    if names is None:
+        return list(leaves)
+    requested, selected = {*names}, []
+    for leaf in leaves:
+        for depth in range(1, len(leaf.path) + 1):
+            if ".".join(leaf.path[:depth]) in requested:
+                selected.append(leaf)
+                break
+    return selected
+
+
+@lru_cache(maxsize=_MOST_TYPES)
+def type_of(leaf: SchemaLeaf) -> ColumnType:
+    """Return the type of a leaf's values."""
+    return from_parquet(leaf.physical, leaf.length, leaf.converted, leaf.logical, leaf.scale, leaf.precision)
+
+
+def stored_column(leaf: SchemaLeaf) -> StoredColumn:
+    """Return how the values of a column are stored.
+
+    Raises
+    ------
+    UnusualPageError
+        They are of an unknown width, or in lists that are too deep.
+    """
+    width = WIDTHS.get(leaf.physical, leaf.length or None)
+    if width is None:
+        raise UnusualPageError(f"{leaf.physical} of no bytes")
+    levels, definition = [0], 0
+    for node in leaf.nodes:
+        repetition = read_repetition(node)
+        definition += repetition != REQUIRED
+        if repetition == REPEATED:
+            levels.append(definition)
+    return StoredColumn(width, levels, definition)

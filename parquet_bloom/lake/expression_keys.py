@@ -1,0 +1,256 @@
+"""Keys of expressions: which parts of a predicate they decide, and the hashes of looked-up values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..errors import PredicateError
+from ..file.column_hashes import combine_hashes
+from ..hashing.coerce import HashedLiterals, hash_literals
+from ..hashing.column_type import ColumnType, from_arrow
+from ..predicate import tree
+from ..predicate.calls import add_other, hash_texts
+from ..predicate.key_expression import TUPLE, KeyExpression
+from ..predicate.literal import from_collection, from_python
+from ..predicate.pruning_statistics import KeyHasher
+from ..predicate.tree import CallIn, Connective, Equal, In, Leaf, Node, Or, all_of, any_of
+
+TEXT = from_arrow(pa.string())
+
+_MOST_TUPLES = 10_000  # of the values of an AND; with more, its columns are searched one by one
+
+
+# -------------------------------------------------------------------------------------------------- looked-up values
+
+
+def parse_literals(values: Any, column: str) -> list[Any]:
+    """Return a caller's values as literals.
+
+    Raises
+    ------
+    PredicateError
+        The argument is not a list of values, or contains a null: nulls are not indexed.
+    """
+    if type(values) is list and len(values) == 1 and type(values[0]) in (int, str):
+        return values
+    try:
+        literals = list(from_collection(values))
+    except PredicateError as error:
+        problem = error.problem.replace("'in' takes", "values are")
+        raise PredicateError(problem, column=column) from None
+    except (TypeError, ValueError, pa.ArrowException) as error:
+        raise PredicateError(f"values are not literals: {error}", column=column) from None
+    if None in literals:
+        raise PredicateError("nulls are not indexed: a null is in no list of values", column=column)
+    return literals
+
+
+def parse_key_literals(values: Any, expression: KeyExpression) -> list[Any]:
+    """Return a caller's values of an expression: texts, or tuples of literals.
+
+    Raises
+    ------
+    PredicateError
+        The argument is not a list of such values, or contains a null: nulls are not indexed.
+    """
+    if expression.function != TUPLE:
+        literals = parse_literals(values, expression)
+        if not all(isinstance(literal, str) for literal in literals):
+            raise PredicateError(f"{expression} is a text: values are texts", column=expression)
+        return literals
+    count = len(expression.columns)
+    if not isinstance(values, Iterable) or isinstance(values, str | bytes):
+        raise PredicateError(f"values are tuples of {count} values, in a list", column=expression)
+    tuples = []
+    for value in values:
+        if not isinstance(value, tuple | list) or len(value) != count:
+            raise PredicateError(f"values are tuples of {count} values, not {value!r}", column=expression)
+        tuples.append(tuple(from_python(part) for part in value))
+        if None in tuples[-1]:
+            raise PredicateError("nulls are not indexed: a null is in no list of values", column=expression)
+    return tuples
+
+
+def hash_key_literals(
+    expression: KeyExpression, literals: Sequence[Any], types: Sequence[ColumnType], timezone: str
+) -> HashedLiterals:
+    """Return the hashes of values of an expression.
+
+    Parameters
+    ----------
+    literals : texts, or tuples of literals.
+    types : stored types of the expression's columns.
+    """
+    if expression.function == TUPLE:
+        return _hash_tuples([*zip(*literals, strict=True)], types, timezone)
+    probes = hash_literals(literals, TEXT, timezone)
+    return HashedLiterals(add_other(probes.hashes), np.repeat(probes.literals, 2), probes.reasons)
+
+
+def _hash_tuples(parts: Sequence[Sequence[Any]], types: Sequence[ColumnType], timezone: str) -> HashedLiterals:
+    """Return the hashes of tuples, given the literals of each part."""
+    if not parts:
+        return HashedLiterals(np.empty(0, np.uint64), np.empty(0, np.intp), {})
+    count = len(parts[0])
+    found = [hash_literals(literals, column_type, timezone) for literals, column_type in zip(parts, types, strict=True)]
+    unknown: dict[int, str] = {}
+    for probes in found:
+        unknown = {**probes.reasons, **unknown}
+    if all(len(probes.literals) == count and (probes.literals == np.arange(count)).all() for probes in found):
+        return HashedLiterals(combine_hashes([probes.hashes for probes in found]), np.arange(count), unknown)
+    # A literal may have several stored forms, or none.
+    ends = [np.searchsorted(probes.literals, np.arange(count + 1)).tolist() for probes in found]
+    rows, values = [], []
+    for i in range(count):
+        forms = [probes.hashes[end[i] : end[i + 1]].tolist() for probes, end in zip(found, ends, strict=True)]
+        for row in product(*forms):
+            rows.append(row)
+            values.append(i)
+    hashes = np.array(rows, np.uint64).reshape(len(rows), len(parts))
+    return HashedLiterals(combine_hashes([*hashes.T]), np.array(values, np.intp), unknown)
+
+
+def find_tuples(
+    expressions: Iterable[KeyExpression],
+    columns: Sequence[str],
+    literals: Sequence[Sequence[Any]],
+    excluded: Collection[str],
+) -> list[tuple[KeyExpression, list[tuple[Any, ...]]]]:
+    """Return the tuples that keys of some columns consist of, each with its value in each key.
+
+    Parameters
+    ----------
+    columns, literals : columns of the keys, and the literals of each column, as many as there are keys.
+    excluded : columns that are not in the files.
+    """
+    values = {column: parts for column, parts in zip(columns, literals, strict=True) if column not in excluded}
+    return [
+        (one, [*zip(*(values[column] for column in one.columns), strict=True)])
+        for one in expressions
+        if one.function == TUPLE and values.keys() >= set(one.columns)
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------- predicates
+
+
+@dataclass(eq=False)
+class IndexedKey:
+    """An expression of an index that decides some leaves of a predicate.
+
+    Attributes
+    ----------
+    expression : of the index.
+    tuples : for a tuple, the literals of its columns; the leaves have the positions in this list as texts.
+    timezone : of literals.
+    """
+
+    expression: KeyExpression
+    timezone: str
+    tuples: list[tuple[Any, ...]] = field(default_factory=list)
+    _hashers: dict[tuple[ColumnType, ...], KeyHasher | None] = field(default_factory=dict)
+
+    def find_hasher(self, types: tuple[ColumnType, ...]) -> KeyHasher | None:
+        """Return what computes the hashes of the leaves' texts; None if they cannot be known.
+
+        Parameters
+        ----------
+        types : stored types of the expression's columns.
+        """
+        if self.expression.function != TUPLE:
+            return hash_texts
+        if types not in self._hashers:  # threads that arrive here together all use the first one
+            self._hashers.setdefault(types, self._make_hasher(types))
+        return self._hashers[types]
+
+    def _make_hasher(self, types: tuple[ColumnType, ...]) -> KeyHasher | None:
+        probes = hash_key_literals(self.expression, self.tuples, types, self.timezone)
+        if probes.reasons:
+            return None
+        ends = np.searchsorted(probes.literals, np.arange(len(self.tuples) + 1))
+
+        def hash_positions(values: Sequence[Any], _: ColumnType) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+            positions = [int(value) for value in values]
+            pieces = [probes.hashes[ends[position] : ends[position + 1]] for position in positions]
+            first = np.zeros(len(pieces) + 1, np.intp)
+            np.cumsum([len(piece) for piece in pieces], out=first[1:])
+            return np.concatenate(pieces) if pieces else np.empty(0, np.uint64), first
+
+        return hash_positions
+
+
+class KeyPredicate:
+    """A predicate with leaves over the expressions of an index, where it has such.
+
+    Parameters
+    ----------
+    node, timezone, ignore_case : the predicate and its options.
+    expressions : of the index.
+
+    Attributes
+    ----------
+    node : the predicate; a leaf over an expression compares its name with texts.
+    by_name : the expressions by the names that they have there, which no column of the predicate has.
+    """
+
+    def __init__(self, node: Node, expressions: Sequence[KeyExpression], timezone: str, ignore_case: bool):
+        self.by_name: dict[str, IndexedKey] = {}
+        self._timezone = timezone
+        self._ignore_case = ignore_case
+        self._taken = tree.columns(node)
+        self._calls = [one for one in expressions if one.function != TUPLE]
+        self._tuples = [one for one in expressions if one.function == TUPLE]
+        self.node = tree.fold(node, self._replace_call, self._add_tuples) if expressions else node
+
+    def _replace_call(self, leaf: Leaf) -> Node:
+        if not isinstance(leaf, CallIn):
+            return leaf
+        same = [
+            one for one in self._calls if one.function == leaf.function and self._is_same(one.columns[0], leaf.column)
+        ]
+        return In(self._name(same[0]), leaf.values) if len(same) == 1 else leaf
+
+    def _add_tuples(self, connective: Connective, children: list[Node]) -> Node:
+        if isinstance(connective, Or):
+            return any_of(children)
+        values: dict[str, tuple[Any, ...]] = {}
+        for child in children:
+            if isinstance(child, Equal | In):
+                values.setdefault(child.column, tuple(value for value in child.literals if value is not None))
+        added: list[Node] = []
+        for expression in self._tuples:
+            found = [self._find_values(values, column) for column in expression.columns]
+            parts = [part for part in found if part is not None]
+            if len(parts) == len(found) and math.prod(map(len, parts)) <= _MOST_TUPLES:
+                name = self._name(expression)
+                tuples = self.by_name[name].tuples
+                start = len(tuples)
+                tuples += product(*parts)
+                added.append(In(name, tuple(map(str, range(start, len(tuples))))))
+        return all_of([*children, *added])
+
+    def _find_values(self, values: dict[str, tuple[Any, ...]], column: str) -> tuple[Any, ...] | None:
+        same = [name for name in values if self._is_same(column, name)]
+        return values[same[0]] if len(same) == 1 else None
+
+    def _is_same(self, column: str, name: str) -> bool:
+        return column == name or (self._ignore_case and column.lower() == name.lower())
+
+    def _name(self, expression: KeyExpression) -> str:
+        """Return the name of an expression in the predicate."""
+        for name, key in self.by_name.items():
+            if key.expression is expression:
+                return name
+        name = str(expression)
+        while name in self._taken:  # a column has that very name
+            name += " "
+        self.by_name[name] = IndexedKey(expression, self._timezone)
+        return name

@@ -1,0 +1,325 @@
+"""Advise on the granularity of an index: what it will weigh, and what a lookup of one key will read, by a sample."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import MalformedFooterError, ParquetBloomError
+from ..file.pages.page_lookup import PageLookup
+from ..file.pages.row_group_batch import RowGroupBatch, RowGroups
+from ..metadata.footer import SchemaLeaf
+from ..storage import is_local, resolve_filesystem
+from ..util.messages import format_bytes
+from . import lake_files as sources
+from . import layouts
+from .hash_files import Covered, OpenedDataFile, hash_row_group, open_to_index
+from .postings_writer import layout_for
+from .units import FILE, GRANULARITIES, ROW_GROUP, ZONE, Units
+
+SAMPLE = 4
+"""Files that are read by default."""
+
+_WORTHWHILE = 0.5  # a finer index is worth its bytes if a lookup reads at most this share of what it reads by a coarser
+_CHEAP_BYTES = 64 << 10  # that a lookup reads: reading less takes no less time
+_MOST_FILES = 0.5  # of the files that hold a value: an index that names more of them saves little
+
+
+@dataclass(frozen=True)
+class GranularityAdvice:
+    """What an index of one granularity will cost.
+
+    Attributes
+    ----------
+    granularity, zone_rows : as for `LakeIndex.create`; `zone_rows` are 0 for other granularities than zones.
+    units : files, row groups or zones of the lake.
+    values : values, each counted once a unit.
+    bytes_a_value, num_bytes : of the index, without the table of its files, in the layout "postings".
+    candidates : units that a lookup of a value that occurs names, on average.
+    bytes_read, pages_read : of the key's column, to find the rows of one key, where pages can be found: in local files,
+        and by a page index. The pages are None where no sampled file shows them.
+    bytes_read_without_pages : the same where they cannot: in an object store, without a page index.
+    """
+
+    granularity: str
+    zone_rows: int
+    units: int
+    values: int
+    bytes_a_value: float
+    num_bytes: int
+    candidates: float
+    bytes_read: int
+    pages_read: float | None
+    bytes_read_without_pages: int
+
+
+@dataclass(frozen=True)
+class IndexAdvice:
+    """Advice on an index of one column; all figures are estimates from a sample.
+
+    Attributes
+    ----------
+    column : dotted name of the column, or the text of an expression.
+    files, rows : of the lake.
+    sampled_files : files whose values were read.
+    page_index : whether all sampled files have a page index of the column.
+    granularities : what an index of each costs.
+    recommended : the granularity to choose; None if an index of the column is not worthwhile.
+    reason : why.
+    command : the command that creates such an index; empty if none is recommended.
+    """
+
+    column: str
+    files: int
+    rows: int
+    sampled_files: int
+    page_index: bool
+    granularities: tuple[GranularityAdvice, ...]
+    recommended: str | None
+    reason: str
+    command: str
+
+    def __str__(self) -> str:
+        lines = [
+            f"{one.granularity}: {one.bytes_a_value:.2f} bytes a value, {one.num_bytes:,} bytes; a key is in "
+            f"{one.candidates:.2f} of {one.units:,} units, and {one.bytes_read:,} bytes are read to find its rows"
+            for one in self.granularities
+        ]
+        return "\n".join([*lines, self.reason, *([self.command] if self.command else [])])
+
+
+class _FileSample(NamedTuple):
+    """What was seen of a file.
+
+    Attributes
+    ----------
+    row_counts : of its row groups.
+    values : {granularity: values, each counted once a unit}.
+    hashes : the distinct ones.
+    chunk_bytes, num_pages : of the key's columns, on average of its row groups; the pages are None if they are unknown.
+    page_index : whether the column has a page index.
+    """
+
+    row_counts: tuple[int, ...]
+    values: Mapping[str, int]
+    hashes: NDArray[np.uint64]
+    chunk_bytes: float
+    num_pages: float | None
+    page_index: bool
+
+
+def advise_index(
+    lake: Any,
+    column: str,
+    *,
+    granularities: Sequence[str] = GRANULARITIES,
+    zone_rows: int | None = None,
+    sample: int = SAMPLE,
+    lake_filesystem: Any = None,
+    lake_storage_options: Mapping[str, Any] | None = None,
+) -> IndexAdvice:
+    """Estimate what an index of a column will cost by each granularity, and recommend one.
+
+    A sample of the files is read: their footers, and all values of the column.
+
+    Parameters
+    ----------
+    lake : files, folders, patterns or a table, as for `LakeIndex.create`.
+    column : dotted name, or an expression.
+    granularities : those to consider.
+    zone_rows : rows of a zone, as for `LakeIndex.create`.
+    sample : number of files to read, evenly spread over the lake.
+    lake_filesystem, lake_storage_options : of the lake.
+
+    Raises
+    ------
+    ParquetBloomError
+        There are no files, a setting is out of range, or a sampled file cannot be read, or has no such column.
+    """
+    (key,) = layouts.parse_columns(column)
+    considered = [
+        Units.parse(granularity, zone_rows if granularity == ZONE else None)
+        for granularity in dict.fromkeys(granularities)
+    ]
+    considered.sort(key=lambda units: GRANULARITIES.index(units.granularity))
+    if not considered:
+        raise ParquetBloomError("granularities are one or more of 'file', 'row_group' and 'zone'")
+    if type(sample) is not int or sample < 1:
+        raise ParquetBloomError(f"sample must be an integer of at least 1, got {sample!r}")
+    filesystem = resolve_filesystem(lake_filesystem, lake_storage_options)
+    listing = sources.list_lake(lake, filesystem, lake_storage_options)
+    entries = listing.entries
+    if not entries:
+        raise ParquetBloomError("the lake has no files to look at")
+    chosen = np.unique(np.linspace(0, len(entries) - 1, min(sample, len(entries))).astype(int)).tolist()
+    samples = []
+    for number in chosen:
+        opened = open_to_index(entries[number], [key], filesystem, listing.table_columns)
+        with opened.file.source:
+            if key in opened.doubts:
+                raise ParquetBloomError(opened.doubts[key], path=entries[number].path, column=str(key))
+            samples.append(_read_sample(opened, key, considered))
+    scale = len(entries) / len(samples)
+    options = tuple(_estimate(samples, units, scale, len(entries)) for units in considered)
+    rows = round(sum(sum(one.row_counts) for one in samples) * scale)
+    has_index = all(one.page_index for one in samples)
+    finds_pages = has_index or is_local(filesystem, [entry.path for entry in entries])
+    recommended, reason = _recommend(options, len(entries), finds_pages)
+    command = "" if recommended is None else _make_command(lake, str(key), recommended)
+    granularity = None if recommended is None else recommended.granularity
+    return IndexAdvice(str(key), len(entries), rows, len(samples), has_index, options, granularity, reason, command)
+
+
+def _read_sample(opened: OpenedDataFile, column: str, considered: Sequence[Units]) -> _FileSample:
+    """Read the column of a file, once for zones and once for larger units."""
+    covered, row_counts = opened.columns[column], opened.row_counts
+    row_groups = opened.file.row_groups
+    by_row_group = [hash_row_group(covered, row_group, 0)[0] for row_group in row_groups]
+    distinct = np.unique(np.concatenate([*by_row_group, np.empty(0, np.uint64)]))
+    values = {FILE: len(distinct), ROW_GROUP: sum(map(len, by_row_group))}
+    for units in considered:
+        if units.zone_rows:
+            zones = (hash_row_group(covered, row_group, units.zone_rows) for row_group in row_groups)
+            values[ZONE] = sum(len(hashes) for some in zones for hashes in some)
+    chunk_bytes, num_pages, page_index = _measure_chunks(opened, covered)
+    return _FileSample(row_counts, values, distinct, chunk_bytes, num_pages, page_index)
+
+
+def _measure_chunks(opened: OpenedDataFile, covered: Covered) -> tuple[float, float | None, bool]:
+    """Return the bytes and pages of the column's chunks, on average of the row groups, and if it has a page index."""
+    file, leaves = opened.file, covered.leaves
+    sizes, pages = [], []
+    page_index = True
+    for row_group in file.row_groups:
+        records = [file.record(row_group, leaf) for leaf in leaves]
+        sizes.append(sum(int(record["compressed_size"]) for record in records))
+        page_index &= all(record["offset_index_offset"] >= 0 for record in records)
+        pages.append(_count_pages(opened, row_group, leaves))
+    known = [number for number in pages if number is not None]
+    num_pages = None if len(known) < len(pages) or not known else float(np.mean(known))
+    return float(np.mean(sizes or [0])), num_pages, page_index
+
+
+def _count_pages(opened: OpenedDataFile, row_group: int, leaves: Sequence[SchemaLeaf]) -> int | None:
+    """Return how many data pages the chunks of a row group have; None if that cannot be found out, as of lists."""
+    file = opened.file
+    if file.source.path is None:
+        found = PageLookup(file, row_group).find(leaves)
+        return sum(pages.index.num_pages for pages in found.values()) if len(found) == len(leaves) else None
+    if any(leaf.repeated for leaf in leaves):
+        return None
+    try:
+        batch = RowGroupBatch.of_file(file, RowGroups([file.footer], [(0, row_group)]), {})
+        return sum(batch.count_pages(leaf) for leaf in leaves)
+    except MalformedFooterError:
+        return None
+
+
+def _estimate(samples: Sequence[_FileSample], units: Units, scale: float, num_files: int) -> GranularityAdvice:
+    """Estimate the cost of an index of a granularity.
+
+    Parameters
+    ----------
+    scale : how many times more files the lake has than were read.
+    num_files : of the lake.
+    """
+    values = round(sum(one.values[units.granularity] for one in samples) * scale)
+    num_units = round(sum(units.count(one.row_counts) for one in samples) * scale)
+    prefix_bits = layouts.make_settings(layouts.POSTINGS)["prefix_bits"]
+    most = layouts.most_units(layouts.POSTINGS, {"prefix_bits": prefix_bits})
+    layout = layout_for(values, prefix_bits, min(num_units, most))
+    # As `parts.postings` packs them: entries, a count a sub-bucket, an offset and a checksum a block.
+    entry_bits = layout.prefix_bits - layout.bucket_bits + layout.id_bits
+    num_bytes = values * entry_bits / 8 + 2**layout.bucket_bits + 12 * 2 ** (layout.bucket_bits - layout.block_bits)
+    holding = _estimate_holding_files(samples, num_files)
+    of_file = sum(one.values[FILE] for one in samples)
+    candidates = holding * sum(one.values[units.granularity] for one in samples) / max(1, of_file)
+    candidates += values / 2**prefix_bits
+    row_groups = max(1.0, float(np.mean([len(one.row_counts) for one in samples])))
+    chunk_bytes = float(np.mean([one.chunk_bytes for one in samples]))
+    known = [one.num_pages for one in samples if one.num_pages is not None]
+    num_pages = max(1.0, float(np.mean(known))) if len(known) == len(samples) else None
+    chunks = candidates * (row_groups if units.granularity == FILE else 1.0)
+    share = 1.0 if num_pages is None else _estimate_share(samples, units, num_pages)
+    return GranularityAdvice(
+        units.granularity,
+        units.zone_rows,
+        num_units,
+        values,
+        num_bytes / values if values else 0.0,
+        round(num_bytes),
+        candidates,
+        round(chunks * chunk_bytes * share),
+        None if num_pages is None else chunks * num_pages * share,
+        round(min(chunks, holding * row_groups) * chunk_bytes),
+    )
+
+
+def _estimate_share(samples: Sequence[_FileSample], units: Units, num_pages: float) -> float:
+    """Return the share of a chunk's pages that have rows of a unit: of a zone, those that it overlaps."""
+    if not units.zone_rows:
+        return 1.0
+    counts = [number for one in samples for number in one.row_counts if number]
+    page_rows = max(1.0, float(np.mean(counts or [1])) / num_pages)
+    return min(num_pages, 1.0 + (units.zone_rows - 1) / page_rows) / num_pages
+
+
+def _estimate_holding_files(samples: Sequence[_FileSample], num_files: int) -> float:
+    """Return how many files hold a value that one of them holds, by the values that sampled files have in common."""
+    if len(samples) < 2:
+        return 1.0
+    total = sum(len(one.hashes) for one in samples)
+    every, counts = np.unique(np.concatenate([one.hashes for one in samples]), return_counts=True)
+    if not len(every):
+        return 1.0
+    # Of the values of a file, those of each other file.
+    shared = float((counts * (counts - 1)).sum()) / (total * (len(samples) - 1))
+    return 1.0 + shared * (num_files - 1)
+
+
+def _recommend(
+    options: Sequence[GranularityAdvice], num_files: int, finds_pages: bool
+) -> tuple[GranularityAdvice | None, str]:
+    """Return the granularity to choose, and why.
+
+    Parameters
+    ----------
+    finds_pages : whether a lookup can read some pages of a chunk.
+    """
+
+    def reads(one: GranularityAdvice) -> int:
+        return one.bytes_read if finds_pages else one.bytes_read_without_pages
+
+    coarsest = options[0]
+    named = coarsest.candidates / max(1, coarsest.units)
+    if num_files > 1 and named > _MOST_FILES:
+        return None, f"a value is in {named:.0%} of the units: an index would name most of them, and save little"
+    best = coarsest
+    for finer in options[1:]:
+        if reads(best) > _CHEAP_BYTES and reads(finer) <= reads(best) * _WORTHWHILE:
+            best = finer
+    name = best.granularity.replace("_", " ")
+    reason = f"{name}: a lookup reads {format_bytes(reads(best))} of the column to find the rows of a key"
+    if best is not coarsest:
+        extra = best.num_bytes - coarsest.num_bytes
+        other = coarsest.granularity.replace("_", " ")
+        reason += f", not {format_bytes(reads(coarsest))} as by {other}, for {format_bytes(extra)} more of index"
+    elif len(options) > 1:
+        little = reads(best) <= _CHEAP_BYTES
+        reason += ", so little that a finer one saves nothing" if little else "; a finer one reads not much less"
+    return best, reason
+
+
+def _make_command(lake: Any, column: str, chosen: GranularityAdvice) -> str:
+    """Return the command that creates an index of a granularity."""
+    paths = [str(path) for path in lake] if isinstance(lake, list | tuple) else [str(lake)]
+    words = ["parquet-bloom", "index", "create", "INDEX", column, "--granularity", chosen.granularity]
+    words += ["--zone-rows", str(chosen.zone_rows)] if chosen.zone_rows else []
+    for path in paths:
+        words += ["--lake", path]
+    return shlex.join(words)

@@ -1,0 +1,286 @@
+"""Prune files, and row groups in them, by evaluating a predicate against an index."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..file.identity import NO_TOKEN, read_version_tokens
+from ..hashing.column_type import ColumnType, make_domain_array
+from ..predicate.key_expression import KeyExpression
+from ..predicate.pruning import FilterProbe, ProbeResult, PruningPredicate
+from ..predicate.pruning_statistics import UNKNOWN, PruningStatisticsArray
+from ..predicate.tree import Node
+from ..storage import Entry
+from ..util.threads import in_order
+from . import lake_files as sources
+from .expression_keys import TEXT, IndexedKey, KeyPredicate
+from .file_table import NOT_COVERED
+from .index_reports import FileSelection
+from .index_snapshot import IndexSnapshotReader
+from .liveness import FileRef, PathTable, match_stamps
+from .segment import OpenPart, Segment
+from .units import FILE
+
+_SEGMENTS_AT_A_TIME = 16
+_MOST_CODES = 1 << 47  # a segment has at most 2**15 parts
+
+Trusted = Callable[[str, ColumnType], bool]
+Means = Callable[[str, str], bool]
+
+
+_MISSING = (-2, NO_TOKEN)
+_UNKNOWN = FileSelection(False)
+_ALL = FileSelection(True)
+
+
+class IndexPruner:
+    """Evaluates one predicate against an index.
+
+    Parameters
+    ----------
+    state : the opened index.
+    node, timezone, ignore_case : the predicate and its options, as in `prune`.
+    filesystem : file system of the lake.
+    trusted : returns whether an engine reads a column of some stored type unchanged; None if it always does.
+    means : returns whether a column of the predicate is the stored column of some meaning (see `ColumnPart`); None if
+        columns are those that files name so.
+
+    Attributes
+    ----------
+    doubts : problems with reading the index, each once.
+    requests, bytes_read : cost so far.
+    """
+
+    def __init__(
+        self,
+        state: IndexSnapshotReader,
+        node: Node,
+        timezone: str = "UTC",
+        ignore_case: bool = False,
+        filesystem: object | None = None,
+        trusted: Trusted | None = None,
+        means: Means | None = None,
+    ):
+        self.doubts: dict[str, None] = {}
+        self.requests = self.bytes_read = 0
+        self._counting = threading.Lock()
+        self._state = state
+        self._filesystem = filesystem
+        self._trusted = trusted
+        self._means = means
+        keys = KeyPredicate(node, state.manifest.expressions, timezone, ignore_case)
+        self._keys = keys.by_name
+        self._predicate = PruningPredicate(keys.node, timezone)
+        plain = [column for column in state.manifest.columns if not isinstance(column, KeyExpression)]
+        names = [name for name in self._predicate.columns if name not in self._keys]
+        self._indexed_names = _match_columns(names, plain, ignore_case)
+        self._indexed_names |= {name: key.expression for name, key in self._keys.items()}
+        self._verdicts: dict[int, NDArray[np.int32]] = {}
+        self._path_table: PathTable | None = None
+
+    @property
+    def useful(self) -> bool:
+        """True if the predicate refers to an indexed column."""
+        return bool(self._indexed_names)
+
+    def choose(self, entries: Sequence[Entry]) -> list[FileSelection]:
+        """Return the index's result for each file, in their order.
+
+        Files that would be pruned are first checked to be unchanged since they were indexed. For files in object
+        stores that takes no request if the listing has their version.
+        """
+        if not self.useful:
+            return [_UNKNOWN] * len(entries)
+        if self._path_table is None:
+            self._path_table = PathTable(self._state.segments)
+        names = [sources.name_of(entry.path, self._filesystem) for entry in entries]
+        owners, numbers = self._path_table.find(names)
+        selections = [_UNKNOWN] * len(entries)
+        self._evaluate_ahead(np.unique(owners[owners >= 0]).tolist())
+        for i, segment in enumerate(self._state.segments):
+            positions = np.flatnonzero(owners == i)
+            if not len(positions):
+                continue
+            chosen = dict(zip(positions.tolist(), self._make_selections(i, segment, numbers[positions]), strict=True))
+            doubtful = np.array([position for position, choice in chosen.items() if choice is not _ALL], np.intp)
+            unchanged = self._find_unchanged(
+                [entries[position] for position in doubtful.tolist()], i, segment, numbers[doubtful]
+            )
+            for position in doubtful[~unchanged].tolist():
+                chosen[position] = _UNKNOWN
+            for position, choice in chosen.items():
+                selections[position] = choice
+        return selections
+
+    def live(self) -> Iterator[tuple[str, FileSelection]]:
+        """Yield every file that was live when the index was opened, with the index's result for it."""
+        self._evaluate_ahead(range(len(self._state.segments)))
+        for i, (segment, alive) in enumerate(zip(self._state.segments, self._state.live.alive, strict=True)):
+            numbers = np.flatnonzero(alive)
+            yield from zip(segment.files.paths(numbers), self._make_selections(i, segment, numbers), strict=True)
+        for path in self._state.live.unindexed:
+            yield path, _UNKNOWN
+
+    def _find_unchanged(
+        self, entries: Sequence[Entry], i: int, segment: Segment, numbers: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Return which of a segment's files are unchanged since they were indexed."""
+        if not entries:
+            return np.empty(0, np.bool_)
+        costs: list[tuple[int, int]] = []
+        current = [one or _MISSING for one in read_version_tokens(entries, self._filesystem, costs)]
+        self.requests += sum(requests for requests, _ in costs)
+        self.bytes_read += sum(bytes_read for _, bytes_read in costs)
+        unchanged = match_stamps(segment, numbers, current)
+        restamped = self._state.live.restamped
+        if restamped:
+            for position in np.flatnonzero(~unchanged).tolist():
+                unchanged[position] = restamped.get(FileRef(i, int(numbers[position]))) == current[position]
+        return unchanged
+
+    def _make_selections(self, i: int, segment: Segment, numbers: NDArray[np.int64]) -> Iterator[FileSelection]:
+        verdicts = self._evaluate_segment(i, segment)
+        possible = self._predicate.possible(verdicts)
+        first = segment.files.first_units
+        if self._state.manifest.granularity == FILE:
+            units = first[numbers]
+            for read, number in zip(possible[units].tolist(), verdicts[units].tolist(), strict=True):
+                yield _ALL if read else self._make_skipped(number)
+            return
+        for number in numbers.tolist():
+            can_match = possible[first[number] : first[number + 1]]
+            if can_match.any():
+                if can_match.all():
+                    yield _ALL
+                    continue
+                restamped = self._state.live.restamped.get(FileRef(i, number))
+                stamp = segment.files.stamps[number].as_py() if restamped is None else restamped[1]
+                rows = segment.find_rows((np.flatnonzero(can_match) + first[number]).tolist(), number)
+                assert rows is not None
+                yield rows.to_selection(stamp)
+            else:
+                yield self._make_skipped(int(verdicts[first[number]]))
+
+    def _evaluate_ahead(self, positions: Sequence[int]) -> None:
+        """Query remote segments concurrently, as each takes a few requests in sequence."""
+        remote = [i for i in positions if self._state.segments[i].is_remote]
+        if len(remote) > 1:
+            running = in_order(
+                lambda i: self._evaluate_segment(i, self._state.segments[i]),
+                remote,
+                min(len(remote), _SEGMENTS_AT_A_TIME),
+            )
+            with running as verdicts:
+                for _ in verdicts:
+                    pass
+
+    def _make_skipped(self, verdict: int) -> FileSelection:
+        """Return the selection for a file without matching rows, with the reason of a verdict."""
+        reason = self._predicate.verdicts[verdict].reason.replace(" by its filter", "")
+        return FileSelection(True, False, None, f"the index says: {reason}")
+
+    def _evaluate_segment(self, i: int, segment: Segment) -> NDArray[np.int32]:
+        """Return the number of each unit's verdict."""
+        if i in self._verdicts:
+            return self._verdicts[i]
+        counts = np.diff(segment.files.first_units)
+        parts = np.stack(
+            [np.repeat(segment.files.parts(name), counts) for name in self._indexed_names.values()], axis=1
+        ).astype(np.int64)
+        codes, num_codes, base = np.zeros(len(parts), np.int64), 1, len(segment.parts) + 1
+        for column in parts.T:
+            codes, num_codes = codes * base + column + 1, num_codes * base
+            if (
+                num_codes > _MOST_CODES
+            ):  # of many columns: they would overflow, and units of different parts be mixed up
+                used, codes = np.unique(codes, return_inverse=True)
+                num_codes = len(used)
+        verdicts = np.zeros(segment.info.num_units, np.int32)
+        for code in np.unique(codes).tolist():
+            units = np.flatnonzero(codes == code)
+            verdicts[units] = self._evaluate_units(segment, units, parts[units[0]].tolist())
+        self._verdicts[i] = verdicts
+        return verdicts
+
+    def _evaluate_units(self, segment: Segment, units: NDArray[np.intp], numbers: Sequence[int]) -> NDArray[np.int32]:
+        """Return the verdicts on units whose values are stored in the same parts."""
+        columns: dict[str, PruningStatisticsArray | None] = dict.fromkeys(self._predicate.columns)
+        parts: dict[str, OpenPart] = {}
+        for (name, indexed_name), number in zip(self._indexed_names.items(), numbers, strict=True):
+            if number == NOT_COVERED:
+                continue
+            part = segment.parts[number]
+            if name in self._keys:
+                statistics = self._make_key_statistics(self._keys[name], part, len(units))
+                if statistics is not None:
+                    parts[name], columns[name] = part, statistics
+                continue
+            same = part.info.by_name if self._means is None else self._means(indexed_name, part.info.meaning)
+            if not same:
+                continue
+            if self._trusted is None or self._trusted(indexed_name, part.info.column_type):
+                parts[name] = part
+                columns[name] = _make_statistics(part, len(units))
+
+        def ask(questions: list[FilterProbe]) -> list[ProbeResult]:
+            return [self._probe_part(parts[question.column], question, segment, units) for question in questions]
+
+        return self._predicate.decide_all(columns, len(units), ask)
+
+    def _make_key_statistics(self, key: IndexedKey, part: OpenPart, count: int) -> PruningStatisticsArray | None:
+        """Return statistics of units that have keys of an expression; None if they cannot be used."""
+        types = part.info.column_type, *part.info.other_types
+        if self._means is not None or (
+            self._trusted is not None and not all(map(self._trusted, key.expression.columns, types))
+        ):
+            return None
+        hasher = key.find_hasher(types)
+        return None if hasher is None else replace(make_unknown(TEXT, count), hash_values=hasher)
+
+    def _probe_part(self, part: OpenPart, probe: FilterProbe, segment: Segment, units: NDArray[np.intp]) -> ProbeResult:
+        matches = part.find(probe.hashes)
+        with self._counting:
+            self.requests += matches.requests
+            self.bytes_read += matches.bytes_read
+        if matches.unknown:
+            self.doubts.update(dict.fromkeys(matches.unknown.values()))
+            return ProbeResult(np.ones(len(probe.positions), np.bool_))
+        maybe = np.zeros(segment.info.num_units, np.bool_)
+        maybe[matches.units] = True
+        return ProbeResult(maybe[units[probe.positions]])
+
+
+def _match_columns(names: Sequence[str], indexed: Sequence[str], ignore_case: bool) -> dict[str, str]:
+    """Return {name in the predicate: name in the index} of the predicate's indexed columns."""
+    matches = {}
+    for name in names:
+        candidates = [other for other in indexed if other == name or (ignore_case and other.lower() == name.lower())]
+        if len(candidates) == 1:
+            matches[name] = candidates[0]
+    return matches
+
+
+def _make_statistics(part: OpenPart, count: int) -> PruningStatisticsArray:
+    """Return pruning statistics of `count` units of a part."""
+    return make_unknown(part.info.column_type, count).holding(part.info.holds)
+
+
+def make_unknown(column_type: ColumnType, count: int) -> PruningStatisticsArray:
+    """Return pruning statistics of `count` units that have a filter, but no other statistics."""
+    unknown, never = np.full(count, UNKNOWN, np.int8), np.zeros(count, np.bool_)
+    values = np.zeros(count, make_domain_array([None], column_type).dtype)
+    return PruningStatisticsArray(
+        column_type,
+        unknown,
+        unknown,
+        values,
+        never,
+        values,
+        never,
+        np.ones(count, np.bool_),
+    )

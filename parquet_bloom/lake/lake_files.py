@@ -1,0 +1,225 @@
+"""List the lake's files: in folders, by patterns, of a table, or given by name."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import ParquetBloomError
+from ..predicate.key_expression import KeyExpression
+from ..storage import Entry, is_local, is_url, list_entries
+from ..storage.file_names import is_hidden
+from ..storage.paths import name_of as name_of
+from ..storage.paths import resolve_given_path as resolve_given_path
+from ..tables.names_in_files import is_same_column
+from ..tables.open_table import find_table
+from ..tables.table_files import TableFiles
+from ..tables.table_snapshot import Table, TableChanges, TableSnapshot
+from .hash_files import TableColumns
+
+_ESCAPED = re.compile(r"\[([*?[])\]")  # as `glob.escape` does
+_FIXED = re.compile(r"(?:\[[*?[]\]|[^*?[])*")  # of a pattern, what is in front of its first part that varies
+
+OUTSIDE, CATALOG = "outside", "catalog"
+"""Keys in a table's lake description: its files may lie outside of its folder; its Iceberg catalog."""
+
+
+@dataclass(frozen=True)
+class LakeListing:
+    """Listed files of the lake.
+
+    Attributes
+    ----------
+    entries : the files.
+    roots : the folders, patterns or table that were listed, as stored in a manifest.
+    named : paths of files that were given by name; the others were listed in `roots`.
+    table : the table whose files they are, at one version, or what has changed in it; None for plain files.
+    """
+
+    entries: Sequence[Entry]
+    roots: Mapping[str, Any] = field(default_factory=dict)
+    named: frozenset[str] = frozenset()
+    table: TableSnapshot | TableChanges | None = None
+
+    @property
+    def snapshot(self) -> dict[str, Any]:
+        """The table's snapshot; empty for plain files."""
+        if self.table is None:
+            return {}
+        return {"kind": self.table.kind, "table_id": self.table.table_id, "version": self.table.version}
+
+    @property
+    def table_columns(self) -> TableColumns:
+        """How the files name the table's columns; None for plain files and others that name them alike."""
+        return None if self.table is None else self.table.columns
+
+    def means(self, column: str, meaning: str) -> bool:
+        """Return whether a column of the files is the stored column of some meaning; see `ColumnPart`."""
+        return not meaning if self.table is None else is_same_column(self.table.columns, column, meaning)
+
+
+def require_no_table(columns: Sequence[str], table: object | None) -> None:
+    """Raise ParquetBloomError for an index of expressions over a table."""
+    expression = next((column for column in columns if isinstance(column, KeyExpression)), None)
+    if table is not None and expression is not None:
+        problem = "indexes of Delta and Iceberg tables are of columns, not of expressions, as columns may be renamed"
+        raise ParquetBloomError(problem, column=expression)
+
+
+def list_lake(lake: Any, filesystem: object | None, storage_options: Mapping[str, Any] | None = None) -> LakeListing:
+    """List the files of a caller's description of the lake.
+
+    Parameters
+    ----------
+    lake : what `storage.list_files` takes; a table, as `find_lake_table` takes it; or, as manifests have it,
+        {"paths": [...]}; or a listing, which is returned.
+
+    Raises
+    ------
+    StorageError
+        There is no such path.
+    ManagedTableError
+        A folder belongs to a table.
+    ParquetBloomError
+        The table cannot be read, or the library that reads it is not installed.
+    """
+    if isinstance(lake, LakeListing):
+        return lake
+    table = find_lake_table(lake, storage_options)
+    if table is not None:
+        snapshot = table.read_snapshot()
+        return LakeListing([Entry(file.path) for file in snapshot.files], table.describe(snapshot), table=snapshot)
+    if isinstance(lake, Mapping):
+        if not lake.keys() <= {"paths"}:
+            raise ParquetBloomError("a lake is paths, a table, {'delta': table} or {'iceberg': table}")
+        return list_lake(lake.get("paths", []), filesystem)
+    alone = isinstance(lake, (str, bytes, os.PathLike)) or not isinstance(lake, Iterable)
+    paths = [resolve_given_path(path, filesystem) for path in ([lake] if alone else lake)]
+    entries = list_entries(paths, filesystem)
+    files = {entry.path for entry in entries}
+    texts = [os.fsdecode(path) for path in paths]
+    folders = [_root(text, filesystem) for text in texts if text not in files]
+    return LakeListing(entries, {"paths": folders} if folders else {}, frozenset(files.intersection(texts)))
+
+
+def find_lake_table(lake: Any, storage_options: Mapping[str, Any] | None = None) -> Table | None:
+    """Return the table that a caller's description of the lake, or a manifest's, names; None for plain files.
+
+    Parameters
+    ----------
+    lake : what `tables.open.find_table` takes; a `TableFiles`; or {"delta": path} or {"iceberg": path}, with
+        "outside": True where the table's files may lie elsewhere, and "catalog" for an Iceberg table's name in one.
+
+    Raises
+    ------
+    ParquetBloomError
+        The manifest cannot say where the table is, or the library that reads it is not installed.
+    """
+    if isinstance(lake, TableFiles):
+        return lake.as_table()
+    if not isinstance(lake, Mapping):
+        return find_table(lake, storage_options)
+    options: dict[str, Any] = {OUTSIDE: lake.get(OUTSIDE) is True}
+    if "delta" in lake:
+        from ..tables.delta.delta_table import delta
+
+        given = lake["delta"]
+        return given if isinstance(given, Table) else delta(given, storage_options=storage_options, **options)
+    if "iceberg" in lake:
+        from ..tables.iceberg.iceberg_table import iceberg
+
+        given, catalog = lake["iceberg"], lake.get(CATALOG)
+        if isinstance(given, Table):
+            return given
+        if catalog == "":
+            problem = "its catalog has no name to open it by: give the table, as lake= or to append"
+            raise ParquetBloomError(problem, path=given if isinstance(given, str) else ".".join(given))
+        return iceberg(tuple(given) if isinstance(given, list) else given, catalog=catalog, **options)
+    return None
+
+
+def resolve_roots(lake: Any, filesystem: object | None, storage_options: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return the description of a lake for the manifest of a new index; raises as `list_lake`.
+
+    Raises
+    ------
+    ParquetBloomError
+        The lake contains single files, which are to be passed to `append`.
+    """
+    if lake is None:
+        return {}
+    listing = list_lake(lake, filesystem, storage_options)
+    if listing.named:
+        problem = "a lake is folders, patterns or a table; pass single files to append"
+        raise ParquetBloomError(problem, path=min(listing.named))
+    return listing.roots
+
+
+def _root(path: str, filesystem: object | None) -> str:
+    """Return a folder or pattern as stored: absolute, and a folder escaped so that it is not read as a pattern."""
+    name = name_of(path, filesystem)
+    is_folder = not is_url(name) and is_local(filesystem) and os.path.isdir(name)
+    return glob.escape(name) if is_folder else name
+
+
+def merge_roots(roots: Mapping[str, Any], more: Mapping[str, Any], same_table: bool = False) -> dict[str, Any]:
+    """Merge new roots into a manifest's description of the lake.
+
+    Parameters
+    ----------
+    same_table : whether both are known to be one table, which may be given in several ways.
+
+    Raises
+    ------
+    ParquetBloomError
+        One is a table, and the other is not that table.
+    """
+    if not roots or not more or dict(roots) == dict(more):
+        return dict(roots or more)
+    if same_table:
+        return dict(more)
+    if set(roots) != {"paths"} or set(more) != {"paths"}:
+        raise ParquetBloomError("an index is of one table, or of files that are in none: make another one")
+    paths = list(roots["paths"])
+    for path in more["paths"]:
+        if not any(covers(other, path) for other in paths):
+            paths = [other for other in paths if not covers(path, other)]
+            paths.append(path)
+    return {"paths": paths}
+
+
+def covers(root: str, path: str) -> bool:
+    """Return whether listing `root` finds everything below `path`, as no folder between them is hidden."""
+    if root == path:
+        return True
+    folder = root.rstrip("/") + "/"
+    if glob.has_magic(root) or glob.has_magic(path) or not path.startswith(folder):
+        return False
+    return not any(is_hidden(part, is_folder=True) for part in path[len(folder) :].strip("/").split("/"))
+
+
+def is_below(path: str, roots: Sequence[str]) -> bool:
+    """Return whether a file of an index can have been listed in one of a manifest's folders and patterns."""
+    return any(_is_below(path, root) for root in roots)
+
+
+def _is_below(path: str, root: str) -> bool:
+    match = _FIXED.match(root)
+    fixed = _ESCAPED.sub(r"\1", match[0]) if match else ""
+    if match is not None and match[0] == root:  # a folder
+        fixed = fixed.rstrip("/") + "/"
+    if path.startswith(fixed):
+        return True
+    return not is_url(root) and path.startswith(os.path.join(os.path.realpath(fixed), ""))  # given by way of `..`
+
+
+def require_outside(index: str, roots: Mapping[str, Any]) -> None:
+    """Raise ParquetBloomError if the index lies in its lake."""
+    location = name_of(index) if not is_url(index) else index
+    for root in roots.get("paths", ()):
+        if covers(root, location):
+            raise ParquetBloomError(f"it lies inside of its lake, {root}", path=index)

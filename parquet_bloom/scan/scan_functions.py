@@ -1,0 +1,230 @@
+"""Public functions that plan or read one scan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from ..errors import ParquetBloomError
+from ..file.metadata_cache import SHARED_CACHE, MetadataCache
+from ..predicate import parse
+from ..predicate.literal import from_collection
+from ..predicate.tree import In
+from .engines.dataset import Dataset
+from .plan_report import PruneReport
+from .scan import Scan
+from .scan_options import ScanOptions
+from .scan_source import ScanSource
+
+if TYPE_CHECKING:
+    from .plan.index_level import Index
+    from .plan.zone_level import Zones
+
+
+def prune(
+    paths: Any,
+    where: Any,
+    *,
+    filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
+    timezone: str = "UTC",
+    dialect: str | None = None,
+    case_sensitive: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+    on_error: Callable[[ParquetBloomError], None] | None = None,
+    threads: int | None = None,
+    cache: MetadataCache | None = SHARED_CACHE,
+    partitioning: Literal["hive"] | None = "hive",
+    index: Index | None = None,
+    zones: Zones | None = None,
+) -> PruneReport:
+    """Find the row groups that can contain a matching row, from statistics and Bloom filters alone.
+
+    Parameters
+    ----------
+    paths : a file, a folder, a pattern, or a list of them: local paths, or URLs of object stores (`s3://`, `gs://`,
+        `az://`, `abfss://`) or web servers (`https://`). None for the live files of `index`. Parquet and ORC files
+        may be mixed: the format is recognised by a file's last bytes.
+    where : SQL text (`"user_id = 42 AND day IN ('a', 'b')"`), pyarrow's `filters=` lists, a pyarrow expression, or a
+        predicate tree.
+    filesystem : pyarrow or fsspec file system, or an obstore store, whose keys the paths then are; None for local
+        paths and URLs.
+    storage_options : settings of the URLs' stores by obstore's names (`aws_endpoint`, `aws_access_key_id`,
+        `google_service_account`, `azure_storage_account_name`, `allow_http`, `timeout`, `max_retries`); the defaults
+        are taken from the environment.
+    timezone : zone of timestamps written without one, where a column holds instants.
+    dialect : sqlglot dialect of SQL text; None for generic SQL.
+    case_sensitive : False to match column names whatever their case.
+    progress : called after each file with (done, in all).
+    on_error : called with the error of a file that cannot be read, which is then left out of the report; without it,
+        the error of the first such file is raised.
+    threads : files planned concurrently. Default: 1 for local files, which gain nothing while their footers are in
+        memory, and 64 for remote ones. Local files with cached footers are read by as many threads as there are
+        processors.
+    cache : cached footers, to which those read now are added; None for none. The default cache is shared by all calls
+        of the process and takes 256 MiB at most.
+    partitioning : "hive" reads folders `name=value` below a given folder (for a given file: in its path) as columns,
+        int64, date32 or string, if all files have them: files that they rule out are not opened. A file's own column
+        of such a name is ignored, as in Spark, DuckDB and polars. None reads no columns from folders.
+    index : a lake index, which rules out files before they are opened: its folder, on the same file system as the
+        files, or an open `LakeIndex`. Files that it does not contain, or that have changed since, are planned without
+        it; if it cannot be read, all files are, and `index_doubts` says so. Without `paths` the files are those that
+        were live when it was opened.
+    zones : zone indexes, by `zones.build`, which rule out rows of the remaining row groups: a path, on the same file
+        system as the files, an open `ZoneIndex`, or a list of them. Zones of files that have changed since they were
+        indexed are not used, nor those that cannot be read, and `zone_doubts` says so; embedding filters into a file
+        does not count as a change.
+
+    Returns
+    -------
+    PruneReport
+        `selected` is {path: [row groups]}. Every matching row is in a selected row group; row groups with evidence that
+        cannot be used are selected, and `doubts` says why.
+
+    Raises
+    ------
+    PredicateError
+        The predicate cannot be parsed.
+    UnknownColumnError
+        No file has a column of the predicate.
+    ManagedTableError
+        A folder belongs to a Delta, Iceberg or Hudi table or a streaming sink, whose old files contain removed rows.
+    StorageError
+        There is no such path, or no index or zones at the given path.
+    ParquetBloomError
+        A file is neither a Parquet nor an ORC file, or cannot be read.
+    """
+    source = ScanSource.resolve(paths, filesystem, storage_options, index, zones, partitioning, cache)
+    options = ScanOptions(timezone, not case_sensitive, threads, progress, on_error)
+    return source.plan(parse(where, dialect=dialect), options)
+
+
+def read_table(
+    paths: Any,
+    where: Any,
+    columns: Sequence[str] | None = None,
+    *,
+    filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
+    timezone: str = "UTC",
+    dialect: str | None = None,
+    case_sensitive: bool = True,
+    threads: int | None = None,
+    cache: MetadataCache | None = SHARED_CACHE,
+    progress: Callable[[int, int], None] | None = None,
+    partitioning: Literal["hive"] | None = "hive",
+    index: Index | None = None,
+    zones: Zones | None = None,
+) -> pa.Table:
+    """Read the rows that match a predicate, from the row groups that can contain one alone.
+
+    Parameters
+    ----------
+    paths : a file, a folder, or a list of them; None for the files of `index`.
+    where : SQL text, pyarrow's `filters=` lists, a `pyarrow.compute.Expression`, or a predicate tree.
+    columns : top-level columns (or dotted leaves, as in `pyarrow.parquet`) of the result; None for all. One that only
+        some of the files have is null in the others.
+    filesystem, storage_options, timezone, dialect, case_sensitive, threads, cache, progress, partitioning, index,
+        zones : as in `prune`.
+
+    Returns
+    -------
+    pyarrow.Table
+        Columns as `pyarrow.parquet.read_table` and `pyarrow.orc.read_table` give them, rows in file order. Files whose
+        columns differ are combined as by `pyarrow.concat_tables(promote_options="permissive")`; a column that is a
+        dictionary in some files only is not one in the result. Partition columns (int64, date32 or string) come after
+        the files' own, or replace a file's column of the same name.
+
+    Raises
+    ------
+    PredicateError
+        The predicate cannot be parsed, or a literal cannot be compared exactly with a column.
+    UnknownColumnError
+        No file has a column of the result or of the predicate.
+    UnreadableColumnError
+        A column of an ORC file has timestamps outside of 1677 to 2262, which pyarrow cannot count in nanoseconds.
+    ManagedTableError
+        As in `prune`.
+    ParquetBloomError
+        As in `prune`; or there are no files, as in `dataset` (a Delta or Iceberg table without files has no rows); or
+        it cannot be determined which rows of a file a Delta or Iceberg table has deleted.
+    """
+    source = ScanSource.resolve(paths, filesystem, storage_options, index, zones, partitioning, cache)
+    options = ScanOptions(timezone, not case_sensitive, threads, progress)
+    scan = Scan(source, parse(where, dialect=dialect), columns, options)
+    plan = scan.plan()
+    if not plan.files and plan.table is None:
+        raise ParquetBloomError("no files to read: there are none in what was given", path=_describe(paths, index))
+    return scan.to_arrow()
+
+
+def _describe(paths: Any, index: Any) -> str:
+    return str(index if paths is None else paths)
+
+
+def dataset(
+    source: Any,
+    *,
+    index: Index | None = None,
+    zones: Zones | None = None,
+    partitioning: Literal["hive"] | None = "hive",
+    filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
+    cache: MetadataCache | None = SHARED_CACHE,
+    schema: pa.Schema | None = None,
+) -> Dataset:
+    """Open the files of a lake as one dataset, which every engine can query and which reads only what a query needs.
+
+    Parameters
+    ----------
+    source : a file, a folder, a pattern, or a list of them: local paths, or URLs of object stores (`s3://`, `gs://`,
+        `az://`, `abfss://`) or web servers (`https://`); or a `LakeIndex`, for its live files. None for those of
+        `index`. Parquet and ORC files may be mixed: the format is recognised by a file's last bytes.
+    index, zones, partitioning, filesystem, storage_options, cache : as in `prune`.
+    schema : of the rows; None for the unified schema of all files, whose footers are read now, and with an index for
+        that of its first file. INT96 timestamps are shown in nanoseconds, as by pyarrow, and one that these cannot
+        count (before 1677, after 2262) is an error; with a schema that has timestamps, but none in nanoseconds, they
+        are shown in microseconds, without fractions of these.
+
+    Returns
+    -------
+    Dataset
+        A `pyarrow.dataset.Dataset`: pass it to DuckDB, polars or DataFusion, or call its `scan`. The files are listed
+        anew for each query, so that files that were added, replaced or removed are seen; the schema stays.
+
+    Raises
+    ------
+    ParquetBloomError
+        There are no files, a file cannot be read, or the files' columns do not fit into one schema.
+    """
+    source = ScanSource.resolve(source, filesystem, storage_options, index, zones, partitioning, cache)
+    return Dataset.open(source, schema)
+
+
+def semi_join(dataset: Dataset, keys: Any, on: str) -> Scan:
+    """Return a scan of the rows of a dataset whose key is one of some keys: one side of a join, pruned by the other.
+
+    Parameters
+    ----------
+    dataset : the large side.
+    keys : the keys of the small side: an Arrow array or column, a pandas or polars Series, or any collection; or a
+        table or data frame with a column of the same name.
+    on : the key's column in the dataset.
+
+    Raises
+    ------
+    PredicateError
+        The keys are not values that a predicate can have.
+    ParquetBloomError
+        The first argument is not a dataset, or the table has no such column.
+    """
+    if not hasattr(dataset, "scan"):
+        raise ParquetBloomError(f"give a dataset, as parquet_bloom.dataset returns, got {type(dataset).__name__}")
+    names = getattr(keys, "column_names", getattr(keys, "columns", None))
+    if names is not None:
+        if on not in list(names):
+            raise ParquetBloomError(f"the table of keys has no column {on!r}")
+        keys = keys[on]
+    return dataset.scan(In(on, from_collection(keys)))

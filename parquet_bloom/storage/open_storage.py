@@ -1,0 +1,184 @@
+"""Opening of files for reading, and creation and replacement of files, on any file system."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ..errors import StorageError
+from ..util.lazy import late_module
+from .confined import ConfinedFiles, find_folders
+from .filesystem_files import RemoteIdentity, RemoteSource
+from .listing import Entry
+from .local.local_source import LocalSource
+from .new_file import Rewrite
+from .objects.location import ListedObject
+from .paths import as_arrow_filesystem, find_places, is_local, normalize_path, object_location
+from .source import Source
+
+if TYPE_CHECKING:
+    import pyarrow.fs as fs
+else:
+    fs = late_module("pyarrow.fs")
+
+
+def open_source(path: str | os.PathLike[str], filesystem: object | None = None, entry: Entry | None = None) -> Source:
+    """Open a file for reading.
+
+    Parameters
+    ----------
+    path : a path; on the local file system also a `file:` URI. Without a file system also a URL of an object store.
+    filesystem : a pyarrow or fsspec file system, or what `resolve_filesystem` returns; None for local paths and URLs.
+    entry : the file in a listing, which saves a request.
+
+    Raises
+    ------
+    StorageError
+        If it is missing, not a regular file, or may not be read.
+    """
+    if entry is not None and entry.known is not None:
+        from .objects.object_source import ObjectSource
+
+        return ObjectSource(entry.known.location, entry.known)
+    [place] = find_places([path], filesystem)
+    if place.location is not None:
+        from .objects.object_source import ObjectSource
+
+        return ObjectSource(place.location)
+    if place.filesystem is not None:
+        return RemoteSource(place.path, place.filesystem)
+    folders = find_folders(filesystem, place.path) if isinstance(filesystem, ConfinedFiles) else None
+    return LocalSource(place.path, None if folders is None else folders.open(place.path))
+
+
+def entry_for_identity(path: str, filesystem: object | None, identity: object) -> Entry | None:
+    """Return a listing entry for an object that was opened before, or None if the path is not that object.
+
+    No request is made, neither here nor when the entry is opened. A change of the object is noticed when it is read.
+    """
+    if not isinstance(identity, RemoteIdentity) or identity.etag is None:
+        return None
+    location = object_location(path, filesystem)
+    if location is None or (location.label, location.key) != (identity.filesystem, identity.path):
+        return None
+    return Entry(path, ListedObject(location, identity.size, identity.etag.decode()))
+
+
+def create(path: str | os.PathLike[str], filesystem: object | None = None, new: bool = False) -> Rewrite:
+    """Write a file from nothing.
+
+    Parameters
+    ----------
+    path, filesystem : the file, as in `rewrite`.
+    new : fail if the file exists, instead of replacing it. The step that creates the name decides, so that only one of
+        several concurrent writers succeeds. Such an object is buffered in memory and sent in one request, so it can
+        have at most `put_if_absent.NEW_BYTES`.
+
+    Returns
+    -------
+    A context manager; see `Rewrite`. `commit`, or entering it, raises ConcurrentChangeError if `new` and the file
+    exists.
+
+    Raises
+    ------
+    StorageError
+        As in `rewrite`. At once: if `new` and the file system has no such step, as for pyarrow and fsspec.
+    """
+    [place] = find_places([path], filesystem)
+    if place.location is not None:
+        from .objects.object_rewrite import ObjectRewrite
+
+        return ObjectRewrite(None, place.location, new)
+    if place.filesystem is None:
+        from .local.local_rewrite import LocalRewrite
+
+        return LocalRewrite(None, place.path, new)
+    if new:
+        problem = "the file system cannot create a file only if it does not exist; give a local path or a URL"
+        raise StorageError(problem, path=path, errno=errno.EOPNOTSUPP)
+    from .filesystem_files import RemoteRewrite
+
+    return RemoteRewrite(None, place.path, place.filesystem)
+
+
+def rewrite(
+    source: Source,
+    target: str | os.PathLike[str] | None = None,
+    filesystem: object | None = None,
+) -> Rewrite:
+    """Write a file that begins like `source`, and replace `source` or `target` with it.
+
+    Parameters
+    ----------
+    source : the opened file; it stays open, and the caller closes it.
+    target : the file to write; None, or a path that leads to the source, replaces the source itself.
+    filesystem : where `target` is: a pyarrow or fsspec file system, or what `resolve_filesystem` returns; None for
+        local paths and URLs.
+
+    Returns
+    -------
+    A context manager; see `Rewrite`.
+
+    Raises
+    ------
+    StorageError
+        On entering it: if the folder is missing, or it or the file may not be written. At once: if the source is to be
+        replaced in place but is neither a local file nor an object on S3.
+    """
+    if target is None:
+        return _in_place(source)
+    name, location, remote = find_places([target], filesystem)[0]
+    if location is not None:
+        from .objects.object_rewrite import ObjectRewrite
+        from .objects.object_source import ObjectSource
+        from .objects.s3_rewrite import rewrite_elsewhere
+
+        same = isinstance(source, ObjectSource) and location.same(source.location)
+        return _in_place(source) if same else rewrite_elsewhere(source, location) or ObjectRewrite(source, location)
+    if remote is None:
+        from .local.local_rewrite import LocalRewrite
+
+        return LocalRewrite(source, name)
+    same = isinstance(source, RemoteSource) and source.filesystem.equals(remote)
+    if same and normalize_path(name, remote) == normalize_path(source.name, remote):
+        raise _not_in_place(source)
+    from .filesystem_files import RemoteRewrite
+
+    return RemoteRewrite(source, name, remote)
+
+
+def _in_place(source: Source) -> Rewrite:
+    """Return the rewrite that replaces the source itself."""
+    if isinstance(source, LocalSource):
+        from .local.local_rewrite import LocalRewrite
+
+        return LocalRewrite(source, None)
+    from .objects.object_source import ObjectSource
+
+    if isinstance(source, ObjectSource):
+        from .objects.s3_rewrite import rewrite_in_place
+
+        return rewrite_in_place(source)
+    raise _not_in_place(source)
+
+
+def _not_in_place(source: Source) -> StorageError:
+    problem = "files are replaced in place on the local file system, and on S3 by URL, only; give an output elsewhere"
+    return StorageError(problem, path=source.name)
+
+
+def arrow_filesystem(filesystem: object | None = None, paths: Iterable[str] = ()) -> fs.FileSystem:
+    """Return the pyarrow file system on which pyarrow can open the paths that `list_files` returns.
+
+    Parameters
+    ----------
+    filesystem : a pyarrow or fsspec file system, or what `resolve_filesystem` gives; None for local paths and URLs.
+    paths : the paths to open; without `filesystem` the result is the local file system only if none of them is a URL.
+    """
+    if is_local(filesystem, paths):
+        return fs.LocalFileSystem()
+    from .objects.arrow_filesystem import make_filesystem
+
+    return as_arrow_filesystem(filesystem) or make_filesystem(filesystem)

@@ -1,0 +1,191 @@
+"""`embed_table`: put filters into the files of a Delta or Iceberg table."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ...errors import ParquetBloomError, PredicateError
+from ...file.many_files import Progress
+from ...file.write.filter_builder import Columns, FilterOptions, parse_columns
+from ...predicate import columns as columns_of
+from ...predicate import parse
+from ...predicate.row_filter import row_mask
+from ...util.threads import processors
+from ..delta.delta_table import DeltaSource, delta
+from ..iceberg.iceberg_snapshot import Request
+from ..iceberg.iceberg_table import IcebergTable, iceberg
+from ..open_table import find_table
+from .embed_report import EmbedTableReport, ExchangedFile, SkippedFile
+from .exchange_delta import DeltaTarget
+from .exchange_files import FilterColumns, NewFiles, commit_exchanges, find_candidates, write_exchanges
+from .exchange_iceberg import IcebergTarget
+from .exchange_target import Exchange, LiveFile, TableState, Target
+
+
+def open_target(table: Any, catalog: Any, storage_options: Mapping[str, Any] | None) -> Target:
+    """Return the table; see `embed_table` for what it may be.
+
+    Raises
+    ------
+    ParquetBloomError
+        There is no table, it is of another kind, or it names one version.
+    """
+    if catalog is not None:
+        return _make_iceberg(iceberg(table, catalog=catalog))
+    if hasattr(table, "table_uri"):  # deltalake's: its latest version, and not the one that it has read
+        return DeltaTarget(table.table_uri, storage_options or getattr(table, "_storage_options", None))
+    found = find_table(table, storage_options)
+    if found is None and isinstance(table, str | os.PathLike):
+        name = os.fsdecode(table)
+        if name.endswith(".metadata.json"):
+            found = iceberg(name)
+        elif "://" in name or name.startswith("file:"):
+            found = delta(name, storage_options=storage_options)
+        else:
+            raise ParquetBloomError("there is no Delta or Iceberg table", path=name)
+    if isinstance(found, DeltaSource):
+        _require_latest((found._version, found._as_of), found.name)
+        return DeltaTarget(found.name, found._options)
+    if isinstance(found, IcebergTable):
+        _require_latest((found._request.snapshot_id, found._request.ref, found._request.as_of), found.name)
+        return _make_iceberg(found)
+    problem = "a table is what parquet_bloom.delta or parquet_bloom.iceberg returns, a DeltaTable, a pyiceberg Table"
+    raise ParquetBloomError(f"{problem} or the folder of a Delta table, not {type(table).__name__}")
+
+
+def _make_iceberg(table: IcebergTable) -> IcebergTarget:
+    # Files outside of its folder are left as they are; they are no reason to refuse the others.
+    return IcebergTarget(IcebergTable(table.name, table._source, Request(), outside=True))
+
+
+def _require_latest(given: Iterable[Any], name: str) -> None:
+    if any(value is not None for value in given):
+        problem = "files are exchanged in the latest version of a table, and this names one: give the table without"
+        raise ParquetBloomError(problem, path=name)
+
+
+_ICEBERG_PROPERTY = "write.parquet.bloom-filter-enabled.column."
+
+
+def embed_table(
+    table: Any,
+    columns: Columns,
+    *,
+    fpp: float = 0.01,
+    where: Any = None,
+    max_files: int | None = None,
+    retries: int = 5,
+    set_property: bool = False,
+    dry_run: bool = False,
+    catalog: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    threads: int | None = None,
+) -> EmbedTableReport:
+    """Embed Bloom filters into the files of a Delta or Iceberg table, by one commit that changes no row.
+
+    For each file that lacks filters a new file is written beside it, with the same pages byte for byte, and verified:
+    no filter denies a value of its column. Then one commit exchanges the files. The version before stays readable until
+    a vacuum deletes its files. A second run commits nothing.
+
+    Parameters
+    ----------
+    table : what `parquet_bloom.delta` or `parquet_bloom.iceberg` returns, a `deltalake.DeltaTable`, the folder of a
+        Delta table, or an Iceberg table: a `pyiceberg.table.Table` of a catalog, or with `catalog` its name. Always its
+        latest version; of an Iceberg table the branch `main`.
+    columns, fpp : as in `embed`, by the table's names; renamed columns are found in older files.
+    where : a predicate on columns whose values the table's metadata has for each file, such as partition columns: only
+        files that match get filters.
+    max_files : number of files at most that get filters.
+    retries : how often to commit again when another writer has committed meanwhile. Files that it has removed or
+        deleted rows from are left out; nothing is embedded a second time.
+    set_property : for Iceberg, set `write.parquet.bloom-filter-enabled.column.X` by the same commit, so that writers in
+        Java give new files filters.
+    dry_run : write and commit nothing; the report has the sizes.
+    catalog : a pyiceberg catalog, or the name of one in pyiceberg's configuration.
+    storage_options : settings of a Delta table's store, as named by deltalake.
+    progress : called with (done, total) after each file.
+    threads : files processed at a time; None for one per processor.
+
+    Raises
+    ------
+    ConcurrentChangeError
+        Other writers have committed during each of the tries. Nothing was committed, and no new file is left.
+    ParquetBloomError
+        The table, or a column, cannot get filters in this way; the text names the feature. Nothing was committed. Or it
+        is not known whether the commit succeeded: the text says so, and the new files are kept.
+    """
+    started = time.perf_counter()
+    _check_numbers(max_files, retries, threads)
+    requested = parse_columns(columns, FilterOptions(fpp))
+    target = open_target(table, catalog, storage_options)
+    if set_property and target.kind == "delta":
+        problem = "set_property= is for Iceberg: Delta has no table property that makes writers add Bloom filters"
+        raise ParquetBloomError(problem, path=target.name)
+    state = target.read_state()
+    chosen = FilterColumns(requested, state, target.name)
+    wanted = {f"{_ICEBERG_PROPERTY}{name}": "true" for name in requested} if set_property else {}
+    properties = {name: value for name, value in wanted.items() if state.properties.get(name) != value}
+    threads = threads or processors()
+    found = find_candidates(_choose_files(state, where, target.name), chosen, threads)
+    todo = found.lacking if max_files is None else found.lacking[:max_files]
+    with NewFiles() as new_files:
+        written = write_exchanges(target, todo, chosen, new_files, dry_run=dry_run, progress=progress, threads=threads)
+        report = EmbedTableReport(
+            target.name,
+            state.version,
+            state.version,
+            tuple(_describe(exchange) for exchange in written.exchanges),
+            tuple(sorted((*found.skipped, *written.skipped), key=lambda one: one.path)),
+            found.num_complete + written.num_complete,
+            len(found.lacking) - len(todo),
+            dry_run=dry_run,
+        )
+        if not dry_run and (written.exchanges or properties):
+            done = commit_exchanges(
+                target, state, written.exchanges, new_files, list(requested), properties, retries=retries
+            )
+            lost = tuple(SkippedFile(exchange.old.path, reason) for exchange, reason in done.lost)
+            report = replace(
+                report,
+                old_version=done.old_version,
+                new_version=done.new_version,
+                files=tuple(_describe(exchange) for exchange in done.exchanges),
+                skipped=(*report.skipped, *lost),
+                properties=tuple(properties),
+                attempts=done.attempts,
+            )
+    return replace(report, seconds=time.perf_counter() - started)
+
+
+def _check_numbers(max_files: int | None, retries: int, threads: int | None) -> None:
+    numbers = (("max_files", max_files, 1), ("retries", retries, 0), ("threads", threads, 1))
+    for name, number, least in numbers:
+        if number is None and name != "retries":
+            continue
+        if isinstance(number, bool) or not isinstance(number, int) or number < least:
+            raise ParquetBloomError(f"{name} must be an integer of at least {least}, got {number!r}")
+
+
+def _choose_files(state: TableState, where: Any, table: str) -> Sequence[LiveFile]:
+    """Return the files whose values in the metadata match."""
+    if where is None:
+        return state.files
+    node = parse(where)
+    known = state.partition_values.schema.names
+    unknown = sorted(set(columns_of(node)) - set(known))
+    if unknown:
+        choice = f"of {', '.join(known)}" if known else "of which this table has none"
+        problem = f"where= chooses files by the values of partition columns, {choice}; {unknown[0]!r} is not one"
+        raise PredicateError(problem, path=table, column=unknown[0])
+    mask = row_mask(state.partition_values, node).to_pylist()
+    return [file for file, matches in zip(state.files, mask, strict=True) if matches]
+
+
+def _describe(exchange: Exchange) -> ExchangedFile:
+    old = exchange.old
+    return ExchangedFile(old.path, exchange.path, old.size, exchange.size, exchange.num_filters)

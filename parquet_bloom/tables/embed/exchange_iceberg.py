@@ -1,0 +1,430 @@
+"""Exchange files of an Iceberg table, by a snapshot that its catalog commits."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from ...errors import ParquetBloomError, StorageError
+from ...storage import is_url
+from ..iceberg.delete_matching import AppliedDeletes
+from ..iceberg.iceberg_snapshot import make_snapshot
+from ..iceberg.iceberg_table import IcebergTable, list_opened
+from ..iceberg.manifests import read_files
+from ..iceberg.metadata_folder import CutShortError, list_predecessors, open_metadata_file
+from .exchange_target import WAY_OUT, CommitConflict, Exchange, LiveFile, TableState, Target, find_outside
+
+_CODEC: Any = "gzip"
+_TOTALS = (
+    *("total-data-files", "total-delete-files", "total-records"),
+    *("total-position-deletes", "total-equality-deletes", "total-files-size"),
+)
+
+
+class NewPath(NamedTuple):
+    """Where the rows of a data file are from now on."""
+
+    path: str
+    size: int
+
+
+class _KnownFiles(NamedTuple):
+    """What a manifest says of a file: the values of its partition, and what has to stay, comparable."""
+
+    values: tuple[Any, ...]
+    facts: tuple[Any, ...]
+
+
+class SnapshotWriter:
+    """Writes the metadata files of a snapshot; until it is committed they may be deleted.
+
+    Parameters
+    ----------
+    table : pyiceberg's, at the snapshot that the new one follows.
+
+    Attributes
+    ----------
+    snapshot_id : of the new snapshot.
+    files : the metadata files that were begun.
+    """
+
+    def __init__(self, table: Any):
+        self._table, self._metadata = table, table.metadata
+        self.snapshot_id: int = self._metadata.new_snapshot_id()
+        self.files: list[str] = []
+        self._name = str(uuid4())
+        self._sums = {"added-files-size": 0, "removed-files-size": 0, "added-records": 0, "added-data-files": 0}
+        self._partitions: set[tuple[int, str]] = set()
+
+    def write(self, replaced: Mapping[str, NewPath], note: Mapping[str, str]) -> Any:
+        """Write manifests and their list, and return pyiceberg's description of the snapshot.
+
+        Parameters
+        ----------
+        replaced : {path of a live data file as the metadata has it: its new place}.
+        note : goes into the snapshot's summary.
+
+        Raises
+        ------
+        ParquetBloomError
+            Not each of the files is live and listed once.
+        """
+        from pyiceberg.manifest import ManifestContent, write_manifest_list
+        from pyiceberg.table.snapshots import Snapshot
+
+        table, metadata = self._table, self._metadata
+        parent, found, manifests = table.current_snapshot(), [], []
+        for manifest in parent.manifests(table.io):
+            if manifest.content == ManifestContent.DATA:
+                entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+                here = [entry.data_file.file_path for entry in entries if entry.data_file.file_path in replaced]
+                found += here
+                if here:
+                    manifests.append(self._write_manifest(manifest, entries, replaced))
+                    continue
+            manifests.append(manifest)
+        if sorted(found) != sorted(replaced):
+            raise ParquetBloomError("its metadata lists other files than before", path=".".join(table.name()))
+        sequence_number = metadata.next_sequence_number()
+        path = self._new_file(f"snap-{self.snapshot_id}-0-{self._name}.avro")
+        version, ids = metadata.format_version, (self.snapshot_id, parent.snapshot_id)
+        with write_manifest_list(version, table.io.new_output(path), *ids, sequence_number, _CODEC) as writer:
+            writer.add_manifests(manifests)
+        make: Any = Snapshot  # mypy knows the names of the JSON only
+        return make(
+            snapshot_id=self.snapshot_id,
+            parent_snapshot_id=parent.snapshot_id,
+            sequence_number=sequence_number if version > 1 else None,
+            # Times of snapshots must not go back, whatever the clocks of two writers say.
+            timestamp_ms=max(time.time_ns() // 1_000_000, metadata.last_updated_ms, parent.timestamp_ms + 1),
+            manifest_list=path,
+            summary=self._summarize(parent.summary, note),
+            schema_id=metadata.current_schema_id,
+        )
+
+    def delete(self) -> None:
+        """Delete the metadata files, as far as that is possible: the snapshot was not committed."""
+        for path in self.files:
+            try:
+                self._table.io.delete(path)
+            except Exception:  # of many kinds; it is not worth another error
+                continue
+
+    def _new_file(self, name: str) -> str:
+        path: str = self._table.location_provider().new_metadata_location(name)
+        self.files.append(path)
+        return path
+
+    def _write_manifest(self, old: Any, entries: Sequence[Any], replaced: Mapping[str, NewPath]) -> Any:
+        from pyiceberg.manifest import ManifestEntry, ManifestEntryStatus, write_manifest
+
+        table, version = self._table, self._metadata.format_version
+        spec = table.specs()[old.partition_spec_id]
+        known = self._read_files(old)
+        _restore_floats(entries, known)
+        output = table.io.new_output(self._new_file(f"{self._name}-m{len(self.files)}.avro"))
+        with write_manifest(version, spec, self._find_schema(spec), output, self.snapshot_id, _CODEC) as writer:
+            for entry in entries:
+                file, new = entry.data_file, replaced.get(entry.data_file.file_path)
+                if new is None:
+                    writer.existing(entry)
+                    continue
+                writer.delete(entry)
+                added = ManifestEntry.from_args(
+                    status=ManifestEntryStatus.ADDED,
+                    snapshot_id=self.snapshot_id,
+                    sequence_number=entry.sequence_number if version > 1 else None,
+                    data_file=move_file(file, new),
+                )
+                writer.add_entry(added)
+                self._count(file, new)
+        written = writer.to_manifest_file()
+        expected = {replaced[path].path if path in replaced else path: one.facts for path, one in known.items()}
+        if {path: one.facts for path, one in self._read_files(written).items()} != expected:
+            problem = f"pyiceberg has not written its manifest {old.manifest_path} as it was: nothing was committed"
+            raise ParquetBloomError(problem, path=".".join(table.name()))
+        return written
+
+    def _read_files(self, manifest: Any) -> dict[str, _KnownFiles]:
+        """Return {path: what is known} of the live files of a manifest, by our own reader."""
+        table = self._table
+        own = manifest.sequence_number
+        record = {
+            "manifest_path": manifest.manifest_path,
+            "manifest_length": manifest.manifest_length,
+            "spec_id": manifest.partition_spec_id,
+            "added": manifest.added_files_count,
+            "existing": manifest.existing_files_count,
+            # Of a manifest that is not in a list yet it is not known.
+            "sequence_number": self._metadata.next_sequence_number() if own is None or own < 0 else own,
+        }
+        fields = table.specs()[manifest.partition_spec_id].fields
+        files = read_files(table.io, record, fields, ".".join(table.name()))
+        facts = zip(files.partitions, files.record_counts, files.sequence_numbers, strict=True)
+        return {
+            path: _KnownFiles(values, fact) for path, values, fact in zip(files.paths, files.values, facts, strict=True)
+        }
+
+    def _find_schema(self, spec: Any) -> Any:
+        """Return a schema with the columns of a partition spec, which the current one may have lost."""
+        schemas = [self._table.schema(), *sorted(self._table.schemas().values(), key=lambda one: -one.schema_id)]
+        for schema in schemas:
+            if all(field.source_id in schema._lazy_id_to_field for field in spec.fields):
+                return schema
+        problem = f"no schema has the columns of its partition spec {spec.spec_id}"
+        raise ParquetBloomError(problem, path=".".join(self._table.name()))
+
+    def _count(self, file: Any, new: NewPath) -> None:
+        self._sums["added-data-files"] += 1
+        self._sums["added-files-size"] += new.size
+        self._sums["removed-files-size"] += file.file_size_in_bytes
+        self._sums["added-records"] += file.record_count
+        self._partitions.add((file.spec_id, str(file.partition)))
+
+    def _summarize(self, before: Any, note: Mapping[str, str]) -> Any:
+        from pyiceberg.table.snapshots import Operation, Summary
+
+        sums = {name: str(value) for name, value in self._sums.items()}
+        sums |= {"deleted-data-files": sums["added-data-files"], "deleted-records": sums["added-records"]}
+        sums["changed-partition-count"] = str(len(self._partitions))
+        for name in _TOTALS:
+            total = None if before is None else before[name]
+            if total is not None and str(total).isdigit():
+                grown = self._sums["added-files-size"] - self._sums["removed-files-size"]
+                sums[name] = str(int(total) + (grown if name == "total-files-size" else 0))
+        return Summary(Operation.REPLACE, **sums, **note)
+
+
+def _restore_floats(entries: Sequence[Any], known: Mapping[str, _KnownFiles]) -> None:
+    """Set partition values that are floats to what the manifest has: pyiceberg reads doubles in single precision."""
+    for entry in entries:
+        file = entry.data_file
+        for position, value in enumerate(known[file.file_path].values):
+            if isinstance(value, float):
+                file.partition[position] = value
+
+
+def move_file(file: Any, new: NewPath) -> Any:
+    """Return pyiceberg's description of a data file at another place, with all else as it was."""
+    from pyiceberg.manifest import DATA_FILE_TYPE, DEFAULT_READ_VERSION, DataFile
+
+    moved = DataFile(*(file[position] for position in range(len(file))))
+    for position, field in enumerate(DATA_FILE_TYPE[DEFAULT_READ_VERSION].fields):
+        if field.name == "file_path":
+            moved[position] = new.path
+        elif field.name == "file_size_in_bytes":
+            moved[position] = new.size
+    moved.spec_id = file.spec_id
+    return moved
+
+
+_HIGHEST_FORMAT = 2
+
+# Errors of catalogs after which a request has certainly changed nothing.
+_REFUSALS = frozenset({
+    *("AuthorizationExpiredError", "BadRequestError", "ForbiddenError", "NoSuchNamespaceError", "NoSuchTableError"),
+    *("OAuthError", "TooManyRequestsError", "UnauthorizedError", "ValidationError", "ValidationException"),
+})  # fmt: skip
+
+
+class IcebergTarget(Target):
+    """An Iceberg table in a local folder that has a catalog.
+
+    Parameters
+    ----------
+    table : the table, at its current snapshot; files outside of its folder do not make it refuse.
+    """
+
+    kind = "iceberg"
+
+    def __init__(self, table: IcebergTable):
+        self.name = table.name
+        self._table = table
+        self._attempts: list[SnapshotWriter] = []
+        self._begun: list[_Begun] = []
+        self._sent = self._refused = False  # whether a commit went to the catalog, and whether that has refused it
+
+    def read_state(self) -> TableState:
+        from pyiceberg.catalog.noop import NoopCatalog
+
+        contents = self._table.read_contents()
+        table, manifests = contents.table, contents.manifests
+        if isinstance(table.catalog, NoopCatalog):
+            problem = "an Iceberg table given by its folder or metadata has no catalog to commit to"
+            raise ParquetBloomError(f"{problem}; give a pyiceberg Table, or catalog= and its name", path=self.name)
+        if table.metadata.format_version > _HIGHEST_FORMAT:
+            problem = f"files of tables of format version {table.metadata.format_version} cannot be exchanged so far"
+            raise ParquetBloomError(f"{problem}; {WAY_OUT}", path=self.name)
+        snapshot = make_snapshot(contents, self.name, outside=True)
+        outside = find_outside([file.path for file in contents.files if not is_url(file.path)], contents.root)
+        files = []
+        for file, row in zip(contents.files, contents.order, strict=True):
+            written, reason = manifests.paths[row], _find_reason(contents.deletes.get(row))
+            if is_url(file.path):
+                files.append(LiveFile(*file, written, "only local files can be exchanged so far", False))
+            elif file.path in outside:
+                files.append(LiveFile(*file, written, "it lies outside of the table's folder", False))
+            else:
+                files.append(LiveFile(*file, written, reason))
+        return TableState(
+            snapshot.version,
+            snapshot.table_id,
+            tuple(files),
+            snapshot.schema,
+            snapshot.columns,
+            frozenset(),
+            snapshot.partition_values,
+            table.metadata.properties,
+            table,
+        )
+
+    def name_new_file(self, old: LiveFile) -> str:
+        return os.path.join(os.path.dirname(old.path), f"00000-0-{uuid4()}-00001.parquet")
+
+    def commit(
+        self, state: TableState, exchanges: Sequence[Exchange], columns: Sequence[str], properties: Mapping[str, str]
+    ) -> int | None:
+        from pyiceberg.exceptions import CommitFailedException, WaitingForLockException
+        from pyiceberg.table import update as changes
+        from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+
+        table, version = state.handle, state.version
+        updates: list[Any] = []
+        set_ref: Any = changes.SetSnapshotRefUpdate  # of these two mypy knows the names of the JSON only
+        require_ref: Any = changes.AssertRefSnapshotId
+        self._sent = self._refused = False
+        try:
+            if exchanges:
+                self._attempts.append(SnapshotWriter(table))
+                replaced = {one.old.entry: NewPath(_name_in_metadata(one), one.size) for one in exchanges}
+                snapshot = self._attempts[-1].write(replaced, {"parquet-bloom.columns": ", ".join(columns)})
+                version, branch = snapshot.snapshot_id, table.metadata.refs.get(MAIN_BRANCH)
+                kept = {} if branch is None else branch.model_dump(exclude={"snapshot_id", "snapshot_ref_type"})
+                updates += [
+                    changes.AddSnapshotUpdate(snapshot=snapshot),
+                    set_ref(ref_name=MAIN_BRANCH, type=SnapshotRefType.BRANCH, snapshot_id=version, **kept),
+                ]
+            if properties:
+                updates.append(changes.SetPropertiesUpdate(updates=dict(properties)))
+            requirements = (
+                changes.AssertTableUUID(uuid=table.metadata.table_uuid),
+                require_ref(ref=MAIN_BRANCH, snapshot_id=state.version),
+            )
+            opened = list_opened(table.catalog)
+            self._begun.append(_Begun(table.io, opened, len(opened)))
+            self._sent = True
+            table.catalog.commit_table(table, requirements, tuple(updates))
+            return version
+        except (CommitFailedException, WaitingForLockException) as error:
+            self._refused = True
+            # A request that was sent twice, as the first answer was lost, is refused for its own sake.
+            found = self.find_commit(state, exchanges)
+            if found is not None:
+                return found
+            raise CommitConflict from error
+        except ParquetBloomError:
+            raise
+        except Exception as error:
+            self._refused = type(error).__name__ in _REFUSALS
+            raise StorageError.wrap(error, "cannot commit to the Iceberg table", self.name) from error
+
+    def find_commit(self, state: TableState, exchanges: Sequence[Exchange]) -> int | None:
+        """See `Target`. A snapshot that is on its way is refused once the branch has another one than it follows."""
+        current = None
+        if self._sent:
+            current = self._table.read_contents().table
+            known = {int(snapshot.snapshot_id) for snapshot in current.metadata.snapshots}
+            found = known & {writer.snapshot_id for writer in self._attempts}
+            if found:
+                return found.pop()
+            is_over = self._refused or _ends_with_call(current.catalog)
+            if current.metadata.current_snapshot_id == state.version and not is_over:
+                if self._attempts:
+                    raise ParquetBloomError("the catalog has not got it so far, but may get it yet", path=self.name)
+                current = None
+        self._delete_attempts(current)
+        return None
+
+    def _delete_attempts(self, current: Any) -> None:
+        """Delete what was written for commits that have failed for certain.
+
+        Parameters
+        ----------
+        current : the table as the catalog has it since; None if no commit was sent, or only one that may yet succeed.
+        """
+        if current is not None:
+            committed = {str(current.metadata_location).rpartition("/")[2], *list_predecessors(current.metadata)}
+            for begun in self._begun:
+                # First of all, as readers of the folder find the other files by it.
+                begun.delete(committed)
+            self._begun.clear()
+        for writer in self._attempts:
+            writer.delete()
+        self._attempts.clear()
+
+
+class _Begun(NamedTuple):
+    """The metadata files that a catalog has opened or begun in a call to commit.
+
+    Attributes
+    ----------
+    io : pyiceberg's FileIO of the table.
+    opened : see `list_opened`.
+    first : the first of them that is of the call.
+    """
+
+    io: Any
+    opened: list[str]
+    first: int
+
+    def delete(self, committed: Collection[str]) -> None:
+        """Delete those that were begun, as far as that is possible.
+
+        They follow what the catalog has opened before, or are cut short, as on a full disk.
+
+        Parameters
+        ----------
+        committed : names of files to be left in any case.
+        """
+        paths = self.opened[self.first :]
+        names = {path.rpartition("/")[2] for path in paths}
+        for path in paths:
+            try:
+                if path.rpartition("/")[2] not in committed and self._is_new(path, names):
+                    self.io.delete(path)
+            except Exception:  # of many kinds; it is not worth another error
+                continue
+
+    def _is_new(self, path: str, names: Collection[str]) -> bool:
+        try:
+            metadata = open_metadata_file(path, self.io.properties).table.metadata
+        except CutShortError:
+            return True
+        before = list_predecessors(metadata)
+        return bool(before) and before[-1] in names
+
+
+def _ends_with_call(catalog: Any) -> bool:
+    """Return whether a commit cannot take effect after the call to a catalog has ended: a database in a file."""
+    dialect = getattr(getattr(catalog, "engine", None), "dialect", None)
+    return getattr(dialect, "name", None) == "sqlite"
+
+
+def _find_reason(deletes: AppliedDeletes | None) -> str | None:
+    """Return why a file with deletes cannot be exchanged."""
+    if deletes is None:
+        return None
+    if deletes.vector is not None:
+        return "it has a deletion vector"
+    if deletes.positions:
+        return "it has position deletes"
+    return "it has equality deletes" if deletes.equality else f"its deletes are not certain: {deletes.problem}"
+
+
+def _name_in_metadata(exchange: Exchange) -> str:
+    """Return the path of a new file, written as that of the old one is."""
+    folder: str = exchange.old.entry.rpartition("/")[0]
+    return f"{folder}/{os.path.basename(exchange.path)}"

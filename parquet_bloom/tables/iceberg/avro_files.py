@@ -1,0 +1,278 @@
+"""Read Avro files of Iceberg metadata as columns.
+
+pyiceberg's own decoder makes an object of each value, and trusts the lengths and counts in a file: a few damaged bytes
+end the process. Source: Avro specification 1.11, "Object Container Files".
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from ...core.decode.avro import TYPES, RecordDecoder, read_block_head
+from ...errors import ParquetBloomError, StorageError
+
+Wanted: TypeAlias = "Mapping[int, Wanted | None]"
+"""The fields of a record to read, by field id, and which parts of them; None for all."""
+
+_MOST_NODES = 10_000
+_NAMED = ("record", "fixed", "enum")
+_BY_NAME_ONLY = ("record", "fixed", "enum", "array", "map")
+
+
+@dataclass(frozen=True)
+class AvroNode:
+    """A type in a schema, with what the schema says of it.
+
+    Attributes
+    ----------
+    annotations : the schema of the type, such as its logical type.
+    null_branch : which branch of a union null is; -1 for a type without null.
+    is_kept : whether its values are read.
+    field_id, name : of the field of a record; None and "" for others.
+    children : the nodes of the fields, or of the items.
+    """
+
+    type: str
+    annotations: Mapping[str, Any]
+    null_branch: int
+    is_kept: bool
+    field_id: int | None
+    name: str
+    children: range
+
+    def to_tuple(self) -> tuple[int, int, bool, int, int, int]:
+        """Return the node as the decoder takes it."""
+        size = self.annotations.get("size") if self.type == "fixed" else 0
+        if type(size) is not int or not 0 <= size < 1 << 31:
+            raise ValueError(f"its schema has a fixed type of {size!r} bytes")
+        kind = TYPES[self.type]
+        return kind, self.null_branch, self.is_kept, size, self.children.start, len(self.children)
+
+
+def compile_schema(schema: Any, wanted: Wanted) -> list[AvroNode]:
+    """Return the types in a schema: the records' first, the children of each side by side and after it.
+
+    Raises
+    ------
+    ValueError
+        It is not an Avro schema of records, or has unions of several types, as no Iceberg metadata has.
+    """
+    named = _find_named(schema)
+    nodes: list[AvroNode] = []
+    pending: deque[tuple[Any, Wanted | None, bool, int | None, str]] = deque([(schema, wanted, True, None, "")])
+    while pending:
+        given, parts, is_kept, field_id, name = pending.popleft()
+        kind, annotations, null_branch = _resolve(given, named)
+        below = _list_parts(kind, annotations)
+        end = len(nodes) + 1 + len(pending)
+        nodes.append(AvroNode(kind, annotations, null_branch, is_kept, field_id, name, range(end, end + len(below))))
+        if end + len(below) > _MOST_NODES:
+            raise ValueError(f"its schema has more than {_MOST_NODES:,} types, or one that contains itself")
+        for part, part_id, part_name in below:
+            chosen = is_kept and (parts is None or part_id in parts)
+            pending.append((part, parts.get(part_id) if parts and part_id else None, chosen, part_id, part_name))
+    return nodes
+
+
+def _list_parts(kind: str, annotations: Mapping[str, Any]) -> list[tuple[Any, int | None, str]]:
+    """Return schema, field id and name of the parts of a type."""
+    if kind == "array":
+        return [(annotations.get("items"), None, "")]
+    if kind != "record":
+        return []
+    fields = annotations.get("fields")
+    if not isinstance(fields, list) or not all(isinstance(each, dict) for each in fields):
+        raise ValueError("its schema has a record without fields")
+    ids = [each.get("field-id") for each in fields]
+    numbers = [number if type(number) is int else None for number in ids]
+    return [(each.get("type"), number, str(each.get("name", ""))) for each, number in zip(fields, numbers, strict=True)]
+
+
+def _resolve(schema: Any, named: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], int]:
+    """Return the type that a schema is of, its annotations, and which branch of a union null is."""
+    null_branch = -1
+    if isinstance(schema, list):
+        if len(schema) == 2 and "null" in schema:
+            null_branch = schema.index("null")
+        elif len(schema) != 1:
+            raise ValueError("its schema has a union of several types")
+        schema = schema[1 - null_branch if null_branch >= 0 else 0]
+    while isinstance(schema, dict) and isinstance(schema.get("type"), dict):
+        schema = schema["type"]
+    if isinstance(schema, str) and schema in named:
+        schema = named[schema]
+    annotations: Mapping[str, Any] = schema if isinstance(schema, dict) else {"type": schema}
+    kind = annotations.get("type")
+    if kind == "map":
+        return "array", _as_entries(annotations), null_branch
+    if not isinstance(kind, str) or kind not in TYPES or (isinstance(schema, str) and kind in _BY_NAME_ONLY):
+        raise ValueError(f"its schema has a type {str(kind)[:100]!r}")
+    return kind, annotations, null_branch
+
+
+def _as_entries(annotations: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a map as the array of records that it is stored as."""
+    fields = [{"name": "key", "type": "string"}, {"name": "value", "type": annotations.get("values")}]
+    return {"type": "array", "items": {"type": "record", "fields": fields}}
+
+
+def _find_named(schema: Any) -> dict[str, Any]:
+    """Return the types that a schema names, which may be used again by their names."""
+    named: dict[str, Any] = {}
+    pending = [schema]
+    while pending:
+        one = pending.pop()
+        if isinstance(one, dict):
+            if one.get("type") in _NAMED and isinstance(one.get("name"), str):
+                named.setdefault(one["name"], one)
+                if isinstance(one.get("namespace"), str):
+                    named.setdefault(f"{one['namespace']}.{one['name']}", one)
+            pending.extend(value for value in one.values() if isinstance(value, dict | list))
+        elif isinstance(one, list):
+            pending.extend(value for value in one if isinstance(value, dict | list))
+    return {name: one for name, one in named.items() if name not in TYPES and name != "map"}
+
+
+_MAGIC = b"Obj\x01"
+_SYNC = 16  # bytes that each block ends with
+_ARROW_TYPES = {
+    "int": pa.int64(), "long": pa.int64(), "enum": pa.int64(), "float": pa.float32(), "double": pa.float64(),
+    "bytes": pa.large_binary(), "fixed": pa.large_binary(), "string": pa.large_string(),
+}  # fmt: skip
+_HEADER = {
+    "type": "record",
+    "fields": [
+        {"name": "magic", "type": {"type": "fixed", "name": "magic", "size": len(_MAGIC)}, "field-id": 1},
+        {"name": "meta", "type": {"type": "map", "values": "bytes"}, "field-id": 2},
+        {"name": "sync", "type": {"type": "fixed", "name": "sync", "size": _SYNC}, "field-id": 3},
+    ],
+}
+
+
+@dataclass(frozen=True)
+class AvroColumn:
+    """The values of one field in all records.
+
+    Attributes
+    ----------
+    annotations : the field's type in the Avro schema.
+    array : the values: integers as int64, what has bytes by Arrow's large types, arrays as large lists. Of a record,
+        its fields in their order.
+    fields : of a record, by field id.
+    """
+
+    annotations: Mapping[str, Any]
+    array: pa.Array
+    fields: Mapping[int, AvroColumn]
+
+
+def read_avro(file_io: Any, path: str, name: str, wanted: Wanted, length: int | None = None) -> AvroColumn:
+    """Return the records of an Avro file.
+
+    Parameters
+    ----------
+    file_io : pyiceberg's FileIO.
+    path : the file.
+    name : of the table, for errors.
+    wanted : the fields to read; those that the file lacks are not in the result.
+    length : bytes of the file, if known.
+
+    Raises
+    ------
+    StorageError
+        The file is cut short or malformed.
+    ParquetBloomError
+        It has another length.
+    Exception
+        Of many kinds, from pyiceberg: the file cannot be read.
+    """
+    with file_io.new_input(path).open() as stream:
+        data = bytes(stream.read())
+    if length is not None and length != len(data):
+        raise ParquetBloomError(f"its file {path} has {len(data)} bytes instead of {length}", path=name)
+    try:
+        return _read_records(data, wanted)
+    except Exception as error:  # of many kinds: the codecs', Arrow's
+        raise StorageError.wrap(error, f"its file {path} is malformed or cut short", name) from error
+
+
+def _read_records(data: bytes, wanted: Wanted) -> AvroColumn:
+    from pyiceberg.avro.codecs import KNOWN_CODECS
+
+    meta, sync, at = _read_header(data)
+    codec_name = meta.get("avro.codec", b"null").decode()
+    if codec_name not in KNOWN_CODECS:
+        raise ValueError(f"it is compressed by {codec_name!r}, which is not known")
+    codec = KNOWN_CODECS[codec_name]
+    nodes = compile_schema(json.loads(meta.get("avro.schema", b"")), wanted)
+    decoder = RecordDecoder([node.to_tuple() for node in nodes])
+    while at < len(data):
+        count, begin, end = read_block_head(data, at)
+        at = end + _SYNC
+        if data[end:at] != sync:
+            raise ValueError("a block does not end with the file's marker")
+        content = data
+        if codec is not None:
+            content = codec.decompress(data[begin:end])
+            begin, end = 0, len(content)
+        if decoder.decode(content, begin, end, count) != end:
+            raise ValueError("a block is longer than its records")
+    return _make_column(nodes, 0, decoder)
+
+
+def _read_header(data: bytes) -> tuple[dict[str, bytes], bytes, int]:
+    """Return the metadata in a file's header, the marker of its blocks, and where the header ends."""
+    nodes = compile_schema(_HEADER, {1: None, 2: None, 3: None})
+    decoder = RecordDecoder([node.to_tuple() for node in nodes])
+    if not data.startswith(_MAGIC):
+        raise ValueError("it is not an Avro file")
+    end = decoder.decode(data, 0, len(data), 1)
+    header = _make_column(nodes, 0, decoder)
+    entries = header.fields[2].array[0].as_py()
+    return {each["key"]: each["value"] for each in entries}, header.fields[3].array[0].as_py(), end
+
+
+def _make_column(nodes: list[AvroNode], index: int, decoder: RecordDecoder) -> AvroColumn:
+    """Return the values of a node, and of those below it that are kept."""
+    node = nodes[index]
+    valid, values, ends = decoder.column(index)
+    flags = np.frombuffer(valid, np.uint8)
+    count = len(flags)
+    nulls = None if flags.all() else pa.py_buffer(_pack(flags))
+    if node.type == "null":
+        return AvroColumn(node.annotations, pa.nulls(count), {})
+    if node.type == "boolean":
+        buffers = [nulls, pa.py_buffer(_pack(np.frombuffer(values, np.uint8) != 0))]
+        return AvroColumn(node.annotations, pa.Array.from_buffers(pa.bool_(), count, buffers), {})
+    if node.type == "array":
+        items = _make_column(nodes, node.children[0], decoder).array
+        of = pa.large_list(pa.field("item", items.type))
+        array = pa.Array.from_buffers(of, count, [nulls, pa.py_buffer(ends)], children=[items])
+        return AvroColumn(node.annotations, array, {})
+    if node.type == "record":
+        chosen = [i for i in node.children if nodes[i].is_kept]
+        columns = [_make_column(nodes, i, decoder) for i in chosen]
+        of = pa.struct([pa.field(nodes[i].name, column.array.type) for i, column in zip(chosen, columns, strict=True)])
+        array = pa.Array.from_buffers(of, count, [nulls], children=[column.array for column in columns])
+        ids = [nodes[i].field_id for i in chosen]
+        return AvroColumn(
+            node.annotations, array, {i: one for i, one in zip(ids, columns, strict=True) if i is not None}
+        )
+    buffers = [nulls, pa.py_buffer(values)]
+    if node.type in ("bytes", "fixed", "string"):
+        buffers.insert(1, pa.py_buffer(ends))
+    array = pa.Array.from_buffers(_ARROW_TYPES[node.type], count, buffers)
+    if node.type == "string":
+        array.validate(full=True)  # that it is UTF-8
+    return AvroColumn(node.annotations, array, {})
+
+
+def _pack(flags: Any) -> bytes:
+    return np.packbits(flags, bitorder="little").tobytes()

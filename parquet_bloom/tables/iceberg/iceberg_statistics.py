@@ -1,0 +1,309 @@
+"""Statistics for pruning of an Iceberg table's columns, from the metrics in its manifests and its partition values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ...errors import UnsupportedTypeError
+from ...hashing.column_type import ColumnType, Kind, from_arrow
+from ...metadata.writer_rules import SHORTEST_CUT
+from ...predicate.pruning_statistics import NO, UNKNOWN, YES, PruningStatisticsArray
+from ..table_snapshot import TableColumn
+from .manifests import FieldMap, Manifests
+
+_Kind = Literal["value", "struct", "list", "map"]
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class IcebergField:
+    """A column, or a field of structs.
+
+    Attributes
+    ----------
+    path : its name, after those of the structs that it is in.
+    iceberg_type : pyiceberg's.
+    """
+
+    path: Path
+    field_id: int
+    iceberg_type: Any
+    arrow_type: pa.DataType
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.path)
+
+    @property
+    def depth(self) -> int:
+        return len(self.path)
+
+
+def make_arrow_schema(schema: Any) -> pa.Schema:
+    """Return a pyiceberg schema as the one that its scans give."""
+    from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+    return schema_to_pyarrow(schema, include_field_ids=False)
+
+
+def list_fields(schema: Any, arrow_schema: pa.Schema) -> list[IcebergField]:
+    """List the columns of a pyiceberg schema and the fields of its structs, but not the contents of lists and maps."""
+    return list(_list_fields(schema.fields, list(arrow_schema), ()))
+
+
+def _list_fields(fields: Sequence[Any], arrow_fields: Sequence[pa.Field], above: Path) -> Iterator[IcebergField]:
+    from pyiceberg.types import StructType
+
+    for column, arrow_field in zip(fields, arrow_fields, strict=True):
+        path = (*above, column.name)
+        yield IcebergField(path, column.field_id, column.field_type, arrow_field.type)
+        if isinstance(column.field_type, StructType):
+            yield from _list_fields(column.field_type.fields, list(arrow_field.type), path)
+
+
+def list_defaults(fields: Sequence[Any], above: Path = ()) -> Iterator[str]:
+    """Yield the dotted names of columns, and of their parts, that have a value in files without them."""
+    for column in fields:
+        path = (*above, column.name)
+        if column.initial_default is not None:
+            yield ".".join(path)
+        yield from list_defaults(_list_parts(column.field_type), path)
+
+
+def _list_parts(iceberg_type: Any) -> list[Any]:
+    """Return the fields of a struct, the element of a list, or the key and the value of a map."""
+    from pyiceberg.types import ListType, MapType, StructType
+
+    if isinstance(iceberg_type, StructType):
+        return list(iceberg_type.fields)
+    if isinstance(iceberg_type, ListType):
+        return [iceberg_type.element_field]
+    return [iceberg_type.key_field, iceberg_type.value_field] if isinstance(iceberg_type, MapType) else []
+
+
+def make_columns(schema: Any, mapping: Any) -> tuple[TableColumn, ...]:
+    """Return how data files name the columns of a pyiceberg schema.
+
+    Parameters
+    ----------
+    schema : the table's.
+    mapping : the table's name mapping, for files without field ids; None if it has none.
+    """
+    names: dict[int, tuple[str, ...]] = {}
+    pending = list(mapping or ())
+    while pending:
+        mapped = pending.pop()
+        if mapped.field_id is not None:
+            names[mapped.field_id] = (*names.get(mapped.field_id, ()), *mapped.names)
+        pending.extend(mapped.fields)
+    return tuple(_make_column(each, names) for each in schema.fields)
+
+
+def _make_column(column: Any, names: Mapping[int, tuple[str, ...]]) -> TableColumn:
+    from pyiceberg.types import ListType, MapType, StructType
+
+    kinds: dict[Any, _Kind] = {StructType: "struct", ListType: "list", MapType: "map"}
+    below = tuple(_make_column(part, names) for part in _list_parts(column.field_type))
+    number = column.field_id
+    kind = kinds.get(type(column.field_type), "value")
+    return TableColumn(column.name, kind, number, names.get(number, ()), below)
+
+
+_DAY = {"us": 86_400_000_000, "ns": 86_400_000_000_000}
+_LONGEST_DECIMAL = 16  # bytes
+_UUID = 16
+
+
+def can_decode(iceberg_type: Any, column_type: ColumnType) -> bool:
+    """Return whether bounds of an Iceberg type bound a column's domain values.
+
+    Bounds of geometries, for one, are corners of boxes.
+    """
+    from pyiceberg import types
+
+    known: tuple[type, ...] = (
+        types.BooleanType, types.IntegerType, types.LongType, types.FloatType, types.DoubleType, types.DecimalType,
+        types.DateType, types.TimeType, types.TimestampType, types.TimestamptzType, types.TimestampNanoType,
+        types.TimestamptzNanoType, types.StringType, types.UUIDType, types.FixedType, types.BinaryType,
+    )  # fmt: skip
+    return isinstance(iceberg_type, known) and column_type.kind is not Kind.UNKNOWN
+
+
+def decode_bounds(stored: pa.Array, column_type: ColumnType) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return domain values, as `make_domain_array` represents them, and which are known.
+
+    Parameters
+    ----------
+    stored : serialized values (binary, or null where there is none).
+    column_type : of the column as the table has it.
+    """
+    kind = column_type.kind
+    lengths = pc.fill_null(pc.binary_length(stored), -1).to_numpy(zero_copy_only=False)
+    if kind is Kind.FLOAT:
+        return _decode_floats(stored, lengths, column_type.length or 8)
+    if column_type.physical in ("INT32", "INT64"):
+        return _decode_integers(stored, lengths, column_type)
+    if kind is Kind.BOOLEAN:
+        known = lengths == 1
+        return _to_objects(stored, known, lambda value: value != b"\0"), known
+    if kind is Kind.DECIMAL:
+        known = (lengths >= 1) & (lengths <= _LONGEST_DECIMAL)
+        return _to_objects(stored, known, lambda value: int.from_bytes(value, "big", signed=True)), known
+    known = lengths == _UUID if kind is Kind.UUID else lengths >= 0
+    return _to_objects(stored, known, None), known
+
+
+def _decode_integers(
+    stored: pa.Array, lengths: NDArray[Any], column_type: ColumnType
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    values, known = np.zeros(len(stored), np.int64), np.zeros(len(stored), np.bool_)
+    width = column_type.length or 0
+    whole = lengths == width
+    values[whole], known[whole] = _view(stored, whole, f"<i{width}"), True
+    short = lengths == 4
+    if width == 8 and column_type.kind is Kind.INTEGER:
+        values[short], known[short] = _view(stored, short, "<i4"), True
+    elif column_type.kind is Kind.TIMESTAMP and column_type.utc is False and short.any():  # the column was a date
+        day = _DAY[column_type.unit or "us"]
+        days = np.zeros(len(stored), np.int64)
+        days[short] = _view(stored, short, "<i4")
+        fits = short & (np.abs(days) < np.iinfo(np.int64).max // day)
+        values[fits], known[fits] = days[fits] * day, True
+    return values, known
+
+
+def _decode_floats(stored: pa.Array, lengths: NDArray[Any], width: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    values, known = np.zeros(len(stored), np.float64), np.zeros(len(stored), np.bool_)
+    for length in (4, 8) if width == 8 else (4,):
+        chosen = lengths == length
+        values[chosen], known[chosen] = _view(stored, chosen, f"<f{length}"), True
+    known &= ~np.isnan(values)
+    return values, known
+
+
+def _view(stored: pa.Array, chosen: NDArray[np.bool_], dtype: str) -> NDArray[Any]:
+    """Return some entries, all of one length, as numbers."""
+    packed = stored.take(pa.array(np.flatnonzero(chosen)))
+    if not len(packed):
+        return np.empty(0, dtype)
+    return np.frombuffer(b"".join(packed.to_pylist()), dtype)
+
+
+def _to_objects(stored: pa.Array, known: NDArray[np.bool_], convert: Any) -> NDArray[Any]:
+    objects = np.empty(len(stored), object)
+    values = stored.to_pylist()
+    for i in np.flatnonzero(known).tolist():
+        objects[i] = values[i] if convert is None else convert(values[i])
+    return objects
+
+
+@dataclass(frozen=True)
+class FieldStatistics:
+    """Find statistics of columns.
+
+    Attributes
+    ----------
+    manifests : of the snapshot.
+    order : the number of each of the snapshot's files in `manifests`.
+    places : the inverse: the number in the snapshot's files of each data file in `manifests`.
+    """
+
+    manifests: Manifests
+    order: NDArray[np.intp]
+    places: NDArray[np.intp]
+
+    def find(self, column: IcebergField, partition: pa.Array | None) -> PruningStatisticsArray | None:
+        """Return the statistics of a column; None if nothing is known of it.
+
+        Parameters
+        ----------
+        column : of the table.
+        partition : whether its value is known by an identity partition, and the value, serialized; see
+            `partitions.serialize_values`. None if it is the source of no partition.
+        """
+        try:
+            column_type = from_arrow(column.arrow_type)
+        except UnsupportedTypeError:
+            return None
+        if not can_decode(column.iceberg_type, column_type):
+            return None
+        lower = self._spread(self.manifests.lower_bounds, column.field_id, pa.binary())
+        upper = self._spread(self.manifests.upper_bounds, column.field_id, pa.binary())
+        has_values, has_nulls = self._count_nulls(column)
+        in_metadata = np.zeros(len(self.order), np.bool_)
+        if partition is not None:
+            known, values = partition.field(0), partition.field(1)
+            lower = pc.if_else(known, values, lower)
+            upper = pc.if_else(known, values, upper)
+            in_metadata = known.to_numpy(zero_copy_only=False)
+            null = in_metadata & values.is_null().to_numpy(zero_copy_only=False)
+            has_values[in_metadata], has_nulls[in_metadata] = YES, NO
+            has_values[null], has_nulls[null] = NO, YES
+        result = _make_statistics(column_type, lower, upper, in_metadata, has_values, has_nulls)
+        counts_known = (has_values != UNKNOWN).any() or (has_nulls != UNKNOWN).any()
+        return result if counts_known or result.low_known.any() or result.high_known.any() else None
+
+    def _spread(self, entries: FieldMap, field_id: int, value_type: pa.DataType) -> pa.Array:
+        """Return what a map has for a field, an entry for each file of the snapshot."""
+        rows, values = entries.select(field_id)
+        positions = np.full(len(self.order), -1, np.int64)
+        positions[self.places[rows]] = np.arange(len(rows))
+        return (
+            values.take(pa.array(positions, mask=positions < 0)) if len(rows) else pa.nulls(len(self.order), value_type)
+        )
+
+    def _count_nulls(self, column: IcebergField) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
+        """Return whether a column has values, and nulls.
+
+        In a struct that is null, a field is null too, which not all writers count. A file may lack the column.
+        """
+        count = len(self.order)
+        has_values, has_nulls = np.full(count, UNKNOWN, np.int8), np.full(count, UNKNOWN, np.int8)
+        nulls = _to_counts(self._spread(self.manifests.null_counts, column.field_id, pa.int64()))
+        values = _to_counts(self._spread(self.manifests.value_counts, column.field_id, pa.int64()))
+        if column.depth > 1:
+            has_values[(nulls >= 0) & (nulls == values)] = NO
+            return has_values, has_nulls
+        rows = np.array(self.manifests.record_counts, np.int64)[self.order]
+        known = (nulls >= 0) & (nulls <= rows) & ((values < 0) | (values == rows))
+        has_nulls[known & (nulls == 0)] = NO
+        has_nulls[known & (nulls > 0)] = YES
+        has_values[known & (nulls < rows)] = YES
+        has_values[known & (nulls == rows)] = NO
+        return has_values, has_nulls
+
+
+def _to_counts(counts: pa.Array) -> NDArray[np.int64]:
+    result: NDArray[np.int64] = counts.fill_null(-1).to_numpy(zero_copy_only=False)
+    return result
+
+
+def _make_statistics(
+    column_type: ColumnType,
+    lower: pa.Array,
+    upper: pa.Array,
+    is_exact: NDArray[np.bool_],
+    has_values: NDArray[np.int8],
+    has_nulls: NDArray[np.int8],
+) -> PruningStatisticsArray:
+    """Make statistics of serialized bounds; upper ones of texts may be cut, without being rounded up, unless exact."""
+    low, low_known = decode_bounds(lower, column_type)
+    high, high_known = decode_bounds(upper, column_type)
+    cut = None
+    if column_type.physical == "BYTE_ARRAY" and column_type.kind in (Kind.STRING, Kind.BYTES):
+        lengths = pc.fill_null(pc.binary_length(upper), 0).to_numpy(zero_copy_only=False)
+        cut = high_known & ~is_exact & (lengths >= SHORTEST_CUT)
+    both = np.flatnonzero(low_known & high_known)
+    swapped = both[np.asarray(low[both] > high[both], np.bool_)]
+    if cut is not None:
+        swapped = np.array([i for i in swapped.tolist() if not (cut[i] and low[i].startswith(high[i]))], np.intp)
+    low_known[swapped] = high_known[swapped] = False
+    none: Any = np.zeros(len(low), np.bool_)
+    return PruningStatisticsArray(column_type, has_values, has_nulls, low, low_known, high, high_known, none, cut=cut)

@@ -1,0 +1,79 @@
+"""Recognise what a caller gives as a Delta or Iceberg table."""
+
+from __future__ import annotations
+
+import glob
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..storage import is_url
+from ..storage.file_names import ICEBERG, ICEBERG_FILES, find_table_at
+from ..storage.paths import resolve_given_path
+
+if TYPE_CHECKING:
+    from .table_snapshot import Table
+
+DELTA_LOG = "_delta_log"
+
+
+def find_table(source: Any, storage_options: Mapping[str, Any] | None = None) -> Table | None:
+    """Return the table that a caller gives; None for anything else.
+
+    Parameters
+    ----------
+    source : a `Table`; a table of deltalake or pyiceberg; the local folder that is the root of one; or the path or URL
+        of an Iceberg table's metadata file.
+    storage_options : settings of the store of a Delta table.
+    """
+    if isinstance(source, str | os.PathLike):
+        path = resolve_given_path(os.fsdecode(source))
+        is_remote = is_url(path)
+        if path.endswith(ICEBERG_FILES) and (os.path.isfile(path) or (is_remote and not glob.has_magic(path))):
+            from .iceberg.iceberg_table import iceberg
+
+            return iceberg(path)
+        return None if is_remote else _open_table_at(path, storage_options)
+    if isinstance(source, list | tuple):
+        return None
+    from .table_snapshot import Table
+
+    if isinstance(source, Table):
+        return source
+    if _is_instance(source, "deltalake.table", "DeltaTable"):
+        from .delta.delta_table import delta
+
+        return delta(source, storage_options=storage_options)
+    if _is_instance(source, "pyiceberg.table", "Table"):
+        from .iceberg.iceberg_table import iceberg
+
+        return iceberg(source)
+    return None
+
+
+def _open_table_at(folder: str, storage_options: Mapping[str, Any] | None) -> Table | None:
+    """Return the table of which a local folder is the root; None if it is the root of none that can be read."""
+    log, has_commits = os.path.join(folder, DELTA_LOG), False
+    if os.path.isdir(log):  # also asked of a text that no path can be, which is reported as such where it is listed
+        try:
+            has_commits = any(name.endswith((".json", ".parquet")) for name in os.listdir(log))
+        except FileNotFoundError:
+            has_commits = False
+        except OSError:  # reading the table says why
+            has_commits = True
+    if has_commits:
+        from .delta.delta_table import delta
+
+        return delta(folder, storage_options=storage_options)
+    if os.path.isdir(os.path.join(folder, ICEBERG)) and find_table_at(folder, [ICEBERG]):
+        from .iceberg.iceberg_table import iceberg
+
+        return iceberg(folder)
+    return None
+
+
+def _is_instance(source: Any, module: str, name: str) -> bool:
+    """Return whether an object is of a class of a library, which is not imported for it."""
+    imported = sys.modules.get(module)
+    return imported is not None and isinstance(source, getattr(imported, name))

@@ -1,4 +1,0 @@
-"""Zone indexes in files: Arrow, Lance and Parquet.
-
-`arrow` comes first, and `lance` and `parquet` build on it.
-"""
