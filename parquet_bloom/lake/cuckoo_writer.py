@@ -14,10 +14,11 @@ from ..core.index.cuckoo import Group, Layout
 from ..core.index.cuckoo_rows import pack
 from ..errors import BrokenIndexError
 from ..storage.spill import SpillFile, SpillRun
+from .cuckoo_reader import KIND, ROWS, SLOTS
 from .index_part import PartInfo, PartWriter, SectionWriter
 
 if TYPE_CHECKING:
-    from .cuckoo_reader import KIND, ROWS, SLOTS, CuckooReader
+    from .cuckoo_reader import CuckooReader
 
 
 MEMORY_LIMIT = 256 << 20

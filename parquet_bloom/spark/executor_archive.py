@@ -25,7 +25,7 @@ from ..errors import ParquetBloomError
 from ..storage import Rewrite, create, is_url, open_source
 
 PACKAGE = "parquet-bloom"
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 PROVIDED_BY_SPARK = frozenset({"pyspark", "py4j"})
 """Distributions that Spark itself brings to every executor."""
 

@@ -266,7 +266,7 @@ def test_files_come_and_go(spark: Any, own_lake: Path) -> None:
     aside = own_lake.parent / "other"
     write(spark, aside, 900, 100, 1)
     (other,) = aside.glob("*.parquet")
-    (own_lake / f".{new.name}.crc").unlink()
+    (own_lake / f".{new.name}.crc").unlink(missing_ok=True)
     os.replace(other, new)  # the same name, other rows
     refresh(spark)
     assert both(spark, point, "_own") == (0, [0])

@@ -335,10 +335,11 @@ class LocalRewrite(Rewrite):
         """
         for path in {self._real, os.path.abspath(self.path)}:
             folder, name = os.path.split(path)
+            checksums = os.path.join(folder, f".{name}.crc")
             try:
-                os.unlink(os.path.join(folder, f".{name}.crc"))
+                os.unlink(checksums)
             except OSError as error:
-                if error.errno not in (errno.ENOENT, errno.ENAMETOOLONG, errno.EISDIR):
+                if error.errno not in (errno.ENOENT, errno.ENAMETOOLONG) and not os.path.isdir(checksums):
                     raise
 
     def _check_source(self) -> None:
