@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from . import errors, types
 from .util.lazy import make_lazy
 
 if TYPE_CHECKING:
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
     from .file.write.write_table import write_table
     from .filter import SplitBlockBloomFilter
     from .lake.lake_index import LakeIndex
+    from .scan.engines.dataset import dataset, semi_join
     from .scan.engines.polars_frame import scan_polars
-    from .scan.scan_functions import dataset, prune, read_table, semi_join
+    from .scan.scan_functions import prune, read_table
     from .scan.survey_files import advise, verify
     from .tables.delta.delta_table import delta
     from .tables.embed.embed_table import embed_table
@@ -59,7 +61,7 @@ _HOMES = {
     "MetadataCache": ".file.metadata_cache",
     "SplitBlockBloomFilter": ".filter",
     "advise": ".scan.survey_files",
-    "dataset": ".scan.scan_functions",
+    "dataset": ".scan.engines.dataset",
     "delta": ".tables.delta.delta_table",
     "drop": ".file.write.drop_filters",
     "embed": ".file.write.embed_filters",
@@ -71,7 +73,7 @@ _HOMES = {
     "prune": ".scan.scan_functions",
     "read_table": ".scan.scan_functions",
     "scan_polars": ".scan.engines.polars_frame",
-    "semi_join": ".scan.scan_functions",
+    "semi_join": ".scan.engines.dataset",
     "size_for": ".core.bloom.sizing",
     "verify": ".scan.survey_files",
     "write_table": ".file.write.write_table",

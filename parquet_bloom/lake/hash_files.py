@@ -36,7 +36,7 @@ from ..predicate.key_expression import KeyExpression
 from ..predicate.pruning_statistics import ColumnShape
 from ..storage import Entry, Source, is_local, open_source
 from ..tables.names_in_files import identify_column
-from ..tables.table_files import show_as_table
+from ..tables.table_footers import show_as_table
 from ..tables.table_snapshot import TableColumn
 from ..util.threads import in_order, stoppable_pool, wait_for_result
 

@@ -18,7 +18,7 @@ from ..hashing.arrow_keys import keys_of
 from ..metadata.footer import SchemaLeaf
 from ..storage import Entry
 from ..tables.names_in_files import has_column
-from ..tables.table_files import show_as_table
+from ..tables.table_footers import show_as_table
 from ..util.threads import in_order
 from . import lake_files as sources
 from .file_table import NOT_COVERED, encode_paths

@@ -24,7 +24,7 @@ from ..metadata.page_match import Targets
 from ..predicate import tree
 from ..predicate.row_filter import Probes, row_mask
 from ..storage import Source, is_local
-from ..tables.table_files import as_table_footers
+from ..tables.table_footers import as_table_footers
 from ..util.arrow_values import empty_table
 from ..util.read_ahead import Need, Piece, ReadAhead, Steps
 from ..util.threads import can_use_arrow_threads, processors

@@ -14,7 +14,7 @@ from ..file.metadata_cache import SHARED_CACHE, MetadataCache
 from ..predicate import tree
 from ..predicate.tree import Node
 from ..storage import Entry
-from ..tables.table_files import as_table_footers
+from ..tables.table_footers import as_table_footers
 from .compatibility import DatasetCompatibility
 from .decode.open_data import open_file
 from .locate.table_rows import TableRows

@@ -34,7 +34,7 @@ from ..storage.confined import ConfinedFiles, is_in_place, leads_inside
 from ..storage.paths import resolve_given_path
 from ..tables.names_in_files import is_same_column
 from ..tables.open_table import find_table
-from ..tables.table_files import TableFooters, as_table_footers
+from ..tables.table_footers import TableFooters, as_table_footers
 from ..util.arrow_values import empty_table
 from ..util.collector import paused_collection
 from ..util.threads import processors

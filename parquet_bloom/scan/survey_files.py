@@ -19,7 +19,7 @@ from ..file.verify_file import VerifyReport, verify_parquet
 from ..storage import list_files, open_source, resolve_filesystem
 from ..storage.listing import as_path_list
 from ..tables.open_table import find_table
-from ..tables.table_files import as_table_footers
+from ..tables.table_footers import as_table_footers
 from ..tables.table_snapshot import TableColumn
 from ..util.threads import in_order, processors
 from .model.data_file import open_any

@@ -38,7 +38,7 @@ from ..scan.plan_report import PruneReport
 from ..scan.scan_options import ScanOptions
 from ..scan.scan_source import ScanSource
 from ..storage import is_local
-from ..tables.table_files import as_table_footers
+from ..tables.table_footers import as_table_footers
 from ..tables.table_snapshot import ReadTable, TableSnapshot
 from .condition.condition import Condition
 from .condition.literals import find_equal_values, is_atomic

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .byte_ranges import Extents
-from .filesystem_files import DATED, RemoteIdentity
+from .filesystem_source import DATED, RemoteIdentity
 from .listing import Entry, as_path_list, list_entries, list_files, managed_table
 from .local.batch_probe import usual_header
 from .local.batch_read import PathStates, read_ends

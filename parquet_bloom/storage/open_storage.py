@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..errors import StorageError
 from ..util.lazy import late_module
 from .confined import ConfinedFiles, find_folders
-from .filesystem_files import RemoteIdentity, RemoteSource
+from .filesystem_source import RemoteIdentity, RemoteSource
 from .listing import Entry
 from .local.local_source import LocalSource
 from .new_file import Rewrite
@@ -98,7 +98,7 @@ def create(path: str | os.PathLike[str], filesystem: object | None = None, new: 
     if new:
         problem = "the file system cannot create a file only if it does not exist; give a local path or a URL"
         raise StorageError(problem, path=path, errno=errno.EOPNOTSUPP)
-    from .filesystem_files import RemoteRewrite
+    from .filesystem_rewrite import RemoteRewrite
 
     return RemoteRewrite(None, place.path, place.filesystem)
 
@@ -144,7 +144,7 @@ def rewrite(
     same = isinstance(source, RemoteSource) and source.filesystem.equals(remote)
     if same and normalize_path(name, remote) == normalize_path(source.name, remote):
         raise _not_in_place(source)
-    from .filesystem_files import RemoteRewrite
+    from .filesystem_rewrite import RemoteRewrite
 
     return RemoteRewrite(source, name, remote)
 

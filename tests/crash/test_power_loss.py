@@ -84,7 +84,7 @@ def test_data_are_flushed_before_their_names_and_names_before_removals(name, sta
     ("name", "drop", "problem"),
     [
         ("embed", ("fsync", 0), "gets its name before"),
-        ("embed", ("fsync", 2), "is not flushed after"),
+        ("embed", ("fsync", 1), "is not flushed after"),
         ("index append", ("fsync", -3), "names files whose names are not flushed"),
         ("index append", ("fsync", -2), "gets its name before"),
     ],

@@ -3,7 +3,7 @@
 from property.test_no_row_lost import Tally, hunt
 from support.one_by_one import read_local_files_one_by_one
 
-from parquet_bloom.file.pages import page_lookup as page_lookup
+from parquet_bloom.file.pages import page_lookup
 from parquet_bloom.file.pages.row_group_batch import RowGroupBatch
 from parquet_bloom.scan import row_reader
 from parquet_bloom.scan.scan_options import Limits

@@ -28,8 +28,7 @@ from support.writers.peers import VALUES, arrow_array
 
 import parquet_bloom
 from parquet_bloom.errors import BrokenIndexError, PredicateError, StorageError, UnknownColumnError
-from parquet_bloom.lake import cuckoo_reader as cuckoo_reader
-from parquet_bloom.lake import layouts, segment
+from parquet_bloom.lake import cuckoo_reader, layouts, segment
 from parquet_bloom.lake.index_part import PartMatches
 from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.predicate import tree

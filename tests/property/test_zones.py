@@ -23,7 +23,7 @@ from support.writers import random_files
 
 from parquet_bloom import zones
 from parquet_bloom.errors import ParquetBloomError, PredicateError, UnknownColumnError
-from parquet_bloom.file.pages import page_lookup as page_lookup
+from parquet_bloom.file.pages import page_lookup
 from parquet_bloom.predicate import tree
 from parquet_bloom.predicate.tree import And, Equal, In, IsNotNull, IsNull, Node, Or
 from parquet_bloom.scan import row_reader

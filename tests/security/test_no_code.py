@@ -150,7 +150,7 @@ def test_pickles_are_loaded_in_four_functions_only() -> None:
         ("file_tasks.py", "packed"),
         ("index_job.py", "bytes(row['data'])"),
         ("index_tasks.py", "self.packed[task]"),
-        ("run.py", "result"),
+        ("run_files.py", "result"),
     ]
 
 

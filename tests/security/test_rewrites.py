@@ -17,7 +17,7 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, StorageError
-from parquet_bloom.storage.local import local_rewrite as local_rewrite
+from parquet_bloom.storage.local import local_rewrite
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can do this")
 NOBODY, ALICE, LAKE, OTHERS = 65534, 12345, 23456, 23457  # users and groups

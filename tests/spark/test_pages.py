@@ -13,7 +13,7 @@ import pytest
 from support.by_pages import read_by_pages
 
 import parquet_bloom
-from parquet_bloom.file.pages import page_lookup as page_lookup
+from parquet_bloom.file.pages import page_lookup
 from parquet_bloom.util.arrow_values import take_rows
 
 pytestmark = pytest.mark.spark

@@ -8,7 +8,7 @@ import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.file.file_columns import find_leaf
 from parquet_bloom.tables.names_in_files import identify_column
-from parquet_bloom.tables.table_files import show_as_table
+from parquet_bloom.tables.table_footers import show_as_table
 from parquet_bloom.tables.table_snapshot import TableSnapshot
 
 

@@ -261,7 +261,7 @@ def open_lookups(paths: Sequence[str], request: TableRequest, index: str | None,
     ParquetBloomError
         The files, the table or the index cannot be read.
     """
-    from ...scan.scan_functions import dataset
+    from ...scan.engines.dataset import dataset
 
     request.require_valid(paths)
     if not paths and not request.in_catalog and index is None:

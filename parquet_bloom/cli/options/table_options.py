@@ -16,7 +16,7 @@ from ...storage import is_url, managed_table, resolve_filesystem
 from ...storage.file_names import ICEBERG, ICEBERG_FILES, describe_table
 from ...storage.paths import resolve_local_path
 from ...tables.open_table import DELTA_LOG, find_table
-from ...tables.table_files import as_table_footers
+from ...tables.table_footers import as_table_footers
 from ..output.output import Output
 from .name_completion import complete_catalogs
 from .path_options import STDIN, MatchedPaths, find_files

@@ -16,7 +16,7 @@ from ...file.metadata_cache import SHARED_CACHE
 from ...metadata.footer import SchemaLeaf
 from ...predicate import tree
 from ...predicate.tree import Contains, Equal, In
-from ...tables.table_files import as_table_footers
+from ...tables.table_footers import as_table_footers
 from ..decode.open_data import open_file
 from ..decode.parquet_data import ParquetData
 from ..model.scan_plan import FilePlan, ScanPlan

@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 
 from ...errors import StorageError
 from ...redaction import redacted, remember, remember_environment, remember_filesystem, remember_url
-from .store_client import RequestLimits, StoreClient, seconds
+from .request_limits import RequestLimits, seconds
 from .store_errors import first_line, is_panic
 
 if TYPE_CHECKING:
@@ -114,6 +114,8 @@ def make_store_handle(url: str, options: Mapping[str, Any], path: str) -> StoreH
         if not is_panic(error):
             raise
         raise StorageError(f"cannot create its store: {first_line(error)}", path=path, errno=errno.EINVAL) from error
+    from .store_client import StoreClient
+
     kind = type(store).__name__.removesuffix("Store")
     label = " at ".join(filter(None, (without_password(url), _describe_endpoint(kind, config))))
     return StoreHandle(store, label, kind, StoreClient(single_try_store, RequestLimits.from_store(store)))
@@ -361,7 +363,7 @@ def _make_location(handle: StoreHandle, root: str, key: str, name: str) -> Objec
 
 
 def _wrap_caller_store(store: Any) -> StoreHandle:
-    from .store_client import RequestLimits, StoreClient
+    from .store_client import StoreClient
 
     kind = type(store).__name__.removesuffix("Store")
     return StoreHandle(store, _make_label(store), kind, StoreClient(store, RequestLimits.from_caller_store(store)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...errors import ParquetBloomError
-from ..filesystem_files import RemoteIdentity
+from ..filesystem_source import RemoteIdentity
 from ..listing import Entry
 from ..local.local_batch import ClosedSource
 from . import store_client

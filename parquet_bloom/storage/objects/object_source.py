@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .. import byte_ranges
 from ..byte_ranges import Extents
-from ..filesystem_files import RemoteIdentity
+from ..filesystem_source import RemoteIdentity
 from ..source import REMEMBERED_BYTES, SeekableFile, Source
 from . import store_client
 from .location import ListedObject, ObjectLocation

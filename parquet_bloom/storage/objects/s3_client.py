@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ... import errors
-from .store_client import RequestLimits
+from .request_limits import RequestLimits
 
 PARALLEL_REQUESTS = 8
 

@@ -10,8 +10,8 @@ from contextlib import suppress
 from typing import Any
 
 from ...util import threads
+from .request_limits import RequestLimits
 from .s3_client import PARALLEL_REQUESTS, NoS3AnswerError, error_code, failure_types, http_status
-from .store_client import RequestLimits
 
 Late = Callable[[Any], None]
 

@@ -28,10 +28,10 @@ from .object_state import (
     read_head,
     same_etag,
 )
+from .request_limits import RequestLimits
 from .s3_client import connect, error_code, failure_types, http_status, make_error
 from .s3_requests import Requests
 from .s3_upload import Upload, add_to_error, digest
-from .store_client import RequestLimits
 from .store_conditions import ProofContext, prove_no_tags, prove_put, prove_upload
 from .store_proofs import ConditionSupport
 

@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 
 from parquet_bloom.file import identity
-from parquet_bloom.file.pages import page_lookup as page_lookup
+from parquet_bloom.file.pages import page_lookup
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # it is run as a program, too
 

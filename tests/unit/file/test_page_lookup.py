@@ -14,7 +14,7 @@ from support.writers.page_indexes import COLUMN_INDEX, encode_bounds, encode_loc
 import parquet_bloom
 from parquet_bloom.file import metadata_cache
 from parquet_bloom.file.metadata_cache import MetadataCache
-from parquet_bloom.file.pages import page_lookup as page_lookup
+from parquet_bloom.file.pages import page_lookup
 from parquet_bloom.file.pages.page_lookup import PageLookup
 
 ROWS = 2000

@@ -17,7 +17,7 @@ from support.writers.page_indexes import encode_locations, locations, with_index
 from support.writers.peers import VALUES
 
 import parquet_bloom
-from parquet_bloom.file.pages import page_lookup as page_lookup
+from parquet_bloom.file.pages import page_lookup
 from parquet_bloom.file.pages.page_lookup import PageLookup
 from parquet_bloom.file.pages.row_group_batch import PageFetcher
 from parquet_bloom.metadata.footer import Footer

@@ -14,7 +14,7 @@ from support.writers.page_indexes import encode_locations, locations, with_index
 
 import parquet_bloom
 from parquet_bloom.file.bloom_file import BloomFile
-from parquet_bloom.file.pages import page_lookup as page_lookup
+from parquet_bloom.file.pages import page_lookup
 from parquet_bloom.file.pages.page_columns import find_page_columns
 from parquet_bloom.file.pages.row_group_batch import RowGroupBatch, RowGroups, RowsOfGroups
 from parquet_bloom.metadata.page_match import Targets

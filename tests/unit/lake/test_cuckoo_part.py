@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parquet_bloom.errors import BrokenIndexError, StorageError
-from parquet_bloom.lake import cuckoo_reader as cuckoo_reader
+from parquet_bloom.lake import cuckoo_reader
 from parquet_bloom.lake.cuckoo_reader import CuckooReader
 from parquet_bloom.lake.cuckoo_writer import CuckooWriter, merge
 from parquet_bloom.lake.index_part import PartInfo, PartMatches, Sections, SectionWriter

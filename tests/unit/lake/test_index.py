@@ -47,7 +47,7 @@ SETTLED = 0.02  # seconds, in place of two: a local disk's times are finer than 
 
 @pytest.fixture(autouse=True)
 def settles_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("identity", "cache.memory"):
+    for module in ("identity", "metadata_cache"):
         monkeypatch.setattr(f"parquet_bloom.file.{module}.SETTLED_NS", round(SETTLED * 1e9))
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from obstore.store import MemoryStore
 
 from parquet_bloom.errors import BrokenIndexError, ParquetBloomError, StorageError
-from parquet_bloom.lake import postings_writer as postings_writer
+from parquet_bloom.lake import postings_writer
 from parquet_bloom.lake.index_part import Sections, SectionWriter
 from parquet_bloom.lake.postings_reader import PostingsReader, merge
 from parquet_bloom.lake.postings_writer import PostingsWriter, pack_units, unpack_units, write_sorted

@@ -18,7 +18,7 @@ from support.writers.page_indexes import COLUMN_INDEX, encode_bounds, locations,
 import parquet_bloom
 from parquet_bloom import zones
 from parquet_bloom.errors import MalformedFooterError, ParquetBloomError, UnknownColumnError, UnreadableColumnError
-from parquet_bloom.file.pages import page_lookup as page_lookup
+from parquet_bloom.file.pages import page_lookup
 from parquet_bloom.scan.scan import Scan
 
 

@@ -21,8 +21,7 @@ from obstore.store import LocalStore, MemoryStore
 from parquet_bloom.errors import ConcurrentChangeError, IndexInUseError, ParquetBloomError, StorageError
 from parquet_bloom.storage import index_folder as folder_lock
 from parquet_bloom.storage.index_folder import Folder
-from parquet_bloom.storage.local import local_rewrite as local_rewrite
-from parquet_bloom.storage.local import system_calls
+from parquet_bloom.storage.local import local_rewrite, system_calls
 from parquet_bloom.storage.objects import object_rewrite
 from parquet_bloom.storage.objects.location import ObjectStores
 

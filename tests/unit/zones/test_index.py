@@ -21,7 +21,7 @@ from parquet_bloom import zones
 from parquet_bloom.core.bloom import sbbf
 from parquet_bloom.errors import BrokenZonesError, ParquetBloomError, UnsupportedTypeError
 from parquet_bloom.hashing.coerce import coerce
-from parquet_bloom.zones import zone_hashes as zone_hashes
+from parquet_bloom.zones import zone_hashes
 from parquet_bloom.zones.zone_filters import InMemoryFilters
 from parquet_bloom.zones.zone_schema import SCHEMA
 

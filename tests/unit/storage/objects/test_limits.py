@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from parquet_bloom.storage.objects.location import make_store_handle
-from parquet_bloom.storage.objects.store_client import RequestLimits, seconds
+from parquet_bloom.storage.objects.request_limits import RequestLimits, seconds
 
 
 @pytest.mark.parametrize(

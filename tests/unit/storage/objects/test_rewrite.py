@@ -13,7 +13,7 @@ import pytest
 import parquet_bloom
 from parquet_bloom import storage
 from parquet_bloom.errors import ConcurrentChangeError, ManagedTableError, ParquetBloomError, StorageError
-from parquet_bloom.storage.objects import object_rewrite as object_rewrite
+from parquet_bloom.storage.objects import object_rewrite
 from parquet_bloom.storage.objects.location import ObjectStores
 
 MIB = 1 << 20

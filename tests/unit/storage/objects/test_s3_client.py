@@ -9,7 +9,7 @@ import pytest
 from botocore import UNSIGNED
 
 from parquet_bloom.errors import StorageError
-from parquet_bloom.storage.objects import s3_client as s3_client
+from parquet_bloom.storage.objects import s3_client
 
 PATH = "s3://lake/a.parquet"
 KEYS = {"aws_access_key_id": "ours", "aws_secret_access_key": "secret", "aws_region": "eu-central-1"}

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, StorageError
-from parquet_bloom.storage.objects import s3_rewrite as s3_rewrite
-from parquet_bloom.storage.objects import store_conditions, store_proofs
+from parquet_bloom.storage.objects import s3_rewrite, store_conditions, store_proofs
 from parquet_bloom.storage.objects.location import ObjectStores
 from parquet_bloom.storage.objects.object_source import ObjectSource
 from parquet_bloom.storage.objects.store_proofs import NAME

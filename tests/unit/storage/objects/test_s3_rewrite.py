@@ -20,8 +20,7 @@ from support.servers.s3_server import Refusal
 
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, StorageError, TruncatedFileError
 from parquet_bloom.storage import Rewrite
-from parquet_bloom.storage.objects import s3_rewrite as s3_rewrite
-from parquet_bloom.storage.objects import store_conditions, store_proofs
+from parquet_bloom.storage.objects import s3_rewrite, store_conditions, store_proofs
 from parquet_bloom.storage.objects.location import ObjectStores
 from parquet_bloom.storage.objects.object_source import ObjectSource
 from parquet_bloom.storage.objects.object_state import quoted

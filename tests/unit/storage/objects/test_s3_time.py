@@ -14,12 +14,11 @@ import pytest
 from support import tiers
 
 from parquet_bloom.errors import ParquetBloomError, StorageError
-from parquet_bloom.storage.objects import s3_client as s3_client
-from parquet_bloom.storage.objects import s3_rewrite as s3_rewrite
+from parquet_bloom.storage.objects import s3_client, s3_rewrite
 from parquet_bloom.storage.objects.location import ObjectStores
 from parquet_bloom.storage.objects.object_source import ObjectSource
+from parquet_bloom.storage.objects.request_limits import RequestLimits
 from parquet_bloom.storage.objects.s3_requests import Requests
-from parquet_bloom.storage.objects.store_client import RequestLimits
 from parquet_bloom.storage.objects.store_proofs import NAME
 from parquet_bloom.util.threads import in_order
 
