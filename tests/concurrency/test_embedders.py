@@ -16,8 +16,8 @@ from support.processes import churn
 
 import parquet_bloom
 from parquet_bloom.errors import ConcurrentChangeError
-from parquet_bloom.storage.local import system_calls
-from parquet_bloom.storage.local.local_rewrite import LocalRewrite, leftovers
+from parquet_bloom.storage.local import local_rewrite, system_calls
+from parquet_bloom.storage.local.local_rewrite import leftovers
 
 COLUMNS = ("a", "b", "c")
 PROGRAM = """
@@ -128,15 +128,15 @@ def test_one_embeds_while_another_drops(path: Path) -> None:
 
 def test_a_reader_right_after_the_exchange_meets_no_writer(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file is whole from the moment at which it has its name, though its writer has still to clear up."""
-    note, came = LocalRewrite._refresh_written, []
+    flush, came = local_rewrite.flush, []
 
-    def come(self: LocalRewrite) -> None:
+    def come(folder: str) -> None:
         if not came:
             came.append(True)
             parquet_bloom.embed(path, ["b"], threads=1)
-        note(self)
+        flush(folder)
 
-    monkeypatch.setattr(LocalRewrite, "_refresh_written", come)
+    monkeypatch.setattr(local_rewrite, "flush", come)
     parquet_bloom.embed(path, ["a"], threads=1)
     assert filtered(path) == {"a", "b"}
     assert leftovers(path.parent) == []

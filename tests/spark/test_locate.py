@@ -137,7 +137,7 @@ def test_an_index_chooses_the_files_of_tasks(
         pq.write_table(pa.table({"id": range(number * 100, number * 100 + 100)}), copy / f"{number}.parquet")
     parquet_bloom.LakeIndex.create(tmp_path / "index", ["id"], lake=copy).append()
     sent: list[int] = []
-    locate_module = importlib.import_module("parquet_bloom.spark.locate")
+    locate_module = importlib.import_module("parquet_bloom.spark.locate_rows")
     pack = locate_module.pack
     monkeypatch.setattr(locate_module, "pack", lambda items, *rest: sent.append(len(items)) or pack(items, *rest))
     keys = spark.createDataFrame([(5,), (77,), (205,), (999,)], "id long")
